@@ -1,0 +1,82 @@
+# `make` lists the targets. Everything here works offline once the modules are downloaded.
+
+# The nearest tag; without one the commit; without git what internal/version says.
+VERSION   := $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
+COMMIT    := $(shell git describe --always --exclude '*' --dirty 2>/dev/null)
+VERSION   := $(or $(VERSION),0.1.0-dev$(COMMIT:%=+%))
+PREFIX    ?= /usr/local
+FUZZTIME  ?= 30s
+TESTFLAGS ?= -race -p 2 -timeout 20m
+PKG       ?= ./...
+
+STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
+GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
+
+# The runners inside bin/trl. They are copied to where sessions live, hence the limit.
+EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64
+EMBED_DIR := internal/runtimes/host/runners
+MAX_RUNNER_BYTES := 4194304
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check lint cases bench fuzz fmt install clean FORCE
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(EMBEDDED:%=$(EMBED_DIR)/trl-runner-%.gz) ## bin/trl (static, with the embedded runners) and bin/trl-runner
+	$(GOBUILD) -tags embed_runners -o bin/trl ./cmd/trl
+	$(GOBUILD) -o bin/trl-runner ./cmd/trl-runner
+
+# Always asks the go command, which knows best whether anything changed. The
+# archive is replaced only when its content differs, so bin/trl is not relinked for nothing.
+$(EMBED_DIR)/trl-runner-%.gz: FORCE
+	@mkdir -p $(EMBED_DIR) build
+	GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GOBUILD) -o build/trl-runner-$* ./cmd/trl-runner
+	@gzip -9nc build/trl-runner-$* >build/trl-runner-$*.gz
+	@cmp -s build/trl-runner-$*.gz $@ || cp build/trl-runner-$*.gz $@
+
+test: build ## all tests with the race detector (PKG=./internal/shell for one package)
+	go test $(TESTFLAGS) $(PKG)
+
+check: lint ## what CI runs: build, lint, runner size, tests, five seconds of each fuzz target
+	@for f in bin/trl-runner build/trl-runner-*[!z]; do \
+		n=$$(wc -c <$$f); echo "$$f: $$n bytes"; \
+		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
+	done
+	go test $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=5s
+	@echo "check: all passed"
+
+lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
+	@unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
+	go vet ./...
+	GOOS=darwin go vet ./...
+	@mkdir -p build
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -buildvcs=false -tags embed_runners -o build/trl-darwin-arm64 ./cmd/trl
+	go tool staticcheck ./...
+	go mod tidy -diff
+
+cases: build ## the shell cases through the real daemon: a table per shell
+	cd tests/cases && TRL_TEST_BIN=$(CURDIR)/bin/trl go test -count=1 -timeout 30m -table
+
+bench: build ## latency, throughput and memory beside their floors; writes bench.json
+	go run ./tests/bench -o bench.json
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' api client internal tests | \
+	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | \
+	while read -r dir name; do \
+		echo "fuzz ./$$dir $$name $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$dir || exit 1; \
+	done
+
+fmt: ## format the Go files
+	gofmt -w api client cmd internal tests
+
+install: build ## bin/trl into $(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 bin/trl $(DESTDIR)$(PREFIX)/bin/trl
+
+clean: ## remove what was built
+	rm -rf bin build bench.json $(EMBED_DIR)/*.gz

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"encoding/base64"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ExecState is the life of a command: queued → running → exited → closed.
+// exited = the command has ended; closed = its output is complete.
+type ExecState string
+
+// The four states of an exec.
+const (
+	ExecQueued  ExecState = "queued"
+	ExecRunning ExecState = "running"
+	ExecExited  ExecState = "exited"
+	ExecClosed  ExecState = "closed"
+)
+
+// execMoves says which state may follow which. A queued command that is
+// cancelled never runs: it closes.
+var execMoves = map[ExecState][]ExecState{
+	ExecQueued:  {ExecRunning, ExecClosed},
+	ExecRunning: {ExecExited},
+	ExecExited:  {ExecClosed},
+}
+
+// CanBecome reports whether an exec in state s may move to next.
+func (s ExecState) CanBecome(next ExecState) bool { return contains(execMoves[s], next) }
+
+// Exit codes that TRL itself gives.
+const (
+	ExitTimedOut  = 124
+	ExitCancelled = 130
+)
+
+// DefaultMaxOutputBytes is how much of each stream a result carries when the caller does not say.
+const DefaultMaxOutputBytes = 1 << 20
+
+// ExecParams asks for a command to be run.
+type ExecParams struct {
+	SessionID string `json:"session_id"`
+	// Command is the text, exactly as one would write it in a script of that shell.
+	Command string `json:"command"`
+	// TimeoutS bounds the command. Absent: the session's; 0: none.
+	TimeoutS *float64 `json:"timeout_s,omitempty"`
+	// Stdin is what the command reads. Absent: end of file at once.
+	Stdin *string `json:"stdin,omitempty"`
+	// StdinBase64 is Stdin for bytes that are not UTF-8.
+	StdinBase64 string `json:"stdin_base64,omitempty"`
+	// Env is set for this command only.
+	Env map[string]string `json:"env,omitempty"`
+	// WorkingDir is the directory of this command only; the shell then goes back to where it was.
+	WorkingDir string `json:"working_dir,omitempty"`
+	// Wait queues the command when the session is busy, instead of answering SESSION_BUSY.
+	Wait bool `json:"wait,omitempty"`
+	// MaxOutputBytes is how much of each stream the result carries; head and tail
+	// are kept. Absent: 1 MiB. It does not bound a stream of pushes.
+	MaxOutputBytes *int64 `json:"max_output_bytes,omitempty"`
+	// Detach says what happens when the caller's connection goes away: false, the
+	// command is cancelled; true, it goes on. Absent: false for exec.run, true for exec.stream.
+	Detach *bool `json:"detach,omitempty"`
+}
+
+// Check reports the first parameter that cannot be.
+func (p ExecParams) Check() error {
+	if p.SessionID == "" {
+		return invalid("session_id", "is required")
+	}
+	if p.Command == "" {
+		return invalid("command", "is required")
+	}
+	if err := noNUL("command", p.Command); err != nil {
+		return err
+	}
+	if err := noNUL("working_dir", p.WorkingDir); err != nil {
+		return err
+	}
+	if p.Stdin != nil && p.StdinBase64 != "" {
+		return invalid("stdin_base64", "cannot be given together with stdin")
+	}
+	if _, err := base64.StdEncoding.DecodeString(p.StdinBase64); err != nil {
+		return invalid("stdin_base64", "is not base64")
+	}
+	if p.MaxOutputBytes != nil && *p.MaxOutputBytes < 0 {
+		return invalid("max_output_bytes", "must not be negative")
+	}
+	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
+		return err
+	}
+	return checkEnv(p.Env)
+}
+
+// StdinData returns the bytes for the command's stdin, and whether any were given.
+func (p ExecParams) StdinData() ([]byte, bool) {
+	if p.Stdin != nil {
+		return []byte(*p.Stdin), true
+	}
+	b, _ := base64.StdEncoding.DecodeString(p.StdinBase64)
+	return b, p.StdinBase64 != ""
+}
+
+// Process is a process of a session.
+type Process struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+}
+
+// KilledProcess is a process that TRL ended, and the signal that it took.
+type KilledProcess struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Signal  string `json:"signal"`
+}
+
+// Usage is what a command consumed, with everything it waited for.
+type Usage struct {
+	UserMS   int64 `json:"user_ms"`
+	SystemMS int64 `json:"system_ms"`
+	// MaxRSSBytes is the largest resident size seen of any one process of the
+	// command; 0 when it was too short to be seen.
+	MaxRSSBytes int64 `json:"max_rss_bytes"`
+}
+
+// ExecOutcome is how a command ended, without its text.
+type ExecOutcome struct {
+	ExitCode int `json:"exit_code"`
+	// Signal is the signal that ended the command, where TRL knows it for certain:
+	// the last one TRL sent, or the one the shell itself died of.
+	Signal          string          `json:"signal,omitempty"`
+	DurationMS      int64           `json:"duration_ms"`
+	TimedOut        bool            `json:"timed_out"`
+	Cancelled       bool            `json:"cancelled"`
+	StdoutBytes     int64           `json:"stdout_bytes"`
+	StderrBytes     int64           `json:"stderr_bytes"`
+	WorkingDir      string          `json:"working_dir"`
+	LeftRunning     []Process       `json:"left_running"`
+	Killed          []KilledProcess `json:"killed"`
+	Usage           Usage           `json:"usage"`
+	ShellRestarted  bool            `json:"shell_restarted"`
+	StdoutTruncated bool            `json:"stdout_truncated"`
+	StderrTruncated bool            `json:"stderr_truncated"`
+}
+
+// ExecResult is what exec.run answers.
+type ExecResult struct {
+	ExecID    string `json:"exec_id"`
+	SessionID string `json:"session_id"`
+	// Stdout and Stderr are text. Where the bytes are not UTF-8 they carry
+	// replacement characters, and the _base64 fields the exact bytes.
+	Stdout       string `json:"stdout"`
+	Stderr       string `json:"stderr"`
+	StdoutBase64 string `json:"stdout_base64,omitempty"`
+	StderrBase64 string `json:"stderr_base64,omitempty"`
+	ExecOutcome
+}
+
+// StdoutData and StderrData return the exact bytes.
+func (r ExecResult) StdoutData() []byte { return Data(r.Stdout, r.StdoutBase64) }
+
+// StderrData returns the exact bytes of stderr.
+func (r ExecResult) StderrData() []byte { return Data(r.Stderr, r.StderrBase64) }
+
+// Text splits bytes into the pair of fields that carries them on the wire.
+func Text(b []byte) (text, b64 string) {
+	if utf8.Valid(b) {
+		return string(b), ""
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD"), base64.StdEncoding.EncodeToString(b)
+}
+
+// Data is the inverse of Text.
+func Data(text, b64 string) []byte {
+	if b64 == "" {
+		return []byte(text)
+	}
+	b, err := base64.StdEncoding.DecodeString(b64)
+	if err != nil {
+		return []byte(text)
+	}
+	return b
+}
+
+// ExecInfo is a snapshot of one command.
+type ExecInfo struct {
+	ExecID    string     `json:"exec_id"`
+	SessionID string     `json:"session_id"`
+	Command   string     `json:"command"` // at most the first 4 KiB
+	State     ExecState  `json:"state"`
+	QueuedAt  time.Time  `json:"queued_at"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	TimeoutS  float64    `json:"timeout_s"`
+	Detach    bool       `json:"detach"`
+	// StdoutBytes and StderrBytes are how many bytes have been written until now.
+	StdoutBytes int64 `json:"stdout_bytes"`
+	StderrBytes int64 `json:"stderr_bytes"`
+	// Outcome is set once the command has ended.
+	Outcome *ExecOutcome `json:"outcome,omitempty"`
+}
+
+// ExecCancelParams stops a command.
+type ExecCancelParams struct {
+	// ExecID names the command. With SessionID instead, the one that runs there now.
+	ExecID    string `json:"exec_id,omitempty"`
+	SessionID string `json:"session_id,omitempty"`
+	// Signal is the first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2.
+	Signal string `json:"signal,omitempty"`
+}
+
+// ExecInfoParams names one command.
+type ExecInfoParams struct {
+	ExecID string `json:"exec_id"`
+}
+
+// ExecListParams names the session whose commands are listed; all when empty.
+type ExecListParams struct {
+	SessionID string `json:"session_id,omitempty"`
+	// State keeps only the commands in that state.
+	State ExecState `json:"state,omitempty"`
+}
+
+// ExecListResult is what exec.list answers, oldest first.
+type ExecListResult struct {
+	Execs []ExecInfo `json:"execs"`
+}
+
+// StreamStart is the immediate answer of exec.stream.
+type StreamStart struct {
+	StreamID  string `json:"stream_id"`
+	ExecID    string `json:"exec_id"`
+	SessionID string `json:"session_id"`
+}
+
+// Types of StreamEvent.
+const (
+	EventStdout = "stdout"
+	EventStderr = "stderr"
+	EventGap    = "gap"
+	EventExit   = "exit"
+	EventError  = "error" // the stream broke off; nothing follows
+)
+
+// StreamEvent is one push of a stream.
+type StreamEvent struct {
+	StreamID string `json:"stream_id"`
+	Seq      int64  `json:"seq"`
+	Type     string `json:"type"`
+	// Offset is where Data begins in its stream, in bytes. Set for stdout and stderr.
+	Offset     *int64 `json:"offset,omitempty"`
+	Data       string `json:"data,omitempty"`
+	DataBase64 string `json:"data_base64,omitempty"`
+	// Stream, From and To tell what is gone, for type gap: the bytes [From, To).
+	Stream string `json:"stream,omitempty"`
+	From   *int64 `json:"from,omitempty"`
+	To     *int64 `json:"to,omitempty"`
+	// Error is set for type error only. Recv of a Stream returns it as its error.
+	Error *Error `json:"error,omitempty"`
+	// The outcome is set for type exit only.
+	*ExecOutcome
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// A Method is one row of the method table: a name on the wire, what it does, and
+// how to call it on a Service.
+type Method struct {
+	Name    string
+	Summary string
+	// Params and Result are the Go types of the parameters and of the answer's data.
+	Params, Result reflect.Type
+	// Streams says that pushes follow the answer. Call then returns a Stream.
+	Streams bool
+	// Strict says that an unknown parameter is refused: where a typo would be
+	// dangerous. A mistyped timeout_s would let a command run for ever.
+	Strict bool
+
+	call func(ctx context.Context, s Service, params json.RawMessage, strict bool) (any, error)
+}
+
+// Methods is the one list of what exists on the wire.
+var Methods = []Method{
+	unary("system.ping", "Answer with uptime and version.", Service.SystemPing),
+	unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats),
+	unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo),
+	strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
+	unary("session.list", "List the sessions.", Service.SessionList),
+	unary("session.info", "Tell everything about one session.", Service.SessionInfo),
+	strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
+	strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
+	strict(stream("exec.stream", "Run a command in a session and push its output as it comes.", Service.ExecStream)),
+	strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel)),
+	unary("exec.info", "Tell the state and outcome of one command.", Service.ExecInfo),
+	unary("exec.list", "List the commands of one session, or of all.", Service.ExecList),
+}
+
+// FindMethod returns the row of Methods with that name.
+func FindMethod(name string) (Method, bool) {
+	for _, m := range Methods {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Method{}, false
+}
+
+// Call decodes params and calls the method. Params may be absent or null. The
+// answer is the result, or a Stream for a method that streams; the error, if any,
+// is always an *Error.
+func (m Method) Call(ctx context.Context, s Service, params json.RawMessage) (any, error) {
+	data, err := m.call(ctx, s, params, m.Strict)
+	if err != nil {
+		return nil, AsError(err)
+	}
+	return data, nil
+}
+
+func unary[P, R any](name, summary string, f func(Service, context.Context, P) (R, error)) Method {
+	return Method{
+		Name: name, Summary: summary, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](),
+		call: func(ctx context.Context, s Service, params json.RawMessage, strict bool) (any, error) {
+			var p P
+			if err := decodeParams(params, &p, strict); err != nil {
+				return nil, err
+			}
+			return f(s, ctx, p)
+		},
+	}
+}
+
+func stream[P any](name, summary string, f func(Service, context.Context, P) (Stream, error)) Method {
+	m := unary(name, summary, f)
+	m.Result, m.Streams = reflect.TypeFor[StreamStart](), true
+	return m
+}
+
+func strict(m Method) Method {
+	m.Strict = true
+	return m
+}
+
+// decodeParams fills p from JSON. A field of the wrong type, or in strict mode
+// one that is not known, is an error that names the field.
+func decodeParams(params json.RawMessage, p any, strict bool) error {
+	params = bytes.TrimSpace(params)
+	if len(params) == 0 || string(params) == "null" {
+		return nil
+	}
+	if params[0] != '{' {
+		return Errorf(CodeInvalidParams, "params: must be a JSON object")
+	}
+	dec := json.NewDecoder(bytes.NewReader(params))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	err := dec.Decode(p)
+	if err == nil {
+		return nil
+	}
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		e := Errorf(CodeInvalidParams, "params.%s: must be %s, not %s", wrongType.Field, jsonType(wrongType.Type), wrongType.Value)
+		e.Details = map[string]any{"field": wrongType.Field}
+		return e
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		field := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
+		e := Errorf(CodeInvalidParams, "params.%s: unknown field", field)
+		e.Details = map[string]any{"field": field}
+		return e
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Errorf(CodeInvalidParams, "params: incomplete JSON")
+	}
+	return Errorf(CodeInvalidParams, "params: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// jsonType names a Go type in the words of JSON, for people.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Uint, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	}
+	return fmt.Sprintf("a %s", t)
+}

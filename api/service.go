@@ -1,0 +1,61 @@
+// Package api is the contract of TRL: the Service interface, the method table,
+// parameters, results, events and errors. The daemon implements Service, the Go
+// client implements it too, and every transport is fed by Methods.
+//
+// It imports the standard library only, so that anything may import it.
+package api
+
+import "context"
+
+// Version is the version of the wire contract that system.info reports.
+const Version = 1
+
+// Service is everything a client can ask of TRL. A method's context bounds only
+// the caller's waiting; what happens to a command whose caller went away is said
+// by its parameters (see ExecParams.Detach). Implementations are safe for
+// concurrent use.
+type Service interface {
+	SystemPing(ctx context.Context, p SystemPingParams) (SystemPingResult, error)
+	SystemStats(ctx context.Context, p SystemStatsParams) (SystemStatsResult, error)
+	SystemInfo(ctx context.Context, p SystemInfoParams) (SystemInfoResult, error)
+
+	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
+	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)
+	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)
+	SessionDestroy(ctx context.Context, p SessionDestroyParams) (SessionDestroyResult, error)
+
+	ExecRun(ctx context.Context, p ExecParams) (ExecResult, error)
+	ExecStream(ctx context.Context, p ExecParams) (Stream, error)
+	ExecCancel(ctx context.Context, p ExecCancelParams) (ExecInfo, error)
+	ExecInfo(ctx context.Context, p ExecInfoParams) (ExecInfo, error)
+	ExecList(ctx context.Context, p ExecListParams) (ExecListResult, error)
+}
+
+// Stream is the answer of a streaming method: what is answered at once, and the
+// pushes that follow. A Stream is used by one goroutine at a time.
+type Stream interface {
+	// Start is the immediate answer.
+	Start() StreamStart
+	// Recv returns the next push. After the last one (type "exit") it returns io.EOF.
+	// It returns an error when the context of the call that made the stream ends.
+	Recv() (StreamEvent, error)
+	// Close gives the stream up; the command goes on or not as its parameters said.
+	Close() error
+}
+
+type connKey struct{}
+
+// WithConn returns a context that carries the lifetime of the caller's
+// connection: conn is done when the connection is gone.
+func WithConn(ctx, conn context.Context) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// Conn returns the lifetime of the caller's connection, or ctx itself for a
+// caller that has no connection (a call from within the process).
+func Conn(ctx context.Context) context.Context {
+	if conn, ok := ctx.Value(connKey{}).(context.Context); ok {
+		return conn
+	}
+	return ctx
+}

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"strings"
+	"time"
+)
+
+// SessionState is the life of a session: creating → idle ⇄ running → terminated.
+type SessionState string
+
+// The four states of a session.
+const (
+	SessionCreating   SessionState = "creating"
+	SessionIdle       SessionState = "idle"
+	SessionRunning    SessionState = "running"
+	SessionTerminated SessionState = "terminated"
+)
+
+// sessionMoves says which state may follow which.
+var sessionMoves = map[SessionState][]SessionState{
+	SessionCreating: {SessionIdle, SessionTerminated},
+	SessionIdle:     {SessionRunning, SessionTerminated},
+	SessionRunning:  {SessionIdle, SessionTerminated},
+}
+
+// CanBecome reports whether a session in state s may move to next.
+func (s SessionState) CanBecome(next SessionState) bool { return contains(sessionMoves[s], next) }
+
+func contains[T comparable](list []T, x T) bool {
+	for _, y := range list {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// SessionMarker is the environment variable that every process of a session
+// carries. Its value is the session's id; orphans are found by it.
+const SessionMarker = "TRL_SESSION_ID"
+
+// SessionCreateParams asks for a new session.
+type SessionCreateParams struct {
+	// Shell is a path or a name on PATH; /bin/sh when empty.
+	Shell string `json:"shell,omitempty"`
+	// WorkingDir is where the shell starts; the home directory when empty.
+	WorkingDir string `json:"working_dir,omitempty"`
+	// Env is added to the environment of the runtime.
+	Env map[string]string `json:"env,omitempty"`
+	// Name is a handle for people, unique among the living sessions. It may be
+	// used wherever a session_id is asked for.
+	Name string `json:"name,omitempty"`
+	// TimeoutS bounds each command that does not say otherwise. Absent: the
+	// daemon's default; 0: none.
+	TimeoutS *float64 `json:"timeout_s,omitempty"`
+	// Tags are free words to tell sessions apart.
+	Tags []string `json:"tags,omitempty"`
+	// Login starts a login shell, RC reads the user's rc files. Neither is done by default.
+	Login bool `json:"login,omitempty"`
+	RC    bool `json:"rc,omitempty"`
+	// Ephemeral ties the session to the connection that made it: it is destroyed
+	// when that connection goes away.
+	Ephemeral bool `json:"ephemeral,omitempty"`
+}
+
+// SessionInfo is a snapshot of one session.
+type SessionInfo struct {
+	SessionID    string       `json:"session_id"`
+	Name         string       `json:"name"`
+	Kind         string       `json:"kind"`    // "shell"
+	Runtime      string       `json:"runtime"` // "host"
+	Shell        string       `json:"shell"`   // absolute path
+	ShellFamily  string       `json:"shell_family"`
+	WorkingDir   string       `json:"working_dir"`
+	State        SessionState `json:"state"`
+	CreatedAt    time.Time    `json:"created_at"`
+	LastActivity time.Time    `json:"last_activity"`
+	CommandCount int64        `json:"command_count"`
+	TimeoutS     float64      `json:"timeout_s"` // 0 = none
+	Tags         []string     `json:"tags"`
+	// ExecID is the command that runs now.
+	ExecID string `json:"exec_id,omitempty"`
+	// TerminatedAt and Cause are set when the session has ended.
+	TerminatedAt *time.Time `json:"terminated_at,omitempty"`
+	Cause        string     `json:"cause,omitempty"`
+}
+
+// SessionDetails is what session.info answers.
+type SessionDetails struct {
+	SessionInfo
+	// EnvKeys are the names of the variables the session was created with. Values are never told.
+	EnvKeys   []string `json:"env_keys"`
+	Ephemeral bool     `json:"ephemeral"`
+	// ShellPID and RunnerPID are process ids in the place where the session lives.
+	ShellPID      int   `json:"shell_pid"`
+	RunnerPID     int   `json:"runner_pid"`
+	ShellRestarts int64 `json:"shell_restarts"`
+	// Queued is how many commands wait for their turn.
+	Queued int `json:"queued"`
+	// Processes lists what runs below the session now, the shell left out.
+	Processes []Process `json:"processes"`
+	// Enforcement says how a complete kill is ensured: "cgroup" or "subreaper" or "scan".
+	Enforcement string `json:"enforcement"`
+}
+
+// SessionListParams filters session.list.
+type SessionListParams struct {
+	// Tags must all be on a session for it to be listed.
+	Tags []string `json:"tags,omitempty"`
+	// State keeps only the sessions in that state.
+	State SessionState `json:"state,omitempty"`
+}
+
+// SessionListResult is what session.list answers, oldest session first.
+type SessionListResult struct {
+	Sessions []SessionInfo `json:"sessions"`
+}
+
+// SessionInfoParams names one session.
+type SessionInfoParams struct {
+	SessionID string `json:"session_id"`
+}
+
+// SessionDestroyParams ends a session.
+type SessionDestroyParams struct {
+	SessionID string `json:"session_id"`
+	// Force kills at once, without the grace time.
+	Force bool `json:"force,omitempty"`
+}
+
+// SessionDestroyResult tells what ended. Destroying twice is not an error.
+type SessionDestroyResult struct {
+	SessionID string       `json:"session_id"`
+	State     SessionState `json:"state"`
+	// Killed lists the processes that had to be signalled, the shell left out.
+	Killed []KilledProcess `json:"killed"`
+}
+
+const (
+	letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	digits  = "0123456789"
+)
+
+// validName reports whether s can be the name of a session. A name never looks
+// like an id, so that either may stand where a session is asked for.
+func validName(s string) bool {
+	return len(s) <= 64 && startsAndGoesOn(s, letters+digits, letters+digits+"._-") && !strings.HasPrefix(s, "s-")
+}
+
+// validEnvKey reports whether every shell can have a variable of that name.
+func validEnvKey(s string) bool { return startsAndGoesOn(s, letters+"_", letters+digits+"_") }
+
+func startsAndGoesOn(s, first, rest string) bool {
+	return s != "" && strings.IndexByte(first, s[0]) >= 0 && strings.TrimLeft(s[1:], rest) == ""
+}
+
+// Check reports the first parameter that cannot be.
+func (p SessionCreateParams) Check() error {
+	if p.Name != "" && !validName(p.Name) {
+		return invalid("name", "%q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\"", p.Name)
+	}
+	if err := noNUL("shell", p.Shell); err != nil {
+		return err
+	}
+	if err := noNUL("working_dir", p.WorkingDir); err != nil {
+		return err
+	}
+	for _, tag := range p.Tags {
+		if tag == "" || len(tag) > 128 {
+			return invalid("tags", "a tag must have 1 to 128 bytes")
+		}
+	}
+	if len(p.Tags) > 64 {
+		return invalid("tags", "at most 64")
+	}
+	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
+		return err
+	}
+	return checkEnv(p.Env)
+}
+
+func checkEnv(env map[string]string) error {
+	for k, v := range env {
+		if !validEnvKey(k) {
+			return invalid("env", "%q is not a valid variable name", k)
+		}
+		if k == SessionMarker {
+			return invalid("env", "%s: is TRL's own", k)
+		}
+		if strings.IndexByte(v, 0) >= 0 {
+			return invalid("env", "%s: the value has a NUL byte", k)
+		}
+	}
+	return nil
+}
+
+func checkSeconds(field string, s *float64) error {
+	// A year is more than anyone waits, and keeps the arithmetic of durations safe.
+	if s != nil && (*s < 0 || *s > 366*24*3600 || *s != *s) {
+		return invalid(field, "must be a number of seconds from 0 (none) to one year")
+	}
+	return nil
+}
+
+func noNUL(field, s string) error {
+	if strings.IndexByte(s, 0) >= 0 {
+		return invalid(field, "has a NUL byte")
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) *Error {
+	e := Errorf(CodeInvalidParams, "params."+field+": "+format, args...)
+	e.Details = map[string]any{"field": field}
+	return e
+}

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"context"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// SystemPing implements api.Service.
+func (c *Client) SystemPing(ctx context.Context, p api.SystemPingParams) (api.SystemPingResult, error) {
+	return typed[api.SystemPingResult](ctx, c, "system.ping", p)
+}
+
+// SystemStats implements api.Service.
+func (c *Client) SystemStats(ctx context.Context, p api.SystemStatsParams) (api.SystemStatsResult, error) {
+	return typed[api.SystemStatsResult](ctx, c, "system.stats", p)
+}
+
+// SystemInfo implements api.Service.
+func (c *Client) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.SystemInfoResult, error) {
+	return typed[api.SystemInfoResult](ctx, c, "system.info", p)
+}
+
+// SessionCreate implements api.Service.
+func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
+	return typed[api.SessionInfo](ctx, c, "session.create", p)
+}
+
+// SessionList implements api.Service.
+func (c *Client) SessionList(ctx context.Context, p api.SessionListParams) (api.SessionListResult, error) {
+	return typed[api.SessionListResult](ctx, c, "session.list", p)
+}
+
+// SessionInfo implements api.Service.
+func (c *Client) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
+	return typed[api.SessionDetails](ctx, c, "session.info", p)
+}
+
+// SessionDestroy implements api.Service.
+func (c *Client) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
+	return typed[api.SessionDestroyResult](ctx, c, "session.destroy", p)
+}
+
+// ExecRun implements api.Service.
+func (c *Client) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
+	return typed[api.ExecResult](ctx, c, "exec.run", p)
+}
+
+// ExecStream implements api.Service. The Stream is a *Stream.
+func (c *Client) ExecStream(ctx context.Context, p api.ExecParams) (api.Stream, error) {
+	s := newStream(ctx, c)
+	if _, err := c.call(ctx, "exec.stream", p, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ExecCancel implements api.Service.
+func (c *Client) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
+	return typed[api.ExecInfo](ctx, c, "exec.cancel", p)
+}
+
+// ExecInfo implements api.Service.
+func (c *Client) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecInfo, error) {
+	return typed[api.ExecInfo](ctx, c, "exec.info", p)
+}
+
+// ExecList implements api.Service.
+func (c *Client) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecListResult, error) {
+	return typed[api.ExecListResult](ctx, c, "exec.list", p)
+}

@@ -1,0 +1,13 @@
+// Command trl is the command line of TRL, its daemon and, where no separate runner
+// is embedded, the runner.
+package main
+
+import (
+	"os"
+
+	"github.com/trl-dev/trl/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

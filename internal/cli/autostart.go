@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/config"
+)
+
+const (
+	// autoExit is how long a daemon that nobody asked for stays without work, unless the settings say.
+	autoExit = "300"
+	// startTimeout bounds the waiting for the end of the daemon before, and for the start of the next.
+	startTimeout = 20 * time.Second
+	// logLimit is the size from which on the log of such daemons is put aside.
+	logLimit = 10 << 20
+)
+
+// autostart starts a daemon in the background, unless another trl was faster, and
+// connects to it. The lock makes one of many that come at the same time do the work.
+func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
+	defer cancel()
+	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(ctx, cfg.Socket+".start.lock")
+	if err != nil {
+		return nil, fmt.Errorf("start the daemon: %w", err)
+	}
+	defer lock.Close()
+	c, err := dial(ctx, cfg)
+	if err == nil || !isAbsent(err) {
+		return c, err
+	}
+	if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
+		// One that was started by hand at the same moment is as good.
+		if c, dialErr := dial(ctx, cfg); dialErr == nil {
+			return c, nil
+		}
+		return nil, err
+	}
+	return dial(cmd.Context(), cfg)
+}
+
+// spawnDaemon starts the daemon and returns when it serves.
+func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := openLog(cfg)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	begin, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	ready, childReady, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close()
+
+	args, err := settingFlagsGiven(cmd, cfg)
+	if err != nil {
+		return err
+	}
+	args = append([]string{"serve", "--ready-fd", "3"}, args...)
+	if cfg.Origin("auto_exit_s") == config.OriginDefault {
+		args = append(args, "--auto-exit-s", autoExit)
+	}
+	daemon := exec.Command(self, args...)
+	daemon.Dir = "/"
+	daemon.Env = daemonEnv(os.Environ())
+	daemon.Stdout, daemon.Stderr = log, log
+	daemon.ExtraFiles = []*os.File{childReady}
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = startWithDefaultSignals(daemon)
+	_ = childReady.Close()
+	if err != nil {
+		return fmt.Errorf("start the daemon: %w", err)
+	}
+	if a.verbose {
+		a.stderr.linef("trl: started the daemon, pid %d, log %s", daemon.Process.Pid, log.Name())
+	}
+
+	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
+	defer stop()
+	// The daemon says "ready" in one write, or ends and the pipe with it.
+	answer := make([]byte, 64)
+	n, err := ready.Read(answer)
+	switch {
+	case n > 0:
+		return daemon.Process.Release()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = daemon.Process.Release()
+		return withHint(fmt.Errorf("start the daemon: not ready after %s", startTimeout), "its log is %s", log.Name())
+	}
+	_ = daemon.Wait()
+	said := logSince(log.Name(), begin)
+	err = fmt.Errorf("start the daemon: %s", daemon.ProcessState)
+	if said != "" {
+		err = fmt.Errorf("start the daemon: it ended at once (%s) and said:\n%s", daemon.ProcessState, said)
+	}
+	return withHint(err, "`trl serve` starts it in the foreground; its log is %s", log.Name())
+}
+
+// startWithDefaultSignals starts cmd with no signal ignored. A caller below nohup,
+// or in the background of a script, ignores SIGHUP and SIGINT, and so would every
+// shell of every session: a POSIX shell cannot undo what it inherited. A signal that
+// is caught becomes the default one in a new program.
+func startWithDefaultSignals(cmd *exec.Cmd) error {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE)
+	defer signal.Stop(caught)
+	return cmd.Start()
+}
+
+// daemonEnv is the environment of a daemon that nobody asked for. Only what says
+// who and where the user is goes in: what the first caller happens to have set must
+// not turn up in the sessions of all others.
+func daemonEnv(environ []string) []string {
+	keep := map[string]bool{
+		"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true,
+		"LANG": true, "LANGUAGE": true, "TZ": true, "TMPDIR": true,
+	}
+	var env []string
+	for _, kv := range environ {
+		key, _, _ := strings.Cut(kv, "=")
+		ours := strings.HasPrefix(key, "TRL_") && !notInherited[key]
+		if keep[key] || ours || strings.HasPrefix(key, "LC_") || strings.HasPrefix(key, "XDG_") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// lockFile waits for the lock of path. Closing the file gives it back.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(chan error, 1)
+	go func() {
+		for {
+			err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+			if !errors.Is(err, unix.EINTR) {
+				locked <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-locked:
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return f, nil
+	case <-ctx.Done():
+		// The goroutine stays in the kernel with its descriptor; the program is about to end.
+		return nil, fmt.Errorf("lock %s: still held by another process after %s", path, startTimeout)
+	}
+}
+
+// openLog opens the log of daemons that run in the background, for appending.
+func openLog(cfg config.Config) (*os.File, error) {
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(cfg.StateDir, "trl.log")
+	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
+// logSince returns the last lines of what was written to the log after begin.
+func logSince(path string, begin int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if _, err := f.Seek(begin, io.SeekStart); err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(io.LimitReader(f, 64<<10))
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	if len(lines) > 8 {
+		lines = lines[len(lines)-8:]
+	}
+	return string(bytes.Join(lines, []byte("\n")))
+}

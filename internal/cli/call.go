@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) callCommand() *cobra.Command {
+	var pretty bool
+	cmd := &cobra.Command{
+		Use:     "call [METHOD [JSON|-]]",
+		GroupID: groupOther,
+		Short:   "Call a method of the API with JSON",
+		Long: `Call a method of the API and print its answer as JSON. The parameters are one JSON
+object, or - to read it from stdin. A method that streams prints its answer and then
+each push on a line of its own. Without a method, the methods are listed.
+
+What belongs to a connection (an ephemeral session, a command that is not detached)
+ends when trl does.`,
+		Example: `  trl call
+  trl call system.info
+  trl call exec.run '{"session_id":"build","command":"make"}'
+  echo '{"name":"build"}' | trl call session.create -`,
+		Args: takes(0, 2, "a method and its parameters"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				a.printMethods()
+				return nil
+			}
+			if !cmd.Flags().Changed("pretty") {
+				pretty = a.stdout.tty
+			}
+			params, err := a.callParams(cmd, args[1:])
+			if err != nil {
+				return err
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			err = a.call(cmd, c, args[0], params, pretty)
+			var e *api.Error
+			if errors.As(err, &e) {
+				return fmt.Errorf("%s: %w", e.Code, err)
+			}
+			return err
+		},
+		ValidArgsFunction: completeMethods,
+	}
+	cmd.Flags().BoolVar(&pretty, "pretty", false, "indent the JSON (default on a terminal)")
+	return cmd
+}
+
+func (a *app) printMethods() {
+	t := table{header: []string{"METHOD", "WHAT IT DOES"}}
+	for _, m := range api.Methods {
+		t.add(text(m.Name), text(m.Summary))
+	}
+	a.stdout.table(t)
+}
+
+// callParams reads the parameters and refuses what is not JSON before anything is started.
+func (a *app) callParams(cmd *cobra.Command, args []string) (json.RawMessage, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	raw := []byte(args[0])
+	if args[0] == "-" {
+		var err error
+		if raw, err = io.ReadAll(a.stdin); err != nil {
+			return nil, fmt.Errorf("read stdin: %w", err)
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	var checked json.RawMessage
+	if err := json.Unmarshal(raw, &checked); err != nil {
+		return nil, usageErrorf(cmd, "parameters: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return raw, nil
+}
+
+func (a *app) call(cmd *cobra.Command, c *client.Client, method string, params json.RawMessage, pretty bool) error {
+	m, known := api.FindMethod(method)
+	if !known || !m.Streams {
+		// As it came: a newer daemon may know methods and answer fields that we do not.
+		data, err := c.Call(cmd.Context(), method, params)
+		if err != nil {
+			return err
+		}
+		return a.printRaw(data, pretty)
+	}
+	answer, err := m.Call(cmd.Context(), c, params)
+	if err != nil {
+		return err
+	}
+	stream := answer.(api.Stream)
+	defer stream.Close()
+	if err := a.printValue(stream.Start()); err != nil {
+		return err
+	}
+	for {
+		push, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.printValue(push); err != nil {
+			return err
+		}
+	}
+}
+
+// printRaw prints an answer without changing more than its white space.
+func (a *app) printRaw(data json.RawMessage, pretty bool) error {
+	var b bytes.Buffer
+	write := json.Compact
+	if pretty {
+		write = func(dst *bytes.Buffer, src []byte) error { return json.Indent(dst, src, "", "  ") }
+	}
+	if err := write(&b, data); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := a.stdout.Write(b.Bytes())
+	return err
+}
+
+// printValue prints one line of JSON.
+func (a *app) printValue(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

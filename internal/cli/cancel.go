@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) cancelCommand() *cobra.Command {
+	var signal string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "cancel [EXEC|SESSION]",
+		GroupID: groupCommands,
+		Short:   "Stop a command; its session stays",
+		Long: `Stop a command and everything it started, and print its id. It gets the signal,
+and SIGKILL after the grace time. The session stays, with its state.
+
+The command is named by its id (see trl ps) or by its session. Without either it is
+the one that runs, if only one does.`,
+		Example: `  trl cancel build                     what runs in the session build
+  trl cancel x-3f9a1c02de-7
+  trl cancel build --signal INT`,
+		Args: takes(0, 1, "at most one command or session"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			p := api.ExecCancelParams{Signal: strings.TrimPrefix(strings.ToUpper(signal), "SIG")}
+			switch {
+			case len(args) == 0:
+				res, err := c.ExecList(cmd.Context(), api.ExecListParams{State: api.ExecRunning})
+				if err != nil {
+					return err
+				}
+				if p.ExecID, err = onlyOne(res.Execs); err != nil {
+					return err
+				}
+			case isExec(args[0]):
+				p.ExecID = args[0]
+			default:
+				p.SessionID = args[0]
+			}
+			e, err := c.ExecCancel(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.stdout.json(e)
+			}
+			a.stdout.line(e.ExecID)
+			if a.verbose && e.Outcome != nil {
+				for _, k := range e.Outcome.Killed {
+					a.stderr.linef("trl: killed by %s: %s (pid %d)", k.Signal, printable(k.Command), k.PID)
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeSessionsAndExecs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&signal, "signal", "", "first `SIGNAL`: TERM (default), INT, HUP, QUIT, KILL, USR1 or USR2")
+	flags.BoolVar(&asJSON, "json", false, "print the command and its outcome as JSON")
+	a.completeFlag(cmd, "signal", cobra.FixedCompletions([]string{"TERM", "INT", "HUP", "QUIT", "KILL", "USR1", "USR2"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// onlyOne returns the id of the one command that runs.
+func onlyOne(running []api.ExecInfo) (string, error) {
+	switch len(running) {
+	case 0:
+		return "", withHint(errors.New("no command is running"), "`trl ps -a` lists those that ran")
+	case 1:
+		return running[0].ExecID, nil
+	}
+	return "", withHint(fmt.Errorf("%d commands are running", len(running)), "name one; `trl ps` lists them")
+}

@@ -1,0 +1,162 @@
+// Package cli is the command line of TRL: one file per command. It talks to the
+// daemon through the client package alone and starts one when none runs.
+//
+// Everything a command prints for people (tables, colours, hints) is decided
+// here; the daemon knows nothing of it.
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/internal/runner"
+)
+
+// Main runs the command line args (without the program's name) and returns the exit status.
+func Main(args []string, stdin, stdout, stderr *os.File) int {
+	// The program as its own runner, for a build without embedded ones. Nothing of the
+	// command line is made for it: there is one for every session.
+	if len(args) > 0 && args[0] == "__runner" {
+		return runner.Main()
+	}
+	a := &app{
+		stdin:  stdin,
+		stdout: newPrinter(stdout),
+		stderr: newPrinter(stderr),
+	}
+	root := a.root()
+	root.SetArgs(args)
+	return a.finish(root.ExecuteContext(context.Background()))
+}
+
+// app is one invocation of the program: its streams and its global flags. It is
+// used by one goroutine, except where a command says otherwise.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *printer
+
+	noStart bool
+	verbose bool
+}
+
+// The groups of `trl help`.
+const (
+	groupCommands = "commands"
+	groupSessions = "sessions"
+	groupDaemon   = "daemon"
+	groupOther    = "other"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "trl",
+		Short: "Run commands in sessions that keep their shell",
+		Long: `trl runs commands in sessions that keep their shell.
+
+A session is a living shell with a directory, variables and functions that stay
+from one command to the next. A small daemon owns the sessions; it is started in
+the background when it is needed and ends by itself when nothing is left.`,
+		Example: `  trl run 'echo hello'                 run a command in a throw-away session
+  trl run -s build 'cd src && make'    run it in the session "build", which stays
+  trl run -s build 'git status'        still in src
+  trl ls                               list the sessions
+  trl kill build                       end one, with everything it started`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noSuchCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageErrorf(cmd, "%s", err) })
+	root.AddGroup(
+		&cobra.Group{ID: groupCommands, Title: "Commands:"},
+		&cobra.Group{ID: groupSessions, Title: "Sessions:"},
+		&cobra.Group{ID: groupDaemon, Title: "Daemon:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"},
+	)
+	root.SetHelpCommand(helpCommand())
+	cobra.EnableCommandSorting = false // the order below is the order of use
+	root.SetUsageTemplate(usageTemplate)
+
+	global := root.PersistentFlags()
+	registerGlobalSettings(global)
+	global.BoolVar(&a.noStart, "no-start", false, "do not start a daemon when none runs")
+	global.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr about what is done")
+	global.SortFlags = false
+
+	root.AddCommand(
+		a.runCommand(), a.psCommand(), a.cancelCommand(),
+		a.newCommand(), a.lsCommand(), a.infoCommand(), a.killCommand(),
+		a.serveCommand(), a.stopCommand(), a.configCommand(), a.doctorCommand(),
+		a.callCommand(), a.versionCommand(), a.completionCommand(),
+	)
+	return root
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		GroupID: groupOther,
+		Short:   "Explain a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return noSuchCommand(cmd.Root(), args)
+			}
+			topic.InitDefaultHelpFlag()
+			return topic.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var list []cobra.Completion
+			for _, c := range cmd.Root().Commands() {
+				if len(args) == 0 && c.IsAvailableCommand() {
+					list = append(list, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// noSuchCommand refuses words that name no command, and tells which was meant.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := usageErrorf(cmd, "there is no command %q", args[0])
+	// Two letters make most of a short name.
+	if cmd.SuggestionsMinimumDistance = 2; len(args[0]) < 4 {
+		cmd.SuggestionsMinimumDistance = 1
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err.hint = "did you mean `trl " + strings.Join(near, "` or `trl ") + "`?"
+	} else {
+		err.hint = "to run it in a session: trl run " + args[0]
+	}
+	return err
+}
+
+// usageTemplate is cobra's, with less noise: no usage line for the root's own
+// arguments and the global flags last.
+const usageTemplate = `Usage:
+{{if .Runnable}}{{if .HasAvailableSubCommands}}  {{.CommandPath}} COMMAND [flags]{{else}}  {{.UseLine}}{{end}}
+{{end}}{{if .HasExample}}
+Examples:
+{{.Example}}
+{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{range $group := .Groups}}
+{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help")))}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}
+{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableInheritedFlags}}
+Global flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableSubCommands}}
+"{{.CommandPath}} help COMMAND" tells more about one.
+{{end}}`

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// completionTimeout bounds how long a person who pressed TAB waits for the daemon.
+const completionTimeout = time.Second
+
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "completion bash|zsh|fish",
+		GroupID: groupOther,
+		Short:   "Print the completion script for a shell",
+		Long: `Print the completion script for a shell. It completes commands, flags, sessions and
+the ids of commands.`,
+		Example: `  source <(trl completion bash)        now; or for good:
+  trl completion bash > ~/.local/share/bash-completion/completions/trl
+  trl completion zsh  > "${fpath[1]}/_trl"
+  trl completion fish > ~/.config/fish/completions/trl.fish`,
+		Args: takes(1, 1, "the name of a shell: bash, zsh or fish"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return a.bashCompletion(root)
+			case "zsh":
+				return root.GenZshCompletion(a.stdout)
+			case "fish":
+				return root.GenFishCompletion(a.stdout, true)
+			}
+			return usageErrorf(cmd, "there is no completion for %q, only for bash, zsh and fish", args[0])
+		},
+		ValidArgs: []string{"bash", "zsh", "fish"},
+	}
+}
+
+// wordsOfBash fills in what cobra's script asks of the package bash-completion, which
+// is not everywhere. It does not put together again what bash takes apart at = and :,
+// but nothing that we complete has these.
+const wordsOfBash = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+    else
+        words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+        cur=${words[cword]} prev=${words[cword-1]}
+    fi`
+
+func (a *app) bashCompletion(root *cobra.Command) error {
+	var script strings.Builder
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write([]byte(strings.Replace(script.String(), `_get_comp_words_by_ref "$@" cur prev words cword`, wordsOfBash, 1)))
+	return err
+}
+
+// completeFlag says how the values of a flag complete. The only error there is, a
+// flag that does not exist, is a mistake in this package.
+func (a *app) completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+// completeSessions offers the names and ids of the sessions that live. It starts no
+// daemon, and says nothing when it cannot ask one.
+func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list []cobra.Completion
+	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
+		res, err := c.SessionList(ctx, api.SessionListParams{})
+		if err != nil {
+			return
+		}
+		for _, s := range res.Sessions {
+			about := string(s.State) + " in " + printable(s.WorkingDir)
+			if s.Name != "" {
+				list = append(list, cobra.CompletionWithDesc(s.Name, about))
+			}
+			// Ids of named sessions only for who has begun to write one.
+			if s.Name == "" || strings.HasPrefix(prefix, "s-") {
+				list = append(list, cobra.CompletionWithDesc(s.SessionID, about))
+			}
+		}
+	})
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSessionsAndExecs offers sessions and the commands that run or wait.
+func (a *app) completeSessionsAndExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, directive := a.completeSessions(cmd, args, prefix)
+	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
+		res, err := c.ExecList(ctx, api.ExecListParams{})
+		if err != nil {
+			return
+		}
+		for _, e := range res.Execs {
+			if e.State == api.ExecRunning || e.State == api.ExecQueued {
+				list = append(list, cobra.CompletionWithDesc(e.ExecID, shorten(printable(e.Command), 40)))
+			}
+		}
+	})
+	return keep(list, prefix), directive
+}
+
+func (a *app) askRunning(cmd *cobra.Command, ask func(context.Context, *client.Client)) {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	defer cancel()
+	cfg, err := a.settings(cmd)
+	if err != nil {
+		return
+	}
+	c, err := dial(ctx, cfg)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	ask(ctx, c)
+}
+
+// completeMethods offers the methods of the API.
+func completeMethods(_ *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list []cobra.Completion
+	if len(args) == 0 {
+		for _, m := range api.Methods {
+			list = append(list, cobra.CompletionWithDesc(m.Name, m.Summary))
+		}
+	}
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeShells offers the shells that are installed, or a path.
+func completeShells(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.Contains(prefix, "/") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var list []cobra.Completion
+	for _, s := range findShells() {
+		list = append(list, cobra.CompletionWithDesc(s.name, s.path))
+	}
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+func keep(list []cobra.Completion, prefix string) []cobra.Completion {
+	var kept []cobra.Completion
+	for _, c := range list {
+		if strings.HasPrefix(c, prefix) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}

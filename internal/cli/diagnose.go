@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+// shellCheckTimeout bounds the check of one shell; longer than a shell may take to start.
+const shellCheckTimeout = 15 * time.Second
+
+// diagnose looks at everything that TRL stands on.
+func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
+	d := &diagnosis{}
+	cfg, err := a.settings(cmd)
+	if err != nil {
+		d.add("Settings", "configuration", verdictBad, err.Error())
+		return d
+	}
+	d.settings(cfg)
+	c, err := a.connect(cmd)
+	d.places(cfg)
+	if err != nil {
+		d.add("Daemon", "daemon", verdictBad, err.Error())
+		d.limits(nil)
+		d.platform("", api.SystemInfoResult{})
+		d.shellsOnly()
+		return d
+	}
+	defer c.Close()
+	info := d.daemon(cmd.Context(), c)
+	d.limits(info.Limits)
+	at := len(d.findings)
+	enforcement := d.shells(cmd.Context(), c)
+	shells := append([]finding(nil), d.findings[at:]...)
+	d.findings = d.findings[:at]
+	d.platform(enforcement, info)
+	d.findings = append(d.findings, shells...)
+	return d
+}
+
+func (d *diagnosis) settings(cfg config.Config) {
+	changed := 0
+	for _, e := range cfg.Entries() {
+		if e.Origin != config.OriginDefault {
+			changed++
+		}
+	}
+	d.add("Settings", "configuration", verdictOK, plural(changed, "setting differs", "settings differ")+" from the default (trl config)")
+	for _, note := range cfg.Notes() {
+		d.add("Settings", "environment", verdictNote, note)
+	}
+}
+
+// places checks the socket and the directories, after a daemon had its chance to make them.
+func (d *diagnosis) places(cfg config.Config) {
+	const section = "Places"
+	d.check(section, "socket", cfg.Socket, checkSocket(cfg.Socket))
+	d.check(section, "state", cfg.StateDir, checkDir(cfg.StateDir))
+	err := checkDir(cfg.RuntimeDir)
+	if err == nil && !inMemory(cfg.RuntimeDir) {
+		d.add(section, "runtime", verdictNote, cfg.RuntimeDir+" is on a disk; set runtime_dir to a directory in memory")
+		return
+	}
+	d.check(section, "runtime", cfg.RuntimeDir, err)
+}
+
+// checkSocket refuses a socket that others than its owner could use.
+func checkSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // no daemon runs; it is said elsewhere
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s: is not a socket", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s: has mode %04o, must be 0600", path, info.Mode().Perm())
+	}
+	return owned(path, info)
+}
+
+// checkDir refuses a directory that cannot be written, or that others may enter.
+// One that does not exist yet must be possible to make.
+func checkDir(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		parent := filepath.Dir(path)
+		for {
+			if _, err := os.Stat(parent); err == nil || parent == "/" {
+				break
+			}
+			parent = filepath.Dir(parent)
+		}
+		if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Errorf("%s: cannot be made below %s: %w", path, parent, err)
+		}
+		return nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s: is not a directory", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s: has mode %04o, must be 0700", path, info.Mode().Perm())
+	}
+	if err := unix.Access(path, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%s: cannot be written: %w", path, err)
+	}
+	return owned(path, info)
+}
+
+func owned(path string, info fs.FileInfo) error {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s: belongs to uid %d, not to %d", path, st.Uid, os.Getuid())
+	}
+	return nil
+}
+
+func (d *diagnosis) daemon(ctx context.Context, c *client.Client) api.SystemInfoResult {
+	const section = "Daemon"
+	info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
+	if err != nil {
+		d.add(section, "daemon", verdictBad, err.Error())
+		return info
+	}
+	stats, err := c.SystemStats(ctx, api.SystemStatsParams{})
+	d.check(section, "daemon", fmt.Sprintf("pid %d, up %s, %s, %s, %s resident", info.PID,
+		span(time.Duration(stats.UptimeS*float64(time.Second))), plural(stats.ActiveSessions, "session", "sessions"),
+		plural(stats.OpenFDs, "descriptor", "descriptors"), bytesText(float64(stats.MemoryRSSBytes))), err)
+	if info.Version != version.Version {
+		d.add(section, "version", verdictNote, fmt.Sprintf("the daemon is %s, trl is %s; trl stop ends the old one, with its sessions", info.Version, version.Version))
+	} else {
+		d.add(section, "version", verdictOK, fmt.Sprintf("%s, api %d", info.Version, info.APIVersion))
+	}
+	return info
+}
+
+// limits shows what the system and the daemon allow.
+func (d *diagnosis) limits(daemon map[string]float64) {
+	const section = "Limits"
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		d.add(section, "open files", verdictBad, err.Error())
+	} else {
+		verdict, detail := verdictOK, limitText(uint64(files.Cur))+" (ulimit -n)"
+		// A session costs the daemon a few descriptors; the rest is for connections.
+		if need := 4*daemon["max_sessions"] + 64; float64(files.Cur) < need {
+			verdict, detail = verdictNote, detail+fmt.Sprintf("; %.0f sessions may need %.0f", daemon["max_sessions"], need)
+		}
+		d.add(section, "open files", verdict, detail)
+	}
+	if n, err := processLimit(); err == nil {
+		d.add(section, "processes", verdictOK, limitText(n)+" (ulimit -u)")
+	}
+	if daemon == nil {
+		return
+	}
+	d.add(section, "sessions", verdictOK, fmt.Sprintf("%.0f (max_sessions)", daemon["max_sessions"]))
+	d.add(section, "idle session", verdictOK, "ends after "+seconds(daemon["idle_timeout_s"])+" (idle_timeout_s)")
+	d.add(section, "any session", verdictOK, "ends after "+seconds(daemon["lifetime_s"])+" (lifetime_s)")
+	d.add(section, "command", verdictOK, "timeout "+seconds(daemon["default_timeout_s"])+" (default_timeout_s), grace "+seconds(daemon["kill_grace_s"])+" (kill_grace_s)")
+	d.add(section, "output kept", verdictOK, bytesText(daemon["output_bytes"])+" a stream (output_bytes), "+bytesText(daemon["session_output_bytes"])+" a session (session_output_bytes)")
+}
+
+func limitText(n uint64) string {
+	if n >= 1<<62 {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// shells makes a real session with every shell and returns how a complete kill is ensured there.
+func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement string) {
+	for _, s := range findShells() {
+		took, details, err := trySession(ctx, c, s)
+		if err == nil {
+			enforcement = details.Enforcement
+		}
+		d.check("Shells", s.name, fmt.Sprintf("%s, %s, session and command in %s", s.path, s.version(), span(took)), err)
+	}
+	return enforcement
+}
+
+// shellsOnly lists the shells when no daemon can try them.
+func (d *diagnosis) shellsOnly() {
+	for _, s := range findShells() {
+		d.add("Shells", s.name, verdictNote, fmt.Sprintf("%s, %s, not tried", s.path, s.version()))
+	}
+}
+
+// trySession runs one command in a session of that shell.
+func trySession(ctx context.Context, c *client.Client, s foundShell) (time.Duration, api.SessionDetails, error) {
+	ctx, cancel := context.WithTimeout(ctx, shellCheckTimeout)
+	defer cancel()
+	var details api.SessionDetails
+	began := time.Now()
+	info, err := c.SessionCreate(ctx, api.SessionCreateParams{Shell: s.name, WorkingDir: "/", Ephemeral: true})
+	if err != nil {
+		return 0, details, err
+	}
+	defer func() { _, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID, Force: true}) }()
+	res, err := c.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "echo out; echo err >&2; false"})
+	took := time.Since(began)
+	if err != nil {
+		return 0, details, err
+	}
+	if res.Stdout != "out\n" || res.Stderr != "err\n" || res.ExitCode != 1 {
+		return 0, details, fmt.Errorf("%s: a command answered stdout %q, stderr %q, exit %d", s.path, res.Stdout, res.Stderr, res.ExitCode)
+	}
+	details, err = c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID})
+	return took, details, err
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// platform says what ends processes here. enforcement is what a real session said,
+// if there was one.
+func (d *diagnosis) platform(enforcement string, _ api.SystemInfoResult) {
+	const section = "Kill"
+	if enforcement != "" {
+		d.add(section, "enforced by", verdictOK, enforcement)
+	}
+	d.add(section, "subreaper", verdictNote, "macOS has none: process groups and a walk of descendants are used")
+}
+
+// inMemory cannot be true: macOS has no file system in memory by default.
+func inMemory(string) bool { return false }
+
+func processLimit() (uint64, error) {
+	n, err := unix.SysctlUint32("kern.maxprocperuid")
+	return uint64(n), err
+}

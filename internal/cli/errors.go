@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// The exit statuses that the CLI itself gives. A command run by `trl run` gives its own.
+const (
+	exitOK         = 0
+	exitBroken     = 1   // doctor found something broken
+	exitUsage      = 2   // the command line cannot be understood, except that of run
+	exitFailure    = 125 // TRL itself could not do what was asked
+	exitBrokenPipe = 141 // the reader of stdout has gone: 128 + SIGPIPE
+)
+
+// A failure is an error that leaves the program with a status of its own and,
+// where there is a next step for the reader, a hint. Without err it says nothing.
+type failure struct {
+	err    error
+	status int
+	hint   string
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit status %d", f.status)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// exitWith leaves with a status and without a word.
+func exitWith(status int) error {
+	if status == exitOK {
+		return nil
+	}
+	return &failure{status: status}
+}
+
+// usageErrorf is for a command line that cannot be understood. That of `run`
+// leaves with 125, because 2 may well be what the command answers.
+func usageErrorf(cmd *cobra.Command, format string, args ...any) *failure {
+	status := exitUsage
+	if cmd.Name() == "run" {
+		status = exitFailure
+	}
+	return &failure{err: fmt.Errorf(format, args...), status: status, hint: "see `" + cmd.CommandPath() + " --help`"}
+}
+
+// withHint adds the next step to an error, which keeps its status.
+func withHint(err error, format string, args ...any) error {
+	return &failure{err: err, status: statusOf(err), hint: fmt.Sprintf(format, args...)}
+}
+
+// takes checks the number of arguments; max < 0 is any number.
+func takes(min, max int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= min && (max < 0 || len(args) <= max) {
+			return nil
+		}
+		return usageErrorf(cmd, "%s takes %s", cmd.CommandPath(), what)
+	}
+}
+
+// statusOf is the exit status for an error.
+func statusOf(err error) int {
+	var f *failure
+	var e *api.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &f):
+		return f.status
+	case errors.Is(err, syscall.EPIPE):
+		return exitBrokenPipe
+	case errors.As(err, &e):
+		for _, info := range api.Codes {
+			if info.Code == e.Code {
+				return info.Exit
+			}
+		}
+	}
+	return exitFailure
+}
+
+// hintFor is the next step after an error, where there is one.
+func hintFor(err error) string {
+	var f *failure
+	if errors.As(err, &f) && (f.hint != "" || f.err == nil) {
+		return f.hint
+	}
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	switch e.Code {
+	case api.CodeSessionNotFound:
+		return "`trl ls` lists the sessions"
+	case api.CodeSessionTerminated:
+		return "`trl new` makes another session"
+	case api.CodeExecNotFound:
+		return "`trl ps -a` lists the commands"
+	case api.CodeMaxSessionsReached:
+		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
+	case api.CodeShellNotFound, api.CodeShellFailed:
+		return "`trl doctor` lists the shells that work here"
+	case api.CodeMethodNotFound:
+		return "`trl call` without arguments lists the methods"
+	case api.CodeInternal:
+		return "`trl doctor` checks the installation"
+	}
+	return ""
+}
+
+// finish reports err and returns the exit status of the program.
+func (a *app) finish(err error) int {
+	if err == nil {
+		err = a.stdout.err
+	}
+	status := statusOf(err)
+	var f *failure
+	silent := errors.As(err, &f) && f.err == nil
+	// Whoever closed the pipe does not want to hear that it is closed.
+	if err == nil || silent || status == exitBrokenPipe {
+		return status
+	}
+	for line := range strings.Lines(err.Error()) { // a joined error has one line for each
+		a.stderr.line("trl: " + strings.TrimSuffix(line, "\n"))
+	}
+	if hint := hintFor(err); hint != "" {
+		a.stderr.line(a.stderr.paint(dim, "hint: "+hint))
+	}
+	return status
+}

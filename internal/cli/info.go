@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) infoCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "info SESSION|EXEC",
+		GroupID: groupSessions,
+		Short:   "Tell everything about a session or a command",
+		Long: `Tell everything about a session, by its name or id, or about one command, by the
+id that trl ps shows. Of variables only the names are told.`,
+		Example: `  trl info build
+  trl info x-3f9a1c02de-7
+  trl info build --json | jq .shell_pid`,
+		Args: takes(1, 1, "one session or command"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if isExec(args[0]) {
+				e, err := c.ExecInfo(cmd.Context(), api.ExecInfoParams{ExecID: args[0]})
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.stdout.json(e)
+				}
+				a.stdout.facts(a.execFacts(e))
+				return nil
+			}
+			s, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: args[0]})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(s)
+			}
+			a.stdout.facts(a.sessionFacts(s))
+			return nil
+		},
+		ValidArgsFunction: a.completeSessionsAndExecs,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// isExec reports whether a word names a command rather than a session.
+func isExec(s string) bool { return strings.HasPrefix(s, "x-") }
+
+func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
+	var facts [][2]string
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, [2]string{name, value})
+		}
+	}
+	add("id", s.SessionID)
+	add("name", s.Name)
+	add("state", string(s.State))
+	add("runs", s.ExecID)
+	add("queued", nonZero(int64(s.Queued)))
+	if s.TerminatedAt != nil {
+		add("ended", a.stdout.when(*s.TerminatedAt))
+	}
+	add("cause", s.Cause)
+	add("shell", s.Shell+" ("+s.ShellFamily+")")
+	add("directory", s.WorkingDir)
+	add("created", a.stdout.when(s.CreatedAt))
+	add("active", a.stdout.when(s.LastActivity))
+	add("commands", strconv.FormatInt(s.CommandCount, 10))
+	add("timeout", seconds(s.TimeoutS))
+	add("tags", strings.Join(s.Tags, " "))
+	if s.Ephemeral {
+		add("ephemeral", "ends with the connection that made it")
+	}
+	add("environment", strings.Join(s.EnvKeys, " "))
+	add("shell pid", nonZero(int64(s.ShellPID)))
+	add("runner pid", nonZero(int64(s.RunnerPID)))
+	add("restarts", nonZero(s.ShellRestarts))
+	add("kill by", s.Enforcement)
+	for _, p := range s.Processes {
+		add("process", fmt.Sprintf("%d %s", p.PID, p.Command))
+	}
+	return facts
+}
+
+func (a *app) execFacts(e api.ExecInfo) [][2]string {
+	var facts [][2]string
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, [2]string{name, value})
+		}
+	}
+	add("id", e.ExecID)
+	add("session", e.SessionID)
+	add("command", e.Command)
+	add("state", string(e.State))
+	add("queued", a.stdout.when(e.QueuedAt))
+	if e.StartedAt != nil {
+		add("started", a.stdout.when(*e.StartedAt))
+	}
+	if e.EndedAt != nil {
+		add("ended", a.stdout.when(*e.EndedAt))
+	}
+	add("timeout", seconds(e.TimeoutS))
+	add("stdout", bytesText(float64(e.StdoutBytes)))
+	add("stderr", bytesText(float64(e.StderrBytes)))
+	o := e.Outcome
+	if o == nil {
+		return facts
+	}
+	add("exit code", exitText(*o))
+	add("signal", o.Signal)
+	add("took", span(time.Duration(o.DurationMS)*time.Millisecond))
+	add("cpu", fmt.Sprintf("%d ms user, %d ms system", o.Usage.UserMS, o.Usage.SystemMS))
+	if o.Usage.MaxRSSBytes > 0 {
+		add("memory", bytesText(float64(o.Usage.MaxRSSBytes)))
+	}
+	add("directory", o.WorkingDir)
+	if o.ShellRestarted {
+		add("shell", "ended, and was restarted with its state")
+	}
+	for _, p := range o.LeftRunning {
+		add("left running", fmt.Sprintf("%d %s", p.PID, p.Command))
+	}
+	for _, k := range o.Killed {
+		add("killed", fmt.Sprintf("%d %s (%s)", k.PID, k.Command, k.Signal))
+	}
+	return facts
+}
+
+// exitText is the exit code and why it is that.
+func exitText(o api.ExecOutcome) string {
+	switch {
+	case o.TimedOut:
+		return fmt.Sprintf("%d (timed out)", o.ExitCode)
+	case o.Cancelled:
+		return fmt.Sprintf("%d (cancelled)", o.ExitCode)
+	}
+	return strconv.Itoa(o.ExitCode)
+}
+
+func nonZero(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}

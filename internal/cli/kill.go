@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) killCommand() *cobra.Command {
+	var all, force, asJSON bool
+	cmd := &cobra.Command{
+		Use:     "kill SESSION...",
+		Aliases: []string{"rm"},
+		GroupID: groupSessions,
+		Short:   "End sessions, with everything they started",
+		Long: `End sessions by name or id, with every process they started, also those that put
+themselves in the background. They get SIGTERM, and SIGKILL after the grace time.
+Prints each session that has ended. One that had ended before is no error.`,
+		Example: `  trl kill build
+  trl kill --force s-3f9a1c02de        SIGKILL at once
+  trl kill --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return usageErrorf(cmd, "trl kill takes the sessions to end, or --all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if all {
+				res, err := c.SessionList(cmd.Context(), api.SessionListParams{})
+				if err != nil {
+					return err
+				}
+				for _, s := range res.Sessions {
+					args = append(args, s.SessionID)
+				}
+			}
+			results := make([]api.SessionDestroyResult, len(args))
+			errs := make([]error, len(args))
+			var wait sync.WaitGroup
+			for i, name := range args {
+				wait.Go(func() {
+					results[i], errs[i] = c.SessionDestroy(cmd.Context(), api.SessionDestroyParams{SessionID: name, Force: force})
+				})
+			}
+			wait.Wait()
+			ended := results[:0]
+			for i, res := range results {
+				if errs[i] != nil {
+					continue
+				}
+				ended = append(ended, res)
+				if asJSON {
+					continue
+				}
+				a.stdout.line(args[i])
+				if a.verbose {
+					for _, k := range res.Killed {
+						a.stderr.linef("trl: %s: killed by %s: %s (pid %d)", args[i], k.Signal, printable(k.Command), k.PID)
+					}
+				}
+			}
+			if asJSON {
+				if err := a.stdout.json(map[string]any{"sessions": ended}); err != nil {
+					return err
+				}
+			}
+			return errors.Join(errs...)
+		},
+		ValidArgsFunction: a.completeSessions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&all, "all", false, "end all sessions")
+	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once, without the grace time")
+	flags.BoolVar(&asJSON, "json", false, "print what ended, and what was killed, as JSON")
+	return cmd
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var (
+		all, quiet, asJSON bool
+		tags               []string
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		GroupID: groupSessions,
+		Short:   "List the sessions",
+		Long: `List the sessions, oldest first, and with -a before them those that have ended.
+
+On a terminal this is a table. Elsewhere it is one line for each session, without
+a header: name, id, state, shell, commands run, last activity (RFC 3339) and
+directory, separated by tabs; a field without a value is "-".`,
+		Example: `  trl ls
+  trl ls -a                            ended ones too, while they are remembered
+  trl ls -q | xargs trl kill
+  trl ls --json | jq -r '.sessions[].name'`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			res, err := c.SessionList(cmd.Context(), api.SessionListParams{Tags: tags})
+			if err != nil {
+				return err
+			}
+			if all {
+				// The ended ones are listed only when they are asked for.
+				ended, err := c.SessionList(cmd.Context(), api.SessionListParams{Tags: tags, State: api.SessionTerminated})
+				if err != nil {
+					return err
+				}
+				res.Sessions = append(ended.Sessions, res.Sessions...)
+			}
+			switch {
+			case asJSON:
+				return a.stdout.json(res)
+			case quiet:
+				for _, s := range res.Sessions {
+					a.stdout.line(s.SessionID)
+				}
+			default:
+				a.printSessions(res.Sessions)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
+	flags.StringArrayVar(&tags, "tag", nil, "only those with this `WORD`; may be repeated")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printSessions(list []api.SessionInfo) {
+	if len(list) == 0 {
+		if a.stdout.tty {
+			a.stdout.line("no sessions")
+		}
+		return
+	}
+	t := table{header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "DIRECTORY"}}
+	for _, s := range list {
+		t.add(text(s.Name), text(s.SessionID), stateCell(string(s.State)), text(s.Shell),
+			text(strconv.FormatInt(s.CommandCount, 10)), text(a.stdout.when(s.LastActivity)), text(s.WorkingDir))
+	}
+	a.stdout.table(t)
+}
+
+// stateCell colours the state of a session or of a command.
+func stateCell(state string) cell {
+	switch state {
+	case string(api.SessionIdle):
+		return cell{state, green}
+	case string(api.SessionRunning):
+		return cell{state, yellow}
+	}
+	return cell{state, dim}
+}

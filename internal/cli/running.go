@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// run is one `trl run` from the first signal it might get to the end of its
+// throw-away session. One goroutine does the work, another (that of start) watches
+// for signals; what both touch is below mu.
+type run struct {
+	app     *app
+	cmd     *cobra.Command
+	flags   runFlags
+	command string
+
+	mu      sync.Mutex
+	client  *client.Client
+	target  api.ExecCancelParams // what to cancel; empty until the command may run
+	session string               // id of the throw-away session
+}
+
+// sameSignal is how soon after another a signal is the same one, sent twice: timeout(1)
+// signals its child and then the whole group.
+const sameSignal = 100 * time.Millisecond
+
+// start does the work and answers signals: the first cancels the command, with
+// that signal, the second kills it, the third leaves at once.
+func (r *run) start() error {
+	signals := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		if !signal.Ignored(s) { // nohup, or a script's background: then it is not meant for us
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	// A write to a closed pipe shall be an error that we see, not our end.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+
+	ctx, giveUp := context.WithCancel(r.cmd.Context())
+	defer giveUp()
+	done := make(chan error, 1)
+	go func() { done <- r.work(ctx) }()
+	count, last := 0, time.Time{}
+	for {
+		select {
+		case err := <-done:
+			var f *failure
+			if count > 0 && err != nil && !(errors.As(err, &f) && f.err == nil) {
+				// Whatever broke because it was interrupted is not what the caller asks about.
+				return exitWith(api.ExitCancelled)
+			}
+			return err
+		case s := <-signals:
+			if time.Since(last) < sameSignal {
+				continue
+			}
+			count, last = count+1, time.Now()
+			if count > 2 || !r.interrupt(ctx, s, count > 1) {
+				return exitWith(api.ExitCancelled)
+			}
+		}
+	}
+}
+
+// interrupt cancels what runs. It answers false when nothing does yet: then it is
+// enough to leave, since the daemon ends what belongs to a connection that is gone.
+func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
+	r.mu.Lock()
+	c, target, session := r.client, r.target, r.session
+	r.mu.Unlock()
+	if c == nil || target == (api.ExecCancelParams{}) {
+		return false
+	}
+	target.Signal = strings.TrimPrefix(unix.SignalName(s.(unix.Signal)), "SIG")
+	if force {
+		target.Signal = "KILL"
+	}
+	// The outcome arrives where the work waits for it; these only ask for it.
+	go func() {
+		if force && session != "" {
+			_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: session, Force: true})
+			return
+		}
+		_, _ = c.ExecCancel(ctx, target)
+	}()
+	return true
+}
+
+// work connects, runs the command and ends the throw-away session.
+func (r *run) work(ctx context.Context) error {
+	c, err := r.app.connect(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r.mu.Lock()
+	r.client = c
+	r.mu.Unlock()
+
+	params, err := r.params(ctx, c)
+	if err != nil {
+		return err
+	}
+	if r.flags.session != "" {
+		return r.inNamed(ctx, c, params)
+	}
+	return r.inThrowAway(ctx, c, params)
+}
+
+// params is the request, still without its session.
+func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, error) {
+	detach := false
+	p := api.ExecParams{
+		Command:  r.command,
+		TimeoutS: r.flags.timeout.s,
+		Env:      r.flags.env,
+		Wait:     r.flags.wait,
+		Detach:   &detach,
+	}
+	if r.flags.cwd != "" {
+		dir, err := filepath.Abs(r.flags.cwd)
+		if err != nil {
+			return p, err
+		}
+		p.WorkingDir = dir
+	}
+	if !r.flags.stdin {
+		return p, nil
+	}
+	data, err := r.readStdin(ctx, c)
+	if err != nil {
+		return p, err
+	}
+	if utf8.Valid(data) {
+		text := string(data)
+		p.Stdin = &text
+	} else {
+		p.StdinBase64 = base64.StdEncoding.EncodeToString(data)
+	}
+	return p, nil
+}
+
+// readStdin takes in the caller's stdin, as much as the daemon allows.
+func (r *run) readStdin(ctx context.Context, c *client.Client) ([]byte, error) {
+	info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
+	if err != nil {
+		return nil, err
+	}
+	limit := int64(info.Limits["max_stdin_bytes"])
+	data, err := io.ReadAll(io.LimitReader(r.app.stdin, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	if int64(len(data)) > limit {
+		return nil, withHint(fmt.Errorf("stdin is larger than %s", bytesText(float64(limit))),
+			"let the command read a file, or raise max_stdin_bytes (see `trl config`)")
+	}
+	return data, nil
+}
+
+// inThrowAway runs the command in a session that ends with it.
+func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	create, err := r.createParams(p.WorkingDir)
+	if err != nil {
+		return err
+	}
+	create.Ephemeral = true
+	p.WorkingDir = ""
+	info, err := c.SessionCreate(ctx, create)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.session = info.SessionID
+	r.mu.Unlock()
+	p.SessionID = info.SessionID
+	err = r.exec(ctx, c, p)
+	// Ended here and now, so that nothing is left when we are gone. The daemon
+	// would do the same, later, for a connection that breaks.
+	if _, destroyErr := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID}); err == nil {
+		err = destroyErr
+	}
+	return err
+}
+
+// inNamed runs the command in the session that the user named, and makes it first
+// when there is none.
+func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	p.SessionID = r.flags.session
+	if err := r.checkShell(ctx, c); err != nil {
+		return err
+	}
+	err := r.exec(ctx, c, p)
+	isID := strings.HasPrefix(r.flags.session, "s-")
+	missing := errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrSessionTerminated)
+	if !missing || isID {
+		return err
+	}
+	create, err := r.createParams("")
+	if err != nil {
+		return err
+	}
+	create.Name = r.flags.session
+	// Somebody else may make it at the same time: then it is there, which is all we want.
+	if _, err := c.SessionCreate(ctx, create); err != nil && !errors.Is(err, api.ErrConflict) {
+		return err
+	}
+	return r.exec(ctx, c, p)
+}
+
+// createParams asks for a session like the caller's own shell.
+func (r *run) createParams(dir string) (api.SessionCreateParams, error) {
+	if dir == "" {
+		here, err := os.Getwd()
+		if err != nil {
+			return api.SessionCreateParams{}, err
+		}
+		dir = here
+	}
+	shell, err := shellFlag(r.flags.shell)
+	return api.SessionCreateParams{Shell: shell, WorkingDir: dir, Env: callerEnv()}, err
+}
+
+// checkShell refuses a --shell that the session of that name does not have.
+func (r *run) checkShell(ctx context.Context, c *client.Client) error {
+	if r.flags.shell == "" {
+		return nil
+	}
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: r.flags.session})
+	if err != nil || info.State == api.SessionTerminated {
+		return nil // it will be made, with that shell
+	}
+	if filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
+		return nil
+	}
+	return withHint(fmt.Errorf("session %q: has the shell %s, not %s", r.flags.session, info.Shell, r.flags.shell),
+		"leave out --shell, or take another session")
+}
+
+// exec runs the command and answers its exit status as an error.
+func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	run := r.stream
+	if r.flags.json {
+		run = r.result
+	}
+	err := run(ctx, c, p)
+	if errors.Is(err, api.ErrSessionBusy) {
+		return withHint(err, "`trl ps -s %s` shows what runs there; --wait waits for its end", p.SessionID)
+	}
+	return err
+}
+
+func (r *run) setTarget(t api.ExecCancelParams) {
+	r.mu.Lock()
+	r.target = t
+	r.mu.Unlock()
+}

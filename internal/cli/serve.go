@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/daemon"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var stdio bool
+	var readyFD int
+	cmd := &cobra.Command{
+		Use:     "serve",
+		GroupID: groupDaemon,
+		Short:   "Run the daemon in the foreground",
+		Long: `Run the daemon in the foreground. SIGTERM or Ctrl-C ends it, and all its sessions
+with every process in them. Its log goes to stderr.
+
+You seldom need this: other commands start a daemon in the background when none
+runs. That one ends by itself after 5 minutes without sessions and callers, and
+logs to trl.log in the state directory.
+
+With --stdio one client speaks the protocol on stdin and stdout; the end of its input
+ends the daemon.
+
+Each setting below may also be given in the environment (the name in brackets) or in
+the configuration file. trl config shows what holds.`,
+		Example: `  trl serve
+  trl serve --max-sessions 200 --idle-timeout-s 10m
+  trl serve --socket /run/me/trl.sock --log-level debug
+  echo '{"id":1,"method":"system.ping"}' | trl serve --stdio`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			o := daemon.Options{Logger: a.logger(cfg), Stdio: stdio}
+			if stdio {
+				o.Stdin, o.Stdout = a.stdin, a.stdout.f
+			}
+			if cmd.Flags().Changed("ready-fd") {
+				o.ReadyFD = readyFD
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return daemon.Run(ctx, cfg, o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout instead of a socket")
+	flags.IntVar(&readyFD, "ready-fd", 0, "write \"ready\" to this file `DESCRIPTOR` once the daemon serves")
+	registerServeSettings(flags)
+	return cmd
+}
+
+// untilSignal is done, with the signal as its cause, when the daemon shall end.
+func untilSignal(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(fmt.Errorf("got %s", unix.SignalName(s.(unix.Signal))))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// logger writes to stderr: text for a person, JSON for a program.
+func (a *app) logger(cfg config.Config) *slog.Logger {
+	o := &slog.HandlerOptions{Level: cfg.Level()}
+	if a.stderr.tty {
+		return slog.New(slog.NewTextHandler(a.stderr.f, o))
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr.f, o))
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func (a *app) stopCommand() *cobra.Command {
+	timeout := secondsFlag{}
+	cmd := &cobra.Command{
+		Use:     "stop",
+		GroupID: groupDaemon,
+		Short:   "End the daemon and all its sessions",
+		Long: `End the daemon and all its sessions, with every process in them, and wait until it
+is gone. It is no error when no daemon runs.`,
+		Example: `  trl stop`,
+		Args:    takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.stop(cmd, timeout)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; default 1m)")
+	return cmd
+}
+
+func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
+	c, cfg, err := a.connectRunning(cmd)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		a.stderr.line("trl: " + noDaemon(cfg).Error())
+		return nil
+	}
+	defer c.Close()
+	wait := time.Minute
+	if timeout.s != nil {
+		wait = time.Duration(*timeout.s * float64(time.Second))
+	}
+	pid, ok := c.PeerPID()
+	if !ok {
+		return fmt.Errorf("daemon on %s: its process id is not known", cfg.Socket)
+	}
+	// Watched before it is told, while the connection proves that the id is its own.
+	gone, err := watchProcess(pid)
+	if err != nil {
+		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
+	}
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
+	}
+	if err := gone(wait); err != nil {
+		return withHint(fmt.Errorf("daemon on %s, pid %d: still there after %s: %w", cfg.Socket, pid, wait, err),
+			"`kill -9 %d` ends it at once; its sessions go on, and the next daemon finds them", pid)
+	}
+	return nil
+}

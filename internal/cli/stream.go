@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// stream runs the command and passes its output on as it comes.
+func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	s, err := c.ExecStream(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	id := s.Start().ExecID
+	r.setTarget(api.ExecCancelParams{ExecID: id})
+
+	lost := map[string]int64{} // bytes, by stream
+	for {
+		e, err := s.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the daemon did not tell how it ended")
+			}
+			return fmt.Errorf("exec %s: %w", id, err)
+		}
+		switch e.Type {
+		case api.EventStdout, api.EventStderr:
+			if err := r.pass(e); err != nil {
+				_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: id})
+				return err
+			}
+		case api.EventGap:
+			lost[e.Stream] += *e.To - *e.From
+		case api.EventExit:
+			r.report(id, *e.ExecOutcome)
+			if len(lost) == 0 {
+				return exitWith(e.ExitCode)
+			}
+			return lostError(id, lost, e.ExitCode)
+		}
+	}
+}
+
+// lostError is for output that did not come through whole. A command that went well is
+// then not good enough: 0 would say that what was printed can be trusted.
+func lostError(id string, lost map[string]int64, status int) error {
+	if status == exitOK {
+		status = exitFailure
+	}
+	var parts []string
+	for _, name := range []string{api.EventStdout, api.EventStderr} {
+		if n := lost[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d bytes of %s", n, name))
+		}
+	}
+	return &failure{
+		err:    fmt.Errorf("exec %s: lost %s: written faster than they could be taken away", id, strings.Join(parts, " and ")),
+		status: status,
+		hint:   "let the command write to a file, or raise output_bytes (see `trl config`)",
+	}
+}
+
+// pass writes one piece of output to the stream it came from.
+func (r *run) pass(e api.StreamEvent) error {
+	out := r.app.stdout
+	if e.Type == api.EventStderr {
+		out = r.app.stderr
+	}
+	_, err := out.Write(api.Data(e.Data, e.DataBase64))
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		return err
+	}
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("write %s: %w", e.Type, err)
+}
+
+// result runs the command and prints everything about it as JSON.
+func (r *run) result(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	// The id of the command is known only when it has ended. Until then it can be
+	// named by its session, unless others may be waiting there: then a signal just
+	// closes the connection.
+	if !p.Wait {
+		r.setTarget(api.ExecCancelParams{SessionID: p.SessionID})
+	}
+	res, err := c.ExecRun(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := r.app.stdout.json(res); err != nil {
+		return err
+	}
+	return exitWith(res.ExitCode)
+}
+
+// report tells on stderr what the exit status alone does not.
+func (r *run) report(id string, o api.ExecOutcome) {
+	say := r.app.stderr.linef
+	if o.TimedOut {
+		say("trl: timed out after %s", span(time.Duration(o.DurationMS)*time.Millisecond))
+	}
+	if r.session != "" && len(o.LeftRunning) > 0 && (r.app.stderr.tty || r.app.verbose) {
+		for _, p := range o.LeftRunning {
+			say("trl: ends with the throw-away session: %s (pid %d)", printable(p.Command), p.PID)
+		}
+	}
+	if !r.app.verbose {
+		return
+	}
+	for _, k := range o.Killed {
+		say("trl: killed by %s: %s (pid %d)", k.Signal, printable(k.Command), k.PID)
+	}
+	if o.ShellRestarted {
+		say("trl: the shell ended and was restarted with its state")
+	}
+	say("trl: exec %s: exit %d after %d ms; user %d ms, system %d ms, max rss %s", id, o.ExitCode, o.DurationMS,
+		o.Usage.UserMS, o.Usage.SystemMS, bytesText(float64(o.Usage.MaxRSSBytes)))
+}

@@ -1,0 +1,141 @@
+// Package config holds the settings of the daemon: one struct, filled from flags,
+// environment, file and defaults, in this order of precedence. Every value knows
+// where it came from.
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is everything that can be set. The tags are the one description of a
+// setting: key names it in the file, env overrides its variable (TRL_ and the key
+// in capitals), kind says how it is written, min and max bound it, doc explains it.
+//
+// A Config is a value: it is not changed after Load.
+type Config struct {
+	// Where things are.
+	Socket     string `key:"socket" env:"TRL_SOCKET_PATH" kind:"path" doc:"unix socket that clients connect to"`
+	StateDir   string `key:"state_dir" kind:"path" doc:"directory of what must survive a restart of the daemon"`
+	RuntimeDir string `key:"runtime_dir" kind:"path" doc:"directory of the sessions' private directories; in memory, best"`
+
+	// What is said about the daemon's own work.
+	LogLevel string `key:"log_level" kind:"level" doc:"what is logged: debug, info, warn or error"`
+
+	// Sessions.
+	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"sessions that may live at once"`
+	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of a session that does not name one"`
+	ShellStartTimeoutS float64 `key:"shell_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until a shell that does not answer is given up"`
+	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds until a session that does nothing is ended; 0 = never"`
+	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds until any session is ended; 0 = never"`
+	RetentionS         float64 `key:"retention_s" kind:"seconds" doc:"seconds that a session stays readable after its end"`
+	MaxCommands        int64   `key:"max_commands" kind:"count" doc:"commands that one session may run; 0 = no limit"`
+	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"commands of one session that may wait for their turn"`
+	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"leave the sessions alive when the daemon stops; the next one finds them"`
+
+	// Commands.
+	DefaultTimeoutS float64 `key:"default_timeout_s" kind:"seconds" doc:"seconds that a command may run when nobody says; 0 = no limit"`
+	KillGraceS      float64 `key:"kill_grace_s" kind:"seconds" max:"3600" doc:"seconds between SIGTERM and SIGKILL"`
+	MaxStdinBytes   int64   `key:"max_stdin_bytes" kind:"bytes" doc:"bytes of stdin that one command may be given"`
+
+	// Output.
+	OutputBytes        int64 `key:"output_bytes" kind:"bytes" min:"4096" doc:"bytes kept of each stream of a command; beyond that, head and tail"`
+	SessionOutputBytes int64 `key:"session_output_bytes" kind:"bytes" doc:"bytes of output kept over all ended commands of a session"`
+	ExecsKept          int64 `key:"execs_kept" kind:"count" max:"1000000" doc:"ended commands of a session that are remembered"`
+
+	// Connections.
+	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
+	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
+
+	// The daemon itself.
+	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without session and connection until the daemon ends by itself; 0 = never"`
+
+	origins  map[string]string // by key; absent: default
+	defaults map[string]any    // by key
+	notes    []string
+}
+
+// base returns the defaults that do not depend on the user and the machine.
+func base() Config {
+	return Config{
+		LogLevel:           "info",
+		MaxSessions:        64,
+		DefaultShell:       "/bin/sh",
+		ShellStartTimeoutS: 10,
+		IdleTimeoutS:       3600,
+		LifetimeS:          86400,
+		RetentionS:         600,
+		MaxCommands:        0,
+		MaxQueued:          64,
+		DefaultTimeoutS:    0,
+		KillGraceS:         5,
+		MaxStdinBytes:      16 << 20,
+		OutputBytes:        2 << 20,
+		SessionOutputBytes: 16 << 20,
+		ExecsKept:          256,
+		MaxRequestBytes:    32 << 20,
+		MaxConnections:     2048,
+	}
+}
+
+// Entry is one setting as `trl config` shows it.
+type Entry struct {
+	Key     string `json:"key"`
+	Value   any    `json:"value"` // string, int64, float64 or bool
+	Origin  string `json:"origin"`
+	Default any    `json:"default"`
+	Env     string `json:"env"`
+	Flag    string `json:"flag"` // with its dashes
+	Doc     string `json:"doc"`
+}
+
+// Entries lists all settings in the order of the struct.
+func (c Config) Entries() []Entry {
+	list := make([]Entry, 0, len(settings))
+	for _, s := range settings {
+		list = append(list, Entry{
+			Key: s.key, Value: s.get(&c), Origin: c.Origin(s.key), Default: c.defaults[s.key],
+			Env: s.env, Flag: "--" + s.flag, Doc: s.doc,
+		})
+	}
+	return list
+}
+
+// OriginDefault is the origin of a value that nobody set.
+const OriginDefault = "default"
+
+// Origin says where the value of key came from: "default", "file PATH", "env NAME" or "flag --name".
+func (c Config) Origin(key string) string {
+	if o := c.origins[key]; o != "" {
+		return o
+	}
+	return OriginDefault
+}
+
+// Notes are things that look wrong but stop nobody, such as a variable whose name
+// is nearly that of a setting.
+func (c Config) Notes() []string { return c.notes }
+
+// Limits returns every number of the configuration by its key, for system.info.
+func (c Config) Limits() map[string]float64 {
+	limits := map[string]float64{}
+	for _, s := range settings {
+		switch v := s.get(&c).(type) {
+		case int64:
+			limits[s.key] = float64(v)
+		case float64:
+			limits[s.key] = v
+		}
+	}
+	return limits
+}
+
+// Level returns LogLevel as slog knows it.
+func (c Config) Level() slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(c.LogLevel)) // checked by Load
+	return l
+}
+
+// Seconds turns a setting of kind seconds into a duration.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,283 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/trl-dev/trl/internal/config"
+)
+
+// load makes a configuration from the text of a file, variables and arguments,
+// with a home directory of its own.
+func load(t *testing.T, file string, env []string, args ...string) (config.Config, error) {
+	t.Helper()
+	home := t.TempDir()
+	if file != "" {
+		path := filepath.Join(home, ".config", "trl", "config.toml")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.Register(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(flags, append([]string{"HOME=" + home}, env...))
+}
+
+func TestPrecedence(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		file   string
+		env    []string
+		args   []string
+		want   int64
+		origin string
+	}{
+		{"default", "", nil, nil, 64, "default"},
+		{"file", "max_sessions = 7", nil, nil, 7, "file "},
+		{"env over file", "max_sessions = 7", []string{"TRL_MAX_SESSIONS=8"}, nil, 8, "env TRL_MAX_SESSIONS"},
+		{"flag over all", "max_sessions = 7", []string{"TRL_MAX_SESSIONS=8"}, []string{"--max-sessions=9"}, 9, "flag --max-sessions"},
+		{"an empty variable is none", "max_sessions = 7", []string{"TRL_MAX_SESSIONS="}, nil, 7, "file "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, err := load(t, c.file, c.env, c.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.MaxSessions != c.want || !strings.HasPrefix(cfg.Origin("max_sessions"), c.origin) {
+				t.Errorf("max_sessions = %d from %q, want %d from %q", cfg.MaxSessions, cfg.Origin("max_sessions"), c.want, c.origin)
+			}
+		})
+	}
+}
+
+func TestMistakesNameKeyValueAndOrigin(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		env  string
+		arg  string
+		want string
+	}{
+		{file: "max_sesions = 7", want: "max_sesions: unknown key; did you mean max_sessions? (file "},
+		{file: "frobnicate = 7", want: "frobnicate: unknown key (file "},
+		{file: "[limits]\nmax_sessions = 7", want: "limits: unknown key (file "},
+		{file: "max_sessions = \"many\"", want: "max_sessions: many: must be a whole number (file "},
+		{file: "max_sessions = 0", want: "max_sessions: 0: must be from 1 to 100000 (file "},
+		{file: "keep_sessions = 1", want: "keep_sessions: 1: must be true or false (file "},
+		{file: "kill_grace_s = nan", want: "kill_grace_s: NaN: must be from 0 to 3600 (file "},
+		{file: "socket = \"run/trl.sock\"", want: "socket: \"run/trl.sock\": must be an absolute path (file "},
+		{file: "max_sessions = ", want: "config.toml: line 1: "},
+		{env: "TRL_IDLE_TIMEOUT_S=soon", want: "idle_timeout_s: \"soon\": must be a number of seconds, or a duration such as 1h30m (env TRL_IDLE_TIMEOUT_S)"},
+		{env: "TRL_IDLE_TIMEOUT_S=-1", want: "idle_timeout_s: -1: must be from 0 to 31622400 (env TRL_IDLE_TIMEOUT_S)"},
+		{env: "TRL_RUNTIME_DIR=/tmp/a b", want: "runtime_dir: \"/tmp/a b\": may contain only A-Z a-z 0-9 / _ . - (env TRL_RUNTIME_DIR)"},
+		{env: "TRL_SOCKET_PATH=/" + strings.Repeat("x", 200), want: "too long for the address of a unix socket (env TRL_SOCKET_PATH)"},
+		{env: "TRL_RUNTIME_DIR=/" + strings.Repeat("x", 95), want: "too long for the address of a unix socket (env TRL_RUNTIME_DIR)"},
+		{arg: "--log-level=loud", want: "log_level: \"loud\": must be debug, info, warn or error (flag --log-level)"},
+		{arg: "--output-bytes=lots", want: "output_bytes: \"lots\": must be a number of bytes, or a size such as \"16MiB\" (flag --output-bytes)"},
+		{arg: "--output-bytes=99999999TiB", want: "output_bytes: \"99999999TiB\": must be"},
+		{arg: "--default-shell=", want: "default_shell: must not be empty (flag --default-shell)"},
+		{arg: "--config=/nonexistent/trl.toml", want: "config file: open /nonexistent/trl.toml: no such file"},
+	} {
+		t.Run(c.file+c.env+c.arg, func(t *testing.T) {
+			var env, args []string
+			if c.env != "" {
+				env = []string{c.env}
+			}
+			if c.arg != "" {
+				args = []string{c.arg}
+			}
+			_, err := load(t, c.file, env, args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWaysToWriteAValue(t *testing.T) {
+	cfg, err := load(t, "idle_timeout_s = \"1h30m\"\nkill_grace_s = 2\nlifetime_s = 1.5\nmax_request_bytes = \"8MiB\"\nmax_stdin_bytes = 4096",
+		[]string{"TRL_RETENTION_S=90s", "TRL_OUTPUT_BYTES=1 MB", "TRL_KEEP_SESSIONS=yes"}, "--session-output-bytes", "3k", "--state-dir", "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, _ := filepath.Abs("here")
+	got := []any{cfg.IdleTimeoutS, cfg.KillGraceS, cfg.LifetimeS, cfg.MaxRequestBytes, cfg.MaxStdinBytes, cfg.RetentionS, cfg.OutputBytes, cfg.KeepSessions, cfg.SessionOutputBytes, cfg.StateDir}
+	want := []any{5400.0, 2.0, 1.5, int64(8 << 20), int64(4096), 90.0, int64(1e6), true, int64(3072), here}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestBoolFlagNeedsNoValue(t *testing.T) {
+	cfg, err := load(t, "", nil, "--keep-sessions")
+	if err != nil || !cfg.KeepSessions {
+		t.Errorf("keep_sessions = %v, %v", cfg.KeepSessions, err)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	run, tmp := t.TempDir(), fmt.Sprintf("/tmp/trl-%d", os.Getuid())
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 80))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		env  []string
+		want map[string]string
+	}{
+		{"xdg", []string{"XDG_RUNTIME_DIR=" + run, "XDG_STATE_HOME=/var/x", "HOME=/home/u"},
+			map[string]string{"socket": run + "/trl/trl.sock", "state_dir": "/var/x/trl", "runtime_dir": run + "/trl"}},
+		{"home alone", []string{"HOME=/home/u"},
+			map[string]string{"socket": tmp + "/trl.sock", "state_dir": "/home/u/.local/state/trl"}},
+		{"nothing", nil,
+			map[string]string{"socket": tmp + "/trl.sock", "state_dir": tmp + "/state"}},
+		{"relative ones do not count", []string{"XDG_RUNTIME_DIR=run", "HOME=home", "XDG_STATE_HOME=state"},
+			map[string]string{"socket": tmp + "/trl.sock", "state_dir": tmp + "/state"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, err := config.Load(nil, c.env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range cfg.Entries() {
+				if want, ok := c.want[e.Key]; ok && e.Value != want {
+					t.Errorf("%s = %q, want %q", e.Key, e.Value, want)
+				}
+			}
+		})
+	}
+	t.Run("a runtime dir that cannot be used is passed over", func(t *testing.T) {
+		open := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(open, "trl"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(open, "trl"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(nil, []string{"XDG_RUNTIME_DIR=" + open})
+		if err != nil || strings.HasPrefix(cfg.RuntimeDir, open) {
+			t.Errorf("runtime_dir = %q, %v", cfg.RuntimeDir, err)
+		}
+	})
+	t.Run("a socket path that is too long is told", func(t *testing.T) {
+		_, err := config.Load(nil, []string{"XDG_RUNTIME_DIR=" + long})
+		if err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "(default)") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestNearlyRightVariableIsNoted(t *testing.T) {
+	cfg, err := load(t, "", []string{"TRL_MAX_SESIONS=3", "TRL_SESSION_ID=s-0123456789", "TRL_TOKEN=x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"environment: TRL_MAX_SESIONS: unknown; did you mean TRL_MAX_SESSIONS?"}
+	if !reflect.DeepEqual(cfg.Notes(), want) {
+		t.Errorf("notes = %q, want %q", cfg.Notes(), want)
+	}
+}
+
+func TestEverySettingIsDescribed(t *testing.T) {
+	cfg, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.Register(flags)
+	seen := map[string]bool{}
+	for _, e := range cfg.Entries() {
+		if e.Doc == "" || !strings.HasPrefix(e.Env, "TRL_") || flags.Lookup(strings.TrimPrefix(e.Flag, "--")) == nil {
+			t.Errorf("%s is not fully described: %+v", e.Key, e)
+		}
+		if e.Origin != config.OriginDefault || e.Value != e.Default {
+			t.Errorf("%s = %v from %s, want the default %v", e.Key, e.Value, e.Origin, e.Default)
+		}
+		if seen[e.Key] || seen[e.Env] {
+			t.Errorf("%s is there twice", e.Key)
+		}
+		seen[e.Key], seen[e.Env] = true, true
+	}
+	if n := len(cfg.Entries()); n != 22 {
+		t.Errorf("%d settings", n)
+	}
+	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {
+		t.Errorf("limits = %v", cfg.Limits())
+	}
+}
+
+func TestMakePrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 {
+		if err := config.MakePrivate(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.MakePrivate(dir); err == nil || !strings.Contains(err.Error(), "has mode 0750, must be 0700") {
+		t.Errorf("got %v", err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.MakePrivate(link); err == nil || !strings.Contains(err.Error(), "is not a directory") {
+		t.Errorf("a symbolic link: got %v", err)
+	}
+}
+
+// FuzzFile feeds any file to the decoder: it gives an error or a configuration
+// in which every value is one that could have been typed as a flag.
+func FuzzFile(f *testing.F) {
+	f.Add("max_sessions = 7\nsocket = \"/tmp/x\"\n")
+	f.Add("kill_grace_s = 1e400")
+	f.Add("kill_grace_s = inf\nidle_timeout_s = \"1h\"")
+	f.Add("output_bytes = \"9223372036854775807KiB\"")
+	f.Add("[a.b]\nc = [1, {d = 2}]")
+	f.Add("runtime_dir = \"/\\u0000\"")
+	f.Add("max_sessions = 1979-05-27T07:32:00Z")
+	path := filepath.Join(f.TempDir(), "config.toml")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(nil, []string{"TRL_CONFIG=" + path})
+		if err != nil {
+			return
+		}
+		var args []string
+		for _, e := range cfg.Entries() {
+			if e.Origin != config.OriginDefault {
+				args = append(args, fmt.Sprintf("%s=%v", e.Flag, e.Value))
+			}
+		}
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		config.Register(flags)
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		again, err := config.Load(flags, nil)
+		if err != nil {
+			t.Fatalf("%q: accepted in a file, refused as flags %q: %v", text, args, err)
+		}
+		for i, e := range again.Entries() {
+			if before := cfg.Entries()[i]; e.Value != before.Value {
+				t.Errorf("%s: %v in the file, %v as a flag", e.Key, before.Value, e.Value)
+			}
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// longestSessionFile is the longest path below runtime_dir that must fit into the
+// address of a unix socket.
+const longestSessionFile = "/s-0123456789/link.sock"
+
+// setPlaces fills the defaults that depend on the user and the machine.
+func (c *Config) setPlaces(env map[string]string) {
+	user := "trl-" + strconv.Itoa(os.Getuid())
+	tmp := filepath.Join("/tmp", user)
+
+	c.Socket = filepath.Join(tmp, "trl.sock")
+	if dir := env["XDG_RUNTIME_DIR"]; filepath.IsAbs(dir) {
+		c.Socket = filepath.Join(dir, "trl", "trl.sock")
+	}
+
+	switch {
+	case filepath.IsAbs(env["XDG_STATE_HOME"]):
+		c.StateDir = filepath.Join(env["XDG_STATE_HOME"], "trl")
+	case filepath.IsAbs(env["HOME"]):
+		c.StateDir = filepath.Join(env["HOME"], ".local", "state", "trl")
+	default:
+		c.StateDir = filepath.Join(tmp, "state")
+	}
+
+	// Memory first: what a session keeps there must not reach a disk.
+	var candidates []string
+	if dir := env["XDG_RUNTIME_DIR"]; filepath.IsAbs(dir) {
+		candidates = append(candidates, filepath.Join(dir, "trl"))
+	}
+	candidates = append(candidates, filepath.Join("/dev/shm", user))
+	if dir := env["TMPDIR"]; filepath.IsAbs(dir) {
+		candidates = append(candidates, filepath.Join(dir, user))
+	}
+	candidates = append(candidates, tmp)
+	c.RuntimeDir = candidates[len(candidates)-1]
+	for _, dir := range candidates {
+		if usable(dir) {
+			c.RuntimeDir = dir
+			break
+		}
+	}
+}
+
+// usable reports whether dir is a good private directory, or could be made one.
+func usable(dir string) bool {
+	if checkRuntimeDir(dir) != nil {
+		return false
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return os.IsNotExist(err) && unix.Access(filepath.Dir(dir), unix.W_OK|unix.X_OK) == nil
+	}
+	return checkPrivate(dir, info) == nil
+}
+
+// MakePrivate makes dir with its parents, for this user alone. One that exists must
+// be a directory of this user that nobody else may enter.
+func MakePrivate(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	return checkPrivate(dir, info)
+}
+
+func checkPrivate(dir string, info fs.FileInfo) error {
+	if !info.IsDir() {
+		return fmt.Errorf("%s: is not a directory", dir)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s: belongs to uid %d, not to %d", dir, st.Uid, os.Getuid())
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 || mode&0o700 != 0o700 {
+		return fmt.Errorf("%s: has mode %04o, must be 0700", dir, mode)
+	}
+	return nil
+}
+
+// check looks at what one value alone does not show.
+func (c *Config) check() error {
+	if err := checkSocketPath(c.Socket); err != nil {
+		return fmt.Errorf("socket: %q: %w (%s)", c.Socket, err, c.Origin("socket"))
+	}
+	if err := checkRuntimeDir(c.RuntimeDir); err != nil {
+		return fmt.Errorf("runtime_dir: %q: %w (%s)", c.RuntimeDir, err, c.Origin("runtime_dir"))
+	}
+	return nil
+}
+
+// checkRuntimeDir refuses what cannot stand in a shell script without quotes:
+// paths below it are written into the shells' private channel.
+func checkRuntimeDir(dir string) error {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_.-"
+	if rest := strings.TrimLeft(dir, letters); rest != "" {
+		return fmt.Errorf("may contain only A-Z a-z 0-9 / _ . -")
+	}
+	return checkSocketPath(dir + longestSessionFile)
+}
+
+func checkSocketPath(path string) error {
+	var address unix.RawSockaddrUnix
+	// One byte is for the NUL at the end; see unix(7).
+	if most := len(address.Path) - 1; len(path) > most {
+		return fmt.Errorf("%d bytes too long for the address of a unix socket", len(path)-most)
+	}
+	return nil
+}

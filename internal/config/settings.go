@@ -1,0 +1,258 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A setting is one field of Config, as its tags describe it.
+type setting struct {
+	index          int
+	key, env, flag string
+	kind           kind
+	min, max       float64
+	doc            string
+}
+
+// kind says how a value is written and what it may be.
+type kind string
+
+const (
+	kindPath    kind = "path"    // a string: an absolute path once loaded
+	kindText    kind = "text"    // a string that is not empty
+	kindLevel   kind = "level"   // a string: one of the levels
+	kindCount   kind = "count"   // int64
+	kindBytes   kind = "bytes"   // int64, also written as 16MiB
+	kindSeconds kind = "seconds" // float64, also written as 90s or 1h30m
+	kindBool    kind = "bool"
+)
+
+// year bounds every duration: more than anyone waits, and safe in arithmetic.
+const year = 366 * 24 * 3600
+
+var settings = readSettings()
+
+// readSettings makes the table of settings from the tags of Config.
+func readSettings() []setting {
+	var list []setting
+	for i, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		key := f.Tag.Get("key")
+		if key == "" {
+			continue
+		}
+		s := setting{
+			index: i, key: key, env: f.Tag.Get("env"), flag: strings.ReplaceAll(key, "_", "-"),
+			kind: kind(f.Tag.Get("kind")), doc: f.Tag.Get("doc"), max: math.MaxInt64 / 2,
+		}
+		if s.env == "" {
+			s.env = "TRL_" + strings.ToUpper(key)
+		}
+		if s.kind == kindSeconds {
+			s.max = year
+		}
+		for tag, bound := range map[string]*float64{"min": &s.min, "max": &s.max} {
+			if text := f.Tag.Get(tag); text != "" {
+				v, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					panic("config: " + key + ": tag " + tag + ": " + err.Error())
+				}
+				*bound = v
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func find(key string) (setting, bool) {
+	for _, s := range settings {
+		if s.key == key {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+func (s setting) get(c *Config) any { return reflect.ValueOf(c).Elem().Field(s.index).Interface() }
+
+func (s setting) set(c *Config, v any) {
+	reflect.ValueOf(c).Elem().Field(s.index).Set(reflect.ValueOf(v))
+}
+
+// parse reads a value as it is written in a flag or in the environment.
+func (s setting) parse(text string) (any, error) {
+	text = strings.TrimSpace(text)
+	switch s.kind {
+	case kindBool:
+		switch strings.ToLower(text) {
+		case "1", "true", "yes", "on":
+			return true, nil
+		case "0", "false", "no", "off":
+			return false, nil
+		}
+		return nil, fmt.Errorf("%q: must be true or false", text)
+	case kindCount:
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q: must be a whole number", text)
+		}
+		return v, nil
+	case kindBytes:
+		return parseBytes(text)
+	case kindSeconds:
+		if v, err := strconv.ParseFloat(text, 64); err == nil {
+			return v, nil
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: must be a number of seconds, or a duration such as 1h30m", text)
+		}
+		return d.Seconds(), nil
+	}
+	return text, nil
+}
+
+// convert takes a value as the TOML decoder gives it.
+func (s setting) convert(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		if s.kind != kindBool && s.kind != kindCount {
+			return s.parse(v)
+		}
+	case bool:
+		if s.kind == kindBool {
+			return v, nil
+		}
+	case int64:
+		switch s.kind {
+		case kindCount, kindBytes:
+			return v, nil
+		case kindSeconds:
+			return float64(v), nil
+		}
+	case float64:
+		if s.kind == kindSeconds {
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("%v: must be %s", v, s.kind.words())
+}
+
+// words names what a value of that kind looks like, for people.
+func (k kind) words() string {
+	switch k {
+	case kindBool:
+		return "true or false"
+	case kindCount:
+		return "a whole number"
+	case kindBytes:
+		return `a number of bytes, or a size such as "16MiB"`
+	case kindSeconds:
+		return `a number of seconds, or a duration such as "1h30m"`
+	}
+	return "a string"
+}
+
+// check reports why v cannot be the value of s.
+func (s setting) check(v any) error {
+	switch v := v.(type) {
+	case int64:
+		if float64(v) < s.min || float64(v) > s.max {
+			return fmt.Errorf("%d: must be %s", v, s.bounds())
+		}
+	case float64:
+		if !(v >= s.min && v <= s.max) { // also refuses NaN
+			return fmt.Errorf("%v: must be %s", v, s.bounds())
+		}
+	case string:
+		switch {
+		case strings.IndexByte(v, 0) >= 0:
+			return fmt.Errorf("%q: has a NUL byte", v)
+		case s.kind == kindText && v == "":
+			return fmt.Errorf("must not be empty")
+		case s.kind == kindPath && !filepath.IsAbs(v):
+			return fmt.Errorf("%q: must be an absolute path", v)
+		case s.kind == kindLevel && v != "debug" && v != "info" && v != "warn" && v != "error":
+			return fmt.Errorf("%q: must be debug, info, warn or error", v)
+		}
+	}
+	return nil
+}
+
+func (s setting) bounds() string {
+	low := strconv.FormatFloat(s.min, 'f', -1, 64)
+	if s.max >= math.MaxInt64/2 {
+		return "at least " + low
+	}
+	return "from " + low + " to " + strconv.FormatFloat(s.max, 'f', -1, 64)
+}
+
+// units are the ways to write a size. The longest come first.
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40},
+	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
+	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1},
+}
+
+func parseBytes(text string) (any, error) {
+	number, factor := strings.ToLower(text), int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || v > math.MaxInt64/2/factor || v < math.MinInt64/2/factor {
+		return nil, fmt.Errorf("%q: must be %s", text, kindBytes.words())
+	}
+	return v * factor, nil
+}
+
+// suggest returns the name nearest to a mistyped one, or "".
+func suggest(name string, names []string) string {
+	best, at := "", len(name)/3+1
+	for _, n := range names {
+		if d := distance(name, n, at); d <= at && (best == "" || d < at) {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete, replace or swap to get from a to
+// b. It stops counting beyond limit.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
+	}
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,265 @@
+// Package daemon builds the parts of the daemon from the configuration, starts them
+// in order and stops them in reverse.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/runtimes/host"
+	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+// answerTimeout is how long clients may take to read their last answers.
+const answerTimeout = 5 * time.Second
+
+// Options are what a caller of Run decides beside the configuration.
+type Options struct {
+	Logger *slog.Logger
+	// Stdio serves one client on Stdin and Stdout. The end of Stdin ends the daemon.
+	// There is no socket then, unless one was asked for with a flag.
+	Stdio  bool
+	Stdin  io.ReadCloser
+	Stdout io.WriteCloser
+	// ReadyFD is a descriptor that "ready" is written to when the daemon serves, and
+	// that is closed then or when it cannot; 0 for none.
+	ReadyFD int
+}
+
+// daemon is the parts, in the order in which they are started.
+type daemon struct {
+	config config.Config
+	o      Options
+	log    *slog.Logger
+	ready  *os.File
+
+	listener *server.Listener // nil without a socket
+	reaper   *process.Reaper
+	runtime  *host.Runtime
+	registry *session.Registry
+	server   *server.Server
+}
+
+// Run runs the daemon until ctx ends, its client on stdio is gone, or it has had
+// nothing to do for long enough. Then it ends all sessions, unless it is to keep them;
+// while it does so, SIGTERM or SIGINT makes it do without the grace time. It must be
+// the only thing in its process that has children.
+func Run(ctx context.Context, c config.Config, o Options) error {
+	d := &daemon{config: c, o: o, log: o.Logger}
+	if o.ReadyFD > 0 {
+		d.ready = os.NewFile(uintptr(o.ReadyFD), "ready")
+	}
+	defer d.tellReady("")
+	process.Sanitize()
+	for _, note := range c.Notes() {
+		d.log.Warn(note)
+	}
+	if err := d.listen(); err != nil {
+		return err
+	}
+	if d.listener != nil {
+		defer d.listener.Close()
+	}
+	d.reaper = process.NewReaper()
+	defer d.reaper.Close()
+	subreaper := process.BecomeSubreaper()
+	slot, err := d.openState()
+	if err != nil {
+		return err
+	}
+	defer d.runtime.Close()
+	d.registry = d.newRegistry()
+	if err := d.registry.Recover(ctx, slot); err != nil && ctx.Err() == nil {
+		d.registry.Leave()
+		return err
+	}
+	d.newServer(subreaper)
+	return d.serve(ctx)
+}
+
+// listen makes the socket, before anything else: it is what keeps a second daemon out.
+func (d *daemon) listen() (err error) {
+	if d.o.Stdio && !strings.HasPrefix(d.config.Origin("socket"), "flag ") {
+		return nil
+	}
+	d.listener, err = server.Listen(d.config.Socket)
+	return err
+}
+
+// openState takes the state directory. A daemon on stdio has one of its own below,
+// unless one was named, so that several can live beside each other and beside the one
+// that listens. It reports whether it is such a one: what is found there belonged to a
+// client that is gone.
+func (d *daemon) openState() (slot bool, err error) {
+	c := host.Config{
+		StateDir: d.config.StateDir, RuntimeDir: d.config.RuntimeDir,
+		Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
+	}
+	if !d.o.Stdio || d.listener != nil || d.config.Origin("state_dir") != config.OriginDefault {
+		d.runtime, err = host.New(c)
+		return false, err
+	}
+	const most = 1000
+	for n := range most {
+		c.StateDir = filepath.Join(d.config.StateDir, "stdio", strconv.Itoa(n))
+		d.runtime, err = host.New(c)
+		if !errors.Is(err, host.ErrInUse) {
+			return true, err
+		}
+	}
+	return true, err
+}
+
+func (d *daemon) newRegistry() *session.Registry {
+	c := d.config
+	return session.NewRegistry(session.Config{
+		Runtime:      d.runtime,
+		Logger:       d.log,
+		MaxSessions:  int(c.MaxSessions),
+		DefaultShell: c.DefaultShell,
+		KillGrace:    config.Seconds(c.KillGraceS),
+		IdleTimeout:  config.Seconds(c.IdleTimeoutS),
+		Lifetime:     config.Seconds(c.LifetimeS),
+		Retention:    config.Seconds(c.RetentionS),
+		AutoExit:     config.Seconds(c.AutoExitS),
+		Limits: link.Limits{
+			DefaultTimeoutS:   c.DefaultTimeoutS,
+			KillGraceS:        c.KillGraceS,
+			MaxCommands:       c.MaxCommands,
+			MaxQueued:         int(c.MaxQueued),
+			MaxStdinBytes:     c.MaxStdinBytes,
+			OutputBytes:       c.OutputBytes,
+			SessionOutput:     c.SessionOutputBytes,
+			ExecsKept:         int(c.ExecsKept),
+			IdleTimeoutS:      c.IdleTimeoutS,
+			ShellStartTimeout: c.ShellStartTimeoutS,
+		},
+	})
+}
+
+func (d *daemon) newServer(subreaper bool) {
+	capabilities := []string{"shell", "exec.stream"}
+	if subreaper {
+		capabilities = append(capabilities, "subreaper")
+	}
+	if d.runtime.Cgroups() {
+		capabilities = append(capabilities, "cgroup.kill")
+	}
+	d.server = server.New(server.Config{
+		Service: service.New(service.Config{
+			Registry: d.registry, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
+			Connections: func() int { return d.server.Connections() },
+		}),
+		Logger:          d.log,
+		MaxRequestBytes: int(d.config.MaxRequestBytes),
+		MaxConnections:  int(d.config.MaxConnections),
+	})
+}
+
+// serve serves until there is a reason to stop, and stops.
+func (d *daemon) serve(ctx context.Context) error {
+	type ending struct {
+		why string
+		err error
+	}
+	ends := make(chan ending, 2)
+	var tasks sync.WaitGroup
+	// The server ends the contexts of requests itself, so that their callers hear why.
+	if d.listener != nil {
+		tasks.Go(func() {
+			err := d.server.Serve(context.Background(), d.listener)
+			ends <- ending{"nobody can connect any more", err}
+		})
+	}
+	if d.o.Stdio {
+		tasks.Go(func() {
+			err := d.server.ServeConn(context.Background(), stdio{d.o.Stdin, d.o.Stdout}, "stdio")
+			ends <- ending{"end of input", err}
+		})
+	}
+	d.log.Info("daemon started", "version", version.Version, "pid", os.Getpid(), "socket", d.address(),
+		"state_dir", d.config.StateDir, "sessions", len(d.registry.List()))
+	d.tellReady("ready\n")
+
+	var end ending
+	select {
+	case <-ctx.Done():
+		end.why = context.Cause(ctx).Error()
+	case <-d.registry.Unused():
+		end.why = fmt.Sprintf("nothing to do for %s (auto_exit_s)", config.Seconds(d.config.AutoExitS))
+	case end = <-ends:
+	}
+	d.log.Info("daemon is stopping", "cause", end.why)
+	d.stop()
+	tasks.Wait()
+	d.log.Info("daemon stopped")
+	return end.err
+}
+
+func (d *daemon) address() string {
+	if d.listener == nil {
+		return "stdio"
+	}
+	return d.config.Socket
+}
+
+// stop ends connections and sessions at the same time: a client that waits for a
+// command is told at once, and one that reads slowly holds up nobody.
+func (d *daemon) stop() {
+	d.runtime.Stopping()
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+		defer cancel()
+		if err := d.server.Shutdown(ctx); err != nil {
+			d.log.Warn("clients did not read their last answers", "error", err)
+		}
+	})
+	if d.config.KeepSessions {
+		d.registry.Leave()
+	} else {
+		again, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		d.registry.Close(again.Done())
+		forget()
+	}
+	tasks.Wait()
+}
+
+// tellReady writes a word to who started the daemon, once; without a word it only
+// closes the descriptor.
+func (d *daemon) tellReady(word string) {
+	if d.ready == nil {
+		return
+	}
+	if word != "" {
+		_, _ = d.ready.WriteString(word)
+	}
+	_ = d.ready.Close()
+	d.ready = nil
+}
+
+// stdio makes one connection of two files.
+type stdio struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+// Close closes both.
+func (s stdio) Close() error { return errors.Join(s.ReadCloser.Close(), s.WriteCloser.Close()) }

@@ -1,0 +1,265 @@
+package link
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Handler answers what the other side asks.
+type Handler interface {
+	// Handle answers one request. ctx ends when the caller gives up or the
+	// connection is gone. It runs in a goroutine of its own.
+	Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (result any, resultBody []byte, err error)
+	// Event takes one event. It is called in the order of arrival, before any
+	// later response is delivered, and must not block.
+	Event(name string, header json.RawMessage, body []byte)
+}
+
+// Then is a result with something to do after it was sent.
+type Then struct {
+	Result any
+	Do     func()
+}
+
+// ErrLost is the cause of a handler's context when the connection is gone, as
+// opposed to a caller that does not wait any more.
+var ErrLost = errors.New("the link is gone")
+
+// Conn is one end of a link. It is safe for concurrent use.
+//
+// Goroutines: Serve reads in the goroutine of its caller and starts one per
+// request; it waits for all of them before it returns.
+type Conn struct {
+	rwc io.ReadWriteCloser
+	br  *bufio.Reader
+
+	wmu  sync.Mutex
+	wbuf []byte // guarded by wmu; begins with frames that wait for the next write
+
+	mu      sync.Mutex
+	nextID  uint32                             // guarded by mu
+	calls   map[uint32]chan Frame              // guarded by mu; our requests that wait
+	serving map[uint32]context.CancelCauseFunc // guarded by mu; their requests that run
+	err     error                              // guarded by mu; set when done closes
+	done    chan struct{}
+}
+
+// NewConn makes a Conn. Nothing is read before Serve.
+func NewConn(rwc io.ReadWriteCloser) *Conn {
+	return &Conn{
+		rwc: rwc, br: bufio.NewReaderSize(rwc, 16<<10),
+		calls: map[uint32]chan Frame{}, serving: map[uint32]context.CancelCauseFunc{}, done: make(chan struct{}),
+	}
+}
+
+// Done is closed when the connection is gone.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Close ends the connection; Serve returns.
+func (c *Conn) Close() error {
+	c.fail(errors.New("link closed"))
+	return nil
+}
+
+func (c *Conn) fail(err error) {
+	c.mu.Lock()
+	first := c.err == nil
+	if first {
+		c.err = err
+		close(c.done)
+		for _, cancel := range c.serving {
+			cancel(ErrLost)
+		}
+	}
+	c.mu.Unlock()
+	if first {
+		c.rwc.Close()
+	}
+}
+
+func (c *Conn) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return api.Errorf(api.CodeRuntimeUnavailable, "link to the runner: %s", c.err)
+}
+
+// Serve reads until the connection is gone and returns why. io.EOF means the
+// other side closed it.
+func (c *Conn) Serve(h Handler) error {
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
+	for {
+		f, err := ReadFrame(c.br)
+		if err != nil {
+			c.fail(err)
+			return err
+		}
+		switch f.Kind {
+		case KindResponse, KindError:
+			c.mu.Lock()
+			ch := c.calls[f.ID]
+			delete(c.calls, f.ID)
+			c.mu.Unlock()
+			if ch != nil {
+				ch <- f
+			}
+		case KindEvent:
+			h.Event(f.Name, f.Header, f.Body)
+		case KindCancel:
+			c.mu.Lock()
+			if cancel := c.serving[f.ID]; cancel != nil {
+				cancel(context.Canceled)
+			}
+			c.mu.Unlock()
+		case KindRequest:
+			ctx, cancel := context.WithCancelCause(context.Background())
+			c.mu.Lock()
+			if c.err != nil {
+				cancel(ErrLost)
+			}
+			c.serving[f.ID] = cancel
+			c.mu.Unlock()
+			handlers.Go(func() {
+				c.answer(ctx, h, f)
+				cancel(nil)
+				c.mu.Lock()
+				delete(c.serving, f.ID)
+				c.mu.Unlock()
+			})
+		}
+	}
+}
+
+func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
+	result, body, err := h.Handle(ctx, f.Name, f.Header, f.Body)
+	if then, ok := result.(Then); ok {
+		result = then.Result
+		defer then.Do()
+	}
+	kind := KindResponse
+	if err != nil {
+		kind, result, body = KindError, api.AsError(err), nil
+	}
+	header, err := json.Marshal(result)
+	if err == nil {
+		err = c.write(Frame{Kind: kind, ID: f.ID, Header: header, Body: body})
+	}
+	if errors.Is(err, ErrFrame) || header == nil {
+		header, _ = json.Marshal(api.Errorf(api.CodeInternal, "%s: answer: %s", f.Name, err))
+		_ = c.write(Frame{Kind: KindError, ID: f.ID, Header: header})
+	}
+}
+
+// Call asks the other side and decodes the answer's header into result. When ctx
+// ends first the other side is told and ctx's error is returned.
+func (c *Conn) Call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	header, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: params: %w", name, err)
+	}
+	ch := make(chan Frame, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, c.failure()
+	}
+	c.nextID++
+	id := c.nextID
+	c.calls[id] = ch
+	c.mu.Unlock()
+	forget := func() {
+		c.mu.Lock()
+		delete(c.calls, id)
+		c.mu.Unlock()
+	}
+	if err := c.write(Frame{Kind: KindRequest, ID: id, Name: name, Header: header, Body: body}); err != nil {
+		forget()
+		if errors.Is(err, ErrFrame) {
+			return nil, api.Errorf(api.CodeRequestTooLarge, "%s: %s", name, err)
+		}
+		return nil, c.failure()
+	}
+	select {
+	case f := <-ch:
+		return f.Body, f.decode(name, result)
+	case <-c.done:
+		select { // the answer may have come just before the end
+		case f := <-ch:
+			return f.Body, f.decode(name, result)
+		default:
+			return nil, c.failure()
+		}
+	case <-ctx.Done():
+		forget()
+		_ = c.write(Frame{Kind: KindCancel, ID: id})
+		return nil, ctx.Err()
+	}
+}
+
+func (f *Frame) decode(name string, result any) error {
+	if f.Kind == KindError {
+		var e api.Error
+		if err := json.Unmarshal(f.Header, &e); err != nil {
+			return fmt.Errorf("%s: error answer: %w", name, err)
+		}
+		return &e
+	}
+	if err := json.Unmarshal(f.Header, result); err != nil {
+		return fmt.Errorf("%s: answer: %w", name, err)
+	}
+	return nil
+}
+
+// Notify sends an event. It returns when the event is written, or the link is gone.
+func (c *Conn) Notify(name string, v any, body []byte) error {
+	header, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.write(Frame{Kind: KindEvent, Name: name, Header: header, Body: body})
+}
+
+// NotifyLater sends an event together with the next frame. It is for an event
+// that must arrive before an answer which is about to be sent.
+func (c *Conn) NotifyLater(name string, v any) error {
+	header, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	c.wbuf, err = (&Frame{Kind: KindEvent, Name: name, Header: header}).appendHead(c.wbuf)
+	return err
+}
+
+func (c *Conn) write(f Frame) error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	b, err := f.appendHead(c.wbuf)
+	if err != nil {
+		return err
+	}
+	big := len(f.Body) > 32<<10 // not worth a copy
+	if !big {
+		b = append(b, f.Body...)
+	}
+	c.wbuf = b[:0]
+	if cap(b) > 256<<10 {
+		c.wbuf = nil // do not keep the room of one large call
+	}
+	_, err = c.rwc.Write(b)
+	if err == nil && big {
+		_, err = c.rwc.Write(f.Body)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+// Package link carries calls between the daemon and a runner over one byte
+// stream: a unix socket, or later a docker exec, an ssh channel or a TLS
+// connection. A frame has a JSON header and a raw body, so that output is never
+// encoded twice. Every call names what it wants by offset or sequence, nothing
+// is kept in the connection itself: after it broke, a new one continues.
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Kind says what a frame is.
+type Kind byte
+
+// The kinds of frames.
+const (
+	KindRequest  Kind = 1 // Name, Header = params
+	KindResponse Kind = 2 // Header = result
+	KindError    Kind = 3 // Header = api.Error
+	KindCancel   Kind = 4 // the caller of request ID does not wait any more
+	KindEvent    Kind = 5 // Name, Header = what happened; ID is 0
+)
+
+// MaxFrame bounds what a peer may make us allocate.
+const MaxFrame = 256 << 20
+
+const headLen = 4 + 1 + 4 + 1 + 4
+
+// Frame is one message.
+//
+// On the wire, big-endian: u32 length of what follows, u8 kind, u32 id,
+// u8 length of name, u32 length of header, name, header, body.
+type Frame struct {
+	Kind   Kind
+	ID     uint32
+	Name   string
+	Header []byte
+	Body   []byte
+}
+
+// ErrFrame is what a malformed frame gives. The stream cannot be used after it.
+var ErrFrame = errors.New("malformed frame")
+
+// appendHead appends everything but the body.
+func (f *Frame) appendHead(b []byte) ([]byte, error) {
+	n := headLen - 4 + len(f.Name) + len(f.Header) + len(f.Body)
+	if len(f.Name) > 255 || n > MaxFrame {
+		return b, fmt.Errorf("%w: %d bytes to send, at most %d", ErrFrame, n, MaxFrame)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(n))
+	b = append(b, byte(f.Kind))
+	b = binary.BigEndian.AppendUint32(b, f.ID)
+	b = append(b, byte(len(f.Name)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.Header)))
+	b = append(b, f.Name...)
+	return append(b, f.Header...), nil
+}
+
+// ReadFrame reads one frame. It returns io.EOF only between frames.
+func ReadFrame(r io.Reader) (Frame, error) {
+	var head [headLen]byte
+	if _, err := io.ReadFull(r, head[:4]); err != nil {
+		return Frame{}, err
+	}
+	n := binary.BigEndian.Uint32(head[:4])
+	if n < headLen-4 || n > MaxFrame {
+		return Frame{}, fmt.Errorf("%w: length %d", ErrFrame, n)
+	}
+	if _, err := io.ReadFull(r, head[4:]); err != nil {
+		return Frame{}, unexpected(err)
+	}
+	f := Frame{Kind: Kind(head[4]), ID: binary.BigEndian.Uint32(head[5:])}
+	nameLen, headerLen := uint32(head[9]), binary.BigEndian.Uint32(head[10:])
+	rest := n - (headLen - 4)
+	if f.Kind < KindRequest || f.Kind > KindEvent || nameLen > rest || headerLen > rest-nameLen {
+		return Frame{}, fmt.Errorf("%w: kind %d, name %d, header %d of %d bytes", ErrFrame, f.Kind, nameLen, headerLen, rest)
+	}
+	buf, err := readN(r, int(rest))
+	if err != nil {
+		return Frame{}, unexpected(err)
+	}
+	f.Name = string(buf[:nameLen])
+	f.Header = buf[nameLen : nameLen+headerLen : nameLen+headerLen]
+	f.Body = buf[nameLen+headerLen:]
+	return f, nil
+}
+
+// readN reads exactly n bytes. Large frames are read piece by piece, so that a
+// peer that only announces a length does not make us allocate it.
+func readN(r io.Reader, n int) ([]byte, error) {
+	const step = 1 << 20
+	buf := make([]byte, min(n, step))
+	for got := 0; ; {
+		m, err := io.ReadFull(r, buf[got:])
+		got += m
+		if err != nil {
+			return nil, err
+		}
+		if got == n {
+			return buf, nil
+		}
+		bigger := make([]byte, min(n, 2*len(buf)))
+		copy(bigger, buf)
+		buf = bigger
+	}
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

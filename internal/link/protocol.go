@@ -1,0 +1,126 @@
+package link
+
+import (
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Protocol is the version of what is said over a link. A daemon works with
+// runners of its own version and of the one before.
+const Protocol = 1
+
+// What a daemon asks of a runner.
+const (
+	CallHello      = "hello"       // HelloParams → HelloResult; always first
+	CallCreate     = "create"      // CreateParams → api.SessionDetails; once
+	CallInfo       = "info"        // struct{} → api.SessionDetails
+	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
+	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
+	CallExecRead   = "exec.read"   // ReadParams → ReadResult, body = the chunks' bytes
+	CallExecCancel = "exec.cancel" // api.ExecCancelParams → api.ExecInfo, when the command has ended
+	CallExecInfo   = "exec.info"   // api.ExecInfoParams → api.ExecInfo
+	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
+	CallDestroy    = "destroy"     // DestroyParams → DestroyResult; the runner exits after it
+)
+
+// EventSession is what a runner tells of itself: an api.SessionInfo, whenever
+// it changed, before the answer to the call that changed it.
+const EventSession = "session"
+
+// HelloParams introduces the daemon.
+type HelloParams struct {
+	Version  string `json:"version"`
+	Protocol int    `json:"protocol"`
+}
+
+// HelloResult introduces the runner.
+type HelloResult struct {
+	Version   string `json:"version"`
+	Protocol  int    `json:"protocol"`
+	SessionID string `json:"session_id"`
+	PID       int    `json:"pid"`
+	// Created says whether create has succeeded. A runner whose first daemon went
+	// away before that ends by itself.
+	Created bool `json:"created"`
+}
+
+// CreateParams starts the session of a runner.
+type CreateParams struct {
+	SessionID string                  `json:"session_id"`
+	Params    api.SessionCreateParams `json:"params"`
+	// BaseEnv is the runtime's environment; Params.Env goes over it.
+	BaseEnv   map[string]string `json:"base_env"`
+	CreatedAt time.Time         `json:"created_at"`
+	Limits    Limits            `json:"limits"`
+}
+
+// Limits are the parts of the configuration that a runner enforces.
+type Limits struct {
+	DefaultTimeoutS   float64 `json:"default_timeout_s"`   // of a command, when nobody says; 0 = none
+	KillGraceS        float64 `json:"kill_grace_s"`        // between SIGTERM and SIGKILL
+	MaxCommands       int64   `json:"max_commands"`        // per session; 0 = no limit
+	MaxQueued         int     `json:"max_queued"`          // commands that wait for their turn
+	MaxStdinBytes     int64   `json:"max_stdin_bytes"`     // of one command
+	OutputBytes       int64   `json:"output_bytes"`        // kept per stream of one exec
+	SessionOutput     int64   `json:"session_output"`      // kept over all ended execs of the session
+	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
+	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only while no daemon is there
+	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until a shell that does not answer is given up
+}
+
+// ExecParams asks for a command. Stdin travels in the body, HasStdin says whether there is any.
+type ExecParams struct {
+	api.ExecParams
+	HasStdin bool `json:"has_stdin"`
+}
+
+// RunResult is the outcome of exec.run. The first StdoutLen bytes of the body are
+// the stdout of the result (head and tail joined), the rest is stderr.
+type RunResult struct {
+	ExecID    string `json:"exec_id"`
+	StdoutLen int    `json:"stdout_len"`
+	api.ExecOutcome
+}
+
+// ReadParams reads the log of one exec, both streams in the order of arrival.
+type ReadParams struct {
+	ExecID string `json:"exec_id"`
+	// AfterSeq is the last record the reader has.
+	AfterSeq int64 `json:"after_seq"`
+	// Limit bounds the bytes of the answer.
+	Limit int `json:"limit"`
+	// Wait answers only when there is something new, or the exec is closed.
+	Wait bool `json:"wait"`
+}
+
+// Chunk is one record of the log, or a gap where records were dropped.
+type Chunk struct {
+	Seq    int64  `json:"seq"`
+	Stream string `json:"stream"` // api.EventStdout or api.EventStderr
+	Offset int64  `json:"offset"`
+	Len    int64  `json:"len"`
+	Gap    bool   `json:"gap,omitempty"` // Len bytes are gone; none of them is in the body
+}
+
+// ReadResult is what was there. The bytes of the chunks follow each other in the body.
+type ReadResult struct {
+	Chunks []Chunk `json:"chunks"`
+	// Outcome is set once the command has ended and the reader has everything it
+	// wrote until then; Seq is then the number of the exit record.
+	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
+	Seq     int64            `json:"seq,omitempty"`
+}
+
+// DestroyParams ends the session.
+type DestroyParams struct {
+	Force bool   `json:"force"`
+	Cause string `json:"cause"`
+}
+
+// DestroyResult is the receipt, with what is left to be told of a terminated session.
+type DestroyResult struct {
+	Killed []api.KilledProcess `json:"killed"`
+	Info   api.SessionDetails  `json:"info"`
+	Execs  []api.ExecInfo      `json:"execs"`
+}

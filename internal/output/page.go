@@ -1,0 +1,132 @@
+package output
+
+import "math"
+
+const (
+	firstPage = 512 // enough for the output of most commands
+	midPage   = 16 << 10
+	maxPage   = 64 << 10
+
+	entrySize  = 6       // bytes of one index entry
+	minReserve = 4 << 10 // the least that Reserve returns
+)
+
+// A page holds consecutive bytes of one stream and the index of their records.
+//
+//	buf: [ data … n | free | entry recs-1 … entry 2 | entry 1 ]
+//
+// The first record begins at 0 with number seq and needs no entry. Entry i says
+// where record i begins (16 bits) and by how much its number exceeds seq (32
+// bits). A record ends where the next one begins, the last one at n; so it grows
+// without a change to the index, and a page filled by one read has no index.
+type page struct {
+	off  int64 // offset of the first byte in the stream
+	seq  int64 // number of the first record
+	buf  []byte
+	n    int // bytes of data
+	recs int // records
+
+	// Readers copy data outside the lock. pins counts them; a page with pins is
+	// not reused. dropped says that the page is no longer part of the stream.
+	pins    int
+	dropped bool
+}
+
+// free returns how many bytes fit, with an entry for a record that begins there.
+func (p *page) free() int {
+	return len(p.buf) - p.n - entrySize*p.recs
+}
+
+// takes reports whether n bytes of a record numbered seq fit.
+func (p *page) takes(n int, seq int64) bool {
+	return n <= p.free() && seq-p.seq <= math.MaxUint32
+}
+
+// begin starts a record at the end of the data.
+func (p *page) begin(seq int64) {
+	if p.recs == 0 {
+		p.seq = seq
+	} else {
+		e := p.entry(p.recs)
+		d := uint32(seq - p.seq)
+		e[0], e[1] = byte(p.n), byte(p.n>>8)
+		e[2], e[3], e[4], e[5] = byte(d), byte(d>>8), byte(d>>16), byte(d>>24)
+	}
+	p.recs++
+}
+
+// entry returns the place of the index entry of record i, for i > 0.
+func (p *page) entry(i int) []byte {
+	at := len(p.buf) - entrySize*i
+	return p.buf[at : at+entrySize]
+}
+
+// start returns where record i begins. The record after the last begins at the
+// end of the data.
+func (p *page) start(i int) int {
+	switch i {
+	case 0:
+		return 0
+	case p.recs:
+		return p.n
+	}
+	e := p.entry(i)
+	return int(e[0]) | int(e[1])<<8
+}
+
+// number returns the sequence number of record i.
+func (p *page) number(i int) int64 {
+	if i == 0 {
+		return p.seq
+	}
+	e := p.entry(i)
+	return p.seq + int64(uint32(e[2])|uint32(e[3])<<8|uint32(e[4])<<16|uint32(e[5])<<24)
+}
+
+// lastSeq returns the number of the last record.
+func (p *page) lastSeq() int64 { return p.number(p.recs - 1) }
+
+// end returns the offset after the last byte.
+func (p *page) end() int64 { return p.off + int64(p.n) }
+
+// after returns the first record whose number is greater than seq.
+func (p *page) after(seq int64) int {
+	return search(p.recs, func(i int) bool { return p.number(i) > seq })
+}
+
+// index returns the size of the index.
+func (p *page) index() int { return entrySize * max(p.recs-1, 0) }
+
+// cost is what the page counts against the limit: its data, plus that part of the
+// index that exceeds an eighth of the data, in proportion.
+func (p *page) cost() int64 {
+	return int64(max(p.n, (p.n+p.index())*8/9))
+}
+
+// shrink moves the contents to a smaller buffer if much of this one is unused. No
+// more can be written afterwards.
+func (p *page) shrink() {
+	used := p.n + p.index()
+	if len(p.buf)-used < len(p.buf)/4 {
+		return
+	}
+	buf := make([]byte, used)
+	copy(buf, p.buf[:p.n])
+	copy(buf[p.n:], p.buf[len(p.buf)-p.index():])
+	p.buf = buf
+}
+
+// search returns the smallest i in [0, n) for which f is true, or n. f must not
+// turn false again. It is sort.Search without the weight of package sort.
+func search(n int, f func(int) bool) int {
+	lo, hi := 0, n
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if f(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}

@@ -1,0 +1,310 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cgroup is a directory of the cgroup v2 tree that holds the processes of one
+// session. Nothing that runs in it can leave it without the right to write
+// elsewhere in the tree: not by setsid, not by a new environment, not by forking
+// faster than it is killed.
+//
+// A nil Cgroup is no group: its methods do nothing. A Cgroup may be used from
+// any goroutine until Close.
+type Cgroup struct {
+	path string
+	fd   int // of the directory: it stays that one even if another takes its name
+}
+
+// removeWithin is how long Remove waits for the last process to end.
+const removeWithin = 2 * time.Second
+
+var errNotCgroup = errors.New("cgroup: there is no writable cgroup v2 tree")
+
+// NewCgroup makes a group of that name below the group of this process, in
+// trl-<uid>. It is an error if there is no cgroup v2 tree, if it may not be
+// written, if the kernel cannot kill a group at once (Linux 5.14), or if the name is
+// taken. Nothing but these two directories is touched.
+func NewCgroup(name string) (*Cgroup, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
+		return nil, errors.New("cgroup " + strconv.Quote(name) + ": not a valid name")
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	err = errNotCgroup
+	for _, own := range ownGroups(mounts, groups) {
+		c, tryErr := makeCgroup(filepath.Join(own, "trl-"+strconv.Itoa(os.Getuid()), name))
+		if tryErr == nil {
+			return c, nil
+		}
+		err = tryErr
+	}
+	return nil, err
+}
+
+func makeCgroup(path string) (*Cgroup, error) {
+	parent := filepath.Dir(path)
+	// A process can only be started in the group by someone who may move processes
+	// out of the group they are in, see "Delegation Containment" in cgroups(7).
+	if procs := filepath.Join(filepath.Dir(parent), "cgroup.procs"); unix.Access(procs, unix.W_OK) != nil {
+		return nil, errNotCgroup
+	}
+	var err error
+	for range 10 {
+		if err = os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		// Another session may remove the parent between the two, when it was its last.
+		if err = os.Mkdir(path, 0o755); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := OpenCgroup(path)
+	if c == nil || !c.usable() {
+		c.Close()
+		os.Remove(path)
+		os.Remove(parent)
+		return nil, errors.New("cgroup " + path + ": cannot be killed as a whole, or takes no processes")
+	}
+	return c, nil
+}
+
+// usable reports whether processes can be started in the group and it can be
+// killed. A group below a threaded one is neither.
+func (c *Cgroup) usable() bool {
+	kind, err := c.read("cgroup.type")
+	return err == nil && strings.TrimSpace(kind) == "domain" &&
+		unix.Faccessat(c.fd, "cgroup.kill", unix.W_OK, 0) == nil
+}
+
+// OpenCgroup takes up a group that NewCgroup made, perhaps in another process. It
+// is nil if there is no such group, and for any directory that NewCgroup would not
+// have made: the path may come from a file.
+func OpenCgroup(path string) *Cgroup {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path ||
+		!strings.HasPrefix(filepath.Base(filepath.Dir(path)), "trl-") {
+		return nil
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		unix.Close(fd)
+		return nil
+	}
+	return &Cgroup{path: path, fd: fd}
+}
+
+// Path is where the group is.
+func (c *Cgroup) Path() string {
+	if c == nil {
+		return ""
+	}
+	return c.path
+}
+
+// FD is the directory, for Spec.CgroupFD; 0 for no group. A kernel or filter that
+// does not know clone3 makes Start fail with it: start without it then.
+func (c *Cgroup) FD() int {
+	if c == nil {
+		return 0
+	}
+	return c.fd
+}
+
+// Kill sends SIGKILL to everything in the group and the groups below it, and
+// to what is being forked there. It does not wait. A group that is gone is no error.
+func (c *Cgroup) Kill() error {
+	if c == nil {
+		return errNotCgroup
+	}
+	fd, err := unix.Openat(c.fd, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, []byte("1"))
+		unix.Close(fd)
+	}
+	if err == nil || err == unix.ENOENT || err == unix.ENODEV {
+		return nil
+	}
+	return &os.PathError{Op: "kill cgroup", Path: c.path, Err: err}
+}
+
+// Procs lists the processes in the group and the groups below it.
+func (c *Cgroup) Procs() []int {
+	if c == nil {
+		return nil
+	}
+	var pids []int
+	for _, dir := range append(c.below(), c.path) {
+		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for line := range bytes.Lines(text) {
+			// 0 stands for a process of another pid namespace.
+			if pid, ok := parseUint(bytes.TrimSpace(line)); ok && pid > 0 {
+				pids = append(pids, int(pid))
+			}
+		}
+	}
+	return pids
+}
+
+// Remove removes the group, once the last process in it has ended; it waits up to
+// two seconds for that. Then the directory above goes too, if it was the last one
+// there. A group that is gone is no error.
+func (c *Cgroup) Remove() error {
+	if c == nil {
+		return nil
+	}
+	deadline := time.Now().Add(removeWithin)
+	for {
+		if !c.waitEmpty(deadline) {
+			return errors.New("remove cgroup " + c.path + ": it still has processes")
+		}
+		err := c.rmdir()
+		if err == nil {
+			break
+		}
+		// Busy means that a process came in after the look, or is just leaving.
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	os.Remove(filepath.Dir(c.path)) // not empty while other sessions live
+	return nil
+}
+
+func (c *Cgroup) rmdir() error {
+	for _, dir := range append(c.below(), c.path) {
+		if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
+			return &os.PathError{Op: "remove cgroup", Path: dir, Err: err}
+		}
+	}
+	return nil
+}
+
+// Close lets go of the group, which stays.
+func (c *Cgroup) Close() {
+	if c != nil && c.fd >= 0 {
+		unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// waitEmpty waits until no process is in the group or below. The kernel raises
+// POLLPRI on cgroup.events when that changes.
+func (c *Cgroup) waitEmpty(deadline time.Time) bool {
+	fd, err := unix.Openat(c.fd, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err == unix.ENOENT || err == unix.ENODEV
+	}
+	defer unix.Close(fd)
+	var buf [256]byte
+	for {
+		n, err := unix.Pread(fd, buf[:], 0)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err == unix.ENODEV
+		case bytes.Contains(buf[:n], []byte("populated 0")):
+			return true
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false
+		}
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(poll, int(left/time.Millisecond)+1); err != nil && err != unix.EINTR {
+			return false
+		}
+	}
+}
+
+// below lists the groups that processes of the session have made in theirs, the
+// deepest first, so that they can be removed in this order.
+func (c *Cgroup) below() []string {
+	var dirs []string
+	var visit func(dir string)
+	visit = func(dir string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				sub := filepath.Join(dir, e.Name())
+				visit(sub)
+				dirs = append(dirs, sub)
+			}
+		}
+	}
+	visit(c.path)
+	return dirs
+}
+
+func (c *Cgroup) read(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.path, name))
+	return string(text), err
+}
+
+// ownGroups lists the directories that show the v2 group of this process, from
+// the texts of /proc/self/mountinfo and /proc/self/cgroup. There is one per mount of
+// the tree, pure or beside v1 ("hybrid"), as far as the group is visible there.
+func ownGroups(mounts, groups []byte) []string {
+	own := ""
+	for line := range bytes.Lines(groups) {
+		if path, ok := bytes.CutPrefix(bytes.TrimRight(line, "\n"), []byte("0::")); ok {
+			own = string(path)
+		}
+	}
+	// A path that begins with /.. is outside of our cgroup namespace.
+	if own == "" || own == "/.." || strings.HasPrefix(own, "/../") {
+		return nil
+	}
+	var dirs []string
+	for line := range bytes.Lines(mounts) {
+		// 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw
+		fields, after, ok := strings.Cut(string(line), " - ")
+		f := strings.Fields(fields)
+		if !ok || len(f) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
+			continue
+		}
+		root, point := unescapeMount(f[3]), unescapeMount(f[4])
+		if rel, ok := strings.CutPrefix(own, strings.TrimSuffix(root, "/")); ok && (rel == "" || rel[0] == '/') {
+			dirs = append(dirs, filepath.Join(point, rel))
+		}
+	}
+	return dirs
+}
+
+// unescapeMount turns the \040 of mountinfo back into the character.
+func unescapeMount(s string) string {
+	var text strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if v, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				text.WriteByte(byte(v))
+				i += 3
+				continue
+			}
+		}
+		text.WriteByte(s[i])
+	}
+	return text.String()
+}

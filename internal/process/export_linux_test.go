@@ -1,0 +1,23 @@
+package process
+
+var (
+	// ParseStat reads a line of /proc/PID/stat.
+	ParseStat = parseStat
+	// OwnGroups finds the cgroup directories of a process.
+	OwnGroups = ownGroups
+)
+
+// WithoutChildrenFiles makes the package behave as on a kernel that has no lists of
+// children, until the returned function is called.
+func WithoutChildrenFiles() (restore func()) {
+	before := hasChildrenFiles
+	hasChildrenFiles = func() bool { return false }
+	return func() { hasChildrenFiles = before }
+}
+
+// WithoutPidfd makes the package behave as on a kernel that has no pidfds.
+func WithoutPidfd() (restore func()) {
+	before := pidfdWorks
+	pidfdWorks = func() bool { return false }
+	return func() { pidfdWorks = before }
+}

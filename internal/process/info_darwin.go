@@ -1,0 +1,197 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// manyThreads stands for a number of threads that is not known.
+const manyThreads = 0
+
+// Stat looks at one process. It is false if there is none with that id.
+func Stat(pid int) (Info, bool) {
+	kp, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || int(kp.Proc.P_pid) != pid {
+		return Info{}, false
+	}
+	info := infoOf(kp)
+	if task, ok := taskInfo(pid); ok {
+		info.UserMS, info.SystemMS = machMS(task.totalUser), machMS(task.totalSystem)
+	}
+	return info, true
+}
+
+func stat(pid int) (info Info, threads int, ok bool) {
+	info, ok = Stat(pid)
+	return info, manyThreads, ok
+}
+
+func infoOf(kp *unix.KinfoProc) Info {
+	pid := int(kp.Proc.P_pid)
+	sid, _ := unix.Getsid(pid)
+	name, _, _ := bytes.Cut(kp.Proc.P_comm[:], []byte{0})
+	return Info{
+		PID:       pid,
+		PPID:      int(kp.Eproc.Ppid),
+		PGID:      int(kp.Eproc.Pgid),
+		SID:       sid,
+		StartTime: uint64(kp.Proc.P_starttime.Sec)*1e6 + uint64(kp.Proc.P_starttime.Usec),
+		State:     stateOf(kp.Proc.P_stat),
+		Name:      string(name),
+	}
+}
+
+// stateOf translates the numbers of sys/proc.h: SIDL, SRUN, SSLEEP, SSTOP, SZOMB.
+func stateOf(p int8) byte {
+	const letters = "?IRSTZ"
+	if p < 0 || int(p) >= len(letters) {
+		return '?'
+	}
+	return letters[p]
+}
+
+// all lists every process.
+func all() []Info {
+	kps, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil
+	}
+	infos := make([]Info, len(kps))
+	for i := range kps {
+		infos[i] = infoOf(&kps[i])
+	}
+	return infos
+}
+
+func readTable() *table { return makeTable(all()) }
+
+// Children lists the direct children of a process, zombies included.
+func Children(pid int) []int { return readTable().children[pid] }
+
+func children(pid, _ int) []int { return Children(pid) }
+
+// ChildWatch lists the direct children of one process again and again. Each time
+// it reads all processes: there is no shorter way on this system. It is not safe
+// for concurrent use.
+type ChildWatch struct{ pid int }
+
+// WatchChildren makes a watch for the children of a process.
+func WatchChildren(pid int) *ChildWatch { return &ChildWatch{pid: pid} }
+
+// List appends the ids of the children to buf[:0], zombies included, and returns it.
+func (w *ChildWatch) List(buf []int) []int { return append(buf[:0], Children(w.pid)...) }
+
+// Close does nothing here.
+func (w *ChildWatch) Close() {}
+
+func arguments(pid int) []byte {
+	args, _ := procArgs(pid)
+	return args
+}
+
+func procArgs(pid int) (args, env []byte) {
+	raw, err := unix.SysctlRaw("kern.procargs2", pid)
+	if err != nil {
+		return nil, nil
+	}
+	return parseProcArgs(raw)
+}
+
+// Marked finds the living processes that were started with KEY=VALUE in their
+// environment, not before since (an Info.StartTime; 0 for any). This process is
+// left out. Only processes of our own user can be read, as root those of all; the
+// system hides the environment of its own protected programs.
+//
+// It finds what a runner that crashed has left behind. A process that was started
+// with an environment of its own making is not found.
+func Marked(key, value string, since uint64) []Info {
+	mark := []byte(key + "=" + value)
+	self := os.Getpid()
+	var found []Info
+	for _, before := range all() {
+		if before.StartTime < since || before.PID == self || before.Ended() {
+			continue
+		}
+		_, env := procArgs(before.PID)
+		for len(env) > 0 {
+			var entry []byte
+			entry, env, _ = bytes.Cut(env, []byte{0})
+			if !bytes.Equal(entry, mark) {
+				continue
+			}
+			if now, ok := Stat(before.PID); ok && now.same(before) && !now.Ended() {
+				found = append(found, now)
+			}
+			break
+		}
+	}
+	return found
+}
+
+// ignores reports whether a signal to the process would be thrown away.
+func ignores(pid int, sig syscall.Signal) bool {
+	kp, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	return err == nil && kp.Proc.P_sigignore&(1<<(uint(sig)-1)) != 0
+}
+
+// HighWaterRSS is 0: this system does not tell it of others.
+func HighWaterRSS(int) int64 { return 0 }
+
+// BootID names the run of the machine in which start times are comparable.
+func BootID() string {
+	tv, err := unix.SysctlTimeval("kern.boottime")
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(tv.Sec, 10) + "." + strconv.FormatInt(int64(tv.Usec), 10)
+}
+
+// SelfUsage tells the resident size of this process and how many descriptors it
+// has open; 0 where that is not known.
+func SelfUsage() (rssBytes int64, openFDs int) {
+	if task, ok := taskInfo(os.Getpid()); ok {
+		rssBytes = int64(task.residentSize)
+	}
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return rssBytes, 0
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	// One of them is the descriptor that is used to count.
+	return rssBytes, max(len(names)-1, 0)
+}
+
+// procTaskInfo is struct proc_taskinfo of sys/proc_info.h.
+type procTaskInfo struct {
+	virtualSize, residentSize uint64
+	totalUser, totalSystem    uint64 // in units of the machine's clock
+	threadsUser               uint64
+	threadsSystem             uint64
+	_                         [12]int32
+}
+
+// taskInfo is proc_pidinfo(pid, PROC_PIDTASKINFO) of libproc.
+func taskInfo(pid int) (info procTaskInfo, ok bool) {
+	const (
+		callPIDInfo = 2
+		pidTaskInfo = 4
+	)
+	n, _, errno := syscall.Syscall6(syscall.SYS_PROC_INFO, callPIDInfo, uintptr(pid), pidTaskInfo, 0,
+		uintptr(unsafe.Pointer(&info)), unsafe.Sizeof(info))
+	return info, errno == 0 && n == unsafe.Sizeof(info)
+}
+
+// machMS turns units of the machine's clock into milliseconds.
+func machMS(units uint64) int64 {
+	hz, err := unix.SysctlUint64("hw.tbfrequency")
+	if err != nil || hz < 1000 {
+		return 0
+	}
+	return int64(units / (hz / 1000))
+}

@@ -1,0 +1,33 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRSSUnit is what wait4 counts the maximum resident size in.
+const maxRSSUnit = 1
+
+func sysProcAttr(spec Spec) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: spec.Setsid, Setctty: spec.Setctty, Ctty: 0}
+}
+
+// BecomeSubreaper returns false: orphans go to launchd here.
+func BecomeSubreaper() bool { return false }
+
+func closeOnExecFrom3() {
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd >= 3 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRSSUnit is what wait4 counts the maximum resident size in.
+const maxRSSUnit = 1024
+
+func sysProcAttr(spec Spec) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: spec.Setsid, Setctty: spec.Setctty, Ctty: 0}
+	if spec.CgroupFD > 0 {
+		attr.UseCgroupFD, attr.CgroupFD = true, spec.CgroupFD
+	}
+	return attr
+}
+
+// BecomeSubreaper makes this process the parent of every orphan below it, so that
+// a child that forks twice and leaves its session still ends up here. It returns
+// false where the system has no such thing.
+func BecomeSubreaper() bool {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+}
+
+func closeOnExecFrom3() {
+	// Linux 5.11; a descriptor opened meanwhile by another thread is not missed.
+	if unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd >= 3 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}

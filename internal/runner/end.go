@@ -1,0 +1,162 @@
+package runner
+
+import (
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// ending is the one destruction of a session; whoever asks again waits for it.
+type ending struct {
+	done   chan struct{}
+	result link.DestroyResult // set when done is closed
+}
+
+// destroy ends everything: what runs, what waits, the shell, and every process
+// below the runner. With exit, or when no daemon waits for an answer, the
+// runner process ends too.
+func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
+	r.mu.Lock()
+	if e := r.ending; e != nil {
+		r.mu.Unlock()
+		if p.Force {
+			r.forceCurrent()
+		}
+		<-e.done
+		return e.result
+	}
+	e := &ending{done: make(chan struct{})}
+	r.ending = e
+	if r.cause == "" {
+		r.cause = p.Cause
+	}
+	queue, current, grace := r.queue, r.current, seconds(r.params.Limits.KillGraceS)
+	r.queue = nil
+	r.mu.Unlock()
+
+	for _, q := range queue {
+		r.giveUpQueued(q)
+	}
+	first := syscall.SIGTERM
+	if p.Force {
+		first, grace = syscall.SIGKILL, 0
+	}
+	if current != nil {
+		r.abandon(current, first)
+		<-current.ended
+	}
+	e.result = r.endProcesses(p, grace)
+	close(e.done)
+	if exit {
+		r.cfg.Exit(0)
+	}
+	return e.result
+}
+
+// forceCurrent hurries a command that is being given up with grace.
+func (r *Runner) forceCurrent() {
+	r.mu.Lock()
+	current := r.current
+	r.mu.Unlock()
+	if current != nil {
+		current.cancel(syscall.SIGKILL, r.shell.Wake)
+	}
+}
+
+func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration) link.DestroyResult {
+	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
+	r.lockShell() // for good
+	if r.shell != nil {
+		shellPID := r.shell.PID()
+		if !p.Force {
+			r.shell.HangUp()
+		}
+		for _, k := range process.KillTree(os.Getpid(), syscall.SIGTERM, grace, nil) {
+			if k.PID != shellPID {
+				res.Killed = append(res.Killed, api.KilledProcess{PID: k.PID, Command: k.Command, Signal: process.SignalName(k.Signal)})
+			}
+		}
+		if r.cgroup != nil {
+			_ = r.cgroup.Kill() // whoever left our tree in spite of all
+		}
+		r.shell.Close()
+		r.drainer.Close()
+	}
+	if r.cgroup != nil {
+		_ = r.cgroup.Remove()
+		r.cgroup.Close()
+	}
+	r.mu.Lock()
+	_ = r.to(api.SessionTerminated, r.cause)
+	r.mu.Unlock()
+	res.Execs = r.list()
+	res.Info = r.Details()
+	os.RemoveAll(r.cfg.Dir)
+	r.tell(true)
+	return res
+}
+
+func (r *Runner) terminatedError() error {
+	cause := r.cause
+	if cause == "" {
+		cause = "it is being destroyed"
+	}
+	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.cfg.SessionID, cause)
+}
+
+func (r *Runner) enforcement() string {
+	switch {
+	case r.cgroup != nil:
+		return "cgroup"
+	case r.cfg.Subreaper:
+		return "subreaper"
+	}
+	return "scan"
+}
+
+const (
+	quietCheckpoint = 50 * time.Millisecond
+	quietMemory     = 3 * time.Second
+)
+
+// scheduleQuiet arranges for what is done when nothing happens for a while: a
+// checkpoint that the budget did not allow, later the return of memory.
+func (r *Runner) scheduleQuiet() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.quietTimer != nil {
+		r.quietTimer.Reset(quietCheckpoint)
+		return
+	}
+	r.quietTimer = time.AfterFunc(quietCheckpoint, r.quiet)
+}
+
+func (r *Runner) quiet() {
+	select {
+	case r.shellTurn <- struct{}{}:
+	default:
+		return // somebody works; they will schedule it again
+	}
+	r.mu.Lock()
+	busy := r.ending != nil || r.current != nil
+	r.mu.Unlock()
+	if !busy && r.shell != nil {
+		r.shell.Checkpoint()
+	}
+	r.unlockShell()
+	if !busy {
+		time.AfterFunc(quietMemory, func() {
+			r.mu.Lock()
+			idle := r.current == nil && time.Since(r.activity) >= quietMemory
+			r.mu.Unlock()
+			if idle {
+				debug.FreeOSMemory()
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/runner"
+)
+
+// TestMain lets the test binary be the runner, so that the real program is tested.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == runner.Name {
+		os.Exit(runner.Main())
+	}
+	os.Exit(m.Run())
+}
+
+// daemon is the other end of a runner's link.
+type daemon struct {
+	t    testing.TB
+	conn *link.Conn
+	cmd  *exec.Cmd
+	dir  string
+	id   string
+	done chan error // Serve's result
+}
+
+func (*daemon) Handle(context.Context, string, json.RawMessage, []byte) (any, []byte, error) {
+	return nil, nil, api.Errorf(api.CodeMethodNotFound, "the daemon answers nothing")
+}
+func (*daemon) Event(string, json.RawMessage, []byte) {}
+
+var limits = link.Limits{
+	KillGraceS: 5, MaxQueued: 8, MaxStdinBytes: 16 << 20, OutputBytes: 2 << 20, SessionOutput: 16 << 20, ExecsKept: 64, ShellStartTimeout: 10,
+}
+
+// start starts a runner process with a session in it.
+func start(t testing.TB, p api.SessionCreateParams) *daemon {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "trl-test-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "trl-test-")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/link.sock", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	d := &daemon{t: t, dir: dir, id: "s-" + strings.TrimPrefix(filepath.Base(dir), "trl-test-"), done: make(chan error, 1)}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd = exec.Command(exe)
+	d.cmd.Args = []string{runner.Name}
+	d.cmd.Env = []string{api.SessionMarker + "=" + d.id, "PATH=" + os.Getenv("PATH")}
+	d.cmd.ExtraFiles = []*os.File{f}
+	d.cmd.Stderr = os.Stderr
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	t.Cleanup(func() {
+		d.cmd.Process.Kill()
+		d.cmd.Wait()
+		os.RemoveAll(dir)
+	})
+	d.connect()
+	create := link.CreateParams{
+		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits,
+		BaseEnv: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LANG": "C.UTF-8"},
+	}
+	var details api.SessionDetails
+	if _, err := d.conn.Call(context.Background(), link.CallCreate, create, nil, &details); err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return d
+}
+
+func (d *daemon) connect() {
+	d.t.Helper()
+	c, err := net.Dial("unix", d.dir+"/link.sock")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.conn = link.NewConn(c)
+	go func() { d.done <- d.conn.Serve(d) }()
+}
+
+// result is a command's outcome with its output.
+type result struct {
+	link.RunResult
+	stdout, stderr string
+}
+
+func (d *daemon) try(p api.ExecParams) (result, error) {
+	stdin, has := p.StdinData()
+	p.Stdin, p.StdinBase64, p.SessionID = nil, "", d.id
+	var r result
+	body, err := d.conn.Call(context.Background(), link.CallExecRun, link.ExecParams{ExecParams: p, HasStdin: has}, stdin, &r.RunResult)
+	if err != nil {
+		return r, err
+	}
+	r.stdout, r.stderr = string(body[:r.StdoutLen]), string(body[r.StdoutLen:])
+	return r, nil
+}
+
+func (d *daemon) run(command string) result {
+	d.t.Helper()
+	r, err := d.try(api.ExecParams{Command: command})
+	if err != nil {
+		d.t.Fatalf("%q: %v", command, err)
+	}
+	return r
+}

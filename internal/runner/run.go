@@ -1,0 +1,336 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/shell"
+)
+
+// tellRunningAfter is how long a command may run before the daemon is told that
+// the session is running: nobody can see a shorter one.
+const tellRunningAfter = 2 * time.Millisecond
+
+// submit accepts a command: it may run at once, or waits in the queue.
+func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lim := r.params.Limits
+	switch {
+	case !r.created:
+		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
+	case r.state == api.SessionTerminated || r.ending != nil:
+		return nil, r.terminatedError()
+	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
+		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, as many as it may (max_commands)", r.cfg.SessionID, r.commands)
+	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
+		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
+	case r.current != nil && !p.Wait:
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.id)
+	case r.current != nil && len(r.queue) >= lim.MaxQueued:
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands wait already (max_queued)", r.cfg.SessionID, len(r.queue))
+	}
+	timeout := r.sessionTimeout()
+	if p.TimeoutS != nil {
+		timeout = *p.TimeoutS
+	}
+	r.commands++
+	e := &Exec{
+		id: execID(r.cfg.SessionID, r.commands), session: r.cfg.SessionID, params: p.ExecParams, timeout: seconds(timeout),
+		log: output.New(lim.OutputBytes), state: api.ExecQueued, queuedAt: time.Now().UTC(),
+		turn: make(chan struct{}), ended: make(chan struct{}),
+	}
+	e.cmd = &shell.Command{
+		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
+		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.log, Abort: make(chan syscall.Signal, 1),
+	}
+	// What listings need of it is the text; the values must not live longer than the command.
+	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
+	r.execs[e.id] = e
+	r.order = append(r.order, e)
+	if r.current == nil {
+		r.begin(e)
+	} else {
+		r.queue = append(r.queue, e)
+	}
+	r.evict()
+	return e, nil
+}
+
+// begin makes e the running command. Call with mu held.
+func (r *Runner) begin(e *Exec) {
+	r.current = e
+	if r.state == api.SessionIdle {
+		_ = r.to(api.SessionRunning, "")
+	}
+	close(e.turn)
+}
+
+// execute waits for the command's turn and runs it to its end. It returns with the
+// shell locked when it ran: settle must be called, after the answer is on its way.
+func (r *Runner) execute(e *Exec) (ran bool) {
+	<-e.turn
+	e.mu.Lock()
+	given := e.cancelled
+	e.mu.Unlock()
+	if given {
+		return false
+	}
+	r.lockShell()
+	_ = e.to(api.ExecRunning)
+	started := time.Now()
+	tell := time.AfterFunc(tellRunningAfter, func() { r.tell(false) })
+	oc, err := r.shell.Run(e.cmd)
+	tell.Stop()
+	e.cmd.Env, e.cmd.Stdin = nil, nil
+	var out *api.ExecOutcome
+	if err == nil {
+		out = newOutcome(oc, e.log, started, r.shell.WorkingDir(), maxOutput(e.params))
+	}
+	_ = e.to(api.ExecExited)
+	r.ended(e, oc)
+	r.tell(true)
+	e.end(out, err)
+	if oc.Held != nil {
+		r.drainer.Add(oc.Held, func() { _ = e.to(api.ExecClosed) })
+	} else {
+		_ = e.to(api.ExecClosed)
+	}
+	return true
+}
+
+// ended takes e off the session and lets the next one begin.
+func (r *Runner) ended(e *Exec, oc shell.Outcome) {
+	r.mu.Lock()
+	r.current = nil
+	r.cwd = r.shell.WorkingDir()
+	r.restarts = r.shell.Restarts()
+	died := oc.Died
+	if r.state == api.SessionRunning {
+		_ = r.to(api.SessionIdle, "")
+	}
+	if died == nil && len(r.queue) > 0 {
+		next := r.queue[0]
+		r.queue = r.queue[1:]
+		r.begin(next)
+	}
+	r.mu.Unlock()
+	if died != nil {
+		go r.destroy(link.DestroyParams{Force: true, Cause: "the shell ended and could not be started again: " + died.Error()}, true)
+	}
+}
+
+// settle follows a command: the state of the shell is written down if that is
+// not too dear, and the shell is free again.
+func (r *Runner) settle() {
+	if r.shell.CheckpointDue() {
+		r.shell.Checkpoint()
+	}
+	r.unlockShell()
+	r.scheduleQuiet()
+}
+
+// abandon gives up a command: one that waits is taken from the queue, one that
+// runs is stopped. It does not wait for the end.
+func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
+	r.mu.Lock()
+	for i, q := range r.queue {
+		if q == e {
+			r.queue = append(r.queue[:i], r.queue[i+1:]...)
+			r.mu.Unlock()
+			r.giveUpQueued(e)
+			return
+		}
+	}
+	running := r.current == e
+	r.mu.Unlock()
+	if running {
+		e.cancel(sig, r.shell.Wake)
+	}
+}
+
+// giveUpQueued ends a command that never ran.
+func (r *Runner) giveUpQueued(e *Exec) {
+	e.mu.Lock()
+	e.cancelled = true
+	e.mu.Unlock()
+	_ = e.to(api.ExecClosed)
+	r.mu.Lock()
+	cwd := r.cwd
+	r.mu.Unlock()
+	e.end(&api.ExecOutcome{ExitCode: api.ExitCancelled, Cancelled: true, WorkingDir: cwd, LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}}, nil)
+	close(e.turn)
+}
+
+// run is exec.run: the command's whole life within one call.
+func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any, []byte, error) {
+	e, err := r.submit(p, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		// A daemon that died is not a caller that left: the next one will want to know.
+		detached := p.Detach != nil && *p.Detach
+		if !detached && !errors.Is(context.Cause(ctx), link.ErrLost) {
+			r.abandon(e, syscall.SIGTERM)
+		}
+	})
+	ran := r.execute(e)
+	stop()
+	oc, err := e.result()
+	after := func() {
+		if ran {
+			r.settle()
+		}
+	}
+	if err != nil {
+		after()
+		return nil, nil, err
+	}
+	limit := maxOutput(p.ExecParams)
+	stdout, cutOut := e.log.Result(output.Stdout, limit)
+	stderr, cutErr := e.log.Result(output.Stderr, limit)
+	res := link.RunResult{ExecID: e.id, StdoutLen: len(stdout), ExecOutcome: *oc}
+	res.StdoutTruncated, res.StderrTruncated = cutOut, cutErr
+	body := stdout
+	if len(stderr) > 0 {
+		body = append(stdout[:len(stdout):len(stdout)], stderr...)
+	}
+	return link.Then{Result: res, Do: after}, body, nil
+}
+
+// start is exec.start: the command goes on by itself.
+func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
+	e, err := r.submit(p, stdin)
+	if err != nil {
+		return api.ExecInfo{}, err
+	}
+	go func() {
+		if r.execute(e) {
+			r.tell(false)
+			r.settle()
+		}
+	}()
+	r.tell(false)
+	return e.Info(), nil
+}
+
+func maxOutput(p api.ExecParams) int64 {
+	if p.MaxOutputBytes != nil {
+		return *p.MaxOutputBytes
+	}
+	return api.DefaultMaxOutputBytes
+}
+
+// evict forgets the oldest commands that are closed, so that neither their number
+// nor their output grows without bound. Call with mu held.
+func (r *Runner) evict() {
+	lim := r.params.Limits
+	var kept int64
+	for _, e := range r.order {
+		kept += e.log.Kept()
+	}
+	for len(r.order) > 0 && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && kept > lim.SessionOutput)) {
+		e := r.order[0]
+		if !e.closed() {
+			return
+		}
+		kept -= e.log.Kept()
+		e.log.Release()
+		delete(r.execs, e.id)
+		r.order = r.order[1:]
+	}
+}
+
+func (r *Runner) find(id string) (*Exec, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.execs[id]; e != nil {
+		return e, nil
+	}
+	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: not found", id)
+}
+
+// list returns snapshots, oldest first.
+func (r *Runner) list() []api.ExecInfo {
+	r.mu.Lock()
+	order := append([]*Exec(nil), r.order...)
+	r.mu.Unlock()
+	infos := make([]api.ExecInfo, 0, len(order))
+	for _, e := range order {
+		infos = append(infos, e.Info())
+	}
+	return infos
+}
+
+// cancel is exec.cancel: it answers when the command has ended.
+func (r *Runner) cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
+	sig, err := signalOf(p.Signal)
+	if err != nil {
+		return api.ExecInfo{}, err
+	}
+	var e *Exec
+	if p.ExecID != "" {
+		if e, err = r.find(p.ExecID); err != nil {
+			return api.ExecInfo{}, err
+		}
+	} else {
+		r.mu.Lock()
+		e = r.current
+		r.mu.Unlock()
+		if e == nil {
+			return api.ExecInfo{}, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
+		}
+	}
+	r.abandon(e, sig)
+	select {
+	case <-e.ended:
+		return e.Info(), nil
+	case <-ctx.Done():
+		return api.ExecInfo{}, ctx.Err()
+	}
+}
+
+// read is exec.read.
+func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
+	e, err := r.find(p.ExecID)
+	if err != nil {
+		return link.ReadResult{}, nil, err
+	}
+	if p.Wait {
+		if err := e.log.Wait(ctx, p.AfterSeq); err != nil {
+			return link.ReadResult{}, nil, err
+		}
+	}
+	recs, data, next := e.log.Read(p.AfterSeq, max(p.Limit, output.MaxRecord), nil)
+	e.mu.Lock()
+	oc, mark := e.outcome, e.mark
+	if oc == nil && e.err != nil {
+		oc = &api.ExecOutcome{ExitCode: -1}
+	}
+	execErr := e.err
+	e.mu.Unlock()
+	res := link.ReadResult{Chunks: make([]link.Chunk, 0, len(recs))}
+	size := int64(0)
+	for _, rec := range recs {
+		if mark > 0 && rec.Seq > mark && !rec.Gap {
+			break // what came after the end is for readers of the log
+		}
+		if !rec.Gap {
+			size += rec.Len
+		}
+		res.Chunks = append(res.Chunks, link.Chunk{Seq: rec.Seq, Stream: rec.Stream.String(), Offset: rec.Offset, Len: rec.Len, Gap: rec.Gap})
+	}
+	if mark > 0 && next >= mark {
+		if execErr != nil {
+			return res, nil, execErr
+		}
+		res.Outcome, res.Seq = oc, mark
+	}
+	return res, data[:size], nil
+}

@@ -1,0 +1,188 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// Serve accepts daemons on a listening unix socket, for ever. The newest
+// connection is the one that is told about changes; an older one is closed.
+func (r *Runner) Serve(listener *os.File) error {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for {
+		fd := -1
+		var acceptErr error
+		err := raw.Read(func(l uintptr) bool {
+			fd, acceptErr = accept(int(l))
+			return acceptErr != unix.EAGAIN
+		})
+		if err != nil {
+			return err
+		}
+		if acceptErr != nil {
+			if acceptErr == unix.EMFILE || acceptErr == unix.ENFILE {
+				time.Sleep(100 * time.Millisecond) // nothing else helps; do not spin
+			}
+			continue
+		}
+		if !ownPeer(fd) {
+			unix.Close(fd)
+			continue
+		}
+		go r.serveConn(os.NewFile(uintptr(fd), "daemon"))
+	}
+}
+
+func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
+	conn := link.NewConn(rwc)
+	r.mu.Lock()
+	old := r.conn
+	r.conn = conn
+	if r.loneTimer != nil {
+		r.loneTimer.Stop()
+	}
+	r.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	go func() {
+		<-conn.Done()
+		r.left(conn)
+	}()
+	_ = conn.Serve(r)
+}
+
+// left is called when a daemon is gone. A session that was never created goes
+// with it; one that exists waits for the next daemon, up to its idle time-out.
+func (r *Runner) left(conn *link.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != conn {
+		return
+	}
+	r.conn = nil
+	if !r.created {
+		go r.destroy(link.DestroyParams{Force: true, Cause: "the daemon left before the session was created"}, true)
+		return
+	}
+	if r.ending != nil {
+		go func() {
+			<-r.ending.done
+			r.cfg.Exit(0)
+		}()
+		return
+	}
+	if idle := seconds(r.params.Limits.IdleTimeoutS); idle > 0 {
+		r.loneTimer = time.AfterFunc(idle, r.lone)
+	}
+}
+
+// lone ends a session that nobody has used and no daemon has asked for.
+func (r *Runner) lone() {
+	r.mu.Lock()
+	idle := seconds(r.params.Limits.IdleTimeoutS)
+	rest := idle - time.Since(r.activity)
+	if r.conn != nil || r.ending != nil {
+		r.mu.Unlock()
+		return
+	}
+	if r.current != nil {
+		rest = idle
+	}
+	if rest > 0 {
+		r.loneTimer.Reset(rest)
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	r.destroy(link.DestroyParams{Cause: "idle time-out, with no daemon there"}, true)
+}
+
+// Event implements link.Handler. A daemon tells nothing.
+func (r *Runner) Event(string, json.RawMessage, []byte) {}
+
+// Handle implements link.Handler.
+func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
+	switch name {
+	case link.CallHello:
+		r.mu.Lock()
+		created := r.created
+		r.mu.Unlock()
+		return link.HelloResult{Version: r.cfg.Version, Protocol: link.Protocol, SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: created}, nil, nil
+	case link.CallCreate:
+		return call(params, r.createOnce)
+	case link.CallInfo:
+		return r.Details(), nil, nil
+	case link.CallExecRun:
+		var p link.ExecParams
+		if err := decode(params, &p); err != nil {
+			return nil, nil, err
+		}
+		return r.run(ctx, p, body)
+	case link.CallExecStart:
+		return call(params, func(p link.ExecParams) (api.ExecInfo, error) { return r.start(p, body) })
+	case link.CallExecRead:
+		var p link.ReadParams
+		if err := decode(params, &p); err != nil {
+			return nil, nil, err
+		}
+		return r.read(ctx, p)
+	case link.CallExecCancel:
+		return call(params, func(p api.ExecCancelParams) (api.ExecInfo, error) { return r.cancel(ctx, p) })
+	case link.CallExecInfo:
+		return call(params, func(p api.ExecInfoParams) (api.ExecInfo, error) {
+			e, err := r.find(p.ExecID)
+			if err != nil {
+				return api.ExecInfo{}, err
+			}
+			return e.Info(), nil
+		})
+	case link.CallExecList:
+		return api.ExecListResult{Execs: r.list()}, nil, nil
+	case link.CallDestroy:
+		var p link.DestroyParams
+		if err := decode(params, &p); err != nil {
+			return nil, nil, err
+		}
+		res := r.destroy(p, false)
+		return link.Then{Result: res, Do: func() { r.cfg.Exit(0) }}, nil, nil
+	}
+	return nil, nil, api.Errorf(api.CodeMethodNotFound, "runner: no call %q; it speaks protocol %d", name, link.Protocol)
+}
+
+func (r *Runner) createOnce(p link.CreateParams) (api.SessionDetails, error) {
+	r.mu.Lock()
+	again := r.created
+	r.mu.Unlock()
+	if again || p.SessionID != r.cfg.SessionID {
+		return api.SessionDetails{}, api.Errorf(api.CodeInternal, "runner of %q: asked to create %q", r.cfg.SessionID, p.SessionID)
+	}
+	return r.create(p)
+}
+
+func call[P, R any](params json.RawMessage, f func(P) (R, error)) (any, []byte, error) {
+	var p P
+	if err := decode(params, &p); err != nil {
+		return nil, nil, err
+	}
+	res, err := f(p)
+	return res, nil, err
+}
+
+func decode(params json.RawMessage, p any) error {
+	if err := json.Unmarshal(params, p); err != nil {
+		return api.Errorf(api.CodeInternal, "runner: params: %s", err)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+//go:build embed_runners
+
+package host
+
+import (
+	"embed"
+	"fmt"
+)
+
+// runners holds the compressed runner of each platform that this program serves.
+// They are built into this directory before the program is.
+//
+//go:embed runners/trl-runner-*.gz
+var runners embed.FS
+
+// embedded returns the compressed runner for a platform, or nil.
+func embedded(goos, goarch string) []byte {
+	packed, err := runners.ReadFile(fmt.Sprintf("runners/trl-runner-%s-%s.gz", goos, goarch))
+	if err != nil {
+		return nil
+	}
+	return packed
+}

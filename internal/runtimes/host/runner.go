@@ -1,0 +1,288 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// The files in a session's directory that are ours.
+const (
+	socketName = "link.sock"
+	logName    = "log"
+)
+
+// runner is one runner process.
+type runner struct {
+	rt   *Runtime
+	rec  record
+	info process.Info     // PID and StartTime alone; PID 0 when it is not known
+	proc *process.Process // nil for a child of an earlier daemon
+	done chan struct{}    // for a child of an earlier daemon
+}
+
+// Start starts the runner of a new session.
+func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &runner{rt: rt, rec: record{
+		SessionID: id, Dir: filepath.Join(rt.runtimeDir, id), BootID: process.BootID(),
+		CreatedAt: time.Now().UTC(), Protocol: link.Protocol,
+	}}
+	if rt.cgroups != "" {
+		r.rec.Cgroup = filepath.Join(rt.cgroups, id)
+	}
+	// The record comes first: whatever is made from here on, a later daemon knows of it.
+	if err := rt.writeRecord(r.rec); err != nil {
+		return nil, fmt.Errorf("session record: %w", err)
+	}
+	if err := r.start(); err != nil {
+		r.Remove(r.proc == nil)
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *runner) start() error {
+	if err := os.Mkdir(r.rec.Dir, 0o700); err != nil {
+		return fmt.Errorf("session directory: %w", err)
+	}
+	files, err := r.openFiles()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("session directory: %w", err)
+	}
+	r.proc, err = r.rt.start(process.Spec{
+		Path: r.rt.program.path, Args: r.rt.program.args, Dir: "/", Files: files, Setsid: true,
+		Env: append([]string{api.SessionMarker + "=" + r.rec.SessionID}, r.rt.environ...),
+	})
+	if err != nil {
+		return fmt.Errorf("runner: %w", err)
+	}
+	// Not reaped before Done, so this is the process that was started. (One that
+	// ended at once has a start time too.)
+	r.info, _ = process.Stat(r.proc.PID)
+	r.rec.RunnerPID, r.rec.RunnerStart = r.proc.PID, r.info.StartTime
+	if err := r.rt.writeRecord(r.rec); err != nil {
+		r.Kill()
+		<-r.Done()
+		return fmt.Errorf("session record: %w", err)
+	}
+	return nil
+}
+
+// openFiles opens the descriptors of the runner: nothing to read, its log twice,
+// and the socket it is to accept on.
+func (r *runner) openFiles() ([]*os.File, error) {
+	var files []*os.File
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return files, err
+	}
+	files = append(files, null)
+	log, err := os.OpenFile(filepath.Join(r.rec.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return files, err
+	}
+	files = append(files, log, log)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.socket(), Net: "unix"})
+	if err != nil {
+		return files, err
+	}
+	l.SetUnlinkOnClose(false)
+	socket, err := l.File()
+	if chmodErr := os.Chmod(r.socket(), 0o600); err == nil {
+		err = chmodErr
+	}
+	// No copy of it may stay here: a connection to a runner that died must be refused.
+	l.Close()
+	if socket != nil {
+		files = append(files, socket)
+	}
+	return files, err
+}
+
+func (r *runner) socket() string { return filepath.Join(r.rec.Dir, socketName) }
+
+// adopt makes a runner of an earlier daemon ours. It reports false for one that is dead.
+func (r *runner) adopt() bool {
+	now, ok := process.Stat(r.info.PID)
+	if r.info.PID <= 0 || !ok || now.StartTime != r.info.StartTime || now.Ended() {
+		return false
+	}
+	r.done = make(chan struct{})
+	r.rt.watches.Go(func() {
+		if waitExit(r.rt.ctx, r.info) {
+			close(r.done)
+		}
+	})
+	return true
+}
+
+// SessionID is the session it was started for.
+func (r *runner) SessionID() string { return r.rec.SessionID }
+
+// Dial connects to the runner's socket and makes sure that it is ours.
+func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", r.socket())
+	if err != nil {
+		return nil, err
+	}
+	peer, err := wire.PeerOf(conn.(*net.UnixConn))
+	if err == nil && peer.UID != os.Getuid() {
+		err = fmt.Errorf("socket %s belongs to uid %d, not to %d", r.socket(), peer.UID, os.Getuid())
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Done is closed when the process has ended.
+func (r *runner) Done() <-chan struct{} {
+	if r.proc != nil {
+		return r.proc.Done()
+	}
+	return r.done
+}
+
+// Kill ends the process at once.
+func (r *runner) Kill() {
+	if r.proc != nil {
+		_ = r.proc.Signal(syscall.SIGKILL)
+		return
+	}
+	if h, ok := process.Open(r.info); ok {
+		_ = h.Signal(syscall.SIGKILL)
+		h.Close()
+	}
+}
+
+// Remove ends what the runner left and forgets the session. What the runner had is
+// found by its group, by the marker in the environment, and among the orphans that
+// the system gave to us; a runner that reported a complete end is believed as to
+// the marker, which is looked for in all processes of the machine.
+func (r *runner) Remove(clean bool) session.Remains {
+	if r.proc != nil {
+		select {
+		case <-r.proc.Done():
+			r.rt.forgetProcess(r.proc.PID)
+		default: // it could not be killed: it stays known, as what it is
+		}
+	}
+	remains := session.Remains{Cause: r.cause()}
+	add := func(killed []process.Killed) {
+		for _, k := range killed {
+			if k.PID != r.info.PID {
+				remains.Killed = append(remains.Killed, api.KilledProcess{PID: k.PID, Command: k.Command, Signal: process.SignalName(k.Signal)})
+			}
+		}
+	}
+	if group := process.OpenCgroup(r.rec.Cgroup); group != nil {
+		add(killGroup(group))
+		if err := group.Remove(); err != nil {
+			r.rt.log.Warn("session's cgroup stays", "session_id", r.rec.SessionID, "error", err)
+		}
+		group.Close()
+	}
+	if !clean {
+		add(process.KillAll(process.Marked(api.SessionMarker, r.rec.SessionID, r.info.StartTime), syscall.SIGKILL, 0))
+	}
+	add(r.rt.sweep())
+	r.removeFiles()
+	return remains
+}
+
+// killGroup ends everything in a group and tells what it was.
+func killGroup(group *process.Cgroup) []process.Killed {
+	var killed []process.Killed
+	for _, pid := range group.Procs() {
+		if pid != os.Getpid() {
+			killed = append(killed, process.Killed{PID: pid, Command: process.CommandLine(pid), Signal: syscall.SIGKILL})
+		}
+	}
+	if len(killed) > 0 {
+		_ = group.Kill()
+	}
+	return killed
+}
+
+// cause tells how the process ended, and what it said last.
+func (r *runner) cause() string {
+	how := "it is gone"
+	if r.proc != nil {
+		select {
+		case <-r.proc.Done():
+			how = describe(r.proc.Exit())
+		default:
+			how = "it does not end"
+		}
+	}
+	if said := lastWords(filepath.Join(r.rec.Dir, logName)); said != "" {
+		how += ": " + said
+	}
+	return how
+}
+
+func describe(e process.Exit) string {
+	if e.Signal != 0 {
+		return "killed by " + process.SignalName(e.Signal)
+	}
+	return fmt.Sprintf("exit status %d", e.Status)
+}
+
+// lastWords finds the line in a runner's log that tells the most: the first of the
+// last crash, else the very last.
+func lastWords(path string) string {
+	const most = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		_, _ = f.Seek(-most, io.SeekEnd)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	last, crash := "", ""
+	for line := range bytes.Lines(text) {
+		s := strings.ToValidUTF8(strings.TrimSpace(string(line)), "?")
+		if s != "" {
+			last = s
+		}
+		if strings.HasPrefix(s, "panic: ") || strings.HasPrefix(s, "fatal error: ") {
+			crash = s
+		}
+	}
+	if crash != "" {
+		last = crash
+	}
+	if len(last) > 300 {
+		last = strings.ToValidUTF8(last[:300], "") + "..."
+	}
+	return last
+}

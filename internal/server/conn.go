@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// errClientGone is why requests are given up when nobody waits for them any more.
+var errClientGone = errors.New("the client is gone")
+
+// conn is one client.
+//
+// Goroutines: serve runs in its caller's, each request in its own; a watcher runs
+// while nothing is read. serve waits for all of them.
+type conn struct {
+	server *Server
+	rwc    io.ReadWriteCloser
+	log    *slog.Logger
+	// halfClose says that a client may end its input and still wait for answers.
+	halfClose bool
+	// net is rwc where a read can be interrupted, else nil.
+	net net.Conn
+
+	// parent is the lifetime of the daemon, ctx that of the connection; requests is
+	// the same as its requests see it.
+	parent   context.Context
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	requests context.Context
+	reader   *wire.Reader
+	writer   *wire.Writer
+	slots    chan struct{} // one entry per request that runs
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool // guarded by mu; no request is started any more
+}
+
+func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {
+	c := &conn{server: s, rwc: rwc, parent: ctx, slots: make(chan struct{}, s.cfg.MaxInFlight)}
+	c.net, _ = rwc.(net.Conn)
+	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.requests = api.WithConn(c.ctx, c.ctx)
+	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
+	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) { c.cancel(err) })
+	return c
+}
+
+// serve reads and answers requests until the client is gone, then closes the connection.
+func (c *conn) serve() error {
+	c.log.Debug("connection opened")
+	if err := c.read(); errors.Is(err, io.EOF) && c.halfClose {
+		c.awaitAnswers()
+	}
+	c.cancel(errClientGone)
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.running.Wait()
+
+	flush, stop := context.WithTimeout(context.Background(), c.server.cfg.WriteTimeout)
+	_ = c.writer.WaitRoom(flush, 0)
+	stop()
+	c.writer.Close()
+	c.rwc.Close()
+	if c.net != nil { // elsewhere a write may be stuck for ever
+		c.writer.Wait()
+	}
+	if cause := context.Cause(c.ctx); !c.shuttingDown() && !errors.Is(cause, errClientGone) {
+		return cause
+	}
+	return nil
+}
+
+// shuttingDown reports whether it is the daemon that ends, not the client.
+func (c *conn) shuttingDown() bool {
+	return c.parent.Err() != nil || errors.Is(context.Cause(c.ctx), ErrShutdown)
+}
+
+// awaitAnswers waits for the answers to a client that has ended its input, as
+// long as it can still read them.
+func (c *conn) awaitAnswers() {
+	stop := c.watch()
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		_ = c.writer.WaitRoom(c.ctx, 0)
+	case <-c.ctx.Done():
+		<-done
+	}
+}
+
+// watch ends the connection when the client closes it while nobody reads. The
+// returned function stops that.
+func (c *conn) watch() (stop func()) {
+	sc, ok := c.net.(syscall.Conn)
+	if !ok || !c.halfClose {
+		return func() {}
+	}
+	stopWatch := watchHangup(c.net, sc, func() { c.cancel(errClientGone) })
+	return func() {
+		stopWatch()
+		if c.ctx.Err() != nil { // the watch may have undone what read relies on
+			_ = c.net.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// read starts the requests of the client until its input ends, which is io.EOF,
+// or the connection.
+func (c *conn) read() error {
+	if c.net != nil {
+		stop := context.AfterFunc(c.ctx, func() { _ = c.net.SetReadDeadline(time.Unix(1, 0)) })
+		defer stop()
+		return c.readLines()
+	}
+	// A file may not let go of its reader before the process ends.
+	done := make(chan error, 1)
+	go func() { done <- c.readLines() }()
+	select {
+	case err := <-done:
+		return err
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+func (c *conn) readLines() error {
+	defer c.reader.Close()
+	for {
+		if err := c.awaitRoom(); err != nil {
+			return err
+		}
+		line, err := c.reader.Next()
+		var refused *wire.Refused
+		switch {
+		case errors.As(err, &refused):
+			c.sendError(refused.ID, refused.Cause)
+			continue
+		case err != nil && c.ctx.Err() != nil:
+			return context.Cause(c.ctx)
+		case err != nil:
+			return err
+		}
+		own, taken := c.reader.Detach(line)
+		if err := c.start(own, taken); err != nil {
+			c.server.budget.Return(taken)
+			return err
+		}
+	}
+}
+
+// awaitRoom waits while the client takes too little of its answers.
+func (c *conn) awaitRoom() error {
+	most := c.server.cfg.MaxUnsentBytes
+	if c.writer.Unsent() <= most {
+		return nil
+	}
+	stop := c.watch()
+	defer stop()
+	return c.writer.WaitRoom(c.ctx, most/2)
+}
+
+// start runs a request, when there are not too many of them.
+func (c *conn) start(line []byte, taken int64) error {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		if err := c.awaitSlot(); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return errClientGone
+	}
+	c.running.Add(1)
+	go c.handle(line, taken)
+	return nil
+}
+
+func (c *conn) awaitSlot() error {
+	stop := c.watch()
+	defer stop()
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}

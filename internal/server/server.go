@@ -1,0 +1,299 @@
+// Package server serves an api.Service over the line protocol: one JSON object
+// per line, on unix sockets and on stdio. It decides who may speak, how much may be
+// said at once and in which order bytes leave; what a request means is the
+// Service's business alone.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxRequestBytes = 32 << 20
+	DefaultMaxConnections  = 4096
+	DefaultMaxInFlight     = 1024
+	DefaultBufferBytes     = 256 << 20
+	DefaultMaxUnsentBytes  = 16 << 20
+	DefaultWriteTimeout    = 60 * time.Second
+)
+
+// Config says what a Server serves and how much of it. Zero values stand for the defaults.
+type Config struct {
+	// Service answers the requests. It is required.
+	Service api.Service
+	// Logger gets what happens to connections; nothing is logged without it.
+	Logger *slog.Logger
+	// MaxRequestBytes is the longest line of a client. A longer one is answered
+	// with REQUEST_TOO_LARGE and not stored.
+	MaxRequestBytes int
+	// MaxConnections is how many clients are served at once. One more is told
+	// RESOURCE_PRESSURE.
+	MaxConnections int
+	// MaxInFlight is how many requests of one connection run at once. The next is
+	// not read before one of them is answered.
+	MaxInFlight int
+	// BufferBytes is what all requests above 64 KiB may take together, from their
+	// first byte to their answer. One that would need more is told RESOURCE_PRESSURE.
+	BufferBytes int64
+	// MaxUnsentBytes is how much of the answers of one connection may wait for a
+	// slow client before no more requests are read and no more answers made.
+	MaxUnsentBytes int
+	// WriteTimeout is how long a client may take nothing of what it is sent before
+	// it is given up.
+	WriteTimeout time.Duration
+}
+
+func (c *Config) setDefaults() {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.MaxRequestBytes = orDefault(c.MaxRequestBytes, DefaultMaxRequestBytes)
+	c.MaxConnections = orDefault(c.MaxConnections, DefaultMaxConnections)
+	c.MaxInFlight = orDefault(c.MaxInFlight, DefaultMaxInFlight)
+	c.BufferBytes = orDefault(c.BufferBytes, DefaultBufferBytes)
+	c.MaxUnsentBytes = orDefault(c.MaxUnsentBytes, DefaultMaxUnsentBytes)
+	c.WriteTimeout = orDefault(c.WriteTimeout, DefaultWriteTimeout)
+}
+
+func orDefault[T int | int64 | time.Duration](v, fallback T) T {
+	if v <= 0 {
+		return fallback
+	}
+	return v
+}
+
+// ErrShutdown is why connections end when the Server is shut down.
+var ErrShutdown error = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
+
+// Server serves one api.Service to many clients. It is safe for concurrent use.
+//
+// Goroutines: one per connection, one per request, and short-lived ones of a
+// connection; Shutdown waits for all of them.
+type Server struct {
+	cfg     Config
+	budget  *wire.Budget
+	methods map[string]api.Method
+	lastID  atomic.Int64   // of connections, for the log
+	active  sync.WaitGroup // one per entry of conns
+
+	mu        sync.Mutex
+	closing   bool                      // guarded by mu
+	listeners map[net.Listener]struct{} // guarded by mu
+	conns     map[*conn]struct{}        // guarded by mu
+}
+
+// New makes a Server. It does nothing before Serve or ServeConn.
+func New(cfg Config) *Server {
+	cfg.setDefaults()
+	s := &Server{
+		cfg: cfg, budget: wire.NewBudget(cfg.BufferBytes), methods: map[string]api.Method{},
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
+	}
+	for _, m := range api.Methods {
+		s.methods[m.Name] = m
+	}
+	return s
+}
+
+// Connections is how many clients are connected now.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Serve serves the clients that connect to ln, until ctx ends or Shutdown is
+// called, and closes ln. It returns when all these clients are gone; nil, unless
+// accepting itself does not work any more.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(ErrShutdown)
+	if !s.addListener(ln) {
+		ln.Close()
+		return ErrShutdown
+	}
+	defer s.removeListener(ln)
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	for pause := time.Duration(0); ; {
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = 0
+			clients.Go(func() { s.welcome(ctx, nc) })
+			continue
+		}
+		if ctx.Err() != nil || s.isClosing() {
+			return nil
+		}
+		if !passes(err) {
+			cancel(err) // before clients.Wait
+			return fmt.Errorf("accept: %w", err)
+		}
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		s.cfg.Logger.Warn("accept a client", "error", err, "again_in", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// passes reports whether an error of accept goes away by itself: a client that
+// left again, or resources that others will give back.
+func passes(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// welcome serves one client of a listener, if it may speak.
+func (s *Server) welcome(ctx context.Context, nc net.Conn) {
+	peer := nc.RemoteAddr().String()
+	if unix, ok := nc.(*net.UnixConn); ok {
+		cred, err := wire.PeerOf(unix)
+		if err != nil {
+			s.refuse(nc, api.Errorf(api.CodeForbidden, "connection: %s", err))
+			return
+		}
+		if cred.UID != 0 && cred.UID != os.Geteuid() {
+			s.cfg.Logger.Warn("client refused", "uid", cred.UID, "pid", cred.PID)
+			s.refuse(nc, api.Errorf(api.CodeForbidden, "connection: uid %d may not use the daemon of uid %d", cred.UID, os.Geteuid()))
+			return
+		}
+		peer = fmt.Sprintf("pid %d", cred.PID)
+	}
+	c := s.newConn(ctx, nc, peer)
+	c.halfClose = true
+	if refusal := s.addConn(c); refusal != nil {
+		s.refuse(nc, refusal)
+		return
+	}
+	defer s.removeConn(c)
+	if err := c.serve(); err != nil {
+		c.log.Debug("connection ended", "error", err)
+	}
+}
+
+// refuse tells a client why it is not served and closes the connection.
+func (s *Server) refuse(nc net.Conn, cause *api.Error) {
+	defer nc.Close()
+	e := wire.NewEncoder()
+	defer e.Release()
+	e.Error(nil, cause)
+	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = nc.Write(e.Bytes())
+}
+
+// ServeConn serves one client over rwc, which it closes. The end of input means
+// that the client is gone, as on stdio: contexts of its requests end, what they
+// answer is still written, and ServeConn returns nil. It also returns when ctx ends
+// or Shutdown is called, even if rwc is a file whose Read cannot be interrupted.
+func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {
+	c := s.newConn(ctx, rwc, peer)
+	if refusal := s.addConn(c); refusal != nil {
+		rwc.Close()
+		return refusal
+	}
+	defer s.removeConn(c)
+	return c.serve()
+}
+
+// Shutdown stops accepting, ends the contexts of all requests, and waits until
+// their answers are written and the connections closed. When ctx ends first, the
+// connections are cut off and an error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	for ln := range s.listeners {
+		ln.Close()
+	}
+	for c := range s.conns {
+		c.cancel(ErrShutdown)
+	}
+	s.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		s.active.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	left := len(s.conns)
+	for c := range s.conns {
+		c.writer.Close()
+		c.rwc.Close()
+	}
+	s.mu.Unlock()
+	return fmt.Errorf("shutdown: %d connections cut off: %w", left, context.Cause(ctx))
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+func (s *Server) addListener(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		s.listeners[ln] = struct{}{}
+	}
+	return !s.closing
+}
+
+func (s *Server) removeListener(ln net.Listener) {
+	s.mu.Lock()
+	delete(s.listeners, ln)
+	s.mu.Unlock()
+	ln.Close()
+}
+
+// addConn counts a connection, unless there are too many.
+func (s *Server) addConn(c *conn) *api.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return api.AsError(ErrShutdown)
+	}
+	if len(s.conns) >= s.cfg.MaxConnections {
+		e := api.Errorf(api.CodeResourcePressure, "connection: max_connections (%d) reached", s.cfg.MaxConnections)
+		e.Details = map[string]any{"max_connections": s.cfg.MaxConnections}
+		return e
+	}
+	s.conns[c] = struct{}{}
+	s.active.Add(1)
+	return nil
+}
+
+func (s *Server) removeConn(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.active.Done()
+}

@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// ExecRun runs a command and waits for its outcome. It is cancelled when its caller
+// goes away, unless the caller detaches it.
+func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecResult{}, err
+	}
+	found, err := s.execSession(&p, false)
+	if err != nil {
+		return api.ExecResult{}, err
+	}
+	return found.Run(ctx, p)
+}
+
+// ExecStream starts a command and pushes its output as it comes. It goes on when its
+// caller goes away, unless the caller says otherwise.
+func (s *Service) ExecStream(ctx context.Context, p api.ExecParams) (api.Stream, error) {
+	if err := s.hold(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.execSession(&p, true)
+	if err != nil {
+		return nil, err
+	}
+	info, err := found.Start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return newStream(ctx, found, info, *p.Detach), nil
+}
+
+// execSession checks the parameters of a command and finds its session. What the
+// caller does not say about detaching is filled in.
+func (s *Service) execSession(p *api.ExecParams, detach bool) (*session.Session, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.Detach == nil {
+		p.Detach = &detach
+	}
+	return s.registry.Get(p.SessionID)
+}
+
+// ExecCancel stops a command and everything it started.
+func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecInfo{}, err
+	}
+	var found *session.Session
+	var err error
+	switch {
+	case p.ExecID == "" && p.SessionID == "":
+		return api.ExecInfo{}, invalid("exec_id", "is required, or session_id")
+	case p.ExecID == "":
+		found, err = s.registry.Get(p.SessionID)
+	default:
+		found, err = s.sessionOf(p.ExecID)
+	}
+	if err != nil {
+		return api.ExecInfo{}, err
+	}
+	if p.ExecID != "" && p.SessionID != "" {
+		if other, err := s.registry.Get(p.SessionID); err != nil || other != found {
+			return api.ExecInfo{}, invalid("session_id", "exec %q is not in session %q", p.ExecID, p.SessionID)
+		}
+	}
+	return found.Cancel(ctx, p)
+}
+
+// ExecInfo tells the state and outcome of one command.
+func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecInfo{}, err
+	}
+	if p.ExecID == "" {
+		return api.ExecInfo{}, invalid("exec_id", "is required")
+	}
+	found, err := s.sessionOf(p.ExecID)
+	if err != nil {
+		return api.ExecInfo{}, err
+	}
+	return found.ExecInfo(ctx, p.ExecID)
+}
+
+// ExecList lists the commands of one session, or of all.
+func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecListResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecListResult{}, err
+	}
+	states := []api.ExecState{"", api.ExecQueued, api.ExecRunning, api.ExecExited, api.ExecClosed}
+	if !slices.Contains(states, p.State) {
+		return api.ExecListResult{}, invalid("state", "%q is not one of queued, running, exited, closed", p.State)
+	}
+	var execs []api.ExecInfo
+	if p.SessionID != "" {
+		found, err := s.registry.Get(p.SessionID)
+		if err != nil {
+			return api.ExecListResult{}, err
+		}
+		if execs, err = found.ExecList(ctx); err != nil {
+			return api.ExecListResult{}, err
+		}
+	} else {
+		execs = s.allExecs(ctx)
+	}
+	result := api.ExecListResult{Execs: []api.ExecInfo{}}
+	for _, x := range execs {
+		if p.State == "" || x.State == p.State {
+			result.Execs = append(result.Execs, x)
+		}
+	}
+	slices.SortStableFunc(result.Execs, func(a, b api.ExecInfo) int { return a.QueuedAt.Compare(b.QueuedAt) })
+	return result, nil
+}
+
+// allExecs asks all sessions at once. One that cannot answer is left out: the others
+// are worth more than an error.
+func (s *Service) allExecs(ctx context.Context) []api.ExecInfo {
+	sessions := append(s.registry.List(), s.registry.Past()...)
+	lists := make([][]api.ExecInfo, len(sessions))
+	var all sync.WaitGroup
+	for i, one := range sessions {
+		all.Go(func() {
+			list, err := one.ExecList(ctx)
+			if err != nil {
+				s.log.Warn("commands of a session cannot be listed", "session_id", one.ID(), "error", err)
+			}
+			lists[i] = list
+		})
+	}
+	all.Wait()
+	return slices.Concat(lists...)
+}
+
+// sessionOf finds the session of a command: the id of the one is in that of the other.
+func (s *Service) sessionOf(execID string) (*session.Session, error) {
+	notFound := api.Errorf(api.CodeExecNotFound, "exec %q: not found", execID)
+	rest, ok := strings.CutPrefix(execID, "x-")
+	middle, _, ok2 := strings.Cut(rest, "-")
+	if !ok || !ok2 || middle == "" {
+		return nil, notFound
+	}
+	found, err := s.registry.Get("s-" + middle)
+	if err != nil {
+		return nil, notFound
+	}
+	return found, nil
+}

@@ -1,0 +1,118 @@
+// Package service implements api.Service with the registry of sessions. It is thin:
+// it checks parameters, finds the session, and passes the call on.
+package service
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Registry *session.Registry
+	Logger   *slog.Logger
+	// Connections counts the clients; nil for none.
+	Connections func() int
+	// Limits are told by system.info.
+	Limits map[string]float64
+	// Capabilities are told by system.info.
+	Capabilities []string
+}
+
+// Service answers every method of the API. It is safe for concurrent use.
+type Service struct {
+	registry *session.Registry
+	log      *slog.Logger
+	config   Config
+	began    time.Time
+
+	mu    sync.Mutex
+	conns map[context.Context]struct{} // guarded by mu; connections that hold the registry
+}
+
+var _ api.Service = (*Service)(nil)
+
+// New makes a Service.
+func New(c Config) *Service {
+	return &Service{registry: c.Registry, log: c.Logger, config: c, began: time.Now(), conns: map[context.Context]struct{}{}}
+}
+
+// hold notes that the caller's connection needs the daemon until it ends. Every
+// method begins with it: once it has answered, the daemon does not end by itself.
+func (s *Service) hold(ctx context.Context) error {
+	conn := api.Conn(ctx)
+	if conn.Done() == nil {
+		return nil // a caller who never goes
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.conns[conn]; known {
+		return nil
+	}
+	release, err := s.registry.Hold()
+	if err != nil {
+		return err
+	}
+	s.conns[conn] = struct{}{}
+	context.AfterFunc(conn, func() {
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+		release()
+	})
+	return nil
+}
+
+// SystemPing answers with uptime and version.
+func (s *Service) SystemPing(ctx context.Context, _ api.SystemPingParams) (api.SystemPingResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SystemPingResult{}, err
+	}
+	return api.SystemPingResult{UptimeS: s.uptime(), Version: version.Version}, nil
+}
+
+// SystemStats counts sessions, commands and the daemon's own resources.
+func (s *Service) SystemStats(ctx context.Context, _ api.SystemStatsParams) (api.SystemStatsResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SystemStatsResult{}, err
+	}
+	r := api.SystemStatsResult{UptimeS: s.uptime(), Goroutines: runtime.NumGoroutine()}
+	r.ActiveSessions, r.TotalCommandsRun = s.registry.Stats()
+	r.MemoryRSSBytes, r.OpenFDs = process.SelfUsage()
+	if s.config.Connections != nil {
+		r.Connections = s.config.Connections()
+	}
+	return r, nil
+}
+
+// SystemInfo tells version, platform, limits, capabilities and methods.
+func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SystemInfoResult{}, err
+	}
+	r := api.SystemInfoResult{
+		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(),
+		Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
+	}
+	if r.Limits == nil {
+		r.Limits = map[string]float64{}
+	}
+	if r.Capabilities == nil {
+		r.Capabilities = []string{}
+	}
+	for _, m := range api.Methods {
+		r.Methods = append(r.Methods, m.Name)
+	}
+	return r, nil
+}
+
+func (s *Service) uptime() float64 { return time.Since(s.began).Seconds() }

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// SessionCreate starts a session.
+func (s *Service) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionInfo{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionInfo{}, err
+	}
+	return s.registry.Create(ctx, p)
+}
+
+// SessionList lists the living sessions, or with the state terminated those that
+// have ended and can still be read.
+func (s *Service) SessionList(ctx context.Context, p api.SessionListParams) (api.SessionListResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionListResult{}, err
+	}
+	states := []api.SessionState{"", api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated}
+	if !slices.Contains(states, p.State) {
+		return api.SessionListResult{}, invalid("state", "%q is not one of creating, idle, running, terminated", p.State)
+	}
+	list := s.registry.List
+	if p.State == api.SessionTerminated {
+		list = s.registry.Past
+	}
+	result := api.SessionListResult{Sessions: []api.SessionInfo{}}
+	for _, found := range list() {
+		info := found.Info()
+		// A session may end while we look.
+		if p.State != "" && info.State != p.State || p.State == "" && info.State == api.SessionTerminated {
+			continue
+		}
+		if hasAll(info.Tags, p.Tags) {
+			result.Sessions = append(result.Sessions, info)
+		}
+	}
+	return result, nil
+}
+
+func hasAll(tags, wanted []string) bool {
+	for _, tag := range wanted {
+		if !slices.Contains(tags, tag) {
+			return false
+		}
+	}
+	return true
+}
+
+// SessionInfo tells everything about one session.
+func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionDetails{}, err
+	}
+	found, err := s.session(p.SessionID)
+	if err != nil {
+		return api.SessionDetails{}, err
+	}
+	return found.Details(ctx)
+}
+
+// SessionDestroy ends a session and every process in it.
+func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionDestroyResult{}, err
+	}
+	if p.SessionID == "" {
+		return api.SessionDestroyResult{}, invalid("session_id", "is required")
+	}
+	return s.registry.Destroy(ctx, p.SessionID, p.Force)
+}
+
+// session finds a session by id or name.
+func (s *Service) session(ref string) (*session.Session, error) {
+	if ref == "" {
+		return nil, invalid("session_id", "is required")
+	}
+	return s.registry.Get(ref)
+}
+
+func invalid(field, format string, args ...any) *api.Error {
+	e := api.Errorf(api.CodeInvalidParams, "params."+field+": "+format, args...)
+	e.Details = map[string]any{"field": field}
+	return e
+}

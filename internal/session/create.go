@@ -1,0 +1,272 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// recoverTimeout bounds how long a runner of an earlier daemon may take to answer.
+const recoverTimeout = 5 * time.Second
+
+// Create makes a session and returns when it is idle. When it cannot be made, or ctx
+// ends before, nothing is left of it. An ephemeral session ends with the connection
+// that ctx carries.
+func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s, err := r.reserve(p.Name, cancel)
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
+	defer r.creating.Done()
+	if err := s.start(ctx, p); err != nil {
+		r.release(s, p.Name)
+		return api.SessionInfo{}, startError(ctx, s, err)
+	}
+	if !r.admit(s) {
+		return api.SessionInfo{}, s.endedError()
+	}
+	if p.Ephemeral {
+		s.tie(api.Conn(ctx))
+	}
+	info := s.Info()
+	s.log.Info("session created", "name", info.Name, "shell", info.Shell)
+	return info, nil
+}
+
+// reserve takes a place and the name for a new session, or tells why it cannot be.
+// The caller owes creating.Done.
+func (r *Registry) reserve(name string, cancel context.CancelCauseFunc) (*Session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing != nil {
+		return nil, r.closing
+	}
+	if n := len(r.starting) + len(r.living); n >= r.config.MaxSessions {
+		e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the most (max_sessions)", n)
+		e.Details = map[string]any{"max_sessions": r.config.MaxSessions}
+		return nil, e
+	}
+	if id, taken := r.names[name]; taken {
+		return nil, api.Errorf(api.CodeConflict, "session name %q is taken by %s", name, id)
+	}
+	id := newID()
+	for r.known(id) {
+		id = newID()
+	}
+	if name != "" {
+		r.names[name] = id
+	}
+	r.starting[id] = cancel
+	r.noteFree()
+	r.creating.Add(1) // under mu and before closing is set, so that refuse waits for it
+	return newSession(r, id, name), nil
+}
+
+func (r *Registry) known(id string) bool {
+	return r.starting[id] != nil || r.living[id] != nil || r.past[id] != nil
+}
+
+// release gives back what reserve took.
+func (r *Registry) release(s *Session, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.starting, s.id)
+	if r.names[name] == s.id {
+		delete(r.names, name)
+	}
+	r.noteFree()
+}
+
+// admit lets the world see a session that has started. It reports false when the
+// session has ended meanwhile.
+func (r *Registry) admit(s *Session) bool {
+	r.mu.Lock()
+	_, ok := r.starting[s.id]
+	if ok {
+		delete(r.starting, s.id)
+		r.living[s.id] = s
+	}
+	r.mu.Unlock()
+	if ok {
+		at, _ := s.deadline()
+		r.expect(at)
+	}
+	return ok
+}
+
+// start starts the runner and in it the session.
+func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
+	if p.Shell == "" {
+		p.Shell = s.registry.config.DefaultShell
+	}
+	create := link.CreateParams{
+		SessionID: s.id, Params: p, BaseEnv: s.registry.runtime.BaseEnv(),
+		CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
+	}
+	runner, err := s.registry.runtime.Start(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	s.runner = runner
+	w, _, err := s.open(ctx)
+	if err != nil {
+		if crash := s.abandon("could not be created"); crash != "" {
+			return api.Errorf(api.CodeRuntimeUnavailable, "its runner died: %s", crash)
+		}
+		return err
+	}
+	s.use(w)
+	if err := s.create(ctx, w, create); err != nil {
+		s.abandon("could not be created")
+		return err
+	}
+	return nil
+}
+
+func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams) error {
+	// The runner watches the time; this is for a runner that does not.
+	patience := time.Duration(create.Limits.ShellStartTimeout*float64(time.Second)) + helloTimeout
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
+	defer stop()
+	var d api.SessionDetails
+	if _, err := s.call(ctx, link.CallCreate, create, nil, &d); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adopt(d, s.events)
+	if s.details.CreatedAt.IsZero() {
+		s.details.CreatedAt = create.CreatedAt
+	}
+	if s.details.LastActivity.IsZero() {
+		s.details.LastActivity = s.details.CreatedAt
+	}
+	return s.to(api.SessionIdle, "")
+}
+
+// startError makes the answer to a creation that did not succeed: why it was given
+// up, or what the runner or the runtime said.
+func startError(ctx context.Context, s *Session, err error) error {
+	var given *api.Error
+	if ctx.Err() != nil && errors.As(context.Cause(ctx), &given) {
+		return given // the daemon is shutting down
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(api.CodeShellFailed, "session %q: the runner does not answer", s.Label())
+	}
+	e := api.AsError(err)
+	prefix := "session "
+	if e.Code == api.CodeInvalidParams || strings.HasPrefix(e.Message, prefix) {
+		return e
+	}
+	code := e.Code
+	if code == api.CodeInternal || code == api.CodeSessionTerminated {
+		code = api.CodeRuntimeUnavailable // its runner could not be started, or died
+	}
+	return &api.Error{Code: code, Message: prefix + `"` + s.Label() + `": ` + e.Message, Details: e.Details}
+}
+
+// Recover takes over the sessions that an earlier daemon left alive. A runner that
+// does not answer in time is ended, with everything in it. When end is true they all are.
+func (r *Registry) Recover(ctx context.Context, end bool) error {
+	runners, err := r.runtime.Recover(ctx)
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for _, runner := range runners {
+		all.Go(func() {
+			s := newSession(r, runner.SessionID(), "")
+			s.runner = runner
+			w, err := s.resume(ctx)
+			if err != nil {
+				s.log.Warn("session of an earlier daemon is ended", "error", err)
+				s.abandon("could not be taken over: " + err.Error())
+				return
+			}
+			r.readmit(s)
+			s.use(w)
+			info := s.Info()
+			s.log.Info("session taken over from an earlier daemon", "name", info.Name, "state", info.State)
+			switch {
+			case end:
+				s.destroy(false, "its daemon is gone")
+			case s.ephemeral():
+				s.destroy(false, "the connection that made it is gone")
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// resume connects to a runner that has a session.
+func (s *Session) resume(ctx context.Context) (*wire, error) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	w, hello, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !hello.Created {
+		w.close()
+		return nil, errors.New("it was never completed")
+	}
+	if err := s.refresh(ctx, w); err != nil {
+		w.close()
+		return nil, err
+	}
+	if err := s.catchUp(); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// catchUp brings a session of an earlier daemon into the state that its runner tells.
+func (s *Session) catchUp() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heard == api.SessionTerminated {
+		return errors.New("it has ended: " + s.farewell)
+	}
+	if err := s.to(api.SessionIdle, ""); err != nil {
+		return err
+	}
+	if s.heard == api.SessionRunning {
+		return s.to(api.SessionRunning, "")
+	}
+	return nil
+}
+
+// readmit registers a session of an earlier daemon. Limits do not apply: it is there.
+func (r *Registry) readmit(s *Session) {
+	name := s.Info().Name
+	r.mu.Lock()
+	r.living[s.id] = s
+	if _, taken := r.names[name]; name != "" && !taken {
+		r.names[name] = s.id
+	}
+	r.noteFree()
+	r.mu.Unlock()
+	at, _ := s.deadline()
+	r.expect(at)
+}
+
+func (s *Session) ephemeral() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.details.Ephemeral
+}

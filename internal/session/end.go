@@ -1,0 +1,192 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// destroy begins to end the session and returns at once; done tells the rest. Of
+// several calls one does the work, except that a forced one overtakes one that is not.
+func (s *Session) destroy(force bool, cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.ending != ""
+	if s.wire == nil || s.left || again && (!force || s.forced) {
+		return
+	}
+	if !again {
+		s.ending = cause
+		s.log.Debug("session is being ended", "cause", cause, "force", force)
+	}
+	s.forced = s.forced || force
+	conn := s.wire.conn
+	// watch is one of the tasks and still runs, so the count does not start from zero.
+	s.registry.tasks.Go(func() { s.dismiss(conn, link.DestroyParams{Force: force, Cause: cause}) })
+}
+
+// dismiss tells the runner to end its session and itself, and kills it if it does not.
+func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams) {
+	// The command gets the grace time, and then the shell.
+	patience := 2*s.registry.config.KillGrace + 5*time.Second
+	if p.Force {
+		patience = 5 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	var receipt link.DestroyResult
+	if _, err := conn.Call(ctx, link.CallDestroy, p, nil, &receipt); err == nil {
+		s.mu.Lock()
+		if s.receipt == nil {
+			s.receipt = &receipt
+		}
+		s.mu.Unlock()
+		if happens(s.runner.Done(), exitTimeout) {
+			return
+		}
+	} else if !happens(s.runner.Done(), 0) {
+		s.log.Warn("runner does not end its session", "error", err)
+	}
+	s.runner.Kill()
+}
+
+// end is the last act of a session: the runner goes, with everything it may have
+// left, and the session is terminated.
+func (s *Session) end() {
+	if s.isLeft() {
+		s.stopWaiting()
+		close(s.done)
+		return
+	}
+	s.runner.Kill()
+	if !happens(s.runner.Done(), exitTimeout) {
+		s.log.Error("runner was killed and does not die")
+	}
+	s.mu.Lock()
+	clean := s.receipt != nil
+	s.mu.Unlock()
+	remains := s.runner.Remove(clean)
+	s.stopWaiting()
+
+	s.mu.Lock()
+	cause := s.cause(remains)
+	s.killed = append([]api.KilledProcess{}, remains.Killed...)
+	if r := s.receipt; r != nil {
+		s.killed = append(s.killed, r.Killed...)
+		s.adopt(r.Info, s.events)
+	}
+	if err := s.to(api.SessionTerminated, cause); err != nil {
+		s.log.Error("session ends twice", "error", err)
+	}
+	asked := s.ending != ""
+	s.wire = nil
+	s.mu.Unlock()
+	if asked {
+		s.log.Info("session ended", "cause", cause)
+	} else {
+		s.log.Warn("session ended unexpectedly", "cause", cause)
+	}
+	s.registry.ended(s)
+	close(s.done)
+}
+
+// cause says why the session ended: who asked for it, or what the runner said last,
+// or how it died. mu is held.
+func (s *Session) cause(remains Remains) string {
+	switch {
+	case s.ending != "":
+		return s.ending
+	case s.farewell != "":
+		return s.farewell
+	case remains.Cause != "":
+		return "its runner died: " + remains.Cause
+	}
+	return "its runner died"
+}
+
+// leave ends the daemon's part in the session and lets the session live.
+func (s *Session) leave() {
+	s.mu.Lock()
+	w := s.wire
+	s.left = s.ending == ""
+	left := s.left
+	s.mu.Unlock()
+	if left && w != nil {
+		_ = w.conn.Close()
+	}
+}
+
+func (s *Session) isLeft() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+func (s *Session) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending != ""
+}
+
+// stopWaiting ends the session's tie to the connection of its creator.
+func (s *Session) stopWaiting() {
+	s.mu.Lock()
+	forget := s.forget
+	s.forget = nil
+	s.mu.Unlock()
+	if forget != nil {
+		forget()
+	}
+}
+
+// tie destroys the session when conn is done.
+func (s *Session) tie(conn context.Context) {
+	forget := context.AfterFunc(conn, func() { s.destroy(false, "the connection that made it is gone") })
+	s.mu.Lock()
+	over := s.state == api.SessionTerminated
+	if !over {
+		s.forget = forget
+	}
+	s.mu.Unlock()
+	if over {
+		forget()
+	}
+}
+
+// abandon ends a session that never came to be. It returns how its runner ended,
+// when that was before.
+func (s *Session) abandon(cause string) (crash string) {
+	s.mu.Lock()
+	if s.ending == "" {
+		s.ending = cause
+	}
+	w := s.wire
+	s.mu.Unlock()
+	crashed := happened(s.runner.Done())
+	s.runner.Kill()
+	if w != nil { // it is watched
+		<-s.done
+		return ""
+	}
+	happens(s.runner.Done(), exitTimeout)
+	remains := s.runner.Remove(false)
+	if crashed {
+		return remains.Cause
+	}
+	return ""
+}
+
+// receiptOf tells what was killed when the session ended.
+func (s *Session) receiptOf() api.SessionDestroyResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	killed := s.killed
+	if killed == nil {
+		killed = []api.KilledProcess{}
+	}
+	return api.SessionDestroyResult{SessionID: s.id, State: s.state, Killed: killed}
+}

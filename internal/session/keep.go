@@ -1,0 +1,139 @@
+package session
+
+import (
+	"slices"
+	"time"
+)
+
+// keep is the housekeeping: it ends sessions whose time is over, forgets those that
+// ended long ago, and tells when the daemon is of no more use. It sleeps until the
+// next of these is due.
+func (r *Registry) keep() {
+	defer close(r.kept)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-r.wake:
+		case <-timer.C:
+		}
+		if next := r.tidy(time.Now()); !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// tidy does what is due and returns when something will be due again; zero for never.
+func (r *Registry) tidy(now time.Time) (next time.Time) {
+	r.mu.Lock()
+	r.next = time.Time{} // a deadline that changes from here on makes us look again
+	r.mu.Unlock()
+	sooner := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	for _, s := range r.List() {
+		at, cause := s.deadline()
+		switch {
+		case at.IsZero():
+		case at.After(now):
+			sooner(at)
+		default:
+			s.destroy(false, cause)
+		}
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	type ended struct {
+		id string
+		at time.Time
+	}
+	var past []ended
+	for id, s := range r.past {
+		if at := s.Info().TerminatedAt; at != nil {
+			past = append(past, ended{id, *at})
+		}
+	}
+	slices.SortFunc(past, func(a, b ended) int { return a.at.Compare(b.at) })
+	for i, e := range past {
+		over := e.at.Add(r.config.Retention)
+		if over.After(now) && len(past)-i <= maxPast {
+			sooner(over)
+			break // the others are younger
+		}
+		delete(r.past, e.id)
+	}
+	if r.config.AutoExit > 0 && !r.free.IsZero() {
+		if at := r.free.Add(r.config.AutoExit); at.After(now) {
+			sooner(at)
+		} else if r.closing == nil {
+			// From here on nobody can need it: who comes now must find another one.
+			r.closing = errStopping
+			close(r.unused)
+		}
+	}
+	r.next = next
+	return next
+}
+
+// expect makes sure that keep is awake at that time.
+func (r *Registry) expect(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	r.mu.Lock()
+	late := r.next.IsZero() || at.Before(r.next)
+	r.mu.Unlock()
+	if late {
+		r.nudge()
+	}
+}
+
+func (r *Registry) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+// Hold says that somebody needs the daemon, a connection for instance, until release
+// is called. Release may be called more than once. It is an error when the daemon is
+// about to end, because nobody needed it.
+func (r *Registry) Hold() (release func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing != nil {
+		return nil, r.closing
+	}
+	r.holds++
+	r.noteFree()
+	var released bool // guarded by r.mu
+	return func() {
+		r.mu.Lock()
+		if !released {
+			released = true
+			r.holds--
+			r.noteFree()
+		}
+		r.mu.Unlock()
+		r.nudge()
+	}, nil
+}
+
+// Unused is closed when there was no session and no hold for the time AutoExit. There
+// will be none any more.
+func (r *Registry) Unused() <-chan struct{} { return r.unused }
+
+// noteFree remembers since when nobody needs the daemon. mu is held.
+func (r *Registry) noteFree() {
+	switch {
+	case r.holds+len(r.starting)+len(r.living) > 0:
+		r.free = time.Time{}
+	case r.free.IsZero():
+		r.free = time.Now()
+	}
+}

@@ -1,0 +1,243 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// maxPast bounds the terminated sessions that stay readable, however long the
+// retention time is and however fast sessions come and go.
+const maxPast = 1024
+
+// errStopping is why nothing can be had any more.
+var errStopping = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
+
+// Config is what a Registry needs to know.
+type Config struct {
+	Runtime Runtime
+	Logger  *slog.Logger
+	// MaxSessions is how many may live at once.
+	MaxSessions int
+	// DefaultShell is used where a session does not name one.
+	DefaultShell string
+	// Limits are passed on to the runners.
+	Limits link.Limits
+	// KillGrace is the time between SIGTERM and SIGKILL.
+	KillGrace time.Duration
+	// IdleTimeout and Lifetime end a session by themselves; 0 = never.
+	IdleTimeout, Lifetime time.Duration
+	// Retention is how long a terminated session stays readable.
+	Retention time.Duration
+	// AutoExit is how long the registry may be of no use to anybody before Unused
+	// tells; 0 = for ever.
+	AutoExit time.Duration
+}
+
+// Registry is the set of all sessions of a daemon.
+//
+// Goroutines: keep, which ends what has come to its time; Close waits for it and
+// for those of all sessions. A Registry is safe for concurrent use.
+type Registry struct {
+	config  Config
+	runtime Runtime
+	log     *slog.Logger
+
+	wake   chan struct{} // a deadline may have come nearer
+	stop   chan struct{}
+	kept   chan struct{} // closed by keep at its end
+	unused chan struct{}
+
+	mu       sync.Mutex
+	closing  error                              // guarded by mu; why nothing is created any more
+	starting map[string]context.CancelCauseFunc // guarded by mu; by id
+	living   map[string]*Session                // guarded by mu; idle or running, by id
+	past     map[string]*Session                // guarded by mu; terminated, by id
+	names    map[string]string                  // guarded by mu; name → id of those starting and living
+	commands int64                              // guarded by mu; run by sessions that are not living any more
+	next     time.Time                          // guarded by mu; when keep wakes; zero = not by itself
+	holds    int                                // guarded by mu; those who need the daemon
+	free     time.Time                          // guarded by mu; since when nobody needs it
+
+	creating sync.WaitGroup // calls of Create that hold a place
+	tasks    sync.WaitGroup // goroutines of sessions
+}
+
+// NewRegistry makes an empty registry and starts its housekeeping.
+func NewRegistry(c Config) *Registry {
+	r := &Registry{
+		config: c, runtime: c.Runtime, log: c.Logger,
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), kept: make(chan struct{}), unused: make(chan struct{}),
+		starting: map[string]context.CancelCauseFunc{}, living: map[string]*Session{}, past: map[string]*Session{},
+		names: map[string]string{}, free: time.Now(),
+	}
+	go r.keep()
+	return r
+}
+
+// Get finds a session by its id or, while it lives, by its name.
+func (r *Registry) Get(ref string) (*Session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := ref
+	if named, ok := r.names[ref]; ok {
+		id = named
+	}
+	if s := r.living[id]; s != nil {
+		return s, nil
+	}
+	if s := r.past[id]; s != nil {
+		return s, nil
+	}
+	return nil, api.Errorf(api.CodeSessionNotFound, "session %q: not found", ref)
+}
+
+// List returns the living sessions, oldest first.
+func (r *Registry) List() []*Session { return r.list(func() map[string]*Session { return r.living }) }
+
+// Past returns the terminated sessions that can still be read, oldest first.
+func (r *Registry) Past() []*Session { return r.list(func() map[string]*Session { return r.past }) }
+
+func (r *Registry) list(which func() map[string]*Session) []*Session {
+	r.mu.Lock()
+	list := make([]*Session, 0, len(which()))
+	for _, s := range which() {
+		list = append(list, s)
+	}
+	r.mu.Unlock()
+	created := make(map[*Session]time.Time, len(list))
+	for _, s := range list {
+		created[s] = s.Info().CreatedAt
+	}
+	slices.SortFunc(list, func(a, b *Session) int {
+		if c := created[a].Compare(created[b]); c != 0 {
+			return c
+		}
+		return compare(a.id, b.id)
+	})
+	return list
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Stats counts the living sessions, and the commands run since the oldest of all
+// sessions was made.
+func (r *Registry) Stats() (sessions int, commands int64) {
+	list := r.List()
+	r.mu.Lock()
+	commands = r.commands
+	r.mu.Unlock()
+	for _, s := range list {
+		commands += s.Info().CommandCount
+	}
+	return len(list), commands
+}
+
+// Destroy ends a session and waits until nothing is left of it. It is idempotent.
+func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.SessionDestroyResult, error) {
+	s, err := r.Get(ref)
+	if err != nil {
+		return api.SessionDestroyResult{}, err
+	}
+	s.destroy(force, "destroyed")
+	select {
+	case <-s.done:
+		return s.receiptOf(), nil
+	case <-ctx.Done():
+		return api.SessionDestroyResult{}, ctx.Err()
+	}
+}
+
+// ended takes note of the end of a session.
+func (r *Registry) ended(s *Session) {
+	info := s.Info()
+	r.mu.Lock()
+	delete(r.starting, s.id) // one that dies while it starts is never seen
+	if r.living[s.id] == s {
+		delete(r.living, s.id)
+		r.commands += info.CommandCount
+		if r.config.Retention > 0 {
+			r.past[s.id] = s
+		}
+	}
+	if r.names[info.Name] == s.id {
+		delete(r.names, info.Name)
+	}
+	r.noteFree()
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Close ends every session, those that are just being made too, and waits until
+// nothing is left of them. From then on nothing can be created. When force is done
+// the sessions are killed without the grace time.
+func (r *Registry) Close(force <-chan struct{}) {
+	const cause = "the daemon is shutting down"
+	list := r.refuse()
+	for _, s := range list {
+		s.destroy(happened(force), cause)
+	}
+	for _, s := range list {
+		select {
+		case <-s.done:
+		case <-force:
+			for _, s := range list {
+				s.destroy(true, cause)
+			}
+			<-s.done
+		}
+	}
+	r.wait(list)
+}
+
+// Leave lets the sessions live and ends the daemon's part in them. A later daemon
+// finds them with Recover.
+func (r *Registry) Leave() {
+	list := r.refuse()
+	for _, s := range list {
+		s.leave()
+	}
+	r.wait(list)
+}
+
+// refuse stops the making of sessions and returns those that were made.
+func (r *Registry) refuse() []*Session {
+	r.mu.Lock()
+	r.closing = errStopping
+	for _, cancel := range r.starting {
+		cancel(errStopping)
+	}
+	r.mu.Unlock()
+	r.creating.Wait()
+	return r.List()
+}
+
+func (r *Registry) wait(list []*Session) {
+	for _, s := range list {
+		<-s.done
+	}
+	close(r.stop)
+	<-r.kept
+	r.tasks.Wait()
+}
+
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails; see crypto/rand
+	return "s-" + hex.EncodeToString(b[:])
+}

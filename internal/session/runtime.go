@@ -1,0 +1,53 @@
+// Package session holds the sessions as the daemon sees them: how they are made,
+// what state they are in, how they end, and the registry of all of them. What
+// happens inside a session is the business of its runner, at the other end of a link.
+package session
+
+import (
+	"context"
+	"io"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Runtime is a place where runners can be started and reached. Implementations are
+// safe for concurrent use.
+type Runtime interface {
+	// Name is the word for the runtime on the wire, such as "host".
+	Name() string
+	// BaseEnv is the environment that a session there begins with. It is not changed
+	// by the caller.
+	BaseEnv() map[string]string
+	// Start starts the runner of the session id. ctx bounds the starting only. After
+	// an error nothing is left of it.
+	Start(ctx context.Context, id string) (Runner, error)
+	// Recover finds the runners that an earlier daemon left alive, and removes what
+	// is left of those that are dead.
+	Recover(ctx context.Context) ([]Runner, error)
+}
+
+// Runner is the process at the other end of a link. Implementations are safe for
+// concurrent use.
+type Runner interface {
+	// SessionID is the session it was started for.
+	SessionID() string
+	// Dial connects to the runner. It may be called again after a connection broke;
+	// to the runner the newest connection is the one that counts.
+	Dial(ctx context.Context) (io.ReadWriteCloser, error)
+	// Done is closed when the runner has ended.
+	Done() <-chan struct{}
+	// Kill ends the runner at once, and only the runner.
+	Kill()
+	// Remove ends every process that the runner left behind and forgets the session.
+	// It is called once, last, when the runner has ended or could not be ended.
+	// Clean says that the runner itself has reported a complete end.
+	Remove(clean bool) Remains
+}
+
+// Remains is what Remove found.
+type Remains struct {
+	// Cause tells how the runner ended, for people: "killed by SIGKILL".
+	Cause string
+	// Killed are the processes that had outlived the runner.
+	Killed []api.KilledProcess
+}

@@ -1,0 +1,183 @@
+package session
+
+import (
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// Session is one session: the daemon's end of the link to its runner, and the last
+// that was heard from there. The runner's word is authoritative; only the end of a
+// session is decided here, when its runner is gone.
+//
+// Goroutines: watch, from the first connection to the end; one per connection that
+// reads the link; one per request to end the session. The registry counts them all.
+//
+// A Session is safe for concurrent use.
+type Session struct {
+	id       string
+	registry *Registry
+	log      *slog.Logger
+
+	// runner is set once, before the session is connected.
+	runner Runner
+	// done is closed when the session has ended and nothing of it is left, or when
+	// it was left to a later daemon.
+	done chan struct{}
+
+	mu       sync.Mutex
+	state    api.SessionState    // guarded by mu; written by to alone
+	details  api.SessionDetails  // guarded by mu; its State is not used, state is
+	events   int                 // guarded by mu; how many the runner has sent
+	wire     *wire               // guarded by mu; nil before the first connection and after the end
+	ending   string              // guarded by mu; why the session is being ended, when it is
+	forced   bool                // guarded by mu; a forced end was asked for
+	left     bool                // guarded by mu; the session is left to a later daemon
+	heard    api.SessionState    // guarded by mu; the state the runner told last
+	farewell string              // guarded by mu; why the runner said it would end by itself
+	receipt  *link.DestroyResult // guarded by mu; the runner's report of a complete end
+	killed   []api.KilledProcess // guarded by mu; after the end, what had to be killed
+	forget   func() bool         // guarded by mu; stops waiting for the end of the creator's connection
+}
+
+func newSession(r *Registry, id, name string) *Session {
+	s := &Session{
+		id: id, registry: r, log: r.log.With("session_id", id),
+		done: make(chan struct{}), state: api.SessionCreating,
+	}
+	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, r.runtime.Name()
+	return s
+}
+
+// ID returns the session's id.
+func (s *Session) ID() string { return s.id }
+
+// Done is closed when the session has ended and nothing of it is left.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Label is what an error calls the session: its name, or its id.
+func (s *Session) Label() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.label()
+}
+
+func (s *Session) label() string {
+	if s.details.Name != "" {
+		return s.details.Name
+	}
+	return s.id
+}
+
+// Info returns a snapshot, without asking the runner.
+func (s *Session) Info() api.SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.details.SessionInfo
+	info.State = s.state
+	if info.Tags == nil {
+		info.Tags = []string{}
+	}
+	return info
+}
+
+// to moves the session to its next state; nothing else writes it. mu is held.
+func (s *Session) to(next api.SessionState, cause string) error {
+	if !s.state.CanBecome(next) {
+		return api.Errorf(api.CodeInternal, "session %q: cannot go from %s to %s", s.label(), s.state, next)
+	}
+	s.state = next
+	if next == api.SessionTerminated {
+		now := time.Now().UTC()
+		s.details.TerminatedAt, s.details.Cause = &now, cause
+		s.details.ExecID, s.details.Queued = "", 0
+		s.details.Processes = []api.Process{}
+	}
+	return nil
+}
+
+// event takes what the runner tells of itself.
+func (s *Session) event(name string, header json.RawMessage) {
+	if name != link.EventSession {
+		return // of a later version
+	}
+	var info api.SessionInfo
+	if err := json.Unmarshal(header, &info); err != nil {
+		s.log.Error("runner's event cannot be read", "error", err)
+		return
+	}
+	s.mu.Lock()
+	s.events++
+	s.take(info)
+	idle := s.state == api.SessionIdle
+	s.mu.Unlock()
+	if idle {
+		at, _ := s.deadline()
+		s.registry.expect(at)
+	}
+}
+
+// take adopts the runner's view of the session. Two states are not taken: a session
+// is idle for the first time when its creator hears of it, and terminated when its
+// runner is gone. mu is held.
+func (s *Session) take(info api.SessionInfo) {
+	if s.state == api.SessionTerminated {
+		return
+	}
+	next := info.State
+	s.heard = next
+	if next == api.SessionTerminated {
+		s.farewell = info.Cause
+	}
+	// What the registry knows it by stays as it is.
+	info.SessionID, info.Runtime = s.id, s.details.Runtime
+	if s.details.Name != "" {
+		info.Name = s.details.Name
+	}
+	info.TerminatedAt, info.Cause = nil, ""
+	s.details.SessionInfo = info
+	if next == s.state || next == api.SessionTerminated || s.state == api.SessionCreating {
+		return
+	}
+	if err := s.to(next, ""); err != nil {
+		s.log.Error("runner's event makes no sense", "error", err)
+	}
+}
+
+// deadline returns when the session is to be ended by itself, and why; zero for never.
+func (s *Session) deadline() (at time.Time, cause string) {
+	limits := s.registry.config
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending != "" || s.left || s.state == api.SessionTerminated {
+		return time.Time{}, ""
+	}
+	if limits.Lifetime > 0 {
+		at, cause = s.details.CreatedAt.Add(limits.Lifetime), "lived for "+limits.Lifetime.String()+" (lifetime_s)"
+	}
+	if limits.IdleTimeout > 0 && s.state == api.SessionIdle {
+		idle := s.details.LastActivity.Add(limits.IdleTimeout)
+		if at.IsZero() || idle.Before(at) {
+			at, cause = idle, "idle for "+limits.IdleTimeout.String()+" (idle_timeout_s)"
+		}
+	}
+	return at, cause
+}
+
+// endedError is the answer to whoever asks something of a session that is no more.
+func (s *Session) endedError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return api.Errorf(api.CodeRuntimeUnavailable, "session %q: the daemon is stopping; the session goes on without it", s.label())
+	}
+	cause := s.details.Cause
+	if cause == "" {
+		cause = s.ending
+	}
+	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", s.label(), cause)
+}

@@ -1,0 +1,261 @@
+// Package sessiontest is a runtime in memory, for tests of what is above a runner.
+// Its runners speak the real link over a pipe, but what a command does is said by
+// the test. Everything in it waits on channels and timers alone, so it works in a
+// bubble of testing/synctest.
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// Runtime is a place in memory.
+type Runtime struct {
+	// OnStart, when set, may refuse the start of a runner or change how it behaves.
+	OnStart func(*Runner) error
+	// Command does what a command does and returns its exit code. It ends when ctx
+	// does. When nil every command succeeds at once.
+	Command func(ctx context.Context, x *Exec) int
+
+	mu      sync.Mutex
+	runners map[string]*Runner // guarded by mu; those that were not removed
+	removed []string           // guarded by mu
+}
+
+var _ session.Runtime = (*Runtime)(nil)
+
+// Name is "memory".
+func (rt *Runtime) Name() string { return "memory" }
+
+// BaseEnv is a small environment.
+func (rt *Runtime) BaseEnv() map[string]string { return map[string]string{"PATH": "/bin"} }
+
+// Start makes a runner.
+func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error) {
+	r := &Runner{id: id, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, changed: make(chan struct{})}
+	if rt.OnStart != nil {
+		if err := rt.OnStart(r); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.runners == nil {
+		rt.runners = map[string]*Runner{}
+	}
+	rt.runners[id] = r
+	return r, nil
+}
+
+// Recover returns the runners that live.
+func (rt *Runtime) Recover(context.Context) ([]session.Runner, error) {
+	var list []session.Runner
+	for _, r := range rt.Runners() {
+		if !r.ended() {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// Runners returns those that were started and not removed.
+func (rt *Runtime) Runners() []*Runner {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var list []*Runner
+	for _, r := range rt.runners {
+		list = append(list, r)
+	}
+	return list
+}
+
+// Runner returns the runner of a session, or nil.
+func (rt *Runtime) Runner(id string) *Runner {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.runners[id]
+}
+
+// Removed lists the sessions whose remains were removed, in that order.
+func (rt *Runtime) Removed() []string {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return append([]string(nil), rt.removed...)
+}
+
+// Runner is a runner in memory.
+type Runner struct {
+	// The knobs are set before the runner is used, in OnStart.
+
+	// Mute makes it accept connections and say nothing.
+	Mute bool
+	// NoDial makes it refuse connections.
+	NoDial bool
+	// CreateError is what create answers.
+	CreateError error
+	// Protocol is told in hello; 0 for the right one.
+	Protocol int
+	// Stubborn makes it answer no destroy that is not forced.
+	Stubborn bool
+	// Left are processes that outlive it when it crashes.
+	Left []api.KilledProcess
+
+	id   string
+	rt   *Runtime
+	done chan struct{}
+
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex
+	dials   int
+	conn    *link.Conn
+	created *link.CreateParams
+	info    api.SessionInfo
+	execs   map[string]*Exec
+	order   []*Exec
+	changed chan struct{} // closed and replaced whenever an exec changes
+	crash   string
+	clean   bool
+}
+
+// SessionID is the session it was started for.
+func (r *Runner) SessionID() string { return r.id }
+
+// Dials tells how often it was connected to.
+func (r *Runner) Dials() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dials
+}
+
+// Created returns what it was created with, or nil.
+func (r *Runner) Created() *link.CreateParams {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.created
+}
+
+// Clean tells whether it was removed as one that had ended properly.
+func (r *Runner) Clean() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clean
+}
+
+// Dial connects to it.
+func (r *Runner) Dial(context.Context) (io.ReadWriteCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dials++
+	if r.NoDial || r.ended() {
+		return nil, errors.New("connection refused")
+	}
+	ours, theirs := net.Pipe()
+	if r.Mute {
+		r.tasks.Go(func() { _, _ = io.Copy(io.Discard, ours); ours.Close() })
+		return theirs, nil
+	}
+	if r.conn != nil {
+		_ = r.conn.Close()
+	}
+	conn := link.NewConn(ours)
+	r.conn = conn
+	r.tasks.Go(func() { _ = conn.Serve(r) })
+	return theirs, nil
+}
+
+// Break breaks the connection while the runner lives.
+func (r *Runner) Break() {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// Crash ends the runner as a fault in it would.
+func (r *Runner) Crash(how string) {
+	r.mu.Lock()
+	if r.crash == "" {
+		r.crash = how
+	}
+	r.mu.Unlock()
+	r.exit()
+}
+
+func (r *Runner) exit() {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // first: the dead do not speak
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended() {
+		close(r.done)
+	}
+	for _, x := range r.order {
+		x.cancel()
+	}
+}
+
+func (r *Runner) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Done is closed when it has ended.
+func (r *Runner) Done() <-chan struct{} { return r.done }
+
+// Kill ends it at once.
+func (r *Runner) Kill() { r.Crash("killed by SIGKILL") }
+
+// Remove forgets it.
+func (r *Runner) Remove(clean bool) session.Remains {
+	r.mu.Lock()
+	r.clean = clean
+	remains := session.Remains{Cause: r.crash}
+	if !clean {
+		remains.Killed = r.Left
+	}
+	r.mu.Unlock()
+	r.rt.mu.Lock()
+	delete(r.rt.runners, r.id)
+	r.rt.removed = append(r.rt.removed, r.id)
+	r.rt.mu.Unlock()
+	return remains
+}
+
+func (r *Runner) details() api.SessionDetails {
+	return api.SessionDetails{
+		SessionInfo: r.info, EnvKeys: keys(r.created.Params.Env), Ephemeral: r.created.Params.Ephemeral,
+		ShellPID: 2, RunnerPID: 1, Enforcement: "memory",
+	}
+}
+
+func keys(m map[string]string) []string {
+	list := []string{}
+	for k := range m {
+		list = append(list, k)
+	}
+	return list
+}
+
+func (r *Runner) execID(n int) string { return fmt.Sprintf("x-%s-%d", r.id[len("s-"):], n) }

@@ -1,0 +1,229 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+const (
+	// helloTimeout bounds the waiting for a runner's first word.
+	helloTimeout = 10 * time.Second
+	// infoTimeout bounds the waiting for what a runner can tell at once.
+	infoTimeout = 10 * time.Second
+	// exitTimeout is how long a runner may take to end once it has nothing more to
+	// do, and how long the end of a process and that of its connection may be apart.
+	exitTimeout = 2 * time.Second
+)
+
+// wire is one connection to the runner, which is read until it breaks.
+type wire struct {
+	conn *link.Conn
+	gone chan struct{} // closed when nothing more is read
+	next chan struct{} // closed when another connection took its place
+}
+
+// open connects to the runner, reads the connection from then on, and says hello.
+func (s *Session) open(ctx context.Context) (*wire, link.HelloResult, error) {
+	var hello link.HelloResult
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	rwc, err := s.runner.Dial(ctx)
+	if err != nil {
+		return nil, hello, err
+	}
+	w := &wire{conn: link.NewConn(rwc), gone: make(chan struct{}), next: make(chan struct{})}
+	s.registry.tasks.Go(func() {
+		defer close(w.gone)
+		_ = w.conn.Serve(ear{s})
+	})
+	// A runner that does not read blocks our writing, which ends with the connection.
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
+	_, err = w.conn.Call(ctx, link.CallHello, link.HelloParams{Version: version.Version, Protocol: link.Protocol}, nil, &hello)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		err = errors.New("the runner does not say hello: " + err.Error())
+	case hello.SessionID != s.id:
+		err = errors.New("the runner is that of session " + hello.SessionID)
+	case hello.Protocol != link.Protocol && hello.Protocol != link.Protocol-1:
+		err = api.Errorf(api.CodeRuntimeUnavailable, "the runner speaks protocol %d, this daemon %d", hello.Protocol, link.Protocol)
+	}
+	if err != nil {
+		w.close()
+		return nil, hello, err
+	}
+	return w, hello, nil
+}
+
+func (w *wire) close() {
+	_ = w.conn.Close()
+	<-w.gone
+}
+
+// ear is the side of a Session that the link talks to.
+type ear struct{ s *Session }
+
+func (e ear) Handle(_ context.Context, name string, _ json.RawMessage, _ []byte) (any, []byte, error) {
+	return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: not something a runner can ask", name)
+}
+
+func (e ear) Event(name string, header json.RawMessage, _ []byte) { e.s.event(name, header) }
+
+// use makes w the connection of the session and watches over it.
+func (s *Session) use(w *wire) {
+	s.mu.Lock()
+	s.wire = w
+	s.mu.Unlock()
+	s.registry.tasks.Go(func() { s.watch(w) })
+}
+
+// watch waits until the runner is gone, and then ends the session. A connection that
+// broke while the runner lives is made anew once; a runner that cannot be reached is
+// of no use to anybody.
+func (s *Session) watch(w *wire) {
+	for reconnected := false; ; reconnected = true {
+		select {
+		case <-w.gone:
+		case <-s.runner.Done():
+			// Its last words may still be on the way; but should something have
+			// inherited the connection, it never ends by itself.
+			if !happens(w.gone, exitTimeout) {
+				w.close()
+			}
+		}
+		if s.isLeft() {
+			break
+		}
+		if happens(s.runner.Done(), exitTimeout) || reconnected || s.isEnding() {
+			break
+		}
+		s.log.Warn("link to the runner broke, connecting again")
+		again, err := s.reconnect(w)
+		if err != nil {
+			s.log.Error("runner cannot be reached", "error", err)
+			break
+		}
+		w = again
+	}
+	s.end()
+}
+
+func (s *Session) reconnect(old *wire) (*wire, error) {
+	w, hello, err := s.open(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	if !hello.Created {
+		w.close()
+		return nil, errors.New("the runner has no session")
+	}
+	s.mu.Lock()
+	s.wire = w
+	s.mu.Unlock()
+	close(old.next)
+	if err := s.refresh(context.Background(), w); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// refresh asks the runner for everything and takes it over.
+func (s *Session) refresh(ctx context.Context, w *wire) error {
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
+	defer stop()
+	s.mu.Lock()
+	before := s.events
+	s.mu.Unlock()
+	var d api.SessionDetails
+	if _, err := w.conn.Call(ctx, link.CallInfo, struct{}{}, nil, &d); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adopt(d, before)
+	return nil
+}
+
+// adopt takes the answer to a question that was asked when the runner had sent
+// before events. An event that came since is at least as new as the answer, because
+// a runner tells of a change before it answers. mu is held.
+func (s *Session) adopt(d api.SessionDetails, before int) {
+	if s.state == api.SessionTerminated {
+		return
+	}
+	info, heard := d.SessionInfo, s.events != before
+	d.SessionInfo = s.details.SessionInfo
+	s.details = d
+	if !heard {
+		s.take(info)
+	}
+}
+
+// call asks the runner. When the link breaks meanwhile it waits until it is known
+// what that means, so that the caller of a session that died hears why.
+func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	s.mu.Lock()
+	w := s.wire
+	s.mu.Unlock()
+	if w == nil {
+		return nil, s.endedError()
+	}
+	answer, err := w.conn.Call(ctx, name, params, body, result)
+	if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(w.conn.Done()) {
+		return answer, err
+	}
+	select {
+	case <-s.done:
+		return nil, s.endedError()
+	case <-w.next:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask is call for what a runner can tell at once.
+func (s *Session) ask(ctx context.Context, name string, params, result any) error {
+	asking, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	_, err := s.call(asking, name, params, nil, result)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner does not answer", s.Label())
+	}
+	return err
+}
+
+// happens waits for c to be closed, at most for d.
+func happens(c <-chan struct{}, d time.Duration) bool {
+	if happened(c) {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+func happened(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,208 @@
+package shell
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/internal/process"
+)
+
+const (
+	// A ping written together with a signal can be thrown away with the shell's
+	// input, so pings are repeated on their own.
+	pingEvery      = 100 * time.Millisecond
+	pingAfter      = 2 * time.Millisecond // after the first signal
+	interruptEvery = 200 * time.Millisecond
+	scanEvery      = 10 * time.Millisecond
+	// after the grace time and this, a shell that does not answer is killed.
+	lastChance = 2 * time.Second
+)
+
+// abort gives the command up: the shell is interrupted, everything the command
+// started is ended by the ladder, and the shell proves that it is idle again. The
+// shell and jobs of earlier commands are spared; a shell that cannot be
+// interrupted is killed and replaced.
+func (r *run) abort() {
+	s := r.Shell
+	first := r.oc.Signal
+	below := process.NewLadder(s.proc.PID, first, r.cmd.Grace, r.isEarlier)
+	orphans := process.NewLadder(os.Getpid(), first, r.cmd.Grace, r.notOurs)
+	defer func() {
+		below.Close()
+		orphans.Close()
+	}()
+	step := func() int { return below.Step() + orphans.Step() }
+	if first == syscall.SIGKILL {
+		below.Force()
+		orphans.Force()
+	}
+	begun := time.Now()
+	shellInfo, _ := process.Stat(s.proc.PID)
+	shellCommand := process.CommandLine(s.proc.PID)
+	if shellInfo.PID != 0 && shellInfo.Name != s.name {
+		orphans.Add(shellInfo) // exec: the shell has become the command
+	}
+	in := &interrupter{shell: s}
+	in.interrupt()
+	step()
+	s.waitUntil(time.Now().Add(pingAfter), r.streams[:])
+	in.ping()
+	idle := false
+	for nextPing, nextSignal := begun.Add(pingEvery), begun.Add(interruptEvery); !idle && !s.dead(); {
+		s.wait(time.Now().Add(scanEvery), r.streams[0], r.streams[1])
+		idle = in.answered()
+		left := step()
+		now := time.Now()
+		switch {
+		case idle || s.dead():
+		case now.Sub(begun) > r.cmd.Grace+lastChance:
+			s.proc.Signal(syscall.SIGKILL)
+		case now.After(nextPing):
+			// While processes of the command still take their time to end, the shell
+			// may be waiting for one of them: repeated interrupts would not help.
+			if now.After(nextSignal) && (left == 0 || in.sent < 3) {
+				in.interrupt()
+				nextSignal = now.Add(interruptEvery)
+				s.waitUntil(time.Now().Add(5*time.Millisecond), r.streams[:])
+			}
+			in.ping()
+			nextPing = now.Add(pingEvery)
+		}
+		select { // a second, harder request
+		case sig := <-r.cmd.Abort:
+			if sig == syscall.SIGKILL {
+				below.Force()
+				orphans.Force()
+			}
+		default:
+		}
+	}
+	// No more signals now: a fresh handshake proves that the shell is idle.
+	for !s.dead() {
+		if s.bookkeepPing(time.Now().Add(pingEvery)) {
+			break
+		}
+		if time.Since(begun) > r.cmd.Grace+2*lastChance {
+			s.proc.Signal(syscall.SIGKILL)
+			<-s.proc.Done()
+		}
+	}
+	if s.dead() {
+		first, ended := r.oc.Signal, s.proc.Exit().Signal
+		r.shellDied()
+		r.oc.Signal = first
+		if !killedPID(orphans.Killed(), shellInfo.PID) && ended != 0 {
+			r.oc.Killed = append(r.oc.Killed, process.Killed{PID: shellInfo.PID, Command: shellCommand, Signal: ended})
+		}
+		// What it had started came to us.
+		below.Close()
+		below = process.NewLadder(os.Getpid(), syscall.SIGKILL, 0, r.notOurs)
+	}
+	working := func(l *process.Ladder) bool { return l.Step() > 0 && !l.GivenUp() }
+	for working(below) || working(orphans) {
+		s.waitUntil(time.Now().Add(scanEvery), r.streams[:])
+	}
+	r.oc.Killed = append(append(r.oc.Killed, below.Killed()...), orphans.Killed()...)
+	for _, k := range r.oc.Killed {
+		if k.Signal == syscall.SIGKILL {
+			r.oc.Signal = syscall.SIGKILL
+		}
+	}
+	s.last = r.oc.ExitCode
+	in.clean()
+}
+
+func killedPID(list []process.Killed, pid int) bool {
+	for _, k := range list {
+		if k.PID == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// waitUntil takes in everything that comes until then.
+func (s *Shell) waitUntil(t time.Time, streams []*stream) {
+	for time.Now().Before(t) {
+		s.wait(t, streams...)
+	}
+}
+
+// interrupter makes the shell give up what it does, and listens whether it did.
+type interrupter struct {
+	shell  *Shell
+	sent   int
+	tokens []string
+	files  []string
+}
+
+func (in *interrupter) interrupt() {
+	sigs := in.shell.dialect.interrupts()
+	in.shell.proc.Signal(sigs[in.sent%len(sigs)])
+	in.shell.proc.Signal(syscall.SIGCONT)
+	in.sent++
+}
+
+func (in *interrupter) ping() {
+	token := in.shell.token()
+	in.tokens = append(in.tokens, token)
+	in.files = append(in.files, in.shell.sendPing(token))
+}
+
+// sendPing asks the shell to report with token when it reads its input again.
+// Every suffix of the line is harmless, in case an interrupt makes the shell
+// drop its beginning: with quotes in it, one signal in the wrong microsecond
+// would leave the shell waiting for a closing quote.
+func (s *Shell) sendPing(token string) (file string) {
+	s.pings++
+	file = s.dir.ping(s.pings)
+	if os.WriteFile(file, []byte(s.dialect.ping(s.dir, token)), 0o600) == nil {
+		s.send("\n" + s.dialect.source(file) + "\n")
+	}
+	return file
+}
+
+// answered reports whether any ping has come back.
+func (in *interrupter) answered() bool {
+	s := in.shell
+	for _, st := range s.statuses {
+		for _, token := range in.tokens {
+			if st.token == token {
+				s.statuses = s.statuses[:0]
+				if st.cwd != "" {
+					s.cwd = st.cwd
+				}
+				return true
+			}
+		}
+	}
+	s.statuses = s.statuses[:0]
+	return false
+}
+
+// bookkeepPing is one ping with its answer.
+func (s *Shell) bookkeepPing(deadline time.Time) bool {
+	token := s.token()
+	file := s.sendPing(token)
+	defer os.Remove(file)
+	for !s.dead() {
+		if st, ok := s.takeStatus(token); ok {
+			if st.cwd != "" {
+				s.cwd = st.cwd
+			}
+			return true
+		}
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		s.wait(deadline)
+	}
+	return false
+}
+
+func (in *interrupter) clean() {
+	for _, f := range in.files {
+		os.Remove(f)
+	}
+}

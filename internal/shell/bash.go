@@ -1,0 +1,131 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// bash is driven as an interactive shell without a terminal and without its
+// line editor, which would echo even on a pipe.
+type bash struct {
+	old bool // 3.2, as macOS has it
+}
+
+func (bash) argv(login, rc bool) []string {
+	args := []string{"--noediting", "-i"}
+	if login {
+		args = append([]string{"-l"}, args...)
+	}
+	if !rc {
+		args = append([]string{"--norc"}, args...)
+	}
+	if !login {
+		args = append([]string{"--noprofile"}, args...)
+	}
+	// Long options must come first.
+	var long, short []string
+	for _, a := range args {
+		if strings.HasPrefix(a, "--") {
+			long = append(long, a)
+		} else {
+			short = append(short, a)
+		}
+	}
+	return append(long, short...)
+}
+
+func (bash) terminal() bool               { return false }
+func (bash) interrupts() []syscall.Signal { return urgThenINT }
+
+func (bash) bootstrap(d dir) string {
+	// The guard on BASH_SOURCE: an interrupt at the idle prompt can crash bash 5.2.
+	// The one on the version: in 3.2 `trap - INT` makes SIGINT deadly.
+	// +m: with job control, finished jobs print notices into a later stderr.
+	return "PS1= PS2=; unset HISTFILE TMOUT; set +o history; set +m +H; shopt -s execfail expand_aliases; shopt -u checkwinsize huponexit\n" +
+		`trap '((${#BASH_SOURCE[@]})) && { ((BASH_VERSINFO[0]>3)) && \builtin trap - INT; \builtin kill -INT $$; }' URG` + "\n" +
+		`trap '{ \command . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
+}
+
+func (bash) dump(d dir) string {
+	return `{ \builtin printf 'state\0'; \builtin declare -p; \builtin printf '\0\0\0'; \builtin declare -f; \builtin printf '\0'; \builtin alias -p; \builtin printf '\0'; ` +
+		`\builtin shopt -p; \builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
+		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\nunset __trl_i\n"
+}
+
+func (bash) status(d dir, token string) string {
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+}
+
+func (p bash) command(d dir, r request) (file, wrapper, control string) {
+	// The status has a line of its own, because an error unwinds past the rest of
+	// the line.
+	control = fmt.Sprintf("%s\\command . %s\n%s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
+	if p.old {
+		// On a builtin, bash 3.2 makes a redirection permanent when the command uses exec.
+		control = fmt.Sprintf("{ %s\\command . %s; } <%s >%s 2>%s\n%s\n", envPrefix(r.env), d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	}
+	if r.lastStatus != 0 {
+		control = `\command . ` + d.last() + "\n" + control
+	}
+	if p.old {
+		return `\eval ` + bashQuote(r.text) + "\n", "", control
+	}
+	return evalScript(bashQuote(r.text), r), "", control
+}
+
+// bashQuote makes s one word. In a UTF-8 locale bash takes quadratic time for
+// many pieces in single quotes, so it is one piece in double quotes; history
+// expansion is off.
+func bashQuote(s string) string { return `"` + bashEscapes.Replace(s) + `"` }
+
+var bashEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
+
+func (p bash) ping(d dir, token string) string { return p.status(d, token) + "\n" }
+
+func (bash) source(file string) string { return `\command . ` + file }
+func (bash) scopesEnv() bool           { return false }
+
+func (bash) enter(r request) string { return posixEnter(r) }
+func (bash) leave(r request) string { return posixLeave(r) }
+
+// readState: bash 3.2 cannot source a FIFO.
+func (bash) unset(name string) string { return "unset " + name }
+
+func (bash) readState(file string) string {
+	return `{ \builtin eval "$(<` + file + `)"; } >/dev/null 2>&1`
+}
+
+func (bash) statements(text string) []statement { return posixStatements(text) }
+
+func (bash) restore(st *State) string {
+	var b strings.Builder
+	var readonly []statement
+	for _, v := range st.vars {
+		switch {
+		case bashOwn[v.name] || strings.HasPrefix(v.name, "BASH"):
+		case strings.Contains(v.flags, "r"):
+			readonly = append(readonly, v)
+		default:
+			b.WriteString(v.text + "\n")
+		}
+	}
+	b.WriteString(st.functions + "\n")
+	for _, a := range st.aliases {
+		b.WriteString(a.text + "\n")
+	}
+	b.WriteString(st.positional())
+	for _, v := range readonly {
+		b.WriteString(v.text + "\n")
+	}
+	b.WriteString(st.umaskText())
+	b.WriteString(st.setOptions())
+	return b.String()
+}
+
+// bashOwn are variables that belong to the new shell or are not assignable.
+var bashOwn = map[string]bool{
+	"_": true, "DIRSTACK": true, "EPOCHREALTIME": true, "EPOCHSECONDS": true, "EUID": true, "FUNCNAME": true, "GROUPS": true, "HISTCMD": true,
+	"LINENO": true, "OPTIND": true, "PIPESTATUS": true, "PPID": true, "PS1": true, "PS2": true, "RANDOM": true, "SHELLOPTS": true, "SHLVL": true,
+	"SRANDOM": true, "UID": true, "TMOUT": true, "HISTFILE": true, "__trl_i": true,
+}

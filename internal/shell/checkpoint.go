@@ -1,0 +1,52 @@
+package shell
+
+import "time"
+
+// Checkpoint has the shell tell its state, so that it can be restored even when
+// a later command ends the shell without warning (kill -9, exec, a crash). It
+// costs 40 to 700 µs, so it is taken between commands, as far as the budget
+// allows, and in any case before a command that looks dangerous.
+func (s *Shell) Checkpoint() {
+	if !s.dirty || s.dead() {
+		return
+	}
+	begun := time.Now()
+	s.exitDump = nil
+	err := s.bookkeep(s.dialect.source(s.dir.dumpFile())+"\n", begun.Add(bookkeepTime))
+	s.readState()
+	if err == nil && s.exitDump != nil {
+		s.checkpoint, s.dirty = s.exitDump, false
+	}
+	if !s.dead() {
+		s.exitDump = nil
+	}
+	s.budget.spend(time.Since(begun))
+}
+
+// CheckpointDue reports whether a checkpoint would be worth its price now.
+func (s *Shell) CheckpointDue() bool { return s.dirty && s.budget.allows(time.Now()) }
+
+// checkpointBudget bounds the time spent on checkpoints to a twentieth, with some
+// advance: single commands are always followed by one, a loop of thousands is not
+// slowed down.
+type checkpointBudget struct {
+	saved time.Duration
+	at    time.Time
+}
+
+const (
+	budgetAdvance = 20 * time.Millisecond
+	budgetShare   = 20
+)
+
+func newCheckpointBudget() checkpointBudget {
+	return checkpointBudget{saved: budgetAdvance, at: time.Now()}
+}
+
+func (b *checkpointBudget) allows(now time.Time) bool {
+	b.saved = min(b.saved+now.Sub(b.at)/budgetShare, budgetAdvance)
+	b.at = now
+	return b.saved > 0
+}
+
+func (b *checkpointBudget) spend(d time.Duration) { b.saved -= d }

@@ -1,0 +1,117 @@
+// Package shell drives one persistent shell. The shell reads short bookkeeping
+// lines on its stdin; every command gets stdout and stderr FIFOs of its own and
+// finds its text in a private file. Completion, exit status and directory come
+// back on a private FIFO: never a prompt, never a marker in the output.
+//
+// A Shell survives its process: when a command ends the shell (exit, exec, kill),
+// a new one is started with the state of the old.
+package shell
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Family is a group of shells that are driven the same way.
+type Family string
+
+// The families TRL knows.
+const (
+	Dash Family = "dash"
+	Ash  Family = "ash" // busybox
+	Bash Family = "bash"
+	Zsh  Family = "zsh"
+	Fish Family = "fish"
+)
+
+// Program is a shell that was found.
+type Program struct {
+	Path   string // absolute, as asked for
+	Argv0  string // what busybox needs to know that it is a shell
+	Family Family
+}
+
+// Find looks up a shell by path, or by name in path (a PATH value). cwd resolves
+// a relative path.
+func Find(name, path, cwd string) (Program, error) {
+	if name == "" {
+		name = "/bin/sh"
+	}
+	// "busybox ash" and "ash" without such a program both mean busybox.
+	applet := ""
+	if rest, ok := strings.CutPrefix(name, "busybox "); ok && (rest == "ash" || rest == "sh") {
+		name, applet = "busybox", "ash"
+	}
+	file, err := lookup(name, path, cwd)
+	if err != nil && name == "ash" {
+		if busybox, err2 := lookup("busybox", path, cwd); err2 == nil {
+			file, applet, err = busybox, "ash", nil
+		}
+	}
+	if err != nil {
+		return Program{}, err
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		real = file
+	}
+	p := Program{Path: file, Argv0: filepath.Base(file), Family: familyOf(filepath.Base(real))}
+	if filepath.Base(real) == "sh" { // macOS: bash 3.2 behind a selector
+		p.Family = Bash
+	}
+	if filepath.Base(real) == "busybox" {
+		p.Family, p.Argv0 = Ash, "ash"
+		if applet == "" && filepath.Base(file) != "busybox" && familyOf(filepath.Base(file)) == "" && filepath.Base(file) != "sh" {
+			p.Family = "" // some other applet
+		}
+	}
+	if p.Family == "" {
+		return Program{}, api.Errorf(api.CodeShellFailed, "shell %q: not a shell TRL can drive (it knows sh, dash, ash, bash, zsh and fish)", name)
+	}
+	return p, nil
+}
+
+func familyOf(base string) Family {
+	base = strings.TrimPrefix(base, "r")
+	for _, f := range []Family{Dash, Ash, Bash, Zsh, Fish} {
+		// zsh5, bash-5.2, fish3.6: a version may follow
+		if rest, ok := strings.CutPrefix(base, string(f)); ok && strings.Trim(rest, "-.0123456789") == "" {
+			return f
+		}
+	}
+	return ""
+}
+
+func lookup(name, path, cwd string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(cwd, name)
+		}
+		return name, executable(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = cwd
+		}
+		if file := filepath.Join(dir, name); filepath.IsAbs(file) && executable(file) == nil {
+			return file, nil
+		}
+	}
+	return "", api.Errorf(api.CodeShellNotFound, "shell %q: not found in PATH", name)
+}
+
+func executable(file string) error {
+	fi, err := os.Stat(file)
+	switch {
+	case os.IsNotExist(err):
+		return api.Errorf(api.CodeShellNotFound, "shell %q: no such file", file)
+	case err != nil:
+		return api.Errorf(api.CodeShellNotFound, "shell %q: %s", file, err)
+	case fi.IsDir() || fi.Mode()&0o111 == 0:
+		return api.Errorf(api.CodeShellNotFound, "shell %q: not an executable file", file)
+	}
+	return nil
+}

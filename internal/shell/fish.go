@@ -1,0 +1,123 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// fish reads a piped stdin to its end before it runs anything, so it lives on a
+// terminal of its own, to which short lines are typed; everything longer is in
+// scripts. Commands still get FIFOs.
+type fish struct{}
+
+func (fish) argv(login, rc bool) []string {
+	args := []string{"-i"}
+	if !login && !rc {
+		args = append(args, "-N")
+	}
+	if login {
+		args = append(args, "-l")
+	}
+	return args
+}
+
+func (fish) terminal() bool               { return true }
+func (fish) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT} }
+func (fish) statements(text string) []statement {
+	// string escape leaves no newline in a value.
+	var list []statement
+	for line := range strings.Lines(text) {
+		list = append(list, newStatement(strings.TrimSuffix(line, "\n")))
+	}
+	return list
+}
+
+func (fish) bootstrap(d dir) string {
+	return "function fish_prompt; end; function fish_right_prompt; end; function fish_greeting; end; function fish_title; end\n" +
+		"set -g fish_autosuggestion_enabled 0; set -g fish_history ''\n" +
+		"function __trl_last; return $argv[1]; end\n" +
+		"function __trl_exit --on-event fish_exit; source " + d.dumpFile() + "; end\n" +
+		"set -g __trl_f (functions --names)\n"
+}
+
+func (fish) dump(d dir) string {
+	return `begin
+printf 'state\0'
+for __trl_n in (set --names --global)
+  set -qgx $__trl_n; and printf 'set -gx %s' $__trl_n; or printf 'set -g %s' $__trl_n
+  test (count $$__trl_n) -gt 0; and printf ' %s' (string escape -- $$__trl_n)
+  printf '\n'
+end
+printf '\0\0\0'
+for __trl_n in (functions --names)
+  contains -- $__trl_n $__trl_f; or functions --no-details $__trl_n
+end
+printf '\0\0\0'
+umask
+printf '\0%s\0\0end\0' "$PWD"
+set -e __trl_n
+end >` + d.state() + " 2>/dev/null\n"
+}
+
+func (fish) status(d dir, token string) string {
+	return `builtin printf '%s %s %s\0' ` + token + ` $status "$PWD" >` + d.status()
+}
+
+func (p fish) ping(d dir, token string) string { return p.status(d, token) + "\n" }
+
+func (p fish) command(d dir, r request) (file, wrapper, control string) {
+	var b strings.Builder
+	b.WriteString("begin\n")
+	for _, e := range r.env {
+		fmt.Fprintf(&b, "set -lx %s %s\n", e.key, fishQuote(e.value))
+	}
+	// The text is sourced: `exit` in a sourced file leaves the file, and the status
+	// below is reported all the same.
+	fmt.Fprintf(&b, "__trl_last %d\nsource %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	return r.text + "\n", b.String(), p.source(d.wrapper()) + "\n"
+}
+
+func (fish) source(file string) string { return "source " + file }
+
+func (fish) scopesEnv() bool { return false }
+
+func (fish) enter(r request) string {
+	if r.workingDir == "" {
+		return ""
+	}
+	return "set -g __trl_p $PWD\nbuiltin cd -- " + fishQuote(r.workingDir) + "\n"
+}
+
+func (fish) leave(r request) string {
+	if r.workingDir == "" {
+		return ""
+	}
+	return "builtin cd -- $__trl_p; set -e __trl_p\n"
+}
+
+func (fish) unset(name string) string { return "set -e " + name }
+
+// readState: fish sources a pipe only as its stdin.
+func (fish) readState(file string) string { return "source - <" + file + " >/dev/null 2>&1" }
+
+func (fish) restore(st *State) string {
+	var b strings.Builder
+	for _, v := range st.vars {
+		if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__") {
+			b.WriteString(v.text + "\n")
+		}
+	}
+	b.WriteString(st.functions + "\n")
+	b.WriteString(st.umaskText())
+	return b.String()
+}
+
+// fishOwn are variables that belong to the new shell or are not assignable.
+var fishOwn = set("PWD SHLVL _ fish_pid hostname status status_generation pipestatus version FISH_VERSION fish_kill_signal fish_killring history " +
+	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv")
+
+// fishQuote makes s one word of fish.
+func fishQuote(s string) string {
+	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", `\'`) + "'"
+}

@@ -1,0 +1,229 @@
+package shell
+
+import (
+	"bytes"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/output"
+)
+
+// stream is one output FIFO of a command, read into its log.
+type stream struct {
+	fd     int
+	which  output.Stream
+	log    *output.Log
+	opened bool // somebody has written
+	ended  bool // the command has ended: no writer means the end
+	eof    bool
+	idle   time.Time // do not look before, see read
+}
+
+// read moves what is there into the log, at most a few buffers. It reports
+// whether there may be more.
+func (st *stream) read() bool {
+	for range 16 {
+		buf := st.log.Reserve(st.which)
+		n, err := unix.Read(st.fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			st.log.Commit(st.which, 0)
+			return false
+		case err != nil || n == 0:
+			st.log.Commit(st.which, 0)
+			// No writer. Before the first one that is not the end: some systems
+			// report it as such, so look again a little later.
+			if st.opened || st.ended {
+				st.eof = true
+			} else {
+				st.idle = time.Now().Add(2 * time.Millisecond)
+			}
+			return false
+		}
+		st.opened = true
+		st.log.Commit(st.which, n)
+		if n < len(buf) && n < 4096 {
+			return false // poll says when there is more
+		}
+	}
+	return true
+}
+
+// send queues control text.
+func (s *Shell) send(text string) {
+	s.pending = append(s.pending, text...)
+	s.flush()
+}
+
+func (s *Shell) flush() {
+	for len(s.pending) > 0 && s.control >= 0 {
+		n, err := unix.Write(s.control, s.pending)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			if err != unix.EAGAIN {
+				s.pending = nil // the shell is gone; its death is reported apart
+			}
+			return
+		}
+		s.pending = s.pending[n:]
+	}
+}
+
+// wait blocks until something has happened, at the latest until deadline (zero:
+// no limit), and takes in everything that is ready: statuses, dumps, what the
+// shell itself prints, and the output of streams.
+func (s *Shell) wait(deadline time.Time, streams ...*stream) {
+	var fds [8]unix.PollFd
+	n := 0
+	add := func(fd int, events int16) int {
+		if fd < 0 {
+			return -1
+		}
+		fds[n] = unix.PollFd{Fd: int32(fd), Events: events}
+		n++
+		return n - 1
+	}
+	add(s.wakeR, unix.POLLIN)
+	add(s.statusFD, unix.POLLIN)
+	add(s.stateFD, unix.POLLIN)
+	events := int16(unix.POLLIN)
+	sink := add(s.sink, events)
+	control := -1
+	if len(s.pending) > 0 {
+		if s.control == s.sink && sink >= 0 {
+			fds[sink].Events |= unix.POLLOUT
+			control = sink
+		} else {
+			control = add(s.control, unix.POLLOUT)
+		}
+	}
+	now := time.Now()
+	first := n
+	for _, st := range streams {
+		fd := st.fd
+		switch {
+		case st.eof:
+			fd = -1 // poll ignores it
+		case now.Before(st.idle):
+			fd = -1
+			if deadline.IsZero() || st.idle.Before(deadline) {
+				deadline = st.idle
+			}
+		}
+		fds[n] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+		n++
+	}
+	if _, err := unix.Poll(fds[:n], timeout(deadline)); err != nil {
+		return // EINTR: the caller looks again
+	}
+	for i, st := range streams {
+		if fds[first+i].Revents != 0 {
+			st.read()
+		}
+	}
+	if fds[0].Revents != 0 {
+		var b [64]byte
+		unix.Read(s.wakeR, b[:])
+	}
+	s.readStatus()
+	s.readState()
+	if sink >= 0 && fds[sink].Revents&^unix.POLLOUT != 0 {
+		s.readSink()
+	}
+	if control >= 0 && fds[control].Revents != 0 {
+		s.flush()
+	}
+}
+
+// timeout is the time until deadline for poll, rounded up.
+func timeout(deadline time.Time) int {
+	if deadline.IsZero() {
+		return -1
+	}
+	d := time.Until(deadline)
+	if d <= 0 {
+		return 0
+	}
+	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
+}
+
+func (s *Shell) readStatus() {
+	var buf [4096]byte
+	for {
+		n, err := unix.Read(s.statusFD, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return
+		}
+		s.statusBuf = append(s.statusBuf, buf[:n]...)
+		for {
+			st, rest, ok := parseStatus(s.statusBuf)
+			s.statusBuf = rest
+			if !ok {
+				break
+			}
+			s.statuses = append(s.statuses, st)
+		}
+		if n < len(buf) {
+			return
+		}
+	}
+}
+
+// readState takes in a dump of the shell's state. What a dying shell says and
+// what a living one says for a checkpoint arrive the same way.
+func (s *Shell) readState() {
+	var buf [16 << 10]byte
+	got := false
+	for {
+		n, err := unix.Read(s.stateFD, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		got = true
+		if len(s.stateBuf) < maxDump {
+			s.stateBuf = append(s.stateBuf, buf[:n]...)
+		}
+	}
+	if got && bytes.HasSuffix(s.stateBuf, []byte(dumpEnd)) {
+		if st := parseDump(s.stateBuf, s.dialect.statements); st != nil {
+			s.exitDump = st
+		}
+		s.stateBuf = nil
+	}
+}
+
+func (s *Shell) readSink() {
+	var buf [4096]byte
+	for {
+		n, err := unix.Read(s.sink, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err == unix.EAGAIN {
+			return
+		}
+		if err != nil || n <= 0 {
+			// The shell has closed it, or is gone: stop looking.
+			if s.sink != s.control {
+				s.closeFD(&s.sink)
+			}
+			s.sink = -1
+			return
+		}
+		s.sinkTail = append(s.sinkTail, buf[:n]...)
+		if extra := len(s.sinkTail) - 2048; extra > 0 {
+			s.sinkTail = append(s.sinkTail[:0], s.sinkTail[extra:]...)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// dash is driven as an interactive shell without a terminal: only then does an
+// interrupt unwind to the top level instead of ending it. `command .` catches
+// every error of the sourced text, syntax errors included.
+type dash struct{}
+
+func (dash) argv(login, rc bool) []string {
+	args := []string{"-i", "+m"}
+	if login {
+		args = append(args, "-l")
+	}
+	return args
+}
+
+func (dash) terminal() bool               { return false }
+func (dash) interrupts() []syscall.Signal { return urgThenINT }
+
+func (dash) bootstrap(d dir) string {
+	// SIGURG is ignored by default, so it can never hurt a child; in the shell the
+	// trap turns it into an interrupt at a safe point.
+	return "PS1= PS2=\n" +
+		`trap '\command trap - INT; \command kill -INT $$' URG` + "\n" +
+		"trap '" + posixExitTrap(d) + "' EXIT\n"
+}
+
+func posixExitTrap(d dir) string { return `{ \command . ` + d.dumpFile() + `; } 2>/dev/null` }
+
+func (dash) dump(d dir) string { return posixDump(d) }
+
+// posixDump prints what a POSIX shell can tell about itself, each section ended
+// by a NUL. Functions cannot be printed in these shells.
+func posixDump(d dir) string {
+	return `{ \command printf 'state\0'; \command set; \command printf '\0'; \command export -p; \command printf '\0'; \command readonly -p; ` +
+		`\command printf '\0\0'; \command alias; \command printf '\0'; \command set +o; \command printf '\0'; \command umask; \command printf '\0%s\0' "${PWD-}"; ` +
+		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\nunset __trl_i\n"
+}
+
+func (dash) status(d dir, token string) string {
+	return `\command printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+}
+
+func (p dash) command(d dir, r request) (file, wrapper, control string) {
+	// The status stands on the same line: an unwinding dash drops its input
+	// buffer, and `command` makes errors not unwind.
+	control = fmt.Sprintf("%s\\command . %s; %s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
+	if r.lastStatus != 0 {
+		control = `\command . ` + d.last() + "\n" + control
+	}
+	return evalScript(quote(r.text), r), "", control
+}
+
+// evalScript is a command file. The redirections stand at the eval, so that what
+// `set -x` or a trap on ERR says of our own lines goes to the sink; the eval
+// keeps the file's path out of messages.
+func evalScript(quoted string, r request) string {
+	return fmt.Sprintf("\\eval %s <%s >%s 2>%s\n", quoted, r.stdin, r.stdout, r.stderr)
+}
+
+func (p dash) ping(d dir, token string) string { return p.status(d, token) + "\n" }
+
+func (dash) source(file string) string { return `\command . ` + file }
+func (dash) scopesEnv() bool           { return false }
+
+func (dash) enter(r request) string   { return posixEnter(r) }
+func (dash) leave(r request) string   { return posixLeave(r) }
+func (dash) unset(name string) string { return "unset " + name }
+
+func (dash) readState(file string) string { return `{ \command . ` + file + `; } >/dev/null 2>&1` }
+
+func (dash) statements(text string) []statement { return posixStatements(text) }
+
+func (dash) restore(st *State) string {
+	var b strings.Builder
+	for _, v := range st.vars {
+		if !posixOwn[v.name] {
+			b.WriteString(v.text + "\n")
+		}
+	}
+	for _, v := range st.exports {
+		// "export NAME" alone is a variable that is marked but unset
+		if !posixOwn[v.name] {
+			b.WriteString("export " + v.name + "\n")
+		}
+	}
+	for _, a := range st.aliases {
+		b.WriteString("alias " + a.text + "\n")
+	}
+	b.WriteString(st.positional())
+	for _, v := range st.readonly {
+		if !posixOwn[v.name] {
+			b.WriteString("readonly " + v.name + "\n")
+		}
+	}
+	b.WriteString(st.umaskText())
+	b.WriteString(st.setOptions())
+	return b.String()
+}
+
+// posixOwn are variables that belong to the new shell.
+var posixOwn = map[string]bool{"PPID": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
+
+// ash is busybox. It is driven like dash, with two differences. Its `command`
+// must not be used to catch errors: an error in a subshell would make that
+// subshell spin for ever. And its reading of a pipe takes the end of a background
+// child for the end of input, which ignoreeof (-I) makes harmless.
+type ash struct{ dash }
+
+func (ash) argv(login, rc bool) []string {
+	args := []string{"-i", "-I", "+m"}
+	if login {
+		args = append(args, "-l")
+	}
+	return args
+}
+
+// interrupts: a SIGINT from outside can deadlock ash in malloc; from the trap it
+// comes at a safe point.
+func (ash) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGURG} }
+
+func (p ash) bootstrap(d dir) string { return "unset HISTFILE\n" + p.dash.bootstrap(d) }
+
+func (p ash) command(d dir, r request) (file, wrapper, control string) {
+	// The status has a line of its own, because an error unwinds past the rest of
+	// the line. The environment is set by enter: assignments before a special
+	// builtin would stay.
+	control = fmt.Sprintf("\\. %s\n%s\n", d.command(), p.status(d, r.token))
+	if r.lastStatus != 0 {
+		control = `\. ` + d.last() + "\n" + control
+	}
+	return evalScript(quote(r.text), r), "", control
+}
+
+func (ash) source(file string) string { return `\. ` + file }
+
+func (ash) scopesEnv() bool { return true }
+
+func (ash) enter(r request) string {
+	var b strings.Builder
+	for i, e := range r.env {
+		// __trl_t: unset, plain or exported
+		fmt.Fprintf(&b, "case \"$(export -p)\" in *\"export %[2]s=\"*) __trl_t%[1]d=x;; *) __trl_t%[1]d=${%[2]s+p};; esac; __trl_o%[1]d=${%[2]s-}; export %[2]s=%[3]s\n", i, e.key, quote(e.value))
+	}
+	return b.String() + posixEnter(r)
+}
+
+func (ash) leave(r request) string {
+	var b strings.Builder
+	for i, e := range r.env {
+		fmt.Fprintf(&b, "case ${__trl_t%[1]d-} in x) export %[2]s=\"$__trl_o%[1]d\";; p) unset %[2]s; %[2]s=$__trl_o%[1]d;; *) unset %[2]s;; esac; unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
+	}
+	return b.String() + posixLeave(r)
+}
+
+func (ash) readState(file string) string { return `{ \. ` + file + `; } >/dev/null 2>&1` }

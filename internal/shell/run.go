@@ -1,0 +1,402 @@
+package shell
+
+import (
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// Command is one command to run.
+type Command struct {
+	Text       string
+	Env        map[string]string // for this command only
+	WorkingDir string            // for this command only
+	Stdin      []byte
+	HasStdin   bool
+	Timeout    time.Duration // 0: none
+	Grace      time.Duration // between the first signal and SIGKILL
+	Log        *output.Log
+	// Abort gives the command up: the value is the first signal. Send (it has room
+	// for one), then Wake.
+	Abort chan syscall.Signal
+}
+
+// Outcome is how a command ended.
+type Outcome struct {
+	ExitCode    int
+	Signal      syscall.Signal // that ended it, where it is certain
+	TimedOut    bool
+	Cancelled   bool
+	Restarted   bool  // the shell ended, and another one took its place
+	Died        error // and none could be started: the session cannot go on
+	LeftRunning []process.Info
+	Killed      []process.Killed
+	UserMS      int64
+	SystemMS    int64
+	MaxRSSBytes int64
+	feeder      *feeder
+
+	// Held is output that somebody still holds open; nil when it is complete.
+	Held *Held
+}
+
+const (
+	// settleTime is how long the end of output is awaited after the command's end:
+	// `> >(cmd)` is not waited for by shells, but ends at once.
+	settleTime = 20 * time.Millisecond
+	// bookkeepTime bounds what the shell does for us between commands.
+	bookkeepTime = 10 * time.Second
+)
+
+// run is one call of Run.
+type run struct {
+	*Shell
+	cmd     *Command
+	req     request
+	start   time.Time
+	streams [2]*stream
+	earlier map[int]uint64 // processes that were there before: pid → start time
+	oc      Outcome
+	rssNext time.Duration // when the next sample of memory is due, after start
+}
+
+// Run runs one command to its end. An error means that it was not run at all.
+func (s *Shell) Run(c *Command) (Outcome, error) {
+	r := &run{Shell: s, cmd: c, rssNext: 5 * time.Millisecond}
+	if err := r.prepare(); err != nil {
+		return r.oc, err
+	}
+	r.send(r.control())
+	st, ended := r.await()
+	switch {
+	case ended:
+		r.oc.ExitCode = st.code
+		if st.cwd != "" {
+			s.cwd = st.cwd
+		}
+		s.last = st.code
+	case s.dead():
+		r.shellDied()
+	default:
+		r.abort()
+	}
+	r.finish()
+	return r.oc, nil
+}
+
+// prepare gets everything ready that the control text refers to.
+func (r *run) prepare() error {
+	s, c := r.Shell, r.cmd
+	if s.dead() {
+		if err := s.Revive(); err != nil {
+			r.oc.Died = err
+			return err
+		}
+		r.oc.Restarted = true
+	}
+	r.req = request{text: c.Text, workingDir: c.WorkingDir, token: s.token(), lastStatus: s.last, stdin: os.DevNull}
+	for k, v := range c.Env {
+		r.req.env = append(r.req.env, envVar{k, v})
+	}
+	sort.Slice(r.req.env, func(i, j int) bool { return r.req.env[i].key < r.req.env[j].key })
+	if c.WorkingDir != "" {
+		if fi, err := os.Stat(c.WorkingDir); err != nil || !fi.IsDir() {
+			return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", c.WorkingDir)
+		}
+	}
+	if s.dirty && (len(c.Env) > 0 || mayEndShell(c.Text)) {
+		s.Checkpoint()
+	}
+	if err := r.openStreams(); err != nil {
+		return err
+	}
+	if enter := s.dialect.enter(r.req); enter != "" {
+		st, err := s.runScript(enter, time.Now().Add(bookkeepTime))
+		if err == nil && st.code != 0 {
+			err = api.Errorf(api.CodeInvalidParams, "params.working_dir: the shell cannot go to %q", c.WorkingDir)
+			s.runScript(s.dialect.leave(r.req), time.Now().Add(bookkeepTime))
+		}
+		if err != nil {
+			r.closeStreams()
+			return err
+		}
+	}
+	r.start = time.Now()
+	r.earlier = s.present()
+	return nil
+}
+
+// mayEndShell reports whether a command looks as if it could replace or kill the
+// shell without its EXIT trap. It decides only whether a checkpoint is taken at
+// once; a command that hides it finds the last one.
+func mayEndShell(text string) bool {
+	for _, w := range []string{"exec", "kill", "exit", "logout", "trap"} {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) openStreams() error {
+	s := r.Shell
+	for attempt := 0; ; attempt++ {
+		out, err := s.openOutput(&s.outPath)
+		var errFD int
+		if err == nil {
+			if errFD, err = s.openOutput(&s.errPath); err != nil {
+				unix.Close(out)
+			}
+		}
+		if err == nil {
+			r.streams = [2]*stream{{fd: out, which: output.Stdout, log: r.cmd.Log}, {fd: errFD, which: output.Stderr, log: r.cmd.Log}}
+			r.req.stdout, r.req.stderr = s.outPath, s.errPath
+			return nil
+		}
+		if attempt > 0 {
+			return err
+		}
+		// A command has deleted the private directory.
+		if err := s.makeDir(); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *run) closeStreams() {
+	for _, st := range r.streams {
+		unix.Close(st.fd)
+	}
+}
+
+// control writes the scripts and returns the control text.
+func (r *run) control() string {
+	s := r.Shell
+	if r.cmd.HasStdin {
+		if f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin); err == nil {
+			r.req.stdin = f.path
+			r.oc.feeder = f
+		}
+	}
+	if s.last != 0 && s.lastFile != s.last {
+		if os.WriteFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n"), 0o600) == nil {
+			s.lastFile = s.last
+		}
+	}
+	file, wrapper, control := s.dialect.command(s.dir, r.req)
+	s.commandFile.put(file)
+	s.wrapperFile.put(wrapper)
+	s.dirty = true
+	return control
+}
+
+// await waits for the command's end, its time-out, or an abort.
+func (r *run) await() (status, bool) {
+	s := r.Shell
+	var limit time.Time
+	if r.cmd.Timeout > 0 {
+		limit = r.start.Add(r.cmd.Timeout)
+	}
+	check := r.start.Add(time.Second)
+	for {
+		if st, ok := s.takeStatus(r.req.token); ok {
+			return st, true
+		}
+		if s.dead() {
+			return status{}, false
+		}
+		select {
+		case sig := <-r.cmd.Abort:
+			r.oc.Cancelled, r.oc.Signal = true, sig
+			return status{}, false
+		default:
+		}
+		now := time.Now()
+		if !limit.IsZero() && !now.Before(limit) {
+			r.oc.TimedOut, r.oc.Signal = true, syscall.SIGTERM
+			return status{}, false
+		}
+		if now.After(check) {
+			r.repair()
+			check = now.Add(time.Second)
+		}
+		s.wait(earliest(limit, check, r.sampleMemory(now)), r.streams[0], r.streams[1])
+	}
+}
+
+// repair looks whether the private directory is still there. Where a command
+// has deleted it the status was lost with it: a ping tells when the shell is idle.
+func (r *run) repair() {
+	s := r.Shell
+	if _, err := os.Lstat(s.dir.status()); err == nil {
+		return
+	}
+	if s.makeDir() == nil {
+		s.sendPing(r.req.token)
+	}
+}
+
+func earliest(times ...time.Time) time.Time {
+	var e time.Time
+	for _, t := range times {
+		if !t.IsZero() && (e.IsZero() || t.Before(e)) {
+			e = t
+		}
+	}
+	return e
+}
+
+// sampleMemory looks at the high-water marks of the command's processes, soon
+// after the start and then more and more seldom: the kernel remembers the peak of
+// a process, but only while it lives. It returns when to look again.
+func (r *run) sampleMemory(now time.Time) time.Time {
+	if due := r.start.Add(r.rssNext); now.Before(due) {
+		return due
+	}
+	for _, p := range r.processes() {
+		r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, process.HighWaterRSS(p.PID))
+	}
+	r.rssNext = min(r.rssNext*4, r.rssNext+time.Second)
+	return r.start.Add(r.rssNext)
+}
+
+// shellDied takes the outcome from the death of the shell.
+func (r *run) shellDied() {
+	s := r.Shell
+	e := s.proc.Exit()
+	r.oc.ExitCode, r.oc.Signal, r.oc.Restarted = e.Code(), e.Signal, true
+	r.oc.UserMS, r.oc.SystemMS = e.UserMS-s.cpuUser, e.SystemMS-s.cpuSystem
+	r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, e.MaxRSSBytes)
+	s.readState()
+	if s.exitDump == nil && s.cwd == "" {
+		s.cwd = "/"
+	}
+	told := s.exitDump != nil
+	if err := s.restart(s.bestState(r.cmd)); err != nil {
+		r.oc.Died = err
+		return
+	}
+	// A state from before the command knows nothing of its directory and environment.
+	if told {
+		r.leave()
+	}
+}
+
+func (r *run) leave() {
+	s := r.Shell
+	leave := s.dialect.leave(r.req)
+	if leave == "" || r.oc.Died != nil {
+		return
+	}
+	if _, err := s.runScript(leave, time.Now().Add(bookkeepTime)); err != nil && !s.dead() {
+		s.proc.Signal(syscall.SIGKILL)
+		<-s.proc.Done()
+	}
+}
+
+// finish collects what the command leaves behind.
+func (r *run) finish() {
+	s := r.Shell
+	if r.oc.TimedOut {
+		r.oc.ExitCode = api.ExitTimedOut
+	} else if r.oc.Cancelled {
+		r.oc.ExitCode = api.ExitCancelled
+	}
+	complete := r.settle()
+	if r.oc.feeder != nil {
+		r.oc.feeder.release()
+	}
+	s.commandFile.put("")
+	s.wrapperFile.put("")
+	if r.oc.Died != nil {
+		r.hold(complete)
+		return
+	}
+	if !r.oc.Restarted {
+		if in, ok := process.Stat(s.proc.PID); ok {
+			r.oc.UserMS, r.oc.SystemMS = in.UserMS-s.cpuUser, in.SystemMS-s.cpuSystem
+			s.cpuUser, s.cpuSystem = in.UserMS, in.SystemMS
+		}
+		r.leave()
+	}
+	if !complete || len(s.shellKids.List(nil)) > 0 || len(s.ourKids.List(nil)) > 1 {
+		r.oc.LeftRunning = r.processes()
+	}
+	r.hold(complete)
+}
+
+// settle reads what is left of the output and reports whether it is complete.
+func (r *run) settle() bool {
+	out, err := r.streams[0], r.streams[1]
+	for _, st := range r.streams {
+		st.ended = true
+		for st.read() {
+		}
+	}
+	deadline := time.Now().Add(settleTime)
+	for !(out.eof && err.eof) && time.Now().Before(deadline) {
+		r.wait(deadline, out, err)
+	}
+	return out.eof && err.eof
+}
+
+// hold gives streams that are not at their end to the caller.
+func (r *run) hold(complete bool) {
+	s := r.Shell
+	for i, path := range []*string{&s.outPath, &s.errPath} {
+		if r.streams[i].eof {
+			unix.Close(r.streams[i].fd)
+		} else {
+			os.Remove(*path)
+			*path = ""
+		}
+	}
+	if !complete {
+		r.oc.Held = &Held{}
+		for _, st := range r.streams {
+			if !st.eof {
+				r.oc.Held.streams = append(r.oc.Held.streams, st)
+			}
+		}
+	}
+}
+
+// present is what runs below the shell and below us, the shell left out. It is
+// empty, and cheap, in a session without background jobs.
+func (s *Shell) present() map[int]uint64 {
+	if len(s.shellKids.List(nil)) == 0 && len(s.ourKids.List(nil)) <= 1 {
+		return nil
+	}
+	seen := map[int]uint64{}
+	for _, p := range process.Descendants(os.Getpid(), nil) {
+		if p.PID != s.proc.PID {
+			seen[p.PID] = p.StartTime
+		}
+	}
+	return seen
+}
+
+func (r *run) isEarlier(p process.Info) bool {
+	start, ok := r.earlier[p.PID]
+	return ok && start == p.StartTime
+}
+
+// notOurs leaves out earlier jobs, and, seen from us, the shell: what is below
+// the shell is looked at from there.
+func (r *run) notOurs(p process.Info) bool { return p.PID == r.proc.PID || r.isEarlier(p) }
+
+// processes are those of this command that live now: below the shell, or
+// orphans that came to us, and not below a job of an earlier command.
+func (r *run) processes() []process.Info {
+	list := process.Descendants(r.proc.PID, r.isEarlier)
+	return append(list, process.Descendants(os.Getpid(), r.notOurs)...)
+}

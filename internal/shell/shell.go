@@ -1,0 +1,381 @@
+package shell
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// Config says what to start and where.
+type Config struct {
+	Program    Program
+	Dir        string   // private directory; its path needs no quoting in any shell
+	Env        []string // complete
+	WorkingDir string
+	Login, RC  bool
+	// StartTimeout is how long a shell may take until it answers.
+	StartTimeout time.Duration
+	// Start starts a process. It must fork on the thread whose children
+	// process.WatchChildren sees.
+	Start    func(process.Spec) (*process.Process, error)
+	CgroupFD int
+}
+
+// Shell is a living shell. One goroutine at a time uses it (its methods say
+// where others may); it has one goroutine per shell process, which reports the
+// end of that process, and those of the feeders. Close waits for the former.
+type Shell struct {
+	cfg     Config
+	dialect dialect
+	dir     dir
+
+	mu   sync.Mutex
+	proc *process.Process // guarded by mu for PID; replaced by the owner only
+
+	watchers  sync.WaitGroup
+	control   int // the shell's stdin, or the master of its terminal
+	sink      int // the shell's own stdout and stderr; the same terminal
+	statusFD  int
+	stateFD   int
+	wakeR     int
+	wakeW     int
+	shellKids *process.ChildWatch
+	ourKids   *process.ChildWatch
+
+	pending     []byte // control text that the shell has not taken yet
+	statusBuf   []byte
+	statuses    []status
+	stateBuf    []byte
+	sinkTail    []byte // the last the shell printed itself, for error messages
+	commandFile script
+	wrapperFile script
+	lastFile    int    // what dir.last() returns
+	outPath     string // FIFOs that nobody holds, to be used again
+	errPath     string
+	outputs     int
+	pings       int
+	tokens      *rand.ChaCha8
+
+	name       string // of the process, as the kernel knows it
+	last       int    // $? of the last command
+	cwd        string // as the shell said last
+	restarts   int64
+	checkpoint *State // the state at some moment; see Checkpoint
+	dirty      bool   // a command has run since checkpoint
+	exitDump   *State // what the dying shell told
+	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
+	cpuSystem  int64
+	budget     checkpointBudget
+}
+
+// Start starts a shell and waits until it answers.
+func Start(cfg Config) (*Shell, error) {
+	s := &Shell{
+		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir(cfg.Dir), cwd: cfg.WorkingDir,
+		control: -1, sink: -1, statusFD: -1, stateFD: -1, wakeR: -1, wakeW: -1,
+		tokens: newTokens(), budget: newCheckpointBudget(),
+	}
+	var err error
+	if s.wakeR, s.wakeW, err = pipe(true, true); err != nil {
+		return nil, err
+	}
+	s.ourKids = process.WatchChildren(os.Getpid())
+	err = s.makeDir()
+	if err == nil {
+		err = s.spawn(nil)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newTokens() *rand.ChaCha8 {
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rand.Uint32()) // the global source is seeded by the system
+	}
+	return rand.NewChaCha8(seed)
+}
+
+// token names one status so that nobody who has not seen it can send it.
+func (s *Shell) token() string { return strconv.FormatUint(s.tokens.Uint64()|1<<63, 16) }
+
+// PID is the process id of the shell. Safe for concurrent use.
+func (s *Shell) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.PID
+}
+
+// Done is closed when the present shell process has ended.
+func (s *Shell) Done() <-chan struct{} { return s.proc.Done() }
+
+// WorkingDir is the shell's directory as it said last.
+func (s *Shell) WorkingDir() string { return s.cwd }
+
+// Restarts counts the shell processes that replaced a dead one.
+func (s *Shell) Restarts() int64 { return s.restarts }
+
+// Wake makes a running Run look at its Abort channel. Safe for concurrent use.
+func (s *Shell) Wake() { unix.Write(s.wakeW, []byte{0}) }
+
+// spawn starts the shell process and brings it into state st, if there is one.
+func (s *Shell) spawn(st *State) error {
+	stdin, files, err := s.connect()
+	if err != nil {
+		return err
+	}
+	spec := process.Spec{
+		Path: s.cfg.Program.Path, Args: append([]string{s.cfg.Program.Argv0}, s.dialect.argv(s.cfg.Login, s.cfg.RC)...),
+		Env: append(s.cfg.Env[:len(s.cfg.Env):len(s.cfg.Env)], "PWD="+s.cwd), Dir: existing(s.cwd),
+		Files: []*os.File{stdin, files[0], files[1]}, Setsid: true, Setctty: s.dialect.terminal(), CgroupFD: s.cfg.CgroupFD,
+	}
+	p, err := s.cfg.Start(spec)
+	stdin.Close()
+	files[0].Close()
+	if files[1] != files[0] {
+		files[1].Close()
+	}
+	if err != nil {
+		return api.Errorf(api.CodeShellFailed, "shell %q: start: %s", s.cfg.Program.Path, err)
+	}
+	s.mu.Lock()
+	s.proc = p
+	s.mu.Unlock()
+	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.sinkTail = nil, nil, nil, nil, nil, nil
+	s.cpuUser, s.cpuSystem, s.last = 0, 0, 0
+	s.shellKids = process.WatchChildren(p.PID)
+	s.watchers.Go(func() {
+		<-p.Done()
+		s.Wake()
+	})
+	return s.prepare(st)
+}
+
+// prepare sends the bootstrap and, for a restart, the state.
+func (s *Shell) prepare(st *State) error {
+	deadline := time.Now().Add(s.cfg.StartTimeout)
+	text := s.dialect.bootstrap(s.dir)
+	if st != nil {
+		restore := s.dialect.restore(st)
+		for _, name := range st.unset(s.cfg.Env) {
+			restore = s.dialect.unset(name) + "\n" + restore
+		}
+		f, err := newFeeder(s.dir.restore(), []byte(restore))
+		if err != nil {
+			return err
+		}
+		defer f.release()
+		text += s.dialect.readState(f.path) + "\n"
+	}
+	if err := s.bookkeep(text, deadline); err != nil {
+		said := strings.TrimSpace(string(s.sinkTail))
+		if said != "" {
+			said = ": " + said
+		}
+		return api.Errorf(api.CodeShellFailed, "shell %q: %s%s", s.cfg.Program.Path, err, said)
+	}
+	if in, ok := process.Stat(s.proc.PID); ok {
+		s.name = in.Name
+	}
+	return nil
+}
+
+var (
+	errShellDied = errors.New("it ended at once")
+	errNoAnswer  = errors.New("it did not answer in time")
+)
+
+// bookkeep sends control text and waits until the shell has done it.
+func (s *Shell) bookkeep(text string, deadline time.Time) error {
+	_, err := s.ask(text, deadline)
+	return err
+}
+
+func (s *Shell) ask(text string, deadline time.Time) (status, error) {
+	token := s.token()
+	text += s.dialect.status(s.dir, token) + "\n"
+	if s.dialect.terminal() {
+		if err := os.WriteFile(s.dir.typed(), []byte(text), 0o600); err != nil {
+			return status{}, err
+		}
+		text = s.dialect.source(s.dir.typed()) + "\n"
+	}
+	s.send(text)
+	for {
+		if st, ok := s.takeStatus(token); ok {
+			if st.cwd != "" {
+				s.cwd = st.cwd
+			}
+			return st, nil
+		}
+		if s.dead() {
+			s.wait(time.Now()) // what it said last
+			return status{}, errShellDied
+		}
+		if !time.Now().Before(deadline) {
+			return status{}, errNoAnswer
+		}
+		s.wait(deadline)
+	}
+}
+
+// runScript has the shell source a bookkeeping script, which may contain
+// values that must not be cut by a signal or seen on the control channel.
+func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
+	if err := os.WriteFile(s.dir.script(), []byte(text), 0o600); err != nil {
+		return status{}, err
+	}
+	defer os.Remove(s.dir.script())
+	return s.ask(s.dialect.source(s.dir.script())+"\n", deadline)
+}
+
+func (s *Shell) takeStatus(token string) (status, bool) {
+	for i, st := range s.statuses {
+		if st.token == token {
+			s.statuses = append(s.statuses[:0], s.statuses[i+1:]...)
+			return st, true
+		}
+	}
+	s.statuses = s.statuses[:0]
+	return status{}, false
+}
+
+func (s *Shell) dead() bool {
+	select {
+	case <-s.proc.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// restart replaces a dead shell by one in the given state (nil: only the
+// directory is kept).
+func (s *Shell) restart(st *State) error {
+	s.disconnect()
+	if st != nil && filepath.IsAbs(st.cwd) {
+		s.cwd = st.cwd
+	}
+	if _, err := os.Stat(s.dir.status()); err != nil {
+		if err := s.makeDir(); err != nil {
+			return err
+		}
+	}
+	s.restarts++
+	err := s.spawn(st)
+	if err != nil && st != nil {
+		// A state that the shell itself cannot digest must not cost the session.
+		s.disconnect()
+		err = s.spawn(nil)
+	}
+	if err == nil {
+		s.checkpoint, s.dirty = st, true
+	}
+	return err
+}
+
+// Revive starts a new shell when the present one has ended between two commands.
+func (s *Shell) Revive() error {
+	if !s.dead() {
+		return nil
+	}
+	s.wait(time.Now())
+	return s.restart(s.bestState(nil))
+}
+
+// bestState is what is known of a shell that has died while running c.
+func (s *Shell) bestState(c *Command) *State {
+	st := s.exitDump
+	if st == nil {
+		return s.checkpoint
+	}
+	if c != nil && len(c.Env) > 0 && s.checkpoint != nil && !s.dialect.scopesEnv() {
+		keys := map[string]bool{}
+		for k := range c.Env {
+			keys[k] = true
+		}
+		return st.withDefinitions(keys, s.checkpoint)
+	}
+	return st
+}
+
+// existing is dir, or the nearest parent that exists.
+func existing(dir string) string {
+	for {
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "/"
+		}
+		dir = parent
+	}
+}
+
+// HangUp tells the shell to end by itself: end of input, SIGHUP, SIGTERM.
+func (s *Shell) HangUp() {
+	if s.proc == nil {
+		return
+	}
+	s.closeFD(&s.control)
+	s.proc.Signal(syscall.SIGHUP)
+	s.proc.Signal(syscall.SIGTERM)
+	s.proc.Signal(syscall.SIGCONT)
+}
+
+// Close ends the shell process, if it lives, and releases everything.
+func (s *Shell) Close() {
+	if s.proc != nil {
+		s.proc.Signal(syscall.SIGKILL)
+		<-s.proc.Done()
+	}
+	s.disconnect()
+	s.watchers.Wait()
+	s.closeFD(&s.statusFD)
+	s.closeFD(&s.stateFD)
+	s.closeFD(&s.wakeR)
+	s.closeFD(&s.wakeW)
+	if s.ourKids != nil {
+		s.ourKids.Close()
+	}
+	s.commandFile.close()
+	s.wrapperFile.close()
+}
+
+// disconnect closes what belongs to one shell process.
+func (s *Shell) disconnect() {
+	if s.sink != s.control {
+		s.closeFD(&s.sink)
+	}
+	s.sink = -1
+	s.closeFD(&s.control)
+	if s.shellKids != nil {
+		s.shellKids.Close()
+		s.shellKids = nil
+	}
+}
+
+func (s *Shell) closeFD(fd *int) {
+	if *fd >= 0 {
+		unix.Close(*fd)
+	}
+	*fd = -1
+}

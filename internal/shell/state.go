@@ -1,0 +1,246 @@
+package shell
+
+import (
+	"bytes"
+	"strings"
+)
+
+// State is what a shell told of itself in a dump: enough to make another shell
+// like it. It lives in memory only.
+type State struct {
+	vars, exports, readonly []statement
+	functions               string
+	aliases                 []statement
+	options                 string
+	umask                   string
+	cwd                     string
+	params                  []string
+}
+
+// statement is one definition as the shell printed it.
+type statement struct {
+	name  string
+	flags string // the letters of declare or typeset
+	text  string
+}
+
+// Sections of a dump, in order, between "state" and "end", each ended by a NUL.
+const (
+	secVars = iota + 1
+	secExports
+	secReadonly
+	secFunctions
+	secAliases
+	secOptions
+	secUmask
+	secCwd
+	secParams
+	secEnd
+)
+
+// maxDump bounds what a shell may tell about itself. A larger state is not kept.
+const maxDump = 64 << 20
+
+const (
+	dumpBegin = "state\x00"
+	dumpEnd   = "\x00end\x00"
+)
+
+// parseDump parses what the shell wrote, which ends with dumpEnd. Anything
+// before the last beginning is dropped: it is a dump that was cut off. The
+// result is nil when it is not a dump at all.
+func parseDump(b []byte, statements func(string) []statement) *State {
+	i := bytes.LastIndex(b, []byte(dumpBegin))
+	for i > 0 && b[i-1] != 0 {
+		i = bytes.LastIndex(b[:i], []byte(dumpBegin))
+	}
+	if i < 0 || !bytes.HasSuffix(b, []byte(dumpEnd)) {
+		return nil
+	}
+	sections := strings.Split(string(b[i:len(b)-1]), "\x00")
+	if len(sections) != secEnd+1 {
+		return nil
+	}
+	st := &State{
+		vars: statements(sections[secVars]), exports: statements(sections[secExports]), readonly: statements(sections[secReadonly]),
+		functions: sections[secFunctions], aliases: statements(sections[secAliases]),
+		options: sections[secOptions], umask: strings.TrimSpace(sections[secUmask]), cwd: sections[secCwd],
+	}
+	for _, p := range strings.SplitAfter(sections[secParams], "\x01") {
+		if p, ok := strings.CutSuffix(p, "\x01"); ok {
+			st.params = append(st.params, p)
+		}
+	}
+	return st
+}
+
+// posixStatements splits a listing at its unquoted newlines.
+func posixStatements(text string) []statement {
+	var list []statement
+	for text != "" {
+		n := statementLen(text)
+		line := strings.TrimSuffix(text[:n], "\n")
+		text = text[n:]
+		if line != "" {
+			list = append(list, newStatement(line))
+		}
+	}
+	return list
+}
+
+// statementLen is the length of the first statement, its newline included.
+func statementLen(text string) int {
+	const (
+		plain    = 0
+		single   = '\''
+		double   = '"'
+		ansi     = '$' // $'…', where a backslash quotes
+		newline  = '\n'
+		escaping = '\\'
+	)
+	mode := plain
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch mode {
+		case plain:
+			switch c {
+			case newline:
+				return i + 1
+			case escaping:
+				i++
+			case single:
+				mode = single
+				if i > 0 && text[i-1] == '$' {
+					mode = ansi
+				}
+			case double:
+				mode = double
+			}
+		case single:
+			if c == single {
+				mode = plain
+			}
+		case double, ansi:
+			if c == escaping {
+				i++
+			} else if (mode == double && c == double) || (mode == ansi && c == single) {
+				mode = plain
+			}
+		}
+	}
+	return len(text)
+}
+
+// newStatement finds the name in `NAME=…`, `declare -x NAME=…`, `typeset -g -i10
+// NAME=…`, `export -T NAME name=(…)`, `alias NAME=…`.
+func newStatement(text string) statement {
+	st := statement{text: text}
+	rest := text
+	for _, w := range []string{"declare ", "typeset ", "export ", "readonly ", "local ", "set "} {
+		if r, ok := strings.CutPrefix(rest, w); ok {
+			rest = r
+			break
+		}
+	}
+	for strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
+		flag, r, ok := strings.Cut(rest, " ")
+		if strings.HasPrefix(flag, "-") {
+			st.flags += strings.TrimLeft(flag, "-")
+		}
+		if rest = r; !ok {
+			break
+		}
+	}
+	end := strings.IndexAny(rest, "= \t")
+	if end < 0 {
+		end = len(rest)
+	}
+	st.name = rest[:end]
+	return st
+}
+
+// withDefinitions returns the state with the variables named in keys as they are
+// in old, or absent. A command's own environment is undone this way.
+func (st *State) withDefinitions(keys map[string]bool, old *State) *State {
+	merged := *st
+	merged.vars = replaceNamed(st.vars, old.vars, keys)
+	merged.exports = replaceNamed(st.exports, old.exports, keys)
+	merged.readonly = replaceNamed(st.readonly, old.readonly, keys)
+	return &merged
+}
+
+func replaceNamed(list, old []statement, keys map[string]bool) []statement {
+	var out []statement
+	for _, s := range list {
+		if !keys[s.name] {
+			out = append(out, s)
+		}
+	}
+	for _, s := range old {
+		if keys[s.name] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// unset returns the names in env that the state does not have: a new shell would
+// get them again.
+func (st *State) unset(env []string) []string {
+	have := map[string]bool{}
+	for _, list := range [][]statement{st.vars, st.exports} {
+		for _, s := range list {
+			have[s.name] = true
+		}
+	}
+	var names []string
+	for _, e := range env {
+		if name, _, _ := strings.Cut(e, "="); !have[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// positional is the text that sets $1, $2, …
+func (st *State) positional() string {
+	if len(st.params) == 0 {
+		return ""
+	}
+	b := []byte("set --")
+	for _, p := range st.params {
+		b = append(append(b, ' '), quote(p)...)
+	}
+	return string(b) + "\n"
+}
+
+func (st *State) umaskText() string {
+	if st.umask == "" || strings.Trim(st.umask, "01234567") != "" {
+		return ""
+	}
+	return "umask " + st.umask + "\n"
+}
+
+// setOptions is the text that sets the options of a POSIX shell.
+func (st *State) setOptions() string { return sortOptions(st.options, ownOptions) }
+
+// sortOptions leaves out own options, and puts those that may end or disturb the
+// restoring itself at the very end. The last word of each line is the name.
+func sortOptions(lines string, own map[string]bool) string {
+	var first, last strings.Builder
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSuffix(line, "\n")
+		name := line[strings.LastIndexByte(line, ' ')+1:]
+		switch {
+		case name == "" || own[name]:
+		case name == "errexit" || name == "nounset" || name == "unset" || name == "xtrace" || name == "verbose":
+			last.WriteString(line + "\n")
+		default:
+			first.WriteString(line + "\n")
+		}
+	}
+	return first.String() + last.String()
+}
+
+// ownOptions must stay as bootstrap has them, or cannot be set.
+var ownOptions = set("monitor history histexpand emacs vi noexec interactive stdin checkwinsize huponexit login_shell restricted_shell privileged")

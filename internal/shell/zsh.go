@@ -1,0 +1,145 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// zsh is driven as an interactive shell without a terminal and without zle.
+type zsh struct{}
+
+func (zsh) argv(login, rc bool) []string {
+	args := []string{"-i", "+m", "-s"}
+	if login {
+		args = append(args, "-l")
+	}
+	if !login && !rc {
+		args = append([]string{"-f"}, args...)
+	}
+	return args
+}
+
+func (zsh) terminal() bool               { return false }
+func (zsh) interrupts() []syscall.Signal { return urgThenINT }
+
+func (zsh) bootstrap(d dir) string {
+	// zsh's own defaults (NOMATCH, no word splitting) stay; only history
+	// expansion and the noise of prompts go.
+	return "PS1= PS2= RPS1=; unsetopt banghist promptsp promptcr zle monitor beep; setopt interactivecomments; unset HISTFILE TMOUT\n" +
+		`trap '\builtin trap - INT; \builtin kill -INT $$' URG` + "\n" +
+		`trap '{ \builtin . ` + d.dumpFile() + ` } 2>/dev/null' EXIT` + "\n"
+}
+
+func (zsh) dump(d dir) string {
+	return `{ \builtin printf 'state\0'; \builtin typeset -p; \builtin printf '\0\0\0'; \builtin typeset -f; \builtin printf '\0'; \builtin alias -L; \builtin printf '\0'; ` +
+		`\builtin zmodload zsh/parameter; \builtin printf '%s %s\n' "${(@kv)options}"; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
+		`(( $# )) && \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\n"
+}
+
+func (zsh) status(d dir, token string) string {
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+}
+
+func (p zsh) command(d dir, r request) (file, wrapper, control string) {
+	set := ""
+	if r.lastStatus != 0 {
+		set = fmt.Sprintf("() { return %d }\n", r.lastStatus)
+	}
+	// $(<file) drops newlines at the end of the text, which change nothing. Short
+	// texts are cheaper inline. The environment is set by enter: prefix
+	// assignments before a builtin are not exported in zsh.
+	text := quote(r.text)
+	if len(r.text) >= 2048 {
+		file, text = r.text, `"$(<`+d.command()+`)"`
+	}
+	control = fmt.Sprintf("%s{ \\builtin eval %s } <%s >%s 2>%s\n%s\n", set, text, r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	return file, "", control
+}
+
+func (p zsh) ping(d dir, token string) string { return p.status(d, token) + "\n" }
+
+func (zsh) source(file string) string { return `\builtin . ` + file }
+
+func (zsh) scopesEnv() bool { return true }
+
+func (zsh) enter(r request) string {
+	var b strings.Builder
+	for i, e := range r.env {
+		fmt.Fprintf(&b, "typeset -g __trl_t%d=${(t)%s-} __trl_o%d=\"${%s-}\"; export %s=%s\n", i, e.key, i, e.key, e.key, quote(e.value))
+	}
+	if r.workingDir != "" {
+		b.WriteString("typeset -g __trl_p=${PWD-} __trl_q=${OLDPWD-}\n\\builtin cd -q -- " + quote(r.workingDir) + "\n")
+	}
+	return b.String()
+}
+
+func (zsh) leave(r request) string {
+	var b strings.Builder
+	for i, e := range r.env {
+		k := e.key
+		fmt.Fprintf(&b, "if [[ -n ${__trl_t%d-} ]]; then %s=$__trl_o%d; [[ $__trl_t%d = *export* ]] || typeset -g +x %s; else unset %s; fi; unset __trl_t%d __trl_o%d\n", i, k, i, i, k, k, i, i)
+	}
+	if r.workingDir != "" {
+		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q\n")
+	}
+	return b.String()
+}
+
+func (zsh) unset(name string) string { return "unset " + name }
+
+func (zsh) readState(file string) string {
+	return `{ \builtin eval "$(<` + file + `)" } >/dev/null 2>&1`
+}
+
+func (zsh) statements(text string) []statement { return posixStatements(text) }
+
+func (zsh) restore(st *State) string {
+	var b strings.Builder
+	var readonly []statement
+	for _, v := range st.vars {
+		switch {
+		case zshOwn[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_"):
+		case strings.Contains(v.flags, "r"):
+			readonly = append(readonly, v)
+		default:
+			b.WriteString(v.text + "\n")
+		}
+	}
+	b.WriteString(st.functions + "\n")
+	for _, a := range st.aliases {
+		b.WriteString(a.text + "\n")
+	}
+	b.WriteString(st.positional())
+	for _, v := range readonly {
+		b.WriteString(v.text + "\n")
+	}
+	b.WriteString(st.umaskText())
+	var options strings.Builder
+	for line := range strings.Lines(st.options) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if value == "on" {
+			options.WriteString("setopt " + name + "\n")
+		} else {
+			options.WriteString("unsetopt " + name + "\n")
+		}
+	}
+	return b.String() + sortOptions(options.String(), zshOwnOptions)
+}
+
+// zshOwn are parameters that belong to the new shell, are not assignable, or
+// whose assignment does something (UID changes the user).
+var zshOwn = set("! # $ * - 0 ? @ _ ARGC argv EGID EUID GID UID USERNAME HISTCMD LINENO PPID RANDOM TTYIDLE TTY status pipestatus COLUMNS LINES SHLVL " +
+	"TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT zsh_eval_context EPOCHREALTIME EPOCHSECONDS epochtime OPTIND PS1 PS2 PROMPT PROMPT2 prompt RPS1 RPROMPT TMOUT HISTFILE " +
+	"signals MODULE_PATH module_path")
+
+// zshOwnOptions are fixed when the shell starts, or must stay as bootstrap has them.
+var zshOwnOptions = set("interactive login monitor privileged restricted shinstdin singlecommand zle rcs globalrcs promptsp promptcr banghist exec beep interactivecomments")
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}

@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Encoder writes lines into a buffer of its own. Characters that mean something
+// in HTML are not escaped: output is for terminals and models.
+type Encoder struct {
+	b   []byte
+	enc *json.Encoder
+}
+
+// keepEncoder is how large a buffer may be that waits for the next line.
+const keepEncoder = 256 << 10
+
+var encoders = sync.Pool{New: func() any {
+	e := &Encoder{b: make([]byte, 0, 1024)}
+	e.enc = json.NewEncoder((*appender)(e))
+	e.enc.SetEscapeHTML(false)
+	return e
+}}
+
+// NewEncoder returns an empty Encoder. Release it when its bytes are not needed any more.
+func NewEncoder() *Encoder { return encoders.Get().(*Encoder) }
+
+// Release gives the Encoder and its bytes back.
+func (e *Encoder) Release() {
+	if cap(e.b) > keepEncoder {
+		return
+	}
+	e.b = e.b[:0]
+	encoders.Put(e)
+}
+
+// Bytes returns the lines written until now. They are valid until Release.
+func (e *Encoder) Bytes() []byte { return e.b }
+
+type appender Encoder
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
+}
+
+// value appends the JSON of v without the line end that json.Encoder puts there.
+func (e *Encoder) value(v any) error {
+	if err := e.enc.Encode(v); err != nil {
+		return err
+	}
+	e.b = e.b[:len(e.b)-1]
+	return nil
+}
+
+// Answer writes the answer of a request that succeeded. On an error nothing is written.
+func (e *Encoder) Answer(id json.RawMessage, data any) error {
+	start := len(e.b)
+	e.id(id)
+	e.b = append(e.b, `,"ok":true,"data":`...)
+	if err := e.value(data); err != nil {
+		e.b = e.b[:start]
+		return err
+	}
+	e.b = append(e.b, "}\n"...)
+	return nil
+}
+
+// Error writes the answer of a request that did not succeed.
+func (e *Encoder) Error(id json.RawMessage, cause *api.Error) {
+	start := len(e.b)
+	e.id(id)
+	e.b = append(e.b, `,"ok":false,"error":`...)
+	if err := e.value(cause); err != nil { // details that have no JSON
+		e.b = e.b[:start]
+		e.Error(id, &api.Error{Code: cause.Code, Message: cause.Message})
+		return
+	}
+	e.b = append(e.b, "}\n"...)
+}
+
+func (e *Encoder) id(id json.RawMessage) {
+	e.b = append(e.b, `{"id":`...)
+	if len(id) == 0 {
+		e.b = append(e.b, "null"...)
+		return
+	}
+	e.b = append(e.b, id...)
+}
+
+// Event writes one push of a stream. On an error nothing is written.
+func (e *Encoder) Event(ev *api.StreamEvent) error {
+	if !plain(ev) {
+		if err := e.value(ev); err != nil {
+			return err
+		}
+		e.b = append(e.b, '\n')
+		return nil
+	}
+	// Pieces of output are most of all bytes that ever leave the daemon, and these
+	// few fields are all they have: writing them by hand is several times faster.
+	e.b = slices.Grow(e.b, len(ev.Data)+len(ev.Data)/16+len(ev.DataBase64)+256)
+	e.b = append(e.b, `{"stream_id":`...)
+	e.b = appendString(e.b, ev.StreamID)
+	e.b = append(e.b, `,"seq":`...)
+	e.b = strconv.AppendInt(e.b, ev.Seq, 10)
+	e.b = append(e.b, `,"type":`...)
+	e.b = appendString(e.b, ev.Type)
+	e.b = append(e.b, `,"offset":`...)
+	e.b = strconv.AppendInt(e.b, *ev.Offset, 10)
+	e.b = append(e.b, `,"data":`...)
+	e.b = appendString(e.b, ev.Data)
+	if ev.DataBase64 != "" {
+		e.b = append(e.b, `,"data_base64":`...)
+		e.b = appendString(e.b, ev.DataBase64)
+	}
+	e.b = append(e.b, "}\n"...)
+	return nil
+}
+
+// plain reports whether an event is a piece of output, with nothing that Event does not write.
+func plain(ev *api.StreamEvent) bool {
+	return (ev.Type == api.EventStdout || ev.Type == api.EventStderr) &&
+		ev.Offset != nil && ev.Data != "" && ev.Stream == "" && ev.From == nil && ev.To == nil &&
+		ev.Error == nil && ev.ExecOutcome == nil &&
+		utf8.ValidString(ev.Data) && utf8.ValidString(ev.StreamID) && utf8.ValidString(ev.DataBase64)
+}
+
+// Request writes a request. On an error nothing is written.
+func (e *Encoder) Request(id uint64, method string, params any) error {
+	start := len(e.b)
+	e.b = append(e.b, `{"id":"`...)
+	e.b = strconv.AppendUint(e.b, id, 10)
+	e.b = append(e.b, `","method":`...)
+	if err := e.value(method); err != nil {
+		e.b = e.b[:start]
+		return err
+	}
+	e.b = append(e.b, `,"params":`...)
+	if err := e.value(params); err != nil {
+		e.b = e.b[:start]
+		return err
+	}
+	e.b = append(e.b, "}\n"...)
+	return nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// escaped says of each byte whether it cannot stand in a JSON string as it is.
+var escaped = func() (t [256]bool) {
+	for c := range 0x20 {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
+
+// appendString appends valid UTF-8 as a JSON string.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !escaped[c] {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '"', '\\':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	b = append(b, s[from:]...)
+	return append(b, '"')
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Message is one line of a server, taken apart: an answer, or a push. Its slices
+// lie in the line.
+type Message struct {
+	// ID is the id of an answer, nil or null when the server could not tell it.
+	ID    json.RawMessage
+	Data  json.RawMessage
+	Error *api.Error
+	// Event is set for a push, and nothing else is.
+	Event *api.StreamEvent
+}
+
+// ParseMessage takes one line of a server apart. It trusts the server as far as
+// Data goes, whose JSON is checked by whoever decodes it.
+func ParseMessage(line []byte) (Message, error) {
+	var (
+		m         Message
+		ok, event bool
+		failure   []byte
+	)
+	if !members(line, func(key, value []byte) {
+		switch string(key) {
+		case "id":
+			m.ID = value
+		case "ok":
+			ok = string(value) == "true"
+		case "data":
+			m.Data = value
+		case "error":
+			failure = value
+		case "stream_id":
+			event = true
+		}
+	}) {
+		return m, errors.New("a line that is not a JSON object")
+	}
+	if event && m.ID == nil {
+		ev, err := parseEvent(line)
+		if err != nil {
+			return Message{}, fmt.Errorf("push: %w", err)
+		}
+		return Message{Event: ev}, nil
+	}
+	if ok {
+		return m, nil
+	}
+	m.Error = &api.Error{}
+	if err := json.Unmarshal(failure, m.Error); err != nil || m.Error.Code == "" {
+		m.Error = api.Errorf(api.CodeInternal, "the answer has neither data nor a proper error")
+	}
+	return m, nil
+}
+
+// parseEvent decodes a push. Pieces of output, which are nearly all of them, have
+// only the fields named here; anything else is left to encoding/json.
+func parseEvent(line []byte) (*api.StreamEvent, error) {
+	ev := &api.StreamEvent{}
+	simple := true
+	text := func(to *string, v []byte) {
+		s, ok := unquote(v)
+		*to, simple = s, simple && ok
+	}
+	number := func(v []byte) int64 {
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		simple = simple && err == nil
+		return n
+	}
+	members(line, func(key, value []byte) {
+		switch string(key) {
+		case "stream_id":
+			text(&ev.StreamID, value)
+		case "seq":
+			ev.Seq = number(value)
+		case "type":
+			text(&ev.Type, value)
+		case "offset":
+			n := number(value)
+			ev.Offset = &n
+		case "data":
+			text(&ev.Data, value)
+		case "data_base64":
+			text(&ev.DataBase64, value)
+		default:
+			simple = false
+		}
+	})
+	if simple {
+		return ev, nil
+	}
+	ev = &api.StreamEvent{}
+	if err := json.Unmarshal(line, ev); err != nil {
+		return nil, err
+	}
+	return ev, nil
+}

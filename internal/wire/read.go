@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const (
+	// smallBuffer is what an idle connection costs.
+	smallBuffer = 4 << 10
+	// freeBuffer is how much room a line takes without asking the Budget, and how
+	// much is read at once.
+	freeBuffer = 64 << 10
+)
+
+// Budget is a number of bytes that many readers share.
+type Budget struct{ left atomic.Int64 }
+
+// NewBudget makes a Budget of n bytes.
+func NewBudget(n int64) *Budget {
+	b := &Budget{}
+	b.left.Store(n)
+	return b
+}
+
+// take reports whether n bytes were left, and takes them.
+func (b *Budget) take(n int64) bool {
+	if b == nil {
+		return true
+	}
+	if b.left.Add(-n) < 0 {
+		b.left.Add(n)
+		return false
+	}
+	return true
+}
+
+// Return gives n bytes back.
+func (b *Budget) Return(n int64) {
+	if b != nil {
+		b.left.Add(n)
+	}
+}
+
+// Refused is what a Reader returns in place of a line that it did not store. The
+// lines behind it can still be read.
+type Refused struct {
+	// ID is the id of the request, nil when the stored part did not have it.
+	ID    json.RawMessage
+	Cause *api.Error
+}
+
+func (r *Refused) Error() string { return r.Cause.Message }
+
+// Reader cuts a stream into lines. It is used by one goroutine.
+type Reader struct {
+	src    io.Reader
+	max    int     // longest line
+	keep   int     // largest buffer that is kept for the next line
+	budget *Budget // may be nil
+
+	buf        []byte // buf[start:end] is what was read and not yet returned
+	start, end int
+	scanned    int   // buf[start:scanned] has no line end
+	taken      int64 // of the budget, for buf
+	skipping   bool  // the rest of the current line is thrown away
+	err        error // of src; returned when buf is empty
+}
+
+// NewReader makes a Reader whose lines have at most longest bytes. Buffers of more
+// than 64 KiB are taken from the budget, if there is one; a buffer of at most keep
+// bytes is used again for the next line.
+func NewReader(src io.Reader, longest, keep int, budget *Budget) *Reader {
+	return &Reader{src: src, max: longest, keep: max(keep, smallBuffer), budget: budget, buf: make([]byte, smallBuffer)}
+}
+
+// Next returns the next line that is not empty, without its line end. It is valid
+// until the next call. What stands behind the last line end counts as a line. A
+// *Refused error stands for one line, any other is the end.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		if line = bytes.TrimRight(line, " \t\r"); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+func (r *Reader) line() ([]byte, error) {
+	for {
+		if n := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); n >= 0 {
+			line := r.buf[r.start : r.scanned+n]
+			r.start = r.scanned + n + 1
+			r.scanned = r.start
+			if r.skipping {
+				r.skipping = false
+				continue
+			}
+			if len(line) > r.max {
+				return nil, r.refused(FindID(line), r.tooLarge())
+			}
+			return line, nil
+		}
+		r.scanned = r.end
+		if r.skipping {
+			r.start, r.end, r.scanned = 0, 0, 0
+		}
+		if r.err != nil {
+			return r.last()
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// last returns what stands behind the last line end.
+func (r *Reader) last() ([]byte, error) {
+	line := r.buf[r.start:r.end]
+	r.start, r.scanned = r.end, r.end
+	if len(line) == 0 || r.err != io.EOF {
+		return nil, r.err
+	}
+	if len(line) > r.max {
+		return nil, r.refused(FindID(line), r.tooLarge())
+	}
+	return line, nil
+}
+
+// fill reads once. It makes room first, and refuses the line that would need too much.
+func (r *Reader) fill() error {
+	if r.start == r.end {
+		r.start, r.end, r.scanned = 0, 0, 0
+		if len(r.buf) > r.keep {
+			r.replace(smallBuffer)
+		}
+	}
+	if r.end == len(r.buf) && r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.scanned -= r.start
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		if cause := r.grow(); cause != nil {
+			id := FindID(r.buf[r.start:r.end])
+			r.skipping = true
+			r.start, r.end, r.scanned = 0, 0, 0
+			r.replace(smallBuffer)
+			return r.refused(id, cause)
+		}
+	}
+	n, err := r.src.Read(r.buf[r.end:min(len(r.buf), r.end+freeBuffer)])
+	r.end += n
+	if err != nil {
+		r.err = err
+	}
+	return nil
+}
+
+// grow doubles the buffer, which is full with one unfinished line.
+func (r *Reader) grow() *api.Error {
+	if len(r.buf) > r.max+1 { // a line end of two bytes may follow
+		return r.tooLarge()
+	}
+	size := min(2*len(r.buf), r.max+2)
+	if size > freeBuffer && !r.budget.take(int64(size)) {
+		return api.Errorf(api.CodeResourcePressure, "request: too many large requests at once; try again later")
+	}
+	taken := r.taken
+	old := r.buf
+	r.buf = make([]byte, size)
+	copy(r.buf, old[:r.end])
+	r.taken = 0
+	if size > freeBuffer {
+		r.taken = int64(size)
+	}
+	r.budget.Return(taken)
+	return nil
+}
+
+// replace throws the buffer away, whose bytes nobody needs, for one of that size.
+func (r *Reader) replace(size int) {
+	r.budget.Return(r.taken)
+	r.taken = 0
+	r.buf = make([]byte, size)
+}
+
+func (r *Reader) tooLarge() *api.Error {
+	e := api.Errorf(api.CodeRequestTooLarge, "request: larger than max_request_bytes (%d)", r.max)
+	e.Details = map[string]any{"max_request_bytes": r.max}
+	return e
+}
+
+func (r *Reader) refused(id json.RawMessage, cause *api.Error) error {
+	return &Refused{ID: id, Cause: cause}
+}
+
+// Detach makes a line that Next returned the caller's own. A large one is handed
+// over with the buffer it lies in; taken is what that took of the budget, for the
+// caller to return.
+func (r *Reader) Detach(line []byte) (own []byte, taken int64) {
+	if r.taken == 0 {
+		return bytes.Clone(line), 0
+	}
+	taken = r.taken
+	r.taken = 0
+	// At most freeBuffer bytes were read with the end of the line.
+	rest := r.buf[r.start:r.end]
+	r.buf = make([]byte, max(smallBuffer, len(rest)))
+	r.end = copy(r.buf, rest)
+	r.start, r.scanned = 0, 0
+	return line, taken
+}
+
+// Close returns what the Reader took of the budget.
+func (r *Reader) Close() {
+	r.budget.Return(r.taken)
+	r.taken = 0
+	r.buf = nil
+	r.start, r.end, r.scanned = 0, 0, 0
+	if r.err == nil {
+		r.err = fmt.Errorf("read: %w", io.ErrClosedPipe)
+	}
+}

@@ -1,0 +1,115 @@
+// Package wire is the line protocol as both of its ends see it: one JSON object
+// per line; how requests, answers and pushes are written and taken apart; a
+// reader that never stores more than it may, and a writer that makes nobody wait
+// for a slow peer.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// MaxID bounds the length of a request's id, which is echoed in every answer.
+const MaxID = 4096
+
+// Request is one line of a client, taken apart. Its slices lie in the line.
+type Request struct {
+	// ID is a JSON scalar as the client wrote it, nil when there is none.
+	ID     json.RawMessage
+	Method string
+	// Params is nil when absent.
+	Params json.RawMessage
+}
+
+// ParseRequest takes one line apart. Where it is not a request, the error says
+// why, and the Request has the id if that much could be understood.
+func ParseRequest(line []byte) (Request, *api.Error) {
+	var req Request
+	if !utf8.Valid(line) {
+		return req, invalid("request: not valid UTF-8 at byte %d", invalidUTF8At(line))
+	}
+	if !json.Valid(line) {
+		return req, invalid("request: not JSON: %s", syntaxError(line))
+	}
+	var method []byte
+	if !members(line, func(key, value []byte) {
+		switch string(key) {
+		case "id":
+			req.ID = value
+		case "method":
+			method = value
+		case "params":
+			req.Params = value
+		}
+	}) {
+		return req, invalid("request: must be a JSON object, not %s", kindOf(line))
+	}
+	if len(req.ID) > 0 && (req.ID[0] == '{' || req.ID[0] == '[') {
+		kind := kindOf(req.ID)
+		req.ID = nil
+		return req, invalid("id: must be a string, a number, true, false or null, not %s", kind)
+	}
+	if len(req.ID) > MaxID {
+		n := len(req.ID)
+		req.ID = nil
+		return req, invalid("id: %d bytes long, at most %d are allowed", n, MaxID)
+	}
+	if method == nil {
+		return req, invalid("method: is required")
+	}
+	name, ok := unquote(method)
+	if !ok {
+		return req, invalid("method: must be a string, not %s", kindOf(method))
+	}
+	req.Method = name
+	return req, nil
+}
+
+func invalid(format string, args ...any) *api.Error {
+	return api.Errorf(api.CodeInvalidParams, format, args...)
+}
+
+func invalidUTF8At(b []byte) int {
+	at := 0
+	for {
+		r, n := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && n <= 1 {
+			return at
+		}
+		at += n
+	}
+}
+
+func syntaxError(line []byte) string {
+	var v struct{}
+	err := json.Unmarshal(line, &v)
+	if err == nil {
+		return "unknown cause"
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// kindOf names the kind of a JSON value, for people.
+func kindOf(v []byte) string {
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 {
+		return "nothing"
+	}
+	switch v[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}

@@ -1,0 +1,211 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// socketPair returns two connected unix sockets.
+func socketPair(t *testing.T) (a, b *net.UnixConn) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "wire")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	one, err := net.Dial("unix", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { one.Close(); two.Close() })
+	return one.(*net.UnixConn), two.(*net.UnixConn)
+}
+
+// TestWriterKeepsOrder sends from many goroutines, small and large, over a socket
+// and over a plain writer: each sender's lines arrive whole and in order.
+func TestWriterKeepsOrder(t *testing.T) {
+	const senders, each = 8, 200
+	for _, kind := range []string{"socket", "pipe"} {
+		t.Run(kind, func(t *testing.T) {
+			var dst io.WriteCloser
+			var src io.Reader
+			if kind == "socket" {
+				a, b := socketPair(t)
+				dst, src = a, b
+			} else {
+				src, dst = io.Pipe()
+			}
+			w := wire.NewWriter(dst, time.Minute, func(err error) { t.Errorf("fail: %s", err) })
+			received := make(chan []byte)
+			go func() {
+				b, _ := io.ReadAll(src)
+				received <- b
+			}()
+			var wg sync.WaitGroup
+			for s := range senders {
+				wg.Go(func() {
+					for i := range each {
+						size := 10
+						if i%20 == s {
+							size = 300_000
+						}
+						line := fmt.Sprintf("%d %d %s\n", s, i, strings.Repeat("x", size))
+						if err := w.Send([]byte(line)); err != nil {
+							t.Errorf("send: %s", err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if err := w.WaitRoom(context.Background(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.Unsent(); n != 0 {
+				t.Errorf("%d bytes unsent", n)
+			}
+			w.Close()
+			dst.Close()
+			w.Wait()
+			next := make([]int, senders)
+			for line := range strings.Lines(string(<-received)) {
+				var s, i int
+				head, fill, _ := strings.Cut(line, " x")
+				if _, err := fmt.Sscanf(head, "%d %d", &s, &i); err != nil || next[s] != i || strings.Trim(fill, "x") != "\n" {
+					t.Fatalf("sender %d line %d, want %d (%v): %.50q", s, i, next[s], err, line)
+				}
+				next[s]++
+			}
+			for s, n := range next {
+				if n != each {
+					t.Errorf("sender %d: %d of %d lines", s, n, each)
+				}
+			}
+		})
+	}
+}
+
+// TestWriterDoesNotWait proves that Send returns although the peer reads nothing,
+// and that WaitRoom waits until it does.
+func TestWriterDoesNotWait(t *testing.T) {
+	a, b := socketPair(t)
+	w := wire.NewWriter(a, time.Minute, func(error) {})
+	defer func() { w.Close(); a.Close(); w.Wait() }()
+	const size = 4 << 20
+	if err := w.Send(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.Unsent(); n < size/2 {
+		t.Fatalf("%d bytes unsent", n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := w.WaitRoom(ctx, 1<<20); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("WaitRoom: %v", err)
+	}
+	go io.Copy(io.Discard, b)
+	if err := w.WaitRoom(context.Background(), 1<<20); err != nil || w.Unsent() > 1<<20 {
+		t.Fatalf("WaitRoom: %v, %d unsent", err, w.Unsent())
+	}
+}
+
+func TestWriterGivesUp(t *testing.T) {
+	a, b := socketPair(t)
+	failed := make(chan error, 2)
+	w := wire.NewWriter(a, 50*time.Millisecond, func(err error) { failed <- err })
+	if err := w.Send(make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	err := <-failed
+	if !strings.Contains(err.Error(), "took nothing for 50ms") {
+		t.Errorf("failed with %v", err)
+	}
+	if err := w.Send([]byte("x")); err == nil {
+		t.Error("Send after the end")
+	}
+	if err := w.WaitRoom(context.Background(), 0); err == nil {
+		t.Error("WaitRoom after the end")
+	}
+	a.Close()
+	b.Close()
+	w.Wait()
+	if len(failed) > 0 {
+		t.Errorf("failed twice: %v", <-failed)
+	}
+}
+
+// TestWriterIsPatientWithTheSlow reads a little within each timeout, for longer than one.
+func TestWriterIsPatientWithTheSlow(t *testing.T) {
+	a, b := socketPair(t)
+	var failed error
+	const timeout = 200 * time.Millisecond
+	w := wire.NewWriter(a, timeout, func(err error) { failed = err })
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	if err := w.Send(sent); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	buf := make([]byte, len(sent)/8)
+	tick := time.NewTicker(timeout / 4)
+	defer tick.Stop()
+	for len(got) < len(sent) {
+		<-tick.C
+		n, err := b.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, buf[:n]...)
+	}
+	if err := w.WaitRoom(context.Background(), 0); err != nil || failed != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%v, %v, %d of %d bytes", err, failed, len(got), len(sent))
+	}
+	w.Close()
+	a.Close()
+	w.Wait()
+}
+
+func TestWriterNoticesTheEnd(t *testing.T) {
+	a, b := socketPair(t)
+	failed := make(chan error, 1)
+	w := wire.NewWriter(a, time.Minute, func(err error) { failed <- err })
+	b.Close()
+	for w.Send([]byte("hello\n")) == nil {
+	}
+	if err := <-failed; err == nil {
+		t.Error("no cause")
+	}
+	a.Close()
+	w.Wait()
+}
+
+func TestPeerOf(t *testing.T) {
+	a, _ := socketPair(t)
+	peer, err := wire.PeerOf(a)
+	if err != nil || peer.UID != os.Getuid() || peer.PID != os.Getpid() {
+		t.Errorf("%+v, %v", peer, err)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// latency measures a builtin and a program in every shell. Rounds through TRL and
+// rounds in the bare shell take turns, so that both see the same machine.
+func (b *bench) latency() error {
+	for _, s := range b.shells {
+		if err := b.shellLatency(s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) shellLatency(s shell) error {
+	id, err := b.conn.newSession(s.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.conn.destroy(id) }()
+	var bare *bareShell
+	if s.bare != nil {
+		if bare, err = startBare(s); err != nil {
+			return err
+		}
+		defer bare.stop()
+	}
+	for _, what := range []struct {
+		command string
+		times   int
+		// Of a builtin the time counts, of a program the ratio to the bare shell.
+		limit time.Duration
+		ratio float64
+	}{{"true", 100, 200 * time.Microsecond, 0}, {"/bin/true", 20, 0, 1.3}} {
+		ours, floor, err := b.turns(id, bare, what.command, what.times)
+		if err != nil {
+			return err
+		}
+		b.report.latency(s.name+": "+what.command, ours, floor, what.limit, what.ratio)
+	}
+	return nil
+}
+
+var exitZero = []byte(`"exit_code":0`)
+
+func (b *bench) turns(id string, bare *bareShell, command string, times int) (ours, floor samples, err error) {
+	line, err := request("exec.run", object{"session_id": id, "command": command})
+	if err != nil {
+		return nil, nil, err
+	}
+	through := func() error {
+		answer, err := b.conn.roundTrip(line)
+		if err == nil && !bytes.Contains(answer, exitZero) {
+			err = fmt.Errorf("%s: %s", command, answer)
+		}
+		return err
+	}
+	for range b.rounds {
+		more, err := sample(times, through)
+		if err != nil {
+			return nil, nil, err
+		}
+		ours = append(ours, more...)
+		if bare == nil {
+			continue
+		}
+		more, err = sample(times, func() error { return bare.run(command) })
+		if err != nil {
+			return nil, nil, err
+		}
+		floor = append(floor, more...)
+	}
+	return ours, floor, nil
+}
+
+// create measures how long a session takes to begin and to end.
+func (b *bench) create() error {
+	for _, s := range b.shells {
+		var created, both samples
+		for begin := time.Now(); len(both) < 40 && (len(both) < 5 || time.Since(begin) < 5*time.Second); {
+			start := time.Now()
+			id, err := b.conn.newSession(s.path)
+			if err != nil {
+				return err
+			}
+			created = append(created, time.Since(start))
+			if err := b.conn.call("session.destroy", object{"session_id": id}, nil); err != nil {
+				return err
+			}
+			both = append(both, time.Since(start))
+		}
+		b.report.latency(s.name+": session.create", created, nil, 8*time.Millisecond, 0)
+		b.report.latency(s.name+": create and destroy", both, nil, 0, 0)
+	}
+	return nil
+}

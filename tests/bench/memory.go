@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// memory measures what an idle session costs: our own private memory in runner
+// and daemon, the shell apart.
+func (b *bench) memory() error {
+	if _, err := os.Stat("/proc/self/smaps_rollup"); err != nil {
+		fmt.Fprintln(os.Stderr, "SKIPPED: memory: no /proc/self/smaps_rollup here")
+		return nil
+	}
+	const n = 200
+	before, err := private(b.daemon.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	ids, err := b.openMany(n)
+	defer b.closeMany(ids)
+	if err != nil {
+		return err
+	}
+	var runners, shells int64
+	for _, id := range ids {
+		// One command each: a session that was used is what stays idle.
+		if _, err := b.conn.runCommand(id, "true"); err != nil {
+			return err
+		}
+		var info struct {
+			ShellPID  int `json:"shell_pid"`
+			RunnerPID int `json:"runner_pid"`
+		}
+		if err := b.conn.call("session.info", object{"session_id": id}, &info); err != nil {
+			return err
+		}
+		r, err := private(info.RunnerPID)
+		if err != nil {
+			return err
+		}
+		s, err := private(info.ShellPID)
+		if err != nil {
+			return err
+		}
+		runners, shells = runners+r, shells+s
+	}
+	after, err := private(b.daemon.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	perDaemon := float64(after-before) / n
+	b.report.size("idle session at 200: runner", float64(runners)/n, 0)
+	b.report.size("idle session at 200: daemon's share", perDaemon, 0)
+	b.report.size("idle session at 200: ours in all", float64(runners)/n+perDaemon, 1.5e6)
+	b.report.size("idle session at 200: the shell ("+b.shells[0].name+")", float64(shells)/n, 0)
+	b.report.size("daemon without a session", float64(before), 0)
+	return nil
+}
+
+// private is the memory that a process shares with nobody.
+func private(pid int) (int64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var sum int64
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) >= 2 && strings.HasPrefix(fields[0], "Private_") {
+			kb, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += kb << 10
+		}
+	}
+	return sum, nil
+}
+
+// scale has 1,000 idle sessions that all answer, then 200 that run at once.
+func (b *bench) scale() error {
+	start := time.Now()
+	ids, err := b.openMany(1000)
+	defer b.closeMany(ids)
+	if err != nil {
+		return err
+	}
+	b.report.note("1,000 sessions created", "%.1f s", time.Since(start).Seconds())
+	start = time.Now()
+	answered := b.inParallel(ids, 16, "echo here")
+	b.report.count("of 1,000 idle sessions answered", answered, len(ids))
+	b.report.note("a command in each of 1,000", "%.1f s", time.Since(start).Seconds())
+	start = time.Now()
+	done := b.inParallel(ids[:200], 200, "sleep 2")
+	b.report.count("of 200 running at once ended well", done, 200)
+	b.report.note("200 times sleep 2, at once", "%.1f s", time.Since(start).Seconds())
+	return nil
+}
+
+func (b *bench) openMany(n int) ([]string, error) {
+	var mu sync.Mutex
+	var ids []string
+	var failure error
+	b.workers(4, n, func(w *wire, _ int) {
+		id, err := w.newSession(b.shells[0].path)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failure = err
+			return
+		}
+		ids = append(ids, id)
+	})
+	return ids, failure
+}
+
+func (b *bench) closeMany(ids []string) {
+	b.workers(4, len(ids), func(w *wire, i int) { _ = w.destroy(ids[i]) })
+}
+
+// inParallel runs a command in every session and counts those that end with 0.
+func (b *bench) inParallel(ids []string, connections int, command string) int {
+	var mu sync.Mutex
+	n := 0
+	b.workers(connections, len(ids), func(w *wire, i int) {
+		if _, err := w.runCommand(ids[i], command); err == nil {
+			mu.Lock()
+			n++
+			mu.Unlock()
+		}
+	})
+	return n
+}
+
+// workers calls f for 0 to n-1, over so many connections at once.
+func (b *bench) workers(connections, n int, f func(*wire, int)) {
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range connections {
+		group.Go(func() {
+			w, err := dial(b.daemon.socket)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "bench:", err)
+				for range next {
+				}
+				return
+			}
+			defer w.close()
+			for i := range next {
+				f(w, i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// samples are durations of the same thing.
+type samples []time.Duration
+
+// at returns a percentile in milliseconds.
+func (s samples) at(percent int) float64 {
+	sorted := slices.Sorted(slices.Values(s))
+	return float64(sorted[min(len(sorted)-1, len(sorted)*percent/100)].Nanoseconds()) / 1e6
+}
+
+// row is one line of the report.
+type row struct {
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"` // the median, for latencies
+	P99   float64 `json:"p99,omitempty"`
+	N     int     `json:"n,omitempty"`
+	// Floor is the same thing without TRL, Ratio what TRL takes of it.
+	Floor    float64 `json:"floor,omitempty"`
+	FloorP99 float64 `json:"floor_p99,omitempty"`
+	Ratio    float64 `json:"ratio,omitempty"`
+	Target   string  `json:"target,omitempty"`
+	OK       *bool   `json:"ok,omitempty"`
+}
+
+// report is what bench.json holds.
+type report struct {
+	Version string    `json:"version"`
+	OS      string    `json:"os"`
+	Arch    string    `json:"arch"`
+	CPUs    int       `json:"cpus"`
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"`
+	Missed  int       `json:"missed"`
+	Rows    []row     `json:"rows"`
+}
+
+func (r *report) header() {
+	fmt.Printf("%s on %s/%s, %d CPUs\n", r.Version, r.OS, r.Arch, r.CPUs)
+	fmt.Printf("%-42s %10s %10s %10s %7s  %s\n", "", "p50", "p99", "floor", "ratio", "target")
+}
+
+// latency adds a latency, its floor if there is one, and its target: a time, or a
+// ratio to the floor, or neither.
+func (r *report) latency(name string, s, floor samples, limit time.Duration, ratio float64) {
+	line := row{Name: name, Unit: "ms", Value: s.at(50), P99: s.at(99), N: len(s)}
+	if floor != nil {
+		line.Floor, line.FloorP99 = floor.at(50), floor.at(99)
+		line.Ratio = line.Value / line.Floor
+	}
+	switch {
+	case limit > 0:
+		ms := float64(limit) / 1e6
+		line.judge(fmt.Sprintf("≤ %g ms", ms), line.Value <= ms)
+	case ratio > 0 && floor != nil:
+		line.judge(fmt.Sprintf("≤ %g × bare", ratio), line.Ratio <= ratio)
+	}
+	r.add(line, fmt.Sprintf("%.3f ms", line.Value), fmt.Sprintf("%.3f ms", line.P99), fmt.Sprintf("%.3f ms", line.Floor))
+}
+
+// rate adds bytes per second, with a target in MB/s.
+func (r *report) rate(name string, bytes int64, took time.Duration, floor, target float64) {
+	line := row{Name: name, Unit: "MB/s", Value: float64(bytes) / took.Seconds() / 1e6, Floor: floor / 1e6}
+	line.Ratio = line.Value / line.Floor
+	line.judge(fmt.Sprintf("≥ %g MB/s", target), line.Value >= target)
+	r.add(line, fmt.Sprintf("%.0f MB/s", line.Value), "", fmt.Sprintf("%.0f MB/s", line.Floor))
+}
+
+// size adds bytes, with a target or none.
+func (r *report) size(name string, bytes, target float64) {
+	line := row{Name: name, Unit: "bytes", Value: bytes}
+	if target > 0 {
+		line.judge(fmt.Sprintf("≤ %g MB", target/1e6), bytes <= target)
+	}
+	r.add(line, fmt.Sprintf("%.2f MB", bytes/1e6), "", "")
+}
+
+// count adds how many of how many.
+func (r *report) count(name string, n, of int) {
+	line := row{Name: name, Unit: "count", Value: float64(n), N: of}
+	line.judge(fmt.Sprintf("= %d", of), n == of)
+	r.add(line, fmt.Sprint(n), "", "")
+}
+
+// note adds a figure without a target.
+func (r *report) note(name, format string, seconds float64) {
+	r.add(row{Name: name, Unit: "s", Value: seconds}, fmt.Sprintf(format, seconds), "", "")
+}
+
+func (l *row) judge(target string, ok bool) { l.Target, l.OK = target, &ok }
+
+func (r *report) add(line row, value, p99, floor string) {
+	if line.Floor == 0 {
+		floor = ""
+	}
+	ratio, verdict := "", ""
+	if line.Ratio > 0 {
+		ratio = fmt.Sprintf("%.2f", line.Ratio)
+	}
+	if line.OK != nil {
+		verdict = line.Target + "  ok"
+		if !*line.OK {
+			verdict = line.Target + "  MISSED"
+			r.Missed++
+		}
+	}
+	fmt.Printf("%-42s %10s %10s %10s %7s  %s\n", line.Name, value, p99, floor, ratio, verdict)
+	r.Rows = append(r.Rows, line)
+}
+
+// finish prints the sum and writes the file.
+func (r *report) finish(path string) error {
+	fmt.Printf("%d targets missed, %.0f s\n", r.Missed, r.Seconds)
+	if path == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}

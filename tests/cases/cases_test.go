@@ -1,0 +1,144 @@
+package cases_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/tests/cases"
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+var (
+	table = flag.Bool("table", false, "print a table of passed, failed and skipped cases per shell")
+	// The corpus is generous, but it does not know of the race detector, nor of a
+	// machine that runs other tests at the same time.
+	scale = flag.Float64("scale", 3, "stretch every max_ms by this factor")
+	grace = flag.String("grace", "2", "kill_grace_s of the daemon")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if *table {
+		score.print()
+	}
+	os.Exit(code)
+}
+
+// TestCases runs every case in every shell it names:
+//
+//	go test ./tests/cases -run 'TestCases/bash/own-kept'
+func TestCases(t *testing.T) {
+	list := load(t)
+	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))
+	runner := cases.Runner{Service: daemon.Client(t), Scale: *scale}
+	dir := t.TempDir()
+	for _, name := range cases.ShellNames {
+		t.Run(name, func(t *testing.T) {
+			shell, err := cases.FindShell(name, dir)
+			if err != nil {
+				fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s: %s\n", name, err)
+				score.skip(name, len(list))
+				t.Skip(err)
+			}
+			for _, c := range list {
+				if slices.Contains(c.Shells, name) {
+					t.Run(c.ID, func(t *testing.T) { run(t, runner, c, shell) })
+				}
+			}
+		})
+	}
+}
+
+func run(t *testing.T, runner cases.Runner, c cases.Case, shell cases.Shell) {
+	if len(c.OS) > 0 && !slices.Contains(c.OS, runtime.GOOS) {
+		score.skip(shell.Name, 1)
+		t.Skipf("only on %s", c.OS)
+	}
+	if testing.Short() && slices.Contains(c.Tags, "large") {
+		score.skip(shell.Name, 1)
+		t.Skip("large")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	bad := runner.Run(ctx, c, shell)
+	score.count(shell.Name, c.ID, len(bad) == 0)
+	for _, b := range bad {
+		t.Error(b)
+	}
+}
+
+// load reads the committed cases, and the shared ones beside the repository where
+// they are newer than the committed copy.
+func load(t *testing.T) []cases.Case {
+	t.Helper()
+	files := []string{"testdata/shell.jsonl", "testdata/own.jsonl"}
+	shared := filepath.Join("..", "..", "..", "shared", "cases", "shell.jsonl")
+	if theirs, err := os.ReadFile(shared); err == nil {
+		if ours, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(ours, theirs) {
+			files[0] = shared
+		}
+	}
+	var list []cases.Case
+	for _, file := range files {
+		more, err := cases.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, more...)
+	}
+	return list
+}
+
+// score counts results for the table.
+var score scoreboard
+
+type scoreboard struct {
+	mu      sync.Mutex
+	passed  map[string]int      // by shell
+	skipped map[string]int      // by shell
+	failed  map[string][]string // ids by shell
+}
+
+func (s *scoreboard) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passed == nil {
+		s.passed, s.skipped, s.failed = map[string]int{}, map[string]int{}, map[string][]string{}
+	}
+	f()
+}
+
+func (s *scoreboard) skip(shell string, n int) { s.locked(func() { s.skipped[shell] += n }) }
+
+func (s *scoreboard) count(shell, id string, ok bool) {
+	s.locked(func() {
+		if ok {
+			s.passed[shell]++
+		} else {
+			s.failed[shell] = append(s.failed[shell], id)
+		}
+	})
+}
+
+func (s *scoreboard) print() {
+	s.locked(func() {
+		fmt.Printf("\n%-6s %7s %7s %8s\n", "shell", "passed", "failed", "skipped")
+		for _, name := range cases.ShellNames {
+			fmt.Printf("%-6s %7d %7d %8d\n", name, s.passed[name], len(s.failed[name]), s.skipped[name])
+			for _, id := range s.failed[name] {
+				fmt.Printf("       failed: %s\n", id)
+			}
+		}
+		fmt.Println()
+	})
+}

@@ -1,0 +1,198 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// daemons lists the daemons of the sandbox.
+func (s *sandbox) daemons() []proc {
+	var list []proc
+	for _, p := range carriers([]byte("HOME=" + s.home())) {
+		if strings.Contains(p.cmdline, " serve ") {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// daemonPID asks the daemon for its process id.
+func (s *sandbox) daemonPID(t *testing.T) int {
+	t.Helper()
+	var info struct{ PID int }
+	o := s.run(t, "call", "system.info")
+	if err := json.Unmarshal([]byte(o.stdout), &info); err != nil {
+		t.Fatalf("%s: %+v", err, o)
+	}
+	return info.PID
+}
+
+func TestManyStartOneDaemon(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	const many = 20
+	outcomes := make(chan outcome, many)
+	for range many {
+		cmd := s.command(s.trl, "run", "echo hello")
+		go func() {
+			out, err := cmd.Output()
+			o := outcome{stdout: string(out)}
+			if exit, ok := err.(*exec.ExitError); ok {
+				o.stderr, o.status = string(exit.Stderr), exit.ExitCode()
+			}
+			outcomes <- o
+		}()
+	}
+	for range many {
+		if o := <-outcomes; o.stdout != "hello\n" || o.status != 0 {
+			t.Errorf("%+v", o)
+		}
+	}
+	if list := s.daemons(); len(list) > 1 {
+		t.Errorf("%d daemons: %v", len(list), list)
+	}
+}
+
+func TestAutoExit(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.2")
+	for range 2 { // and it starts again
+		if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" {
+			t.Fatalf("%+v", o)
+		}
+		eventually(t, "the daemon ends by itself", func() bool {
+			_, err := os.Lstat(s.socket())
+			return err != nil && len(s.daemons()) == 0
+		})
+	}
+}
+
+// TestAutoExitLeavesNoCallerAlone: while the daemon keeps ending by itself, nobody
+// who comes at that moment gets an error.
+func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.02")
+	for range 20 {
+		if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" || o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+	}
+}
+
+func TestAutoExitWaitsForSessions(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.2")
+	if o := s.run(t, "new", "stays"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	pid := s.daemonPID(t)
+	// A throw-away session that comes and goes sets the clock again; the other one stops it.
+	if o := s.run(t, "run", "sleep 1"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	if again := s.daemonPID(t); again != pid {
+		t.Errorf("the daemon %d ended although a session lives; now it is %d", pid, again)
+	}
+}
+
+func TestNoStart(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for _, args := range [][]string{
+		{"run", "--no-start", "true"}, {"ls", "--no-start"}, {"--no-start", "new"}, {"ps", "--no-start"},
+		{"kill", "--no-start", "--all"}, {"cancel", "--no-start"}, {"info", "x", "--no-start"}, {"call", "system.ping", "--no-start"},
+	} {
+		o := s.run(t, args...)
+		if o.status != 125 || !strings.Contains(o.stderr, "no daemon is running on "+s.socket()) || !strings.Contains(o.stderr, "hint: ") {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+	if _, err := os.Lstat(s.state()); err == nil {
+		t.Error("the state directory was made")
+	}
+}
+
+func TestFailedStartQuotesTheLog(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	open := filepath.Join(s.dir, "open")
+	if err := os.Mkdir(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "TRL_RUNTIME_DIR="+open)
+	o := s.run(t, "run", "true")
+	if o.status != 125 || !strings.Contains(o.stderr, open+": has mode 0755, must be 0700") || !strings.Contains(o.stderr, s.log()) {
+		t.Errorf("%+v", o)
+	}
+	info, err := os.Stat(s.log())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("log: %v, %v", info, err)
+	}
+}
+
+// TestDaemonIsNobodysInParticular: what the first caller has set does not turn up
+// in the sessions of others, nor do the signals it ignores.
+func TestDaemonIsNobodysInParticular(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	first := s.command("/bin/sh", "-c", `trap '' INT HUP; FIRST=yes exec trl run 'echo $FIRST'`)
+	if o := s.finish(t, first); o.stdout != "yes\n" {
+		t.Fatalf("%+v", o)
+	}
+	if o := s.run(t, "run", "echo ${FIRST-none}"); o.stdout != "none\n" {
+		t.Errorf("%+v", o)
+	}
+	for _, sig := range []string{"INT", "HUP"} {
+		if o := s.run(t, "run", `sh -c 'kill -`+sig+` $$; echo survived'`); o.stdout != "" {
+			t.Errorf("SIG%s is ignored in sessions: %+v", sig, o)
+		}
+	}
+}
+
+func TestNextDaemonFindsTheSessions(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "run", "-s", "kept", "x=still"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	pid := s.daemonPID(t)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.run(t, "run", "-s", "kept", "echo $x"); o.stdout != "still\n" {
+		t.Errorf("%+v", o)
+	}
+	if again := s.daemonPID(t); again == pid {
+		t.Errorf("the daemon %d was not replaced", pid)
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+	if o := s.run(t, "stop"); o.status != 0 || !strings.Contains(o.stderr, "no daemon is running") {
+		t.Errorf("without a daemon: %+v", o)
+	}
+	l := s.startLive(t, "run", "-s", "busy", family)
+	if o := s.run(t, "stop"); o.status != 0 || o.stdout+o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	// Nothing is waited for: it is gone when stop returns.
+	if list := s.daemons(); len(list) > 0 {
+		t.Errorf("still there: %v", list)
+	}
+	if _, err := os.Lstat(s.socket()); err == nil {
+		t.Errorf("still there: %s", s.socket())
+	}
+	// The caller of what ran there is told.
+	if status := wait(t, l.cmd); status != 125 && status != 130 {
+		t.Errorf("status %d of the command that was running", status)
+	}
+	l.mustBeGone(t)
+}

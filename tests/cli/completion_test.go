@@ -1,0 +1,89 @@
+package cli_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCompletionScriptsAreAccepted(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skip(err)
+			}
+			script := s.run(t, "completion", shell)
+			if script.status != 0 || script.stdout == "" {
+				t.Fatalf("%+v", script)
+			}
+			check := s.command(path, "-n")
+			check.Stdin = strings.NewReader(script.stdout)
+			if o := s.finish(t, check); o.status != 0 || o.stderr != "" {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	if list := s.daemons(); len(list) > 0 {
+		t.Errorf("a daemon was started: %v", list)
+	}
+}
+
+// TestCompletionInBash presses TAB in a real bash.
+func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := newSandbox(t)
+	for _, name := range []string{"alpha", "beta"} {
+		if o := s.run(t, "new", name); o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+	}
+	for line, want := range map[string]string{
+		"trl ki":         "kill",
+		"trl kill al":    "alpha",
+		"trl run -s be":  "beta",
+		"trl info alp":   "alpha",
+		"trl call sys":   "system.ping system.stats system.info",
+		"trl run --sess": "--session",
+		"trl help co":    "config completion",
+	} {
+		words := strings.Fields(line)
+		script := `source <(trl completion bash)
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+__start_trl
+printf '%s\n' "${COMPREPLY[@]}"`
+		o := s.finish(t, s.command(bash, append([]string{"--norc", "-c", script, "bash", line}, words...)...))
+		var got []string
+		for _, l := range strings.Split(strings.TrimSpace(o.stdout), "\n") {
+			word, _, _ := strings.Cut(l, " ")
+			got = append(got, word)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: offers %q, want %q (%s)", line, got, want, o.stderr)
+		}
+	}
+}
+
+func TestCompletionOfCommands(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	l := s.startLive(t, "run", "-s", "busy", "echo started; sleep 1001")
+	o := s.run(t, "__complete", "cancel", "x-")
+	if !strings.HasPrefix(o.stdout, "x-") || !strings.Contains(o.stdout, "echo started; sleep 1001") {
+		t.Errorf("%+v", o)
+	}
+	id, _, _ := strings.Cut(o.stdout, "\t")
+	if o := s.run(t, "cancel", id); o.stdout != id+"\n" {
+		t.Errorf("%+v", o)
+	}
+	if status := wait(t, l.cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+}

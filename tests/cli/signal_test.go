@@ -1,0 +1,222 @@
+package cli_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// live is a command that was started and has said its first line.
+type live struct {
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+	mark   string // in the environment of everything it started
+}
+
+// startLive starts `trl args...` and waits for the line "started".
+func (s *sandbox) startLive(t *testing.T, args ...string) *live {
+	t.Helper()
+	l := &live{cmd: s.command(s.trl, args...), mark: "TRLCLI_MARK=" + filepath.Base(s.dir)}
+	l.cmd.Env = append(l.cmd.Env, l.mark)
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.OpenFile(filepath.Join(s.dir, "stderr"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	l.cmd.Stderr = stderr
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.stdout = bufio.NewReader(out)
+	if line, err := l.stdout.ReadString('\n'); line != "started\n" {
+		_ = unix.Kill(-l.cmd.Process.Pid, unix.SIGKILL)
+		text, _ := os.ReadFile(stderr.Name())
+		t.Fatalf("trl %q: first line %q, %v\n%s", args, line, err, text)
+	}
+	return l
+}
+
+func (l *live) signal(t *testing.T, sig unix.Signal) {
+	t.Helper()
+	if err := unix.Kill(-l.cmd.Process.Pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustBeGone fails when anything that carries the mark is still there.
+func (l *live) mustBeGone(t *testing.T) {
+	t.Helper()
+	for _, p := range carriers([]byte(l.mark)) {
+		t.Errorf("left behind: %s", p)
+	}
+}
+
+// family is a command with a pipeline, a background job and one that leaves its group.
+const family = `sleep 1001 & setsid sleep 1002 & echo started; sleep 1003 | cat`
+
+func TestSignalCancelsAndLeavesNothing(t *testing.T) {
+	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+			l := s.startLive(t, "run", family)
+			l.signal(t, sig)
+			if status := wait(t, l.cmd); status != 130 {
+				t.Errorf("status %d, want 130", status)
+			}
+			l.mustBeGone(t)
+			if o := s.run(t, "ls", "-q"); o.stdout != "" {
+				t.Errorf("sessions left: %s", o.stdout)
+			}
+		})
+	}
+}
+
+func TestSignalKeepsTheNamedSession(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "run", "-s", "kept", "x=still; cd /"); o.status != 0 {
+		t.Fatal(o)
+	}
+	l := s.startLive(t, "run", "-s", "kept", "echo started; sleep 1001")
+	l.signal(t, unix.SIGINT)
+	if status := wait(t, l.cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+	if o := s.run(t, "run", "-s", "kept", "echo $x in $PWD"); o.stdout != "still in /\n" {
+		t.Errorf("afterwards: %+v", o)
+	}
+}
+
+func TestSignalWithJSONGivesTheResult(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	fifo := filepath.Join(s.work, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command(s.trl, "run", "--json", "echo before; echo x > fifo; sleep 1001")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(fifo); err != nil { // the command has come that far
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if !strings.Contains(line, `"stdout":"before\n"`) || !strings.Contains(line, `"cancelled":true`) {
+		t.Errorf("printed %q", line)
+	}
+	if status := wait(t, cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+}
+
+func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=600")
+	l := s.startLive(t, "run", `sh -c 'trap "echo caught" INT TERM HUP; echo started; while :; do sleep 0.1; done'`)
+	l.signal(t, unix.SIGINT)
+	if line, _ := l.stdout.ReadString('\n'); line != "caught\n" {
+		t.Errorf("after the first signal: %q", line)
+	}
+	time.Sleep(200 * time.Millisecond) // as a person would: sooner is the same key, pressed once
+	l.signal(t, unix.SIGINT)
+	if status := wait(t, l.cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+	l.mustBeGone(t)
+}
+
+// TestIgnoredSignalIsNotTaken: below nohup, SIGHUP is not meant for trl.
+func TestIgnoredSignalIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	fifo := filepath.Join(s.work, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.command("/bin/sh", "-c", `trap '' HUP; exec trl run 'echo started; cat fifo'`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, _ := lines.ReadString('\n'); line != "started\n" {
+		t.Fatalf("first line %q", line)
+	}
+	if err := cmd.Process.Signal(unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fifo, []byte("went on\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if line, _ := lines.ReadString('\n'); line != "went on\n" {
+		t.Errorf("second line %q", line)
+	}
+	if status := wait(t, cmd); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestKilledCLILeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+	l := s.startLive(t, "run", family)
+	l.signal(t, unix.SIGKILL)
+	if status := wait(t, l.cmd); status != 137 {
+		t.Errorf("status %d, want 137", status)
+	}
+	eventually(t, "the processes of the throw-away session are gone", func() bool { return len(carriers([]byte(l.mark))) == 0 })
+	eventually(t, "the throw-away session is gone", func() bool { return s.run(t, "ls", "-q").stdout == "" })
+}
+
+// TestKilledCLICancelsInNamedSession: the session stays, its command does not.
+func TestKilledCLICancelsInNamedSession(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	l := s.startLive(t, "run", "-s", "kept", "echo started; sleep 1001")
+	l.signal(t, unix.SIGKILL)
+	wait(t, l.cmd)
+	if o := s.run(t, "run", "-s", "kept", "--wait", "echo idle again"); o.stdout != "idle again\n" {
+		t.Errorf("afterwards: %+v", o)
+	}
+}
+
+func TestBrokenPipeEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	mark := "TRLCLI_MARK=" + filepath.Base(s.dir)
+	s.env = append(s.env, mark)
+	began := time.Now()
+	o := s.finish(t, s.command("/bin/sh", "-c", `{ trl run yes; echo $? > status; } | head -n 1; cat status`))
+	if o.stdout != "y\n141\n" || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("took %s", took)
+	}
+	// The daemon has a mark of its own making; it is not given ours.
+	for _, p := range carriers([]byte(mark)) {
+		t.Errorf("left behind: %s", p)
+	}
+}

@@ -1,0 +1,141 @@
+package repo_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is the picture in docs/architecture.md as a table: for every
+// package, which others of the module it may import. A package that is not here
+// fails the test, so a new edge is always a decision.
+var mayImport = map[string][]string{
+	"cmd/trl":        {"internal/cli"},
+	"cmd/trl-runner": {"internal/runner"},
+
+	"api":              {},
+	"client":           {"api", "internal/wire"},
+	"internal/wire":    {"api"},
+	"internal/version": {},
+
+	// The runner is copied to where sessions live.
+	"internal/link":    {"api"},
+	"internal/output":  {"api"},
+	"internal/process": {"api"},
+	"internal/shell":   {"api", "internal/output", "internal/process"},
+	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/shell", "internal/version"},
+
+	// The daemon. A transport sees the contract and nothing behind it.
+	"internal/server":        {"api", "internal/wire"},
+	"internal/config":        {"api"},
+	"internal/session":       {"api", "internal/link", "internal/version"},
+	"internal/service":       {"api", "internal/link", "internal/process", "internal/session", "internal/version"},
+	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/wire"},
+	"internal/daemon": {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/host", "internal/server",
+		"internal/service", "internal/session", "internal/version"},
+
+	"internal/cli": {"api", "client", "internal/config", "internal/daemon", "internal/runner", "internal/version"},
+}
+
+// mayUse are the other modules a package may import directly.
+var mayUse = map[string][]string{
+	"internal/cli":     {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
+	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
+	"internal/server":  {"golang.org/x/sys"},
+	"internal/wire":    {"golang.org/x/sys"},
+	"internal/daemon":  {"golang.org/x/sys"},
+	"internal/process": {"golang.org/x/sys"},
+	"internal/shell":   {"golang.org/x/sys"},
+	"internal/runner":  {"golang.org/x/sys"},
+	"internal/output":  {"golang.org/x/sys"},
+	"internal/link":    {"golang.org/x/sys"},
+
+	"internal/runtimes/host": {"golang.org/x/sys"},
+}
+
+// forTests reports whether a package only serves tests: all below tests/, and
+// those that are named after what they test, such as sessiontest.
+func forTests(name string) bool {
+	return strings.HasPrefix(name, "tests/") || strings.HasSuffix(name, "test")
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, goos := range systems {
+		for _, p := range packages(t, goos) {
+			name := p.rel()
+			if !p.ours() || forTests(name) {
+				continue
+			}
+			allowed, known := mayImport[name]
+			if !known {
+				t.Errorf("%s: %s: is not in the table of packages (tests/repo/imports_test.go, docs/architecture.md)", goos, name)
+				continue
+			}
+			for _, path := range p.Imports {
+				switch {
+				case isOurs(path):
+					if forTests(goPackage{ImportPath: path}.rel()) {
+						t.Errorf("%s: %s: imports %s, which is for tests", goos, name, path)
+					} else if !slices.Contains(allowed, goPackage{ImportPath: path}.rel()) {
+						t.Errorf("%s: %s: must not import %s", goos, name, path)
+					}
+				case strings.Contains(strings.Split(path, "/")[0], "."):
+					if !slices.ContainsFunc(mayUse[name], func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }) {
+						t.Errorf("%s: %s: must not import %s", goos, name, path)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTableOfPackagesHasNoGhosts(t *testing.T) {
+	have := map[string]bool{}
+	for _, p := range packages(t, "linux") {
+		have[p.rel()] = p.ours()
+	}
+	for name := range mayImport {
+		if !have[name] {
+			t.Errorf("%s: is in the table of packages and does not exist", name)
+		}
+	}
+}
+
+// TestRunnerIsLight looks at everything the runner is linked from, however deep.
+func TestRunnerIsLight(t *testing.T) {
+	heavy := []string{"os/exec", "net/http", "crypto/tls", "text/template", "html/template", "go/ast", "encoding/gob", "encoding/xml"}
+	for _, goos := range systems {
+		found := false
+		for _, p := range packages(t, goos) {
+			if p.rel() != "cmd/trl-runner" {
+				continue
+			}
+			found = true
+			for _, dep := range p.Deps {
+				foreign := strings.Contains(strings.Split(dep, "/")[0], ".") && !isOurs(dep) && !strings.HasPrefix(dep, "golang.org/x/sys/")
+				if foreign || slices.Contains(heavy, dep) {
+					t.Errorf("%s: cmd/trl-runner: is linked with %s", goos, dep)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: cmd/trl-runner: not found", goos)
+		}
+	}
+}
+
+// TestOneWayToStartChildren keeps os/exec out of daemon and runner: its Wait and
+// the reaper's wait4(-1) would steal each other's children (ADR 5).
+func TestOneWayToStartChildren(t *testing.T) {
+	for _, goos := range systems {
+		for _, p := range packages(t, goos) {
+			name := p.rel()
+			if !p.ours() || name == "internal/cli" || forTests(name) {
+				continue
+			}
+			if slices.Contains(p.Imports, "os/exec") {
+				t.Errorf("%s: %s: imports os/exec; children are started by process.Reaper", goos, name)
+			}
+		}
+	}
+}

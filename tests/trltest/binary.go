@@ -1,0 +1,144 @@
+// Package trltest runs the real daemon for tests: it builds the binaries, starts
+// `trl serve` in directories of its own, and at the end of the test looks at what
+// is left: processes, data races, panics, the exit status.
+package trltest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Binary returns the path of a trl built from this tree with the race detector;
+// trl-runner stands beside it. $TRL_TEST_BIN names another one. It is built once
+// per test process, which is quick when nothing changed.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatalf("trltest: %s", err)
+	}
+	return path
+}
+
+var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("TRL_TEST_BIN"); path != "" {
+		return filepath.Abs(path)
+	}
+	return build()
+})
+
+// build makes the binaries and puts them into a directory named after their
+// contents: those of a test that still runs are never overwritten.
+func build() (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	base := filepath.Join(os.TempDir(), "trltest-"+strconv.Itoa(os.Getuid()))
+	stage := filepath.Join(base, fmt.Sprintf("build-%x", sha256.Sum256([]byte(root)))[:20])
+	if err := os.MkdirAll(stage, 0o700); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(base, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	removeOld(base)
+	cmd := exec.Command("go", "build", "-race", "-o", stage+"/", "./cmd/trl", "./cmd/trl-runner")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the daemon: %w\n%s", err, out)
+	}
+	return keep(base, stage)
+}
+
+// keep copies what was built, unless the same is there already.
+func keep(base, stage string) (string, error) {
+	sum := sha256.New()
+	names := []string{"trl", "trl-runner"}
+	for _, name := range names {
+		f, err := os.Open(filepath.Join(stage, name))
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(base, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
+	done := filepath.Join(dir, "complete")
+	if _, err := os.Stat(done); err == nil {
+		now := time.Now()
+		return filepath.Join(dir, "trl"), os.Chtimes(dir, now, now)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if err := copyFile(filepath.Join(stage, name), filepath.Join(dir, name)); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "trl"), os.WriteFile(done, nil, 0o600)
+}
+
+func copyFile(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		dst.Close()
+		return err
+	}
+	return dst.Close()
+}
+
+// removeOld removes binaries that no test has used for a day.
+func removeOld(base string) {
+	entries, _ := os.ReadDir(base)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && e.IsDir() && time.Since(info.ModTime()) > 24*time.Hour {
+			os.RemoveAll(filepath.Join(base, e.Name()))
+		}
+	}
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,217 @@
+// Package wire_test speaks the line protocol with the real daemon, as text: every
+// file testdata/*.txtar is run over the unix socket and over `trl serve --stdio`.
+//
+// The comment of a file says what it shows; a line "only: socket" or "only: stdio" in
+// it restricts where. Its sections are done one after another:
+//
+//	-- client --            lines to send; ${name} stands for what was bound to $name
+//	-- raw --               quoted strings to send as they are, `"x" * 1000` repeated
+//	-- server --            lines that must come, in this order
+//	-- server any order --  lines that must come
+//	-- stream name --       the pushes of the stream bound to $name until its exit, the
+//	                        pieces of one kind joined: stdout "…", stderr "…", exit {…}
+//	-- end of input --      the client ends its side
+//	-- closed --            the server ends the connection
+//
+// Lines of the server are compared as JSON. In what is expected the string "$name"
+// binds the value, or must be what was bound before; "*" is anything, "*string",
+// "*number", "*bool", "*list" and "*time" (RFC 3339, UTC) are anything of that kind,
+// "*…" followed by a text is a string that contains it. The member "..." allows
+// members that are not named.
+package wire_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+const patience = 60 * time.Second
+
+func TestWire(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, transport := range []string{"socket", "stdio"} {
+			if only := only(archive.Comment); only != "" && only != transport {
+				continue
+			}
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+transport, func(t *testing.T) {
+				newScript(t, transport).run(archive)
+			})
+		}
+	}
+}
+
+func only(comment []byte) string {
+	for line := range strings.Lines(string(comment)) {
+		if transport, ok := strings.CutPrefix(strings.TrimSpace(line), "only: "); ok {
+			return transport
+		}
+	}
+	return ""
+}
+
+// script is one run of a file.
+type script struct {
+	t     *testing.T
+	out   io.Writer
+	lines *bufio.Reader
+	end   func() error
+	vars  map[string]string // JSON scalars, strings without their quotes
+	where string            // for messages
+}
+
+func newScript(t *testing.T, transport string) *script {
+	s := &script{t: t, vars: map[string]string{}}
+	if transport == "stdio" {
+		d := trltest.Start(t, trltest.Stdio())
+		s.out, s.lines, s.end = d.Stdin, bufio.NewReader(d.Stdout), d.Stdin.Close
+		watchdog := time.AfterFunc(patience, func() { d.Stdout.Close() })
+		t.Cleanup(func() { watchdog.Stop() })
+		return s
+	}
+	d := trltest.Start(t)
+	conn, err := net.Dial("unix", d.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	s.out, s.lines, s.end = conn, bufio.NewReader(conn), conn.(*net.UnixConn).CloseWrite
+	return s
+}
+
+func (s *script) run(archive *txtar.Archive) {
+	s.t.Helper()
+	for i, section := range archive.Files {
+		s.where = fmt.Sprintf("section %d (%s)", i+1, section.Name)
+		lines := strings.FieldsFunc(string(section.Data), func(r rune) bool { return r == '\n' })
+		name, arg, _ := strings.Cut(section.Name, " ")
+		switch {
+		case name == "client":
+			for _, line := range lines {
+				s.send(s.expand(line) + "\n")
+			}
+		case name == "raw":
+			for _, line := range lines {
+				s.send(s.unquote(line))
+			}
+		case name == "server" && arg == "":
+			for _, line := range lines {
+				s.expect(line)
+			}
+		case section.Name == "server any order":
+			s.expectAll(lines)
+		case name == "stream":
+			s.stream(arg, lines)
+		case section.Name == "end of input":
+			if err := s.end(); err != nil {
+				s.fatalf("%s", err)
+			}
+		case section.Name == "closed":
+			if line, err := s.lines.ReadString('\n'); err != io.EOF {
+				s.fatalf("got %q, %v; want the end", line, err)
+			}
+		default:
+			s.fatalf("no such kind of section")
+		}
+	}
+}
+
+func (s *script) fatalf(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
+}
+
+var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
+// expand replaces what is bound and leaves the rest to the shell.
+func (s *script) expand(line string) string {
+	return variable.ReplaceAllStringFunc(line, func(ref string) string {
+		if value, ok := s.vars[ref[2:len(ref)-1]]; ok {
+			return value
+		}
+		return ref
+	})
+}
+
+// unquote evaluates "text" or "text" * n.
+func (s *script) unquote(line string) string {
+	quoted, err := strconv.QuotedPrefix(line)
+	if err != nil {
+		s.fatalf("%s: %s", line, err)
+	}
+	text, err := strconv.Unquote(quoted)
+	if err != nil {
+		s.fatalf("%s: %s", line, err)
+	}
+	if times, ok := strings.CutPrefix(line[len(quoted):], " * "); ok {
+		n, err := strconv.Atoi(times)
+		if err != nil {
+			s.fatalf("%s: %s", line, err)
+		}
+		return strings.Repeat(text, n)
+	}
+	return s.expand(text)
+}
+
+func (s *script) send(text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.out, text); err != nil {
+		s.fatalf("send: %s", err)
+	}
+}
+
+func (s *script) receive() string {
+	s.t.Helper()
+	line, err := s.lines.ReadString('\n')
+	if err != nil {
+		s.fatalf("receive: %s after %q", err, line)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (s *script) expect(want string) {
+	s.t.Helper()
+	got := s.receive()
+	if why := s.match(want, got); why != "" {
+		s.fatalf("%s\ngot  %s\nwant %s", why, got, want)
+	}
+}
+
+// expectAll receives as many lines as are wanted; each must match one of them.
+func (s *script) expectAll(want []string) {
+	s.t.Helper()
+	for len(want) > 0 {
+		got := s.receive()
+		found := -1
+		for i, w := range want {
+			if s.match(w, got) == "" {
+				found = i
+				break
+			}
+		}
+		if found < 0 {
+			s.fatalf("got  %s\nwant one of\n%s", got, strings.Join(want, "\n"))
+		}
+		want = append(want[:found:found], want[found+1:]...)
+	}
+}
