@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -194,15 +195,19 @@ func environment(environ []string) map[string]string {
 // and --config when no key is named.
 func Register(flags *pflag.FlagSet, keys ...string) {
 	if len(keys) == 0 {
-		flags.String(flagConfig, "", "configuration file (TRL_CONFIG)")
+		RegisterFile(flags)
 	}
+	fallback := base()
 	for _, s := range settings {
-		if len(keys) > 0 && !contains(keys, s.key) {
+		if len(keys) > 0 && !slices.Contains(keys, s.key) {
 			continue
 		}
 		f := flags.VarPF(&flagValue{kind: s.kind}, s.flag, "", fmt.Sprintf("%s (%s)", s.doc, s.env))
 		if s.kind == kindBool {
 			f.NoOptDefVal = "true"
+		}
+		if s.kind != kindPath { // which depends on the environment
+			f.DefValue = fmt.Sprint(s.get(&fallback))
 		}
 	}
 }
@@ -210,15 +215,6 @@ func Register(flags *pflag.FlagSet, keys ...string) {
 // RegisterFile adds --config alone, for commands that take only some of the settings.
 func RegisterFile(flags *pflag.FlagSet) {
 	flags.String(flagConfig, "", "configuration file (TRL_CONFIG)")
-}
-
-func contains(list []string, x string) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 // flagValue keeps what was typed; Load understands it, so that a mistake is told

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,11 +78,7 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 		t.Fatal(err)
 	}
 	f.Close()
-	t.Cleanup(func() {
-		d.cmd.Process.Kill()
-		d.cmd.Wait()
-		os.RemoveAll(dir)
-	})
+	t.Cleanup(d.end)
 	d.connect()
 	create := link.CreateParams{
 		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits,
@@ -92,6 +89,21 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 		t.Fatalf("create: %v", err)
 	}
 	return d
+}
+
+// end destroys the session and waits for the runner, which removes everything.
+func (d *daemon) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var res link.DestroyResult
+	if _, err := d.conn.Call(ctx, link.CallDestroy, link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res); err != nil {
+		d.cmd.Process.Kill()
+	}
+	d.cmd.Wait()
+	d.conn.Close()
+	if _, err := os.Stat(d.dir); err == nil {
+		os.RemoveAll(d.dir)
+	}
 }
 
 func (d *daemon) connect() {
@@ -129,4 +141,26 @@ func (d *daemon) run(command string) result {
 		d.t.Fatalf("%q: %v", command, err)
 	}
 	return r
+}
+
+func touch(t testing.TB, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func installed(shell string) bool {
+	if shell == "ash" {
+		shell = "busybox"
+	}
+	_, err := exec.LookPath(shell)
+	return err == nil
 }

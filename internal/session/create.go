@@ -179,7 +179,8 @@ func startError(ctx context.Context, s *Session, err error) error {
 }
 
 // Recover takes over the sessions that an earlier daemon left alive. A runner that
-// does not answer in time is ended, with everything in it. When end is true they all are.
+// does not answer in time is ended, with everything in it. When end is true they all
+// are, and none is seen again.
 func (r *Registry) Recover(ctx context.Context, end bool) error {
 	runners, err := r.runtime.Recover(ctx)
 	if err != nil {
@@ -196,14 +197,16 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 				s.abandon("could not be taken over: " + err.Error())
 				return
 			}
+			if end { // nobody is to see it again
+				s.use(w)
+				s.destroy(false, "its daemon is gone")
+				return
+			}
 			r.readmit(s)
 			s.use(w)
 			info := s.Info()
 			s.log.Info("session taken over from an earlier daemon", "name", info.Name, "state", info.State)
-			switch {
-			case end:
-				s.destroy(false, "its daemon is gone")
-			case s.ephemeral():
+			if s.ephemeral() {
 				s.destroy(false, "the connection that made it is gone")
 			}
 		})

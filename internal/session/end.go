@@ -79,15 +79,19 @@ func (s *Session) end() {
 		s.killed = append(s.killed, r.Killed...)
 		s.adopt(r.Info, s.events)
 	}
+	unborn := s.state == api.SessionCreating
 	if err := s.to(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
 	}
 	asked := s.ending != ""
 	s.wire = nil
 	s.mu.Unlock()
-	if asked {
+	switch {
+	case unborn:
+		s.log.Debug("session was not created")
+	case asked:
 		s.log.Info("session ended", "cause", cause)
-	} else {
+	default:
 		s.log.Warn("session ended unexpectedly", "cause", cause)
 	}
 	s.registry.ended(s)

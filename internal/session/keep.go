@@ -7,7 +7,8 @@ import (
 
 // keep is the housekeeping: it ends sessions whose time is over, forgets those that
 // ended long ago, and tells when the daemon is of no more use. It sleeps until the
-// next of these is due.
+// next of these is due. Its clock is that of package time, which a test replaces with
+// testing/synctest.
 func (r *Registry) keep() {
 	defer close(r.kept)
 	timer := time.NewTimer(0)

@@ -95,6 +95,7 @@ func (s *Session) to(next api.SessionState, cause string) error {
 		now := time.Now().UTC()
 		s.details.TerminatedAt, s.details.Cause = &now, cause
 		s.details.ExecID, s.details.Queued = "", 0
+		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
 		s.details.Processes = []api.Process{}
 	}
 	return nil

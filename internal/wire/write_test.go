@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,8 +72,8 @@ func TestWriterKeepsOrder(t *testing.T) {
 				wg.Go(func() {
 					for i := range each {
 						size := 10
-						if i%20 == s {
-							size = 300_000
+						if i%8 == s {
+							size = 150_000
 						}
 						line := fmt.Sprintf("%d %d %s\n", s, i, strings.Repeat("x", size))
 						if err := w.Send([]byte(line)); err != nil {
@@ -107,6 +108,51 @@ func TestWriterKeepsOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hookConn calls hook before each write of its descriptor.
+type hookConn struct {
+	*net.UnixConn
+	hook func()
+}
+
+type hookRaw struct {
+	syscall.RawConn
+	hook func()
+}
+
+func (c *hookConn) SyscallConn() (syscall.RawConn, error) {
+	raw, err := c.UnixConn.SyscallConn()
+	return &hookRaw{raw, func() { c.hook() }}, err
+}
+
+func (r *hookRaw) Write(f func(uintptr) bool) error {
+	r.hook()
+	return r.RawConn.Write(f)
+}
+
+// TestWriterDoesNotTearLines: while the first line is being written, and not taken
+// whole, a second one is sent.
+func TestWriterDoesNotTearLines(t *testing.T) {
+	a, b := socketPair(t)
+	conn := &hookConn{UnixConn: a}
+	w := wire.NewWriter(conn, time.Minute, func(err error) { t.Errorf("fail: %s", err) })
+	conn.hook = func() {
+		if err := w.Send([]byte("second\n")); err != nil {
+			t.Error(err)
+		}
+	}
+	first := strings.Repeat("x", 1<<20) + "\n"
+	if err := w.Send([]byte(first)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(first)+len("second\n"))
+	if _, err := io.ReadFull(b, got); err != nil || string(got) != first+"second\n" {
+		t.Errorf("%v: a line was torn", err)
+	}
+	w.Close()
+	a.Close()
+	w.Wait()
 }
 
 // TestWriterDoesNotWait proves that Send returns although the peer reads nothing,
@@ -186,6 +232,34 @@ func TestWriterIsPatientWithTheSlow(t *testing.T) {
 	w.Close()
 	a.Close()
 	w.Wait()
+}
+
+// TestWriterForgetsTheTimeout: one that was set for a slow peer does not strike later.
+func TestWriterForgetsTheTimeout(t *testing.T) {
+	a, b := socketPair(t)
+	const timeout = 50 * time.Millisecond
+	w := wire.NewWriter(a, timeout, func(err error) { t.Errorf("fail: %s", err) })
+	if err := w.Send(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	received := make(chan int64)
+	go func() {
+		n, _ := io.Copy(io.Discard, b)
+		received <- n
+	}()
+	if err := w.WaitRoom(context.Background(), 0); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(2 * timeout)
+	if err := w.Send([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	w.Close()
+	a.Close()
+	w.Wait()
+	if n := <-received; n != 1<<20+1 {
+		t.Errorf("%d bytes came", n)
+	}
 }
 
 func TestWriterNoticesTheEnd(t *testing.T) {

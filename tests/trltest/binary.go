@@ -5,12 +5,15 @@ package trltest
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +35,9 @@ func Binary(t testing.TB) string {
 
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("TRL_TEST_BIN"); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("TRL_TEST_BIN: %w", err)
+		}
 		return filepath.Abs(path)
 	}
 	return build()
@@ -42,6 +48,9 @@ var binary = sync.OnceValues(func() (string, error) {
 func build() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
+		return "", err
+	}
+	if err := touchSources(root); err != nil {
 		return "", err
 	}
 	base := filepath.Join(os.TempDir(), "trltest-"+strconv.Itoa(os.Getuid()))
@@ -64,6 +73,27 @@ func build() (string, error) {
 		return "", fmt.Errorf("build the daemon: %w\n%s", err, out)
 	}
 	return keep(base, stage)
+}
+
+// touchSources looks at every file that the binaries are made of. The go command
+// remembers what a test has looked at, and runs it again when that has changed;
+// what its child, the compiler, reads, it does not see.
+func touchSources(root string) error {
+	for _, dir := range []string{"api", "client", "cmd", "internal", "go.mod", "go.sum"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && !strings.HasSuffix(path, "_test.go") {
+				_, err = os.Stat(path)
+			}
+			if errors.Is(err, fs.ErrNotExist) { // an editor's file that is gone again
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keep copies what was built, unless the same is there already.

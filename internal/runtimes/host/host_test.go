@@ -428,7 +428,11 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	// The daemon died before it knew the pid: the marker finds the runner.
 	edit(half.ID(), func(rec map[string]any) { rec["runner_pid"], rec["runner_start"] = 0, 0 })
 	// The machine was started anew: the pid is somebody else's and must not be touched.
-	edit(boot.ID(), func(rec map[string]any) { rec["boot_id"] = "another" })
+	group := ""
+	edit(boot.ID(), func(rec map[string]any) {
+		rec["boot_id"] = "another"
+		group, _ = rec["cgroup"].(string)
+	})
 	outside := filepath.Join(t.TempDir(), "keep")
 	if err := os.Mkdir(outside, 0o700); err != nil {
 		t.Fatal(err)
@@ -468,6 +472,10 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
 	waitFor(t, func() bool { _, ok := process.Stat(bootPID); return !ok })
+	if c := process.OpenCgroup(group); c != nil {
+		_ = c.Remove()
+		c.Close()
+	}
 }
 
 func TestStateDirectoryIsLocked(t *testing.T) {

@@ -1,0 +1,184 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// TestSessionStates tries every pair of states.
+func TestSessionStates(t *testing.T) {
+	all := []api.SessionState{api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated}
+	allowed := map[[2]api.SessionState]bool{
+		{api.SessionCreating, api.SessionIdle}:       true,
+		{api.SessionCreating, api.SessionTerminated}: true,
+		{api.SessionIdle, api.SessionRunning}:        true,
+		{api.SessionIdle, api.SessionTerminated}:     true,
+		{api.SessionRunning, api.SessionIdle}:        true,
+		{api.SessionRunning, api.SessionTerminated}:  true,
+	}
+	for _, from := range all {
+		for _, to := range all {
+			if got := from.CanBecome(to); got != allowed[[2]api.SessionState{from, to}] {
+				t.Errorf("%s → %s: %v", from, to, got)
+			}
+		}
+	}
+}
+
+// TestExecStates tries every pair of states.
+func TestExecStates(t *testing.T) {
+	all := []api.ExecState{api.ExecQueued, api.ExecRunning, api.ExecExited, api.ExecClosed}
+	allowed := map[[2]api.ExecState]bool{
+		{api.ExecQueued, api.ExecRunning}: true,
+		{api.ExecQueued, api.ExecClosed}:  true,
+		{api.ExecRunning, api.ExecExited}: true,
+		{api.ExecExited, api.ExecClosed}:  true,
+	}
+	for _, from := range all {
+		for _, to := range all {
+			if got := from.CanBecome(to); got != allowed[[2]api.ExecState{from, to}] {
+				t.Errorf("%s → %s: %v", from, to, got)
+			}
+		}
+	}
+}
+
+// TestMethods: every method of Service is in the table once, under a name of the
+// form noun.verb that matches, and every name is findable.
+func TestMethods(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range api.Methods {
+		noun, verb, ok := strings.Cut(m.Name, ".")
+		if !ok || seen[m.Name] {
+			t.Errorf("%s: malformed or twice", m.Name)
+		}
+		seen[m.Name] = true
+		if _, ok := reflect.TypeFor[api.Service]().MethodByName(title(noun) + title(verb)); !ok {
+			t.Errorf("%s: Service has no such method", m.Name)
+		}
+		if got, ok := api.FindMethod(m.Name); !ok || got.Name != m.Name || m.Summary == "" {
+			t.Errorf("%s: not found, or without a summary", m.Name)
+		}
+	}
+	if n := reflect.TypeFor[api.Service]().NumMethod(); n != len(api.Methods) {
+		t.Errorf("Service has %d methods, the table %d", n, len(api.Methods))
+	}
+}
+
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// TestCodes: every code is in the table once, with what other worlds need.
+func TestCodes(t *testing.T) {
+	seen := map[api.Code]bool{}
+	for _, c := range api.Codes {
+		if seen[c.Code] || c.HTTP < 400 || c.GRPC == "" || c.Exit < 125 || c.Exit > 127 || c.Meaning == "" {
+			t.Errorf("%+v", c)
+		}
+		seen[c.Code] = true
+	}
+}
+
+func TestErrors(t *testing.T) {
+	busy := api.Errorf(api.CodeSessionBusy, "session %q: runs x-1", "s-1")
+	wrapped := fmt.Errorf("outer: %w", busy)
+	if !errors.Is(wrapped, api.ErrSessionBusy) || errors.Is(wrapped, api.ErrConflict) {
+		t.Error("errors.Is does not go by the code")
+	}
+	if e := api.AsError(wrapped); e.Code != api.CodeSessionBusy || e.Message != "outer: "+busy.Message {
+		t.Errorf("%+v", e)
+	}
+	if e := api.AsError(errors.New("x")); e.Code != api.CodeInternal {
+		t.Errorf("%+v", e)
+	}
+	if api.AsError(nil) != nil {
+		t.Error("AsError(nil)")
+	}
+}
+
+// TestParams: bad parameters give INVALID_PARAMS, and the message names the field.
+func TestParams(t *testing.T) {
+	for _, tc := range []struct{ method, params, want string }{
+		{"session.create", `{"shell":5}`, "params.shell: must be a string, not number"},
+		{"session.create", `{"env":{"A":1}}`, "params.env"},
+		{"session.create", `{"env":[]}`, "params.env: must be an object, not array"},
+		{"session.create", `{"timeout_s":"5"}`, "params.timeout_s: must be a number, not string"},
+		{"session.create", `{"tags":"x"}`, "params.tags: must be a list, not string"},
+		{"session.create", `{"timeuot_s":5}`, "params.timeuot_s: unknown field"},
+		{"session.create", `[]`, "params: must be a JSON object"},
+		{"session.create", `"x"`, "params: must be a JSON object"},
+		{"exec.run", `{"wait":1}`, "params.wait: must be true or false, not number"},
+		{"exec.run", `{"max_output_bytes":1.5}`, "params.max_output_bytes: must be a whole number, not number 1.5"},
+	} {
+		m, _ := api.FindMethod(tc.method)
+		_, err := m.Call(context.Background(), nil, json.RawMessage(tc.params))
+		if !errors.Is(err, api.ErrInvalidParams) || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%s %s: %v, want %q", tc.method, tc.params, err, tc.want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	f := func(x float64) *float64 { return &x }
+	n := func(x int64) *int64 { return &x }
+	s := func(x string) *string { return &x }
+	for _, tc := range []struct {
+		check interface{ Check() error }
+		field string // "" = fine
+	}{
+		{api.SessionCreateParams{}, ""},
+		{api.SessionCreateParams{Name: "build-1.x_y", Env: map[string]string{"_a1": "", "PATH": "x"}, TimeoutS: f(0.5), Tags: []string{"a b"}}, ""},
+		{api.SessionCreateParams{Name: "s-1"}, "name"},
+		{api.SessionCreateParams{Name: "a b"}, "name"},
+		{api.SessionCreateParams{Name: "-a"}, "name"},
+		{api.SessionCreateParams{Name: strings.Repeat("a", 65)}, "name"},
+		{api.SessionCreateParams{Env: map[string]string{"1A": ""}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{"": ""}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{"A-B": ""}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{"A=B": ""}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{"É": ""}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{"A": "x\x00y"}}, "env"},
+		{api.SessionCreateParams{Env: map[string]string{api.SessionMarker: "x"}}, "env"},
+		{api.SessionCreateParams{TimeoutS: f(-1)}, "timeout_s"},
+		{api.SessionCreateParams{TimeoutS: f(1e12)}, "timeout_s"},
+		{api.SessionCreateParams{TimeoutS: f(math.NaN())}, "timeout_s"},
+		{api.SessionCreateParams{Tags: []string{""}}, "tags"},
+		{api.SessionCreateParams{Shell: "a\x00"}, "shell"},
+		{api.SessionCreateParams{WorkingDir: "a\x00"}, "working_dir"},
+		{api.ExecParams{SessionID: "s", Command: "x", Stdin: s("")}, ""},
+		{api.ExecParams{Command: "x"}, "session_id"},
+		{api.ExecParams{SessionID: "s"}, "command"},
+		{api.ExecParams{SessionID: "s", Command: "a\x00b"}, "command"},
+		{api.ExecParams{SessionID: "s", Command: "x", Stdin: s("a"), StdinBase64: "YQ=="}, "stdin_base64"},
+		{api.ExecParams{SessionID: "s", Command: "x", StdinBase64: "?"}, "stdin_base64"},
+		{api.ExecParams{SessionID: "s", Command: "x", MaxOutputBytes: n(-1)}, "max_output_bytes"},
+		{api.ExecParams{SessionID: "s", Command: "x", TimeoutS: f(-0.1)}, "timeout_s"},
+		{api.ExecParams{SessionID: "s", Command: "x", Env: map[string]string{"a.b": ""}}, "env"},
+	} {
+		err := tc.check.Check()
+		switch {
+		case tc.field == "" && err != nil:
+			t.Errorf("%+v: %v", tc.check, err)
+		case tc.field != "" && (!errors.Is(err, api.ErrInvalidParams) || api.AsError(err).Details["field"] != tc.field):
+			t.Errorf("%+v: %v, want a complaint about %s", tc.check, err, tc.field)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add([]byte("plain"))
+	f.Add([]byte{0, 0xff, 'a', 0xc3})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		text, b64 := api.Text(b)
+		if got := api.Data(text, b64); string(got) != string(b) {
+			t.Fatalf("%q came back as %q", b, got)
+		}
+	})
+}

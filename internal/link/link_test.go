@@ -1,0 +1,219 @@
+package link_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type params struct{ N int }
+
+// peer answers "double" and "wait", and keeps the events it saw.
+type peer struct {
+	mu     sync.Mutex
+	events []string
+	causes chan error // of contexts that ended in "wait"
+	after  atomic.Int64
+}
+
+func (p *peer) Handle(ctx context.Context, name string, raw json.RawMessage, body []byte) (any, []byte, error) {
+	var in params
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, nil, err
+	}
+	switch name {
+	case "double":
+		return link.Then{Result: params{2 * in.N}, Do: func() { p.after.Add(1) }}, append(body, body...), nil
+	case "wait":
+		<-ctx.Done()
+		p.causes <- context.Cause(ctx)
+		return nil, nil, ctx.Err()
+	}
+	return nil, nil, api.Errorf(api.CodeSessionBusy, "no %s", name)
+}
+
+func (p *peer) Event(name string, _ json.RawMessage, body []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, name+string(body))
+}
+
+func connect(t *testing.T) (a, b *link.Conn, pa, pb *peer) {
+	a, b, pa, pb, stop := open(t)
+	t.Cleanup(stop)
+	return a, b, pa, pb
+}
+
+// open connects two ends; stop closes them and waits until nothing of them runs.
+func open(t *testing.T) (a, b *link.Conn, pa, pb *peer, stop func()) {
+	t.Helper()
+	l, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c1, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c2, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b = link.NewConn(c1), link.NewConn(c2)
+	pa, pb = &peer{causes: make(chan error, 8)}, &peer{causes: make(chan error, 8)}
+	var wg sync.WaitGroup
+	wg.Go(func() { a.Serve(pa) })
+	wg.Go(func() { b.Serve(pb) })
+	return a, b, pa, pb, func() {
+		a.Close()
+		b.Close()
+		wg.Wait()
+	}
+}
+
+// TestCalls: many calls in both directions at once find their own answers, with
+// bodies of every size.
+func TestCalls(t *testing.T) {
+	a, b, _, pb, stop := open(t)
+	var wg sync.WaitGroup
+	for i := range 200 {
+		for _, c := range []*link.Conn{a, b} {
+			wg.Go(func() {
+				body := bytes.Repeat([]byte{byte(i), 0, 0xff}, i*i)
+				var out params
+				got, err := c.Call(context.Background(), "double", params{i}, body, &out)
+				if err != nil || out.N != 2*i || !bytes.Equal(got, append(body, body...)) {
+					t.Errorf("call %d: %v, %d, %d bytes", i, err, out.N, len(got))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	stop()
+	if n := pb.after.Load(); n != 200 {
+		t.Errorf("%d of 200 answers were followed by what was to be done then", n)
+	}
+}
+
+func TestErrorsKeepTheirCode(t *testing.T) {
+	a, _, _, _ := connect(t)
+	_, err := a.Call(context.Background(), "nope", params{}, nil, &params{})
+	if !errors.Is(err, api.ErrSessionBusy) || err.Error() != "no nope" {
+		t.Errorf("%v", err)
+	}
+	_, err = a.Call(context.Background(), "double", "not an object", nil, &params{})
+	if api.AsError(err).Code != api.CodeInternal {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCancel: a caller that leaves is told apart from a link that is lost.
+func TestCancel(t *testing.T) {
+	a, b, _, pb := connect(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := a.Call(ctx, "wait", params{}, nil, &params{})
+		done <- err
+	}()
+	// The request is under way once another one behind it was answered.
+	if _, err := a.Call(context.Background(), "double", params{}, nil, &params{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if cause := <-pb.causes; errors.Is(cause, link.ErrLost) {
+		t.Errorf("cause %v", cause)
+	}
+	go func() {
+		_, err := a.Call(context.Background(), "wait", params{}, nil, &params{})
+		done <- err
+	}()
+	if _, err := a.Call(context.Background(), "double", params{}, nil, &params{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	if cause := <-pb.causes; !errors.Is(cause, link.ErrLost) {
+		t.Errorf("cause %v", cause)
+	}
+	if err := <-done; !errors.Is(err, api.ErrRuntimeUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if _, err := a.Call(context.Background(), "double", params{}, nil, &params{}); !errors.Is(err, api.ErrRuntimeUnavailable) {
+		t.Errorf("call on a closed link: %v", err)
+	}
+}
+
+// TestEventsComeFirst: an event that was sent before an answer is seen before it.
+func TestEventsComeFirst(t *testing.T) {
+	a, b, pa, _ := connect(t)
+	for i := range 100 {
+		later := i%2 == 0
+		if later {
+			if err := b.NotifyLater(fmt.Sprint(i), params{i}); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := b.Notify(fmt.Sprint(i), params{i}, []byte("!")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Call(context.Background(), "double", params{i}, nil, &params{}); err != nil {
+			t.Fatal(err)
+		}
+		pa.mu.Lock()
+		if len(pa.events) != i+1 {
+			t.Fatalf("%d events after %d", len(pa.events), i+1)
+		}
+		pa.mu.Unlock()
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	a, _, _, _ := connect(t)
+	_, err := a.Call(context.Background(), "double", params{}, make([]byte, link.MaxFrame), &params{})
+	if api.AsError(err).Code != api.CodeRequestTooLarge {
+		t.Errorf("%v", err)
+	}
+	if _, err := a.Call(context.Background(), "double", params{1}, nil, &params{}); err != nil {
+		t.Errorf("the link did not survive: %v", err)
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 10, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 15, 1, 0, 0, 0, 1, 1, 0, 0, 0, 2, 'x', '{', '}', 'b', 'b'})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0x0f, 0xff, 0xff, 0xff, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bytes.NewReader(b)
+		for {
+			before := r.Len()
+			frame, err := link.ReadFrame(r)
+			if err != nil {
+				if errors.Is(err, io.EOF) && before != 0 {
+					t.Fatalf("end of file inside a frame")
+				}
+				return
+			}
+			if got := 14 + len(frame.Name) + len(frame.Header) + len(frame.Body); got != before-r.Len() {
+				t.Fatalf("%d bytes taken for a frame of %d", before-r.Len(), got)
+			}
+		}
+	})
+}
