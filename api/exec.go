@@ -62,6 +62,10 @@ type ExecParams struct {
 	// Detach says what happens when the caller's connection goes away: false, the
 	// command is cancelled; true, it goes on. Absent: false for exec.run, true for exec.stream.
 	Detach *bool `json:"detach,omitempty"`
+	// Backpressure makes the command wait while the one reader of its stream is
+	// behind, as on a pipe, so that nothing is ever dropped in between. It is for
+	// exec.stream with detach false: who slows a command down must be tied to it.
+	Backpressure bool `json:"backpressure,omitempty"`
 }
 
 // Check reports the first parameter that cannot be.
@@ -83,6 +87,9 @@ func (p ExecParams) Check() error {
 	}
 	if _, err := base64.StdEncoding.DecodeString(p.StdinBase64); err != nil {
 		return invalid("stdin_base64", "is not base64")
+	}
+	if p.Backpressure && (p.Detach == nil || *p.Detach) {
+		return invalid("backpressure", "needs detach false")
 	}
 	if p.MaxOutputBytes != nil && *p.MaxOutputBytes < 0 {
 		return invalid("max_output_bytes", "must not be negative")

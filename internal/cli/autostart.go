@@ -152,12 +152,25 @@ func daemonEnv(environ []string) []string {
 	return env
 }
 
-// lockFile waits for the lock of path. Closing the file gives it back.
+// lockFile waits for the lock of a file of its own. Closing it gives it back.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
+	return lock(ctx, f)
+}
+
+// lockDir waits for the lock of a directory, where no file is to be made.
+func lockDir(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return lock(ctx, f)
+}
+
+func lock(ctx context.Context, f *os.File) (*os.File, error) {
 	locked := make(chan error, 1)
 	go func() {
 		for {
@@ -172,12 +185,12 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	case err := <-locked:
 		if err != nil {
 			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		return f, nil
 	case <-ctx.Done():
 		// The goroutine stays in the kernel with its descriptor; the program is about to end.
-		return nil, fmt.Errorf("lock %s: still held by another process after %s", path, startTimeout)
+		return nil, fmt.Errorf("lock %s: still held by another process: %w", f.Name(), ctx.Err())
 	}
 }
 

@@ -40,6 +40,7 @@ type app struct {
 
 	noStart bool
 	verbose bool
+	socket  string // set by connect
 }
 
 // The groups of `trl help`.

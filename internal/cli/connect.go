@@ -22,6 +22,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.socket = cfg.Socket
 	ctx := cmd.Context()
 	c, err := dial(ctx, cfg)
 	if err == nil || !isAbsent(err) {

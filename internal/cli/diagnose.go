@@ -173,10 +173,17 @@ func (d *diagnosis) limits(daemon map[string]float64) {
 		return
 	}
 	d.add(section, "sessions", verdictOK, fmt.Sprintf("%.0f (max_sessions)", daemon["max_sessions"]))
-	d.add(section, "idle session", verdictOK, "ends after "+seconds(daemon["idle_timeout_s"])+" (idle_timeout_s)")
-	d.add(section, "any session", verdictOK, "ends after "+seconds(daemon["lifetime_s"])+" (lifetime_s)")
+	d.add(section, "idle session", verdictOK, endsAfter(daemon["idle_timeout_s"])+" (idle_timeout_s)")
+	d.add(section, "any session", verdictOK, endsAfter(daemon["lifetime_s"])+" (lifetime_s)")
 	d.add(section, "command", verdictOK, "timeout "+seconds(daemon["default_timeout_s"])+" (default_timeout_s), grace "+seconds(daemon["kill_grace_s"])+" (kill_grace_s)")
 	d.add(section, "output kept", verdictOK, bytesText(daemon["output_bytes"])+" a stream (output_bytes), "+bytesText(daemon["session_output_bytes"])+" a session (session_output_bytes)")
+}
+
+func endsAfter(s float64) string {
+	if s == 0 {
+		return "never ends by itself"
+	}
+	return "ends after " + seconds(s)
 }
 
 func limitText(n uint64) string {

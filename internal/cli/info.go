@@ -85,7 +85,6 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	if s.Ephemeral {
 		add("ephemeral", "ends with the connection that made it")
 	}
-	add("environment", strings.Join(s.EnvKeys, " "))
 	add("shell pid", nonZero(int64(s.ShellPID)))
 	add("runner pid", nonZero(int64(s.RunnerPID)))
 	add("restarts", nonZero(s.ShellRestarts))
@@ -93,6 +92,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	for _, p := range s.Processes {
 		add("process", fmt.Sprintf("%d %s", p.PID, p.Command))
 	}
+	add("environment", strings.Join(s.EnvKeys, " "))
 	return facts
 }
 

@@ -217,7 +217,11 @@ func (p *printer) when(t time.Time) string {
 	if !p.tty {
 		return t.UTC().Format(time.RFC3339)
 	}
-	return span(time.Since(t)) + " ago"
+	ago := time.Since(t)
+	if ago < time.Second {
+		return "now"
+	}
+	return span(ago.Truncate(time.Second)) + " ago"
 }
 
 // span writes a duration with the one or two units that matter.
@@ -227,7 +231,7 @@ func span(d time.Duration) string {
 		return "0s"
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 10*time.Second:
+	case d < 10*time.Second && d%time.Second != 0:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))

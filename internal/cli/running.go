@@ -133,6 +133,8 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		Env:      r.flags.env,
 		Wait:     r.flags.wait,
 		Detach:   &detach,
+		// Like a command on a pipe, it goes as fast as its output is taken.
+		Backpressure: true,
 	}
 	if r.flags.cwd != "" {
 		dir, err := filepath.Abs(r.flags.cwd)
@@ -213,16 +215,34 @@ func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) e
 	if !missing || isID {
 		return err
 	}
+	if err := r.makeNamed(ctx, c); err != nil {
+		return err
+	}
+	return r.exec(ctx, c, p)
+}
+
+// makeNamed makes the session of the name, unless another trl was faster. A session
+// that is being made cannot be used yet, so the others wait on a lock until it is there.
+func (r *run) makeNamed(ctx context.Context, c *client.Client) error {
 	create, err := r.createParams("")
 	if err != nil {
 		return err
 	}
 	create.Name = r.flags.session
-	// Somebody else may make it at the same time: then it is there, which is all we want.
+	lock, err := lockDir(ctx, filepath.Dir(r.app.socket))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})
+	if err == nil && info.State != api.SessionTerminated {
+		return nil
+	}
+	// Somebody who is not a trl may make it at this very moment: then it is there too.
 	if _, err := c.SessionCreate(ctx, create); err != nil && !errors.Is(err, api.ErrConflict) {
 		return err
 	}
-	return r.exec(ctx, c, p)
+	return nil
 }
 
 // createParams asks for a session like the caller's own shell.

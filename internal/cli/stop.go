@@ -3,10 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/config"
 )
 
 func (a *app) stopCommand() *cobra.Command {
@@ -33,15 +37,14 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 	if err != nil {
 		return err
 	}
-	if c == nil {
-		a.stderr.line("trl: " + noDaemon(cfg).Error())
-		return nil
-	}
-	defer c.Close()
 	wait := time.Minute
 	if timeout.s != nil {
 		wait = time.Duration(*timeout.s * float64(time.Second))
 	}
+	if c == nil {
+		return a.stopped(cfg, wait)
+	}
+	defer c.Close()
 	pid, ok := c.PeerPID()
 	if !ok {
 		return fmt.Errorf("daemon on %s: its process id is not known", cfg.Socket)
@@ -59,4 +62,36 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 			"`kill -9 %d` ends it at once; its sessions go on, and the next daemon finds them", pid)
 	}
 	return nil
+}
+
+// stopped answers for a daemon that cannot be reached. One that is just about to end
+// is waited for: it still holds the lock of the state directory, and says so in it.
+func (a *app) stopped(cfg config.Config, wait time.Duration) error {
+	pid, ok := stoppingDaemon(filepath.Join(cfg.StateDir, "lock"))
+	if !ok {
+		a.stderr.line("trl: " + noDaemon(cfg).Error())
+		return nil
+	}
+	gone, err := watchProcess(pid)
+	if err == nil {
+		err = gone(wait)
+	}
+	if err != nil {
+		return fmt.Errorf("daemon on %s, pid %d: still ending after %s: %w", cfg.Socket, pid, wait, err)
+	}
+	return nil
+}
+
+// stoppingDaemon reads the lock of a daemon that is about to end.
+func stoppingDaemon(path string) (pid int, ok bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if n, _ := fmt.Fscanf(f, "stopping %d", &pid); n != 1 {
+		return 0, false
+	}
+	// The word of a daemon that is gone stays; its lock does not.
+	return pid, errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }

@@ -13,6 +13,7 @@ import (
 
 // ending is the one destruction of a session; whoever asks again waits for it.
 type ending struct {
+	force  chan struct{} // has a value when somebody cannot wait for the grace time
 	done   chan struct{}
 	result link.DestroyResult // set when done is closed
 }
@@ -26,11 +27,15 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 		r.mu.Unlock()
 		if p.Force {
 			r.forceCurrent()
+			select {
+			case e.force <- struct{}{}:
+			default:
+			}
 		}
 		<-e.done
 		return e.result
 	}
-	e := &ending{done: make(chan struct{})}
+	e := &ending{force: make(chan struct{}, 1), done: make(chan struct{})}
 	r.ending = e
 	if r.cause == "" {
 		r.cause = p.Cause
@@ -50,7 +55,7 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 		r.abandon(current, first)
 		<-current.ended
 	}
-	e.result = r.endProcesses(p, grace)
+	e.result = r.endProcesses(p, grace, e.force)
 	close(e.done)
 	if exit {
 		r.cfg.Exit(0)
@@ -68,7 +73,7 @@ func (r *Runner) forceCurrent() {
 	}
 }
 
-func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration) link.DestroyResult {
+func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration, force <-chan struct{}) link.DestroyResult {
 	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
 	r.lockShell() // for good
 	if r.shell != nil {
@@ -76,7 +81,7 @@ func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration) link.De
 		if !p.Force {
 			r.shell.HangUp()
 		}
-		for _, k := range process.KillTree(os.Getpid(), syscall.SIGTERM, grace, nil) {
+		for _, k := range killAll(grace, force) {
 			if k.PID != shellPID {
 				res.Killed = append(res.Killed, api.KilledProcess{PID: k.PID, Command: k.Command, Signal: process.SignalName(k.Signal)})
 			}
@@ -99,6 +104,21 @@ func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration) link.De
 	os.RemoveAll(r.cfg.Dir)
 	r.tell(true)
 	return res
+}
+
+// killAll ends everything below this process.
+func killAll(grace time.Duration, force <-chan struct{}) []process.Killed {
+	l := process.NewLadder(os.Getpid(), syscall.SIGTERM, grace, nil)
+	defer l.Close()
+	for l.Step() > 0 && !l.GivenUp() {
+		l.Wait(20 * time.Millisecond)
+		select {
+		case <-force:
+			l.Force()
+		default:
+		}
+	}
+	return l.Killed()
 }
 
 func (r *Runner) terminatedError() error {

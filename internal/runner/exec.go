@@ -35,6 +35,7 @@ type Exec struct {
 	err       error            // guarded by mu; why it could not be run at all
 	mark      int64            // guarded by mu; sequence number of the exit
 	cancelled bool             // guarded by mu; given up while queued
+	handed    int64            // guarded by mu; bytes that its reader has taken, for Backpressure
 }
 
 // to moves the exec to another state. An illegal move is a fault of TRL and
@@ -84,6 +85,21 @@ func (e *Exec) cancel(signal syscall.Signal, wake func()) {
 	default:
 	}
 	wake()
+}
+
+// took notes what the reader has, and reports whether the command may have waited for it.
+func (e *Exec) took(n int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handed += n
+	return e.params.Backpressure && n > 0
+}
+
+// unread is how far its reader is behind.
+func (e *Exec) unread() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr) - e.handed
 }
 
 // maxCommandShown is how much of a command's text listings carry.

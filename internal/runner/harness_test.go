@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/runner"
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == runner.Name {
 		os.Exit(runner.Main())
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // daemon is the other end of a runner's link.
@@ -101,6 +103,7 @@ func (d *daemon) end() {
 	}
 	d.cmd.Wait()
 	d.conn.Close()
+	<-d.done
 	if _, err := os.Stat(d.dir); err == nil {
 		os.RemoveAll(d.dir)
 	}

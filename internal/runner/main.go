@@ -77,9 +77,7 @@ func Main() int {
 		r.destroy(link.DestroyParams{Cause: "the runner was told to end"}, true)
 	}()
 	go func() {
-		if err := r.Serve(listener); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: accept: %s\n", Name, err)
-		}
+		fmt.Fprintf(os.Stderr, "%s: accept: %s\n", Name, r.Serve(listener))
 	}()
 	for f := range onMain {
 		f()

@@ -49,6 +49,11 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
 		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.log, Abort: make(chan syscall.Signal, 1),
 	}
+	if p.Backpressure {
+		// The tail that the log keeps is twice as long, so the reader sees no gap. A
+		// daemon that is gone does not hold anybody up.
+		e.cmd.Full = func() bool { return e.unread() > lim.OutputBytes/4 && r.hasDaemon() }
+	}
 	// What listings need of it is the text; the values must not live longer than the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.id] = e
@@ -325,6 +330,9 @@ func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, 
 			size += rec.Len
 		}
 		res.Chunks = append(res.Chunks, link.Chunk{Seq: rec.Seq, Stream: rec.Stream.String(), Offset: rec.Offset, Len: rec.Len, Gap: rec.Gap})
+	}
+	if e.took(size) {
+		r.shell.Wake()
 	}
 	if mark > 0 && next >= mark {
 		if execErr != nil {

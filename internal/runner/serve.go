@@ -20,6 +20,9 @@ func (r *Runner) Serve(listener *os.File) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	r.loneTimer = time.AfterFunc(firstDaemonTimeout, func() { r.cfg.Exit(1) })
+	r.mu.Unlock()
 	for {
 		fd := -1
 		var acceptErr error
@@ -49,9 +52,7 @@ func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
 	r.mu.Lock()
 	old := r.conn
 	r.conn = conn
-	if r.loneTimer != nil {
-		r.loneTimer.Stop()
-	}
+	r.loneTimer.Stop()
 	r.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -63,6 +64,15 @@ func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
 	_ = conn.Serve(r)
 }
 
+func (r *Runner) hasDaemon() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.conn != nil
+}
+
+// firstDaemonTimeout is how long a runner waits for the daemon that started it.
+const firstDaemonTimeout = 30 * time.Second
+
 // left is called when a daemon is gone. A session that was never created goes
 // with it; one that exists waits for the next daemon, up to its idle time-out.
 func (r *Runner) left(conn *link.Conn) {
@@ -72,6 +82,9 @@ func (r *Runner) left(conn *link.Conn) {
 		return
 	}
 	r.conn = nil
+	if r.shell != nil {
+		r.shell.Wake() // a command may wait for its reader
+	}
 	if !r.created {
 		go r.destroy(link.DestroyParams{Force: true, Cause: "the daemon left before the session was created"}, true)
 		return

@@ -44,7 +44,7 @@ func (bash) bootstrap(d dir) string {
 	// +m: with job control, finished jobs print notices into a later stderr.
 	return "PS1= PS2=; unset HISTFILE TMOUT; set +o history; set +m +H; shopt -s execfail expand_aliases; shopt -u checkwinsize huponexit\n" +
 		`trap '((${#BASH_SOURCE[@]})) && { ((BASH_VERSINFO[0]>3)) && \builtin trap - INT; \builtin kill -INT $$; }' URG` + "\n" +
-		`trap '{ \command . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
+		`trap '{ \builtin . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
 }
 
 func (bash) dump(d dir) string {
@@ -60,18 +60,18 @@ func (bash) status(d dir, token string) string {
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	// The status has a line of its own, because an error unwinds past the rest of
 	// the line.
-	control = fmt.Sprintf("%s\\command . %s\n%s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
+	control = fmt.Sprintf("%s\\builtin . %s\n%s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
 	if p.old {
 		// On a builtin, bash 3.2 makes a redirection permanent when the command uses exec.
-		control = fmt.Sprintf("{ %s\\command . %s; } <%s >%s 2>%s\n%s\n", envPrefix(r.env), d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+		control = fmt.Sprintf("{ %s\\builtin . %s; } <%s >%s 2>%s\n%s\n", envPrefix(r.env), d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	}
 	if r.lastStatus != 0 {
-		control = `\command . ` + d.last() + "\n" + control
+		control = `\builtin . ` + d.last() + "\n" + control
 	}
 	if p.old {
-		return `\eval ` + bashQuote(r.text) + "\n", "", control
+		return `\builtin eval ` + bashQuote(r.text) + "\n", "", control
 	}
-	return evalScript(bashQuote(r.text), r), "", control
+	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(r.text), r), `\`), "", control
 }
 
 // bashQuote makes s one word. In a UTF-8 locale bash takes quadratic time for
@@ -83,16 +83,16 @@ var bashEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`
 
 func (p bash) ping(d dir, token string) string { return p.status(d, token) + "\n" }
 
-func (bash) source(file string) string { return `\command . ` + file }
+func (bash) source(file string) string { return `\builtin . ` + file }
 func (bash) scopesEnv() bool           { return false }
 
 func (bash) enter(r request) string { return posixEnter(r) }
 func (bash) leave(r request) string { return posixLeave(r) }
 
-// readState: bash 3.2 cannot source a FIFO.
+// sourcePipe: bash 3.2 cannot source a FIFO.
 func (bash) unset(name string) string { return "unset " + name }
 
-func (bash) readState(file string) string {
+func (bash) sourcePipe(file string) string {
 	return `{ \builtin eval "$(<` + file + `)"; } >/dev/null 2>&1`
 }
 

@@ -27,7 +27,7 @@ type dialect interface {
 	// source is the control text that reads a script, without quotes.
 	source(file string) string
 	// enter and leave surround a command that has a directory of its own, or,
-	// where scopesEnv, an environment of its own. They are scripts for source.
+	// where scopesEnv, an environment of its own. They are scripts for sourcePipe.
 	enter(r request) string
 	leave(r request) string
 	// scopesEnv says that a command's environment is set by enter and taken back
@@ -38,8 +38,8 @@ type dialect interface {
 	// restore turns a parsed state into a script for a new shell.
 	restore(st *State) string
 	unset(name string) string
-	// readState is the control text that reads the script of restore from file, a pipe.
-	readState(file string) string
+	// sourcePipe is the control text that reads a script from a pipe, in silence.
+	sourcePipe(file string) string
 	// interrupts are the signals that make the shell give up a command, to be sent in turns.
 	interrupts() []syscall.Signal
 	// ping is the content of a script that reports with token and clears whatever
@@ -88,14 +88,13 @@ type dir string
 
 func (d dir) status() string   { return string(d) + "/s" } // FIFO: statuses come back
 func (d dir) state() string    { return string(d) + "/x" } // FIFO: dumps of the state come back
-func (d dir) restore() string  { return string(d) + "/y" } // FIFO: a state goes to a new shell
 func (d dir) stdin() string    { return string(d) + "/i" } // FIFO: a command's stdin
 func (d dir) dumpFile() string { return string(d) + "/d" } // script: dump the state
 func (d dir) command() string  { return string(d) + "/c" } // script: the command's text
 func (d dir) wrapper() string  { return string(d) + "/w" } // script: around the command (ash, fish)
 func (d dir) last() string     { return string(d) + "/r" } // script: "return N", to set $?
 func (d dir) typed() string    { return string(d) + "/t" } // script: what is too long to be typed
-func (d dir) script() string   { return string(d) + "/v" } // script: bookkeeping
+func (d dir) script() string   { return string(d) + "/y" } // FIFO where needed: a script goes to the shell
 
 // output and ping have a number because an old one may still be in use.
 func (d dir) output(n int) string { return string(d) + "/o" + strconv.Itoa(n) }

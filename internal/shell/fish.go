@@ -67,44 +67,47 @@ func (fish) status(d dir, token string) string {
 func (p fish) ping(d dir, token string) string { return p.status(d, token) + "\n" }
 
 func (p fish) command(d dir, r request) (file, wrapper, control string) {
-	var b strings.Builder
-	b.WriteString("begin\n")
-	for _, e := range r.env {
-		fmt.Fprintf(&b, "set -lx %s %s\n", e.key, fishQuote(e.value))
-	}
 	// The text is sourced: `exit` in a sourced file leaves the file, and the status
 	// below is reported all the same.
-	fmt.Fprintf(&b, "__trl_last %d\nsource %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
-	return r.text + "\n", b.String(), p.source(d.wrapper()) + "\n"
+	wrapper = fmt.Sprintf("begin\n__trl_last %d\nsource %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	return r.text + "\n", wrapper, p.source(d.wrapper()) + "\n"
 }
 
 func (fish) source(file string) string { return "source " + file }
 
-func (fish) scopesEnv() bool { return false }
+func (fish) scopesEnv() bool { return true }
 
 func (fish) enter(r request) string {
-	if r.workingDir == "" {
-		return ""
+	var b strings.Builder
+	for i, e := range r.env {
+		fmt.Fprintf(&b, "if set -qgx %[2]s; set -g __trl_t%[1]d x; else if set -qg %[2]s; set -g __trl_t%[1]d p; else; set -g __trl_t%[1]d u; end; set -g __trl_o%[1]d $%[2]s; set -gx %[2]s %[3]s\n", i, e.key, fishQuote(e.value))
 	}
-	return "set -g __trl_p $PWD\nbuiltin cd -- " + fishQuote(r.workingDir) + "\n"
+	if r.workingDir != "" {
+		b.WriteString("set -g __trl_p $PWD\nbuiltin cd -- " + fishQuote(r.workingDir) + "\n")
+	}
+	return b.String()
 }
 
 func (fish) leave(r request) string {
-	if r.workingDir == "" {
-		return ""
+	var b strings.Builder
+	for i, e := range r.env {
+		fmt.Fprintf(&b, "switch \"$__trl_t%[1]d\"; case x; set -gx %[2]s $__trl_o%[1]d; case p; set -gu %[2]s $__trl_o%[1]d; case '*'; set -eg %[2]s; end; set -eg __trl_t%[1]d; set -eg __trl_o%[1]d\n", i, e.key)
 	}
-	return "builtin cd -- $__trl_p; set -e __trl_p\n"
+	if r.workingDir != "" {
+		b.WriteString("builtin cd -- $__trl_p; set -eg __trl_p\n")
+	}
+	return b.String()
 }
 
 func (fish) unset(name string) string { return "set -e " + name }
 
-// readState: fish sources a pipe only as its stdin.
-func (fish) readState(file string) string { return "source - <" + file + " >/dev/null 2>&1" }
+// sourcePipe: fish sources a pipe only as its stdin.
+func (fish) sourcePipe(file string) string { return "source - <" + file + " >/dev/null 2>&1" }
 
 func (fish) restore(st *State) string {
 	var b strings.Builder
 	for _, v := range st.vars {
-		if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__") {
+		if !fishOwn[v.name] && !strings.HasPrefix(v.name, "__fish") {
 			b.WriteString(v.text + "\n")
 		}
 	}
@@ -115,7 +118,7 @@ func (fish) restore(st *State) string {
 
 // fishOwn are variables that belong to the new shell or are not assignable.
 var fishOwn = set("PWD SHLVL _ fish_pid hostname status status_generation pipestatus version FISH_VERSION fish_kill_signal fish_killring history " +
-	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv")
+	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_f __trl_n")
 
 // fishQuote makes s one word of fish.
 func fishQuote(s string) string {

@@ -16,6 +16,7 @@ type stream struct {
 	log    *output.Log
 	opened bool // somebody has written
 	ended  bool // the command has ended: no writer means the end
+	single bool // read one buffer at a time, because somebody counts
 	eof    bool
 	idle   time.Time // do not look before, see read
 }
@@ -45,8 +46,8 @@ func (st *stream) read() bool {
 		}
 		st.opened = true
 		st.log.Commit(st.which, n)
-		if n < len(buf) && n < 4096 {
-			return false // poll says when there is more
+		if st.single || n < len(buf) && n < 4096 {
+			return st.ended // else poll says when there is more
 		}
 	}
 	return true

@@ -72,7 +72,7 @@ func (dash) enter(r request) string   { return posixEnter(r) }
 func (dash) leave(r request) string   { return posixLeave(r) }
 func (dash) unset(name string) string { return "unset " + name }
 
-func (dash) readState(file string) string { return `{ \command . ` + file + `; } >/dev/null 2>&1` }
+func (dash) sourcePipe(file string) string { return `{ \command . ` + file + `; } >/dev/null 2>&1` }
 
 func (dash) statements(text string) []statement { return posixStatements(text) }
 
@@ -158,4 +158,4 @@ func (ash) leave(r request) string {
 	return b.String() + posixLeave(r)
 }
 
-func (ash) readState(file string) string { return `{ \. ` + file + `; } >/dev/null 2>&1` }
+func (ash) sourcePipe(file string) string { return `{ \. ` + file + `; } >/dev/null 2>&1` }

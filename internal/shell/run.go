@@ -28,6 +28,9 @@ type Command struct {
 	// Abort gives the command up: the value is the first signal. Send (it has room
 	// for one), then Wake.
 	Abort chan syscall.Signal
+	// Full says that output must wait, as on a pipe that is not read; nil for
+	// never. When it changes, Wake.
+	Full func() bool
 }
 
 // Outcome is how a command ended.
@@ -159,6 +162,7 @@ func (r *run) openStreams() error {
 		}
 		if err == nil {
 			r.streams = [2]*stream{{fd: out, which: output.Stdout, log: r.cmd.Log}, {fd: errFD, which: output.Stderr, log: r.cmd.Log}}
+			r.streams[0].single, r.streams[1].single = r.cmd.Full != nil, r.cmd.Full != nil
 			r.req.stdout, r.req.stderr = s.outPath, s.errPath
 			return nil
 		}
@@ -229,7 +233,11 @@ func (r *run) await() (status, bool) {
 			r.repair()
 			check = now.Add(time.Second)
 		}
-		s.wait(earliest(limit, check, r.sampleMemory(now)), r.streams[0], r.streams[1])
+		streams := r.streams[:]
+		if r.cmd.Full != nil && r.cmd.Full() {
+			streams = nil
+		}
+		s.wait(earliest(limit, check, r.sampleMemory(now)), streams...)
 	}
 }
 

@@ -177,12 +177,12 @@ func (s *Shell) prepare(st *State) error {
 		for _, name := range st.unset(s.cfg.Env) {
 			restore = s.dialect.unset(name) + "\n" + restore
 		}
-		f, err := newFeeder(s.dir.restore(), []byte(restore))
+		f, err := newFeeder(s.dir.script(), []byte(restore))
 		if err != nil {
 			return err
 		}
 		defer f.release()
-		text += s.dialect.readState(f.path) + "\n"
+		text += s.dialect.sourcePipe(f.path) + "\n"
 	}
 	if err := s.bookkeep(text, deadline); err != nil {
 		said := strings.TrimSpace(string(s.sinkTail))
@@ -236,14 +236,15 @@ func (s *Shell) ask(text string, deadline time.Time) (status, error) {
 	}
 }
 
-// runScript has the shell source a bookkeeping script, which may contain
-// values that must not be cut by a signal or seen on the control channel.
+// runScript has the shell read a bookkeeping script through a pipe: it may contain
+// values that must touch no disk and must not be cut by a signal.
 func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
-	if err := os.WriteFile(s.dir.script(), []byte(text), 0o600); err != nil {
+	f, err := newFeeder(s.dir.script(), []byte(text))
+	if err != nil {
 		return status{}, err
 	}
-	defer os.Remove(s.dir.script())
-	return s.ask(s.dialect.source(s.dir.script())+"\n", deadline)
+	defer f.release()
+	return s.ask(s.dialect.sourcePipe(f.path)+"\n", deadline)
 }
 
 func (s *Shell) takeStatus(token string) (status, bool) {

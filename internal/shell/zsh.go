@@ -88,7 +88,7 @@ func (zsh) leave(r request) string {
 
 func (zsh) unset(name string) string { return "unset " + name }
 
-func (zsh) readState(file string) string {
+func (zsh) sourcePipe(file string) string {
 	return `{ \builtin eval "$(<` + file + `)" } >/dev/null 2>&1`
 }
 

@@ -96,7 +96,7 @@ func (s Step) execParams(sessionID string) api.ExecParams {
 	}
 	if p.TimeoutS == nil {
 		// No case needs longer; one that hangs must not hold up the others.
-		limit := 60.0
+		limit := 30.0
 		p.TimeoutS = &limit
 	}
 	if p.MaxOutputBytes == nil && s.Expect.StdoutSHA256 != "" {

@@ -59,6 +59,36 @@ func TestManyStartOneDaemon(t *testing.T) {
 	}
 }
 
+// TestManyMakeOneSession: whoever comes second finds the session that the first made.
+func TestManyMakeOneSession(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	const many = 10
+	outcomes := make(chan outcome, many)
+	for range many {
+		cmd := s.command(s.trl, "run", "-s", "shared", "--wait", "n=$((n+1))")
+		go func() {
+			out, err := cmd.CombinedOutput()
+			outcomes <- outcome{stdout: string(out), status: exitStatus(err)}
+		}()
+	}
+	for range many {
+		if o := <-outcomes; o.status != 0 || o.stdout != "" {
+			t.Errorf("%+v", o)
+		}
+	}
+	if o := s.run(t, "run", "-s", "shared", "echo $n"); o.stdout != "10\n" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func exitStatus(err error) int {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
 func TestAutoExit(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.2")
@@ -171,6 +201,28 @@ func TestNextDaemonFindsTheSessions(t *testing.T) {
 	if again := s.daemonPID(t); again == pid {
 		t.Errorf("the daemon %d was not replaced", pid)
 	}
+}
+
+// TestStopWaitsForOneThatIsEnding: the second stop returns when the daemon is gone too.
+func TestStopWaitsForOneThatIsEnding(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+	l := s.startLive(t, "run", "-s", "stubborn", `sh -c 'trap "" TERM HUP; echo started; while :; do sleep 0.05; done'`)
+	first := s.command(s.trl, "stop")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no socket", func() bool { _, err := os.Lstat(s.socket()); return err != nil })
+	if o := s.run(t, "stop"); o.status != 0 || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	if list := s.daemons(); len(list) > 0 {
+		t.Errorf("still there: %v", list)
+	}
+	if status := wait(t, first); status != 0 {
+		t.Errorf("the first stop: status %d", status)
+	}
+	wait(t, l.cmd)
 }
 
 func TestStop(t *testing.T) {

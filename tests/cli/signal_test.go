@@ -2,10 +2,12 @@ package cli_test
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +81,33 @@ func TestSignalCancelsAndLeavesNothing(t *testing.T) {
 				t.Errorf("sessions left: %s", o.stdout)
 			}
 		})
+	}
+}
+
+// TestCtrlC presses the key on a real terminal.
+func TestCtrlC(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	master, slave := openTerminal(t)
+	cmd := s.command(s.trl, "run", "echo started; sleep 1001")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = slave.Close()
+	screen := bufio.NewReader(master)
+	if line, err := screen.ReadString('\n'); line != "started\r\n" {
+		t.Fatalf("first line %q, %v", line, err)
+	}
+	if _, err := master.Write([]byte{3}); err != nil {
+		t.Fatal(err)
+	}
+	if status := wait(t, cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+	if rest, _ := io.ReadAll(screen); string(rest) != "^C" {
+		t.Errorf("then printed %q", rest)
 	}
 }
 

@@ -60,16 +60,16 @@ func TestBadInput(t *testing.T) {
 			t.Fatalf("the other client: %+v, %v", r, err)
 		}
 	}
-	longLine(t, d) // once, so that buffers and pools have their size
-	manyConnections(t, d, unharmed)
+	for range 2 { // so that the heap has the size that this takes
+		longLine(t, d)
+		manyConnections(t, d, unharmed)
+	}
 	settled(t, good)
 	before := stats(t, good)
 
 	for range 3 {
 		longLine(t, d)
 		unharmed()
-	}
-	for range 2 {
 		manyConnections(t, d, unharmed)
 	}
 	garbage(t, d)
@@ -77,8 +77,11 @@ func TestBadInput(t *testing.T) {
 
 	settled(t, good)
 	after := stats(t, good)
-	if grown := after.MemoryRSSBytes - before.MemoryRSSBytes; grown > 96<<20 {
+	// The race detector takes several bytes for each; one kept line would be far above this.
+	if grown := after.MemoryRSSBytes - before.MemoryRSSBytes; grown > 128<<20 {
 		t.Errorf("the daemon grew by %d MiB", grown>>20)
+	} else {
+		t.Logf("the daemon grew by %d MiB", grown>>20)
 	}
 	if after.OpenFDs > before.OpenFDs || after.Goroutines > before.Goroutines+2 {
 		t.Errorf("descriptors %d, goroutines %d; before it was %d and %d", after.OpenFDs, after.Goroutines, before.OpenFDs, before.Goroutines)
