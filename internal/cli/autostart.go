@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,7 +34,7 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 	ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
 	defer cancel()
 	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
-		return nil, err
+		return nil, withHint(fmt.Errorf("directory of the socket: %w", err), "set TRL_SOCKET_PATH to a place that you can write to")
 	}
 	lock, err := lockFile(ctx, cfg.Socket+".start.lock")
 	if err != nil {
@@ -92,7 +90,7 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.ExtraFiles = []*os.File{childReady}
 	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = startWithDefaultSignals(daemon)
+	err = daemon.Start()
 	_ = childReady.Close()
 	if err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
@@ -115,22 +113,10 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 	}
 	_ = daemon.Wait()
 	said := logSince(log.Name(), begin)
-	err = fmt.Errorf("start the daemon: %s", daemon.ProcessState)
-	if said != "" {
-		err = fmt.Errorf("start the daemon: it ended at once (%s) and said:\n%s", daemon.ProcessState, said)
+	if said == "" {
+		said = daemon.ProcessState.String()
 	}
-	return withHint(err, "`trl serve` starts it in the foreground; its log is %s", log.Name())
-}
-
-// startWithDefaultSignals starts cmd with no signal ignored. A caller below nohup,
-// or in the background of a script, ignores SIGHUP and SIGINT, and so would every
-// shell of every session: a POSIX shell cannot undo what it inherited. A signal that
-// is caught becomes the default one in a new program.
-func startWithDefaultSignals(cmd *exec.Cmd) error {
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE)
-	defer signal.Stop(caught)
-	return cmd.Start()
+	return withHint(fmt.Errorf("start the daemon: %s", said), "its log is %s", log.Name())
 }
 
 // daemonEnv is the environment of a daemon that nobody asked for. Only what says
@@ -197,7 +183,7 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 // openLog opens the log of daemons that run in the background, for appending.
 func openLog(cfg config.Config) (*os.File, error) {
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return nil, err
+		return nil, withHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
 	}
 	path := filepath.Join(cfg.StateDir, "trl.log")
 	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
@@ -208,7 +194,8 @@ func openLog(cfg config.Config) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// logSince returns the last lines of what was written to the log after begin.
+// logSince returns the last lines of what was written to the log after begin. The last
+// of all is why the daemon ended, in the words of finish.
 func logSince(path string, begin int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -219,9 +206,9 @@ func logSince(path string, begin int64) string {
 		return ""
 	}
 	text, _ := io.ReadAll(io.LimitReader(f, 64<<10))
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	if len(lines) > 8 {
-		lines = lines[len(lines)-8:]
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, "trl: ")
 	}
-	return string(bytes.Join(lines, []byte("\n")))
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
 }

@@ -34,6 +34,7 @@ type run struct {
 	client  *client.Client
 	target  api.ExecCancelParams // what to cancel; empty until the command may run
 	session string               // id of the throw-away session
+	ended   bool                 // the command has ended; the throw-away session has not
 }
 
 // sameSignal is how soon after another a signal is the same one, sent twice: timeout(1)
@@ -41,7 +42,8 @@ type run struct {
 const sameSignal = 100 * time.Millisecond
 
 // start does the work and answers signals: the first cancels the command, with
-// that signal, the second kills it, the third leaves at once.
+// that signal, the second kills it, the third leaves at once. When the command has
+// ended and only what it left in the background is waited for, the first kills that.
 func (r *run) start() error {
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
@@ -84,6 +86,7 @@ func (r *run) start() error {
 func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 	r.mu.Lock()
 	c, target, session := r.client, r.target, r.session
+	force = force || r.ended
 	r.mu.Unlock()
 	if c == nil || target == (api.ExecCancelParams{}) {
 		return false
@@ -133,8 +136,6 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		Env:      r.flags.env,
 		Wait:     r.flags.wait,
 		Detach:   &detach,
-		// Like a command on a pipe, it goes as fast as its output is taken.
-		Backpressure: true,
 	}
 	if r.flags.cwd != "" {
 		dir, err := filepath.Abs(r.flags.cwd)
@@ -194,6 +195,9 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	r.mu.Unlock()
 	p.SessionID = info.SessionID
 	err = r.exec(ctx, c, p)
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
 	// Ended here and now, so that nothing is left when we are gone. The daemon
 	// would do the same, later, for a connection that breaks.
 	if _, destroyErr := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID}); err == nil {

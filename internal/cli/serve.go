@@ -52,7 +52,15 @@ the configuration file. trl config shows what holds.`,
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return daemon.Run(ctx, cfg, o)
+			err = daemon.Run(ctx, cfg, o)
+			if err == nil || stdio {
+				return err
+			}
+			if c, dialErr := dial(cmd.Context(), cfg); dialErr == nil {
+				_ = c.Close()
+				return withHint(err, "`trl stop` ends the one that runs, with its sessions")
+			}
+			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -16,6 +16,8 @@ import (
 
 // stream runs the command and passes its output on as it comes.
 func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
+	// Like a command on a pipe, it goes as fast as its output is taken.
+	p.Backpressure = true
 	s, err := c.ExecStream(ctx, p)
 	if err != nil {
 		return err

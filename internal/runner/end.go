@@ -91,6 +91,7 @@ func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration, force <
 		}
 		r.shell.Close()
 		r.drainer.Close()
+		awaitReaped()
 	}
 	if r.cgroup != nil {
 		_ = r.cgroup.Remove()
@@ -119,6 +120,13 @@ func killAll(grace time.Duration, force <-chan struct{}) []process.Killed {
 		}
 	}
 	return l.Killed()
+}
+
+// awaitReaped gives the reaper the moment it needs, so that no zombie outlives us.
+func awaitReaped() {
+	for deadline := time.Now().Add(time.Second); len(process.Children(os.Getpid())) > 0 && time.Now().Before(deadline); {
+		time.Sleep(200 * time.Microsecond)
+	}
 }
 
 func (r *Runner) terminatedError() error {

@@ -184,21 +184,9 @@ func (in *interrupter) answered() bool {
 // bookkeepPing is one ping with its answer.
 func (s *Shell) bookkeepPing(deadline time.Time) bool {
 	token := s.token()
-	file := s.sendPing(token)
-	defer os.Remove(file)
-	for !s.dead() {
-		if st, ok := s.takeStatus(token); ok {
-			if st.cwd != "" {
-				s.cwd = st.cwd
-			}
-			return true
-		}
-		if !time.Now().Before(deadline) {
-			return false
-		}
-		s.wait(deadline)
-	}
-	return false
+	defer os.Remove(s.sendPing(token))
+	_, err := s.await(token, deadline)
+	return err == nil
 }
 
 func (in *interrupter) clean() {

@@ -60,10 +60,14 @@ func (bash) status(d dir, token string) string {
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	// The status has a line of its own, because an error unwinds past the rest of
 	// the line.
-	control = fmt.Sprintf("%s\\builtin . %s\n%s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
+	dot := `\builtin .`
+	if len(r.env) > 0 {
+		dot = envPrefix(r.env) + `\command .` // for builtin, they would not be exported
+	}
+	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), p.status(d, r.token))
 	if p.old {
 		// On a builtin, bash 3.2 makes a redirection permanent when the command uses exec.
-		control = fmt.Sprintf("{ %s\\builtin . %s; } <%s >%s 2>%s\n%s\n", envPrefix(r.env), d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+		control = fmt.Sprintf("{ %s %s; } <%s >%s 2>%s\n%s\n", dot, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	}
 	if r.lastStatus != 0 {
 		control = `\builtin . ` + d.last() + "\n" + control

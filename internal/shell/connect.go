@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connect makes the control channel and the sink of a new shell process: two
+// connect makes the control channel and the sinks of a new shell process: three
 // pipes, or one terminal. It returns the shell's ends.
 func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 	if s.dialect.terminal() {
@@ -15,22 +15,21 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 		if err != nil {
 			return nil, out, err
 		}
-		s.control, s.sink = master, master
+		s.control, s.sinkOut = master, master
 		return slave, [2]*os.File{slave, slave}, nil
 	}
-	inR, inW, err := pipe(false, true)
-	if err != nil {
-		return nil, out, err
+	var ends [6]int
+	for i := 0; i < len(ends); i += 2 {
+		// of the first pipe the shell reads, of the others we do
+		if ends[i], ends[i+1], err = pipe(i > 0, i == 0); err != nil {
+			for _, fd := range ends[:i] {
+				unix.Close(fd)
+			}
+			return nil, out, err
+		}
 	}
-	sinkR, sinkW, err := pipe(true, false)
-	if err != nil {
-		unix.Close(inR)
-		unix.Close(inW)
-		return nil, out, err
-	}
-	s.control, s.sink = inW, sinkR
-	w := os.NewFile(uintptr(sinkW), "sink")
-	return os.NewFile(uintptr(inR), "control"), [2]*os.File{w, w}, nil
+	s.control, s.sinkOut, s.sinkErr = ends[1], ends[2], ends[4]
+	return os.NewFile(uintptr(ends[0]), "control"), [2]*os.File{os.NewFile(uintptr(ends[3]), "stdout"), os.NewFile(uintptr(ends[5]), "stderr")}, nil
 }
 
 // pipe makes a pipe that no child inherits; each end may be non-blocking.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,17 @@ func (st *stream) read() bool {
 	return true
 }
 
+// unused reports whether nobody has ever opened the FIFO for writing. Where the
+// system does not tell, it says false.
+func (st *stream) unused() bool {
+	if st.opened || runtime.GOOS != "linux" {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(st.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 0 // a writer that has left shows as POLLHUP
+}
+
 // send queues control text.
 func (s *Shell) send(text string) {
 	s.pending = append(s.pending, text...)
@@ -92,13 +104,12 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	add(s.wakeR, unix.POLLIN)
 	add(s.statusFD, unix.POLLIN)
 	add(s.stateFD, unix.POLLIN)
-	events := int16(unix.POLLIN)
-	sink := add(s.sink, events)
+	sinkOut, sinkErr := add(s.sinkOut, unix.POLLIN), add(s.sinkErr, unix.POLLIN)
 	control := -1
 	if len(s.pending) > 0 {
-		if s.control == s.sink && sink >= 0 {
-			fds[sink].Events |= unix.POLLOUT
-			control = sink
+		if s.control == s.sinkOut && sinkOut >= 0 {
+			fds[sinkOut].Events |= unix.POLLOUT
+			control = sinkOut
 		} else {
 			control = add(s.control, unix.POLLOUT)
 		}
@@ -133,8 +144,11 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 	s.readStatus()
 	s.readState()
-	if sink >= 0 && fds[sink].Revents&^unix.POLLOUT != 0 {
-		s.readSink()
+	if sinkOut >= 0 && fds[sinkOut].Revents&^unix.POLLOUT != 0 {
+		s.readSink(&s.sinkOut, &s.saidOut)
+	}
+	if sinkErr >= 0 && fds[sinkErr].Revents != 0 {
+		s.readSink(&s.sinkErr, &s.saidErr)
 	}
 	if control >= 0 && fds[control].Revents != 0 {
 		s.flush()
@@ -204,10 +218,14 @@ func (s *Shell) readState() {
 	}
 }
 
-func (s *Shell) readSink() {
+// maxSaid is how much is kept of what the shell prints itself.
+const maxSaid = 64 << 10
+
+// readSink takes in what the shell prints itself: nothing, as a rule.
+func (s *Shell) readSink(sink *int, said *[]byte) {
 	var buf [4096]byte
-	for {
-		n, err := unix.Read(s.sink, buf[:])
+	for *sink >= 0 {
+		n, err := unix.Read(*sink, buf[:])
 		if err == unix.EINTR {
 			continue
 		}
@@ -216,15 +234,15 @@ func (s *Shell) readSink() {
 		}
 		if err != nil || n <= 0 {
 			// The shell has closed it, or is gone: stop looking.
-			if s.sink != s.control {
-				s.closeFD(&s.sink)
+			if *sink != s.control {
+				unix.Close(*sink)
 			}
-			s.sink = -1
+			*sink = -1
 			return
 		}
-		s.sinkTail = append(s.sinkTail, buf[:n]...)
-		if extra := len(s.sinkTail) - 2048; extra > 0 {
-			s.sinkTail = append(s.sinkTail[:0], s.sinkTail[extra:]...)
+		*said = append(*said, buf[:n]...)
+		if extra := len(*said) - maxSaid; extra > 0 {
+			*said = append((*said)[:0], (*said)[extra:]...)
 		}
 	}
 }

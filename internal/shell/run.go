@@ -70,6 +70,8 @@ type run struct {
 	earlier map[int]uint64 // processes that were there before: pid → start time
 	oc      Outcome
 	rssNext time.Duration // when the next sample of memory is due, after start
+	// ping is the token of the ping behind this command, if there is one.
+	ping, pingFile string
 }
 
 // Run runs one command to its end. An error means that it was not run at all.
@@ -78,7 +80,32 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	if err := r.prepare(); err != nil {
 		return r.oc, err
 	}
-	r.send(r.control())
+	r.attempt()
+	if r.notRun() && len(c.Env) == 0 {
+		// The shell has become unable to run anything (ulimit -n); another one can.
+		s.proc.Signal(syscall.SIGKILL)
+		<-s.proc.Done()
+		if err := s.restart(s.bestState(nil)); err != nil {
+			r.oc.Died = err
+		} else {
+			r.oc.Restarted = true
+			r.req.token = s.token()
+			r.ping = ""
+			r.attempt()
+		}
+	}
+	if r.notRun() {
+		c.Log.Append(output.Stderr, s.saidErr) // why
+	}
+	r.finish()
+	return r.oc, nil
+}
+
+// attempt has the shell run the command.
+func (r *run) attempt() {
+	s := r.Shell
+	s.saidOut, s.saidErr = s.saidOut[:0], s.saidErr[:0]
+	s.send(r.control())
 	st, ended := r.await()
 	switch {
 	case ended:
@@ -92,8 +119,11 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	default:
 		r.abort()
 	}
-	r.finish()
-	return r.oc, nil
+}
+
+// notRun reports that the shell said it was done without having begun.
+func (r *run) notRun() bool {
+	return r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && r.oc.Died == nil && r.streams[0].unused() && r.streams[1].unused()
 }
 
 // prepare gets everything ready that the control text refers to.
@@ -210,9 +240,12 @@ func (r *run) await() (status, bool) {
 	if r.cmd.Timeout > 0 {
 		limit = r.start.Add(r.cmd.Timeout)
 	}
-	check := r.start.Add(time.Second)
+	check, ask := r.start.Add(time.Second), r.start.Add(pingLate)
 	for {
-		if st, ok := s.takeStatus(r.req.token); ok {
+		if st, ok := s.takeStatus(r.req.token, r.ping); ok {
+			if st.token != r.ping && r.ping != "" {
+				s.await(r.ping, time.Now().Add(bookkeepTime))
+			}
 			return st, true
 		}
 		if s.dead() {
@@ -225,6 +258,11 @@ func (r *run) await() (status, bool) {
 		default:
 		}
 		now := time.Now()
+		if r.ping == "" && now.After(ask) {
+			r.ping = s.token()
+			r.pingFile = s.sendPing(r.ping)
+			ask = time.Time{}
+		}
 		if !limit.IsZero() && !now.Before(limit) {
 			r.oc.TimedOut, r.oc.Signal = true, syscall.SIGTERM
 			return status{}, false
@@ -237,9 +275,14 @@ func (r *run) await() (status, bool) {
 		if r.cmd.Full != nil && r.cmd.Full() {
 			streams = nil
 		}
-		s.wait(earliest(limit, check, r.sampleMemory(now)), streams...)
+		s.wait(earliest(limit, check, ask, r.sampleMemory(now)), streams...)
 	}
 }
+
+// pingLate is when a command has run so long that a ping is put behind it. It
+// comes back after the status; or without one, when something made the shell
+// drop our line and return to its input (in dash, `kill -INT $$` does).
+const pingLate = 100 * time.Millisecond
 
 // repair looks whether the private directory is still there. Where a command
 // has deleted it the status was lost with it: a ping tells when the shell is idle.
@@ -285,8 +328,14 @@ func (r *run) shellDied() {
 	r.oc.UserMS, r.oc.SystemMS = e.UserMS-s.cpuUser, e.SystemMS-s.cpuSystem
 	r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, e.MaxRSSBytes)
 	s.readState()
-	if s.exitDump == nil && s.cwd == "" {
-		s.cwd = "/"
+	// What a trap on EXIT prints comes after the redirections were taken back.
+	for _, st := range r.streams {
+		for st.read() {
+		}
+	}
+	s.readSink(&s.sinkOut, &s.saidOut)
+	if !s.dialect.terminal() {
+		r.cmd.Log.Append(output.Stdout, s.saidOut)
 	}
 	told := s.exitDump != nil
 	if err := s.restart(s.bestState(r.cmd)); err != nil {
@@ -325,6 +374,9 @@ func (r *run) finish() {
 	}
 	s.commandFile.put("")
 	s.wrapperFile.put("")
+	if r.pingFile != "" {
+		os.Remove(r.pingFile)
+	}
 	if r.oc.Died != nil {
 		r.hold(complete)
 		return

@@ -45,7 +45,8 @@ type Shell struct {
 
 	watchers  sync.WaitGroup
 	control   int // the shell's stdin, or the master of its terminal
-	sink      int // the shell's own stdout and stderr; the same terminal
+	sinkOut   int // the shell's own stdout; the same terminal
+	sinkErr   int // the shell's own stderr; -1 with a terminal
 	statusFD  int
 	stateFD   int
 	wakeR     int
@@ -57,7 +58,8 @@ type Shell struct {
 	statusBuf   []byte
 	statuses    []status
 	stateBuf    []byte
-	sinkTail    []byte // the last the shell printed itself, for error messages
+	saidOut     []byte // what the shell printed itself since the command began
+	saidErr     []byte
 	commandFile script
 	wrapperFile script
 	lastFile    int    // what dir.last() returns
@@ -83,7 +85,7 @@ type Shell struct {
 func Start(cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir(cfg.Dir), cwd: cfg.WorkingDir,
-		control: -1, sink: -1, statusFD: -1, stateFD: -1, wakeR: -1, wakeW: -1,
+		control: -1, sinkOut: -1, sinkErr: -1, statusFD: -1, stateFD: -1, wakeR: -1, wakeW: -1,
 		tokens: newTokens(), budget: newCheckpointBudget(),
 	}
 	var err error
@@ -158,7 +160,7 @@ func (s *Shell) spawn(st *State) error {
 	s.mu.Lock()
 	s.proc = p
 	s.mu.Unlock()
-	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.sinkTail = nil, nil, nil, nil, nil, nil
+	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.saidOut, s.saidErr = nil, nil, nil, nil, nil, nil, nil
 	s.cpuUser, s.cpuSystem, s.last = 0, 0, 0
 	s.shellKids = process.WatchChildren(p.PID)
 	s.watchers.Go(func() {
@@ -185,7 +187,7 @@ func (s *Shell) prepare(st *State) error {
 		text += s.dialect.sourcePipe(f.path) + "\n"
 	}
 	if err := s.bookkeep(text, deadline); err != nil {
-		said := strings.TrimSpace(string(s.sinkTail))
+		said := strings.TrimSpace(string(s.saidErr))
 		if said != "" {
 			said = ": " + said
 		}
@@ -218,6 +220,11 @@ func (s *Shell) ask(text string, deadline time.Time) (status, error) {
 		text = s.dialect.source(s.dir.typed()) + "\n"
 	}
 	s.send(text)
+	return s.await(token, deadline)
+}
+
+// await waits for a status of the shell's bookkeeping.
+func (s *Shell) await(token string, deadline time.Time) (status, error) {
 	for {
 		if st, ok := s.takeStatus(token); ok {
 			if st.cwd != "" {
@@ -247,11 +254,15 @@ func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
 	return s.ask(s.dialect.sourcePipe(f.path)+"\n", deadline)
 }
 
-func (s *Shell) takeStatus(token string) (status, bool) {
+// takeStatus returns the first status that has one of the tokens, and drops
+// those before it: answers to pings that nobody waits for any more.
+func (s *Shell) takeStatus(tokens ...string) (status, bool) {
 	for i, st := range s.statuses {
-		if st.token == token {
-			s.statuses = append(s.statuses[:0], s.statuses[i+1:]...)
-			return st, true
+		for _, token := range tokens {
+			if st.token == token {
+				s.statuses = append(s.statuses[:0], s.statuses[i+1:]...)
+				return st, true
+			}
 		}
 	}
 	s.statuses = s.statuses[:0]
@@ -363,10 +374,11 @@ func (s *Shell) Close() {
 
 // disconnect closes what belongs to one shell process.
 func (s *Shell) disconnect() {
-	if s.sink != s.control {
-		s.closeFD(&s.sink)
+	if s.sinkOut != s.control {
+		s.closeFD(&s.sinkOut)
 	}
-	s.sink = -1
+	s.sinkOut = -1
+	s.closeFD(&s.sinkErr)
 	s.closeFD(&s.control)
 	if s.shellKids != nil {
 		s.shellKids.Close()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -36,26 +37,35 @@ func TestMain(m *testing.M) {
 
 // TestCases runs every case in every shell it names:
 //
-//	go test ./tests/cases -run 'TestCases/bash/own-kept'
+//	go test ./tests/cases -run 'TestCases/^bash$/own-kept'
+//
+// The cases of one shell run one after the other. The shells run beside each
+// other, under names of their own: most of the time they wait for a timeout.
 func TestCases(t *testing.T) {
-	list := load(t)
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))
-	runner := cases.Runner{Service: daemon.Client(t), Scale: *scale}
 	dir := t.TempDir()
-	for _, name := range cases.ShellNames {
-		t.Run(name, func(t *testing.T) {
-			shell, err := cases.FindShell(name, dir)
-			if err != nil {
-				fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s: %s\n", name, err)
-				score.skip(name, len(list))
-				t.Skip(err)
-			}
-			for _, c := range list {
-				if slices.Contains(c.Shells, name) {
-					t.Run(c.ID, func(t *testing.T) { run(t, runner, c, shell) })
-				}
-			}
+	var group sync.WaitGroup
+	for i, name := range cases.ShellNames {
+		list := load(t, strconv.Itoa(i+1))
+		runner := cases.Runner{Service: daemon.Client(t), Scale: *scale}
+		group.Go(func() {
+			t.Run(name, func(t *testing.T) { runShell(t, runner, name, dir, list) })
 		})
+	}
+	group.Wait()
+}
+
+func runShell(t *testing.T, runner cases.Runner, name, dir string, list []cases.Case) {
+	shell, err := cases.FindShell(name, dir)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "SKIPPED: all cases of %s: %s\n", name, err)
+		score.skip(name, len(list))
+		t.Skip(err)
+	}
+	for _, c := range list {
+		if slices.Contains(c.Shells, name) {
+			t.Run(c.ID, func(t *testing.T) { run(t, runner, c, shell) })
+		}
 	}
 }
 
@@ -79,7 +89,7 @@ func run(t *testing.T, runner cases.Runner, c cases.Case, shell cases.Shell) {
 
 // load reads the committed cases, and the shared ones beside the repository where
 // they are newer than the committed copy.
-func load(t *testing.T) []cases.Case {
+func load(t *testing.T, mark string) []cases.Case {
 	t.Helper()
 	files := []string{"testdata/shell.jsonl", "testdata/own.jsonl"}
 	shared := filepath.Join("..", "..", "..", "shared", "cases", "shell.jsonl")
@@ -90,7 +100,7 @@ func load(t *testing.T) []cases.Case {
 	}
 	var list []cases.Case
 	for _, file := range files {
-		more, err := cases.Load(file)
+		more, err := cases.Load(file, mark)
 		if err != nil {
 			t.Fatal(err)
 		}

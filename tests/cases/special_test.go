@@ -103,7 +103,7 @@ func TestLoadRefuses(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if list, err := cases.Load(path); err == nil {
+			if list, err := cases.Load(path, ""); err == nil {
 				t.Errorf("loaded %d cases", len(list))
 			}
 		})

@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,10 +110,40 @@ func TestAutoExit(t *testing.T) {
 func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.02")
-	for range 20 {
+	for i := range 40 {
+		time.Sleep(18*time.Millisecond + time.Duration(i)*100*time.Microsecond) // around that time
 		if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" || o.status != 0 {
 			t.Fatalf("%+v", o)
 		}
+	}
+}
+
+// TestDaemonThatTakesTheConnectionWithIt plays a daemon that ends just when somebody
+// has connected to it.
+func TestDaemonThatTakesTheConnectionWithIt(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if err := os.Mkdir(filepath.Dir(s.socket()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", s.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			_ = l.Close() // and the socket is gone
+			err = conn.Close()
+		}
+		played <- err
+	}()
+	if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" || o.status != 0 || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	if err := <-played; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -207,7 +239,7 @@ func TestNextDaemonFindsTheSessions(t *testing.T) {
 func TestStopWaitsForOneThatIsEnding(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
-	l := s.startLive(t, "run", "-s", "stubborn", `sh -c 'trap "" TERM HUP; echo started; while :; do sleep 0.05; done'`)
+	l := s.startLive(t, "run", "-s", "busy", stubborn)
 	first := s.command(s.trl, "stop")
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
@@ -231,7 +263,7 @@ func TestStop(t *testing.T) {
 	if o := s.run(t, "stop"); o.status != 0 || !strings.Contains(o.stderr, "no daemon is running") {
 		t.Errorf("without a daemon: %+v", o)
 	}
-	l := s.startLive(t, "run", "-s", "busy", family)
+	l := s.startLive(t, "run", "-s", "busy", stubborn+" & "+family)
 	if o := s.run(t, "stop"); o.status != 0 || o.stdout+o.stderr != "" {
 		t.Errorf("%+v", o)
 	}

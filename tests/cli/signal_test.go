@@ -63,6 +63,9 @@ func (l *live) mustBeGone(t *testing.T) {
 	}
 }
 
+// stubborn does not go when it is asked.
+const stubborn = `sh -c 'trap "" TERM HUP INT; echo started; while :; do sleep 0.05; done'`
+
 // family is a command with a pipeline, a background job and one that leaves its group.
 const family = `sleep 1001 & setsid sleep 1002 & echo started; sleep 1003 | cat`
 
@@ -158,17 +161,60 @@ func TestSignalWithJSONGivesTheResult(t *testing.T) {
 }
 
 func TestSecondSignalKills(t *testing.T) {
+	for name, flags := range map[string][]string{"throw-away": nil, "named": {"-s", "kept"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t, "TRL_KILL_GRACE_S=600")
+			command := `sh -c 'trap "echo caught" INT TERM HUP; echo started; while :; do sleep 0.1; done'`
+			l := s.startLive(t, append(append([]string{"run"}, flags...), command)...)
+			l.signal(t, unix.SIGINT)
+			if line, _ := l.stdout.ReadString('\n'); line != "caught\n" {
+				t.Errorf("after the first signal: %q", line)
+			}
+			time.Sleep(200 * time.Millisecond) // as a person would: sooner is the same key, pressed once
+			l.signal(t, unix.SIGINT)
+			if status := wait(t, l.cmd); status != 130 {
+				t.Errorf("status %d, want 130", status)
+			}
+			if name == "throw-away" {
+				l.mustBeGone(t)
+			}
+			s.run(t, "kill", "--all", "--force") // the grace time is long here
+		})
+	}
+}
+
+// TestSameSignalTwiceIsOne: timeout(1) signals its child and then the whole group.
+func TestSameSignalTwiceIsOne(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(t, "TRL_KILL_GRACE_S=600")
-	l := s.startLive(t, "run", `sh -c 'trap "echo caught" INT TERM HUP; echo started; while :; do sleep 0.1; done'`)
-	l.signal(t, unix.SIGINT)
+	s := newSandbox(t)
+	l := s.startLive(t, "run", `sh -c '
+		bye() { echo caught; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo bye; exit; }
+		trap bye TERM; echo started; while :; do sleep 0.01; done'`)
+	l.signal(t, unix.SIGTERM)
 	if line, _ := l.stdout.ReadString('\n'); line != "caught\n" {
 		t.Errorf("after the first signal: %q", line)
 	}
-	time.Sleep(200 * time.Millisecond) // as a person would: sooner is the same key, pressed once
-	l.signal(t, unix.SIGINT)
+	l.signal(t, unix.SIGTERM)
+	if line, _ := l.stdout.ReadString('\n'); line != "bye\n" {
+		t.Errorf("after the second signal: %q", line)
+	}
 	if status := wait(t, l.cmd); status != 130 {
 		t.Errorf("status %d, want 130", status)
+	}
+}
+
+// TestSignalEndsTheWaitForTheBackground: the command has ended, but not what it left.
+func TestSignalEndsTheWaitForTheBackground(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=600")
+	l := s.startLive(t, "run", `sh -c 'trap "" TERM HUP INT; while :; do sleep 0.1; done' >/dev/null 2>&1 & echo started; exit 3`)
+	eventually(t, "the session is being ended", func() bool {
+		return strings.Contains(s.run(t, "ps", "-a").stdout, "\t3\t") || s.run(t, "ls", "-q").stdout == ""
+	})
+	l.signal(t, unix.SIGINT)
+	if status := wait(t, l.cmd); status != 3 {
+		t.Errorf("status %d, want that of the command, 3", status)
 	}
 	l.mustBeGone(t)
 }
@@ -231,21 +277,29 @@ func TestKilledCLICancelsInNamedSession(t *testing.T) {
 	}
 }
 
+func TestNothingIsLeftWhenRunReturns(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+	l := s.startLive(t, "run", stubborn+" & sleep 0.2")
+	if status := wait(t, l.cmd); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	l.mustBeGone(t)
+	if o := s.run(t, "ls", "-q"); o.stdout != "" {
+		t.Errorf("sessions left: %s", o.stdout)
+	}
+}
+
 func TestBrokenPipeEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(t)
-	mark := "TRLCLI_MARK=" + filepath.Base(s.dir)
-	s.env = append(s.env, mark)
-	began := time.Now()
-	o := s.finish(t, s.command("/bin/sh", "-c", `{ trl run yes; echo $? > status; } | head -n 1; cat status`))
-	if o.stdout != "y\n141\n" || o.stderr != "" {
-		t.Errorf("%+v", o)
-	}
-	if took := time.Since(began); took > patience/2 {
-		t.Errorf("took %s", took)
-	}
-	// The daemon has a mark of its own making; it is not given ours.
-	for _, p := range carriers([]byte(mark)) {
-		t.Errorf("left behind: %s", p)
+	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
+	// The second one does not go when it is asked; trl stays until it is gone.
+	for _, command := range []string{"yes", `sh -c "trap \"\" TERM; while echo y; do :; done"`} {
+		for _, flags := range []string{"", "-s kept"} {
+			o := s.finish(t, s.command("/bin/sh", "-c", `{ trl run `+flags+` '`+command+`'; echo $? > status; trl ps -q > left; } | head -n 1; cat status left`))
+			if o.stdout != "y\n141\n" || o.stderr != "" {
+				t.Errorf("%s %s: %+v", flags, command, o)
+			}
+		}
 	}
 }

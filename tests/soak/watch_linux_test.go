@@ -205,10 +205,11 @@ func says(t *testing.T, service api.Service, session, command, stdout string) {
 	}
 }
 
-// begin starts a command and returns when it has printed something.
-func begin(t *testing.T, service api.Service, session, command string) api.Stream {
+// begin starts a command and returns when it has printed something. The stream has
+// a connection of its own: nobody reads it, and it must not hold up other answers.
+func begin(t *testing.T, d *trltest.Daemon, session, command string) api.Stream {
 	t.Helper()
-	stream, err := service.ExecStream(context.Background(), api.ExecParams{SessionID: session, Command: command})
+	stream, err := d.Client(t).ExecStream(context.Background(), api.ExecParams{SessionID: session, Command: command})
 	if err != nil {
 		t.Fatalf("exec.stream %q: %s", command, err)
 	}
