@@ -66,11 +66,23 @@ func (f *envFlag) Set(text string) error {
 			return fmt.Errorf("%s is not set here; give a value with %s=VALUE", key, key)
 		}
 	}
+	if !utf8.ValidString(value) {
+		return fmt.Errorf("the value of %s is not UTF-8", key)
+	}
 	if *f == nil {
 		*f = envFlag{}
 	}
 	(*f)[key] = value
 	return nil
+}
+
+// checkText refuses what the wire would change: JSON is UTF-8, and a command with a
+// replacement character in it is another command.
+func checkText(what, s string) error {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return withHint(fmt.Errorf("%s: is not UTF-8: %s", what, printable(s)), "write the bytes as escapes, as in printf '\\377', or give them on stdin with -i")
 }
 
 // notInherited are variables of the caller's shell that say nothing about

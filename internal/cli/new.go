@@ -32,6 +32,9 @@ The shell's start-up files are not read, unless --login or --rc asks for it.`,
 				p.Name = args[0]
 			}
 			dir, err := filepath.Abs(p.WorkingDir)
+			if err == nil {
+				err = checkText("directory", dir)
+			}
 			if err != nil {
 				return err
 			}

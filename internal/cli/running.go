@@ -144,6 +144,9 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		}
 		p.WorkingDir = dir
 	}
+	if err := errors.Join(checkText("command", p.Command), checkText("directory", p.WorkingDir)); err != nil {
+		return p, err
+	}
 	if !r.flags.stdin {
 		return p, nil
 	}
@@ -257,6 +260,9 @@ func (r *run) createParams(dir string) (api.SessionCreateParams, error) {
 			return api.SessionCreateParams{}, err
 		}
 		dir = here
+	}
+	if err := checkText("directory", dir); err != nil {
+		return api.SessionCreateParams{}, err
 	}
 	shell, err := shellFlag(r.flags.shell)
 	return api.SessionCreateParams{Shell: shell, WorkingDir: dir, Env: callerEnv()}, err

@@ -78,10 +78,14 @@ func (fish) source(file string) string { return "source " + file }
 func (fish) scopesEnv() bool { return true }
 
 func (fish) enter(r request) string {
+	if len(r.env) == 0 && r.workingDir == "" {
+		return ""
+	}
 	var b strings.Builder
 	for i, e := range r.env {
 		fmt.Fprintf(&b, "if set -qgx %[2]s; set -g __trl_t%[1]d x; else if set -qg %[2]s; set -g __trl_t%[1]d p; else; set -g __trl_t%[1]d u; end; set -g __trl_o%[1]d $%[2]s; set -gx %[2]s %[3]s\n", i, e.key, fishQuote(e.value))
 	}
+	b.WriteString("builtin true\n") // set leaves the status of before
 	if r.workingDir != "" {
 		b.WriteString("set -g __trl_p $PWD\nbuiltin cd -- " + fishQuote(r.workingDir) + "\n")
 	}

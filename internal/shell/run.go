@@ -155,7 +155,7 @@ func (r *run) prepare() error {
 	if enter := s.dialect.enter(r.req); enter != "" {
 		st, err := s.runScript(enter, time.Now().Add(bookkeepTime))
 		if err == nil && st.code != 0 {
-			err = api.Errorf(api.CodeInvalidParams, "params.working_dir: the shell cannot go to %q", c.WorkingDir)
+			err = r.refused()
 			s.runScript(s.dialect.leave(r.req), time.Now().Add(bookkeepTime))
 		}
 		if err != nil {
@@ -166,6 +166,18 @@ func (r *run) prepare() error {
 	r.start = time.Now()
 	r.earlier = s.present()
 	return nil
+}
+
+// refused says what the shell would not do for the command.
+func (r *run) refused() error {
+	if r.cmd.WorkingDir != "" {
+		return api.Errorf(api.CodeInvalidParams, "params.working_dir: the shell cannot go to %q", r.cmd.WorkingDir)
+	}
+	keys := make([]string, 0, len(r.req.env))
+	for _, e := range r.req.env {
+		keys = append(keys, e.key)
+	}
+	return api.Errorf(api.CodeInvalidParams, "params.env: the shell cannot set %s; is it readonly?", strings.Join(keys, ", "))
 }
 
 // mayEndShell reports whether a command looks as if it could replace or kill the

@@ -31,10 +31,11 @@ func (zsh) bootstrap(d dir) string {
 		`trap '{ \builtin . ` + d.dumpFile() + ` } 2>/dev/null' EXIT` + "\n"
 }
 
+// dump uses nothing that needs zsh's own emulation: the user may have changed it.
 func (zsh) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin typeset -p; \builtin printf '\0\0\0'; \builtin typeset -f; \builtin printf '\0'; \builtin alias -L; \builtin printf '\0'; ` +
-		`\builtin zmodload zsh/parameter; \builtin printf '%s %s\n' "${(@kv)options}"; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`(( $# )) && \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\n"
+		`\builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
+		`[ $# = 0 ] || \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\n"
 }
 
 func (zsh) status(d dir, token string) string {
@@ -44,8 +45,9 @@ func (zsh) status(d dir, token string) string {
 func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	set := ""
 	if r.lastStatus != 0 {
-		set = fmt.Sprintf("() { return %d }\n", r.lastStatus)
+		set = `\builtin . ` + d.last() + "\n"
 	}
+	// The redirections are on a group, else xtrace would go to the wrong stderr.
 	// $(<file) drops newlines at the end of the text, which change nothing. Short
 	// texts are cheaper inline. The environment is set by enter: prefix
 	// assignments before a builtin are not exported in zsh.
@@ -53,7 +55,7 @@ func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	if len(r.text) >= 2048 {
 		file, text = r.text, `"$(<`+d.command()+`)"`
 	}
-	control = fmt.Sprintf("%s{ \\builtin eval %s } <%s >%s 2>%s\n%s\n", set, text, r.stdin, r.stdout, r.stderr, p.status(d, r.token))
+	control = fmt.Sprintf("%s{ \\builtin eval %s; } <%s >%s 2>%s\n%s\n", set, text, r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	return file, "", control
 }
 
@@ -66,30 +68,38 @@ func (zsh) scopesEnv() bool { return true }
 func (zsh) enter(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		fmt.Fprintf(&b, "typeset -g __trl_t%d=${(t)%s-} __trl_o%d=\"${%s-}\"; export %s=%s\n", i, e.key, i, e.key, e.key, quote(e.value))
+		fmt.Fprintf(&b, "\\builtin typeset -g __trl_t%d=${(t)%s-} __trl_o%d=\"${%s-}\"; \\builtin export %s=%s\n", i, e.key, i, e.key, e.key, quote(e.value))
 	}
 	if r.workingDir != "" {
-		b.WriteString("typeset -g __trl_p=${PWD-} __trl_q=${OLDPWD-}\n\\builtin cd -q -- " + quote(r.workingDir) + "\n")
+		b.WriteString("\\builtin typeset -g __trl_p=${PWD-} __trl_q=${OLDPWD-}\n\\builtin cd -q -- " + quote(r.workingDir) + "\n")
 	}
-	return b.String()
+	return asZsh(b.String())
 }
 
 func (zsh) leave(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
 		k := e.key
-		fmt.Fprintf(&b, "if [[ -n ${__trl_t%d-} ]]; then %s=$__trl_o%d; [[ $__trl_t%d = *export* ]] || typeset -g +x %s; else unset %s; fi; unset __trl_t%d __trl_o%d\n", i, k, i, i, k, k, i, i)
+		fmt.Fprintf(&b, "if [[ -n ${__trl_t%d-} ]]; then %s=$__trl_o%d; [[ $__trl_t%d = *export* ]] || \\builtin typeset -g +x %s; else \\builtin unset %s; fi; \\builtin unset __trl_t%d __trl_o%d\n", i, k, i, i, k, k, i, i)
 	}
 	if r.workingDir != "" {
-		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q\n")
+		b.WriteString("\\builtin cd -q -- \"${__trl_p-/}\"; OLDPWD=${__trl_q-}; \\builtin unset __trl_p __trl_q\n")
 	}
-	return b.String()
+	return asZsh(b.String())
+}
+
+// asZsh runs a script in zsh's own emulation, whatever the user has chosen.
+func asZsh(script string) string {
+	if script == "" {
+		return ""
+	}
+	return `\builtin emulate zsh -c ` + quote(script) + "\n"
 }
 
 func (zsh) unset(name string) string { return "unset " + name }
 
 func (zsh) sourcePipe(file string) string {
-	return `{ \builtin eval "$(<` + file + `)" } >/dev/null 2>&1`
+	return `{ \builtin eval "$(<` + file + `)"; } >/dev/null 2>&1`
 }
 
 func (zsh) statements(text string) []statement { return posixStatements(text) }
@@ -115,16 +125,7 @@ func (zsh) restore(st *State) string {
 		b.WriteString(v.text + "\n")
 	}
 	b.WriteString(st.umaskText())
-	var options strings.Builder
-	for line := range strings.Lines(st.options) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if value == "on" {
-			options.WriteString("setopt " + name + "\n")
-		} else {
-			options.WriteString("unsetopt " + name + "\n")
-		}
-	}
-	return b.String() + sortOptions(options.String(), zshOwnOptions)
+	return b.String() + sortOptions(st.options, zshOwnOptions)
 }
 
 // zshOwn are parameters that belong to the new shell, are not assignable, or

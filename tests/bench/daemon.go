@@ -17,7 +17,7 @@ type daemon struct {
 	socket string
 }
 
-func startDaemon(binary string) (*daemon, error) {
+func startDaemon(binary string, flags ...string) (*daemon, error) {
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("%w (run make build first)", err)
 	}
@@ -26,8 +26,8 @@ func startDaemon(binary string) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "trl.sock")}
-	d.cmd = exec.Command(binary, "serve", "--socket", d.socket, "--state-dir", filepath.Join(dir, "state"),
-		"--max-sessions", "2000", "--log-level", "error", "--ready-fd", "3")
+	d.cmd = exec.Command(binary, append([]string{"serve", "--socket", d.socket, "--state-dir", filepath.Join(dir, "state"),
+		"--max-sessions", "2000", "--log-level", "error", "--ready-fd", "3"}, flags...)...)
 	d.cmd.Stderr = os.Stderr
 	ready, child, err := os.Pipe()
 	if err != nil {

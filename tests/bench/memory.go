@@ -18,26 +18,37 @@ func (b *bench) memory() error {
 		return nil
 	}
 	const n = 200
-	before, err := private(b.daemon.cmd.Process.Pid)
+	// A fresh daemon: one that has done other things has room left for sessions.
+	fresh := *b
+	var err error
+	if fresh.daemon, err = startDaemon(b.binary); err != nil {
+		return err
+	}
+	defer fresh.daemon.stop()
+	if fresh.conn, err = dial(fresh.daemon.socket); err != nil {
+		return err
+	}
+	defer fresh.conn.close()
+	before, err := private(fresh.daemon.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
-	ids, err := b.openMany(n)
-	defer b.closeMany(ids)
+	ids, err := fresh.openMany(n)
+	defer fresh.closeMany(ids)
 	if err != nil {
 		return err
 	}
 	var runners, shells int64
 	for _, id := range ids {
 		// One command each: a session that was used is what stays idle.
-		if _, err := b.conn.runCommand(id, "true"); err != nil {
+		if _, err := fresh.conn.runCommand(id, "true"); err != nil {
 			return err
 		}
 		var info struct {
 			ShellPID  int `json:"shell_pid"`
 			RunnerPID int `json:"runner_pid"`
 		}
-		if err := b.conn.call("session.info", object{"session_id": id}, &info); err != nil {
+		if err := fresh.conn.call("session.info", object{"session_id": id}, &info); err != nil {
 			return err
 		}
 		r, err := private(info.RunnerPID)
@@ -50,7 +61,7 @@ func (b *bench) memory() error {
 		}
 		runners, shells = runners+r, shells+s
 	}
-	after, err := private(b.daemon.cmd.Process.Pid)
+	after, err := private(fresh.daemon.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
