@@ -41,18 +41,21 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
 	defer lock.Close()
-	c, err := dial(ctx, cfg)
-	if err == nil || !isAbsent(err) {
-		return c, err
-	}
-	if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
-		// One that was started by hand at the same moment is as good.
-		if c, dialErr := dial(ctx, cfg); dialErr == nil {
-			return c, nil
+	// With a very short auto_exit_s it may end again before we have said a word.
+	for range 5 {
+		c, err := dial(ctx, cfg)
+		if err == nil || !isAbsent(err) {
+			return c, err
 		}
-		return nil, err
+		if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
+			// One that was started by hand at the same moment is as good.
+			if c, dialErr := dial(ctx, cfg); dialErr == nil {
+				return c, nil
+			}
+			return nil, err
+		}
 	}
-	return dial(cmd.Context(), cfg)
+	return dial(ctx, cfg)
 }
 
 // spawnDaemon starts the daemon and returns when it serves.

@@ -154,12 +154,14 @@ func (in *interrupter) ping() {
 // Every suffix of the line is harmless, in case an interrupt makes the shell
 // drop its beginning: with quotes in it, one signal in the wrong microsecond
 // would leave the shell waiting for a closing quote.
+// It returns the ping's file, "" when it could not be sent.
 func (s *Shell) sendPing(token string) (file string) {
 	s.pings++
 	file = s.dir.ping(s.pings)
-	if os.WriteFile(file, []byte(s.dialect.ping(s.dir, token)), 0o600) == nil {
-		s.send("\n" + s.dialect.source(file) + "\n")
+	if os.WriteFile(file, []byte(s.dialect.ping(s.dir, token)), 0o600) != nil {
+		return ""
 	}
+	s.send("\n" + s.dialect.source(file) + "\n")
 	return file
 }
 

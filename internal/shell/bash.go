@@ -50,11 +50,11 @@ func (bash) bootstrap(d dir) string {
 func (bash) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin declare -p; \builtin printf '\0\0\0'; \builtin declare -f; \builtin printf '\0'; \builtin alias -p; \builtin printf '\0'; ` +
 		`\builtin shopt -p; \builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.state + " 2>/dev/null\nunset __trl_i\n"
 }
 
 func (bash) status(d dir, token string) string {
-	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
 }
 
 func (p bash) command(d dir, r request) (file, wrapper, control string) {

@@ -17,9 +17,9 @@ type dialect interface {
 	terminal() bool
 	// bootstrap is the text sent once after the start, without the first status.
 	bootstrap(d dir) string
-	// dump is the content of d.dumpFile(): it writes the shell's state to d.state().
+	// dump is the content of d.dumpFile(): it writes the shell's state to d.state.
 	dump(d dir) string
-	// status writes "TOKEN $? $PWD" and a NUL to d.status().
+	// status writes "TOKEN $? $PWD" and a NUL to d.back.
 	status(d dir, token string) string
 	// command is the content of d.command() for a command text, the content of
 	// d.wrapper() or "", and the control text that runs it and reports with token.
@@ -83,22 +83,25 @@ var urgThenINT = []syscall.Signal{syscall.SIGURG, syscall.SIGINT}
 // quote makes s one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// dir is the private directory of a session. Its path needs no quoting.
-type dir string
+// dir is the private directory of a session, and the ways back from the shell.
+// None of its paths needs quoting.
+type dir struct {
+	path  string
+	back  string // statuses come back here
+	state string // dumps of the state come back here
+}
 
-func (d dir) status() string   { return string(d) + "/s" } // FIFO: statuses come back
-func (d dir) state() string    { return string(d) + "/x" } // FIFO: dumps of the state come back
-func (d dir) stdin() string    { return string(d) + "/i" } // FIFO: a command's stdin
-func (d dir) dumpFile() string { return string(d) + "/d" } // script: dump the state
-func (d dir) command() string  { return string(d) + "/c" } // script: the command's text
-func (d dir) wrapper() string  { return string(d) + "/w" } // script: around the command (ash, fish)
-func (d dir) last() string     { return string(d) + "/r" } // script: "return N", to set $?
-func (d dir) typed() string    { return string(d) + "/t" } // script: what is too long to be typed
-func (d dir) script() string   { return string(d) + "/y" } // FIFO where needed: a script goes to the shell
+func (d dir) dumpFile() string { return d.path + "/d" } // script: dump the state
+func (d dir) command() string  { return d.path + "/c" } // script: the command's text
+func (d dir) wrapper() string  { return d.path + "/w" } // script: around the command (fish)
+func (d dir) last() string     { return d.path + "/r" } // script: "return N", to set $?
+func (d dir) typed() string    { return d.path + "/t" } // script: what is too long to be typed
+func (d dir) script() string   { return d.path + "/y" } // FIFO, where needed: a script goes to the shell
+func (d dir) stdin() string    { return d.path + "/i" } // FIFO, where needed: a command's stdin
 
 // output and ping have a number because an old one may still be in use.
-func (d dir) output(n int) string { return string(d) + "/o" + strconv.Itoa(n) }
-func (d dir) ping(n int) string   { return string(d) + "/z" + strconv.Itoa(n) }
+func (d dir) output(n int) string { return d.path + "/o" + strconv.Itoa(n) }
+func (d dir) ping(n int) string   { return d.path + "/z" + strconv.Itoa(n) }
 
 // envPrefix is "K='v' " for each variable: in POSIX shells assignments before a
 // command last as long as the command, however it ends.

@@ -1,28 +1,25 @@
 package shell
 
 import (
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// makeDir fills the private directory with the FIFOs and scripts that last as
-// long as the shell. It may be called again when a command has deleted them.
+// makeDir fills the private directory. It may be called again when a command has
+// deleted it.
 func (s *Shell) makeDir() error {
-	if err := os.MkdirAll(string(s.dir), 0o700); err != nil {
+	if err := os.MkdirAll(s.dir.path, 0o700); err != nil {
 		return err
 	}
-	s.closeFD(&s.statusFD)
-	s.closeFD(&s.stateFD)
 	var err error
-	if s.statusFD, err = openChannel(s.dir.status()); err != nil {
+	if s.status, err = s.status.open(s.dir.path + "/s"); err != nil {
 		return err
 	}
-	if s.stateFD, err = openChannel(s.dir.state()); err != nil {
+	if s.state, err = s.state.open(s.dir.path + "/x"); err != nil {
 		return err
 	}
-	s.statusBuf, s.stateBuf = nil, nil
+	s.dir.back, s.dir.state = s.status.path, s.state.path
 	s.outPath, s.errPath = "", ""
 	s.commandFile.close()
 	s.wrapperFile.close()
@@ -34,20 +31,6 @@ func (s *Shell) makeDir() error {
 	}
 	s.lastFile = 0
 	return os.WriteFile(s.dir.dumpFile(), []byte(s.dialect.dump(s.dir)), 0o600)
-}
-
-// openChannel makes a FIFO and opens its reading end. We are a writer too, so
-// that it never ends.
-func openChannel(path string) (int, error) {
-	os.Remove(path)
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		return -1, fmt.Errorf("make %s: %w", path, err)
-	}
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", path, err)
-	}
-	return fd, nil
 }
 
 // openOutput opens the reading end of an output FIFO, a new one when the last

@@ -57,11 +57,11 @@ printf '\0\0\0'
 umask
 printf '\0%s\0\0end\0' "$PWD"
 set -e __trl_n
-end >` + d.state() + " 2>/dev/null\n"
+end >` + d.state + " 2>/dev/null\n"
 }
 
 func (fish) status(d dir, token string) string {
-	return `builtin printf '%s %s %s\0' ` + token + ` $status "$PWD" >` + d.status()
+	return `builtin printf '%s %s %s\0' ` + token + ` $status "$PWD" >` + d.back
 }
 
 func (p fish) ping(d dir, token string) string { return p.status(d, token) + "\n" }

@@ -102,8 +102,8 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 		return n - 1
 	}
 	add(s.wakeR, unix.POLLIN)
-	add(s.statusFD, unix.POLLIN)
-	add(s.stateFD, unix.POLLIN)
+	add(s.status.read, unix.POLLIN)
+	add(s.state.read, unix.POLLIN)
 	sinkOut, sinkErr := add(s.sinkOut, unix.POLLIN), add(s.sinkErr, unix.POLLIN)
 	control := -1
 	if len(s.pending) > 0 {
@@ -170,7 +170,7 @@ func timeout(deadline time.Time) int {
 func (s *Shell) readStatus() {
 	var buf [4096]byte
 	for {
-		n, err := unix.Read(s.statusFD, buf[:])
+		n, err := unix.Read(s.status.read, buf[:])
 		if err == unix.EINTR {
 			continue
 		}
@@ -198,7 +198,7 @@ func (s *Shell) readState() {
 	var buf [16 << 10]byte
 	got := false
 	for {
-		n, err := unix.Read(s.stateFD, buf[:])
+		n, err := unix.Read(s.state.read, buf[:])
 		if err == unix.EINTR {
 			continue
 		}

@@ -39,11 +39,11 @@ func (dash) dump(d dir) string { return posixDump(d) }
 func posixDump(d dir) string {
 	return `{ \command printf 'state\0'; \command set; \command printf '\0'; \command export -p; \command printf '\0'; \command readonly -p; ` +
 		`\command printf '\0\0'; \command alias; \command printf '\0'; \command set +o; \command printf '\0'; \command umask; \command printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.state + " 2>/dev/null\nunset __trl_i\n"
 }
 
 func (dash) status(d dir, token string) string {
-	return `\command printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+	return `\command printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
 }
 
 func (p dash) command(d dir, r request) (file, wrapper, control string) {

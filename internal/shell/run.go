@@ -82,13 +82,8 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	}
 	r.attempt()
 	if r.notRun() && len(c.Env) == 0 {
-		// The shell has become unable to run anything (ulimit -n); another one can.
-		s.proc.Signal(syscall.SIGKILL)
-		<-s.proc.Done()
-		if err := s.restart(s.bestState(nil)); err != nil {
-			r.oc.Died = err
-		} else {
-			r.oc.Restarted = true
+		// The shell has become unable to run anything; another one can.
+		if r.replaceShell() {
 			r.req.token = s.token()
 			r.ping = ""
 			r.attempt()
@@ -99,6 +94,16 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	}
 	r.finish()
 	return r.oc, nil
+}
+
+// replaceShell gives the session a new shell in the state that is known.
+func (r *run) replaceShell() bool {
+	s := r.Shell
+	s.proc.Signal(syscall.SIGKILL)
+	<-s.proc.Done()
+	r.oc.Died = s.restart(s.bestState(nil))
+	r.oc.Restarted = true
+	return r.oc.Died == nil
 }
 
 // attempt has the shell run the command.
@@ -121,7 +126,8 @@ func (r *run) attempt() {
 	}
 }
 
-// notRun reports that the shell said it was done without having begun.
+// notRun reports that the shell said it was done without having begun: nobody
+// opened the command's output.
 func (r *run) notRun() bool {
 	return r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && r.oc.Died == nil && r.streams[0].unused() && r.streams[1].unused()
 }
@@ -256,7 +262,7 @@ func (r *run) await() (status, bool) {
 	for {
 		if st, ok := s.takeStatus(r.req.token, r.ping); ok {
 			if st.token != r.ping && r.ping != "" {
-				s.await(r.ping, time.Now().Add(bookkeepTime))
+				s.await(r.ping, time.Now().Add(time.Second))
 			}
 			return st, true
 		}
@@ -270,9 +276,8 @@ func (r *run) await() (status, bool) {
 		default:
 		}
 		now := time.Now()
-		if r.ping == "" && now.After(ask) {
-			r.ping = s.token()
-			r.pingFile = s.sendPing(r.ping)
+		if !ask.IsZero() && now.After(ask) {
+			r.sendPing()
 			ask = time.Time{}
 		}
 		if !limit.IsZero() && !now.Before(limit) {
@@ -296,15 +301,23 @@ func (r *run) await() (status, bool) {
 // drop our line and return to its input (in dash, `kill -INT $$` does).
 const pingLate = 100 * time.Millisecond
 
-// repair looks whether the private directory is still there. Where a command
-// has deleted it the status was lost with it: a ping tells when the shell is idle.
+// repair looks whether the private directory is still there. Where a command has
+// deleted it, what the shell needs to go on is made again, and, where the status
+// could be lost with it, another ping tells when the shell is idle.
 func (r *run) repair() {
 	s := r.Shell
-	if _, err := os.Lstat(s.dir.status()); err == nil {
+	if _, err := os.Lstat(s.dir.dumpFile()); err == nil {
 		return
 	}
 	if s.makeDir() == nil {
-		s.sendPing(r.req.token)
+		r.sendPing()
+	}
+}
+
+func (r *run) sendPing() {
+	token := r.token()
+	if file := r.Shell.sendPing(token); file != "" {
+		r.ping, r.pingFile = token, file
 	}
 }
 
@@ -404,6 +417,9 @@ func (r *run) finish() {
 		r.oc.LeftRunning = r.processes()
 	}
 	r.hold(complete)
+	if !complete && len(r.oc.LeftRunning) == 0 && !s.intact() {
+		r.replaceShell() // it could not take back the redirections (ulimit -n)
+	}
 }
 
 // settle reads what is left of the output and reports whether it is complete.

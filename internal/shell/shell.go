@@ -47,8 +47,8 @@ type Shell struct {
 	control   int // the shell's stdin, or the master of its terminal
 	sinkOut   int // the shell's own stdout; the same terminal
 	sinkErr   int // the shell's own stderr; -1 with a terminal
-	statusFD  int
-	stateFD   int
+	status    *channel
+	state     *channel
 	wakeR     int
 	wakeW     int
 	shellKids *process.ChildWatch
@@ -70,6 +70,7 @@ type Shell struct {
 	tokens      *rand.ChaCha8
 
 	name       string // of the process, as the kernel knows it
+	stdio      string // where its stdout and stderr go when it is idle
 	last       int    // $? of the last command
 	cwd        string // as the shell said last
 	restarts   int64
@@ -84,8 +85,8 @@ type Shell struct {
 // Start starts a shell and waits until it answers.
 func Start(cfg Config) (*Shell, error) {
 	s := &Shell{
-		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir(cfg.Dir), cwd: cfg.WorkingDir,
-		control: -1, sinkOut: -1, sinkErr: -1, statusFD: -1, stateFD: -1, wakeR: -1, wakeW: -1,
+		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir{path: cfg.Dir}, cwd: cfg.WorkingDir,
+		control: -1, sinkOut: -1, sinkErr: -1, wakeR: -1, wakeW: -1,
 		tokens: newTokens(), budget: newCheckpointBudget(),
 	}
 	var err error
@@ -196,6 +197,7 @@ func (s *Shell) prepare(st *State) error {
 	if in, ok := process.Stat(s.proc.PID); ok {
 		s.name = in.Name
 	}
+	s.stdio = stdioOf(s.proc.PID)
 	return nil
 }
 
@@ -278,6 +280,9 @@ func (s *Shell) dead() bool {
 	}
 }
 
+// intact reports whether the idle shell's own stdout and stderr are where they were.
+func (s *Shell) intact() bool { return stdioOf(s.proc.PID) == s.stdio }
+
 // restart replaces a dead shell by one in the given state (nil: only the
 // directory is kept).
 func (s *Shell) restart(st *State) error {
@@ -285,7 +290,7 @@ func (s *Shell) restart(st *State) error {
 	if st != nil && filepath.IsAbs(st.cwd) {
 		s.cwd = st.cwd
 	}
-	if _, err := os.Stat(s.dir.status()); err != nil {
+	if _, err := os.Stat(s.dir.path); err != nil {
 		if err := s.makeDir(); err != nil {
 			return err
 		}
@@ -361,8 +366,8 @@ func (s *Shell) Close() {
 	}
 	s.disconnect()
 	s.watchers.Wait()
-	s.closeFD(&s.statusFD)
-	s.closeFD(&s.stateFD)
+	s.status.close()
+	s.state.close()
 	s.closeFD(&s.wakeR)
 	s.closeFD(&s.wakeW)
 	if s.ourKids != nil {

@@ -20,8 +20,11 @@ func (zsh) argv(login, rc bool) []string {
 	return args
 }
 
-func (zsh) terminal() bool               { return false }
-func (zsh) interrupts() []syscall.Signal { return urgThenINT }
+func (zsh) terminal() bool { return false }
+
+// interrupts: the trap would flush what zsh is just writing, and it would be
+// written twice; a plain SIGINT only sets a flag.
+func (zsh) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT, syscall.SIGURG} }
 
 func (zsh) bootstrap(d dir) string {
 	// zsh's own defaults (NOMATCH, no word splitting) stay; only history
@@ -35,11 +38,11 @@ func (zsh) bootstrap(d dir) string {
 func (zsh) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin typeset -p; \builtin printf '\0\0\0'; \builtin typeset -f; \builtin printf '\0'; \builtin alias -L; \builtin printf '\0'; ` +
 		`\builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`[ $# = 0 ] || \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state() + " 2>/dev/null\n"
+		`[ $# = 0 ] || \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state + " 2>/dev/null\n"
 }
 
 func (zsh) status(d dir, token string) string {
-	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.status()
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
 }
 
 func (p zsh) command(d dir, r request) (file, wrapper, control string) {

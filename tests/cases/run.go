@@ -77,9 +77,24 @@ func (p *play) step(ctx context.Context, s Step, bad *complaints) {
 			bad.addf("still there: %q", left)
 		}
 	}
-	if s.Expect.Running != "" && len(commandLines(s.Expect.Running)) == 0 {
+	if s.Expect.Running != "" && !comesTrue(ctx, func() bool { return len(commandLines(s.Expect.Running)) > 0 }) {
 		bad.addf("no process matches %q", s.Expect.Running)
 	}
+}
+
+// comesTrue waits for what the kernel is about to do: a process that was forked is
+// not yet the program it will be.
+func comesTrue(ctx context.Context, cond func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return true
 }
 
 func idle(ctx context.Context, seconds float64) {
@@ -162,13 +177,21 @@ func (p *play) call(ctx context.Context, s Step, bad *complaints) {
 		return
 	}
 	params := strings.NewReplacer("$SESSION", p.session, "$EXEC", p.exec).Replace(string(s.Params))
-	data, err := method.Call(ctx, p.Service, json.RawMessage(params))
-	if s.Expect.checkError(err, bad) {
-		return
+	var text []byte
+	ask := func() bool {
+		data, err := method.Call(ctx, p.Service, json.RawMessage(params))
+		if s.Expect.checkError(err, bad) {
+			return true
+		}
+		if text, err = json.Marshal(data); err != nil {
+			bad.addf("answer: %s", err)
+			return true
+		}
+		var differs complaints
+		matches(&differs, "the answer", s.Expect.DataRegex, text)
+		return len(differs) == 0
 	}
-	text, err := json.Marshal(data)
-	if err != nil {
-		bad.addf("answer: %s", err)
+	if comesTrue(ctx, ask) {
 		return
 	}
 	matches(bad, "the answer", s.Expect.DataRegex, text)

@@ -116,6 +116,7 @@ func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 			t.Fatalf("%+v", o)
 		}
 	}
+	eventually(t, "the last one has ended", func() bool { return len(s.daemons()) == 0 })
 }
 
 // TestDaemonThatTakesTheConnectionWithIt plays a daemon that ends just when somebody

@@ -135,8 +135,9 @@ func wait(t *testing.T, cmd *exec.Cmd) int {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGQUIT) // the goroutines tell why
 		t.Errorf("%q did not end within %s", cmd.Args, patience)
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGQUIT) // the goroutines tell why
+		time.Sleep(2 * time.Second)
 		select {
 		case <-done:
 		case <-time.After(5 * time.Second):

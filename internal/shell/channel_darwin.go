@@ -1,0 +1,38 @@
+package shell
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// channel is a way from the shell back to us: a FIFO in the private directory. We
+// are a writer too, so that it never ends.
+type channel struct {
+	read int
+	path string
+}
+
+// open makes the FIFO, again when it was deleted, and returns the open channel.
+func (c *channel) open(path string) (*channel, error) {
+	c.close()
+	os.Remove(path)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, fmt.Errorf("make %s: %w", path, err)
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return &channel{read: fd, path: path}, nil
+}
+
+func (c *channel) close() {
+	if c != nil {
+		unix.Close(c.read)
+	}
+}
+
+// stdioOf would name the files behind a process's stdout and stderr; here it is not known.
+func stdioOf(int) string { return "" }

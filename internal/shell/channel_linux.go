@@ -1,0 +1,44 @@
+package shell
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// channel is a way from the shell back to us: a pipe that the shell opens by path.
+// On Linux it is anonymous and opened through /proc, so that nothing a command does
+// to files can cut it. We are a writer too, so that it never ends.
+type channel struct {
+	read  int
+	write int
+	path  string
+}
+
+// open returns a channel that is ready; here one lasts for ever.
+func (c *channel) open(string) (*channel, error) {
+	if c != nil {
+		return c, nil
+	}
+	r, w, err := pipe(true, false)
+	if err != nil {
+		return nil, err
+	}
+	return &channel{read: r, write: w, path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(w)}, nil
+}
+
+func (c *channel) close() {
+	if c != nil {
+		unix.Close(c.read)
+		unix.Close(c.write)
+	}
+}
+
+// stdioOf names the files behind a process's stdout and stderr.
+func stdioOf(pid int) string {
+	fd := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	out, _ := os.Readlink(fd + "1")
+	err, _ := os.Readlink(fd + "2")
+	return out + " " + err
+}
