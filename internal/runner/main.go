@@ -42,7 +42,7 @@ func Main() int {
 	process.Sanitize()
 	subreaper := process.BecomeSubreaper()
 	// One session has little to do at once; what is not used is returned early.
-	runtime.GOMAXPROCS(2)
+	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(50)
 	unix.SetNonblock(listenerFD, true)
 	listener := os.NewFile(listenerFD, "link")
