@@ -210,19 +210,20 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 }
 
 // inNamed runs the command in the session that the user named, and makes it first
-// when there is none.
+// when there is none. It looks before it runs: what an error of the command itself
+// says about the session must never make it run a second time.
 func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	p.SessionID = r.flags.session
-	if err := r.checkShell(ctx, c); err != nil {
-		return err
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.SessionID})
+	missing := errors.Is(err, api.ErrSessionNotFound) || err == nil && info.State == api.SessionTerminated
+	isID := strings.HasPrefix(p.SessionID, "s-")
+	switch {
+	case missing && !isID:
+		err = r.makeNamed(ctx, c)
+	case err == nil:
+		err = r.checkShell(info)
 	}
-	err := r.exec(ctx, c, p)
-	isID := strings.HasPrefix(r.flags.session, "s-")
-	missing := errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrSessionTerminated)
-	if !missing || isID {
-		return err
-	}
-	if err := r.makeNamed(ctx, c); err != nil {
+	if err != nil {
 		return err
 	}
 	return r.exec(ctx, c, p)
@@ -269,15 +270,8 @@ func (r *run) createParams(dir string) (api.SessionCreateParams, error) {
 }
 
 // checkShell refuses a --shell that the session of that name does not have.
-func (r *run) checkShell(ctx context.Context, c *client.Client) error {
-	if r.flags.shell == "" {
-		return nil
-	}
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: r.flags.session})
-	if err != nil || info.State == api.SessionTerminated {
-		return nil // it will be made, with that shell
-	}
-	if filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
+func (r *run) checkShell(info api.SessionDetails) error {
+	if r.flags.shell == "" || filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
 		return nil
 	}
 	return withHint(fmt.Errorf("session %q: has the shell %s, not %s", r.flags.session, info.Shell, r.flags.shell),

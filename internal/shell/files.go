@@ -20,7 +20,8 @@ func (s *Shell) makeDir() error {
 		return err
 	}
 	s.dir.back, s.dir.state = s.status.path, s.state.path
-	s.outPath, s.errPath = "", ""
+	s.out.discard()
+	s.err.discard()
 	s.commandFile.close()
 	s.wrapperFile.close()
 	if s.commandFile, err = openScript(s.dir.command()); err != nil {
@@ -33,22 +34,43 @@ func (s *Shell) makeDir() error {
 	return os.WriteFile(s.dir.dumpFile(), []byte(s.dialect.dump(s.dir)), 0o600)
 }
 
-// openOutput opens the reading end of an output FIFO, a new one when the last
-// is still held by somebody.
-func (s *Shell) openOutput(path *string) (int, error) {
-	if *path == "" {
-		s.outputs++
-		p := s.dir.output(s.outputs)
-		if err := unix.Mkfifo(p, 0o600); err != nil {
-			return -1, err
+// fifo is an output FIFO that commands use one after another, until one of them
+// leaves somebody behind who holds it.
+type fifo struct {
+	path  string // "" when a new one is needed
+	read  int
+	write int // our own writing end, open while a command runs: no end of file, no wake-ups before its end
+}
+
+// open gets the FIFO ready for a command.
+func (f *fifo) open(path string) (err error) {
+	if f.path == "" {
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			return err
 		}
-		*path = p
+		if f.read, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+		f.path = path
 	}
-	fd, err := unix.Open(*path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		*path = ""
+	f.write, err = unix.Open(f.path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// forget lets go of the FIFO; whoever holds its reading end keeps it.
+func (f *fifo) forget() {
+	if f.path != "" {
+		os.Remove(f.path)
 	}
-	return fd, err
+	f.path = ""
+}
+
+// discard also closes the reading end.
+func (f *fifo) discard() {
+	if f.path != "" {
+		unix.Close(f.read)
+	}
+	f.forget()
 }
 
 // script is a file of the private directory that the shell sources. It stays

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"bytes"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,15 +14,12 @@ type stream struct {
 	fd     int
 	which  output.Stream
 	log    *output.Log
-	opened bool // somebody has written
-	ended  bool // the command has ended: no writer means the end
 	single bool // read one buffer at a time, because somebody counts
-	eof    bool
-	idle   time.Time // do not look before, see read
+	eof    bool // nobody can write any more
 }
 
 // read moves what is there into the log, at most a few buffers. It reports
-// whether there may be more.
+// whether there may be more. As long as we hold the writing end there is no end.
 func (st *stream) read() bool {
 	for range 16 {
 		buf := st.log.Reserve(st.which)
@@ -31,38 +27,17 @@ func (st *stream) read() bool {
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN:
-			st.log.Commit(st.which, 0)
-			return false
 		case err != nil || n == 0:
 			st.log.Commit(st.which, 0)
-			// No writer. Before the first one that is not the end: some systems
-			// report it as such, so look again a little later.
-			if st.opened || st.ended {
-				st.eof = true
-			} else {
-				st.idle = time.Now().Add(2 * time.Millisecond)
-			}
+			st.eof = err != unix.EAGAIN
 			return false
 		}
-		st.opened = true
 		st.log.Commit(st.which, n)
-		if st.single || n < len(buf) && n < 4096 {
-			return st.ended // else poll says when there is more
+		if st.single {
+			return true
 		}
 	}
 	return true
-}
-
-// unused reports whether nobody has ever opened the FIFO for writing. Where the
-// system does not tell, it says false.
-func (st *stream) unused() bool {
-	if st.opened || runtime.GOOS != "linux" {
-		return false
-	}
-	fds := []unix.PollFd{{Fd: int32(st.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 0 // a writer that has left shows as POLLHUP
 }
 
 // send queues control text.
@@ -114,18 +89,11 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 			control = add(s.control, unix.POLLOUT)
 		}
 	}
-	now := time.Now()
 	first := n
 	for _, st := range streams {
 		fd := st.fd
-		switch {
-		case st.eof:
+		if st.eof {
 			fd = -1 // poll ignores it
-		case now.Before(st.idle):
-			fd = -1
-			if deadline.IsZero() || st.idle.Before(deadline) {
-				deadline = st.idle
-			}
 		}
 		fds[n] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		n++

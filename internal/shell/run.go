@@ -80,35 +80,6 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	if err := r.prepare(); err != nil {
 		return r.oc, err
 	}
-	r.attempt()
-	if r.notRun() && len(c.Env) == 0 {
-		// The shell has become unable to run anything; another one can.
-		if r.replaceShell() {
-			r.req.token = s.token()
-			r.ping = ""
-			r.attempt()
-		}
-	}
-	if r.notRun() {
-		c.Log.Append(output.Stderr, s.saidErr) // why
-	}
-	r.finish()
-	return r.oc, nil
-}
-
-// replaceShell gives the session a new shell in the state that is known.
-func (r *run) replaceShell() bool {
-	s := r.Shell
-	s.proc.Signal(syscall.SIGKILL)
-	<-s.proc.Done()
-	r.oc.Died = s.restart(s.bestState(nil))
-	r.oc.Restarted = true
-	return r.oc.Died == nil
-}
-
-// attempt has the shell run the command.
-func (r *run) attempt() {
-	s := r.Shell
 	s.saidOut, s.saidErr = s.saidOut[:0], s.saidErr[:0]
 	s.send(r.control())
 	st, ended := r.await()
@@ -124,12 +95,18 @@ func (r *run) attempt() {
 	default:
 		r.abort()
 	}
+	r.finish()
+	return r.oc, nil
 }
 
-// notRun reports that the shell said it was done without having begun: nobody
-// opened the command's output.
-func (r *run) notRun() bool {
-	return r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && r.oc.Died == nil && r.streams[0].unused() && r.streams[1].unused()
+// replaceShell gives the session a new shell in the state that is known.
+func (r *run) replaceShell() bool {
+	s := r.Shell
+	s.proc.Signal(syscall.SIGKILL)
+	<-s.proc.Done()
+	r.oc.Died = s.restart(s.bestState(nil))
+	r.oc.Restarted = true
+	return r.oc.Died == nil
 }
 
 // prepare gets everything ready that the control text refers to.
@@ -165,7 +142,8 @@ func (r *run) prepare() error {
 			s.runScript(s.dialect.leave(r.req), time.Now().Add(bookkeepTime))
 		}
 		if err != nil {
-			r.closeStreams()
+			unix.Close(s.out.write)
+			unix.Close(s.err.write)
 			return err
 		}
 	}
@@ -200,34 +178,35 @@ func mayEndShell(text string) bool {
 
 func (r *run) openStreams() error {
 	s := r.Shell
-	for attempt := 0; ; attempt++ {
-		out, err := s.openOutput(&s.outPath)
-		var errFD int
-		if err == nil {
-			if errFD, err = s.openOutput(&s.errPath); err != nil {
-				unix.Close(out)
-			}
-		}
-		if err == nil {
-			r.streams = [2]*stream{{fd: out, which: output.Stdout, log: r.cmd.Log}, {fd: errFD, which: output.Stderr, log: r.cmd.Log}}
-			r.streams[0].single, r.streams[1].single = r.cmd.Full != nil, r.cmd.Full != nil
-			r.req.stdout, r.req.stderr = s.outPath, s.errPath
-			return nil
-		}
-		if attempt > 0 {
-			return err
-		}
+	err := s.openOutputs()
+	if err != nil {
 		// A command has deleted the private directory.
-		if err := s.makeDir(); err != nil {
-			return err
+		if err = s.makeDir(); err == nil {
+			err = s.openOutputs()
 		}
 	}
+	if err != nil {
+		return err
+	}
+	single := r.cmd.Full != nil
+	r.streams = [2]*stream{
+		{fd: s.out.read, which: output.Stdout, log: r.cmd.Log, single: single},
+		{fd: s.err.read, which: output.Stderr, log: r.cmd.Log, single: single},
+	}
+	r.req.stdout, r.req.stderr = s.out.path, s.err.path
+	return nil
 }
 
-func (r *run) closeStreams() {
-	for _, st := range r.streams {
-		unix.Close(st.fd)
+func (s *Shell) openOutputs() error {
+	s.outputs += 2
+	if err := s.out.open(s.dir.output(s.outputs)); err != nil {
+		return err
 	}
+	err := s.err.open(s.dir.output(s.outputs + 1))
+	if err != nil {
+		unix.Close(s.out.write)
+	}
+	return err
 }
 
 // control writes the scripts and returns the control text.
@@ -407,10 +386,7 @@ func (r *run) finish() {
 		return
 	}
 	if !r.oc.Restarted {
-		if in, ok := process.Stat(s.proc.PID); ok {
-			r.oc.UserMS, r.oc.SystemMS = in.UserMS-s.cpuUser, in.SystemMS-s.cpuSystem
-			s.cpuUser, s.cpuSystem = in.UserMS, in.SystemMS
-		}
+		r.account()
 		r.leave()
 	}
 	if !complete || len(s.shellKids.List(nil)) > 0 || len(s.ourKids.List(nil)) > 1 {
@@ -422,13 +398,37 @@ func (r *run) finish() {
 	}
 }
 
+// account takes the command's share of the shell's processor time. The kernel tells
+// it in ticks of 10 ms, so a short command is not worth the question; what it used
+// counts for the next long one.
+func (r *run) account() {
+	s := r.Shell
+	if time.Since(r.start) < 5*time.Millisecond {
+		return
+	}
+	if in, ok := process.Stat(s.proc.PID); ok {
+		r.oc.UserMS, r.oc.SystemMS = in.UserMS-s.cpuUser, in.SystemMS-s.cpuSystem
+		s.cpuUser, s.cpuSystem = in.UserMS, in.SystemMS
+	}
+}
+
 // settle reads what is left of the output and reports whether it is complete.
 func (r *run) settle() bool {
 	out, err := r.streams[0], r.streams[1]
 	for _, st := range r.streams {
-		st.ended = true
 		for st.read() {
 		}
+	}
+	// Without our own writing ends, an end of file says that nobody else holds one.
+	unix.Close(r.Shell.out.write)
+	unix.Close(r.Shell.err.write)
+	for _, st := range r.streams {
+		for st.read() {
+		}
+	}
+	if out.eof && err.eof {
+		r.complain()
+		return true
 	}
 	deadline := time.Now().Add(settleTime)
 	for !(out.eof && err.eof) && time.Now().Before(deadline) {
@@ -437,23 +437,26 @@ func (r *run) settle() bool {
 	return out.eof && err.eof
 }
 
+// complain adds what the shell itself said to the output of a command that failed
+// without a word, when the shell may have refused to set its environment.
+func (r *run) complain() {
+	log := r.cmd.Log
+	if len(r.cmd.Env) > 0 && r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && !r.dialect.terminal() && log.Bytes(output.Stdout)+log.Bytes(output.Stderr) == 0 {
+		log.Append(output.Stderr, r.saidErr)
+	}
+}
+
 // hold gives streams that are not at their end to the caller.
 func (r *run) hold(complete bool) {
-	s := r.Shell
-	for i, path := range []*string{&s.outPath, &s.errPath} {
-		if r.streams[i].eof {
-			unix.Close(r.streams[i].fd)
-		} else {
-			os.Remove(*path)
-			*path = ""
-		}
+	if complete {
+		return
 	}
-	if !complete {
-		r.oc.Held = &Held{}
-		for _, st := range r.streams {
-			if !st.eof {
-				r.oc.Held.streams = append(r.oc.Held.streams, st)
-			}
+	s := r.Shell
+	r.oc.Held = &Held{}
+	for i, f := range []*fifo{&s.out, &s.err} {
+		if st := r.streams[i]; !st.eof {
+			r.oc.Held.streams = append(r.oc.Held.streams, st)
+			f.forget()
 		}
 	}
 }

@@ -62,9 +62,8 @@ type Shell struct {
 	saidErr     []byte
 	commandFile script
 	wrapperFile script
-	lastFile    int    // what dir.last() returns
-	outPath     string // FIFOs that nobody holds, to be used again
-	errPath     string
+	lastFile    int // what dir.last() returns
+	out, err    fifo
 	outputs     int
 	pings       int
 	tokens      *rand.ChaCha8
@@ -375,6 +374,8 @@ func (s *Shell) Close() {
 	}
 	s.commandFile.close()
 	s.wrapperFile.close()
+	s.out.discard()
+	s.err.discard()
 }
 
 // disconnect closes what belongs to one shell process.

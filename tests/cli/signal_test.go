@@ -277,6 +277,36 @@ func TestKilledCLICancelsInNamedSession(t *testing.T) {
 	}
 }
 
+// TestCommandOfAnEndedSessionRunsOnce: the end of the session under a command is not
+// mistaken for one that is yet to be made.
+func TestCommandOfAnEndedSessionRunsOnce(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for _, flags := range [][]string{{"run", "-s", "work"}, {"run", "-s", "work", "--json"}} {
+		cmd := s.command(s.trl, append(flags, "echo >> ran; sleep 1001")...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ran := filepath.Join(s.work, "ran")
+		eventually(t, "it runs", func() bool { _, err := os.Stat(ran); return err == nil })
+		if o := s.run(t, "kill", "work"); o.status != 0 {
+			t.Errorf("%+v", o)
+		}
+		if status := wait(t, cmd); status != 125 && status != 130 {
+			t.Errorf("%q: status %d", flags, status)
+		}
+		if text, err := os.ReadFile(ran); string(text) != "\n" {
+			t.Errorf("%q: ran %d times, %v", flags, len(text), err)
+		}
+		if o := s.run(t, "ls", "-q"); o.stdout != "" {
+			t.Errorf("%q: sessions left: %s", flags, o.stdout)
+		}
+		if err := os.Remove(ran); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestNothingIsLeftWhenRunReturns(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_KILL_GRACE_S=1")

@@ -81,16 +81,25 @@ func runTimed(service api.Service, session, command string, after time.Duration)
 	return service.ExecRun(context.Background(), api.ExecParams{SessionID: session, Command: command, TimeoutS: new(after.Seconds())})
 }
 
-// runCancelled cancels whatever runs in the session after a while, which may be nothing any more.
+// runCancelled cancels what runs in the session, after a while and then again and
+// again: on a busy machine the command may not have begun when the first one comes.
 func runCancelled(service api.Service, session, command string, after time.Duration) (api.ExecResult, error) {
-	done := make(chan struct{})
-	timer := time.AfterFunc(after, func() {
-		defer close(done)
-		_, _ = service.ExecCancel(context.Background(), api.ExecCancelParams{SessionID: session})
-	})
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for wait := after; ; wait = 5 * time.Millisecond {
+			select {
+			case <-ended:
+				return
+			case <-time.After(wait):
+			}
+			if _, err := service.ExecCancel(context.Background(), api.ExecCancelParams{SessionID: session}); err == nil {
+				return
+			}
+		}
+	}()
 	r, err := service.ExecRun(context.Background(), api.ExecParams{SessionID: session, Command: command})
-	if !timer.Stop() {
-		<-done // it must not hit the next command
-	}
+	close(ended)
+	<-stopped // it must not hit the next command
 	return r, err
 }
