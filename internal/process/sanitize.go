@@ -16,9 +16,11 @@ import (
 // stay without effect here but come to children with their default action. An
 // ignored signal would be inherited, and a shell can neither trap nor reset one
 // that was ignored when it started. After Sanitize signal.Ignored no longer tells
-// that they were.
+// that they were. So do the signals that the C library keeps for itself, which it
+// ignores in whatever it starts with posix_spawn.
 func Sanitize() {
 	closeOnExecFrom3()
+	resetLibrarySignals()
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(sig) {
 			// Caught and dropped: exec turns a caught signal into the default.

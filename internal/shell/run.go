@@ -390,11 +390,27 @@ func (r *run) finish() {
 		r.leave()
 	}
 	if !complete || len(s.shellKids.List(nil)) > 0 || len(s.ourKids.List(nil)) > 1 {
-		r.oc.LeftRunning = r.processes()
+		r.oc.LeftRunning = r.leftRunning()
 	}
 	r.hold(complete)
 	if !complete && len(r.oc.LeftRunning) == 0 && !s.intact() {
 		r.replaceShell() // it could not take back the redirections (ulimit -n)
+	}
+}
+
+// leftRunning lists what lives on. A process that was only just forked still has
+// the shell's name; it gets a moment to become what it will be.
+func (r *run) leftRunning() []process.Info {
+	for deadline := time.Now().Add(settleTime); ; {
+		list := r.processes()
+		forked := false
+		for _, p := range list {
+			forked = forked || p.Name == r.name
+		}
+		if !forked || !time.Now().Before(deadline) {
+			return list
+		}
+		r.wait(time.Now().Add(2 * time.Millisecond))
 	}
 }
 
