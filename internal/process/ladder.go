@@ -71,6 +71,7 @@ type target struct {
 	sent    syscall.Signal // the strongest signal it was sent; 0 for none
 	due     bool           // the first signal is to be sent, again perhaps
 	ignored bool           // it ignored the first signal when that was sent
+	urged   bool           // SIGTERM was sent, because it ignores the first signal
 	stopped bool           // SIGSTOP was sent
 	denied  bool           // it belongs to someone whom we may not signal
 	gone    bool
@@ -254,6 +255,11 @@ func (l *Ladder) ask() {
 			// exec, as the shell does. It was lost on it if it does no longer. One that
 			// caught the signal is not asked twice: it may be busy with its farewell.
 			t.due = !ignores(t.info.PID, l.first)
+			if !t.due && !t.urged && l.first != syscall.SIGTERM {
+				// A background job ignores SIGINT for good: it is asked in another way.
+				t.urged, t.sent = true, 0
+				l.send(t, syscall.SIGTERM)
+			}
 		}
 		if t.due {
 			t.ignored = ignores(t.info.PID, l.first)

@@ -242,6 +242,25 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestCancelByINT: a job in the background ignores SIGINT, and is not waited for.
+func TestCancelByINT(t *testing.T) {
+	d := start(t, api.SessionCreateParams{Shell: "sh"})
+	e := d.begin(api.ExecParams{Command: "sleep 4321 & echo up; sleep 4322"})
+	d.read(e.ExecID, running)
+	info, err := d.cancel(api.ExecCancelParams{ExecID: e.ExecID, Signal: "INT"})
+	if err != nil || !info.Outcome.Cancelled {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	for _, k := range info.Outcome.Killed {
+		if k.Signal == "SIGKILL" {
+			t.Errorf("%+v was not given the chance to end", k)
+		}
+	}
+	if left := d.details().Processes; len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
 // TestBackpressure: with it, a reader that takes its time misses nothing of an
 // output that is far larger than what is kept.
 func TestBackpressure(t *testing.T) {

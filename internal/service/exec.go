@@ -16,6 +16,9 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	if err := s.hold(ctx); err != nil {
 		return api.ExecResult{}, err
 	}
+	if p.Backpressure {
+		return api.ExecResult{}, api.Errorf(api.CodeInvalidParams, "params.backpressure: is for exec.stream")
+	}
 	found, err := s.execSession(&p, false)
 	if err != nil {
 		return api.ExecResult{}, err

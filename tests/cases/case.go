@@ -42,7 +42,7 @@ type Case struct {
 
 // Step is one command of a case, or one call of another method.
 type Step struct {
-	Command        string            `json:"command"`
+	Command        *string           `json:"command"`
 	CommandGen     *Gen              `json:"command_gen"`
 	Stdin          *string           `json:"stdin"`
 	StdinGen       *Gen              `json:"stdin_gen"`
@@ -78,10 +78,13 @@ func (g Gen) Text() string { return g.Prefix + strings.Repeat(g.Repeat, g.Times)
 
 // CommandText is the command, written down or generated.
 func (s Step) CommandText() string {
-	if s.CommandGen != nil {
+	switch {
+	case s.CommandGen != nil:
 		return s.CommandGen.Text()
+	case s.Command != nil:
+		return *s.Command
 	}
-	return s.Command
+	return ""
 }
 
 // execParams are the parameters of exec.run for this step.
@@ -172,7 +175,7 @@ func (c Case) check() error {
 		}
 	}
 	for i, s := range c.Steps {
-		if (s.CommandText() == "") == (s.API == "") {
+		if (s.Command == nil && s.CommandGen == nil) == (s.API == "") {
 			return fmt.Errorf("step %d: needs one of command and api", i+1)
 		}
 		if _, err := base64.StdEncoding.DecodeString(s.StdinBase64); err != nil {
