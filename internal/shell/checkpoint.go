@@ -12,7 +12,9 @@ func (s *Shell) Checkpoint() {
 	}
 	begun := time.Now()
 	s.exitDump = nil
+	s.patient = true
 	err := s.bookkeep(s.dialect.source(s.dir.dumpFile())+"\n", begun.Add(bookkeepTime))
+	s.patient = false
 	s.readState()
 	if err == nil && s.exitDump != nil {
 		s.checkpoint, s.dirty = s.exitDump, false

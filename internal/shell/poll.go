@@ -78,7 +78,15 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 	add(s.wakeR, unix.POLLIN)
 	add(s.status.read, unix.POLLIN)
-	add(s.state.read, unix.POLLIN)
+	if s.patient {
+		// A dump comes in many small writes. It is taken in when the status says that
+		// it is complete, or from time to time, before the pipe is full.
+		if soon := time.Now().Add(2 * time.Millisecond); deadline.IsZero() || soon.Before(deadline) {
+			deadline = soon
+		}
+	} else {
+		add(s.state.read, unix.POLLIN)
+	}
 	sinkOut, sinkErr := add(s.sinkOut, unix.POLLIN), add(s.sinkErr, unix.POLLIN)
 	control := -1
 	if len(s.pending) > 0 {

@@ -76,6 +76,7 @@ type Shell struct {
 	checkpoint *State // the state at some moment; see Checkpoint
 	dirty      bool   // a command has run since checkpoint
 	exitDump   *State // what the dying shell told
+	patient    bool   // a dump is under way, and nobody waits for its parts
 	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
 	cpuSystem  int64
 	budget     checkpointBudget
