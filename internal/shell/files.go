@@ -20,8 +20,7 @@ func (s *Shell) makeDir() error {
 		return err
 	}
 	s.dir.back, s.dir.state = s.status.path, s.state.path
-	s.out.discard()
-	s.err.discard()
+	s.discardOutputs()
 	s.commandFile.close()
 	s.wrapperFile.close()
 	if s.commandFile, err = openScript(s.dir.command()); err != nil {
@@ -71,6 +70,16 @@ func (f *fifo) discard() {
 		unix.Close(f.read)
 	}
 	f.forget()
+}
+
+// discardOutputs drops both FIFOs.
+func (s *Shell) discardOutputs() {
+	for _, f := range []*fifo{&s.out, &s.err} {
+		if f.path != "" {
+			s.poller.forget(f.read)
+		}
+		f.discard()
+	}
 }
 
 // script is a file of the private directory that the shell sources. It stays

@@ -106,8 +106,8 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 		fds[n] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		n++
 	}
-	if _, err := unix.Poll(fds[:n], timeout(deadline)); err != nil {
-		return // EINTR: the caller looks again
+	if s.poller.wait(fds[:n], deadline) != nil {
+		return // the caller looks again
 	}
 	for i, st := range streams {
 		if fds[first+i].Revents != 0 {
@@ -129,18 +129,6 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	if control >= 0 && fds[control].Revents != 0 {
 		s.flush()
 	}
-}
-
-// timeout is the time until deadline for poll, rounded up.
-func timeout(deadline time.Time) int {
-	if deadline.IsZero() {
-		return -1
-	}
-	d := time.Until(deadline)
-	if d <= 0 {
-		return 0
-	}
-	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 }
 
 func (s *Shell) readStatus() {
@@ -210,6 +198,7 @@ func (s *Shell) readSink(sink *int, said *[]byte) {
 		}
 		if err != nil || n <= 0 {
 			// The shell has closed it, or is gone: stop looking.
+			s.poller.forget(*sink)
 			if *sink != s.control {
 				unix.Close(*sink)
 			}

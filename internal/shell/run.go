@@ -472,6 +472,7 @@ func (r *run) hold(complete bool) {
 	for i, f := range []*fifo{&s.out, &s.err} {
 		if st := r.streams[i]; !st.eof {
 			r.oc.Held.streams = append(r.oc.Held.streams, st)
+			s.poller.forget(st.fd)
 			f.forget()
 		}
 	}

@@ -44,6 +44,7 @@ type Shell struct {
 	proc *process.Process // guarded by mu for PID; replaced by the owner only
 
 	watchers  sync.WaitGroup
+	poller    *poller
 	control   int // the shell's stdin, or the master of its terminal
 	sinkOut   int // the shell's own stdout; the same terminal
 	sinkErr   int // the shell's own stderr; -1 with a terminal
@@ -90,7 +91,11 @@ func Start(cfg Config) (*Shell, error) {
 		tokens: newTokens(), budget: newCheckpointBudget(),
 	}
 	var err error
+	if s.poller, err = newPoller(); err != nil {
+		return nil, err
+	}
 	if s.wakeR, s.wakeW, err = pipe(true, true); err != nil {
+		s.poller.close()
 		return nil, err
 	}
 	s.ourKids = process.WatchChildren(os.Getpid())
@@ -375,8 +380,8 @@ func (s *Shell) Close() {
 	}
 	s.commandFile.close()
 	s.wrapperFile.close()
-	s.out.discard()
-	s.err.discard()
+	s.discardOutputs()
+	s.poller.close()
 }
 
 // disconnect closes what belongs to one shell process.
@@ -384,7 +389,7 @@ func (s *Shell) disconnect() {
 	if s.sinkOut != s.control {
 		s.closeFD(&s.sinkOut)
 	}
-	s.sinkOut = -1
+	s.sinkOut = -1 // a terminal is closed as the control channel
 	s.closeFD(&s.sinkErr)
 	s.closeFD(&s.control)
 	if s.shellKids != nil {
@@ -395,6 +400,7 @@ func (s *Shell) disconnect() {
 
 func (s *Shell) closeFD(fd *int) {
 	if *fd >= 0 {
+		s.poller.forget(*fd)
 		unix.Close(*fd)
 	}
 	*fd = -1
