@@ -28,9 +28,10 @@ func (s *Shell) Checkpoint() {
 // CheckpointDue reports whether a checkpoint would be worth its price now.
 func (s *Shell) CheckpointDue() bool { return s.dirty && s.budget.allows(time.Now()) }
 
-// checkpointBudget bounds the time spent on checkpoints to a twentieth, with some
-// advance: single commands are always followed by one, a loop of thousands is not
-// slowed down.
+// checkpointBudget bounds the time spent on checkpoints right after a command, when
+// the next one may be on its way, with a large advance: a hundred commands in a row
+// are followed by one each, a loop of thousands is not slowed down. A session that
+// is idle for a moment gets one in any case.
 type checkpointBudget struct {
 	saved time.Duration
 	at    time.Time
@@ -38,7 +39,7 @@ type checkpointBudget struct {
 
 const (
 	budgetAdvance = 20 * time.Millisecond
-	budgetShare   = 20
+	budgetShare   = 200
 )
 
 func newCheckpointBudget() checkpointBudget {

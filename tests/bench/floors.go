@@ -116,6 +116,18 @@ func (b *bench) floors() error {
 		return err
 	}
 	b.report.latency("floor: spawn sh -c true", spawn, nil, 0, 0)
+	line, err := request("system.ping", object{})
+	if err != nil {
+		return err
+	}
+	there, err := sample(2000, func() error {
+		_, err := b.conn.roundTrip(line)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.report.latency("system.ping: to the daemon and back", there, nil, 0, 0)
 	return nil
 }
 

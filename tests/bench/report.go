@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,10 +35,12 @@ type row struct {
 
 // report is what bench.json holds.
 type report struct {
-	Version string    `json:"version"`
-	OS      string    `json:"os"`
-	Arch    string    `json:"arch"`
-	CPUs    int       `json:"cpus"`
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	CPUs    int    `json:"cpus"`
+	// Load is the load average at the start: on a busy machine nothing is fast.
+	Load    string    `json:"load,omitempty"`
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
 	Missed  int       `json:"missed"`
@@ -45,7 +48,10 @@ type report struct {
 }
 
 func (r *report) header() {
-	fmt.Printf("%s on %s/%s, %d CPUs\n", r.Version, r.OS, r.Arch, r.CPUs)
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		r.Load, _, _ = strings.Cut(string(load), " ")
+	}
+	fmt.Printf("%s on %s/%s, %d CPUs, load %s\n", r.Version, r.OS, r.Arch, r.CPUs, r.Load)
 	fmt.Printf("%-42s %10s %10s %10s %7s  %s\n", "", "p50", "p99", "floor", "ratio", "target")
 }
 
