@@ -37,6 +37,7 @@ var states = []struct {
 	want   string
 }{
 	{"directory", "dabz", "cd /usr/lib", "pwd", "/usr/lib\n"},
+	{"previous directory", "dabz", "true", "cd - >/dev/null && pwd && cd - >/dev/null", "/tmp\n"},
 	{"variable", "dabz", `V="it's \"1\" \$x"; W='a
 b'`, `printf '%s|%s' "$V" "$W"`, "it's \"1\" $x|a\nb"},
 	{"not exported", "dabz", "N=1", "sh -c 'echo ${N-unset}'", "unset\n"},

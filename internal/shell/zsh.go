@@ -128,6 +128,8 @@ func (zsh) restore(st *State) string {
 		b.WriteString(v.text + "\n")
 	}
 	b.WriteString(st.umaskText())
+	// `cd -` goes by zsh's own memory, not by the variable.
+	b.WriteString(`__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n")
 	return b.String() + sortOptions(st.options, zshOwnOptions)
 }
 
