@@ -103,28 +103,8 @@ func (bash) sourcePipe(file string) string {
 func (bash) statements(text string) []statement { return posixStatements(text) }
 
 func (bash) restore(st *State) string {
-	var b strings.Builder
-	var readonly []statement
-	for _, v := range st.vars {
-		switch {
-		case bashOwn[v.name] || strings.HasPrefix(v.name, "BASH"):
-		case strings.Contains(v.flags, "r"):
-			readonly = append(readonly, v)
-		default:
-			b.WriteString(v.text + "\n")
-		}
-	}
-	b.WriteString(st.functions + "\n")
-	for _, a := range st.aliases {
-		b.WriteString(a.text + "\n")
-	}
-	b.WriteString(st.positional())
-	for _, v := range readonly {
-		b.WriteString(v.text + "\n")
-	}
-	b.WriteString(st.umaskText())
-	b.WriteString(st.setOptions())
-	return b.String()
+	own := func(v statement) bool { return bashOwn[v.name] || strings.HasPrefix(v.name, "BASH") }
+	return st.definitions(own) + st.setOptions()
 }
 
 // bashOwn are variables that belong to the new shell or are not assignable.

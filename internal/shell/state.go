@@ -184,6 +184,27 @@ func replaceNamed(list, old []statement, keys map[string]bool) []statement {
 	return out
 }
 
+// definitions is the text that makes variables, functions, aliases, positional
+// parameters and umask, in a shell that prints definitions with their attributes.
+// What is own to the new shell is left out, what is readonly comes last.
+func (st *State) definitions(own func(statement) bool) string {
+	var b, readonly strings.Builder
+	for _, v := range st.vars {
+		switch {
+		case own(v):
+		case strings.Contains(v.flags, "r"):
+			readonly.WriteString(v.text + "\n")
+		default:
+			b.WriteString(v.text + "\n")
+		}
+	}
+	b.WriteString(st.functions + "\n")
+	for _, a := range st.aliases {
+		b.WriteString(a.text + "\n")
+	}
+	return b.String() + st.positional() + readonly.String() + st.umaskText()
+}
+
 // unset returns the names in env that the state does not have: a new shell would
 // get them again.
 func (st *State) unset(env []string) []string {

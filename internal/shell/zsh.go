@@ -108,29 +108,12 @@ func (zsh) sourcePipe(file string) string {
 func (zsh) statements(text string) []statement { return posixStatements(text) }
 
 func (zsh) restore(st *State) string {
-	var b strings.Builder
-	var readonly []statement
-	for _, v := range st.vars {
-		switch {
-		case zshOwn[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_"):
-		case strings.Contains(v.flags, "r"):
-			readonly = append(readonly, v)
-		default:
-			b.WriteString(v.text + "\n")
-		}
+	own := func(v statement) bool {
+		return zshOwn[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_")
 	}
-	b.WriteString(st.functions + "\n")
-	for _, a := range st.aliases {
-		b.WriteString(a.text + "\n")
-	}
-	b.WriteString(st.positional())
-	for _, v := range readonly {
-		b.WriteString(v.text + "\n")
-	}
-	b.WriteString(st.umaskText())
 	// `cd -` goes by zsh's own memory, not by the variable.
-	b.WriteString(`__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n")
-	return b.String() + sortOptions(st.options, zshOwnOptions)
+	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n"
+	return st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions)
 }
 
 // zshOwn are parameters that belong to the new shell, are not assignable, or
