@@ -1,0 +1,83 @@
+package shell
+
+import (
+	"os"
+	"time"
+
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// present is what runs below the shell and below us, the shell left out. It is
+// empty, and cheap, in a session without background jobs.
+func (s *Shell) present() map[int]uint64 {
+	if len(s.shellKids.List(nil)) == 0 && len(s.ourKids.List(nil)) <= 1 {
+		return nil
+	}
+	seen := map[int]uint64{}
+	for _, p := range process.Descendants(os.Getpid(), nil) {
+		if p.PID != s.proc.PID {
+			seen[p.PID] = p.StartTime
+		}
+	}
+	return seen
+}
+
+func (r *run) isEarlier(p process.Info) bool {
+	start, ok := r.earlier[p.PID]
+	return ok && start == p.StartTime
+}
+
+// notOurs leaves out earlier jobs, and, seen from us, the shell: what is below
+// the shell is looked at from there.
+func (r *run) notOurs(p process.Info) bool { return p.PID == r.proc.PID || r.isEarlier(p) }
+
+// processes are those of this command that live now: below the shell, or
+// orphans that came to us, and not below a job of an earlier command.
+func (r *run) processes() []process.Info {
+	list := process.Descendants(r.proc.PID, r.isEarlier)
+	return append(list, process.Descendants(os.Getpid(), r.notOurs)...)
+}
+
+// leftRunning lists what lives on. A process that was only just forked still has
+// the shell's name; it gets a moment to become what it will be.
+func (r *run) leftRunning() []process.Info {
+	for deadline := time.Now().Add(settleTime); ; {
+		list := r.processes()
+		forked := false
+		for _, p := range list {
+			forked = forked || p.Name == r.name
+		}
+		if !forked || !time.Now().Before(deadline) {
+			return list
+		}
+		r.wait(time.Now().Add(2 * time.Millisecond))
+	}
+}
+
+// account takes the command's share of the shell's processor time. The kernel tells
+// it in ticks of 10 ms, so a short command is not worth the question; what it used
+// counts for the next long one.
+func (r *run) account() {
+	s := r.Shell
+	if time.Since(r.start) < 5*time.Millisecond {
+		return
+	}
+	if in, ok := process.Stat(s.proc.PID); ok {
+		r.oc.UserMS, r.oc.SystemMS = in.UserMS-s.cpuUser, in.SystemMS-s.cpuSystem
+		s.cpuUser, s.cpuSystem = in.UserMS, in.SystemMS
+	}
+}
+
+// sampleMemory looks at the high-water marks of the command's processes, soon
+// after the start and then more and more seldom: the kernel remembers the peak of
+// a process, but only while it lives. It returns when to look again.
+func (r *run) sampleMemory(now time.Time) time.Time {
+	if due := r.start.Add(r.rssNext); now.Before(due) {
+		return due
+	}
+	for _, p := range r.processes() {
+		r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, process.HighWaterRSS(p.PID))
+	}
+	r.rssNext = min(r.rssNext*4, r.rssNext+time.Second)
+	return r.start.Add(r.rssNext)
+}
