@@ -182,3 +182,22 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// checker answers exec.run with what it thinks of the parameters.
+type checker struct{ api.Service }
+
+func (checker) ExecRun(_ context.Context, p api.ExecParams) (api.ExecResult, error) {
+	return api.ExecResult{}, p.Check()
+}
+
+// TestEmptyCommand: an empty command is one, a missing one is not.
+func TestEmptyCommand(t *testing.T) {
+	m, _ := api.FindMethod("exec.run")
+	if _, err := m.Call(context.Background(), checker{}, json.RawMessage(`{"session_id":"s","command":""}`)); err != nil {
+		t.Errorf("an empty command: %v", err)
+	}
+	_, err := m.Call(context.Background(), checker{}, json.RawMessage(`{"session_id":"s"}`))
+	if !errors.Is(err, api.ErrInvalidParams) || !strings.Contains(err.Error(), "params.command") {
+		t.Errorf("no command: %v", err)
+	}
+}

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -66,6 +68,13 @@ type ExecParams struct {
 	// behind, as on a pipe, so that nothing is ever dropped in between. It is for
 	// exec.stream with detach false: who slows a command down must be tied to it.
 	Backpressure bool `json:"backpressure,omitempty"`
+
+	empty bool // an empty command was given, which is not the same as none
+}
+
+// given looks for an empty command: any shell runs it, with status 0.
+func (p *ExecParams) given(params json.RawMessage) {
+	p.empty = p.Command == "" && bytes.Contains(params, []byte(`"command"`))
 }
 
 // Check reports the first parameter that cannot be.
@@ -73,7 +82,7 @@ func (p ExecParams) Check() error {
 	if p.SessionID == "" {
 		return invalid("session_id", "is required")
 	}
-	if p.Command == "" {
+	if p.Command == "" && !p.empty {
 		return invalid("command", "is required")
 	}
 	if err := noNUL("command", p.Command); err != nil {

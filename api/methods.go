@@ -72,6 +72,9 @@ func unary[P, R any](name, summary string, f func(Service, context.Context, P) (
 			if err := decodeParams(params, &p, strict); err != nil {
 				return nil, err
 			}
+			if g, ok := any(&p).(interface{ given(json.RawMessage) }); ok {
+				g.given(params)
+			}
 			return f(s, ctx, p)
 		},
 	}
