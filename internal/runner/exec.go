@@ -23,6 +23,8 @@ type Exec struct {
 	log     *output.Log
 	cmd     *shell.Command
 
+	kept int64 // guarded by the runner's mu; what its output takes, counted when it ended
+
 	turn  chan struct{} // closed when a queued exec may run, or is given up
 	ended chan struct{} // closed when the outcome is known
 

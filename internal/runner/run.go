@@ -113,6 +113,8 @@ func (r *Runner) execute(e *Exec) (ran bool) {
 func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.mu.Lock()
 	r.current = nil
+	e.kept = e.log.Kept()
+	r.kept += e.kept
 	r.cwd = r.shell.WorkingDir()
 	r.restarts = r.shell.Restarts()
 	died := oc.Died
@@ -236,16 +238,12 @@ func maxOutput(p api.ExecParams) int64 {
 // nor their output grows without bound. Call with mu held.
 func (r *Runner) evict() {
 	lim := r.params.Limits
-	var kept int64
-	for _, e := range r.order {
-		kept += e.log.Kept()
-	}
-	for len(r.order) > 0 && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && kept > lim.SessionOutput)) {
+	for len(r.order) > 0 && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && r.kept > lim.SessionOutput)) {
 		e := r.order[0]
 		if !e.closed() {
 			return
 		}
-		kept -= e.log.Kept()
+		r.kept -= e.kept
 		e.log.Release()
 		delete(r.execs, e.id)
 		r.order = r.order[1:]

@@ -59,6 +59,7 @@ type Runner struct {
 	queue      []*Exec           // guarded by mu
 	execs      map[string]*Exec  // guarded by mu
 	order      []*Exec           // guarded by mu; oldest first
+	kept       int64             // guarded by mu; memory of the output of the commands in order that have ended
 	ending     *ending           // guarded by mu; set once the session is being destroyed
 	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
 	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens

@@ -132,9 +132,9 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 }
 
 func (s *Shell) readStatus() {
-	var buf [4096]byte
+	buf := s.buf[:4096]
 	for {
-		n, err := unix.Read(s.status.read, buf[:])
+		n, err := unix.Read(s.status.read, buf)
 		if err == unix.EINTR {
 			continue
 		}
@@ -159,10 +159,9 @@ func (s *Shell) readStatus() {
 // readState takes in a dump of the shell's state. What a dying shell says and
 // what a living one says for a checkpoint arrive the same way.
 func (s *Shell) readState() {
-	var buf [16 << 10]byte
 	got := false
 	for {
-		n, err := unix.Read(s.state.read, buf[:])
+		n, err := unix.Read(s.state.read, s.buf)
 		if err == unix.EINTR {
 			continue
 		}
@@ -171,7 +170,7 @@ func (s *Shell) readState() {
 		}
 		got = true
 		if len(s.stateBuf) < maxDump {
-			s.stateBuf = append(s.stateBuf, buf[:n]...)
+			s.stateBuf = append(s.stateBuf, s.buf[:n]...)
 		}
 	}
 	if got && bytes.HasSuffix(s.stateBuf, []byte(dumpEnd)) {
@@ -187,9 +186,8 @@ const maxSaid = 64 << 10
 
 // readSink takes in what the shell prints itself: nothing, as a rule.
 func (s *Shell) readSink(sink *int, said *[]byte) {
-	var buf [4096]byte
 	for *sink >= 0 {
-		n, err := unix.Read(*sink, buf[:])
+		n, err := unix.Read(*sink, s.buf)
 		if err == unix.EINTR {
 			continue
 		}
@@ -205,7 +203,7 @@ func (s *Shell) readSink(sink *int, said *[]byte) {
 			*sink = -1
 			return
 		}
-		*said = append(*said, buf[:n]...)
+		*said = append(*said, s.buf[:n]...)
 		if extra := len(*said) - maxSaid; extra > 0 {
 			*said = append((*said)[:0], (*said)[extra:]...)
 		}

@@ -55,6 +55,7 @@ type Shell struct {
 	shellKids *process.ChildWatch
 	ourKids   *process.ChildWatch
 
+	buf         []byte // for reading; on the stack it would make every goroutine's grow
 	pending     []byte // control text that the shell has not taken yet
 	statusBuf   []byte
 	statuses    []status
@@ -88,7 +89,7 @@ func Start(cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir{path: cfg.Dir}, cwd: cfg.WorkingDir,
 		control: -1, sinkOut: -1, sinkErr: -1, wakeR: -1, wakeW: -1,
-		tokens: newTokens(), budget: newCheckpointBudget(),
+		tokens: newTokens(), budget: newCheckpointBudget(), buf: make([]byte, 16<<10),
 	}
 	var err error
 	if s.poller, err = newPoller(); err != nil {
