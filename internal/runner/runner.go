@@ -34,7 +34,6 @@ type Runner struct {
 	cfg     Config
 	drainer *shell.Drainer
 	cgroup  *process.Cgroup
-	begun   time.Time
 
 	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
 	shellTurn chan struct{}
@@ -72,7 +71,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		cfg: cfg, drainer: d, begun: time.Now(), shellTurn: make(chan struct{}, 1),
+		cfg: cfg, drainer: d, shellTurn: make(chan struct{}, 1),
 		state: api.SessionCreating, execs: map[string]*Exec{},
 	}, nil
 }

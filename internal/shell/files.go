@@ -99,6 +99,8 @@ func openScript(path string) (script, error) {
 func (f *script) put(text string) error {
 	if len(text) > 0 {
 		if _, err := f.file.WriteAt([]byte(text), 0); err != nil {
+			_ = f.file.Truncate(0)
+			f.size = 0
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -163,5 +164,19 @@ func TestFind(t *testing.T) {
 		if got := familyOf(base); got != want {
 			t.Errorf("familyOf(%q) = %q, want %q", base, got, want)
 		}
+	}
+}
+
+// TestScriptWithoutRoom: a script that cannot be written is reported, so that half a
+// command is never run.
+func TestScriptWithoutRoom(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	f := script{file: full}
+	defer f.close()
+	if err := f.put("rm -rf /tmp/x"); err == nil {
+		t.Error("writing to a full device succeeded")
 	}
 }

@@ -80,8 +80,13 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	if err := r.prepare(); err != nil {
 		return r.oc, err
 	}
+	control, err := r.control()
+	if err != nil {
+		r.withdraw()
+		return r.oc, err
+	}
 	s.saidOut, s.saidErr = s.saidOut[:0], s.saidErr[:0]
-	s.send(r.control())
+	s.send(control)
 	st, ended := r.await()
 	switch {
 	case ended:
@@ -209,25 +214,45 @@ func (s *Shell) openOutputs() error {
 	return err
 }
 
-// control writes the scripts and returns the control text.
-func (r *run) control() string {
+// control writes the scripts and returns the control text. A script that could not
+// be written whole (no room) must not be run.
+func (r *run) control() (string, error) {
 	s := r.Shell
 	if r.cmd.HasStdin {
-		if f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin); err == nil {
-			r.req.stdin = f.path
-			r.oc.feeder = f
+		f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin)
+		if err != nil {
+			return "", err
 		}
+		r.req.stdin, r.oc.feeder = f.path, f
 	}
 	if s.last != 0 && s.lastFile != s.last {
-		if os.WriteFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n"), 0o600) == nil {
-			s.lastFile = s.last
+		if err := os.WriteFile(s.dir.last(), []byte("return "+strconv.Itoa(s.last)+"\n"), 0o600); err != nil {
+			return "", err
 		}
+		s.lastFile = s.last
 	}
 	file, wrapper, control := s.dialect.command(s.dir, r.req)
-	s.commandFile.put(file)
-	s.wrapperFile.put(wrapper)
+	if err := s.commandFile.put(file); err != nil {
+		return "", err
+	}
+	if err := s.wrapperFile.put(wrapper); err != nil {
+		return "", err
+	}
 	s.dirty = true
-	return control
+	return control, nil
+}
+
+// withdraw takes back what was prepared for a command that is not run.
+func (r *run) withdraw() {
+	s := r.Shell
+	unix.Close(s.out.write)
+	unix.Close(s.err.write)
+	if r.oc.feeder != nil {
+		r.oc.feeder.release()
+	}
+	s.commandFile.put("")
+	s.wrapperFile.put("")
+	r.leave()
 }
 
 // await waits for the command's end, its time-out, or an abort.
