@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -146,68 +145,6 @@ func TestShutdownAnswersWhatRuns(t *testing.T) {
 	half.eof()
 	if _, err := net.Dial("unix", d.socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("dial after the end: %v", err)
-	}
-}
-
-// deadlines is a listener whose connections tell of their read deadlines.
-type deadlines struct {
-	net.Listener
-	set func(time.Time)
-}
-
-type deadlineConn struct {
-	*net.UnixConn
-	set func(time.Time)
-}
-
-func (l *deadlines) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return deadlineConn{conn.(*net.UnixConn), l.set}, nil
-}
-
-func (c deadlineConn) SetReadDeadline(t time.Time) error {
-	c.set(t)
-	return c.UnixConn.SetReadDeadline(t)
-}
-
-// TestShutdownOfAPausedReader: the connection ends at the worst moment, when the
-// reader has got the slot it waited for and is about to read on.
-func TestShutdownOfAPausedReader(t *testing.T) {
-	svc := newService()
-	s := server.New(server.Config{Service: svc, MaxInFlight: 1})
-	ln, err := server.Listen(shortDir(t) + "/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	stopped, interrupted := make(chan error, 1), make(chan struct{}, 10)
-	var once sync.Once
-	set := func(to time.Time) {
-		if !to.IsZero() {
-			interrupted <- struct{}{}
-			return
-		}
-		once.Do(func() { // the watch has been interrupted and is about to clean up
-			<-interrupted
-			go func() { stopped <- s.Shutdown(ctx) }()
-			<-interrupted // by the end of the connection
-		})
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(context.Background(), &deadlines{ln, set}) }()
-	p := (&daemon{socket: ln.Addr().String()}).dial(t)
-	p.send(run(1, "hold a"), run(2, "echo x"))
-	receive(t, svc.started)
-	svc.release("a")
-	if err := receive(t, stopped); err != nil {
-		t.Fatal(err)
-	}
-	if err := receive(t, served); err != nil {
-		t.Fatal(err)
 	}
 }
 
