@@ -48,7 +48,9 @@ type ExecParams struct {
 	Command string `json:"command"`
 	// TimeoutS bounds the command. Absent: the session's; 0: none.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
-	// Stdin is what the command reads. Absent: end of file at once.
+	// Stdin is what the command reads. Absent: end of file at once. For exec.start and
+	// exec.stream the one word "open" means that it is written later, with exec.input;
+	// a text that is just this word goes into stdin_base64.
 	Stdin *string `json:"stdin,omitempty"`
 	// StdinBase64 is Stdin for bytes that are not UTF-8.
 	StdinBase64 string `json:"stdin_base64,omitempty"`
@@ -108,6 +110,9 @@ func (p ExecParams) Check() error {
 	}
 	return checkEnv(p.Env)
 }
+
+// StdinOpen is the value of Stdin that leaves it to exec.input, for exec.start and exec.stream.
+const StdinOpen = "open"
 
 // StdinData returns the bytes for the command's stdin, and whether any were given.
 func (p ExecParams) StdinData() ([]byte, bool) {
@@ -210,9 +215,17 @@ type ExecInfo struct {
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	TimeoutS  float64    `json:"timeout_s"`
 	Detach    bool       `json:"detach"`
+	// StdinOpen says that exec.input can still write to it.
+	StdinOpen bool `json:"stdin_open,omitempty"`
+	// AgeMS is how long ago the command was accepted.
+	AgeMS int64 `json:"age_ms"`
 	// StdoutBytes and StderrBytes are how many bytes have been written until now.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
+	// LastSeq is the number of the last record in its output; 0 when there is none.
+	LastSeq int64 `json:"last_seq"`
+	// Usage is what it has consumed until now.
+	Usage Usage `json:"usage"`
 	// Outcome is set once the command has ended.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
 }
@@ -241,39 +254,4 @@ type ExecListParams struct {
 // ExecListResult is what exec.list answers, oldest first.
 type ExecListResult struct {
 	Execs []ExecInfo `json:"execs"`
-}
-
-// StreamStart is the immediate answer of exec.stream.
-type StreamStart struct {
-	StreamID  string `json:"stream_id"`
-	ExecID    string `json:"exec_id"`
-	SessionID string `json:"session_id"`
-}
-
-// Types of StreamEvent.
-const (
-	EventStdout = "stdout"
-	EventStderr = "stderr"
-	EventGap    = "gap"
-	EventExit   = "exit"
-	EventError  = "error" // the stream broke off; nothing follows
-)
-
-// StreamEvent is one push of a stream.
-type StreamEvent struct {
-	StreamID string `json:"stream_id"`
-	Seq      int64  `json:"seq"`
-	Type     string `json:"type"`
-	// Offset is where Data begins in its stream, in bytes. Set for stdout and stderr.
-	Offset     *int64 `json:"offset,omitempty"`
-	Data       string `json:"data,omitempty"`
-	DataBase64 string `json:"data_base64,omitempty"`
-	// Stream, From and To tell what is gone, for type gap: the bytes [From, To).
-	Stream string `json:"stream,omitempty"`
-	From   *int64 `json:"from,omitempty"`
-	To     *int64 `json:"to,omitempty"`
-	// Error is set for type error only. Recv of a Stream returns it as its error.
-	Error *Error `json:"error,omitempty"`
-	// The outcome is set for type exit only.
-	*ExecOutcome
 }

@@ -20,6 +20,8 @@ type Method struct {
 	Params, Result reflect.Type
 	// Streams says that pushes follow the answer. Call then returns a Stream.
 	Streams bool
+	// Reads says that the method changes nothing: a caller that may only look can use it.
+	Reads bool
 	// Strict says that an unknown parameter is refused: where a typo would be
 	// dangerous. A mistyped timeout_s would let a command run for ever.
 	Strict bool
@@ -29,18 +31,23 @@ type Method struct {
 
 // Methods is the one list of what exists on the wire.
 var Methods = []Method{
-	unary("system.ping", "Answer with uptime and version.", Service.SystemPing),
-	unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats),
-	unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo),
+	reads(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
+	reads(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
+	reads(unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo)),
 	strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
-	unary("session.list", "List the sessions.", Service.SessionList),
-	unary("session.info", "Tell everything about one session.", Service.SessionInfo),
+	reads(unary("session.list", "List the sessions.", Service.SessionList)),
+	reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),
 	strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
 	strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
-	strict(stream("exec.stream", "Run a command in a session and push its output as it comes.", Service.ExecStream)),
+	strict(unary("exec.start", "Start a command in a session and answer at once.", Service.ExecStart)),
+	strict(stream("exec.stream", "Run a command and push its output as it comes; or push that of one started before.", Service.ExecStream)),
+	reads(strict(unary("exec.output", "Read the output of a command, by offset, from the end, or the lines that match.", Service.ExecOutput))),
+	strict(unary("exec.input", "Write to the stdin of a running command.", Service.ExecInput)),
+	reads(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
 	strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel)),
-	unary("exec.info", "Tell the state and outcome of one command.", Service.ExecInfo),
-	unary("exec.list", "List the commands of one session, or of all.", Service.ExecList),
+	reads(unary("exec.info", "Tell the state and outcome of one command.", Service.ExecInfo)),
+	reads(unary("exec.list", "List the commands of one session, or of all.", Service.ExecList)),
+	reads(strict(stream("event.subscribe", "Push what happens to sessions and commands.", Service.EventSubscribe))),
 }
 
 // FindMethod returns the row of Methods with that name.
@@ -88,6 +95,11 @@ func stream[P any](name, summary string, f func(Service, context.Context, P) (St
 
 func strict(m Method) Method {
 	m.Strict = true
+	return m
+}
+
+func reads(m Method) Method {
+	m.Reads = true
 	return m
 }
 

@@ -25,10 +25,16 @@ type Service interface {
 	SessionDestroy(ctx context.Context, p SessionDestroyParams) (SessionDestroyResult, error)
 
 	ExecRun(ctx context.Context, p ExecParams) (ExecResult, error)
-	ExecStream(ctx context.Context, p ExecParams) (Stream, error)
+	ExecStart(ctx context.Context, p ExecParams) (ExecInfo, error)
+	ExecStream(ctx context.Context, p ExecStreamParams) (Stream, error)
+	ExecOutput(ctx context.Context, p ExecOutputParams) (ExecOutputResult, error)
+	ExecInput(ctx context.Context, p ExecInputParams) (ExecInputResult, error)
+	ExecWait(ctx context.Context, p ExecWaitParams) (ExecWaitResult, error)
 	ExecCancel(ctx context.Context, p ExecCancelParams) (ExecInfo, error)
 	ExecInfo(ctx context.Context, p ExecInfoParams) (ExecInfo, error)
 	ExecList(ctx context.Context, p ExecListParams) (ExecListResult, error)
+
+	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
 }
 
 // Stream is the answer of a streaming method: what is answered at once, and the

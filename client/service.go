@@ -46,14 +46,43 @@ func (c *Client) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult,
 	return typed[api.ExecResult](ctx, c, "exec.run", p)
 }
 
+// ExecStart implements api.Service.
+func (c *Client) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
+	return typed[api.ExecInfo](ctx, c, "exec.start", p)
+}
+
 // ExecStream implements api.Service. The Stream is a *Stream.
-func (c *Client) ExecStream(ctx context.Context, p api.ExecParams) (api.Stream, error) {
+func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	return c.stream(ctx, "exec.stream", p)
+}
+
+func (c *Client) stream(ctx context.Context, method string, p any) (api.Stream, error) {
 	s := newStream(ctx, c)
-	if _, err := c.call(ctx, "exec.stream", p, s); err != nil {
+	if _, err := c.call(ctx, method, p, s); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// ExecOutput implements api.Service.
+func (c *Client) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
+	return typed[api.ExecOutputResult](ctx, c, "exec.output", p)
+}
+
+// ExecInput implements api.Service.
+func (c *Client) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
+	return typed[api.ExecInputResult](ctx, c, "exec.input", p)
+}
+
+// ExecWait implements api.Service.
+func (c *Client) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
+	return typed[api.ExecWaitResult](ctx, c, "exec.wait", p)
+}
+
+// EventSubscribe implements api.Service. The Stream is a *Stream.
+func (c *Client) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
+	return c.stream(ctx, "event.subscribe", p)
 }
 
 // ExecCancel implements api.Service.

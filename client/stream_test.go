@@ -23,7 +23,7 @@ func open(t *testing.T, ctx context.Context, c *client.Client, d *daemon, id str
 		d.say("{\"id\":%q,\"ok\":true,\"data\":{\"stream_id\":%q,\"exec_id\":%q,\"session_id\":\"s\"}}\n"+
 			`{"stream_id":%q,"seq":1,"type":"stdout","offset":0,"data":"first"}`, d.request().ID, id, id, id)
 	}()
-	s, err := c.ExecStream(ctx, api.ExecParams{SessionID: "s", Command: "c"})
+	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "c"}})
 	<-done
 	if err != nil {
 		t.Fatal(err)

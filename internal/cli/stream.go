@@ -18,7 +18,7 @@ import (
 func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	// Like a command on a pipe, it goes as fast as its output is taken.
 	p.Backpressure = true
-	s, err := c.ExecStream(ctx, p)
+	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: p})
 	if err != nil {
 		return err
 	}

@@ -360,7 +360,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	tied := d.create(api.SessionCreateParams{Ephemeral: true})
 	d.run(id, "cd /usr; v=kept; f() { echo $v; }")
 	detach := true
-	st, err := d.ExecStream(t.Context(), api.ExecParams{SessionID: id, Command: "while [ ! -e $HOME/go ]; do sleep 0.01; done; f", Detach: &detach})
+	st, err := d.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: "while [ ! -e $HOME/go ]; do sleep 0.01; done; f", Detach: &detach}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestStream(t *testing.T) {
 	d := p.start()
 	defer d.stop()
 	id := d.create(api.SessionCreateParams{})
-	st, err := d.ExecStream(t.Context(), api.ExecParams{SessionID: id, Command: `printf 'a\342\202'; sleep 0.01; printf '\254\n'; i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done; exit 4`})
+	st, err := d.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: `printf 'a\342\202'; sleep 0.01; printf '\254\n'; i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done; exit 4`}})
 	if err != nil {
 		t.Fatal(err)
 	}

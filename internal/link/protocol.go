@@ -8,7 +8,7 @@ import (
 
 // Protocol is the version of what is said over a link. A daemon works with
 // runners of its own version and of the one before.
-const Protocol = 1
+const Protocol = 2
 
 // What a daemon asks of a runner.
 const (
@@ -18,6 +18,9 @@ const (
 	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
 	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
 	CallExecRead   = "exec.read"   // ReadParams → ReadResult, body = the chunks' bytes
+	CallExecOutput = "exec.output" // OutputParams → OutputResult, body = the bytes
+	CallExecInput  = "exec.input"  // InputParams, body = the bytes → api.ExecInputResult
+	CallExecAwait  = "exec.await"  // api.ExecInfoParams → AwaitResult, when a process waits for input or the command has ended
 	CallExecCancel = "exec.cancel" // api.ExecCancelParams → api.ExecInfo, when the command has ended
 	CallExecInfo   = "exec.info"   // api.ExecInfoParams → api.ExecInfo
 	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
@@ -27,6 +30,19 @@ const (
 // EventSession is what a runner tells of itself: an api.SessionInfo, whenever
 // it changed, before the answer to the call that changed it.
 const EventSession = "session"
+
+// EventExec is told whenever an exec comes into a state: an ExecEvent. A short command
+// may have several told at once.
+const EventExec = "exec"
+
+// ExecEvent is one step in the life of an exec.
+type ExecEvent struct {
+	ExecID string        `json:"exec_id"`
+	State  api.ExecState `json:"state"`
+	At     time.Time     `json:"at"`
+	// Outcome is set for state exited, and for closed when it never ran.
+	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
+}
 
 // HelloParams introduces the daemon.
 type HelloParams struct {
@@ -73,6 +89,8 @@ type Limits struct {
 type ExecParams struct {
 	api.ExecParams
 	HasStdin bool `json:"has_stdin"`
+	// OpenStdin leaves stdin open for exec.input; what is in the body comes first.
+	OpenStdin bool `json:"open_stdin,omitempty"`
 }
 
 // RunResult is the outcome of exec.run. The first StdoutLen bytes of the body are
@@ -110,6 +128,39 @@ type ReadResult struct {
 	// wrote until then; Seq is then the number of the exit record.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 	Seq     int64            `json:"seq,omitempty"`
+}
+
+// OutputParams reads bytes of one stream.
+type OutputParams struct {
+	ExecID string `json:"exec_id"`
+	Stream string `json:"stream"` // api.EventStdout or api.EventStderr
+	Offset int64  `json:"offset"`
+	// Tail, when it is positive, stands for the offset that many bytes before the end.
+	Tail  int64 `json:"tail"`
+	Limit int   `json:"limit"`
+	// Wait answers only when there is a byte at the offset, or never will be.
+	Wait bool `json:"wait"`
+}
+
+// OutputResult is what was there. The body begins at Offset.
+type OutputResult struct {
+	Offset   int64         `json:"offset"` // behind the gap, if there is one
+	Total    int64         `json:"total"`
+	Gap      *api.Span     `json:"gap,omitempty"` // [where the reader was, where the body begins)
+	State    api.ExecState `json:"state"`
+	Complete bool          `json:"complete"` // nothing follows the body, now or later
+}
+
+// InputParams writes to stdin.
+type InputParams struct {
+	ExecID  string `json:"exec_id"`
+	WriteID string `json:"write_id"`
+	Close   bool   `json:"close"`
+}
+
+// AwaitResult says which process waits for input; none when the command has ended.
+type AwaitResult struct {
+	Process *api.Process `json:"process,omitempty"`
 }
 
 // DestroyParams ends the session.

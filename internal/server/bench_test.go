@@ -91,7 +91,7 @@ func BenchmarkStream(b *testing.B) {
 	const pieces = 1000
 	b.SetBytes(pieces * 32 << 10)
 	for b.Loop() {
-		s, err := c.ExecStream(context.Background(), api.ExecParams{SessionID: "b", Command: "count 1000"})
+		s, err := c.ExecStream(context.Background(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "b", Command: "count 1000"}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -27,6 +27,8 @@ import (
 //	broken      pushes one piece, then breaks off
 //	panic       pushes one piece, then panics
 type service struct {
+	api.Service // nil: what is not below is not called
+
 	calls    atomic.Int64 // commands that were started
 	running  atomic.Int64 // commands that have not ended
 	started  chan string  // commands that wait or hold, as they start
@@ -95,7 +97,7 @@ func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	return api.ExecResult{}, fmt.Errorf("command %q: unknown", verb)
 }
 
-func (s *service) ExecStream(ctx context.Context, p api.ExecParams) (api.Stream, error) {
+func (s *service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	verb, arg, _ := strings.Cut(p.Command, " ")
 	n, _ := strconv.Atoi(arg)
 	return &stream{service: s, ctx: ctx, id: "x-" + p.SessionID, verb: verb, left: n}, nil

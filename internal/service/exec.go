@@ -26,21 +26,53 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	return found.Run(ctx, p)
 }
 
-// ExecStream starts a command and pushes its output as it comes. It goes on when its
-// caller goes away, unless the caller says otherwise.
-func (s *Service) ExecStream(ctx context.Context, p api.ExecParams) (api.Stream, error) {
+// ExecStart starts or queues a command and answers at once. It goes on when its caller
+// goes away, unless the caller says otherwise.
+func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	if err := s.hold(ctx); err != nil {
-		return nil, err
+		return api.ExecInfo{}, err
 	}
 	found, err := s.execSession(&p, true)
 	if err != nil {
+		return api.ExecInfo{}, err
+	}
+	return found.Start(ctx, p)
+}
+
+// ExecStream starts a command and pushes its output as it comes. It goes on when its
+// caller goes away, unless the caller says otherwise.
+func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	if err := s.hold(ctx); err != nil {
 		return nil, err
 	}
-	info, err := found.Start(ctx, p)
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	found, err := s.execSession(&p.ExecParams, true)
+	if err != nil {
+		return nil, err
+	}
+	info, err := found.Start(ctx, p.ExecParams)
 	if err != nil {
 		return nil, err
 	}
 	return newStream(ctx, found, info, *p.Detach), nil
+}
+
+func (s *Service) ExecOutput(context.Context, api.ExecOutputParams) (api.ExecOutputResult, error) {
+	return api.ExecOutputResult{}, api.Errorf(api.CodeInternal, "not built yet")
+}
+
+func (s *Service) ExecInput(context.Context, api.ExecInputParams) (api.ExecInputResult, error) {
+	return api.ExecInputResult{}, api.Errorf(api.CodeInternal, "not built yet")
+}
+
+func (s *Service) ExecWait(context.Context, api.ExecWaitParams) (api.ExecWaitResult, error) {
+	return api.ExecWaitResult{}, api.Errorf(api.CodeInternal, "not built yet")
+}
+
+func (s *Service) EventSubscribe(context.Context, api.EventSubscribeParams) (api.Stream, error) {
+	return nil, api.Errorf(api.CodeInternal, "not built yet")
 }
 
 // execSession checks the parameters of a command and finds its session. What the

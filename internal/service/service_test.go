@@ -87,7 +87,7 @@ func TestSystem(t *testing.T) {
 func TestParametersAreChecked(t *testing.T) {
 	in(t, &sessiontest.Runtime{Command: hang}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		a, b := create(t, s, api.SessionCreateParams{}), create(t, s, api.SessionCreateParams{})
-		x, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: a, Command: "hang"})
+		x, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: a, Command: "hang"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +111,11 @@ func TestParametersAreChecked(t *testing.T) {
 				return err
 			}, api.CodeSessionNotFound, `session "nobody": not found`},
 			"no session to stream from": {func() error {
-				_, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: "nobody", Command: "x"})
+				_, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "nobody", Command: "x"}})
 				return err
 			}, api.CodeSessionNotFound, `session "nobody": not found`},
 			"busy": {func() error {
-				_, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: a, Command: "x"})
+				_, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: a, Command: "x"}})
 				return err
 			}, api.CodeSessionBusy, "busy"},
 			"info of nothing": {func() error {
@@ -183,7 +183,7 @@ func TestLists(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		st, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: "n1", Command: "hang"})
+		st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "n1", Command: "hang"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestDetachIsFilledIn(t *testing.T) {
 		}
 		for _, p := range []api.ExecParams{{Command: "stream"}, {Command: "stream attached", Detach: &no}} {
 			p.SessionID = id
-			st, err := s.ExecStream(t.Context(), p)
+			st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: p})
 			if err != nil {
 				t.Fatal(err)
 			}

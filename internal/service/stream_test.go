@@ -68,7 +68,7 @@ func TestStreamPushes(t *testing.T) {
 					return 5
 				}}
 				in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-					st, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: create(t, s, api.SessionCreateParams{}), Command: "x"})
+					st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: create(t, s, api.SessionCreateParams{}), Command: "x"}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -114,7 +114,7 @@ func TestStreamIsExact(t *testing.T) {
 			return 0
 		}}
 		in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-			st, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: create(t, s, api.SessionCreateParams{}), Command: "x"})
+			st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: create(t, s, api.SessionCreateParams{}), Command: "x"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestStreamThatIsGivenUp(t *testing.T) {
 				ctx, gone := context.WithCancel(t.Context())
 				defer gone()
 				id := create(t, s, api.SessionCreateParams{})
-				st, err := s.ExecStream(ctx, api.ExecParams{SessionID: id, Command: "hang", Detach: c.detach})
+				st, err := s.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: "hang", Detach: c.detach}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,7 +193,7 @@ func TestStreamOfASessionThatDies(t *testing.T) {
 	rt := &sessiontest.Runtime{Command: hang}
 	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		id := create(t, s, api.SessionCreateParams{Name: "build"})
-		st, err := s.ExecStream(t.Context(), api.ExecParams{SessionID: id, Command: "hang"})
+		st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: "hang"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func (p *play) command(ctx context.Context, s Step, bad *complaints) {
 
 // runAndCancel streams a command and cancels it when its stdout matches.
 func (p *play) runAndCancel(ctx context.Context, s Step) (api.ExecResult, error) {
-	stream, err := p.Service.ExecStream(ctx, s.execParams(p.session))
+	stream, err := p.Service.ExecStream(ctx, api.ExecStreamParams{ExecParams: s.execParams(p.session)})
 	if err != nil {
 		return api.ExecResult{}, err
 	}

@@ -14,6 +14,8 @@ var mayImport = map[string][]string{
 	"cmd/trl-runner": {"internal/runner"},
 
 	"api":              {},
+	"api/spec":         {},
+	"internal/gen":     {"api"},
 	"client":           {"api", "internal/wire"},
 	"internal/wire":    {"api"},
 	"internal/version": {},
@@ -26,22 +28,24 @@ var mayImport = map[string][]string{
 	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/shell", "internal/version"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":        {"api", "internal/wire"},
+	"internal/server":        {"api", "api/spec", "internal/wire"},
+	"internal/mcp":           {"api", "internal/version"},
 	"internal/config":        {"api"},
 	"internal/session":       {"api", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/link", "internal/process", "internal/session", "internal/version"},
 	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/wire"},
-	"internal/daemon": {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/host", "internal/server",
+	"internal/daemon": {"api", "internal/config", "internal/link", "internal/mcp", "internal/process", "internal/runtimes/host", "internal/server",
 		"internal/service", "internal/session", "internal/version"},
 
-	"internal/cli": {"api", "client", "internal/config", "internal/daemon", "internal/runner", "internal/version"},
+	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/runner", "internal/version"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
 	"internal/cli":     {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
 	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
-	"internal/server":  {"golang.org/x/sys"},
+	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys"},
+	"internal/mcp":     {"github.com/modelcontextprotocol/go-sdk"},
 	"internal/wire":    {"golang.org/x/sys"},
 	"internal/daemon":  {"golang.org/x/sys"},
 	"internal/process": {"golang.org/x/sys"},

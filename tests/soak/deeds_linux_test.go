@@ -49,9 +49,9 @@ func (w *worker) flood() error {
 // begin starts a command over a connection of its own and returns when it has
 // said that it is up.
 func (w *worker) begin(c *client.Client, detach bool) (api.Stream, error) {
-	stream, err := c.ExecStream(context.Background(), api.ExecParams{
+	stream, err := c.ExecStream(context.Background(), api.ExecStreamParams{ExecParams: api.ExecParams{
 		SessionID: w.session, Command: "echo up; sleep 77", Wait: true, Detach: &detach,
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

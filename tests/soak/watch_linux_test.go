@@ -209,7 +209,7 @@ func says(t *testing.T, service api.Service, session, command, stdout string) {
 // a connection of its own: nobody reads it, and it must not hold up other answers.
 func begin(t *testing.T, d *trltest.Daemon, session, command string) api.Stream {
 	t.Helper()
-	stream, err := d.Client(t).ExecStream(context.Background(), api.ExecParams{SessionID: session, Command: command})
+	stream, err := d.Client(t).ExecStream(context.Background(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session, Command: command}})
 	if err != nil {
 		t.Fatalf("exec.stream %q: %s", command, err)
 	}

@@ -1,0 +1,142 @@
+package api
+
+import "time"
+
+// ExecStreamParams asks for a command to be run and its output to be pushed; or,
+// with ExecID, for the output of one that was started before.
+type ExecStreamParams struct {
+	ExecParams
+	// ExecID names a command that runs or has ended. Nothing is started then, and of
+	// the parameters of a new command none may be given.
+	ExecID string `json:"exec_id,omitempty"`
+	// AfterSeq is the number of the last push the reader has; pushes begin with the next.
+	AfterSeq int64 `json:"after_seq,omitempty"`
+	// Stream keeps only the pushes of one stream: stdout or stderr.
+	Stream string `json:"stream,omitempty"`
+	// FromOffset leaves out what each stream has before that byte.
+	FromOffset int64 `json:"from_offset,omitempty"`
+}
+
+// Check reports the first parameter that cannot be.
+func (p ExecStreamParams) Check() error {
+	switch {
+	case p.Stream != "" && p.Stream != EventStdout && p.Stream != EventStderr:
+		return invalid("stream", "must be stdout or stderr")
+	case p.AfterSeq < 0:
+		return invalid("after_seq", "must not be negative")
+	case p.FromOffset < 0:
+		return invalid("from_offset", "must not be negative")
+	case p.AfterSeq > 0 && p.FromOffset > 0:
+		return invalid("from_offset", "cannot be given together with after_seq")
+	case p.ExecID == "" && (p.AfterSeq > 0 || p.FromOffset > 0):
+		return invalid("exec_id", "is required with after_seq or from_offset")
+	case p.ExecID == "":
+		return p.ExecParams.Check()
+	}
+	return p.nothingToRun()
+}
+
+// nothingToRun refuses what is for a new command.
+func (p ExecStreamParams) nothingToRun() error {
+	for _, c := range []struct {
+		field string
+		given bool
+	}{
+		{"command", p.Command != "" || p.empty}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
+		{"env", p.Env != nil}, {"working_dir", p.WorkingDir != ""}, {"wait", p.Wait}, {"max_output_bytes", p.MaxOutputBytes != nil},
+		{"detach", p.Detach != nil}, {"backpressure", p.Backpressure},
+	} {
+		if c.given {
+			return invalid(c.field, "cannot be given together with exec_id")
+		}
+	}
+	return nil
+}
+
+// StreamStart is the immediate answer of a streaming method.
+type StreamStart struct {
+	// StreamID is what the pushes of this stream carry. No two streams of a
+	// connection have the same.
+	StreamID  string `json:"stream_id"`
+	ExecID    string `json:"exec_id,omitempty"`
+	SessionID string `json:"session_id,omitempty"`
+}
+
+// Types of StreamEvent in a stream of output.
+const (
+	EventStdout = "stdout"
+	EventStderr = "stderr"
+	EventGap    = "gap"
+	EventExit   = "exit"  // of the command; nothing follows
+	EventError  = "error" // the stream broke off; nothing follows. Its seq is that of the push before
+)
+
+// Types of StreamEvent in a stream of events: what happened to a session or an exec.
+const (
+	EventSessionCreated    = "session.created"
+	EventSessionRunning    = "session.running"
+	EventSessionIdle       = "session.idle"
+	EventSessionTerminated = "session.terminated"
+	EventExecQueued        = "exec.queued"
+	EventExecRunning       = "exec.running"
+	EventExecExited        = "exec.exited"
+	EventExecClosed        = "exec.closed"
+	EventMissed            = "missed" // what was asked for is partly too old; From and To are the numbers that are gone
+)
+
+// EventTypes lists what event.subscribe can tell of.
+var EventTypes = []string{
+	EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated,
+	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
+}
+
+// StreamEvent is one push of a stream.
+type StreamEvent struct {
+	StreamID string `json:"stream_id"`
+	// Seq orders the pushes. A reader that comes back with it as after_seq gets
+	// exactly what follows.
+	Seq  int64  `json:"seq"`
+	Type string `json:"type"`
+	// Offset is where Data begins in its stream, in bytes. Set for stdout and stderr.
+	Offset     *int64 `json:"offset,omitempty"`
+	Data       string `json:"data,omitempty"`
+	DataBase64 string `json:"data_base64,omitempty"`
+	// Stream, From and To tell what is gone, for type gap: the bytes [From, To). A
+	// gap may begin with bytes the reader has got before.
+	Stream string `json:"stream,omitempty"`
+	From   *int64 `json:"from,omitempty"`
+	To     *int64 `json:"to,omitempty"`
+	// At, SessionID, Name, ExecID, and Cause are set for events of sessions and execs.
+	At        *time.Time `json:"at,omitempty"`
+	SessionID string     `json:"session_id,omitempty"`
+	Name      string     `json:"name,omitempty"`
+	ExecID    string     `json:"exec_id,omitempty"`
+	Cause     string     `json:"cause,omitempty"`
+	// Error is set for type error only. Recv of a Stream returns it as its error.
+	Error *Error `json:"error,omitempty"`
+	// The outcome is set for types exit and exec.exited.
+	*ExecOutcome
+}
+
+// EventSubscribeParams asks to be told what happens.
+type EventSubscribeParams struct {
+	// SessionID keeps the events of one session, by id or name.
+	SessionID string `json:"session_id,omitempty"`
+	// Types keeps the events of these types: full names, or session or exec for all of a kind.
+	Types []string `json:"types,omitempty"`
+	// AfterSeq is the last event the subscriber has. Absent: only what happens from now on; 0: all that is kept.
+	AfterSeq *int64 `json:"after_seq,omitempty"`
+}
+
+// Check reports the first parameter that cannot be.
+func (p EventSubscribeParams) Check() error {
+	for _, t := range p.Types {
+		if t != "session" && t != "exec" && !contains(EventTypes, t) {
+			return invalid("types", "there is no event %q", t)
+		}
+	}
+	if p.AfterSeq != nil && *p.AfterSeq < 0 {
+		return invalid("after_seq", "must not be negative")
+	}
+	return nil
+}
