@@ -12,7 +12,7 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{20, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			l := output.New(8 << 20)
+			l := newLog(8 << 20)
 			p := make([]byte, size)
 			for l.Bytes(output.Stdout) < 32<<20 {
 				l.Append(output.Stdout, p)
@@ -27,7 +27,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkAppendAlternating(b *testing.B) {
-	l := output.New(8 << 20)
+	l := newLog(8 << 20)
 	p := make([]byte, 20)
 	b.SetBytes(int64(len(p)))
 	b.ReportAllocs()
@@ -40,7 +40,7 @@ func BenchmarkAppendAlternating(b *testing.B) {
 
 // BenchmarkReserveCommit is the log's own share of a read(2) of 64 KiB.
 func BenchmarkReserveCommit(b *testing.B) {
-	l := output.New(8 << 20)
+	l := newLog(8 << 20)
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Commit(output.Stdout, len(l.Reserve(output.Stdout)))
@@ -50,7 +50,7 @@ func BenchmarkReserveCommit(b *testing.B) {
 func BenchmarkAppendWithReaders(b *testing.B) {
 	for _, readers := range []int{1, 10} {
 		b.Run(fmt.Sprint(readers), func(b *testing.B) {
-			l := output.New(8 << 20)
+			l := newLog(8 << 20)
 			p := make([]byte, 64<<10)
 			var wg sync.WaitGroup
 			for range readers {
@@ -74,7 +74,7 @@ func BenchmarkAppendWithReaders(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int{20, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			l := output.New(8 << 20)
+			l := newLog(8 << 20)
 			p := make([]byte, size)
 			for i := 0; l.Bytes(output.Stdout) < 3<<20; i++ {
 				l.Append(output.Stream(i%2), p)
@@ -96,7 +96,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func BenchmarkResult(b *testing.B) {
-	l := output.New(8 << 20)
+	l := newLog(8 << 20)
 	l.Append(output.Stdout, make([]byte, 32<<20))
 	b.SetBytes(1 << 20)
 	b.ReportAllocs()

@@ -13,6 +13,11 @@
 // it: small writes coalesce exactly while the readers are busy elsewhere, and a
 // reader that has a record has all of it.
 //
+// A record never ends inside a UTF-8 sequence whose rest comes within 50 ms: the
+// first bytes of the sequence are held back until then, and get the number of the
+// record they are published with. So a reader can pass on each record as text, and
+// whoever reads on after a number misses and repeats nothing.
+//
 // # Bounds
 //
 // A stream is stored in pages of up to 64 KiB. A page holds bytes from its
@@ -26,11 +31,18 @@
 // An index entry takes six bytes. Up to an eighth of the data the index comes
 // for free; beyond that it is paid with data, so a flood of tiny writes that
 // alternate between the streams keeps fewer than limit bytes instead of taking
-// more memory. The memory of a log is at most about 2.4 * limit plus 800 KiB, and
+// more memory. What a log keeps is at most about 2.4 * limit plus 800 KiB, and
 // close to 2 * limit for ordinary output.
+//
+// Logs belong to a Store, which bounds the memory of all of them together: beyond
+// it, the pages that have been full for longest go to a file without a name.
 package output
 
-import "sync"
+import (
+	"sync"
+	"time"
+	"unicode/utf8"
+)
 
 // MaxRecord is the largest number of bytes in one record.
 const MaxRecord = maxPage
@@ -56,9 +68,14 @@ func (s Stream) String() string {
 
 // A Log is the output of one exec. All methods may be called from any goroutine,
 // except that Reserve, Commit and Append of one stream are for one goroutine at
-// a time. A Log starts no goroutines.
+// a time. A Log starts no goroutines, but for what its timer does.
 type Log struct {
-	mu      sync.Mutex // guards all below, and the pages except for published data
+	store *Store
+
+	// mu is the store's: a session runs one command at a time, so its logs are
+	// rarely in each other's way, and pages can move between them. It guards all
+	// below, and the pages except for published data.
+	mu      *sync.Mutex
 	streams [2]stream
 	seq     int64         // the last number given out
 	last    Stream        // the stream of record seq
@@ -66,13 +83,16 @@ type Log struct {
 	mark    int64         // the number taken by Mark, or 0
 	wake    chan struct{} // closed by the next change; nil while nobody waits
 	closed  bool
+
+	timer *time.Timer // publishes what is held back; nil until something was
+	armed bool        // timer will fire
 }
 
-// New returns an empty log that keeps limit bytes of each stream.
-func New(limit int64) *Log {
-	l := &Log{last: none}
+// New returns an empty log in store that keeps limit bytes of each stream.
+func New(store *Store, limit int64) *Log {
+	l := &Log{store: store, mu: &store.mu, last: none}
 	for i := range l.streams {
-		l.streams[i].init(max(limit, 0))
+		l.streams[i].init(store, max(limit, 0))
 	}
 	return l
 }
@@ -96,7 +116,14 @@ func (l *Log) Commit(st Stream, n int) {
 	if !l.closed {
 		l.commit(st, n)
 	}
+	full, grown := l.store.full(), l.store.grown()
 	l.unlockAndWake()
+	if full {
+		l.store.spill()
+	}
+	if grown {
+		l.store.config.Grown()
+	}
 }
 
 // Append publishes p as output of the stream. After Close it does nothing.
@@ -116,17 +143,31 @@ func (l *Log) Append(st Stream, p []byte) {
 	}
 }
 
-// commit publishes n reserved bytes as a new record or as more of the last one.
-// The lock is held.
+// commit publishes what is held of the stream and n reserved bytes, but for a
+// character at the end whose rest is missing. The lock is held.
 func (l *Log) commit(st Stream, n int) {
 	s := &l.streams[st]
-	newPage := s.place(n, l.seq+1)
+	data := s.written(n)
+	whole := len(data)
+	if data[whole-1] >= utf8.RuneSelf || len(s.held) > 0 {
+		whole = l.hold(s, data)
+	}
+	if whole > 0 {
+		l.publish(st, data[:whole])
+	}
+	s.reserved = nil
+}
+
+// publish lets readers see data, as a new record or as more of the last one.
+func (l *Log) publish(st Stream, data []byte) {
+	s := &l.streams[st]
+	newPage := s.place(data, l.seq+1)
 	if newPage || l.last != st || l.sealed >= l.seq {
 		l.seq++
 		l.last = st
 		s.begin(l.seq)
 	}
-	s.publish(n)
+	s.publish(len(data))
 }
 
 // Mark takes one sequence number for something that is not output, the exit of
@@ -136,6 +177,7 @@ func (l *Log) Mark() int64 {
 	l.mu.Lock()
 	defer l.unlockAndWake()
 	if l.mark == 0 {
+		l.publishHeld(0)
 		l.seq++
 		l.last = none
 		l.mark = l.seq
@@ -151,10 +193,13 @@ func (l *Log) Close() {
 	if l.closed {
 		return
 	}
+	l.publishHeld(0)
 	l.closed = true
+	l.disarm()
 	for i := range l.streams {
 		l.streams[i].finish()
 	}
+	l.store.free = nil
 }
 
 // Closed reports whether the log is complete. A reader that finds nothing more
@@ -169,17 +214,30 @@ func (l *Log) Closed() bool {
 // now on, also what is still written.
 func (l *Log) Release() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockAndWake()
+	l.publishHeld(0)
+	l.disarm()
 	for i := range l.streams {
 		l.streams[i].release()
 	}
 }
 
-// Bytes returns how many bytes were written to the stream, kept or not.
+// Trim lowers the limit and drops what is beyond it, from the middle. A log never
+// gets a higher limit.
+func (l *Log) Trim(limit int64) {
+	l.mu.Lock()
+	defer l.unlockAndWake()
+	for i := range l.streams {
+		l.streams[i].trim(max(limit, 0))
+	}
+}
+
+// Bytes returns how many bytes were written to the stream, kept or not. The last
+// three may not be published yet.
 func (l *Log) Bytes(st Stream) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.streams[st].total
+	return l.streams[st].total + int64(len(l.streams[st].held))
 }
 
 // Last returns the last sequence number in use, 0 if there is none.
@@ -189,11 +247,26 @@ func (l *Log) Last() int64 {
 	return l.seq
 }
 
-// Kept returns how many bytes of memory the log holds.
-func (l *Log) Kept() int64 {
+// Kept returns how many bytes of memory and of the store's file the log holds.
+func (l *Log) Kept() (memory, file int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.streams[Stdout].kept + l.streams[Stderr].kept
+	for i := range l.streams {
+		memory += l.streams[i].memory
+		file += l.streams[i].filed
+	}
+	return memory, file
+}
+
+// Gap returns the part [from, to) of the stream that is gone; 0, 0 for none.
+func (l *Log) Gap(st Stream) (from, to int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.streams[st].gap
+	if g.to <= g.from {
+		return 0, 0
+	}
+	return g.from, g.to
 }
 
 // seal keeps the records up to seq from growing: a reader has them.

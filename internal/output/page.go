@@ -19,17 +19,25 @@ const (
 // where record i begins (16 bits) and by how much its number exceeds seq (32
 // bits). A record ends where the next one begins, the last one at n; so it grows
 // without a change to the index, and a page filled by one read has no index.
+//
+// In the file, the index follows the data. A page that came back from there is in
+// both places until its memory is needed.
 type page struct {
-	off  int64 // offset of the first byte in the stream
-	seq  int64 // number of the first record
-	buf  []byte
-	n    int // bytes of data
-	recs int // records
+	off  int64  // offset of the first byte in the stream
+	seq  int64  // number of the first record
+	last int64  // number of the last record
+	buf  []byte // nil while the page is in the file only
+	n    int    // bytes of data
+	recs int    // records
+	slot int64  // where it is in the file, 0 if it is not
 
 	// Readers copy data outside the lock. pins counts them; a page with pins is
 	// not reused. dropped says that the page is no longer part of the stream.
 	pins    int
 	dropped bool
+
+	stream     *stream
+	prev, next *page // in the store's list of pages that may leave memory; nil if it is not there
 }
 
 // free returns how many bytes fit, with an entry for a record that begins there.
@@ -53,6 +61,7 @@ func (p *page) begin(seq int64) {
 		e[2], e[3], e[4], e[5] = byte(d), byte(d>>8), byte(d>>16), byte(d>>24)
 	}
 	p.recs++
+	p.last = seq
 }
 
 // entry returns the place of the index entry of record i, for i > 0.
@@ -60,6 +69,10 @@ func (p *page) entry(i int) []byte {
 	at := len(p.buf) - entrySize*i
 	return p.buf[at : at+entrySize]
 }
+
+// indexed reports whether start, number and after can be asked. What has no index
+// needs no memory for it.
+func (p *page) indexed() bool { return p.buf != nil || p.recs == 1 }
 
 // start returns where record i begins. The record after the last begins at the
 // end of the data.
@@ -83,9 +96,6 @@ func (p *page) number(i int) int64 {
 	return p.seq + int64(uint32(e[2])|uint32(e[3])<<8|uint32(e[4])<<16|uint32(e[5])<<24)
 }
 
-// lastSeq returns the number of the last record.
-func (p *page) lastSeq() int64 { return p.number(p.recs - 1) }
-
 // end returns the offset after the last byte.
 func (p *page) end() int64 { return p.off + int64(p.n) }
 
@@ -97,16 +107,26 @@ func (p *page) after(seq int64) int {
 // index returns the size of the index.
 func (p *page) index() int { return entrySize * max(p.recs-1, 0) }
 
+// used returns the size of data and index.
+func (p *page) used() int { return p.n + p.index() }
+
+// filed notes that the page is in the file.
+func (p *page) filed(slot int64) {
+	p.slot = slot
+	p.stream.filed += int64(p.used())
+	p.stream.store.filed += int64(p.used())
+}
+
 // cost is what the page counts against the limit: its data, plus that part of the
 // index that exceeds an eighth of the data, in proportion.
 func (p *page) cost() int64 {
-	return int64(max(p.n, (p.n+p.index())*8/9))
+	return int64(max(p.n, p.used()*8/9))
 }
 
 // shrink moves the contents to a smaller buffer if much of this one is unused. No
 // more can be written afterwards.
 func (p *page) shrink() {
-	used := p.n + p.index()
+	used := p.used()
 	if len(p.buf)-used < len(p.buf)/4 {
 		return
 	}

@@ -15,71 +15,86 @@ func (l *Log) Result(st Stream, limit int64) (data []byte, truncated bool) {
 	limit = max(limit, 0)
 
 	l.mu.Lock()
-	head, tail := s.total, s.total // data is [0, head) and [tail, total)
-	gone := s.gap.to > s.gap.from
-	if truncated = gone || s.total > limit; truncated {
-		head, tail = s.cut(limit)
+	if truncated = !s.gap.empty() || s.total > limit; !truncated {
+		spans := s.spans(array[:0], 0, s.total)
+		pin(spans)
+		l.mu.Unlock()
+		data, ok := l.copyOut(nil, spans)
+		if !ok {
+			return l.Result(st, limit)
+		}
+		return data, false
 	}
-	spans := s.spans(array[:0], 0, head)
-	spans = s.spans(spans, tail, s.total)
-	size := int(head + s.total - tail)
+	// Some bytes around each cut tell whether it tears a sequence.
+	head, tail := s.cut(limit) // data is [0, head) and [tail, total)
+	headEnd, tailFrom := min(head+edge, s.total), max(tail-edge, 0)
+	if !s.gap.empty() {
+		headEnd, tailFrom = min(headEnd, s.gap.from), max(tailFrom, s.gap.to)
+	}
+	total := s.total
+	spans := s.spans(array[:0], 0, headEnd)
+	spans = s.spans(spans, tailFrom, total)
 	pin(spans)
 	l.mu.Unlock()
 
-	return l.copyOut(nil, spans, size), truncated
+	data, ok := l.copyOut(nil, spans)
+	if !ok {
+		return l.Result(st, limit)
+	}
+	end := data[headEnd:]
+	if tail < total {
+		from := tail - tailFrom
+		end = end[runeAfter(end[:min(from+edge, int64(len(end)))], int(from), tailFrom == 0):]
+	} else {
+		end = nil
+	}
+	if head > 0 {
+		from := max(head-edge, 0)
+		head = from + int64(runeBefore(data[from:headEnd], int(head-from)))
+	}
+	return append(data[:head], end...), true
 }
 
 // cut chooses what of a stream that is not whole goes into limit bytes.
 func (s *stream) cut(limit int64) (head, tail int64) {
 	haveHead, haveTail := s.total, s.total // without a gap they overlap, but are longer than limit
-	if s.gap.to > s.gap.from {
+	if !s.gap.empty() {
 		haveHead, haveTail = s.gap.from, s.total-s.gap.to
 	}
 	head = min(limit-limit/2, haveHead)
 	n := min(limit-head, haveTail)
 	head = min(limit-n, haveHead)
-	tail = s.total - n
-	if n > 0 {
-		tail = s.runeAfter(tail)
-	}
-	if head > 0 {
-		head = s.runeBefore(head)
-	}
-	return head, tail
+	return head, s.total - n
 }
 
-// runeBefore returns cut, or where the UTF-8 sequence begins that cut tears.
-func (s *stream) runeBefore(cut int64) int64 {
-	b, from := s.around(cut)
-	at := int(cut - from)
-	for i := at - 1; i >= 0; i-- {
+// runeBefore returns cut, or where the UTF-8 sequence of b begins that cut tears.
+func runeBefore(b []byte, cut int) int {
+	for i := cut - 1; i >= 0; i-- {
 		if !utf8.RuneStart(b[i]) {
 			continue
 		}
 		// A sequence whose end is gone is torn as well.
 		_, n := utf8.DecodeRune(b[i:])
-		if i+n > at || !utf8.FullRune(b[i:]) {
-			return from + int64(i)
+		if i+n > cut || !utf8.FullRune(b[i:]) {
+			return i
 		}
 		break
 	}
 	return cut
 }
 
-// runeAfter returns cut, or where the UTF-8 sequence ends that cut tears.
-func (s *stream) runeAfter(cut int64) int64 {
-	b, from := s.around(cut)
-	at := int(cut - from)
-	for i := at - 1; i >= 0; i-- {
+// runeAfter returns cut, or where the UTF-8 sequence of b ends that cut tears.
+func runeAfter(b []byte, cut int, begin bool) int {
+	for i := cut - 1; i >= 0; i-- {
 		if !utf8.RuneStart(b[i]) {
 			continue
 		}
-		if _, n := utf8.DecodeRune(b[i:]); i+n > at {
-			return from + int64(i+n)
+		if _, n := utf8.DecodeRune(b[i:]); i+n > cut {
+			return i + n
 		}
 		return cut
 	}
-	if from == 0 {
+	if begin {
 		return cut // the stream begins in the middle of a sequence: not UTF-8
 	}
 	// The beginning of the sequence may be gone. More continuations than a sequence
@@ -89,25 +104,7 @@ func (s *stream) runeAfter(cut int64) int64 {
 		n++
 	}
 	if n <= edge {
-		return from + int64(n)
+		return n
 	}
 	return cut
-}
-
-// around returns the kept bytes up to edge before and after cut, and the offset of
-// the first.
-func (s *stream) around(cut int64) (b []byte, from int64) {
-	from, to := max(cut-edge, 0), min(cut+edge, s.total)
-	if g := s.gap; g.to > g.from {
-		if cut <= g.from {
-			to = min(to, g.from)
-		} else {
-			from = max(from, g.to)
-		}
-	}
-	var array [2 * edge]span
-	for _, sp := range s.spans(array[:0], from, to) {
-		b = append(b, sp.buf[sp.lo:sp.hi]...)
-	}
-	return b, from
 }

@@ -40,7 +40,7 @@ func TestResultCutsBetweenRunes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := output.New(1 << 20)
+			l := newLog(1 << 20)
 			l.Append(output.Stderr, []byte(tt.in))
 			got, truncated := l.Result(output.Stderr, tt.limit)
 			if string(got) != tt.want || truncated == tt.whole {
@@ -53,7 +53,7 @@ func TestResultCutsBetweenRunes(t *testing.T) {
 func TestResultAcrossAGapIsUTF8(t *testing.T) {
 	for _, text := range []string{"é", "€", "😀", "aé€😀"} {
 		for shift := range 4 {
-			l := output.New(600_000)
+			l := newLog(600_000)
 			all := strings.Repeat("x", shift) + strings.Repeat(text, 4_000_000/len(text))
 			l.Append(output.Stdout, []byte(all))
 			for _, limit := range []int64{1000, 1001, 1002, 1003, 1 << 20, 1 << 30} {
@@ -70,7 +70,7 @@ func TestResultAcrossAGapIsUTF8(t *testing.T) {
 }
 
 func TestResultTakesMoreOfTheTailIfTheHeadIsShort(t *testing.T) {
-	l := output.New(100_000)
+	l := newLog(100_000)
 	l.Append(output.Stdout, pattern(0, 1_000_000))
 	buf := make([]byte, 1_000_000)
 	head, _, _ := l.ReadAt(output.Stdout, 0, buf)
