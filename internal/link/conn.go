@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -34,8 +36,8 @@ var ErrLost = errors.New("the link is gone")
 
 // Conn is one end of a link. It is safe for concurrent use.
 //
-// Goroutines: Serve reads in the goroutine of its caller and starts one per
-// request; it waits for all of them before it returns.
+// Goroutines: Serve reads in the goroutine of its caller and has one for each
+// request that is being answered; it waits for all of them before it returns.
 type Conn struct {
 	rwc io.ReadWriteCloser
 	br  *bufio.Reader
@@ -93,8 +95,8 @@ func (c *Conn) failure() error {
 // Serve reads until the connection is gone and returns why. io.EOF means the
 // other side closed it.
 func (c *Conn) Serve(h Handler) error {
-	var handlers sync.WaitGroup
-	defer handlers.Wait()
+	hs := handlers{conn: c, h: h, next: make(chan request)}
+	defer hs.wait()
 	for {
 		f, err := ReadFrame(c.br)
 		if err != nil {
@@ -126,15 +128,59 @@ func (c *Conn) Serve(h Handler) error {
 			}
 			c.serving[f.ID] = cancel
 			c.mu.Unlock()
-			handlers.Go(func() {
-				c.answer(ctx, h, f)
-				cancel(nil)
-				c.mu.Lock()
-				delete(c.serving, f.ID)
-				c.mu.Unlock()
-			})
+			hs.start(request{ctx, cancel, f})
 		}
 	}
+}
+
+// request is one that was read.
+type request struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	frame  Frame
+}
+
+// maxIdle is how many goroutines wait for another request.
+const maxIdle = 4
+
+// handlers are the goroutines that answer requests. A few of them are kept for the next
+// ones, because a new one has to grow its stack again and again.
+type handlers struct {
+	conn  *Conn
+	h     Handler
+	group sync.WaitGroup
+	next  chan request // taken by those that have nothing to do
+	idle  atomic.Int32
+}
+
+func (hs *handlers) start(r request) {
+	select {
+	case hs.next <- r:
+	default:
+		hs.group.Go(func() { hs.serve(r) })
+	}
+}
+
+func (hs *handlers) serve(r request) {
+	for ok := true; ok; {
+		c := hs.conn
+		c.answer(r.ctx, hs.h, r.frame)
+		r.cancel(nil)
+		c.mu.Lock()
+		delete(c.serving, r.frame.ID)
+		c.mu.Unlock()
+		r = request{}
+		ok = hs.idle.Add(1) <= maxIdle
+		if ok {
+			r, ok = <-hs.next
+		}
+		hs.idle.Add(-1)
+	}
+}
+
+func (hs *handlers) wait() {
+	close(hs.next)
+	hs.group.Wait()
 }
 
 func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
@@ -229,7 +275,7 @@ func (c *Conn) Notify(name string, v any, body []byte) error {
 // NotifyLater sends an event together with the next frame. It is for an event
 // that must arrive before an answer which is about to be sent.
 func (c *Conn) NotifyLater(name string, v any) error {
-	header, err := json.Marshal(v)
+	header, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -237,6 +283,37 @@ func (c *Conn) NotifyLater(name string, v any) error {
 	defer c.wmu.Unlock()
 	c.wbuf, err = (&Frame{Kind: KindEvent, Name: name, Header: header}).appendHead(c.wbuf)
 	return err
+}
+
+// encode is json.Marshal, with a shorter way for what every command sends several times.
+func encode(v any) ([]byte, error) {
+	if e, ok := v.(ExecEvent); ok && e.Outcome == nil && plain(e.ExecID) && plain(string(e.State)) {
+		b := make([]byte, 0, 128)
+		b = append(append(append(b, `{"exec_id":"`...), e.ExecID...), `","state":"`...)
+		b = append(append(b, e.State...), `","at":"`...)
+		return append(e.At.AppendFormat(b, time.RFC3339Nano), `"}`...), nil
+	}
+	return json.Marshal(v)
+}
+
+// plain reports whether s is the same in JSON.
+func plain(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// Flush sends what NotifyLater left for the next frame.
+func (c *Conn) Flush() error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if len(c.wbuf) == 0 {
+		return nil
+	}
+	return c.send(c.wbuf, nil)
 }
 
 func (c *Conn) write(f Frame) error {
@@ -250,13 +327,21 @@ func (c *Conn) write(f Frame) error {
 	if !big {
 		b = append(b, f.Body...)
 	}
+	if big {
+		return c.send(b, f.Body)
+	}
+	return c.send(b, nil)
+}
+
+// send writes b, which is wbuf and more, and then the body. Call with wmu held.
+func (c *Conn) send(b, body []byte) error {
 	c.wbuf = b[:0]
 	if cap(b) > 256<<10 {
 		c.wbuf = nil // do not keep the room of one large call
 	}
-	_, err = c.rwc.Write(b)
-	if err == nil && big {
-		_, err = c.rwc.Write(f.Body)
+	_, err := c.rwc.Write(b)
+	if err == nil && len(body) > 0 {
+		_, err = c.rwc.Write(body)
 	}
 	if err != nil {
 		c.fail(err)

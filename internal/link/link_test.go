@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -182,6 +183,44 @@ func TestEventsComeFirst(t *testing.T) {
 		}
 		pa.mu.Unlock()
 	}
+}
+
+// TestExecEvents: what is written by hand is what json would write.
+func TestExecEvents(t *testing.T) {
+	c, end := net.Pipe()
+	conn := link.NewConn(c)
+	at := time.Date(2026, 11, 14, 12, 0, 0, 123456789, time.UTC)
+	events := []link.ExecEvent{
+		{ExecID: "x-3f9a1c-1", State: api.ExecRunning, At: at},
+		{ExecID: "x-1", State: api.ExecClosed, At: at.Truncate(time.Second)},
+		{ExecID: "x-\"\\<é\n", State: api.ExecQueued, At: at},
+		{ExecID: "x-2", State: api.ExecExited, At: at, Outcome: &api.ExecOutcome{ExitCode: 3}},
+	}
+	for _, e := range events {
+		if err := conn.NotifyLater(link.EventExec, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flushed := make(chan error)
+	go func() { flushed <- conn.Flush() }()
+	for _, e := range events {
+		want, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := link.ReadFrame(end)
+		if err != nil || f.Kind != link.KindEvent || f.Name != link.EventExec || !bytes.Equal(f.Header, want) {
+			t.Errorf("%+v %s, %v, want %s", f, f.Header, err, want)
+		}
+	}
+	if err := <-flushed; err != nil {
+		t.Error(err)
+	}
+	if err := conn.Flush(); err != nil { // there is nothing, and nobody reads
+		t.Error(err)
+	}
+	conn.Close()
+	end.Close()
 }
 
 func TestTooLarge(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 // runners of its own version and of the one before.
 const Protocol = 2
 
+// MinProtocol is the oldest version that is still understood.
+const MinProtocol = Protocol - 1
+
 // What a daemon asks of a runner.
 const (
 	CallHello      = "hello"       // HelloParams → HelloResult; always first
@@ -24,7 +27,9 @@ const (
 	CallExecCancel = "exec.cancel" // api.ExecCancelParams → api.ExecInfo, when the command has ended
 	CallExecInfo   = "exec.info"   // api.ExecInfoParams → api.ExecInfo
 	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
-	CallDestroy    = "destroy"     // DestroyParams → DestroyResult; the runner exits after it
+	CallTrim       = "trim"        // TrimParams → api.SessionInfo; drops output that is kept
+	CallDestroy    = "destroy"     // DestroyParams → DestroyResult, body = the beginning of an export; without one the runner exits after it
+	CallExport     = "export"      // struct{} → ExportResult, body = how it goes on; after the last piece it means that all is safe, and the runner exits
 )
 
 // EventSession is what a runner tells of itself: an api.SessionInfo, whenever
@@ -40,7 +45,9 @@ type ExecEvent struct {
 	ExecID string        `json:"exec_id"`
 	State  api.ExecState `json:"state"`
 	At     time.Time     `json:"at"`
-	// Outcome is set for state exited, and for closed when it never ran.
+	// Outcome is set for state exited, and for closed when it never ran; not when it
+	// could not be run at all. It can be read by then: exec.read and exec.info have it
+	// when this is told. Each of its lists has at most 20 entries here.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }
 
@@ -80,6 +87,8 @@ type Limits struct {
 	MaxStdinBytes     int64   `json:"max_stdin_bytes"`     // of one command
 	OutputBytes       int64   `json:"output_bytes"`        // kept per stream of one exec
 	SessionOutput     int64   `json:"session_output"`      // kept over all ended execs of the session
+	MemoryBytes       int64   `json:"memory_bytes"`        // of output in memory, the rest is in a file; 0 = all
+	SpillDir          string  `json:"spill_dir"`           // where that file is made, without a name
 	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
 	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only while no daemon is there
 	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until a shell that does not answer is given up
@@ -146,7 +155,8 @@ type OutputParams struct {
 type OutputResult struct {
 	Offset   int64         `json:"offset"` // behind the gap, if there is one
 	Total    int64         `json:"total"`
-	Gap      *api.Span     `json:"gap,omitempty"` // [where the reader was, where the body begins)
+	Gap      *api.Span     `json:"gap,omitempty"`      // [where the reader was, where the body begins)
+	NextGap  *api.Span     `json:"next_gap,omitempty"` // the first part behind the body that is gone
 	State    api.ExecState `json:"state"`
 	Complete bool          `json:"complete"` // nothing follows the body, now or later
 }
@@ -163,10 +173,19 @@ type AwaitResult struct {
 	Process *api.Process `json:"process,omitempty"`
 }
 
+// TrimParams asks for less output to be kept.
+type TrimParams struct {
+	// Keep is how many bytes the session may keep now. First the output of commands
+	// that have ended goes, the oldest first; then the middle of what runs.
+	Keep int64 `json:"keep"`
+}
+
 // DestroyParams ends the session.
 type DestroyParams struct {
 	Force bool   `json:"force"`
 	Cause string `json:"cause"`
+	// Export asks for everything that is to be read of the session, see ExportResult.
+	Export bool `json:"export,omitempty"`
 }
 
 // DestroyResult is the receipt, with what is left to be told of a terminated session.
@@ -174,4 +193,12 @@ type DestroyResult struct {
 	Killed []api.KilledProcess `json:"killed"`
 	Info   api.SessionDetails  `json:"info"`
 	Execs  []api.ExecInfo      `json:"execs"`
+	// Export is set when there is an export; the body begins it.
+	Export *ExportResult `json:"export,omitempty"`
+}
+
+// ExportResult goes with a piece of an export: all that is to be read of a session
+// that has ended, as package runner writes and reads it.
+type ExportResult struct {
+	More bool `json:"more"` // another piece follows
 }

@@ -21,3 +21,17 @@ func WithoutPidfd() (restore func()) {
 	pidfdWorks = func() bool { return false }
 	return func() { pidfdWorks = before }
 }
+
+var (
+	// ParseSyscall reads /proc/PID/task/TID/syscall.
+	ParseSyscall = func(line []byte) (number uint64, args [6]uint64, ok bool) {
+		c, ok := parseSyscall(line)
+		return c.number, c.args, ok
+	}
+	// ParseEpoll reads /proc/PID/fdinfo/FD of an epoll descriptor.
+	ParseEpoll = parseEpoll
+	// Polled and Selected read what a process gave to poll and select.
+	Polled, Selected = polled, selected
+	// ParseTerminal reads a line of /proc/PID/stat.
+	ParseTerminal = parseTerminal
+)

@@ -58,7 +58,7 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	e.result = r.endProcesses(p, grace, e.force)
 	close(e.done)
 	if exit {
-		r.cfg.Exit(0)
+		r.leave()
 	}
 	return e.result
 }
@@ -75,6 +75,9 @@ func (r *Runner) forceCurrent() {
 
 func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration, force <-chan struct{}) link.DestroyResult {
 	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
+	if !r.isCreated() {
+		killAll(0, force) // the shell that is being waited for
+	}
 	r.lockShell() // for good
 	if r.shell != nil {
 		shellPID := r.shell.PID()
@@ -102,9 +105,39 @@ func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration, force <
 	r.mu.Unlock()
 	res.Execs = r.list()
 	res.Info = r.Details()
-	os.RemoveAll(r.cfg.Dir)
 	r.tell(true)
 	return res
+}
+
+func (r *Runner) isCreated() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.created
+}
+
+// farewellTimeout is how long the runner of a session that ended by itself waits for
+// the daemon to ask what is to be kept of it.
+const farewellTimeout = 5 * time.Second
+
+// leave is the end of a runner that nobody asked to end.
+func (r *Runner) leave() {
+	r.tell(false)
+	r.mu.Lock()
+	told := r.conn != nil && r.created
+	if told {
+		r.loneTimer = time.AfterFunc(farewellTimeout, r.exit)
+	}
+	r.mu.Unlock()
+	if !told {
+		r.exit()
+	}
+}
+
+// exit ends the process. The directory goes last: as long as there is something to
+// fetch, a daemon can find the way.
+func (r *Runner) exit() {
+	os.RemoveAll(r.cfg.Dir)
+	r.cfg.Exit(0)
 }
 
 // killAll ends everything below this process.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/shell"
@@ -22,6 +23,7 @@ type Exec struct {
 	timeout time.Duration
 	log     *output.Log
 	cmd     *shell.Command
+	told    func(link.ExecEvent) // is told of every state, with mu held
 
 	kept int64 // guarded by the runner's mu; what its output takes, counted when it ended
 
@@ -29,15 +31,20 @@ type Exec struct {
 	ended chan struct{} // closed when the outcome is known
 
 	mu        sync.Mutex
-	state     api.ExecState // guarded by mu, written by to only
+	state     api.ExecState // guarded by mu, written by move only
 	queuedAt  time.Time
 	startedAt time.Time        // guarded by mu
 	endedAt   time.Time        // guarded by mu
-	outcome   *api.ExecOutcome // guarded by mu; set when ended closes
+	outcome   *api.ExecOutcome // guarded by mu; set before ended closes
 	err       error            // guarded by mu; why it could not be run at all
 	mark      int64            // guarded by mu; sequence number of the exit
+	exit      link.ExecEvent   // guarded by mu; what is told when the outcome can be read
 	cancelled bool             // guarded by mu; given up while queued
-	handed    int64            // guarded by mu; bytes that its reader has taken, for Backpressure
+	handed    [2]int64         // guarded by mu; where readers of each stream are, for Backpressure
+
+	maxStdin int64 // of one write, and of what waits to be read
+	writeMu  sync.Mutex
+	writes   writes // guarded by writeMu
 }
 
 // to moves the exec to another state. An illegal move is a fault of TRL and
@@ -45,32 +52,97 @@ type Exec struct {
 func (e *Exec) to(next api.ExecState) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.state.CanBecome(next) {
-		return api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.id, e.state, next)
+	event, err := e.move(next)
+	if err == nil {
+		e.told(event)
 	}
-	e.state = next
-	now := time.Now()
+	return err
+}
+
+// exited is the end of a command that ran, or, with err, could not be run. Nobody is
+// told before end.
+func (e *Exec) exited(oc *api.ExecOutcome, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outcome, e.err = oc, err
+	e.exit, _ = e.move(api.ExecExited)
+}
+
+// end lets everybody know who waits for the outcome. It is called once, after exited
+// and when the session's new state is on its way.
+func (e *Exec) end() {
+	e.mu.Lock()
+	e.mark = e.log.Mark() // wakes the readers, who then find the outcome
+	e.told(e.exit)
+	e.mu.Unlock()
+	close(e.ended)
+}
+
+// giveUp is the end of a command that never ran.
+func (e *Exec) giveUp(oc *api.ExecOutcome) {
+	e.mu.Lock()
+	e.outcome, e.cancelled = oc, true
+	e.mark = e.log.Mark()
+	event, err := e.move(api.ExecClosed)
+	if err == nil {
+		e.told(event)
+	}
+	e.mu.Unlock()
+	close(e.ended)
+	close(e.turn)
+}
+
+// move is called with mu held.
+func (e *Exec) move(next api.ExecState) (link.ExecEvent, error) {
+	if !e.state.CanBecome(next) {
+		return link.ExecEvent{}, api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.id, e.state, next)
+	}
+	now := time.Now().UTC()
+	event := link.ExecEvent{ExecID: e.id, State: next, At: now}
 	switch next {
 	case api.ExecRunning:
 		e.startedAt = now
 	case api.ExecExited:
 		e.endedAt = now
+		event.Outcome = brief(e.outcome)
 	case api.ExecClosed:
-		if e.endedAt.IsZero() {
+		if e.state == api.ExecQueued {
 			e.endedAt = now
+			event.Outcome = brief(e.outcome)
 		}
 		e.log.Close()
 	}
-	return nil
+	e.state = next
+	return event, nil
 }
 
-// end publishes the outcome. It is called once.
-func (e *Exec) end(oc *api.ExecOutcome, err error) {
+// maxListed is how many processes each list of an event names.
+const maxListed = 20
+
+// brief is an outcome for an event, whose lists do not grow without bound.
+func brief(oc *api.ExecOutcome) *api.ExecOutcome {
+	if oc == nil || len(oc.LeftRunning) <= maxListed && len(oc.Killed) <= maxListed {
+		return oc
+	}
+	short := *oc
+	short.LeftRunning = oc.LeftRunning[:min(len(oc.LeftRunning), maxListed)]
+	short.Killed = oc.Killed[:min(len(oc.Killed), maxListed)]
+	return &short
+}
+
+// atExit is the outcome with the sequence number of the exit, which is 0 before end.
+func (e *Exec) atExit() (oc *api.ExecOutcome, mark int64, err error) {
 	e.mu.Lock()
-	e.outcome, e.err = oc, err
-	e.mark = e.log.Mark() // wakes the readers, who then find the outcome
-	e.mu.Unlock()
-	close(e.ended)
+	defer e.mu.Unlock()
+	return e.outcome, e.mark, e.err
+}
+
+// forgetInput drops what must not live longer than the command.
+func (e *Exec) forgetInput() {
+	e.cmd.Env, e.cmd.Stdin = nil, nil
+	if e.cmd.Input != nil {
+		e.cmd.Input.Discard()
+	}
 }
 
 // result is the outcome after ended is closed.
@@ -89,32 +161,58 @@ func (e *Exec) cancel(signal syscall.Signal, wake func()) {
 	wake()
 }
 
-// took notes what the reader has, and reports whether the command may have waited for it.
-func (e *Exec) took(n int64) bool {
+// took notes how far readers have come, and reports whether it is farther than before.
+func (e *Exec) took(chunks []link.Chunk) (farther bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.handed += n
-	return e.params.Backpressure && n > 0
+	for _, c := range chunks {
+		st := output.Stdout
+		if c.Stream == api.EventStderr {
+			st = output.Stderr
+		}
+		if end := c.Offset + c.Len; end > e.handed[st] {
+			e.handed[st], farther = end, true
+		}
+	}
+	return farther
 }
 
-// unread is how far its reader is behind.
+// unread is how far its reader is behind, or the foremost of several.
 func (e *Exec) unread() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr) - e.handed
+	return e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr) - e.handed[output.Stdout] - e.handed[output.Stderr]
 }
 
 // maxCommandShown is how much of a command's text listings carry.
 const maxCommandShown = 4 << 10
 
-// Info is a snapshot.
+// Info is a snapshot. Of a running command it includes what its processes have used,
+// which takes a look at each.
 func (e *Exec) Info() api.ExecInfo {
+	info := e.snapshot()
+	if user, system, rss, ok := e.cmd.Usage(); ok && info.Outcome == nil {
+		info.Usage = api.Usage{UserMS: user, SystemMS: system, MaxRSSBytes: rss}
+	}
+	return info
+}
+
+// snapshot is Info without a look at running processes.
+func (e *Exec) snapshot() api.ExecInfo {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	info := api.ExecInfo{
 		ExecID: e.id, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt,
 		TimeoutS: e.timeout.Seconds(), Detach: e.params.Detach != nil && *e.params.Detach,
-		StdoutBytes: e.log.Bytes(output.Stdout), StderrBytes: e.log.Bytes(output.Stderr), Outcome: e.outcome,
+		StdinOpen: e.outcome == nil && e.err == nil && e.cmd.Input != nil && e.cmd.Input.Open(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
+		StdoutBytes: e.log.Bytes(output.Stdout), StderrBytes: e.log.Bytes(output.Stderr), LastSeq: e.log.Last(), Outcome: e.outcome,
+	}
+	if e.outcome != nil {
+		info.Usage = e.outcome.Usage
+	}
+	if at := e.cmd.LastOutput(); !at.IsZero() {
+		quiet := time.Since(at).Milliseconds()
+		info.QuietMS = &quiet
 	}
 	if len(info.Command) > maxCommandShown {
 		info.Command = strings.ToValidUTF8(info.Command[:maxCommandShown], "")

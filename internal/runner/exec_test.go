@@ -169,7 +169,7 @@ func TestNewDaemon(t *testing.T) {
 	<-d.done
 	d.connect()
 	var hello link.HelloResult
-	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{}, nil, &hello); err != nil || !hello.Created || hello.SessionID != d.id {
+	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello); err != nil || !hello.Created || hello.SessionID != d.id {
 		t.Fatalf("%+v, %v", hello, err)
 	}
 	st := d.details()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,12 +36,32 @@ type daemon struct {
 	dir  string
 	id   string
 	done chan error // Serve's result
+
+	mu     sync.Mutex
+	events []link.ExecEvent // guarded by mu; what was told, in order
+	news   chan struct{}    // has a value when events has grown
 }
 
 func (*daemon) Handle(context.Context, string, json.RawMessage, []byte) (any, []byte, error) {
 	return nil, nil, api.Errorf(api.CodeMethodNotFound, "the daemon answers nothing")
 }
-func (*daemon) Event(string, json.RawMessage, []byte) {}
+
+func (d *daemon) Event(name string, header json.RawMessage, _ []byte) {
+	if name != link.EventExec || d.news == nil {
+		return
+	}
+	var e link.ExecEvent
+	if err := json.Unmarshal(header, &e); err != nil {
+		d.t.Errorf("event %s: %v", header, err)
+	}
+	d.mu.Lock()
+	d.events = append(d.events, e)
+	d.mu.Unlock()
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
+}
 
 var limits = link.Limits{
 	KillGraceS: 5, MaxQueued: 8, MaxStdinBytes: 16 << 20, OutputBytes: 2 << 20, SessionOutput: 16 << 20, ExecsKept: 64, ShellStartTimeout: 10,
@@ -73,7 +94,7 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 	}
 	d.cmd = exec.Command(exe)
 	d.cmd.Args = []string{runner.Name}
-	d.cmd.Env = []string{api.SessionMarker + "=" + d.id, "PATH=" + os.Getenv("PATH")}
+	d.cmd.Env = []string{api.SessionMarker + "=" + d.id, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
 	d.cmd.ExtraFiles = []*os.File{f}
 	d.cmd.Stderr = os.Stderr
 	if err := d.cmd.Start(); err != nil {
@@ -144,6 +165,17 @@ func (d *daemon) run(command string) result {
 		d.t.Fatalf("%q: %v", command, err)
 	}
 	return r
+}
+
+// shells runs a test in each shell that is there.
+func shells(t *testing.T, f func(t *testing.T, sh string)) {
+	for _, sh := range []string{"dash", "ash", "bash", "zsh", "fish"} {
+		if !installed(sh) {
+			t.Logf("NOT TESTED: %s is not installed", sh)
+			continue
+		}
+		t.Run(sh, func(t *testing.T) { f(t, sh) })
+	}
 }
 
 func touch(t testing.TB, file string) {

@@ -16,6 +16,9 @@ import (
 // the session is running: nobody can see a shorter one.
 const tellRunningAfter = 2 * time.Millisecond
 
+// leastPaced is what the log of a command that waits for its reader keeps at least.
+const leastPaced = 1 << 20
+
 // submit accepts a command: it may run at once, or waits in the queue.
 func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 	r.mu.Lock()
@@ -42,22 +45,30 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 	r.commands++
 	e := &Exec{
 		id: execID(r.cfg.SessionID, r.commands), session: r.cfg.SessionID, params: p.ExecParams, timeout: seconds(timeout),
-		log: output.New(lim.OutputBytes), state: api.ExecQueued, queuedAt: time.Now().UTC(),
-		turn: make(chan struct{}), ended: make(chan struct{}),
+		log: output.New(r.store, lim.OutputBytes), state: api.ExecQueued, queuedAt: time.Now().UTC(), maxStdin: lim.MaxStdinBytes,
+		turn: make(chan struct{}), ended: make(chan struct{}), told: r.note,
 	}
 	e.cmd = &shell.Command{
 		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
 		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.log, Abort: make(chan syscall.Signal, 1),
 	}
+	if p.OpenStdin {
+		e.cmd.Stdin, e.cmd.HasStdin, e.cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
+	}
 	if p.Backpressure {
-		// The tail that the log keeps is twice as long, so the reader sees no gap. A
-		// daemon that is gone does not hold anybody up.
-		e.cmd.Full = func() bool { return e.unread() > lim.OutputBytes/4 && r.hasDaemon() }
+		// The tail that the log keeps is twice as long, and longer than what one read of
+		// the pipe can add, so the reader sees no gap. A daemon that is gone does not hold
+		// anybody up.
+		limit := max(lim.OutputBytes, leastPaced)
+		e.log = output.New(r.store, limit)
+		e.cmd.Log = e.log
+		e.cmd.Full = func() bool { return e.unread() > limit/4 && r.hasDaemon() }
 	}
 	// What listings need of it is the text; the values must not live longer than the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.id] = e
 	r.order = append(r.order, e)
+	r.note(link.ExecEvent{ExecID: e.id, State: e.state, At: e.queuedAt})
 	if r.current == nil {
 		r.begin(e)
 	} else {
@@ -92,19 +103,24 @@ func (r *Runner) execute(e *Exec) (ran bool) {
 	tell := time.AfterFunc(tellRunningAfter, func() { r.tell(false) })
 	oc, err := r.shell.Run(e.cmd)
 	tell.Stop()
-	e.cmd.Env, e.cmd.Stdin = nil, nil
+	e.forgetInput()
 	var out *api.ExecOutcome
 	if err == nil {
 		out = newOutcome(oc, e.log, started, r.shell.WorkingDir(), maxOutput(e.params))
 	}
-	_ = e.to(api.ExecExited)
+	e.exited(out, err)
 	r.ended(e, oc)
 	r.tell(true)
-	e.end(out, err)
-	if oc.Held != nil {
-		r.drainer.Add(oc.Held, func() { _ = e.to(api.ExecClosed) })
-	} else {
+	e.end()
+	if oc.Held == nil {
 		_ = e.to(api.ExecClosed)
+	}
+	r.tellExecs(true)
+	if oc.Held != nil {
+		r.drainer.Add(oc.Held, func() {
+			_ = e.to(api.ExecClosed)
+			go r.tellExecs(false) // who drains must not wait for the daemon
+		})
 	}
 	return true
 }
@@ -113,7 +129,8 @@ func (r *Runner) execute(e *Exec) (ran bool) {
 func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.mu.Lock()
 	r.current = nil
-	e.kept = e.log.Kept()
+	memory, file := e.log.Kept()
+	e.kept = memory + file
 	r.kept += e.kept
 	r.cwd = r.shell.WorkingDir()
 	r.restarts = r.shell.Restarts()
@@ -163,15 +180,12 @@ func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
 
 // giveUpQueued ends a command that never ran.
 func (r *Runner) giveUpQueued(e *Exec) {
-	e.mu.Lock()
-	e.cancelled = true
-	e.mu.Unlock()
-	_ = e.to(api.ExecClosed)
 	r.mu.Lock()
 	cwd := r.cwd
 	r.mu.Unlock()
-	e.end(&api.ExecOutcome{ExitCode: api.ExitCancelled, Cancelled: true, WorkingDir: cwd, LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}}, nil)
-	close(e.turn)
+	e.forgetInput()
+	e.giveUp(&api.ExecOutcome{ExitCode: api.ExitCancelled, Cancelled: true, WorkingDir: cwd, LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}})
+	r.tellExecs(true)
 }
 
 // run is exec.run: the command's whole life within one call.
@@ -192,6 +206,7 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 	oc, err := e.result()
 	after := func() {
 		if ran {
+			r.flush() // the answer took the news along, unless it went to a daemon that is gone
 			r.settle()
 		}
 	}
@@ -219,12 +234,12 @@ func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
 	}
 	go func() {
 		if r.execute(e) {
-			r.tell(false)
+			r.flush()
 			r.settle()
 		}
 	}()
-	r.tell(false)
-	return e.Info(), nil
+	r.tell(true)
+	return e.snapshot(), nil
 }
 
 func maxOutput(p api.ExecParams) int64 {
@@ -297,46 +312,4 @@ func (r *Runner) cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecIn
 	case <-ctx.Done():
 		return api.ExecInfo{}, ctx.Err()
 	}
-}
-
-// read is exec.read.
-func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
-	e, err := r.find(p.ExecID)
-	if err != nil {
-		return link.ReadResult{}, nil, err
-	}
-	if p.Wait {
-		if err := e.log.Wait(ctx, p.AfterSeq); err != nil {
-			return link.ReadResult{}, nil, err
-		}
-	}
-	recs, data, next := e.log.Read(p.AfterSeq, max(p.Limit, output.MaxRecord), nil)
-	e.mu.Lock()
-	oc, mark := e.outcome, e.mark
-	if oc == nil && e.err != nil {
-		oc = &api.ExecOutcome{ExitCode: -1}
-	}
-	execErr := e.err
-	e.mu.Unlock()
-	res := link.ReadResult{Chunks: make([]link.Chunk, 0, len(recs))}
-	size := int64(0)
-	for _, rec := range recs {
-		if mark > 0 && rec.Seq > mark && !rec.Gap {
-			break // what came after the end is for readers of the log
-		}
-		if !rec.Gap {
-			size += rec.Len
-		}
-		res.Chunks = append(res.Chunks, link.Chunk{Seq: rec.Seq, Stream: rec.Stream.String(), Offset: rec.Offset, Len: rec.Len, Gap: rec.Gap})
-	}
-	if e.took(size) {
-		r.shell.Wake()
-	}
-	if mark > 0 && next >= mark {
-		if execErr != nil {
-			return res, nil, execErr
-		}
-		res.Outcome, res.Seq = oc, mark
-	}
-	return res, data[:size], nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/shell"
 )
@@ -28,11 +29,12 @@ type Config struct {
 }
 
 // Runner owns one session. Its goroutines: those of the link's requests, one per
-// command started without a waiting caller, the Drainer's, and timers; all end
-// with the process.
+// command started without a waiting caller, the Drainer's, those that tell the daemon
+// what the Drainer saw, and timers; all end with the process.
 type Runner struct {
 	cfg     Config
 	drainer *shell.Drainer
+	store   *output.Store // of all output
 	cgroup  *process.Cgroup
 
 	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
@@ -41,6 +43,7 @@ type Runner struct {
 
 	// tellMu orders what is told to the daemon.
 	tellMu sync.Mutex
+	news   news // what is still to be told of execs
 
 	mu         sync.Mutex
 	conn       *link.Conn        // guarded by mu; the newest
@@ -60,6 +63,8 @@ type Runner struct {
 	order      []*Exec           // guarded by mu; oldest first
 	kept       int64             // guarded by mu; memory of the output of the commands in order that have ended
 	ending     *ending           // guarded by mu; set once the session is being destroyed
+	export     *export           // guarded by mu; what a daemon fetches of it
+	wanted     bool              // guarded by mu; a daemon has asked for an export and has not got all of it
 	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
 	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens
 }
@@ -71,7 +76,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	return &Runner{
-		cfg: cfg, drainer: d, shellTurn: make(chan struct{}, 1),
+		cfg: cfg, drainer: d, store: output.NewStore(output.StoreConfig{}), shellTurn: make(chan struct{}, 1),
 		state: api.SessionCreating, execs: map[string]*Exec{},
 	}, nil
 }
@@ -89,8 +94,11 @@ func (r *Runner) to(next api.SessionState, cause string) error {
 	return nil
 }
 
-// create starts the session.
+// create starts the session. It has the shell's turn: whoever ends the session
+// meanwhile waits, and finds what there is to end.
 func (r *Runner) create(p link.CreateParams) (api.SessionDetails, error) {
+	r.lockShell()
+	defer r.unlockShell()
 	env, path := environment(p)
 	cwd := p.Params.WorkingDir
 	if cwd == "" {
@@ -121,6 +129,7 @@ func (r *Runner) create(p link.CreateParams) (api.SessionDetails, error) {
 		return api.SessionDetails{}, err
 	}
 	r.mu.Lock()
+	r.store = r.newStore(p.Limits)
 	r.shell, r.params, r.program, r.cwd, r.created = sh, p, program, sh.WorkingDir(), true
 	err = r.to(api.SessionIdle, "")
 	r.mu.Unlock()
@@ -143,7 +152,7 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	info := api.SessionInfo{
 		SessionID: r.cfg.SessionID, Name: p.Name, Kind: "shell", Runtime: "host", Shell: r.program.Path, ShellFamily: string(r.program.Family),
 		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands,
-		TimeoutS: r.sessionTimeout(), Tags: p.Tags, Cause: r.cause,
+		TimeoutS: r.sessionTimeout(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
 	}
 	if info.Tags == nil {
 		info.Tags = []string{}
@@ -184,22 +193,6 @@ func (r *Runner) Details() api.SessionDetails {
 		}
 	}
 	return d
-}
-
-// tell sends the present snapshot to the daemon, now or with the next frame.
-func (r *Runner) tell(later bool) {
-	r.tellMu.Lock()
-	defer r.tellMu.Unlock()
-	r.mu.Lock()
-	conn, info := r.conn, r.infoLocked()
-	r.mu.Unlock()
-	switch {
-	case conn == nil:
-	case later:
-		conn.NotifyLater(link.EventSession, info)
-	default:
-		conn.Notify(link.EventSession, info, nil)
-	}
 }
 
 func (r *Runner) lockShell()   { r.shellTurn <- struct{}{} }

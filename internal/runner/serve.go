@@ -53,6 +53,10 @@ func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
 	old := r.conn
 	r.conn = conn
 	r.loneTimer.Stop()
+	if r.export != nil { // it begins anew
+		_ = r.export.r.Close()
+		r.export = nil
+	}
 	r.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -90,10 +94,7 @@ func (r *Runner) left(conn *link.Conn) {
 		return
 	}
 	if r.ending != nil {
-		go func() {
-			<-r.ending.done
-			r.cfg.Exit(0)
-		}()
+		go r.linger(r.ending)
 		return
 	}
 	if idle := seconds(r.params.Limits.IdleTimeoutS); idle > 0 {
@@ -129,10 +130,7 @@ func (r *Runner) Event(string, json.RawMessage, []byte) {}
 func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
 	switch name {
 	case link.CallHello:
-		r.mu.Lock()
-		created := r.created
-		r.mu.Unlock()
-		return link.HelloResult{Version: r.cfg.Version, Protocol: link.Protocol, SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: created}, nil, nil
+		return call(params, r.hello)
 	case link.CallCreate:
 		return call(params, r.createOnce)
 	case link.CallInfo:
@@ -151,6 +149,16 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 			return nil, nil, err
 		}
 		return r.read(ctx, p)
+	case link.CallExecOutput:
+		var p link.OutputParams
+		if err := decode(params, &p); err != nil {
+			return nil, nil, err
+		}
+		return r.output(ctx, p)
+	case link.CallExecInput:
+		return call(params, func(p link.InputParams) (api.ExecInputResult, error) { return r.input(ctx, p, body) })
+	case link.CallExecAwait:
+		return call(params, func(p api.ExecInfoParams) (link.AwaitResult, error) { return r.await(ctx, p) })
 	case link.CallExecCancel:
 		return call(params, func(p api.ExecCancelParams) (api.ExecInfo, error) { return r.cancel(ctx, p) })
 	case link.CallExecInfo:
@@ -168,10 +176,25 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		if err := decode(params, &p); err != nil {
 			return nil, nil, err
 		}
-		res := r.destroy(p, false)
-		return link.Then{Result: res, Do: func() { r.cfg.Exit(0) }}, nil, nil
+		return r.dismissed(p)
+	case link.CallExport:
+		return r.exportOn()
+	case link.CallTrim:
+		return call(params, r.trim)
 	}
 	return nil, nil, api.Errorf(api.CodeMethodNotFound, "runner: no call %q; it speaks protocol %d", name, link.Protocol)
+}
+
+// hello says who this is, to a daemon that can understand it.
+func (r *Runner) hello(p link.HelloParams) (link.HelloResult, error) {
+	if p.Protocol < link.MinProtocol || p.Protocol > link.Protocol+1 {
+		return link.HelloResult{}, api.Errorf(api.CodeRuntimeUnavailable,
+			"session %q: its runner speaks protocol %d, the daemon %d: too far apart; use a daemon of version %s, or one release later or earlier", r.cfg.SessionID, link.Protocol, p.Protocol, r.cfg.Version)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// An older daemon is spoken to in its own words; it does not know the new ones.
+	return link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, p.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
 }
 
 func (r *Runner) createOnce(p link.CreateParams) (api.SessionDetails, error) {

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // A feeder gives data to a shell that opens a path: a command's stdin, or the
@@ -26,24 +28,19 @@ func newFeeder(path string, data []byte) (*feeder, error) {
 }
 
 func (f *feeder) feed(data []byte) {
-	fd, err := unix.Open(f.path, unix.O_WRONLY|unix.O_CLOEXEC, 0) // waits for a reader
-	for err == unix.EINTR {
-		fd, err = unix.Open(f.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	}
+	fd, err := openWriter(f.path)
 	close(f.opened)
-	if err != nil {
-		return
+	if err == nil {
+		feed(fd, [][]byte{data})
 	}
-	defer unix.Close(fd)
-	for len(data) > 0 {
-		n, err := unix.Write(fd, data[:min(len(data), 64<<10)])
-		if err == unix.EINTR {
-			continue
+}
+
+// openWriter waits for a reader.
+func openWriter(path string) (fd int, err error) {
+	for {
+		if fd, err = unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0); err != unix.EINTR {
+			return fd, err
 		}
-		if err != nil {
-			return // EPIPE: nobody reads any more
-		}
-		data = data[n:]
 	}
 }
 
@@ -57,4 +54,76 @@ func (f *feeder) release() {
 	}
 	<-f.opened
 	unix.Close(fd)
+}
+
+// inputPipe is the pipe of an Input, guarded by its mu. Its goroutine ends when the
+// shell has opened the other end, or release has.
+type inputPipe struct {
+	path   string
+	id     process.FileID
+	ready  chan int // gives the writing end, -1 when there is none
+	waited bool     // ready has given it
+	write  int      // non-blocking; -1 while the shell has not opened its end, or once it is closed
+}
+
+func newInputPipe(path string, wake func()) (*inputPipe, error) {
+	os.Remove(path) // an earlier reader may still hold the old one
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, err
+	}
+	p := &inputPipe{path: path, ready: make(chan int, 1), write: -1}
+	go func() {
+		fd, err := openWriter(path)
+		if err != nil {
+			fd = -1
+		} else {
+			unix.SetNonblock(fd, true)
+		}
+		p.ready <- fd
+		wake()
+	}()
+	return p, nil
+}
+
+// take returns the writing end, -1 when there is none.
+func (p *inputPipe) take() int {
+	if !p.waited {
+		select {
+		case p.write = <-p.ready:
+			p.waited = true
+		default:
+		}
+	}
+	return p.write
+}
+
+// empty is not needed here: nobody can tell who reads.
+func (p *inputPipe) empty() bool { return false }
+
+// opened does nothing: here we are never a reader ourselves.
+func (p *inputPipe) opened(int, string) {}
+
+func (p *inputPipe) closeWrite() {
+	unix.Close(p.write)
+	p.write = -1
+}
+
+// release gives up the pipe. Where somebody still reads, it gets the rest first.
+func (p *inputPipe) release(rest [][]byte) {
+	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	os.Remove(p.path)
+	if err == nil {
+		if !p.waited {
+			p.write, p.waited = <-p.ready, true
+		}
+		unix.Close(fd)
+	}
+	switch {
+	case p.take() < 0:
+	case len(rest) > 0:
+		unix.SetNonblock(p.write, false)
+		go feed(p.write, rest)
+	default:
+		unix.Close(p.write)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // A feeder gives data to a shell that opens a path: a command's stdin, or the
@@ -23,24 +25,77 @@ func newFeeder(_ string, data []byte) (*feeder, error) {
 	if err != nil {
 		return nil, err
 	}
-	go feed(w, data)
+	go feed(w, [][]byte{data})
 	return &feeder{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), read: r}, nil
-}
-
-func feed(w int, data []byte) {
-	defer unix.Close(w)
-	for len(data) > 0 {
-		n, err := unix.Write(w, data[:min(len(data), 64<<10)])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return // EPIPE: nobody reads any more
-		}
-		data = data[n:]
-	}
 }
 
 // release is called when the command has ended: our end is closed. A job in the
 // background that reads the pipe keeps it alive.
 func (f *feeder) release() { unix.Close(f.read) }
+
+// inputPipe is the pipe of an Input, guarded by its mu.
+type inputPipe struct {
+	path  string
+	id    process.FileID
+	read  int // ours, so that there is a reader until the shell is one; then -1
+	write int // non-blocking; -1 once it is closed
+}
+
+func newInputPipe(string, func()) (*inputPipe, error) {
+	r, w, err := pipe(false, true)
+	if err != nil {
+		return nil, err
+	}
+	return &inputPipe{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), id: process.FileIDOf(r), read: r, write: w}, nil
+}
+
+// take returns the writing end, -1 when there is none.
+func (p *inputPipe) take() int { return p.write }
+
+// empty reports whether everything in the pipe has been read.
+func (p *inputPipe) empty() bool {
+	n, err := unix.IoctlGetInt(p.write, unix.TIOCINQ)
+	return err == nil && n == 0
+}
+
+// opened gives up our reading end when the command has begun, so that the kernel tells
+// when it, and everybody it gave it to, has closed its stdin. Shells open stdin before
+// stdout, which is out; one of them is still there unless the command has closed both.
+func (p *inputPipe) opened(shell int, out string) {
+	if p.read < 0 {
+		return
+	}
+	stdin := "pipe:[" + strconv.FormatUint(p.id.Ino, 10) + "]"
+	dir := "/proc/" + strconv.Itoa(shell) + "/fd"
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		if to, err := os.Readlink(dir + "/" + n.Name()); err == nil && (to == stdin || to == out) {
+			unix.Close(p.read)
+			p.read = -1
+			return
+		}
+	}
+}
+
+func (p *inputPipe) closeWrite() {
+	unix.Close(p.write)
+	p.write = -1
+}
+
+// release gives up both ends. Where somebody still reads, it gets the rest first.
+func (p *inputPipe) release(rest [][]byte) {
+	if p.read >= 0 {
+		unix.Close(p.read)
+	}
+	switch {
+	case p.write < 0:
+	case len(rest) > 0:
+		unix.SetNonblock(p.write, false)
+		go feed(p.write, rest)
+	default:
+		unix.Close(p.write)
+	}
+}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,12 +17,13 @@ type stream struct {
 	log    *output.Log
 	single bool // read one buffer at a time, because somebody counts
 	eof    bool // nobody can write any more
+	wrote  *atomic.Int64
 }
 
 // read moves what is there into the log, at most a few buffers. It reports
 // whether there may be more. As long as we hold the writing end there is no end.
 func (st *stream) read() bool {
-	for range 16 {
+	for i := range 16 {
 		buf := st.log.Reserve(st.which)
 		n, err := unix.Read(st.fd, buf)
 		switch {
@@ -33,6 +35,9 @@ func (st *stream) read() bool {
 			return false
 		}
 		st.log.Commit(st.which, n)
+		if i == 0 {
+			st.wrote.Store(time.Now().UnixNano())
+		}
 		if st.single {
 			return true
 		}
@@ -64,9 +69,9 @@ func (s *Shell) flush() {
 
 // wait blocks until something has happened, at the latest until deadline (zero:
 // no limit), and takes in everything that is ready: statuses, dumps, what the
-// shell itself prints, and the output of streams.
+// shell itself prints, and the output of streams. Input goes to the command meanwhile.
 func (s *Shell) wait(deadline time.Time, streams ...*stream) {
-	var fds [8]unix.PollFd
+	var fds [10]unix.PollFd
 	n := 0
 	add := func(fd int, events int16) int {
 		if fd < 0 {
@@ -96,6 +101,10 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 		} else {
 			control = add(s.control, unix.POLLOUT)
 		}
+	}
+	input := -1
+	if s.input != nil {
+		input = add(s.watchInput())
 	}
 	first := n
 	for _, st := range streams {
@@ -128,6 +137,9 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 	if control >= 0 && fds[control].Revents != 0 {
 		s.flush()
+	}
+	if input >= 0 && fds[input].Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
+		s.inputFailed()
 	}
 }
 

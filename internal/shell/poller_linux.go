@@ -40,7 +40,7 @@ func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 	if err := p.update(fds); err != nil {
 		return err
 	}
-	var events [8]unix.EpollEvent
+	var events [10]unix.EpollEvent
 	n := 0
 	look := func(uintptr) bool {
 		n, _ = unix.EpollWait(p.epoll, events[:], 0)

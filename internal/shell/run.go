@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ type Command struct {
 	WorkingDir string            // for this command only
 	Stdin      []byte
 	HasStdin   bool
+	Input      *Input        // instead of Stdin, when more may come
 	Timeout    time.Duration // 0: none
 	Grace      time.Duration // between the first signal and SIGKILL
 	Log        *output.Log
@@ -31,6 +33,9 @@ type Command struct {
 	// Full says that output must wait, as on a pipe that is not read; nil for
 	// never. When it changes, Wake.
 	Full func() bool
+
+	live  atomic.Pointer[live] // while it runs
+	wrote atomic.Int64         // when it last wrote something, in nanoseconds since 1970; 0: never
 }
 
 // Outcome is how a command ended.
@@ -154,6 +159,7 @@ func (r *run) prepare() error {
 	}
 	r.start = time.Now()
 	r.earlier = s.present()
+	c.live.Store(&live{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
 	return nil
 }
 
@@ -195,8 +201,8 @@ func (r *run) openStreams() error {
 	}
 	single := r.cmd.Full != nil
 	r.streams = [2]*stream{
-		{fd: s.out.read, which: output.Stdout, log: r.cmd.Log, single: single},
-		{fd: s.err.read, which: output.Stderr, log: r.cmd.Log, single: single},
+		{fd: s.out.read, which: output.Stdout, log: r.cmd.Log, single: single, wrote: &r.cmd.wrote},
+		{fd: s.err.read, which: output.Stderr, log: r.cmd.Log, single: single, wrote: &r.cmd.wrote},
 	}
 	r.req.stdout, r.req.stderr = s.out.path, s.err.path
 	return nil
@@ -218,7 +224,13 @@ func (s *Shell) openOutputs() error {
 // be written whole (no room) must not be run.
 func (r *run) control() (string, error) {
 	s := r.Shell
-	if r.cmd.HasStdin {
+	if r.cmd.Input != nil {
+		path, err := s.attach(r.cmd.Input)
+		if err != nil {
+			return "", err
+		}
+		r.req.stdin = path
+	} else if r.cmd.HasStdin {
 		f, err := newFeeder(s.dir.stdin(), r.cmd.Stdin)
 		if err != nil {
 			return "", err
@@ -247,6 +259,8 @@ func (r *run) withdraw() {
 	s := r.Shell
 	unix.Close(s.out.write)
 	unix.Close(s.err.write)
+	s.detach()
+	r.cmd.live.Store(nil)
 	if r.oc.feeder != nil {
 		r.oc.feeder.release()
 	}
@@ -383,6 +397,8 @@ func (r *run) finish() {
 	} else if r.oc.Cancelled {
 		r.oc.ExitCode = api.ExitCancelled
 	}
+	r.cmd.live.Store(nil)
+	s.detach()
 	complete := r.settle()
 	if r.oc.feeder != nil {
 		r.oc.feeder.release()
@@ -412,10 +428,6 @@ func (r *run) finish() {
 // settle reads what is left of the output and reports whether it is complete.
 func (r *run) settle() bool {
 	out, err := r.streams[0], r.streams[1]
-	for _, st := range r.streams {
-		for st.read() {
-		}
-	}
 	// Without our own writing ends, an end of file says that nobody else holds one.
 	unix.Close(r.Shell.out.write)
 	unix.Close(r.Shell.err.write)

@@ -69,6 +69,7 @@ type Shell struct {
 	outputs     int
 	pings       int
 	tokens      *rand.ChaCha8
+	input       *Input // of the running command, when its stdin is open
 
 	name       string // of the process, as the kernel knows it
 	stdio      string // where its stdout and stderr go when it is idle

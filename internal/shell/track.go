@@ -22,21 +22,34 @@ func (s *Shell) present() map[int]uint64 {
 	return seen
 }
 
-func (r *run) isEarlier(p process.Info) bool {
-	start, ok := r.earlier[p.PID]
+// scope says which processes are those of a command. It never changes.
+type scope struct {
+	shell   int            // process id
+	earlier map[int]uint64 // processes that were there before: pid → start time
+}
+
+func (s scope) isEarlier(p process.Info) bool {
+	start, ok := s.earlier[p.PID]
 	return ok && start == p.StartTime
 }
 
 // notOurs leaves out earlier jobs, and, seen from us, the shell: what is below
 // the shell is looked at from there.
-func (r *run) notOurs(p process.Info) bool { return p.PID == r.proc.PID || r.isEarlier(p) }
+func (s scope) notOurs(p process.Info) bool { return p.PID == s.shell || s.isEarlier(p) }
 
-// processes are those of this command that live now: below the shell, or
+// processes are those of the command that live now: below the shell, or
 // orphans that came to us, and not below a job of an earlier command.
-func (r *run) processes() []process.Info {
-	list := process.Descendants(r.proc.PID, r.isEarlier)
-	return append(list, process.Descendants(os.Getpid(), r.notOurs)...)
+func (s scope) processes() []process.Info {
+	list := process.Descendants(s.shell, s.isEarlier)
+	return append(list, process.Descendants(os.Getpid(), s.notOurs)...)
 }
+
+// scope is that of the command, below the shell that is there now.
+func (r *run) scope() scope { return scope{shell: r.proc.PID, earlier: r.earlier} }
+
+func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
+func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }
+func (r *run) processes() []process.Info     { return r.scope().processes() }
 
 // leftRunning lists what lives on. A process that was only just forked still has
 // the shell's name; it gets a moment to become what it will be.
@@ -77,6 +90,9 @@ func (r *run) sampleMemory(now time.Time) time.Time {
 	}
 	for _, p := range r.processes() {
 		r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, process.HighWaterRSS(p.PID))
+	}
+	if r.input != nil {
+		r.input.begun(r.proc.PID, r.req.stdout)
 	}
 	r.rssNext = min(r.rssNext*4, r.rssNext+time.Second)
 	return r.start.Add(r.rssNext)

@@ -1,0 +1,10 @@
+package process
+
+// CanSeeReads is always ErrUnseen: this kernel tells nobody what a thread is blocked in.
+func CanSeeReads(int) error { return ErrUnseen }
+
+// BlockedReader finds nobody here.
+func BlockedReader(int, FileID, bool) (Reader, bool) { return Reader{}, false }
+
+// FileIDOf names no file here; nobody would compare it.
+func FileIDOf(int) FileID { return FileID{} }

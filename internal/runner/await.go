@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/shell"
+)
+
+// How often a command is looked at while somebody waits for it to want input: often
+// at first, and when it has said something.
+const (
+	lookFirst = 5 * time.Millisecond
+	lookLast  = 100 * time.Millisecond
+	// lookShare bounds what the looks may take of a processor.
+	lookShare = 20
+)
+
+// await is exec.await. The kernel does not wake us when a process begins to wait, so
+// the processes are looked at again and again. One is waiting when two looks find it
+// in the same place, with nothing left to read.
+func (r *Runner) await(ctx context.Context, p api.ExecInfoParams) (link.AwaitResult, error) {
+	e, err := r.find(p.ExecID)
+	if err != nil {
+		return link.AwaitResult{}, err
+	}
+	select {
+	case <-e.turn:
+	case <-ctx.Done():
+		return link.AwaitResult{}, ctx.Err()
+	}
+	var before shell.Reader
+	seen := false
+	for pause := lookFirst; ; {
+		begun, last := time.Now(), e.log.Last()
+		now, ok, err := e.cmd.BlockedReader()
+		switch {
+		case err != nil:
+			return link.AwaitResult{}, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: whether it waits for input cannot be seen here: %s", e.id, err)
+		case ok && seen && now == before:
+			return link.AwaitResult{Process: &api.Process{PID: now.PID, Command: process.CommandLine(now.PID)}}, nil
+		case ok && !seen:
+			pause = lookFirst
+		}
+		before, seen = now, ok
+		spoke, ended, err := e.pause(ctx, max(pause, lookShare*time.Since(begun)), last)
+		if ended || err != nil {
+			return link.AwaitResult{}, err
+		}
+		if pause = min(2*pause, lookLast); spoke {
+			pause = lookFirst
+		}
+	}
+}
+
+// pause lets some time go by: less, but not nothing, when the log goes beyond seq.
+func (e *Exec) pause(ctx context.Context, d time.Duration, seq int64) (spoke, ended bool, err error) {
+	short := time.NewTimer(min(d, lookFirst))
+	defer short.Stop()
+	select {
+	case <-short.C:
+	case <-e.ended:
+		return false, true, nil
+	case <-ctx.Done():
+		return false, false, ctx.Err()
+	}
+	if d > lookFirst {
+		rest, cancel := context.WithTimeout(ctx, d-lookFirst)
+		defer cancel()
+		spoke = e.log.Wait(rest, seq) == nil
+	}
+	select {
+	case <-e.ended:
+		ended = true
+	default:
+	}
+	return spoke, ended, ctx.Err()
+}

@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// An export is what remains of a session for those who read it later: the saved log of
+// each command, one after another, then a directory in JSON, then the length of the
+// directory in eight bytes. The directory comes last because only then it is known
+// where the logs are; whoever reads it begins at the end.
+type directory struct {
+	Version int                `json:"version"`
+	Result  link.DestroyResult `json:"result"`
+	Logs    []savedLog         `json:"logs"`
+}
+
+const exportVersion = 1
+
+// savedLog says where the log of a command is in an export.
+type savedLog struct {
+	ExecID string     `json:"exec_id"`
+	At     int64      `json:"at"`
+	Len    int64      `json:"len"`
+	Mark   int64      `json:"mark"`            // the number of the exit
+	Error  *api.Error `json:"error,omitempty"` // why it could not be run
+}
+
+// writeExport writes the export of a session that has ended.
+func writeExport(w io.Writer, res link.DestroyResult, execs []*Exec) error {
+	count := &counter{w: bufio.NewWriterSize(w, 256<<10)}
+	d := directory{Version: exportVersion, Result: res}
+	for _, e := range execs {
+		_, mark, execErr := e.atExit()
+		log := savedLog{ExecID: e.id, At: count.n, Mark: mark}
+		if execErr != nil {
+			log.Error = api.AsError(execErr)
+		}
+		if err := e.log.Save(count); err != nil {
+			return err
+		}
+		log.Len = count.n - log.At
+		d.Logs = append(d.Logs, log)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if _, err := count.Write(binary.BigEndian.AppendUint64(text, uint64(len(text)))); err != nil {
+		return err
+	}
+	return count.w.Flush()
+}
+
+// counter counts what is written.
+type counter struct {
+	w *bufio.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+const (
+	// exportPiece is how much of an export goes with one answer.
+	exportPiece = 1 << 20
+	// lingerTimeout is how long a runner whose daemon died in the middle of an export
+	// waits for the next one.
+	lingerTimeout = 30 * time.Second
+)
+
+// export is one that is being fetched. A goroutine writes it, as fast as it is fetched.
+type export struct {
+	r    *io.PipeReader
+	over bool // nothing follows; guarded by the runner's mu
+}
+
+// dismissed answers destroy. If the daemon wants what remains, the first piece of it
+// comes with the answer, and the runner lives until the daemon says that it has all.
+func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
+	r.mu.Lock()
+	r.wanted = r.wanted || p.Export && r.created
+	r.mu.Unlock()
+	res := r.destroy(p, false)
+
+	r.mu.Lock()
+	r.loneTimer.Stop()
+	wanted, fetching := r.wanted, r.export != nil
+	if wanted && !fetching && p.Export {
+		pr, pw := io.Pipe()
+		r.export = &export{r: pr}
+		order := append([]*Exec(nil), r.order...)
+		go func() { _ = pw.CloseWithError(writeExport(pw, res, order)) }()
+	}
+	x := r.export
+	r.mu.Unlock()
+	switch {
+	case !wanted:
+		return link.Then{Result: res, Do: r.exit}, nil, nil
+	case fetching || x == nil: // somebody else has it, or will
+		return res, nil, nil
+	}
+	piece, result, err := r.piece(x)
+	if err != nil {
+		return link.Then{Result: res, Do: r.exit}, nil, nil // better this than nothing
+	}
+	res.Export = &result
+	return res, piece, nil
+}
+
+// piece is the next of an export.
+func (r *Runner) piece(x *export) ([]byte, link.ExportResult, error) {
+	buf := make([]byte, exportPiece)
+	n, err := io.ReadFull(x.r, buf)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		r.mu.Lock()
+		x.over = true
+		r.mu.Unlock()
+		return buf[:n], link.ExportResult{}, nil
+	}
+	return buf[:n], link.ExportResult{More: true}, err
+}
+
+// exportOn answers export.
+func (r *Runner) exportOn() (any, []byte, error) {
+	r.mu.Lock()
+	x := r.export
+	safe := x != nil && x.over
+	if safe {
+		r.wanted = false
+	}
+	r.mu.Unlock()
+	switch {
+	case x == nil:
+		return nil, nil, api.Errorf(api.CodeInternal, "session %q: there is no export", r.cfg.SessionID)
+	case safe:
+		return link.Then{Result: link.ExportResult{}, Do: r.exit}, nil, nil
+	}
+	piece, result, err := r.piece(x)
+	return result, piece, err
+}
+
+// linger ends a runner whose daemon left while the session was being destroyed; later,
+// if that daemon wanted what remains, because the next one does too.
+func (r *Runner) linger(e *ending) {
+	<-e.done
+	r.mu.Lock()
+	if r.conn != nil { // there is another one already
+		r.mu.Unlock()
+		return
+	}
+	wanted := r.wanted
+	if wanted {
+		r.loneTimer = time.AfterFunc(lingerTimeout, r.exit)
+	}
+	r.mu.Unlock()
+	if !wanted {
+		r.exit()
+	}
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/shell"
+)
+
+// writesKept is how many write ids an exec remembers.
+const writesKept = 1024
+
+// writes are the answers to the last writes of an exec, by write id.
+type writes struct {
+	answers map[string]api.ExecInputResult
+	order   []string // a ring, once it is full
+	next    int
+}
+
+func (w *writes) keep(id string, answer api.ExecInputResult) {
+	if w.answers == nil {
+		w.answers = map[string]api.ExecInputResult{}
+	}
+	if len(w.order) < writesKept {
+		w.order = append(w.order, id)
+	} else {
+		delete(w.answers, w.order[w.next])
+		w.order[w.next] = id
+		w.next = (w.next + 1) % writesKept
+	}
+	w.answers[id] = answer
+}
+
+// input is exec.input. It answers when the bytes are in the queue of the exec's stdin.
+func (r *Runner) input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
+	e, err := r.find(p.ExecID)
+	if err != nil {
+		return api.ExecInputResult{}, err
+	}
+	res, wake, err := e.write(p, data)
+	if wake {
+		r.shell.Wake()
+	}
+	if errors.Is(err, shell.ErrInputUnread) {
+		if len(data) == 0 && p.Close { // it is
+			return res, nil
+		}
+		if e.cmd.Running() {
+			return res, api.Errorf(api.CodeConflict, "exec %q: has closed its stdin, nobody can read it any more", e.id)
+		}
+		select { // it is about to end
+		case <-e.ended:
+			return res, e.hasEnded()
+		case <-ctx.Done():
+			return res, ctx.Err()
+		}
+	}
+	return res, err
+}
+
+// write hands data to the command. It is one write at a time, so that a repetition
+// finds the answer of the first.
+func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, wake bool, err error) {
+	e.writeMu.Lock()
+	defer e.writeMu.Unlock()
+	if res, ok := e.writes.answers[p.WriteID]; ok && p.WriteID != "" {
+		res.Repeated = true
+		return res, false, nil
+	}
+	in := e.cmd.Input
+	select {
+	case <-e.ended:
+		if in == nil || len(data) > 0 || !p.Close {
+			return res, false, e.hasEnded()
+		}
+		// Who only closes the input of a command that has read enough comes too late
+		// now and then, and need not know.
+	default:
+	}
+	switch {
+	case in == nil:
+		return res, false, api.Errorf(api.CodeConflict, `exec %q: was not started with open stdin; give "stdin": "open" to exec.start or exec.stream`, e.id)
+	case e.maxStdin > 0 && int64(len(data)) > e.maxStdin:
+		return res, false, api.Errorf(api.CodeRequestTooLarge, "params.data: %d bytes, at most %d (max_stdin_bytes)", len(data), e.maxStdin)
+	}
+	taken, pending, wake, err := in.Write(data, p.Close)
+	res = api.ExecInputResult{ExecID: e.id, StdinBytes: taken, Closed: p.Close}
+	switch {
+	case errors.Is(err, shell.ErrInputClosed):
+		err = api.Errorf(api.CodeConflict, "exec %q: its input was closed before", e.id)
+	case errors.Is(err, shell.ErrInputFull):
+		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes wait until the command reads them, with %d more it would be above %d (max_stdin_bytes); try again later",
+			e.id, pending, len(data), e.maxStdin)
+	case err == nil:
+		if p.WriteID != "" {
+			e.writes.keep(p.WriteID, res)
+		}
+	}
+	return res, wake, err
+}
+
+// hasEnded is why nothing can be written to an exec any more.
+func (e *Exec) hasEnded() error {
+	oc, err := e.result()
+	if oc == nil {
+		return api.Errorf(api.CodeConflict, "exec %q: could not be run: %s", e.id, err)
+	}
+	return api.Errorf(api.CodeConflict, "exec %q: has ended (exit code %d)", e.id, oc.ExitCode)
+}

@@ -1,0 +1,66 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+)
+
+// tellGrowth is by how much the kept output grows before the daemon is told of it in
+// the middle of a command.
+const tellGrowth = 8 << 20
+
+// newStore makes the place for the output of all commands.
+func (r *Runner) newStore(lim link.Limits) *output.Store {
+	var telling atomic.Bool
+	return output.NewStore(output.StoreConfig{
+		MemoryBytes: lim.MemoryBytes, Dir: lim.SpillDir,
+		Warn: func(err error) {
+			fmt.Fprintf(os.Stderr, "%s: output beyond output_memory_bytes is dropped: %s\n", Name, err)
+		},
+		GrowBytes: tellGrowth,
+		Grown: func() {
+			if telling.CompareAndSwap(false, true) {
+				go func() { // who reads the output must not wait for the daemon
+					defer telling.Store(false)
+					r.tell(false)
+				}()
+			}
+		},
+	})
+}
+
+// minTrim is as far as the output of a command that runs is cut down.
+const minTrim = 64 << 10
+
+// trim drops output until the session keeps no more than it may: that of commands
+// that have ended, the oldest first, then the middle of what runs. Totals stay.
+func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
+	r.mu.Lock()
+	var open []*Exec
+	for _, e := range r.order {
+		switch {
+		case r.store.Kept() <= p.Keep:
+		case !e.closed():
+			open = append(open, e)
+		default:
+			e.log.Release()
+			r.kept -= e.kept
+			e.kept = 0
+		}
+	}
+	limit := r.params.Limits.OutputBytes
+	r.mu.Unlock()
+	for limit > minTrim && r.store.Kept() > p.Keep {
+		limit = max(limit/2, minTrim)
+		for _, e := range open {
+			e.log.Trim(limit)
+		}
+	}
+	r.tell(true)
+	return r.Info(), nil
+}
