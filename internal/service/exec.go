@@ -17,7 +17,7 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 		return api.ExecResult{}, err
 	}
 	if p.Backpressure {
-		return api.ExecResult{}, api.Errorf(api.CodeInvalidParams, "params.backpressure: is for exec.stream")
+		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
 	}
 	found, err := s.execSession(&p, false)
 	if err != nil {
@@ -32,47 +32,20 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 	if err := s.hold(ctx); err != nil {
 		return api.ExecInfo{}, err
 	}
+	if p.Backpressure {
+		return api.ExecInfo{}, invalid("backpressure", "is for exec.stream")
+	}
 	found, err := s.execSession(&p, true)
 	if err != nil {
 		return api.ExecInfo{}, err
 	}
-	return found.Start(ctx, p)
-}
-
-// ExecStream starts a command and pushes its output as it comes. It goes on when its
-// caller goes away, unless the caller says otherwise.
-func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
-	if err := s.hold(ctx); err != nil {
-		return nil, err
+	info, err := found.Start(ctx, p)
+	if err == nil && !*p.Detach {
+		context.AfterFunc(api.Conn(ctx), func() {
+			_, _ = found.Cancel(context.Background(), api.ExecCancelParams{ExecID: info.ExecID})
+		})
 	}
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	found, err := s.execSession(&p.ExecParams, true)
-	if err != nil {
-		return nil, err
-	}
-	info, err := found.Start(ctx, p.ExecParams)
-	if err != nil {
-		return nil, err
-	}
-	return newStream(ctx, found, info, *p.Detach), nil
-}
-
-func (s *Service) ExecOutput(context.Context, api.ExecOutputParams) (api.ExecOutputResult, error) {
-	return api.ExecOutputResult{}, api.Errorf(api.CodeInternal, "not built yet")
-}
-
-func (s *Service) ExecInput(context.Context, api.ExecInputParams) (api.ExecInputResult, error) {
-	return api.ExecInputResult{}, api.Errorf(api.CodeInternal, "not built yet")
-}
-
-func (s *Service) ExecWait(context.Context, api.ExecWaitParams) (api.ExecWaitResult, error) {
-	return api.ExecWaitResult{}, api.Errorf(api.CodeInternal, "not built yet")
-}
-
-func (s *Service) EventSubscribe(context.Context, api.EventSubscribeParams) (api.Stream, error) {
-	return nil, api.Errorf(api.CodeInternal, "not built yet")
+	return info, err
 }
 
 // execSession checks the parameters of a command and finds its session. What the
@@ -105,12 +78,21 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	if err != nil {
 		return api.ExecInfo{}, err
 	}
-	if p.ExecID != "" && p.SessionID != "" {
-		if other, err := s.registry.Get(p.SessionID); err != nil || other != found {
-			return api.ExecInfo{}, invalid("session_id", "exec %q is not in session %q", p.ExecID, p.SessionID)
-		}
+	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
+		return api.ExecInfo{}, err
 	}
 	return found.Cancel(ctx, p)
+}
+
+// isIn refuses a session that is named beside a command and is not the one it runs in.
+func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
+	if execID == "" || sessionID == "" {
+		return nil
+	}
+	if other, err := s.registry.Get(sessionID); err != nil || other != found {
+		return invalid("session_id", "exec %q is not in session %q", execID, sessionID)
+	}
+	return nil
 }
 
 // ExecInfo tells the state and outcome of one command.

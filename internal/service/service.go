@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -26,6 +27,10 @@ type Config struct {
 	Limits map[string]float64
 	// Capabilities are told by system.info.
 	Capabilities []string
+	// HTTP is the base of the daemon's URLs, told by system.info; empty without HTTP.
+	HTTP string
+	// Upgrade replaces the program of the daemon, soon after it has answered.
+	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
 }
 
 // Service answers every method of the API. It is safe for concurrent use.
@@ -34,6 +39,7 @@ type Service struct {
 	log      *slog.Logger
 	config   Config
 	began    time.Time
+	streams  atomic.Int64 // how many have been numbered
 
 	mu    sync.Mutex
 	conns map[context.Context]struct{} // guarded by mu; connections that hold the registry
@@ -100,8 +106,8 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 		return api.SystemInfoResult{}, err
 	}
 	r := api.SystemInfoResult{
-		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(),
-		Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
+		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
+		HTTP: s.config.HTTP, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
 	}
 	if r.Limits == nil {
 		r.Limits = map[string]float64{}
@@ -113,6 +119,17 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 		r.Methods = append(r.Methods, m.Name)
 	}
 	return r, nil
+}
+
+// SystemUpgrade replaces the daemon by a new program.
+func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SystemUpgradeResult{}, err
+	}
+	if s.config.Upgrade == nil {
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: cannot be replaced here; stop it and start the new one")
+	}
+	return s.config.Upgrade(ctx, p.Binary)
 }
 
 func (s *Service) uptime() float64 { return time.Since(s.began).Seconds() }

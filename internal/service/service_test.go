@@ -24,12 +24,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // in runs f in a bubble with a service over a runtime in memory.
 func in(t *testing.T, rt *sessiontest.Runtime, f func(t *testing.T, s *service.Service, r *session.Registry)) {
 	t.Helper()
+	inWith(t, session.Config{}, rt, f)
+}
+
+func inWith(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testing.T, s *service.Service, r *session.Registry)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(slog.DiscardHandler)
-		r := session.NewRegistry(session.Config{
-			Runtime: rt, Logger: logger, MaxSessions: 10, DefaultShell: "/bin/sh", KillGrace: 5 * time.Second,
-			Retention: time.Minute, AutoExit: time.Hour,
-		})
+		c.Runtime, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = rt, logger, 10, "/bin/sh", 5*time.Second
+		c.Retention, c.AutoExit = time.Minute, time.Hour
+		r := session.NewRegistry(c)
 		s := service.New(service.Config{
 			Registry: r, Logger: logger, Connections: func() int { return 7 },
 			Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},

@@ -2,69 +2,109 @@ package service
 
 import (
 	"context"
-	"errors"
 	"io"
+	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 )
 
+// How much output is fetched at once: the more, the faster a reader takes it. One that
+// falls asleep holds little memory, so a thousand of them do no harm.
 const (
-	// readLimit is how much output is fetched at once.
-	readLimit = 256 << 10
-	// holdBack is how long the beginning of a character waits for its rest.
-	holdBack = 50 * time.Millisecond
+	minRead = 64 << 10
+	maxRead = 256 << 10
+	// keepsUp is how long a reader may take for what was fetched to be given more.
+	keepsUp = 200 * time.Millisecond
 )
 
+// ExecStream starts a command and pushes its output as it comes; the command goes on
+// when its caller goes away, unless the caller says otherwise. Or it pushes the output
+// of a command that was started before, which then does not depend on the caller.
+func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	if err := s.hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.ExecID != "" {
+		return s.reattach(ctx, p)
+	}
+	found, err := s.execSession(&p.ExecParams, true)
+	if err != nil {
+		return nil, err
+	}
+	info, err := found.Start(ctx, p.ExecParams)
+	if err != nil {
+		return nil, err
+	}
+	st := newStream(ctx, found, info.ExecID, p)
+	st.start.StreamID = info.ExecID
+	if !*p.Detach {
+		st.forget = context.AfterFunc(st.ctx, st.cancelCommand)
+	}
+	return st, nil
+}
+
+// reattach makes a stream of a command that was started before.
+func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	found, err := s.sessionOf(p.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
+		return nil, err
+	}
+	st := newStream(ctx, found, p.ExecID, p)
+	st.start.StreamID = p.ExecID + "/" + strconv.FormatInt(s.streams.Add(1), 10)
+	// What is there is read at once: so it is known that there is such a command, and
+	// such a number; and to wait behind the end would be to wait for ever.
+	if err := st.pull(false); err != nil {
+		st.cancel()
+		return nil, err
+	}
+	return st, nil
+}
+
 // stream pulls the output of one command from its runner and makes pushes of it. It
-// has no goroutine of its own: Recv pulls. Recv is used by one goroutine at a time;
-// Close may be called at any time.
+// has no goroutine of its own: Recv pulls, so what is written in small pieces is
+// pushed in large ones only while the reader is busy. Recv is used by one goroutine at
+// a time; Close may be called at any time.
 //
-// A character is not torn in two pushes: its first bytes wait until the rest comes,
-// the command ends, or holdBack is over. So a push may carry bytes of two records; its
-// number is that of the last. Numbers never go down.
+// The number of a push is that of the record it carries, in every stream of the same
+// command. So a reader goes on exactly behind any push.
 type stream struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	forget  func() bool // stops the cancelling of the command when the caller goes
 	session *session.Session
 	start   api.StreamStart
+	only    string // when not empty, the stream that is pushed
+	from    int64  // the first byte of each stream that is pushed
 
 	// Used by Recv alone.
-	ready    []api.StreamEvent // what is to be pushed, in order
-	after    int64             // the last record that was read
-	seq      int64             // the last number that was used
-	next     map[string]int64  // by stream, where what was read of it ends
-	tails    map[string]*tail  // by stream
-	deadline time.Time         // when tails are pushed as they are; zero without any
-	ended    bool
+	ready []api.StreamEvent // what is to be pushed, in order
+	after int64             // the last record that was read
+	next  map[string]int64  // by stream, where what was read of it ends
+	limit int               // how much was fetched last
+	since time.Time         // when
+	ended bool
 
 	mu     sync.Mutex
 	exited bool // guarded by mu; there is nothing left to cancel
 }
 
-// tail is the beginning of a character.
-type tail struct {
-	bytes  []byte
-	offset int64
-}
-
-// newStream makes the stream of a command that was started. When the caller goes and
-// the command is not detached, it is cancelled.
-func newStream(ctx context.Context, s *session.Session, info api.ExecInfo, detach bool) *stream {
+func newStream(ctx context.Context, s *session.Session, execID string, p api.ExecStreamParams) *stream {
 	st := &stream{
-		session: s, next: map[string]int64{}, tails: map[string]*tail{},
-		start: api.StreamStart{StreamID: info.ExecID, ExecID: info.ExecID, SessionID: s.ID()},
+		session: s, only: p.Stream, from: p.FromOffset, after: p.AfterSeq, forget: func() bool { return true },
+		next:  map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset},
+		start: api.StreamStart{ExecID: execID, SessionID: s.ID()},
 	}
 	st.ctx, st.cancel = context.WithCancel(ctx)
-	st.forget = func() bool { return true }
-	if !detach {
-		st.forget = context.AfterFunc(st.ctx, st.cancelCommand)
-	}
 	return st
 }
 
@@ -72,7 +112,7 @@ func newStream(ctx context.Context, s *session.Session, info api.ExecInfo, detac
 func (st *stream) Start() api.StreamStart { return st.start }
 
 // Close gives the stream up. A command that has not ended goes on, or is cancelled
-// when it was not detached.
+// when this is its first stream and it was not detached.
 func (st *stream) Close() error {
 	st.cancel()
 	return nil
@@ -95,7 +135,7 @@ func (st *stream) Recv() (api.StreamEvent, error) {
 		if st.ended {
 			return api.StreamEvent{}, io.EOF
 		}
-		if err := st.pull(); err != nil {
+		if err := st.pull(true); err != nil {
 			return api.StreamEvent{}, err
 		}
 	}
@@ -105,103 +145,68 @@ func (st *stream) Recv() (api.StreamEvent, error) {
 	return ev, nil
 }
 
-// pull waits for more output, or for the time at which what is held back is pushed.
-func (st *stream) pull() error {
-	ctx := st.ctx
-	if !st.deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(st.ctx, st.deadline)
-		defer cancel()
+// pull fetches more output, or the exit; with wait it waits for it.
+func (st *stream) pull(wait bool) error {
+	if time.Since(st.since) < keepsUp {
+		st.limit = min(2*st.limit, maxRead)
+	} else {
+		st.limit = minRead
 	}
-	result, text, err := st.session.Read(ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: readLimit, Wait: true})
+	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.limit, Wait: wait})
 	if err != nil {
-		if st.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			st.flushAll() // reading again begins where this read would have
-			return nil
-		}
 		return err
 	}
-	for _, c := range result.Chunks {
+	st.since = time.Now()
+	err = eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
+		st.take(c, data)
+		st.after = c.Seq
+	})
+	if err == nil && result.Outcome != nil {
+		st.exit(result)
+	}
+	return err
+}
+
+// eachChunk calls f with every record of an answer and its bytes; a gap has none.
+func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chunk, data []byte)) error {
+	for _, c := range r.Chunks {
 		n := c.Len
 		if c.Gap {
 			n = 0
 		}
 		if n < 0 || n > int64(len(text)) {
-			return api.Errorf(api.CodeInternal, "exec %q: the runner told of more output than it sent", st.start.ExecID)
+			return api.Errorf(api.CodeInternal, "exec %q: the runner told of more output than it sent", execID)
 		}
-		st.take(c, text[:n])
+		f(c, text[:n])
 		text = text[n:]
-		st.after = c.Seq
-	}
-	if result.Outcome != nil {
-		st.flushAll()
-		st.exit(result)
 	}
 	return nil
 }
 
-// take makes pushes of one record.
+// take makes a push of one record.
 func (st *stream) take(c link.Chunk, data []byte) {
-	have := st.next[c.Stream]
-	st.next[c.Stream] = max(have, c.Offset+c.Len)
-	if c.Gap {
-		// It may begin with bytes that are gone there, but not here.
-		from, to := max(c.Offset, have), c.Offset+c.Len
-		if from >= to {
-			return
-		}
-		st.flush(c.Stream)
-		st.push(api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &to})
+	if st.only != "" && c.Stream != st.only {
 		return
 	}
-	offset := c.Offset
-	if t := st.tails[c.Stream]; t != nil {
-		if t.offset+int64(len(t.bytes)) == c.Offset {
-			data = append(t.bytes, data...)
-			offset = t.offset
-			delete(st.tails, c.Stream)
-		} else {
-			st.flush(c.Stream) // the runner dropped what was between
-		}
+	have, end := st.next[c.Stream], c.Offset+c.Len
+	if end <= have {
+		return
 	}
-	whole := len(data) - incomplete(data)
-	if whole < len(data) {
-		st.tails[c.Stream] = &tail{bytes: append([]byte(nil), data[whole:]...), offset: offset + int64(whole)}
-		if st.deadline.IsZero() {
-			st.deadline = time.Now().Add(holdBack)
-		}
+	st.next[c.Stream] = end
+	// A gap may begin with bytes that are gone there, but not here; and any record with
+	// bytes that the reader does not want.
+	from := max(c.Offset, have)
+	if c.Gap {
+		st.push(api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &end})
+		return
 	}
-	if whole > 0 {
-		st.pushData(c.Seq, c.Stream, offset, data[:whole])
-	}
-	if len(st.tails) == 0 {
-		st.deadline = time.Time{}
-	}
-}
-
-// flushAll pushes what is held back as it is.
-func (st *stream) flushAll() {
-	st.flush(api.EventStdout)
-	st.flush(api.EventStderr)
-	st.deadline = time.Time{}
-}
-
-func (st *stream) flush(name string) {
-	if t := st.tails[name]; t != nil {
-		delete(st.tails, name)
-		st.pushData(st.after, name, t.offset, t.bytes)
-	}
-}
-
-func (st *stream) pushData(seq int64, name string, offset int64, data []byte) {
-	ev := api.StreamEvent{Seq: seq, Type: name, Offset: &offset}
-	ev.Data, ev.DataBase64 = api.Text(data)
+	ev := api.StreamEvent{Seq: c.Seq, Type: c.Stream, Offset: &from}
+	ev.Data, ev.DataBase64 = api.Text(data[from-c.Offset:])
 	st.push(ev)
 }
 
 func (st *stream) push(ev api.StreamEvent) {
-	st.seq = max(st.seq, ev.Seq)
-	ev.StreamID, ev.Seq = st.start.StreamID, st.seq
+	ev.StreamID = st.start.StreamID
 	st.ready = append(st.ready, ev)
 }
 
@@ -214,18 +219,4 @@ func (st *stream) exit(r link.ReadResult) {
 	outcome := *r.Outcome
 	session.FillLists(&outcome)
 	st.push(api.StreamEvent{Seq: r.Seq, Type: api.EventExit, ExecOutcome: &outcome})
-}
-
-// incomplete returns how many bytes at the end of b begin a character whose rest is
-// missing: 0 to 3.
-func incomplete(b []byte) int {
-	for n := 1; n <= min(utf8.UTFMax-1, len(b)); n++ {
-		if c := b[len(b)-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
 }

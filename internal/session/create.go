@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 )
-
-// recoverTimeout bounds how long a runner of an earlier daemon may take to answer.
-const recoverTimeout = 5 * time.Second
 
 // Create makes a session and returns when it is idle. When it cannot be made, or ctx
 // ends before, nothing is left of it. An ephemeral session ends with the connection
@@ -95,6 +91,9 @@ func (r *Registry) admit(s *Session) bool {
 	}
 	r.mu.Unlock()
 	if ok {
+		s.mu.Lock()
+		s.tell()
+		s.mu.Unlock()
 		at, _ := s.deadline()
 		r.expect(at)
 	}
@@ -176,100 +175,4 @@ func startError(ctx context.Context, s *Session, err error) error {
 		code = api.CodeRuntimeUnavailable // its runner could not be started, or died
 	}
 	return &api.Error{Code: code, Message: prefix + `"` + s.Label() + `": ` + e.Message, Details: e.Details}
-}
-
-// Recover takes over the sessions that an earlier daemon left alive. A runner that
-// does not answer in time is ended, with everything in it. When end is true they all
-// are, and none is seen again.
-func (r *Registry) Recover(ctx context.Context, end bool) error {
-	runners, err := r.runtime.Recover(ctx)
-	if err != nil {
-		return err
-	}
-	var all sync.WaitGroup
-	for _, runner := range runners {
-		all.Go(func() {
-			s := newSession(r, runner.SessionID(), "")
-			s.runner = runner
-			w, err := s.resume(ctx)
-			if err != nil {
-				s.log.Warn("session of an earlier daemon is ended", "error", err)
-				s.abandon("could not be taken over: " + err.Error())
-				return
-			}
-			if end { // nobody is to see it again
-				s.use(w)
-				s.destroy(false, "its daemon is gone")
-				return
-			}
-			r.readmit(s)
-			s.use(w)
-			info := s.Info()
-			s.log.Info("session taken over from an earlier daemon", "name", info.Name, "state", info.State)
-			if s.ephemeral() {
-				s.destroy(false, "the connection that made it is gone")
-			}
-		})
-	}
-	all.Wait()
-	return nil
-}
-
-// resume connects to a runner that has a session.
-func (s *Session) resume(ctx context.Context) (*wire, error) {
-	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-	defer cancel()
-	w, hello, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !hello.Created {
-		w.close()
-		return nil, errors.New("it was never completed")
-	}
-	if err := s.refresh(ctx, w); err != nil {
-		w.close()
-		return nil, err
-	}
-	if err := s.catchUp(); err != nil {
-		w.close()
-		return nil, err
-	}
-	return w, nil
-}
-
-// catchUp brings a session of an earlier daemon into the state that its runner tells.
-func (s *Session) catchUp() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.heard == api.SessionTerminated {
-		return errors.New("it has ended: " + s.farewell)
-	}
-	if err := s.to(api.SessionIdle, ""); err != nil {
-		return err
-	}
-	if s.heard == api.SessionRunning {
-		return s.to(api.SessionRunning, "")
-	}
-	return nil
-}
-
-// readmit registers a session of an earlier daemon. Limits do not apply: it is there.
-func (r *Registry) readmit(s *Session) {
-	name := s.Info().Name
-	r.mu.Lock()
-	r.living[s.id] = s
-	if _, taken := r.names[name]; name != "" && !taken {
-		r.names[name] = s.id
-	}
-	r.noteFree()
-	r.mu.Unlock()
-	at, _ := s.deadline()
-	r.expect(at)
-}
-
-func (s *Session) ephemeral() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.details.Ephemeral
 }

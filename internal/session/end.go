@@ -14,7 +14,7 @@ func (s *Session) destroy(force bool, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := s.ending != ""
-	if s.wire == nil || s.left || again && (!force || s.forced) {
+	if s.wire == nil || s.left || s.over || again && (!force || s.forced) {
 		return
 	}
 	if !again {
@@ -22,9 +22,19 @@ func (s *Session) destroy(force bool, cause string) {
 		s.log.Debug("session is being ended", "cause", cause, "force", force)
 	}
 	s.forced = s.forced || force
+	s.startDismissal(link.DestroyParams{Force: force, Cause: cause})
+}
+
+// startDismissal lets the runner end. mu is held, and there is a wire.
+func (s *Session) startDismissal(p link.DestroyParams) {
 	conn := s.wire.conn
+	p.Export = s.registry.keeps() && !s.details.Ephemeral
 	// watch is one of the tasks and still runs, so the count does not start from zero.
-	s.registry.tasks.Go(func() { s.dismiss(conn, link.DestroyParams{Force: force, Cause: cause}) })
+	s.dismissals.Add(1)
+	s.registry.tasks.Go(func() {
+		defer s.dismissals.Done()
+		s.dismiss(conn, p)
+	})
 }
 
 // dismiss tells the runner to end its session and itself, and kills it if it does not.
@@ -39,13 +49,17 @@ func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	var receipt link.DestroyResult
-	if _, err := conn.Call(ctx, link.CallDestroy, p, nil, &receipt); err == nil {
+	if text, err := conn.Call(ctx, link.CallDestroy, p, nil, &receipt); err == nil {
+		entry, ok := s.fetch(ctx, conn, receipt.Export, text)
 		s.mu.Lock()
 		if s.receipt == nil {
 			s.receipt = &receipt
 		}
+		if entry != nil {
+			s.entry = entry
+		}
 		s.mu.Unlock()
-		if happens(s.runner.Done(), exitTimeout) {
+		if ok && happens(s.runner.Done(), exitTimeout) {
 			return
 		}
 	} else if !happens(s.runner.Done(), 0) {
@@ -67,6 +81,10 @@ func (s *Session) end() {
 		s.log.Error("runner was killed and does not die")
 	}
 	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.dismissals.Wait() // they may have the receipt
+	s.mu.Lock()
 	clean := s.receipt != nil
 	s.mu.Unlock()
 	remains := s.runner.Remove(clean)
@@ -78,10 +96,16 @@ func (s *Session) end() {
 	if r := s.receipt; r != nil {
 		s.killed = append(s.killed, r.Killed...)
 		s.adopt(r.Info, s.events)
+		s.registry.journal.execList(s.id, r.Execs)
 	}
 	unborn := s.state == api.SessionCreating
 	if err := s.to(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
+	}
+	s.tell()
+	s.registry.weight.Add(-s.details.OutputBytes)
+	if s.entry == nil {
+		s.details.OutputBytes = 0
 	}
 	asked := s.ending != ""
 	s.wire = nil
@@ -95,6 +119,7 @@ func (s *Session) end() {
 		s.log.Warn("session ended unexpectedly", "cause", cause)
 	}
 	s.registry.ended(s)
+	s.registry.weigh()
 	close(s.done)
 }
 

@@ -2,13 +2,15 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 )
 
 // Run runs a command and waits for its outcome. When ctx ends first, the command is
-// cancelled by the runner, unless it was detached.
+// cancelled by the runner, unless it was detached. Its stdin is never left open: that
+// word is text.
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
@@ -29,6 +31,12 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 // Start starts or queues a command and returns at once.
 func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	params, stdin := s.execParams(p)
+	if p.Stdin != nil && *p.Stdin == api.StdinOpen {
+		if err := s.needs(2, "leave the stdin of a command open"); err != nil {
+			return api.ExecInfo{}, err
+		}
+		params.OpenStdin, params.HasStdin, stdin = true, false, nil
+	}
 	var info api.ExecInfo
 	_, err := s.call(ctx, link.CallExecStart, params, stdin, &info)
 	return info, err
@@ -45,7 +53,57 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
 	var r link.ReadResult
 	text, err := s.call(ctx, link.CallExecRead, p, nil, &r)
+	if errors.Is(err, api.ErrSessionTerminated) {
+		if _, ended, unknown := s.kept(p.ExecID); ended && unknown != nil {
+			err = unknown
+		}
+	}
 	return r, text, err
+}
+
+// Output reads bytes of one stream of a command.
+func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {
+	var r link.OutputResult
+	if err := s.reachable(p.ExecID, "read output by offset"); err != nil && s.archived() == nil {
+		return r, nil, err
+	}
+	text, err := s.call(ctx, link.CallExecOutput, p, nil, &r)
+	return r, text, err
+}
+
+// Input writes to the stdin of a command.
+func (s *Session) Input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
+	var r api.ExecInputResult
+	if err := s.reachable(p.ExecID, "write to a command"); err != nil {
+		return r, err
+	}
+	_, err := s.call(ctx, link.CallExecInput, p, data, &r)
+	return r, err
+}
+
+// AwaitInput waits until a process of a command waits for input and returns it; nil
+// when the command has ended.
+func (s *Session) AwaitInput(ctx context.Context, id string) (*api.Process, error) {
+	var r link.AwaitResult
+	if _, ended, err := s.kept(id); ended && err == nil {
+		return nil, nil
+	}
+	if err := s.reachable(id, "tell that a command waits for input"); err != nil {
+		return nil, err
+	}
+	_, err := s.call(ctx, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
+	return r.Process, err
+}
+
+// reachable refuses what only the runner can do: when it is gone, or too old.
+func (s *Session) reachable(id, what string) error {
+	if _, ended, err := s.kept(id); ended {
+		if err != nil {
+			return err
+		}
+		return s.endedError()
+	}
+	return s.needs(2, what)
 }
 
 // Cancel stops a command and waits for its end. One that has ended already is told as it is.
@@ -80,7 +138,11 @@ func (s *Session) ExecList(ctx context.Context) ([]api.ExecInfo, error) {
 		if receipt == nil {
 			return nil, nil
 		}
-		return receipt.Execs, nil
+		list := make([]api.ExecInfo, len(receipt.Execs))
+		for i, e := range receipt.Execs {
+			list[i] = s.aged(e)
+		}
+		return list, nil
 	}
 	var r api.ExecListResult
 	err := s.ask(ctx, link.CallExecList, struct{}{}, &r)
@@ -100,7 +162,7 @@ func (s *Session) kept(id string) (info api.ExecInfo, ended bool, err error) {
 	}
 	for _, e := range receipt.Execs {
 		if e.ExecID == id {
-			return e, true, nil
+			return s.aged(e), true, nil
 		}
 	}
 	return api.ExecInfo{}, true, api.Errorf(api.CodeExecNotFound, "exec %q: not found", id)

@@ -47,6 +47,14 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 		}
 	}
 
+	var forgotten []*Session
+	defer func() {
+		for _, s := range forgotten {
+			if e := s.archived(); e != nil {
+				e.Remove()
+			}
+		}
+	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	type ended struct {
@@ -66,6 +74,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 			sooner(over)
 			break // the others are younger
 		}
+		forgotten = append(forgotten, r.past[e.id])
 		delete(r.past, e.id)
 	}
 	if r.config.AutoExit > 0 && !r.free.IsZero() {

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
 )
 
@@ -36,6 +38,14 @@ type Config struct {
 	IdleTimeout, Lifetime time.Duration
 	// Retention is how long a terminated session stays readable.
 	Retention time.Duration
+	// Archive keeps what is to be read of sessions that have ended. When nil their
+	// output is lost.
+	Archive *archive.Archive
+	// TotalOutput bounds the bytes of output kept over all sessions; 0 = no bound.
+	TotalOutput int64
+	// Journal is where events are told. When nil they are kept in memory alone. It is
+	// closed with the registry.
+	Journal *Journal
 	// AutoExit is how long the registry may be of no use to anybody before Unused
 	// tells; 0 = for ever.
 	AutoExit time.Duration
@@ -49,6 +59,7 @@ type Registry struct {
 	config  Config
 	runtime Runtime
 	log     *slog.Logger
+	journal *Journal
 
 	wake   chan struct{} // a deadline may have come nearer
 	stop   chan struct{}
@@ -66,6 +77,10 @@ type Registry struct {
 	holds    int                                // guarded by mu; those who need the daemon
 	free     time.Time                          // guarded by mu; since when nobody needs it
 
+	closed     atomic.Bool  // nothing is kept of what ends from now on
+	weight     atomic.Int64 // bytes of output that living sessions keep
+	lightening atomic.Bool  // lighten runs
+
 	creating sync.WaitGroup // calls of Create that hold a place
 	tasks    sync.WaitGroup // goroutines of sessions
 }
@@ -73,16 +88,23 @@ type Registry struct {
 // NewRegistry makes an empty registry and starts its housekeeping.
 func NewRegistry(c Config) *Registry {
 	r := &Registry{
-		config: c, runtime: c.Runtime, log: c.Logger,
+		config: c, runtime: c.Runtime, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), kept: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]context.CancelCauseFunc{}, living: map[string]*Session{}, past: map[string]*Session{},
 		names: map[string]string{}, free: time.Now(),
+	}
+	if r.journal == nil {
+		r.journal = newJournal(c.Logger)
 	}
 	go r.keep()
 	return r
 }
 
-// Get finds a session by its id or, while it lives, by its name.
+// Journal is what happened to the sessions.
+func (r *Registry) Journal() *Journal { return r.journal }
+
+// Get finds a session by its id or, while it lives, by its name. One that is being
+// created cannot be had yet.
 func (r *Registry) Get(ref string) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,6 +117,9 @@ func (r *Registry) Get(ref string) (*Session, error) {
 	}
 	if s := r.past[id]; s != nil {
 		return s, nil
+	}
+	if r.starting[id] != nil {
+		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
 	}
 	return nil, api.Errorf(api.CodeSessionNotFound, "session %q: not found", ref)
 }
@@ -188,6 +213,7 @@ func (r *Registry) ended(s *Session) {
 // the sessions are killed without the grace time.
 func (r *Registry) Close(force <-chan struct{}) {
 	const cause = "the daemon is shutting down"
+	r.closed.Store(true)
 	list := r.refuse()
 	for _, s := range list {
 		s.destroy(happened(force), cause)
@@ -203,6 +229,9 @@ func (r *Registry) Close(force <-chan struct{}) {
 		}
 	}
 	r.wait(list)
+	if a := r.config.Archive; a != nil {
+		a.Clear()
+	}
 }
 
 // Leave lets the sessions live and ends the daemon's part in them. A later daemon
@@ -234,6 +263,7 @@ func (r *Registry) wait(list []*Session) {
 	close(r.stop)
 	<-r.kept
 	r.tasks.Wait()
+	r.journal.Close()
 }
 
 func newID() string {

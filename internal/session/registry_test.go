@@ -199,7 +199,7 @@ func TestCreateThatFailsLeavesNothing(t *testing.T) {
 		{"no hello", func(r *sessiontest.Runner) error { r.Mute = true; return nil },
 			api.CodeRuntimeUnavailable, `session "build": the runner does not say hello`},
 		{"other protocol", func(r *sessiontest.Runner) error { r.Protocol = 99; return nil },
-			api.CodeRuntimeUnavailable, `session "build": the runner speaks protocol 99`},
+			api.CodeRuntimeUnavailable, `session "build": its runner (version memory) speaks protocol 99, this daemon 2`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &sessiontest.Runtime{OnStart: c.start}
@@ -244,7 +244,7 @@ func TestCreatingIsInvisibleAndEndsWithTheDaemon(t *testing.T) {
 			t.Error("it is listed")
 		}
 		_, err := r.Get("build")
-		wantCode(t, err, api.CodeSessionNotFound, `session "build": not found`)
+		wantCode(t, err, api.CodeConflict, `session "build": is being created`)
 		_, err = r.Create(t.Context(), api.SessionCreateParams{})
 		wantCode(t, err, api.CodeMaxSessionsReached, "")
 
@@ -536,7 +536,7 @@ func TestLeaveAndRecover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newRegistry(session.Config{}, rt)
 		ids := map[string]string{}
-		for _, name := range []string{"idle", "busy", "gone", "stuck", "tied", "old"} {
+		for _, name := range []string{"idle", "busy", "gone", "stuck", "tied", "old", "refuses", "newer", "older"} {
 			ctx := api.WithConn(t.Context(), context.Background())
 			info, err := first.Create(ctx, api.SessionCreateParams{Name: name, Ephemeral: name == "tied"})
 			if err != nil {
@@ -551,12 +551,15 @@ func TestLeaveAndRecover(t *testing.T) {
 		first.Leave()
 		_, err := busy.Run(t.Context(), api.ExecParams{Command: "true"})
 		wantCode(t, err, api.CodeRuntimeUnavailable, `session "busy": the daemon is stopping; the session goes on without it`)
-		if len(rt.Runners()) != 6 {
+		if len(rt.Runners()) != 9 {
 			t.Fatalf("%d runners left alive", len(rt.Runners()))
 		}
 		rt.Runner(ids["gone"]).NoDial = true
 		rt.Runner(ids["stuck"]).Mute = true
 		rt.Runner(ids["old"]).Protocol = 99
+		rt.Runner(ids["refuses"]).Refuse = api.Errorf(api.CodeRuntimeUnavailable, "too old")
+		rt.Runner(ids["newer"]).Protocol = link.Protocol + 1
+		rt.Runner(ids["older"]).Protocol = link.Protocol - 1
 
 		second := newRegistry(session.Config{MaxSessions: 1}, rt)
 		began := time.Now()
@@ -574,7 +577,20 @@ func TestLeaveAndRecover(t *testing.T) {
 		if s, err := second.Get("busy"); err != nil || s.Info().State != api.SessionRunning || s.Info().ExecID == "" {
 			t.Errorf("busy: %v", err)
 		}
-		for _, name := range []string{"gone", "stuck", "old"} {
+		for _, name := range []string{"newer", "older"} {
+			if s, err := second.Get(name); err != nil {
+				t.Error(err)
+			} else if r, err := s.Run(t.Context(), api.ExecParams{Command: "true"}); err != nil || r.ExitCode != 0 {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		}
+		for _, name := range []string{"old", "refuses"} {
+			if _, err := second.Get(ids[name]); err == nil || rt.Runner(ids[name]) == nil {
+				t.Errorf("%s was not left alone", name)
+			}
+			rt.Runner(ids[name]).Kill()
+		}
+		for _, name := range []string{"gone", "stuck"} {
 			if _, err := second.Get(ids[name]); err == nil || rt.Runner(ids[name]) != nil {
 				t.Errorf("%s is still there", name)
 			}
@@ -587,7 +603,7 @@ func TestLeaveAndRecover(t *testing.T) {
 		_, err = second.Create(t.Context(), api.SessionCreateParams{Name: "idle"})
 		wantCode(t, err, api.CodeMaxSessionsReached, "")
 		second.Close(nil)
-		if len(rt.Runners()) != 0 {
+		if len(rt.Runners()) != 2 { // those that were left alone
 			t.Error("runners left")
 		}
 	})

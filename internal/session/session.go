@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
 )
 
@@ -28,9 +29,13 @@ type Session struct {
 	// done is closed when the session has ended and nothing of it is left, or when
 	// it was left to a later daemon.
 	done chan struct{}
+	// dismissals are the calls of dismiss; none begins when the session is over.
+	dismissals sync.WaitGroup
 
 	mu       sync.Mutex
 	state    api.SessionState    // guarded by mu; written by to alone
+	hello    link.HelloResult    // guarded by mu; what the runner said of itself
+	awaited  map[string]*awaited // guarded by mu; commands whose end somebody waits for, by id
 	details  api.SessionDetails  // guarded by mu; its State is not used, state is
 	events   int                 // guarded by mu; how many the runner has sent
 	wire     *wire               // guarded by mu; nil before the first connection and after the end
@@ -41,6 +46,9 @@ type Session struct {
 	farewell string              // guarded by mu; why the runner said it would end by itself
 	receipt  *link.DestroyResult // guarded by mu; the runner's report of a complete end
 	killed   []api.KilledProcess // guarded by mu; after the end, what had to be killed
+	bidden   bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
+	over     bool                // guarded by mu; the last act has begun
+	entry    *archive.Entry      // guarded by mu; after the end, where its output is; nil when it is not kept
 	forget   func() bool         // guarded by mu; stops waiting for the end of the creator's connection
 }
 
@@ -101,21 +109,40 @@ func (s *Session) to(next api.SessionState, cause string) error {
 	return nil
 }
 
-// event takes what the runner tells of itself.
+// tell writes the state into the journal, when that is news. mu is held, so that the
+// order there is the order here.
+func (s *Session) tell() {
+	info := s.details.SessionInfo
+	info.State = s.state
+	s.registry.journal.session(info)
+}
+
+// event takes what the runner tells of itself. What has another name is of a later version.
 func (s *Session) event(name string, header json.RawMessage) {
-	if name != link.EventSession {
-		return // of a later version
+	switch name {
+	case link.EventSession:
+		var info api.SessionInfo
+		if err := json.Unmarshal(header, &info); err != nil {
+			s.log.Error("runner's event cannot be read", "error", err)
+			return
+		}
+		s.sessionEvent(info)
+	case link.EventExec:
+		s.registry.journal.hear(s.id, header)
+		s.wakeAwaiting(header)
 	}
-	var info api.SessionInfo
-	if err := json.Unmarshal(header, &info); err != nil {
-		s.log.Error("runner's event cannot be read", "error", err)
-		return
-	}
+}
+
+func (s *Session) sessionEvent(info api.SessionInfo) {
 	s.mu.Lock()
 	s.events++
 	s.take(info)
 	idle := s.state == api.SessionIdle
+	if s.heard == api.SessionTerminated {
+		s.bid()
+	}
 	s.mu.Unlock()
+	s.registry.weigh()
 	if idle {
 		at, _ := s.deadline()
 		s.registry.expect(at)
@@ -140,13 +167,16 @@ func (s *Session) take(info api.SessionInfo) {
 		info.Name = s.details.Name
 	}
 	info.TerminatedAt, info.Cause = nil, ""
+	s.registry.weight.Add(info.OutputBytes - s.details.OutputBytes)
 	s.details.SessionInfo = info
 	if next == s.state || next == api.SessionTerminated || s.state == api.SessionCreating {
 		return
 	}
 	if err := s.to(next, ""); err != nil {
 		s.log.Error("runner's event makes no sense", "error", err)
+		return
 	}
+	s.tell()
 }
 
 // deadline returns when the session is to be ended by itself, and why; zero for never.

@@ -8,6 +8,12 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// bare makes a session in a state, without a runner.
+func bare(state api.SessionState) *Session {
+	log := slog.New(slog.DiscardHandler)
+	return &Session{id: "s-0123456789", log: log, state: state, registry: &Registry{journal: newJournal(log)}}
+}
+
 // TestEveryPairOfStates tries every move, through the one function that makes them.
 func TestEveryPairOfStates(t *testing.T) {
 	all := []api.SessionState{api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated}
@@ -21,7 +27,7 @@ func TestEveryPairOfStates(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, next := range all {
-			s := &Session{id: "s-0123456789", log: slog.New(slog.DiscardHandler), state: from}
+			s := bare(from)
 			err := s.to(next, "because")
 			if allowed[[2]api.SessionState{from, next}] {
 				if err != nil || s.state != next {
@@ -59,7 +65,7 @@ func TestRunnersWordIsTaken(t *testing.T) {
 		{api.SessionIdle, "asleep", api.SessionIdle},
 		{api.SessionTerminated, api.SessionIdle, api.SessionTerminated},
 	} {
-		s := &Session{id: "s-0123456789", log: slog.New(slog.DiscardHandler), state: c.from}
+		s := bare(c.from)
 		s.details.Name, s.details.Runtime = "build", "host"
 		s.take(api.SessionInfo{State: c.said, SessionID: "s-other", Name: "other", CommandCount: 3, Cause: "x"})
 		info := s.Info()
@@ -72,7 +78,7 @@ func TestRunnersWordIsTaken(t *testing.T) {
 // TestAnswerDoesNotOvertakeEvents is about an answer that was made before an event
 // and is heard after it.
 func TestAnswerDoesNotOvertakeEvents(t *testing.T) {
-	s := &Session{id: "s-0123456789", log: slog.New(slog.DiscardHandler), state: api.SessionIdle}
+	s := bare(api.SessionIdle)
 	before := s.events
 	s.events++
 	s.take(api.SessionInfo{State: api.SessionRunning, CommandCount: 2})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -49,18 +50,50 @@ func (s *Session) open(ctx context.Context) (*wire, link.HelloResult, error) {
 		err = context.Cause(ctx)
 	}
 	switch {
+	case err != nil && ctx.Err() == nil && !happened(w.conn.Done()):
+		err = &strangerError{said: err.Error()} // it lives and answers, but not to us
 	case err != nil:
 		err = errors.New("the runner does not say hello: " + err.Error())
 	case hello.SessionID != s.id:
 		err = errors.New("the runner is that of session " + hello.SessionID)
-	case hello.Protocol != link.Protocol && hello.Protocol != link.Protocol-1:
-		err = api.Errorf(api.CodeRuntimeUnavailable, "the runner speaks protocol %d, this daemon %d", hello.Protocol, link.Protocol)
+	case hello.Protocol < link.MinProtocol || hello.Protocol > link.Protocol+1:
+		err = &strangerError{hello: hello}
 	}
 	if err != nil {
 		w.close()
 		return nil, hello, err
 	}
+	s.mu.Lock()
+	s.hello = hello
+	s.mu.Unlock()
 	return w, hello, nil
+}
+
+// strangerError says that a runner is too old or too new to be understood. A daemon
+// works with runners whose protocol is its own, the one before or the one after; that
+// of the one after knows ours, by the same rule.
+type strangerError struct {
+	hello link.HelloResult
+	said  string // instead, the words with which it refused us
+}
+
+func (e *strangerError) Error() string {
+	if e.said != "" {
+		return "its runner refuses this daemon (protocol " + strconv.Itoa(link.Protocol) + "): " + e.said
+	}
+	return "its runner (version " + e.hello.Version + ") speaks protocol " + strconv.Itoa(e.hello.Protocol) +
+		", this daemon " + strconv.Itoa(link.Protocol)
+}
+
+// needs refuses what the runner is too old for.
+func (s *Session) needs(protocol int, what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hello.Protocol >= protocol {
+		return nil
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner (version %s) is older and cannot %s; create a new session",
+		s.label(), s.hello.Version, what)
 }
 
 func (w *wire) close() {
@@ -129,7 +162,13 @@ func (s *Session) reconnect(old *wire) (*wire, error) {
 	s.wire = w
 	s.mu.Unlock()
 	close(old.next)
-	if err := s.refresh(context.Background(), w); err != nil {
+	err = s.refresh(context.Background(), w)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), infoTimeout)
+		err = s.tellExecs(ctx, w)
+		cancel()
+	}
+	if err != nil {
 		w.close()
 		return nil, err
 	}
@@ -170,27 +209,42 @@ func (s *Session) adopt(d api.SessionDetails, before int) {
 	}
 }
 
+// harmless are the calls that change nothing: after the link broke they are made again.
+var harmless = map[string]bool{
+	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true,
+	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
+}
+
 // call asks the runner. When the link breaks meanwhile it waits until it is known
 // what that means, so that the caller of a session that died hears why.
 func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	for {
+		w := s.current()
+		if w == nil {
+			return s.callPast(params, result)
+		}
+		answer, err := w.conn.Call(ctx, name, params, body, result)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(w.conn.Done()) {
+			return answer, err
+		}
+		select {
+		case <-s.done:
+			return s.callPast(params, result)
+		case <-w.next:
+			if !harmless[name] {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// current is the connection of the session, nil when there is none.
+func (s *Session) current() *wire {
 	s.mu.Lock()
-	w := s.wire
-	s.mu.Unlock()
-	if w == nil {
-		return nil, s.endedError()
-	}
-	answer, err := w.conn.Call(ctx, name, params, body, result)
-	if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(w.conn.Done()) {
-		return answer, err
-	}
-	select {
-	case <-s.done:
-		return nil, s.endedError()
-	case <-w.next:
-		return nil, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	defer s.mu.Unlock()
+	return s.wire
 }
 
 // ask is call for what a runner can tell at once.

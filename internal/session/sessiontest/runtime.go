@@ -104,8 +104,11 @@ type Runner struct {
 	NoDial bool
 	// CreateError is what create answers.
 	CreateError error
-	// Protocol is told in hello; 0 for the right one.
+	// Protocol is told in hello; 0 for the right one. One of protocol 1 has no calls
+	// and events of later ones.
 	Protocol int
+	// Refuse is what hello answers.
+	Refuse error
 	// Stubborn makes it answer no destroy that is not forced.
 	Stubborn bool
 	// Left are processes that outlive it when it crashes.

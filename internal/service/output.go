@@ -1,0 +1,208 @@
+package service
+
+import (
+	"context"
+	"encoding/base64"
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+var _ api.OutputReader = (*Service)(nil)
+
+// ReadOutput reads a piece of the output of a command as bytes. It may be shorter than
+// asked for where a gap follows.
+func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
+	r, err := s.outputOf(ctx, &p)
+	if err != nil {
+		return api.OutputBytes{}, err
+	}
+	if p.Grep != "" {
+		return api.OutputBytes{}, invalid("grep", "does not go with bytes")
+	}
+	result, data, err := r.piece(ctx, wait)
+	return api.OutputBytes{ExecOutputResult: result, Bytes: data}, err
+}
+
+// ExecOutput reads the output of a command: a piece of it as text, or the lines that
+// match.
+func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
+	r, err := s.outputOf(ctx, &p)
+	if err != nil {
+		return api.ExecOutputResult{}, err
+	}
+	if p.Grep != "" {
+		pattern, err := compile("grep", p.Grep)
+		if err != nil {
+			return api.ExecOutputResult{}, err
+		}
+		return r.grep(ctx, pattern)
+	}
+	result, data, err := r.piece(ctx, false)
+	if err != nil {
+		return api.ExecOutputResult{}, err
+	}
+	if p.Tail != nil { // nobody asked for the second half of a character
+		n := continued(data)
+		result.Offset, data = result.Offset+int64(n), data[n:]
+	}
+	if n := tornEnd(data); n > 0 && !result.Complete {
+		data = data[:len(data)-n]
+		result.NextOffset -= int64(n)
+	}
+	result.Data, result.DataBase64 = api.Text(data)
+	return result, nil
+}
+
+// compile compiles a pattern in RE2 syntax.
+func compile(field, pattern string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, invalid(field, "%s", err)
+	}
+	return re, nil
+}
+
+// tornEnd returns how many bytes at the end of text are the beginning of a character
+// whose rest is not there. It is 0 for data that is not text, and when nothing else
+// would be left.
+func tornEnd(b []byte) int {
+	for n := 1; n < min(utf8.UTFMax, len(b)); n++ {
+		if utf8.RuneStart(b[len(b)-n]) {
+			if utf8.FullRune(b[len(b)-n:]) || !utf8.Valid(b[:len(b)-n]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// continued returns how many bytes at the beginning of text belong to a character that
+// began before. It is 0 for data that is not text.
+func continued(b []byte) int {
+	for n := 0; n < min(utf8.UTFMax, len(b)); n++ {
+		if utf8.RuneStart(b[n]) {
+			if n > 0 && utf8.Valid(b[n:len(b)-tornEnd(b)]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// reader reads one stream of a command.
+type reader struct {
+	session *session.Session
+	exec    string
+	stream  string
+	offset  int64
+	limit   int64
+	tail    int64
+	fromEnd bool // the first bytes are asked for by tail, not by offset
+}
+
+// outputOf checks the parameters and finds the command. What they leave out is filled in.
+func (s *Service) outputOf(ctx context.Context, p *api.ExecOutputParams) (*reader, error) {
+	if err := s.hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if p.Stream == "" {
+		p.Stream = api.EventStdout
+	}
+	r := &reader{exec: p.ExecID, stream: p.Stream, offset: p.Offset, limit: api.DefaultOutputLimit}
+	if p.Limit != nil {
+		r.limit = *p.Limit
+	}
+	if p.Tail != nil {
+		r.limit, r.tail, r.fromEnd = *p.Tail, *p.Tail, true
+	}
+	var err error
+	r.session, err = s.sessionOf(p.ExecID)
+	return r, err
+}
+
+// fetch asks the runner for bytes at an offset, or for the tail when it is the first time.
+func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (link.OutputResult, []byte, error) {
+	p := link.OutputParams{ExecID: r.exec, Stream: r.stream, Offset: offset, Limit: int(limit), Wait: wait}
+	if r.fromEnd {
+		r.fromEnd = false
+		if p.Tail = r.tail; r.tail == 0 {
+			return r.fetchEnd(ctx)
+		}
+	}
+	result, data, err := r.session.Output(ctx, p)
+	if err == nil && int64(len(data)) > limit {
+		err = api.Errorf(api.CodeInternal, "exec %q: the runner sent more output than was asked for", r.exec)
+	}
+	return result, data, err
+}
+
+// fetchEnd is a tail of nothing, which a runner does not know: the last byte is read and
+// thrown away.
+func (r *reader) fetchEnd(ctx context.Context) (link.OutputResult, []byte, error) {
+	got, data, err := r.session.Output(ctx, link.OutputParams{ExecID: r.exec, Stream: r.stream, Tail: 1, Limit: 1})
+	got.Offset, got.Gap = got.Offset+int64(len(data)), nil
+	return got, nil, err
+}
+
+// piece reads up to limit bytes. With wait it waits for the first.
+func (r *reader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []byte, error) {
+	got, data, err := r.fetch(ctx, r.offset, r.limit, wait)
+	if err != nil {
+		return api.ExecOutputResult{}, nil, err
+	}
+	result := r.result(got.Offset, got.Gap)
+	for {
+		next := result.Offset + int64(len(data))
+		result.note(got, next)
+		if int64(len(data)) >= r.limit || next >= got.Total {
+			return result.ExecOutputResult, data, nil
+		}
+		var more []byte
+		got, more, err = r.fetch(ctx, next, r.limit-int64(len(data)), false)
+		if err != nil || got.Gap != nil || len(more) == 0 {
+			// What follows is gone, or the session is: the next call will tell.
+			return result.ExecOutputResult, data, nil
+		}
+		data = append(data, more...)
+	}
+}
+
+// outputResult is an answer that is being made.
+type outputResult struct{ api.ExecOutputResult }
+
+func (r *reader) result(offset int64, gap *api.Span) outputResult {
+	return outputResult{api.ExecOutputResult{ExecID: r.exec, Stream: r.stream, Offset: offset, Gap: gap}}
+}
+
+// note takes over what the runner told last; next is where its bytes end.
+func (r *outputResult) note(got link.OutputResult, next int64) {
+	r.NextOffset, r.TotalBytes, r.State, r.Complete, r.NextGap = next, got.Total, got.State, got.Complete, got.NextGap
+}
+
+// ExecInput writes to the stdin of a running command.
+func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecInputResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.ExecInputResult{}, err
+	}
+	found, err := s.sessionOf(p.ExecID)
+	if err != nil {
+		return api.ExecInputResult{}, err
+	}
+	data := []byte(p.Data)
+	if p.DataBase64 != "" {
+		data, _ = base64.StdEncoding.DecodeString(p.DataBase64) // it was checked
+	}
+	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close}, data)
+}

@@ -1,0 +1,258 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+// real starts a daemon and a client of it, and a context that is long enough for anything.
+func real(t *testing.T) (*trltest.Daemon, *client.Client, context.Context) {
+	t.Helper()
+	d := trltest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return d, d.Client(t), ctx
+}
+
+// must stops the test at an error.
+func must[R any](r R, err error) func(*testing.T) R {
+	return func(t *testing.T) R {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
+// until reads pushes up to the first of a type.
+func until(t *testing.T, st api.Stream, last string) []api.StreamEvent {
+	t.Helper()
+	var list []api.StreamEvent
+	for {
+		ev, err := st.Recv()
+		if err != nil {
+			t.Fatalf("after %d pushes: %v", len(list), err)
+		}
+		if list = append(list, ev); ev.Type == last {
+			return list
+		}
+	}
+}
+
+// TestReallyNothingIsLost kills the daemon under a command that goes on printing, with
+// readers of its output and of the events; the next daemon tells them the rest.
+func TestReallyNothingIsLost(t *testing.T) {
+	d, c, ctx := real(t)
+	build := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "build"}))(t)
+	doomed := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "doomed"}))(t)
+	zero := int64(0)
+	events := must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &zero}))(t)
+	text := `i=0; while [ $i -lt 2000 ]; do echo "line $i é"; i=$((i+1)); done; echo half; sleep 2; echo end; exit_code() { return 7; }; exit_code`
+	st := must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "build", Command: text}}))(t)
+	var out strings.Builder
+	var seq int64
+	take := func(ev api.StreamEvent) {
+		t.Helper()
+		if ev.Seq <= seq {
+			t.Errorf("number %d after %d", ev.Seq, seq)
+		}
+		if seq = ev.Seq; ev.Type == api.EventStdout {
+			if *ev.Offset != int64(out.Len()) {
+				t.Errorf("offset %d, have %d", *ev.Offset, out.Len())
+			}
+			out.WriteString(ev.Data)
+		}
+	}
+	for !strings.Contains(out.String(), "half\n") {
+		take(must(st.Recv())(t))
+	}
+	exec := st.Start().ExecID
+	seen := until(t, events, api.EventExecRunning)
+	details := must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "doomed"}))(t)
+
+	d.Kill9()
+	if err := syscall.Kill(details.RunnerPID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.Restart(t)
+	c = d.Client(t)
+	st = must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec, AfterSeq: seq}))(t)
+	for _, ev := range until(t, st, api.EventExit) {
+		if take(ev); ev.Type == api.EventExit && ev.ExitCode != 7 {
+			t.Errorf("exit code %d", ev.ExitCode)
+		}
+	}
+	var want strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&want, "line %d é\n", i)
+	}
+	want.WriteString("half\nend\n")
+	if out.String() != want.String() {
+		t.Error("the pushes of two daemons do not make the output of one command")
+	}
+	read := must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: exec}))(t)
+	if read.Data != want.String() || !read.Complete {
+		t.Errorf("exec.output has %d bytes of %d", len(read.Data), want.Len())
+	}
+	list := must(c.ExecList(ctx, api.ExecListParams{SessionID: "build"}))(t)
+	if len(list.Execs) != 1 || list.Execs[0].Outcome == nil || list.Execs[0].Outcome.ExitCode != 7 {
+		t.Errorf("exec.list: %+v", list)
+	}
+
+	last := seen[len(seen)-1].Seq
+	events = must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &last}))(t)
+	next := seen
+	for !slices.ContainsFunc(next, func(ev api.StreamEvent) bool { return ev.Type == api.EventExecClosed }) {
+		next = append(next, must(events.Recv())(t))
+	}
+	count := map[string]int{}
+	for i, ev := range next {
+		if ev.Seq != int64(i)+1 {
+			t.Errorf("event %d has number %d", i+1, ev.Seq)
+		}
+		count[ev.Type+" "+ev.SessionID]++
+	}
+	for _, key := range []string{
+		"session.created " + build.SessionID, "session.created " + doomed.SessionID, "session.terminated " + doomed.SessionID,
+		"exec.running " + build.SessionID, "exec.exited " + build.SessionID, "exec.closed " + build.SessionID,
+	} {
+		if count[key] != 1 {
+			t.Errorf("%s was told %d times", key, count[key])
+		}
+	}
+	_, err := c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(1 << 40)})
+	wantError(t, err, api.CodeInvalidParams, "params.after_seq")
+}
+
+// TestReallyWaitingAcrossDaemons: a command whose caller died with the daemon goes on,
+// and the next daemon hears of its end.
+func TestReallyWaitingAcrossDaemons(t *testing.T) {
+	d, c, ctx := real(t)
+	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	caller, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := c.ExecRun(caller, api.ExecParams{SessionID: "a", Command: "sleep 3; echo done"})
+		gone <- err
+	}()
+	other := d.Client(t)
+	events := must(other.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(0)}))(t)
+	seen := until(t, events, api.EventExecRunning)
+	exec := seen[len(seen)-1].ExecID
+	d.Kill9()
+	cancel()
+	<-gone
+	d.Restart(t)
+	c = d.Client(t)
+	r := must(c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{exec}}))(t)
+	if len(r.Happened) != 1 || r.Happened[0].Outcome == nil || r.Happened[0].Outcome.ExitCode != 0 || r.Happened[0].Outcome.Cancelled {
+		t.Errorf("%+v", r)
+	}
+	events = must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &seen[len(seen)-1].Seq}))(t)
+	if list := until(t, events, api.EventExecClosed); list[len(list)-1].ExecID != exec {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestReallyWaiting talks to a program that asks, as an agent would.
+func TestReallyWaiting(t *testing.T) {
+	_, c, ctx := real(t)
+	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	open := api.StdinOpen
+	x := must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, Stdin: &open}))(t)
+	wait := func(p api.ExecWaitParams) api.WaitEvent {
+		t.Helper()
+		p.ExecIDs, p.TimeoutMS = []string{x.ExecID}, num(30_000)
+		r := must(c.ExecWait(ctx, p))(t)
+		if len(r.Happened) != 1 {
+			t.Fatalf("%+v", r)
+		}
+		return r.Happened[0]
+	}
+	if e := wait(api.ExecWaitParams{Until: api.Words{api.UntilWaitingForInput}}); e.Reason != api.UntilWaitingForInput || e.Process == nil {
+		t.Fatalf("%+v", e)
+	}
+	if e := wait(api.ExecWaitParams{OutputMatch: `^name\? $`}); e.Reason != api.UntilOutputMatch || e.Match.Text != "name? " {
+		t.Fatalf("%+v", e)
+	}
+	must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t)
+	if r := must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t); !r.Repeated {
+		t.Errorf("%+v", r)
+	}
+	if e := wait(api.ExecWaitParams{OutputMatch: "hello bob$"}); e.Reason != api.UntilOutputMatch || e.Stream != api.EventStdout {
+		t.Fatalf("%+v", e)
+	}
+	if e := wait(api.ExecWaitParams{IdleMS: num(200)}); e.Reason != api.UntilIdle {
+		t.Fatalf("%+v", e)
+	}
+	must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Close: true}))(t)
+	if e := wait(api.ExecWaitParams{OutputMatch: "never"}); e.Reason != api.UntilExit || e.Outcome.ExitCode != 0 {
+		t.Fatalf("%+v", e)
+	}
+	_, err := c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "late\n"})
+	wantError(t, err, api.CodeConflict, "has ended")
+	out := must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: x.ExecID, Grep: "hello"}))(t)
+	if len(out.Lines) != 1 || out.Lines[0].Text != "name? hello bob" || !out.Complete {
+		t.Errorf("%+v", out)
+	}
+	// A session that dies ends the wait for what runs in it.
+	x = must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: "sleep 1000"}))(t)
+	details := must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "a"}))(t)
+	time.AfterFunc(100*time.Millisecond, func() { _ = syscall.Kill(details.RunnerPID, syscall.SIGKILL) })
+	if e := wait(api.ExecWaitParams{}); e.Reason != api.ReasonTerminated {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestReallyManyReaders: each reader of a flood that is larger than what is kept sees the
+// same bytes, or is told which are gone.
+func TestReallyManyReaders(t *testing.T) {
+	_, c, ctx := real(t)
+	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	st := must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{
+		SessionID: "a", Command: `i=0; while [ $i -lt 20000 ]; do echo "this is line number $i of many"; i=$((i+1)); done`,
+	}}))(t)
+	exec := st.Start().ExecID
+	read := func(st api.Stream) string {
+		var out strings.Builder
+		for {
+			ev, err := st.Recv()
+			switch {
+			case err == io.EOF:
+				return out.String()
+			case err != nil:
+				return err.Error()
+			case ev.Type == api.EventStdout && *ev.Offset == int64(out.Len()):
+				out.WriteString(ev.Data)
+			case ev.Type != api.EventExit:
+				return fmt.Sprintf("%+v", ev)
+			}
+		}
+	}
+	got := make(chan string)
+	for range 20 {
+		again := must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec}))(t)
+		go func() { got <- read(again) }()
+	}
+	first := read(st)
+	if strings.Count(first, "\n") != 20000 {
+		t.Fatalf("%d bytes: %.200s", len(first), first)
+	}
+	for range 20 {
+		if other := <-got; other != first {
+			t.Errorf("another reader has %d bytes, not %d: %.200s", len(other), len(first), other)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// target is one command that is waited for. Its methods are called one after another,
+// but for those that watches returns, which use different parts of it.
+type target struct {
+	session *session.Session
+	id      string // the command; empty for a session that has none
+	want    *wish
+
+	event *api.WaitEvent // what happened; nil for nothing yet
+	at    time.Time      // when
+
+	after int64             // the last record that was looked at, for a match
+	lines map[string]*lines // by stream, for a match
+	quiet time.Time         // since when there is no output, as far as is known
+	bytes int64             // how much there was then
+}
+
+func newTarget(s *session.Session, id string, want *wish) *target {
+	return &target{
+		session: s, id: id, want: want, after: want.afterSeq,
+		lines: map[string]*lines{api.EventStdout: {}, api.EventStderr: {}},
+	}
+}
+
+// findExec finds the command that a session stands for: the one that runs, or else the
+// one that ran last.
+func (t *target) findExec(ctx context.Context) error {
+	if t.id != "" {
+		return nil
+	}
+	list, err := t.session.ExecList(ctx)
+	if err != nil && !errors.Is(err, api.ErrSessionTerminated) {
+		return err
+	}
+	for _, x := range list {
+		t.id = x.ExecID
+		if x.State == api.ExecRunning {
+			break
+		}
+	}
+	return nil
+}
+
+// look finds out what has happened already.
+func (t *target) look(ctx context.Context) error {
+	if t.id == "" {
+		t.event, t.at = t.tell(api.UntilExit, 0), time.Now()
+		if t.session.Info().State == api.SessionTerminated {
+			t.event.Reason = api.ReasonTerminated
+		}
+		return nil
+	}
+	info, err := t.session.ExecInfo(ctx, t.id)
+	if err == nil && t.after > info.LastSeq && (info.LastSeq > 0 || written(info) == 0) { // an older runner tells no numbers
+		return invalid("after_seq", "%d is behind the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
+	}
+	if err == nil {
+		err = t.lookAt(ctx, info)
+	}
+	if err != nil {
+		t.event, err = t.settle(ctx, err)
+	}
+	if t.event != nil && t.at.IsZero() {
+		t.at = time.Now()
+	}
+	return err
+}
+
+func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
+	if t.want.match != nil {
+		if err := t.lookBack(ctx, info.LastSeq); err != nil || t.event != nil {
+			return err
+		}
+	}
+	if info.State == api.ExecExited || info.State == api.ExecClosed {
+		outcome, seq, err := t.session.Outcome(ctx, t.id)
+		if err == nil && outcome != nil {
+			t.event = t.exit(outcome, seq)
+			if info.EndedAt != nil {
+				t.at = *info.EndedAt
+			}
+		}
+		return err
+	}
+	t.quiet, t.bytes = time.Now(), written(info)
+	if t.want.idle > 0 && t.isQuiet(info) {
+		t.event = t.tell(api.UntilIdle, info.LastSeq)
+		return nil
+	}
+	if t.want.input && t.want.onlyLook {
+		short, cancel := context.WithTimeout(ctx, lookPatience)
+		defer cancel()
+		event, err := t.awaitInput(short)
+		if err != nil && short.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		t.event = event
+		return err
+	}
+	return nil
+}
+
+// isQuiet finds out since when there is no output, and whether that is long enough.
+func (t *target) isQuiet(info api.ExecInfo) bool {
+	switch {
+	case info.QuietMS != nil:
+		t.quiet = time.Now().Add(-time.Duration(*info.QuietMS) * time.Millisecond)
+	case written(info) != t.bytes: // of an older runner, which does not tell
+		t.quiet, t.bytes = time.Now(), written(info)
+	}
+	return time.Since(t.quiet) >= t.want.idle
+}
+
+func written(info api.ExecInfo) int64 { return info.StdoutBytes + info.StderrBytes }
+
+// lookBack looks for a match in the output that is there, up to a number.
+func (t *target) lookBack(ctx context.Context, last int64) error {
+	for t.event == nil {
+		before := t.after
+		r, text, err := t.session.Read(ctx, link.ReadParams{ExecID: t.id, AfterSeq: t.after, Limit: maxRead})
+		if err != nil {
+			return err
+		}
+		if t.event, err = t.match(r, text); err != nil {
+			return err
+		}
+		if t.after >= last || t.after == before || r.Outcome != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// match looks for a match in an answer, also in lines that have no end yet.
+func (t *target) match(r link.ReadResult, text []byte) (found *api.WaitEvent, err error) {
+	try := func(c link.Chunk, l line) {
+		if found == nil && t.want.match.Match(l.text) {
+			shown := l.shown(maxLine)
+			found = t.tell(api.UntilOutputMatch, c.Seq)
+			found.Match, found.Stream, found.Outcome = &shown, c.Stream, r.Outcome
+		}
+	}
+	last := map[string]link.Chunk{} // by stream
+	err = eachChunk(t.id, r, text, func(c link.Chunk, data []byte) {
+		l := t.lines[c.Stream]
+		if l == nil || found != nil {
+			return
+		}
+		t.after, last[c.Stream] = c.Seq, c
+		if c.Gap {
+			l.drop()
+			return
+		}
+		l.feed(c.Offset, data, func(whole line) bool {
+			try(c, whole)
+			return found == nil
+		})
+	})
+	for _, name := range []string{api.EventStdout, api.EventStderr} {
+		c := last[name]
+		if open, ok := t.lines[name].open(c.Offset + c.Len); ok && c.Seq > 0 {
+			try(c, open)
+		}
+	}
+	return found, err
+}
+
+// watches are the ways in which something can happen; they run at the same time. One
+// that returns nothing leaves it to the others.
+func (t *target) watches() []func(context.Context) (*api.WaitEvent, error) {
+	list := []func(context.Context) (*api.WaitEvent, error){t.awaitEnd}
+	if t.want.match != nil {
+		list[0] = t.follow
+	}
+	if t.want.idle > 0 {
+		list = append(list, t.awaitSilence)
+	}
+	if t.want.input {
+		list = append(list, t.awaitInput)
+	}
+	for i, watch := range list {
+		list[i] = func(ctx context.Context) (*api.WaitEvent, error) {
+			event, err := watch(ctx)
+			if err != nil && ctx.Err() == nil {
+				return t.settle(ctx, err)
+			}
+			return event, err
+		}
+	}
+	return list
+}
+
+func (t *target) awaitEnd(ctx context.Context) (*api.WaitEvent, error) {
+	outcome, seq, err := t.session.AwaitEnd(ctx, t.id)
+	if err != nil {
+		return nil, err
+	}
+	return t.exit(outcome, seq), nil
+}
+
+// awaitSilence looks again whenever there may have been no output for long enough.
+func (t *target) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
+	for {
+		timer := time.NewTimer(max(time.Until(t.quiet.Add(t.want.idle)), time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+		info, err := t.session.ExecInfo(ctx, t.id)
+		if err != nil || info.State == api.ExecExited || info.State == api.ExecClosed {
+			return nil, err
+		}
+		if t.isQuiet(info) {
+			return t.tell(api.UntilIdle, info.LastSeq), nil
+		}
+	}
+}
+
+// awaitInput waits for a process that waits for input; nil when the command ended, of
+// which awaitEnd or follow tell.
+func (t *target) awaitInput(ctx context.Context) (*api.WaitEvent, error) {
+	process, err := t.session.AwaitInput(ctx, t.id)
+	if err != nil || process == nil {
+		return nil, err
+	}
+	info, err := t.session.ExecInfo(ctx, t.id)
+	if err != nil {
+		return nil, err
+	}
+	event := t.tell(api.UntilWaitingForInput, info.LastSeq)
+	event.Process = process
+	return event, nil
+}
+
+// follow reads the output as it comes, until it matches or the command ends.
+func (t *target) follow(ctx context.Context) (*api.WaitEvent, error) {
+	for {
+		r, text, err := t.session.Read(ctx, link.ReadParams{ExecID: t.id, AfterSeq: t.after, Limit: maxRead, Wait: true})
+		if err != nil {
+			return nil, err
+		}
+		if event, err := t.match(r, text); event != nil || err != nil {
+			return event, err
+		}
+		if r.Outcome != nil {
+			return t.exit(r.Outcome, r.Seq), nil
+		}
+	}
+}
+
+// settle finds out what an error means. A command that could not be run at all has
+// ended without an outcome; one whose session is gone may have had none.
+func (t *target) settle(ctx context.Context, err error) (*api.WaitEvent, error) {
+	info, infoErr := t.session.ExecInfo(ctx, t.id)
+	switch {
+	case errors.Is(infoErr, api.ErrExecNotFound):
+		return nil, infoErr
+	case infoErr == nil && (info.State == api.ExecExited || info.State == api.ExecClosed):
+		return t.exit(info.Outcome, info.LastSeq), nil
+	case errors.Is(err, api.ErrSessionTerminated):
+		return t.tell(api.ReasonTerminated, t.after), nil
+	}
+	return nil, err
+}
+
+func (t *target) tell(reason string, seq int64) *api.WaitEvent {
+	return &api.WaitEvent{ExecID: t.id, SessionID: t.session.ID(), Reason: reason, Seq: seq}
+}
+
+func (t *target) exit(outcome *api.ExecOutcome, seq int64) *api.WaitEvent {
+	event := t.tell(api.UntilExit, seq)
+	event.Outcome = outcome
+	return event
+}

@@ -1,0 +1,220 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// lookPatience is how long a wait without waiting gives a runner to find out whether a
+// process waits for input. It has to look twice.
+const lookPatience = 100 * time.Millisecond
+
+// ExecWait waits until something happens to one or all of some commands. First it looks
+// at all of them, so what has happened already is answered at once, and an unknown one
+// too; only then it waits, with up to three goroutines per command, which have ended when
+// it returns.
+func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	want, err := newWish(p)
+	if err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	targets, err := s.targets(ctx, p, want)
+	if err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	if err := each(targets, func(t *target) error { return t.look(ctx) }); err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	w := &waiting{targets: targets, all: p.All}
+	if w.happened() || want.onlyLook {
+		return w.result(), nil
+	}
+	if p.TimeoutMS != nil {
+		timer := time.NewTimer(time.Duration(min(*p.TimeoutMS, maxTimeoutMS)) * time.Millisecond)
+		defer timer.Stop()
+		w.timeout = timer.C
+	}
+	if err := w.wait(ctx, cancel); err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	return w.result(), nil
+}
+
+// maxTimeoutMS is a year: longer than anybody waits, and safe as a duration.
+const maxTimeoutMS = 366 * 24 * 3600 * 1000
+
+// wish is what is waited for, beside the exit.
+type wish struct {
+	match    *regexp.Regexp // nil for none
+	afterSeq int64
+	idle     time.Duration // 0 for none
+	input    bool
+	onlyLook bool
+}
+
+func newWish(p api.ExecWaitParams) (*wish, error) {
+	w := &wish{
+		afterSeq: p.AfterSeq, input: slices.Contains(p.Until, api.UntilWaitingForInput),
+		onlyLook: p.TimeoutMS != nil && *p.TimeoutMS == 0,
+	}
+	if p.IdleMS != nil {
+		w.idle = time.Duration(min(*p.IdleMS, maxTimeoutMS)) * time.Millisecond
+	}
+	if p.OutputMatch == "" {
+		return w, nil
+	}
+	var err error
+	w.match, err = compile("output_match", p.OutputMatch)
+	return w, err
+}
+
+// targets finds the commands, each once, in the order in which they are named.
+func (s *Service) targets(ctx context.Context, p api.ExecWaitParams, want *wish) ([]*target, error) {
+	var list []*target
+	for _, id := range p.ExecIDs {
+		found, err := s.sessionOf(id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, newTarget(found, id, want))
+	}
+	for _, ref := range p.SessionIDs {
+		found, err := s.session(ref)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, newTarget(found, "", want))
+	}
+	if err := each(list, func(t *target) error { return t.findExec(ctx) }); err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	return slices.DeleteFunc(list, func(t *target) bool {
+		key := cmp.Or(t.id, t.session.ID())
+		again := known[key]
+		known[key] = true
+		return again
+	}), nil
+}
+
+// each calls f for all targets at once and returns the error of the first that has one.
+func each(list []*target, f func(*target) error) error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, t := range list {
+		all.Go(func() { errs[i] = f(t) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waiting is one exec.wait behind the first look.
+type waiting struct {
+	targets []*target
+	all     bool
+	timeout <-chan time.Time // nil for none
+	late    bool             // the timeout came first
+}
+
+// happened reports whether there is nothing more to wait for.
+func (w *waiting) happened() bool {
+	n := 0
+	for _, t := range w.targets {
+		if t.event != nil {
+			n++
+		}
+	}
+	return n == len(w.targets) || n > 0 && !w.all
+}
+
+// wait watches all targets until enough has happened.
+func (w *waiting) wait(ctx context.Context, cancel context.CancelFunc) error {
+	type news struct {
+		t     *target
+		event *api.WaitEvent
+		err   error
+	}
+	heard := make(chan news, 3*len(w.targets)) // nobody who tells something has to wait
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	for _, t := range w.targets {
+		if t.event != nil {
+			continue
+		}
+		for _, watch := range t.watches() {
+			watchers.Go(func() {
+				event, err := watch(ctx)
+				heard <- news{t, event, err}
+			})
+		}
+	}
+	take := func(n news) error {
+		switch {
+		case n.err != nil:
+			return n.err
+		case n.event != nil && n.t.event == nil:
+			n.t.event, n.t.at = n.event, time.Now()
+		}
+		return nil
+	}
+	for !w.happened() {
+		select {
+		case n := <-heard:
+			if err := take(n); err != nil {
+				return err
+			}
+		case <-w.timeout:
+			w.late = true
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for { // what happened at the same time
+		select {
+		case n := <-heard:
+			_ = take(n)
+		default:
+			return nil
+		}
+	}
+}
+
+func (w *waiting) result() api.ExecWaitResult {
+	r := api.ExecWaitResult{Happened: []api.WaitEvent{}, Pending: []string{}, TimedOut: w.late || !w.happened()}
+	done := slices.DeleteFunc(slices.Clone(w.targets), func(t *target) bool { return t.event == nil })
+	slices.SortStableFunc(done, func(a, b *target) int { return a.at.Compare(b.at) })
+	for _, t := range done {
+		if t.event.Outcome != nil {
+			session.FillLists(t.event.Outcome)
+		}
+		r.Happened = append(r.Happened, *t.event)
+	}
+	for _, t := range w.targets {
+		if t.event == nil {
+			r.Pending = append(r.Pending, t.id)
+		}
+	}
+	return r
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// awaited is a command whose end is waited for.
+type awaited struct {
+	ended   chan struct{} // closed when the runner has told it
+	waiters int           // guarded by the session's mu
+}
+
+// AwaitEnd waits for the end of a command. It returns the outcome and its number.
+func (s *Session) AwaitEnd(ctx context.Context, id string) (*api.ExecOutcome, int64, error) {
+	if s.needs(2, "") != nil {
+		return s.readToEnd(ctx, id)
+	}
+	s.mu.Lock()
+	a := s.awaited[id]
+	if a == nil {
+		a = &awaited{ended: make(chan struct{})}
+		if s.awaited == nil {
+			s.awaited = map[string]*awaited{}
+		}
+		s.awaited[id] = a
+	}
+	a.waiters++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if a.waiters--; a.waiters == 0 && s.awaited[id] == a {
+			delete(s.awaited, id)
+		}
+	}()
+	for {
+		w := s.current()
+		outcome, seq, err := s.Outcome(ctx, id)
+		if w == nil || err != nil || outcome != nil {
+			return outcome, seq, err
+		}
+		select {
+		case <-a.ended:
+		case <-w.next: // the word may have been lost with the link
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+// wakeAwaiting wakes those who wait for the end of the command that an event is about.
+func (s *Session) wakeAwaiting(event json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.awaited) == 0 {
+		return
+	}
+	var e link.ExecEvent
+	if err := json.Unmarshal(event, &e); err != nil || e.State != api.ExecExited && e.State != api.ExecClosed {
+		return
+	}
+	if a := s.awaited[e.ExecID]; a != nil {
+		close(a.ended)
+		delete(s.awaited, e.ExecID)
+	}
+}
+
+// Outcome returns the outcome of a command and its number; nil while it has none.
+func (s *Session) Outcome(ctx context.Context, id string) (*api.ExecOutcome, int64, error) {
+	info, err := s.ExecInfo(ctx, id)
+	if err != nil || info.State != api.ExecExited && info.State != api.ExecClosed {
+		return nil, 0, err
+	}
+	last := info.LastSeq
+	if s.needs(2, "") != nil { // it does not tell the number, and takes any
+		last = math.MaxInt64
+	}
+	r, _, err := s.Read(ctx, link.ReadParams{ExecID: id, AfterSeq: last})
+	return r.Outcome, r.Seq, err
+}
+
+// readToEnd is AwaitEnd for a runner that does not tell of commands: it reads the
+// output, which ends with the outcome.
+func (s *Session) readToEnd(ctx context.Context, id string) (*api.ExecOutcome, int64, error) {
+	p := link.ReadParams{ExecID: id, Limit: 64 << 10, Wait: true}
+	outcome, seq, err := s.Outcome(ctx, id)
+	for outcome == nil && err == nil {
+		var r link.ReadResult
+		r, _, err = s.Read(ctx, p)
+		if n := len(r.Chunks); n > 0 {
+			p.AfterSeq = r.Chunks[n-1].Seq
+		}
+		outcome, seq = r.Outcome, r.Seq
+	}
+	return outcome, seq, err
+}

@@ -1,0 +1,136 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// keeps reports whether the output of a session that ends now stays readable.
+func (r *Registry) keeps() bool {
+	return r.config.Archive != nil && r.config.Retention > 0 && !r.closed.Load()
+}
+
+// bid asks a runner that ends by itself for what is to be kept. mu is held.
+func (s *Session) bid() {
+	unborn, asked := s.state == api.SessionCreating, s.ending != "" || s.bidden
+	if unborn || asked || s.left || s.over || s.wire == nil || !s.registry.keeps() {
+		return
+	}
+	s.bidden = true
+	s.startDismissal(link.DestroyParams{Cause: s.farewell})
+}
+
+// fetch brings the export of a session that has ended into the archive, and tells its
+// runner that it is there. It reports whether the runner can go.
+func (s *Session) fetch(ctx context.Context, conn *link.Conn, export *link.ExportResult, text []byte) (entry *archive.Entry, ok bool) {
+	if export == nil {
+		return nil, true
+	}
+	entry, err := s.store(ctx, conn, export.More, text)
+	if err != nil {
+		s.log.Warn("output of a session is lost with its end", "error", err)
+		return nil, false
+	}
+	_, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &link.ExportResult{})
+	return entry, err == nil
+}
+
+func (s *Session) store(ctx context.Context, conn *link.Conn, more bool, text []byte) (*archive.Entry, error) {
+	w, err := s.registry.config.Archive.Create(s.id)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := w.Write(text); err != nil {
+			w.Abort()
+			return nil, err
+		}
+		if !more {
+			return w.Close()
+		}
+		var r link.ExportResult
+		if text, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &r); err != nil {
+			w.Abort()
+			return nil, err
+		}
+		more = r.More
+	}
+}
+
+// archived is where the output of a session that has ended is, or nil.
+func (s *Session) archived() *archive.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != api.SessionTerminated || s.entry == nil || !s.entry.Kept() {
+		return nil
+	}
+	return s.entry
+}
+
+// aged brings what was told of a command when its session ended to the present.
+func (s *Session) aged(info api.ExecInfo) api.ExecInfo {
+	info.AgeMS = time.Since(info.QueuedAt).Milliseconds()
+	if ended := s.Info().TerminatedAt; info.QuietMS != nil && ended != nil {
+		quiet := *info.QuietMS + time.Since(*ended).Milliseconds()
+		info.QuietMS = &quiet
+	}
+	return info
+}
+
+// callPast answers what can be read of a session that has ended.
+func (s *Session) callPast(params, result any) ([]byte, error) {
+	entry := s.archived()
+	if entry == nil {
+		return nil, s.endedError()
+	}
+	switch p := params.(type) {
+	case link.ReadParams:
+		r, text, err := entry.Read(p)
+		*result.(*link.ReadResult) = r
+		return text, err
+	case link.OutputParams:
+		r, text, err := entry.Output(p)
+		*result.(*link.OutputResult) = r
+		return text, err
+	}
+	return nil, s.endedError()
+}
+
+// remember makes the sessions of the archive readable that ended before this daemon
+// began, and returns them.
+func (r *Registry) remember() map[string]api.SessionInfo {
+	list := map[string]api.SessionInfo{}
+	if r.config.Archive == nil {
+		return list
+	}
+	for _, e := range r.config.Archive.Entries() {
+		r.mu.Lock()
+		known := r.living[e.ID()] != nil || r.past[e.ID()] != nil
+		r.mu.Unlock()
+		if known {
+			continue // it has just been fetched
+		}
+		s := newSession(r, e.ID(), "")
+		receipt := e.Result()
+		s.mu.Lock()
+		err := s.to(api.SessionTerminated, "")
+		s.details, s.receipt, s.killed, s.entry, s.over = receipt.Info, &receipt, receipt.Killed, e, true
+		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
+		s.mu.Unlock()
+		if err != nil || s.Info().TerminatedAt == nil || r.config.Retention <= 0 {
+			e.Remove()
+			continue
+		}
+		close(s.done)
+		r.mu.Lock()
+		r.past[s.id] = s
+		r.mu.Unlock()
+		list[s.id] = s.Info()
+	}
+	r.nudge()
+	return list
+}

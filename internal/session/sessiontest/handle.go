@@ -1,0 +1,376 @@
+package sessiontest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// errDead is what nobody hears.
+var errDead = errors.New("the runner is dead")
+
+// Event takes none.
+func (r *Runner) Event(string, json.RawMessage, []byte) {}
+
+// protocol is what it speaks.
+func (r *Runner) protocol() int {
+	if r.Protocol != 0 {
+		return r.Protocol
+	}
+	return link.Protocol
+}
+
+// Handle is the runner's side of the link.
+func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
+	switch name {
+	case link.CallExecOutput, link.CallExecInput, link.CallExecAwait:
+		if r.protocol() < 2 {
+			return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
+		}
+	}
+	switch name {
+	case link.CallHello:
+		if r.Refuse != nil {
+			return nil, nil, r.Refuse
+		}
+		return link.HelloResult{Version: "memory", Protocol: r.protocol(), SessionID: r.id, PID: 1, Created: r.Created() != nil}, nil, nil
+	case link.CallCreate:
+		return r.create(params)
+	case link.CallInfo:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.details(), nil, nil
+	case link.CallExecRun:
+		x, err := r.start(ctx, params, body)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r.result(x)
+	case link.CallExecStart:
+		x, err := r.start(context.Background(), params, body)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return x.snapshot(), nil, nil
+	case link.CallExecRead:
+		return r.read(ctx, params)
+	case link.CallExecOutput:
+		return r.output(ctx, params)
+	case link.CallExecInput:
+		return r.input(params, body)
+	case link.CallExecAwait:
+		return r.await(ctx, params)
+	case link.CallExecCancel:
+		return r.cancel(params)
+	case link.CallExecInfo:
+		var p api.ExecInfoParams
+		x, err := r.find(params, &p, &p.ExecID)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return x.snapshot(), nil, nil
+	case link.CallExecList:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return api.ExecListResult{Execs: r.list()}, nil, nil
+	case link.CallDestroy:
+		return r.destroy(ctx, params)
+	}
+	return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
+}
+
+// find decodes parameters and finds the command they name.
+func (r *Runner) find(params json.RawMessage, p any, id *string) (*Exec, error) {
+	if err := json.Unmarshal(params, p); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.execs[*id]; x != nil {
+		return x, nil
+	}
+	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: not found", *id)
+}
+
+func (r *Runner) list() []api.ExecInfo {
+	list := []api.ExecInfo{}
+	for _, x := range r.order {
+		list = append(list, x.snapshot())
+	}
+	return list
+}
+
+func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
+	var p link.CreateParams
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, nil, err
+	}
+	if r.CreateError != nil {
+		return nil, nil, r.CreateError
+	}
+	r.mu.Lock()
+	r.created = &p
+	r.info = api.SessionInfo{
+		SessionID: r.id, Name: p.Params.Name, Kind: "shell", Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
+		State: api.SessionIdle, CreatedAt: p.CreatedAt, LastActivity: time.Now(), Tags: p.Params.Tags,
+	}
+	r.mu.Unlock()
+	r.tell()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.details(), nil, nil
+}
+
+// tell sends the session event.
+func (r *Runner) tell() {
+	r.mu.Lock()
+	conn, info := r.conn, r.info
+	r.mu.Unlock()
+	if conn != nil {
+		_ = conn.Notify(link.EventSession, info, nil)
+	}
+}
+
+func (r *Runner) tellExec(x *Exec, state api.ExecState, outcome *api.ExecOutcome) {
+	r.mu.Lock()
+	conn, id := r.conn, x.info.ExecID
+	r.mu.Unlock()
+	if conn != nil && r.protocol() >= 2 {
+		_ = conn.Notify(link.EventExec, link.ExecEvent{ExecID: id, State: state, At: time.Now(), Outcome: outcome}, nil)
+	}
+}
+
+// Say changes what the runner tells of itself, and tells it.
+func (r *Runner) Say(change func(*api.SessionInfo)) {
+	r.mu.Lock()
+	change(&r.info)
+	r.mu.Unlock()
+	r.tell()
+}
+
+// result waits for the end of a command and makes the answer of exec.run.
+func (r *Runner) result(x *Exec) (any, []byte, error) {
+	if !r.wait(func() bool { return x.info.State == api.ExecClosed || x.info.Outcome != nil && x.held != nil }) {
+		return nil, nil, errDead
+	}
+	out := x.stream(api.EventStdout)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return link.RunResult{ExecID: x.info.ExecID, StdoutLen: len(out), ExecOutcome: *x.info.Outcome}, append(out, x.streamLocked(api.EventStderr)...), nil
+}
+
+// stream is what is left of one stream.
+func (x *Exec) stream(name string) []byte {
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	return x.streamLocked(name)
+}
+
+func (x *Exec) streamLocked(name string) []byte {
+	var text []byte
+	at := int64(0)
+	for _, c := range x.chunks {
+		if c.Gap {
+			continue
+		}
+		if c.Stream == name {
+			text = append(text, x.bytes[at:at+c.Len]...)
+		}
+		at += c.Len
+	}
+	return text
+}
+
+func (r *Runner) read(ctx context.Context, params json.RawMessage) (any, []byte, error) {
+	var p link.ReadParams
+	x, err := r.find(params, &p, &p.ExecID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	last := x.seq
+	r.mu.Unlock()
+	if p.AfterSeq > last && r.protocol() >= 2 {
+		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is behind the last number, %d", p.AfterSeq, last)
+	}
+	if p.Wait {
+		r.waitFor(ctx, func() bool { return x.exit > 0 || x.seq > p.AfterSeq || x.info.State == api.ExecClosed })
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var result link.ReadResult
+	var body []byte
+	at := int64(0)
+	for _, c := range x.chunks {
+		n := c.Len
+		if c.Gap {
+			n = 0
+		}
+		if c.Seq > p.AfterSeq && (x.exit == 0 || c.Seq < x.exit) {
+			if len(body) > 0 && int64(len(body))+n > int64(p.Limit) {
+				return result, body, nil
+			}
+			result.Chunks = append(result.Chunks, c)
+			body = append(body, x.bytes[at:at+n]...)
+		}
+		at += n
+	}
+	if x.info.Outcome != nil {
+		result.Outcome, result.Seq = x.info.Outcome, x.exit
+	}
+	return result, body, nil
+}
+
+// output reads one stream. Its chunks follow each other, but for one gap.
+func (r *Runner) output(ctx context.Context, params json.RawMessage) (any, []byte, error) {
+	var p link.OutputParams
+	x, err := r.find(params, &p, &p.ExecID)
+	if err != nil {
+		return nil, nil, err
+	}
+	total := func() int64 {
+		if p.Stream == api.EventStderr {
+			return x.info.StderrBytes
+		}
+		return x.info.StdoutBytes
+	}
+	if p.Wait {
+		r.waitFor(ctx, func() bool { return total() > p.Offset || x.info.State == api.ExecClosed })
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result := link.OutputResult{Offset: p.Offset, Total: total(), State: x.info.State}
+	if p.Tail > 0 {
+		result.Offset = max(0, total()-p.Tail)
+	}
+	if result.Offset > total() {
+		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.offset: %d is behind the end, %d", result.Offset, total())
+	}
+	var body []byte
+	at := int64(0)
+	for _, c := range x.chunks {
+		data := x.bytes[at:]
+		if !c.Gap {
+			at += c.Len
+		}
+		next := result.Offset + int64(len(body))
+		if c.Stream != p.Stream || c.Offset+c.Len <= next {
+			continue
+		}
+		if !c.Gap && len(body) >= p.Limit {
+			break
+		}
+		if c.Gap {
+			if len(body) > 0 {
+				break
+			}
+			result.Gap = &api.Span{From: result.Offset, To: c.Offset + c.Len}
+			result.Offset = c.Offset + c.Len
+			continue
+		}
+		piece := data[next-c.Offset : c.Len]
+		body = append(body, piece[:min(len(piece), p.Limit-len(body))]...)
+	}
+	result.Complete = x.info.State == api.ExecClosed && result.Offset+int64(len(body)) == total()
+	return result, body, nil
+}
+
+func (r *Runner) input(params json.RawMessage, data []byte) (any, []byte, error) {
+	var p link.InputParams
+	x, err := r.find(params, &p, &p.ExecID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, ok := x.writes[p.WriteID]; ok && p.WriteID != "" {
+		before.Repeated = true
+		return before, nil, nil
+	}
+	if x.info.Outcome != nil || x.closed {
+		return nil, nil, api.Errorf(api.CodeConflict, "exec %q: its stdin is closed", p.ExecID)
+	}
+	x.input = append(x.input, data...)
+	x.given += int64(len(data))
+	x.closed = p.Close
+	result := api.ExecInputResult{ExecID: p.ExecID, StdinBytes: x.given, Closed: x.closed}
+	x.writes[p.WriteID] = result
+	r.change()
+	return result, nil, nil
+}
+
+func (r *Runner) await(ctx context.Context, params json.RawMessage) (any, []byte, error) {
+	var p api.ExecInfoParams
+	x, err := r.find(params, &p, &p.ExecID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.waitFor(ctx, func() bool { return x.waiting != nil || x.info.Outcome != nil })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.info.Outcome != nil {
+		return link.AwaitResult{}, nil, nil
+	}
+	return link.AwaitResult{Process: x.waiting}, nil, nil
+}
+
+func (r *Runner) cancel(params json.RawMessage) (any, []byte, error) {
+	var p api.ExecCancelParams
+	_ = json.Unmarshal(params, &p)
+	r.mu.Lock()
+	if p.ExecID == "" {
+		p.ExecID = r.info.ExecID
+	}
+	x := r.execs[p.ExecID]
+	r.mu.Unlock()
+	if x == nil {
+		return nil, nil, api.Errorf(api.CodeExecNotFound, "exec %q: not found", p.ExecID)
+	}
+	x.cancel()
+	r.wait(func() bool { return x.info.Outcome != nil })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return x.snapshot(), nil, nil
+}
+
+func (r *Runner) destroy(ctx context.Context, params json.RawMessage) (any, []byte, error) {
+	var p link.DestroyParams
+	_ = json.Unmarshal(params, &p)
+	if r.Stubborn && !p.Force {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	r.mu.Lock()
+	for _, x := range r.order {
+		x.cancel()
+	}
+	r.mu.Unlock()
+	r.wait(func() bool {
+		for _, x := range r.order {
+			if x.info.Outcome == nil {
+				return false
+			}
+		}
+		return true
+	})
+	r.mu.Lock()
+	result := link.DestroyResult{Info: r.details(), Execs: r.list(), Killed: []api.KilledProcess{}}
+	r.mu.Unlock()
+	// The answer leaves first, then the runner ends.
+	r.tasks.Go(func() {
+		time.Sleep(time.Millisecond)
+		r.exit()
+	})
+	return result, nil, nil
+}
+
+// Wait waits for everything the runner does, after its end.
+func (r *Runner) Wait() { r.tasks.Wait() }
