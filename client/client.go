@@ -1,170 +1,115 @@
 // Package client speaks to a TRL daemon. Client implements api.Service, so what
-// works with a daemon in the same process works with one behind a socket.
+// works with a daemon in the same process works with one behind a socket, at the end
+// of a pair of pipes or behind HTTP.
 package client
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/wire"
 )
 
-const (
-	// maxAnswer bounds one line of a daemon.
-	maxAnswer = 1 << 30
-	// keepBuffer is how large the read buffer stays between lines.
-	keepBuffer = 256 << 10
-	// maxUnsent is how much may wait to be sent before a call waits with it.
-	maxUnsent = 1 << 20
-	// lastWords is how long a daemon that does not listen any more may still speak.
-	lastWords = time.Second
-)
+// DefaultReconnectFor is how long a Client looks for a daemon that went away.
+const DefaultReconnectFor = 30 * time.Second
 
-// Client is a connection to a daemon. It is safe for concurrent use: calls share
-// the connection and do not wait for each other. A Stream whose consumer does not
-// keep up holds up everything else on the same Client once its buffer is full, so
-// give a heavy stream a Client of its own.
+// Client is a caller of one daemon. It is safe for concurrent use: calls do not wait
+// for each other, and neither for streams.
+//
+// A daemon that is restarted is found again. Streams go on by themselves where they
+// were (see Stream). A call whose connection breaks is made again when that cannot do
+// anything twice: when it never left, when it only reads, and for exec.input with a
+// write_id. Any other answers RUNTIME_UNAVAILABLE and says that it is not known whether
+// it was done.
 //
 // A context bounds only the waiting for an answer. The wire has no way to take a
 // request back: a command whose ExecRun was given up goes on until it ends, is
 // cancelled with ExecCancel, or the Client is closed.
-//
-// Goroutines: one that reads, and the writer's; both end with the connection.
 type Client struct {
-	rwc    io.ReadWriteCloser
-	writer *wire.Writer
-	done   chan struct{} // closed when the connection is gone
-	read   chan struct{} // closed when the reader has ended
+	// ReconnectFor is how long a daemon that cannot be reached is looked for, after each
+	// loss; 0 means not at all. It is set before the Client is used. Behind New and Spawn
+	// there is only one connection, and it means nothing.
+	ReconnectFor time.Duration
+
+	way  way
+	done chan struct{} // closed when the Client is of no more use
 
 	mu      sync.Mutex
-	nextID  uint64             // guarded by mu
-	calls   map[uint64]*call   // guarded by mu; requests that wait for their answer
-	streams map[string]*Stream // guarded by mu; by stream id
-	refusal *api.Error         // guarded by mu; what the daemon said to the connection as a whole
-	err     *api.Error         // guarded by mu; set when done closes
+	closed  bool                 // guarded by mu
+	streams map[*Stream]struct{} // guarded by mu; those that have not ended
 }
 
 var _ api.Service = (*Client)(nil)
 
-// call is a request that waits. The reader puts the answer into it once.
-type call struct {
-	answer chan answer
-	stream *Stream // registered with the answer, before any push behind it is read
+// way is how a daemon is reached. Its methods try once; an error of type *lost says
+// that the daemon may be there again later.
+type way interface {
+	call(ctx context.Context, method string, params any) (json.RawMessage, error)
+	// open opens a stream, which ends with ctx.
+	open(ctx context.Context, method string, params any) (api.Stream, error)
+	// peer is the process id of the daemon.
+	peer() (int, bool)
+	close() error
 }
 
-type answer struct {
-	data json.RawMessage
-	err  *api.Error
+func newClient(w way, reconnectFor time.Duration) *Client {
+	return &Client{ReconnectFor: reconnectFor, way: w, done: make(chan struct{}), streams: map[*Stream]struct{}{}}
 }
 
-// DefaultSocket is where the daemon of this user listens: $TRL_SOCKET_PATH, else
-// trl/trl.sock in $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
-func DefaultSocket() string {
-	if path := os.Getenv("TRL_SOCKET_PATH"); path != "" {
-		return path
-	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "trl", "trl.sock")
-	}
-	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "trl.sock")
-}
-
-// Dial connects to the daemon that listens at the path. The error has the code
-// RUNTIME_UNAVAILABLE, and the system's cause for errors.Is.
+// Dial connects to the daemon that listens on the unix socket at the path. The error
+// has the code RUNTIME_UNAVAILABLE, and the system's cause for errors.Is.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err
-		}
-		return nil, fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", path), err)
+	s := newSocket(path)
+	if _, err := s.connection(ctx); err != nil {
+		return nil, unwrapLost(err)
 	}
-	return New(conn), nil
+	return newClient(s, DefaultReconnectFor), nil
 }
 
-// New makes a Client that speaks over rwc and owns it.
+// New makes a Client that speaks the line protocol over rwc and owns it. Calls and
+// streams share it: a Stream whose consumer does not keep up holds up everything else
+// once its buffer is full.
 func New(rwc io.ReadWriteCloser) *Client {
-	c := &Client{
-		rwc: rwc, done: make(chan struct{}), read: make(chan struct{}),
-		calls: map[uint64]*call{}, streams: map[string]*Stream{},
-	}
-	c.writer = wire.NewWriter(rwc, 0, c.writeFailed)
-	go func() {
-		defer close(c.read)
-		c.fail(c.receive())
-	}()
+	p := &pipe{}
+	c := newClient(p, 0)
+	p.conn = newConn(rwc, c.finish)
 	return c
 }
 
-// Done is closed when the connection is gone.
+// Done is closed when the Client is of no more use: it was closed, or the one
+// connection it was given is gone.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection. Every call that waits returns RUNTIME_UNAVAILABLE.
-func (c *Client) Close() error {
-	c.fail(errors.New("closed by this side"))
-	if _, ok := c.rwc.(net.Conn); ok { // where closing is sure to end a read
-		<-c.read
-		c.writer.Wait()
-	}
-	return nil
-}
-
-// PeerPID is the process id of the daemon, where the connection is a unix socket.
-func (c *Client) PeerPID() (int, bool) {
-	conn, ok := c.rwc.(*net.UnixConn)
-	if !ok {
-		return 0, false
-	}
-	peer, err := wire.PeerOf(conn)
-	return peer.PID, err == nil && peer.PID > 0
-}
-
-// fail ends the connection for the given reason. Only the first one counts.
-func (c *Client) fail(cause error) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.err = c.refusal
-	if c.err == nil {
-		if errors.Is(cause, io.EOF) {
-			cause = errors.New("the daemon closed it")
-		}
-		c.err = api.Errorf(api.CodeRuntimeUnavailable, "daemon: connection lost: %s", cause)
-	}
-	close(c.done)
-	c.mu.Unlock()
-	c.writer.Close()
-	c.rwc.Close()
-}
-
-// writeFailed ends the connection when it cannot be written any more. What the
-// daemon said before it went away, perhaps why, is read first.
-func (c *Client) writeFailed(cause error) {
-	conn, ok := c.rwc.(net.Conn)
-	if !ok || conn.SetReadDeadline(time.Now().Add(lastWords)) != nil {
-		c.fail(cause)
-	}
-}
-
-func (c *Client) failure() *api.Error {
+func (c *Client) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
+	if !c.closed {
+		c.closed = true
+		close(c.done)
+	}
 }
+
+// Close ends the connection and all streams. Every call that waits returns
+// RUNTIME_UNAVAILABLE.
+func (c *Client) Close() error {
+	c.finish()
+	c.mu.Lock()
+	streams := c.streams
+	c.streams = map[*Stream]struct{}{}
+	c.mu.Unlock()
+	for s := range streams {
+		s.end(errClosed)
+	}
+	return c.way.close()
+}
+
+// PeerPID is the process id of the daemon, where it is known: behind a unix socket,
+// and of one that Spawn started.
+func (c *Client) PeerPID() (int, bool) { return c.way.peer() }
 
 // Call calls a method by its name and returns the answer's data as it came. Nil
 // params are none. What a streaming method pushes is not delivered.
@@ -172,130 +117,50 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	if params == nil {
 		params = json.RawMessage("null")
 	}
-	return c.call(ctx, method, params, nil)
+	return c.call(ctx, method, params)
 }
 
-func (c *Client) call(ctx context.Context, method string, params any, stream *Stream) (json.RawMessage, error) {
-	waiting := &call{answer: make(chan answer, 1), stream: stream}
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return nil, c.failure()
-	}
-	c.nextID++
-	id := c.nextID
-	c.calls[id] = waiting
-	c.mu.Unlock()
-	if err := c.send(ctx, id, method, params); err != nil {
-		c.forget(id)
-		return nil, err
-	}
-	select {
-	case a := <-waiting.answer:
-		return a.result()
-	case <-c.done:
-		select { // the answer may have come just before the end
-		case a := <-waiting.answer:
-			return a.result()
-		default:
-			return nil, c.failure()
-		}
-	case <-ctx.Done():
-		c.forget(id)
-		return nil, ctx.Err()
-	}
-}
-
-func (a answer) result() (json.RawMessage, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.data, nil
-}
-
-// send sends a request. That the connection cannot be written any more is no
-// error here: the reader finds out why, and ends the connection.
-func (c *Client) send(ctx context.Context, id uint64, method string, params any) error {
-	if c.writer.WaitRoom(ctx, maxUnsent) != nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	e := wire.NewEncoder()
-	defer e.Release()
-	if err := e.Request(id, method, params); err != nil {
-		return api.Errorf(api.CodeInvalidParams, "%s: params: %s", method, err)
-	}
-	_ = c.writer.Send(e.Bytes())
-	return nil
-}
-
-func (c *Client) forget(id uint64) {
-	c.mu.Lock()
-	delete(c.calls, id)
-	c.mu.Unlock()
-}
-
-// receive hands out what the daemon says until the connection is gone.
-func (c *Client) receive() error {
-	lines := wire.NewReader(c.rwc, maxAnswer, keepBuffer, nil)
+// call makes a call, again where that is harmless.
+func (c *Client) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	o := c.outage()
 	for {
-		line, err := lines.Next()
-		var refused *wire.Refused
-		if errors.As(err, &refused) {
-			return fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+		began := time.Now()
+		data, err := c.way.call(ctx, method, params)
+		if err == nil {
+			return data, nil
 		}
-		if err != nil {
-			return err
+		if !retry(err, harmless(method, params)) {
+			return nil, uncertain(err, method)
 		}
-		m, err := wire.ParseMessage(line)
-		if err != nil {
-			return err
+		// A daemon that answers for a while and goes again is another outage, not the same.
+		if time.Since(began) > max(o.limit, lastPause) {
+			o.over()
 		}
-		if m.Event != nil {
-			c.push(m.Event)
-		} else {
-			c.deliver(m)
+		if err := o.wait(ctx, c.done, err); err != nil {
+			return nil, err
 		}
 	}
 }
 
-func (c *Client) deliver(m wire.Message) {
-	id, known := callID(m.ID)
-	c.mu.Lock()
-	waiting := c.calls[id]
-	delete(c.calls, id)
-	if !known && m.Error != nil {
-		c.refusal = m.Error
+// harmless reports whether a request may be sent twice.
+func harmless(method string, params any) bool {
+	if m, ok := api.FindMethod(method); ok && m.Reads {
+		return true
 	}
-	if waiting == nil {
-		c.mu.Unlock()
-		return
+	if method != "exec.input" {
+		return false
 	}
-	if waiting.stream != nil && m.Error == nil {
-		var start api.StreamStart
-		if err := json.Unmarshal(m.Data, &start); err != nil {
-			m.Error = api.Errorf(api.CodeInternal, "answer: %s", err)
-		} else {
-			waiting.stream.start = start
-			c.streams[start.StreamID] = waiting.stream
-		}
+	p, ok := params.(api.ExecInputParams)
+	if raw, isRaw := params.(json.RawMessage); isRaw {
+		ok = json.Unmarshal(raw, &p) == nil
 	}
-	c.mu.Unlock()
-	waiting.answer <- answer{data: append(json.RawMessage(nil), m.Data...), err: m.Error}
-}
-
-// callID reads an id as Encoder.Request writes it.
-func callID(raw json.RawMessage) (uint64, bool) {
-	if len(raw) < 3 || raw[0] != '"' {
-		return 0, false
-	}
-	id, err := strconv.ParseUint(string(raw[1:len(raw)-1]), 10, 64)
-	return id, err == nil
+	return ok && p.WriteID != ""
 }
 
 // typed calls a method and decodes its answer.
 func typed[R any](ctx context.Context, c *Client, method string, params any) (R, error) {
 	var result R
-	data, err := c.call(ctx, method, params, nil)
+	data, err := c.call(ctx, method, params)
 	if err != nil {
 		return result, err
 	}
@@ -303,4 +168,34 @@ func typed[R any](ctx context.Context, c *Client, method string, params any) (R,
 		return result, api.Errorf(api.CodeInternal, "%s: answer: %s", method, err)
 	}
 	return result, nil
+}
+
+// pipe is the way of New: one connection for everything, and no other when it is gone.
+type pipe struct{ conn *conn }
+
+func (p *pipe) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	data, err := p.conn.call(ctx, method, params, nil)
+	return data, unwrapLost(err)
+}
+
+func (p *pipe) open(ctx context.Context, method string, params any) (api.Stream, error) {
+	s := newPushes(ctx, p.conn)
+	if _, err := p.conn.call(ctx, method, params, s); err != nil {
+		_ = s.Close()
+		return nil, unwrapLost(err)
+	}
+	return s, nil
+}
+
+func (p *pipe) peer() (int, bool) {
+	conn, ok := p.conn.rwc.(*net.UnixConn)
+	if !ok {
+		return 0, false
+	}
+	return peerPID(conn)
+}
+
+func (p *pipe) close() error {
+	p.conn.close()
+	return nil
 }

@@ -34,8 +34,8 @@ type daemon struct {
 	lines *bufio.Reader
 }
 
-// connect returns a client and the daemon it speaks to.
-func connect(t *testing.T) (*client.Client, *daemon) {
+// listen returns the listener of a daemon and its address.
+func listen(t *testing.T) (*net.UnixListener, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "cli")
 	if err != nil {
@@ -47,18 +47,46 @@ func connect(t *testing.T) (*client.Client, *daemon) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	c, err := client.Dial(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := ln.Accept()
+	t.Cleanup(func() { ln.Close() })
+	return ln.(*net.UnixListener), path
+}
+
+// accept takes the next connection of a client.
+func accept(t *testing.T, ln *net.UnixListener) *daemon {
+	t.Helper()
+	_ = ln.SetDeadline(time.Now().Add(patience))
+	conn, err := ln.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	t.Cleanup(func() { c.Close(); conn.Close() })
-	return c, &daemon{UnixConn: conn.(*net.UnixConn), t: t, lines: bufio.NewReader(conn)}
+	t.Cleanup(func() { conn.Close() })
+	return &daemon{UnixConn: conn, t: t, lines: bufio.NewReader(conn)}
+}
+
+// dial returns a client and the daemon it has its first connection to.
+func dial(t *testing.T) (*client.Client, *daemon, *net.UnixListener) {
+	t.Helper()
+	ln, path := listen(t)
+	c, err := client.Dial(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, accept(t, ln), ln
+}
+
+// connect returns a client that has one connection only, and the daemon it speaks to.
+func connect(t *testing.T) (*client.Client, *daemon) {
+	t.Helper()
+	ln, path := listen(t)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(conn)
+	t.Cleanup(func() { c.Close() })
+	return c, accept(t, ln)
 }
 
 type request struct {

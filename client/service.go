@@ -21,6 +21,11 @@ func (c *Client) SystemInfo(ctx context.Context, p api.SystemInfoParams) (api.Sy
 	return typed[api.SystemInfoResult](ctx, c, "system.info", p)
 }
 
+// SystemUpgrade implements api.Service.
+func (c *Client) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
+	return typed[api.SystemUpgradeResult](ctx, c, "system.upgrade", p)
+}
+
 // SessionCreate implements api.Service.
 func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
 	return typed[api.SessionInfo](ctx, c, "session.create", p)
@@ -51,20 +56,6 @@ func (c *Client) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo,
 	return typed[api.ExecInfo](ctx, c, "exec.start", p)
 }
 
-// ExecStream implements api.Service. The Stream is a *Stream.
-func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
-	return c.stream(ctx, "exec.stream", p)
-}
-
-func (c *Client) stream(ctx context.Context, method string, p any) (api.Stream, error) {
-	s := newStream(ctx, c)
-	if _, err := c.call(ctx, method, p, s); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
 // ExecOutput implements api.Service.
 func (c *Client) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
 	return typed[api.ExecOutputResult](ctx, c, "exec.output", p)
@@ -78,11 +69,6 @@ func (c *Client) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exec
 // ExecWait implements api.Service.
 func (c *Client) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
 	return typed[api.ExecWaitResult](ctx, c, "exec.wait", p)
-}
-
-// EventSubscribe implements api.Service. The Stream is a *Stream.
-func (c *Client) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
-	return c.stream(ctx, "event.subscribe", p)
 }
 
 // ExecCancel implements api.Service.

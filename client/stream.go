@@ -2,173 +2,236 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
 
-// maxQueued is how many bytes of pushes a Stream keeps for a consumer that is
-// behind. After that the whole connection waits for it.
-const maxQueued = 8 << 20
-
 // Stream is a stream of pushes from a daemon. Recv is used by one goroutine at a
 // time; Close may be called at any time, and ends a Recv.
+//
+// When the connection is lost, or the daemon is restarted, Recv attaches the stream
+// again and goes on behind what it has returned: nothing is missing, nothing comes
+// twice. Only the stream of a command that dies with its connection (detach false) ends
+// with it.
 type Stream struct {
 	client *Client
 	ctx    context.Context
-	start  api.StreamStart // written by the reader before the answer is delivered
+	cancel context.CancelCauseFunc
+	method string
+	start  api.StreamStart
+	again  func() any // the parameters to go on with; nil when it cannot
 
-	wake chan struct{} // of capacity 1: there may be something for Recv
-	room chan struct{} // of capacity 1: there may be room for the reader
-	gone chan struct{} // closed by Close
+	// Used by Recv alone.
+	seq      int64            // of the last push
+	have     map[string]int64 // by stream of output: where the reader has come to
+	attached time.Time
+	outage   outage
+	ended    error // what Recv returns from now on
 
-	mu     sync.Mutex
-	queue  []*api.StreamEvent // guarded by mu
-	bytes  int                // guarded by mu; of queue
-	ended  error              // guarded by mu; what Recv returns behind the last push
-	closed bool               // guarded by mu
+	mu  sync.Mutex
+	src api.Stream // guarded by mu; where pushes come from now
 }
 
-func newStream(ctx context.Context, c *Client) *Stream {
-	return &Stream{
-		client: c, ctx: ctx,
-		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), gone: make(chan struct{}),
+// ExecStream implements api.Service. The Stream is a *Stream.
+func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	s := c.newStream(ctx, "exec.stream")
+	s.have = map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset}
+	if p.ExecID != "" || p.Detach == nil || *p.Detach {
+		s.again = func() any {
+			q := api.ExecStreamParams{ExecID: s.start.ExecID, Stream: p.Stream, AfterSeq: s.seq}
+			if s.seq == 0 {
+				q.AfterSeq, q.FromOffset = p.AfterSeq, p.FromOffset
+			}
+			return q
+		}
 	}
+	return s.open(p, p.ExecID != "")
+}
+
+// EventSubscribe implements api.Service. The Stream is a *Stream.
+func (c *Client) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
+	s := c.newStream(ctx, "event.subscribe")
+	s.again = func() any {
+		q := p
+		if after := max(s.seq, s.start.Seq); after > 0 {
+			q.AfterSeq = &after
+		}
+		return q
+	}
+	return s.open(p, true)
+}
+
+func (c *Client) newStream(ctx context.Context, method string) *Stream {
+	s := &Stream{client: c, method: method, outage: c.outage()}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s
+}
+
+// open opens the stream for the first time; harmless says that this may be tried again.
+func (s *Stream) open(params any, harmless bool) (api.Stream, error) {
+	for {
+		src, err := s.client.way.open(s.ctx, s.method, params)
+		if err == nil {
+			s.start = src.Start()
+			err = s.attach(src)
+		}
+		if err == nil {
+			return s, nil
+		}
+		if !retry(err, harmless) {
+			err = uncertain(err, s.method)
+		} else if err = s.outage.wait(s.ctx, s.client.done, err); err == nil {
+			continue
+		}
+		s.end(err)
+		return nil, err
+	}
+}
+
+// attach makes src the source of the stream, unless the Client was closed meanwhile.
+func (s *Stream) attach(src api.Stream) error {
+	c := s.client
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.streams[s] = struct{}{}
+	}
+	c.mu.Unlock()
+	if closed {
+		_ = src.Close()
+		return errClosed
+	}
+	s.mu.Lock()
+	s.src = src
+	s.mu.Unlock()
+	s.attached = time.Now()
+	return nil
 }
 
 // Start is the immediate answer.
 func (s *Stream) Start() api.StreamStart { return s.start }
 
-// Recv returns the next push, and io.EOF after the last. It ends with an error
-// when the context of the call that made the stream ends, or the connection is lost;
-// what had arrived before that is returned first.
-func (s *Stream) Recv() (api.StreamEvent, error) {
-	for {
-		if ev, err := s.next(); ev != nil || err != nil {
-			if ev == nil {
-				return api.StreamEvent{}, err
-			}
-			return *ev, nil
-		}
-		select {
-		case <-s.wake:
-		case <-s.gone:
-			return api.StreamEvent{}, io.ErrClosedPipe
-		case <-s.ctx.Done():
-			return api.StreamEvent{}, s.ctx.Err()
-		case <-s.client.done:
-			if ev, err := s.next(); ev != nil {
-				return *ev, nil
-			} else if err != nil {
-				return api.StreamEvent{}, err
-			}
-			return api.StreamEvent{}, s.client.failure()
-		}
-	}
-}
-
-// next returns the oldest push; neither it nor an error when there is none yet.
-func (s *Stream) next() (*api.StreamEvent, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return nil, s.ended
-	}
-	ev := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	s.bytes -= size(ev)
-	signal(s.room)
-	return ev, nil
-}
-
-// Close gives the stream up: pushes that still come are thrown away. The command
-// goes on.
+// Close gives the stream up; the command goes on or not as its parameters said.
 func (s *Stream) Close() error {
-	s.mu.Lock()
-	first := !s.closed
-	if first {
-		s.closed = true
-		s.queue, s.bytes = nil, 0
-		close(s.gone)
-	}
-	s.mu.Unlock()
-	if first {
-		s.client.dropStream(s)
-	}
+	s.end(io.ErrClosedPipe)
 	return nil
 }
 
-func (c *Client) dropStream(s *Stream) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, known := range c.streams {
-		if known == s {
-			delete(c.streams, id)
-		}
+// end lets go of everything. A Recv that waits returns the cause.
+func (s *Stream) end(cause error) {
+	s.cancel(cause)
+	s.mu.Lock()
+	src := s.src
+	s.mu.Unlock()
+	if src != nil {
+		_ = src.Close()
 	}
+	s.client.mu.Lock()
+	delete(s.client.streams, s)
+	s.client.mu.Unlock()
 }
 
-// push hands a push to its stream, and waits while that is full. Pushes of
-// streams that nobody knows are thrown away.
-func (c *Client) push(ev *api.StreamEvent) {
-	c.mu.Lock()
-	s := c.streams[ev.StreamID]
-	last := ev.Type == api.EventExit || ev.Type == api.EventError
-	if last {
-		delete(c.streams, ev.StreamID)
-	}
-	c.mu.Unlock()
-	if s == nil {
-		return
-	}
-	for !s.add(ev, last) {
-		select {
-		case <-s.room:
-		case <-s.gone:
-			return
-		case <-s.ctx.Done():
-			s.Close()
-			return
-		case <-c.done:
-			return
+// Recv returns the next push, and io.EOF after the last. It ends with an error
+// when the context of the call that made the stream ends, or the daemon is lost for
+// good.
+func (s *Stream) Recv() (api.StreamEvent, error) {
+	for s.ended == nil {
+		ev, err := s.source().Recv()
+		if err != nil {
+			if err = s.reattach(err); err != nil {
+				s.ended = err
+				s.end(err)
+			}
+			continue
+		}
+		s.outage.over()
+		fresh := s.fresh(&ev)
+		s.seq = max(s.seq, ev.Seq)
+		if ev.Type == api.EventExit {
+			s.ended = io.EOF
+			s.end(io.EOF)
+		}
+		if fresh {
+			ev.StreamID = s.start.StreamID
+			return ev, nil
 		}
 	}
+	return api.StreamEvent{}, s.ended
 }
 
-// add queues a push. It reports whether there was room.
-func (s *Stream) add(ev *api.StreamEvent, last bool) bool {
+func (s *Stream) source() api.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return true
+	return s.src
+}
+
+// reattach goes on after the source has ended, where that is possible. Otherwise it
+// returns the error that the stream ends with.
+func (s *Stream) reattach(cause error) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
 	}
-	if s.bytes > maxQueued {
-		return false
+	if time.Since(s.attached) > lastPause { // the daemon was there, if only there was nothing to tell
+		s.outage.over()
 	}
-	if ev.Type == api.EventError {
-		s.ended = ev.Error
-		if ev.Error == nil {
-			s.ended = api.Errorf(api.CodeInternal, "stream %s: broke off", ev.StreamID)
+	if l, ok := asLost(cause); ok && s.again == nil {
+		return api.Errorf(api.CodeRuntimeUnavailable, "%s; exec %q is cancelled, because it was not detached", l.cause, s.start.ExecID)
+	}
+	_ = s.source().Close()
+	for s.again != nil && retry(cause, true) {
+		if err := s.outage.wait(s.ctx, s.client.done, cause); err != nil {
+			cause = err
+			break
 		}
-	} else {
-		s.queue = append(s.queue, ev)
-		s.bytes += size(ev)
-		if last {
-			s.ended = io.EOF
+		src, err := s.client.way.open(s.ctx, s.method, s.again())
+		if err == nil {
+			return s.attach(src)
 		}
+		cause = err
 	}
-	signal(s.wake)
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return cause
+}
+
+// fresh takes off what the reader has already. It reports whether anything is left.
+func (s *Stream) fresh(ev *api.StreamEvent) bool {
+	switch {
+	case s.method == "event.subscribe" && ev.Type == api.EventMissed && ev.From != nil && ev.To != nil:
+		from := max(*ev.From, s.seq+1)
+		ev.From, ev.Seq = &from, max(ev.Seq, *ev.To-1)
+		return from < *ev.To
+	case s.method == "event.subscribe":
+		return ev.Seq > s.seq
+	case ev.Type == api.EventGap && ev.From != nil && ev.To != nil:
+		from := max(*ev.From, s.have[ev.Stream])
+		ev.From = &from
+		s.have[ev.Stream] = max(s.have[ev.Stream], *ev.To)
+		return from < *ev.To
+	case (ev.Type == api.EventStdout || ev.Type == api.EventStderr) && ev.Offset != nil && *ev.Offset >= 0:
+		have, end := s.have[ev.Type], *ev.Offset+dataLen(ev)
+		s.have[ev.Type] = max(have, end)
+		if *ev.Offset < have && end > have {
+			data := api.Data(ev.Data, ev.DataBase64)
+			ev.Data, ev.DataBase64 = api.Text(data[min(have-*ev.Offset, int64(len(data))):])
+			ev.Offset = &have
+		}
+		return end > have
+	}
 	return true
 }
 
-// size is about what a push takes in memory.
-func size(ev *api.StreamEvent) int { return 256 + len(ev.Data) + len(ev.DataBase64) }
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
+// dataLen is how many bytes of output a push carries.
+func dataLen(ev *api.StreamEvent) int64 {
+	if ev.DataBase64 == "" {
+		return int64(len(ev.Data))
 	}
+	padding := len(ev.DataBase64) - len(strings.TrimRight(ev.DataBase64, "="))
+	return int64(base64.StdEncoding.DecodedLen(len(ev.DataBase64)) - padding)
 }

@@ -38,7 +38,7 @@ func recv(t *testing.T, s api.Stream, seq int64, data string) {
 	t.Helper()
 	ev, err := s.Recv()
 	if err != nil || ev.Seq != seq || ev.Data != data {
-		t.Fatalf("%+v, %v; want %d %q", ev, err, seq, data)
+		t.Fatalf("seq %d, %.100q, %v; want %d %.100q", ev.Seq, ev.Data, err, seq, data)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestSlowConsumer(t *testing.T) {
 				defer close(sent)
 				for i := range pieces {
 					count.Store(int64(i))
-					d.say(`{"stream_id":"x-1","seq":%d,"type":"stdout","offset":%d,"data":"%s"}`, i+2, i<<20, data)
+					d.say(`{"stream_id":"x-1","seq":%d,"type":"stdout","offset":%d,"data":"%s"}`, i+2, i<<20+len("first"), data)
 				}
 				d.say(`{"stream_id":"x-1","seq":%d,"type":"exit"}`, pieces+2)
 			}()

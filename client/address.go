@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Connect connects to the daemon at an address: the path of a unix socket, or a URL
+// such as http://127.0.0.1:7777, for which the token is found as Token does. It returns
+// when the daemon has answered.
+func Connect(ctx context.Context, address string) (*Client, error) {
+	if !IsURL(address) {
+		return Dial(ctx, address)
+	}
+	token, err := Token(address, filepath.Join(DefaultStateDir(), "token"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := DialHTTP(address, token)
+	if err != nil {
+		return nil, err
+	}
+	c.ReconnectFor = 0
+	if _, err := c.SystemPing(ctx, api.SystemPingParams{}); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	c.ReconnectFor = DefaultReconnectFor
+	return c, nil
+}
+
+// IsURL reports whether an address is a URL of HTTP and not the path of a socket.
+func IsURL(address string) bool {
+	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
+}
+
+// DefaultSocket is where the daemon of this user listens: $TRL_SOCKET_PATH, else
+// trl/trl.sock in $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
+func DefaultSocket() string {
+	if path := os.Getenv("TRL_SOCKET_PATH"); path != "" {
+		return path
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "trl", "trl.sock")
+	}
+	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "trl.sock")
+}
+
+// DefaultStateDir is the state directory of the daemon of this user: $TRL_STATE_DIR, else
+// trl in $XDG_STATE_HOME, else ~/.local/state/trl, else /tmp/trl-<uid>/state.
+func DefaultStateDir() string {
+	home := os.Getenv("HOME")
+	switch {
+	case os.Getenv("TRL_STATE_DIR") != "":
+		return os.Getenv("TRL_STATE_DIR")
+	case filepath.IsAbs(os.Getenv("XDG_STATE_HOME")):
+		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "trl")
+	case filepath.IsAbs(home):
+		return filepath.Join(home, ".local", "state", "trl")
+	}
+	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
+}
+
+// Token finds the token for the daemon at a URL: $TRL_AUTH_TOKEN; else, for one on this
+// machine, the best in its file of tokens, which by default is token in its state
+// directory. It is empty when there is none.
+func Token(address, file string) (string, error) {
+	if token := os.Getenv("TRL_AUTH_TOKEN"); token != "" {
+		return token, nil
+	}
+	if !IsLocal(address) { // the token of this machine is nobody else's business
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", api.Errorf(api.CodeAuthFailed, "token"), err)
+	}
+	return firstToken(string(text)), nil
+}
+
+// IsLocal reports whether an address is one of this machine: the path of a socket, or a
+// URL of the loopback.
+func IsLocal(address string) bool {
+	if !IsURL(address) {
+		return true
+	}
+	u, err := parseURL(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// firstToken reads the lines of a file of tokens: TOKEN, full TOKEN, read TOKEN, or a
+// comment behind #. One that may do everything goes before one that may only read.
+func firstToken(text string) string {
+	reading := ""
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
+		case len(words) == 1:
+			return words[0]
+		case words[0] == "full":
+			return words[1]
+		case words[0] == "read" && reading == "":
+			reading = words[1]
+		}
+	}
+	return reading
+}

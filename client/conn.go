@@ -1,0 +1,276 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+const (
+	// maxAnswer bounds one line of a daemon.
+	maxAnswer = 1 << 30
+	// keepBuffer is how large the read buffer stays between lines.
+	keepBuffer = 256 << 10
+	// maxUnsent is how much may wait to be sent before a call waits with it.
+	maxUnsent = 1 << 20
+	// lastWords is how long a daemon that does not listen any more may still speak.
+	lastWords = time.Second
+)
+
+// conn is one connection with the line protocol, shared by calls and, where there is
+// no other, by streams. It is safe for concurrent use.
+//
+// Goroutines: one that reads, and the writer's; both end with the connection.
+type conn struct {
+	rwc    io.ReadWriteCloser
+	writer *wire.Writer
+	ended  func()
+	done   chan struct{} // closed when the connection is gone
+	read   chan struct{} // closed when the reader has ended
+
+	mu      sync.Mutex
+	nextID  uint64             // guarded by mu
+	calls   map[uint64]*call   // guarded by mu; requests that wait for their answer
+	streams map[string]*pushes // guarded by mu; by stream id
+	refusal *api.Error         // guarded by mu; what the daemon said to the connection as a whole
+	err     *api.Error         // guarded by mu; set when done closes
+}
+
+// call is a request that waits. The reader puts the answer into it once.
+type call struct {
+	answer chan answer
+	stream *pushes // registered with the answer, before any push behind it is read
+}
+
+type answer struct {
+	data json.RawMessage
+	err  *api.Error
+}
+
+// newConn speaks over rwc and owns it. At the end it calls ended, which may be nil.
+func newConn(rwc io.ReadWriteCloser, ended func()) *conn {
+	c := &conn{
+		rwc: rwc, ended: ended, done: make(chan struct{}), read: make(chan struct{}),
+		calls: map[uint64]*call{}, streams: map[string]*pushes{},
+	}
+	c.writer = wire.NewWriter(rwc, 0, c.writeFailed)
+	go func() {
+		defer close(c.read)
+		c.fail(connectionLost(c.receive()))
+	}()
+	return c
+}
+
+func (c *conn) alive() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (c *conn) close() {
+	c.fail(errClosed)
+	if _, ok := c.rwc.(net.Conn); ok { // where closing is sure to end a read
+		<-c.read
+		c.writer.Wait()
+	}
+}
+
+// fail ends the connection for the given reason. Only the first one counts.
+func (c *conn) fail(cause *api.Error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	if c.err = c.refusal; c.err == nil {
+		c.err = cause
+	}
+	close(c.done)
+	c.mu.Unlock()
+	c.writer.Close()
+	_ = c.rwc.Close()
+	if c.ended != nil {
+		c.ended()
+	}
+}
+
+// writeFailed ends the connection when it cannot be written any more. What the
+// daemon said before it went away, perhaps why, is read first.
+func (c *conn) writeFailed(cause error) {
+	nc, ok := c.rwc.(net.Conn)
+	if !ok || nc.SetReadDeadline(time.Now().Add(lastWords)) != nil {
+		c.fail(connectionLost(cause))
+	}
+}
+
+// failure is why the connection is gone. sent says whether a request had been sent.
+func (c *conn) failure(sent bool) error {
+	c.mu.Lock()
+	err, refused := c.err, c.refusal != nil
+	c.mu.Unlock()
+	if err == errClosed || !passes(err) {
+		return err
+	}
+	return &lost{cause: err, sent: sent && !refused}
+}
+
+// call makes a call. The answer to one with a stream begins that.
+func (c *conn) call(ctx context.Context, method string, params any, stream *pushes) (json.RawMessage, error) {
+	waiting := &call{answer: make(chan answer, 1), stream: stream}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, c.failure(false)
+	}
+	c.nextID++
+	id := c.nextID
+	c.calls[id] = waiting
+	c.mu.Unlock()
+	sent, err := c.send(ctx, id, method, params)
+	if err != nil {
+		c.forget(id)
+		return nil, err
+	}
+	select {
+	case a := <-waiting.answer:
+		return a.result()
+	case <-c.done:
+		select { // the answer may have come just before the end
+		case a := <-waiting.answer:
+			return a.result()
+		default:
+			return nil, c.failure(sent)
+		}
+	case <-ctx.Done():
+		c.forget(id)
+		return nil, ctx.Err()
+	}
+}
+
+func (a answer) result() (json.RawMessage, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.data, nil
+}
+
+// send sends a request, unless the connection cannot be written any more. That is no
+// error here: the reader finds out why, and ends the connection.
+func (c *conn) send(ctx context.Context, id uint64, method string, params any) (sent bool, err error) {
+	if c.writer.WaitRoom(ctx, maxUnsent) != nil && ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	e := wire.NewEncoder()
+	defer e.Release()
+	if err := e.Request(id, method, params); err != nil {
+		return false, badParams(method, err)
+	}
+	return c.writer.Send(e.Bytes()) == nil, nil
+}
+
+func (c *conn) forget(id uint64) {
+	c.mu.Lock()
+	delete(c.calls, id)
+	c.mu.Unlock()
+}
+
+// receive hands out what the daemon says until the connection is gone.
+func (c *conn) receive() error {
+	lines := wire.NewReader(c.rwc, maxAnswer, keepBuffer, nil)
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			return err
+		}
+		m, err := wire.ParseMessage(line)
+		if err != nil {
+			return err
+		}
+		if m.Event != nil {
+			c.push(m.Event)
+		} else {
+			c.deliver(m)
+		}
+	}
+}
+
+func (c *conn) deliver(m wire.Message) {
+	id, known := callID(m.ID)
+	c.mu.Lock()
+	waiting := c.calls[id]
+	delete(c.calls, id)
+	if !known && m.Error != nil {
+		c.refusal = m.Error
+	}
+	if waiting == nil {
+		c.mu.Unlock()
+		return
+	}
+	if waiting.stream != nil && m.Error == nil {
+		var start api.StreamStart
+		if err := json.Unmarshal(m.Data, &start); err != nil {
+			m.Error = api.Errorf(api.CodeInternal, "answer: %s", err)
+		} else {
+			waiting.stream.start = start
+			c.streams[start.StreamID] = waiting.stream
+		}
+	}
+	c.mu.Unlock()
+	waiting.answer <- answer{data: append(json.RawMessage(nil), m.Data...), err: m.Error}
+}
+
+// callID reads an id as Encoder.Request writes it.
+func callID(raw json.RawMessage) (uint64, bool) {
+	if len(raw) < 3 || raw[0] != '"' {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(string(raw[1:len(raw)-1]), 10, 64)
+	return id, err == nil
+}
+
+// push hands a push to its stream, and waits while that is full. Pushes of
+// streams that nobody knows are thrown away.
+func (c *conn) push(ev *api.StreamEvent) {
+	c.mu.Lock()
+	s := c.streams[ev.StreamID]
+	last := ev.Type == api.EventExit || ev.Type == api.EventError
+	if last {
+		delete(c.streams, ev.StreamID)
+	}
+	c.mu.Unlock()
+	if s == nil {
+		return
+	}
+	for !s.add(ev) {
+		select {
+		case <-s.room:
+		case <-s.gone:
+			return
+		case <-s.ctx.Done():
+			_ = s.Close()
+			return
+		case <-c.done:
+			return
+		}
+	}
+}
+
+func (c *conn) dropStream(s *pushes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, known := range c.streams {
+		if known == s {
+			delete(c.streams, id)
+		}
+	}
+}

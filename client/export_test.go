@@ -1,0 +1,4 @@
+package client
+
+// FirstToken is the reader of a file of tokens.
+var FirstToken = firstToken

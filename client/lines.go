@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// lines is a stream that has a connection to itself: pushes are read from it when they
+// are asked for, and what is not asked for stays with the daemon. Recv is used by one
+// goroutine at a time; Close may be called at any time, and ends a Recv.
+type lines struct {
+	src    io.ReadCloser
+	reader *wire.Reader
+	start  api.StreamStart
+	stop   func() bool // ends the watching of the context
+}
+
+// newLines reads from src, which it owns, until ctx ends.
+func newLines(ctx context.Context, src io.ReadCloser) *lines {
+	return &lines{
+		src: src, reader: wire.NewReader(src, maxAnswer, keepBuffer, nil),
+		stop: context.AfterFunc(ctx, func() { _ = src.Close() }),
+	}
+}
+
+// Start is the immediate answer.
+func (l *lines) Start() api.StreamStart { return l.start }
+
+// Recv returns the next push. The last one is known by its type; an end before it is
+// the loss of the connection.
+func (l *lines) Recv() (api.StreamEvent, error) {
+	for {
+		m, err := l.message()
+		if err != nil {
+			return api.StreamEvent{}, err
+		}
+		if m.Event == nil {
+			continue // something newer than this client
+		}
+		if m.Event.Type == api.EventError {
+			return api.StreamEvent{}, brokeOff(m.Event)
+		}
+		return *m.Event, nil
+	}
+}
+
+// message reads one line. Its error is always the loss of the connection.
+func (l *lines) message() (wire.Message, error) {
+	line, err := l.reader.Next()
+	var m wire.Message
+	if err == nil {
+		m, err = wire.ParseMessage(line)
+	}
+	if err != nil {
+		return m, &lost{cause: connectionLost(err), sent: true}
+	}
+	return m, nil
+}
+
+// Close gives the stream up.
+func (l *lines) Close() error {
+	l.stop()
+	return l.src.Close()
+}
+
+// brokeOff is the error that a stream ends with.
+func brokeOff(ev *api.StreamEvent) error {
+	if ev.Error == nil {
+		return api.Errorf(api.CodeInternal, "stream %s: broke off", ev.StreamID)
+	}
+	return ev.Error
+}
+
+func connectionLost(cause error) *api.Error {
+	var refused *wire.Refused
+	switch {
+	case errors.Is(cause, io.EOF):
+		cause = errors.New("the daemon closed it")
+	case errors.As(cause, &refused):
+		return api.Errorf(api.CodeRuntimeUnavailable, "daemon: connection lost: an answer of more than %d bytes", maxAnswer)
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "daemon: connection lost: %s", cause)
+}

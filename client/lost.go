@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// errClosed is what calls answer after Close.
+var errClosed = api.Errorf(api.CodeRuntimeUnavailable, "daemon: connection closed by this side")
+
+// lost says that the daemon could not be reached or went away, as opposed to
+// something that it answered.
+type lost struct {
+	cause error // has an *api.Error
+	sent  bool  // the request may have been read by the daemon
+}
+
+func (l *lost) Error() string { return l.cause.Error() }
+
+func (l *lost) Unwrap() error { return l.cause }
+
+// uncertain is the error of a request that is not made again: it may have been carried
+// out, when nothing was answered.
+func uncertain(err error, method string) error {
+	l, ok := asLost(err)
+	if !ok || !l.sent {
+		return unwrapLost(err)
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "%s; it is not known whether %s was done", l.cause, method)
+}
+
+func asLost(err error) (*lost, bool) {
+	l, ok := err.(*lost)
+	return l, ok
+}
+
+// unwrapLost makes the loss of a connection a plain error, where there is no other.
+func unwrapLost(err error) error {
+	if l, ok := asLost(err); ok {
+		return l.cause
+	}
+	return err
+}
+
+// soon reports whether a daemon has answered that it is not there yet, or not any more;
+// ended, that what it was doing may have been begun.
+func soon(err error) (yes, ended bool) {
+	var e *api.Error
+	if !errors.As(err, &e) || e.Code != api.CodeRuntimeUnavailable {
+		return false, false
+	}
+	ended = e.Message == api.ErrDaemonEnding.Message
+	return ended || e.Message == api.ErrDaemonStarting.Message, ended
+}
+
+// retry reports whether a request that got err may be made again, when the daemon is
+// there again; harmless says that it may be carried out twice.
+func retry(err error, harmless bool) bool {
+	if l, ok := asLost(err); ok {
+		return harmless || !l.sent
+	}
+	yes, ended := soon(err)
+	return yes && (harmless || !ended)
+}
+
+// passes reports whether what stands in the way of a connection may go away by itself.
+func passes(err error) bool {
+	var e *api.Error
+	if errors.Is(err, fs.ErrPermission) || !errors.As(err, &e) {
+		return false
+	}
+	return e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeResourcePressure
+}
+
+// How long is paused between two looks for the daemon.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// outage is a time without a daemon, and how long it is borne. It is used by one
+// goroutine.
+type outage struct {
+	limit time.Duration
+	until time.Time // zero while all is well
+	pause time.Duration
+}
+
+func (c *Client) outage() outage { return outage{limit: c.ReconnectFor} }
+
+// over says that the daemon is there.
+func (o *outage) over() { o.until = time.Time{} }
+
+// wait pauses before the next look for the daemon. When there shall be none it returns
+// why, which is cause unless the waiting itself was ended.
+func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) error {
+	cause = unwrapLost(cause)
+	if o.limit <= 0 {
+		return cause
+	}
+	now := time.Now()
+	if o.until.IsZero() {
+		o.until, o.pause = now.Add(o.limit), firstPause
+	}
+	if !now.Before(o.until) {
+		return cause
+	}
+	// Not all at once, when many were cut off by the same end of a daemon.
+	timer := time.NewTimer(o.pause/2 + rand.N(o.pause/2))
+	defer timer.Stop()
+	o.pause = min(2*o.pause, lastPause)
+	select {
+	case <-timer.C:
+		return nil
+	case <-closed:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

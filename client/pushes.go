@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// maxQueued is how many bytes of pushes are kept for a consumer that is behind, where
+// streams share a connection. After that the whole connection waits for it.
+const maxQueued = 8 << 20
+
+// pushes is a stream that shares its connection. Recv is used by one goroutine at a
+// time; Close may be called at any time, and ends a Recv.
+type pushes struct {
+	conn  *conn
+	ctx   context.Context
+	start api.StreamStart // written by the reader before the answer is delivered
+
+	wake chan struct{} // of capacity 1: there may be something for Recv
+	room chan struct{} // of capacity 1: there may be room for the reader
+	gone chan struct{} // closed by Close
+
+	mu     sync.Mutex
+	queue  []*api.StreamEvent // guarded by mu
+	bytes  int                // guarded by mu; of queue
+	ended  error              // guarded by mu; what Recv returns behind the last push
+	closed bool               // guarded by mu
+}
+
+func newPushes(ctx context.Context, c *conn) *pushes {
+	return &pushes{
+		conn: c, ctx: ctx,
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), gone: make(chan struct{}),
+	}
+}
+
+// Start is the immediate answer.
+func (s *pushes) Start() api.StreamStart { return s.start }
+
+// Recv returns the next push. What had arrived before the connection was lost is
+// returned first.
+func (s *pushes) Recv() (api.StreamEvent, error) {
+	for {
+		if ev, err := s.next(); ev != nil || err != nil {
+			return value(ev), err
+		}
+		select {
+		case <-s.wake:
+		case <-s.gone:
+			return api.StreamEvent{}, io.ErrClosedPipe
+		case <-s.ctx.Done():
+			return api.StreamEvent{}, s.ctx.Err()
+		case <-s.conn.done:
+			if ev, err := s.next(); ev != nil || err != nil {
+				return value(ev), err
+			}
+			return api.StreamEvent{}, unwrapLost(s.conn.failure(true))
+		}
+	}
+}
+
+func value(ev *api.StreamEvent) api.StreamEvent {
+	if ev == nil {
+		return api.StreamEvent{}
+	}
+	return *ev
+}
+
+// next returns the oldest push; neither it nor an error when there is none yet.
+func (s *pushes) next() (*api.StreamEvent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return nil, s.ended
+	}
+	ev := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.bytes -= size(ev)
+	signal(s.room)
+	return ev, nil
+}
+
+// Close gives the stream up: pushes that still come are thrown away. The command
+// goes on.
+func (s *pushes) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	if first {
+		s.closed = true
+		s.queue, s.bytes = nil, 0
+		close(s.gone)
+	}
+	s.mu.Unlock()
+	if first {
+		s.conn.dropStream(s)
+	}
+	return nil
+}
+
+// add queues a push. It reports whether there was room.
+func (s *pushes) add(ev *api.StreamEvent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return true
+	}
+	if s.bytes > maxQueued {
+		return false
+	}
+	if ev.Type == api.EventError {
+		s.ended = brokeOff(ev)
+	} else {
+		s.queue = append(s.queue, ev)
+		s.bytes += size(ev)
+	}
+	signal(s.wake)
+	return true
+}
+
+// size is about what a push takes in memory.
+func size(ev *api.StreamEvent) int { return 256 + len(ev.Data) + len(ev.DataBase64) }
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,195 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// TestNextCallDialsAgain: whatever it is, when it never left.
+func TestNextCallDialsAgain(t *testing.T) {
+	c, d, ln := dial(t)
+	d.Close()
+	var calls sync.WaitGroup
+	const many = 20
+	for range many {
+		calls.Go(func() {
+			if _, err := c.SessionInfo(timeout(t), api.SessionInfoParams{SessionID: "s"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	d = accept(t, ln) // one connection for all of them
+	for range many {
+		d.say(`{"id":%q,"ok":true,"data":{}}`, d.request().ID)
+	}
+	calls.Wait()
+	if _, ok := c.PeerPID(); !ok {
+		t.Error("the peer of the new connection is not known")
+	}
+}
+
+// TestCallsAfterALoss: what may be sent twice is, what may not says so.
+func TestCallsAfterALoss(t *testing.T) {
+	ctx := context.Background()
+	input := func(id string) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.ExecInput(ctx, api.ExecInputParams{ExecID: "x", Data: "a", WriteID: id})
+			return err
+		}
+	}
+	byName := func(params string) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.Call(ctx, "exec.input", json.RawMessage(params))
+			return err
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		twice bool
+		call  func(c *client.Client) error
+	}{
+		{"exec.wait", true, func(c *client.Client) error { _, err := c.ExecWait(ctx, api.ExecWaitParams{}); return err }},
+		{"exec.input", true, input("w1")},
+		{"exec.input", false, input("")},
+		{"exec.input", true, byName(`{"exec_id":"x","close":true,"write_id":"w"}`)},
+		{"exec.input", false, byName(`{"exec_id":"x","close":true}`)},
+		{"exec.run", false, func(c *client.Client) error { _, err := c.ExecRun(ctx, api.ExecParams{}); return err }},
+		{"session.destroy", false, func(c *client.Client) error { _, err := c.SessionDestroy(ctx, api.SessionDestroyParams{}); return err }},
+		{"new.method", false, func(c *client.Client) error { _, err := c.Call(ctx, "new.method", nil); return err }},
+	} {
+		c, d, ln := dial(t)
+		failed := make(chan error, 1)
+		go func() { failed <- test.call(c) }()
+		for range 2 { // also when the next daemon does not stay
+			r := d.request()
+			d.Close()
+			if !test.twice {
+				break
+			}
+			d = accept(t, ln)
+			if again := d.request(); string(again.Params) != string(r.Params) || again.Method != r.Method {
+				t.Errorf("%s: first %s, then %s", test.name, r.Params, again.Params)
+			}
+			d.Close()
+			d = accept(t, ln)
+		}
+		if test.twice {
+			d.say(`{"id":%q,"ok":true,"data":{}}`, d.request().ID)
+		}
+		err := <-failed
+		if test.twice && err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if !test.twice && (!errors.Is(err, api.ErrRuntimeUnavailable) ||
+			!strings.HasSuffix(err.Error(), "; it is not known whether "+test.name+" was done")) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		c.Close()
+	}
+}
+
+// TestRefusedConnectionOfASocket: one that is full or ends is tried again, one that does
+// not want us is not.
+func TestRefusedConnectionOfASocket(t *testing.T) {
+	c, d, ln := dial(t)
+	d.Close()
+	failed := make(chan error)
+	run := func() {
+		_, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "s", Command: "c"})
+		failed <- err
+	}
+	go run()
+	for _, code := range []api.Code{api.CodeResourcePressure, api.CodeRuntimeUnavailable} {
+		d = accept(t, ln)
+		d.say(`{"id":null,"ok":false,"error":{"code":%q,"message":"connection: no"}}`, code)
+		d.Close()
+	}
+	d = accept(t, ln)
+	d.say(`{"id":%q,"ok":true,"data":{}}`, d.request().ID)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	d.Close()
+	go run()
+	d = accept(t, ln)
+	d.say(`{"id":null,"ok":false,"error":{"code":"FORBIDDEN","message":"connection: not you"}}`)
+	d.Close()
+	var e *api.Error
+	if err := <-failed; !errors.As(err, &e) || e.Code != api.CodeForbidden {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWithoutReconnecting: a daemon that is gone is gone, but one that is there again is used.
+func TestWithoutReconnecting(t *testing.T) {
+	ln, path := listen(t)
+	c, err := client.Dial(timeout(t), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.ReconnectFor = 0
+	d := accept(t, ln)
+	failed := make(chan error)
+	ping := func() { _, err := c.SystemPing(timeout(t), api.SystemPingParams{}); failed <- err }
+	go ping()
+	d.request()
+	ln.Close()
+	d.Close()
+	if err := <-failed; !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "connection lost") {
+		t.Errorf("%v", err)
+	}
+	go ping()
+	if err := <-failed; !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+	again, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	go ping()
+	d = accept(t, again.(*net.UnixListener))
+	d.say(`{"id":%q,"ok":true,"data":{}}`, d.request().ID)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDaemonThatDoesNotServe: one that starts is waited for; one that ends may have begun
+// what it was asked for.
+func TestDaemonThatDoesNotServe(t *testing.T) {
+	c, d, _ := dial(t)
+	failed := make(chan error)
+	answer := func(text string) {
+		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":%q}}`, d.request().ID, text)
+	}
+	run := func() {
+		_, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "s", Command: "c"})
+		failed <- err
+	}
+	go run()
+	answer("the daemon is starting")
+	answer("the daemon is shutting down")
+	if err := <-failed; err == nil || err.Error() != "the daemon is shutting down" {
+		t.Errorf("%v", err)
+	}
+	go func() {
+		_, err := c.ExecWait(timeout(t), api.ExecWaitParams{ExecIDs: []string{"x"}})
+		failed <- err
+	}()
+	answer("the daemon is shutting down")
+	answer("the daemon is starting")
+	answer("runner: gone")
+	if err := <-failed; err == nil || err.Error() != "runner: gone" {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// socket is the way of Dial: calls share one connection, which is made anew when it is
+// gone; each stream has its own, so that giving it up frees what serves it, and a
+// consumer that sleeps is in nobody's way.
+type socket struct {
+	path    string
+	dialing chan struct{} // of capacity 1: whoever is in it makes the next connection
+
+	mu     sync.Mutex
+	shared *conn // guarded by mu
+	closed bool  // guarded by mu
+}
+
+func newSocket(path string) *socket {
+	return &socket{path: path, dialing: make(chan struct{}, 1)}
+}
+
+// dial makes a connection of its own.
+func (s *socket) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unix", s.path)
+	if err == nil {
+		return nc, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	err = fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", s.path), err)
+	if passes(err) {
+		return nil, &lost{cause: err}
+	}
+	return nil, err
+}
+
+// connection returns the one that calls share.
+func (s *socket) connection(ctx context.Context) (*conn, error) {
+	if c, err := s.living(); c != nil || err != nil {
+		return c, err
+	}
+	select {
+	case s.dialing <- struct{}{}:
+		defer func() { <-s.dialing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if c, err := s.living(); c != nil || err != nil {
+		return c, err
+	}
+	nc, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(nc, nil)
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.shared = c
+	}
+	s.mu.Unlock()
+	if closed {
+		c.close()
+		return nil, errClosed
+	}
+	return c, nil
+}
+
+// living returns the shared connection unless it is gone, and an error after close.
+func (s *socket) living() (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.shared != nil && s.shared.alive() {
+		return s.shared, nil
+	}
+	return nil, nil
+}
+
+func (s *socket) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	c, err := s.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.call(ctx, method, params, nil)
+}
+
+func (s *socket) open(ctx context.Context, method string, params any) (api.Stream, error) {
+	e := wire.NewEncoder()
+	defer e.Release()
+	if err := e.Request(1, method, params); err != nil {
+		return nil, badParams(method, err)
+	}
+	nc, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := newLines(ctx, nc)
+	start, err := ask(nc, l, e.Bytes())
+	if err != nil {
+		_ = l.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	l.start = start
+	return l, nil
+}
+
+// ask sends a request that is the only one of its connection and reads the answer.
+func ask(nc net.Conn, l *lines, request []byte) (start api.StreamStart, err error) {
+	// What the daemon has said, perhaps why it does not listen, is read in any case.
+	_, unsent := nc.Write(request)
+	m, err := l.message()
+	if err != nil {
+		err.(*lost).sent = unsent == nil
+		return start, err
+	}
+	if m.Error != nil {
+		if _, ours := callID(m.ID); !ours && passes(m.Error) {
+			return start, &lost{cause: m.Error} // said to the connection: nothing was read
+		}
+		return start, m.Error
+	}
+	if err := json.Unmarshal(m.Data, &start); err != nil {
+		return start, api.Errorf(api.CodeInternal, "answer: %s", err)
+	}
+	return start, nil
+}
+
+func (s *socket) peer() (int, bool) {
+	s.mu.Lock()
+	c := s.shared
+	s.mu.Unlock()
+	if c == nil {
+		return 0, false
+	}
+	return peerPID(c.rwc.(*net.UnixConn))
+}
+
+func peerPID(conn *net.UnixConn) (int, bool) {
+	peer, err := wire.PeerOf(conn)
+	return peer.PID, err == nil && peer.PID > 0
+}
+
+func (s *socket) close() error {
+	s.mu.Lock()
+	c := s.shared
+	s.closed = true
+	s.mu.Unlock()
+	if c != nil {
+		c.close()
+	}
+	return nil
+}
+
+func badParams(method string, err error) error {
+	return api.Errorf(api.CodeInvalidParams, "%s: params: %s", method, err)
+}
