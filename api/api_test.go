@@ -115,6 +115,13 @@ func TestParams(t *testing.T) {
 		{"session.create", `[]`, "params: must be a JSON object"},
 		{"session.create", `"x"`, "params: must be a JSON object"},
 		{"exec.run", `{"wait":1}`, "params.wait: must be true or false, not number"},
+		{"exec.wait", `{"until":5}`, "params.until: must be a list, not number"},
+		{"exec.wait", `{"until":["exit",5]}`, "params.until: must be a string, not number"},
+		{"exec.wait", `{"timeout":5}`, "params.timeout: unknown field"},
+		{"exec.output", `{"offset":"5"}`, "params.offset: must be a whole number, not string"},
+		{"exec.input", `{"close":"yes"}`, "params.close: must be true or false, not string"},
+		{"exec.stream", `{"after":5}`, "params.after: unknown field"},
+		{"event.subscribe", `{"types":"exec"}`, "params.types: must be a list, not string"},
 		{"exec.run", `{"max_output_bytes":1.5}`, "params.max_output_bytes: must be a whole number, not number 1.5"},
 	} {
 		m, _ := api.FindMethod(tc.method)
@@ -161,6 +168,64 @@ func TestCheck(t *testing.T) {
 		{api.ExecParams{SessionID: "s", Command: "x", MaxOutputBytes: n(-1)}, "max_output_bytes"},
 		{api.ExecParams{SessionID: "s", Command: "x", TimeoutS: f(-0.1)}, "timeout_s"},
 		{api.ExecParams{SessionID: "s", Command: "x", Env: map[string]string{"a.b": ""}}, "env"},
+		{api.ExecParams{SessionID: "s", Command: "x", Backpressure: true}, "backpressure"},
+
+		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "x"}, Stream: "stderr"}, ""},
+		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s"}}, "command"},
+		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "x"}, AfterSeq: 1}, "exec_id"},
+		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "x"}, FromOffset: 1}, "exec_id"},
+		{api.ExecStreamParams{ExecID: "x", AfterSeq: 1}, ""},
+		{api.ExecStreamParams{ExecID: "x", FromOffset: 1, Stream: "stdout"}, ""},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{SessionID: "s"}}, ""},
+		{api.ExecStreamParams{ExecID: "x", AfterSeq: 1, FromOffset: 1}, "from_offset"},
+		{api.ExecStreamParams{ExecID: "x", AfterSeq: -1}, "after_seq"},
+		{api.ExecStreamParams{ExecID: "x", FromOffset: -1}, "from_offset"},
+		{api.ExecStreamParams{ExecID: "x", Stream: "both"}, "stream"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Command: "x"}}, "command"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{TimeoutS: f(1)}}, "timeout_s"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Stdin: s("")}}, "stdin"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{StdinBase64: "YQ=="}}, "stdin_base64"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Env: map[string]string{}}}, "env"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{WorkingDir: "/"}}, "working_dir"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Wait: true}}, "wait"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{MaxOutputBytes: n(1)}}, "max_output_bytes"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Detach: new(bool)}}, "detach"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Backpressure: true}}, "backpressure"},
+
+		{api.ExecOutputParams{ExecID: "x", Offset: 5, Limit: n(0), Grep: "("}, ""}, // the pattern is not looked at here
+		{api.ExecOutputParams{ExecID: "x", Tail: n(8 << 20)}, ""},
+		{api.ExecOutputParams{}, "exec_id"},
+		{api.ExecOutputParams{ExecID: "x", Stream: "x"}, "stream"},
+		{api.ExecOutputParams{ExecID: "x", Offset: -1}, "offset"},
+		{api.ExecOutputParams{ExecID: "x", Limit: n(-1)}, "limit"},
+		{api.ExecOutputParams{ExecID: "x", Limit: n(8<<20 + 1)}, "limit"},
+		{api.ExecOutputParams{ExecID: "x", Tail: n(-1)}, "tail"},
+		{api.ExecOutputParams{ExecID: "x", Tail: n(1), Offset: 1}, "tail"},
+		{api.ExecOutputParams{ExecID: "x", Tail: n(1), Limit: n(1)}, "tail"},
+
+		{api.ExecInputParams{ExecID: "x", Close: true}, ""},
+		{api.ExecInputParams{ExecID: "x", DataBase64: "YQ==", WriteID: strings.Repeat("i", 128)}, ""},
+		{api.ExecInputParams{Data: "x"}, "exec_id"},
+		{api.ExecInputParams{ExecID: "x"}, "data"},
+		{api.ExecInputParams{ExecID: "x", Data: "x", DataBase64: "YQ=="}, "data_base64"},
+		{api.ExecInputParams{ExecID: "x", DataBase64: "?"}, "data_base64"},
+		{api.ExecInputParams{ExecID: "x", Data: "x", WriteID: strings.Repeat("i", 129)}, "write_id"},
+
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, SessionIDs: []string{"s"}, Until: api.Words{"exit", "waiting_for_input"}, TimeoutMS: n(0)}, ""},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, OutputMatch: "x", IdleMS: n(1), AfterSeq: 1, Until: api.Words{"output_match", "idle_ms"}}, ""},
+		{api.ExecWaitParams{}, "exec_ids"},
+		{api.ExecWaitParams{ExecIDs: make([]string, 500), SessionIDs: make([]string, 501)}, "exec_ids"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, AfterSeq: -1}, "after_seq"},
+		{api.ExecWaitParams{ExecIDs: []string{"x", "y"}, AfterSeq: 1}, "after_seq"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, IdleMS: n(0)}, "idle_ms"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, TimeoutMS: n(-1)}, "timeout_ms"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, Until: api.Words{"output_match"}}, "output_match"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, Until: api.Words{"idle_ms"}}, "idle_ms"},
+		{api.ExecWaitParams{ExecIDs: []string{"x"}, Until: api.Words{"exit", "death"}}, "until"},
+
+		{api.EventSubscribeParams{Types: []string{"session", "exec.exited"}, AfterSeq: n(0)}, ""},
+		{api.EventSubscribeParams{Types: []string{"missed"}}, "types"},
+		{api.EventSubscribeParams{AfterSeq: n(-1)}, "after_seq"},
 	} {
 		err := tc.check.Check()
 		switch {
@@ -200,4 +265,47 @@ func TestEmptyCommand(t *testing.T) {
 	if !errors.Is(err, api.ErrInvalidParams) || !strings.Contains(err.Error(), "params.command") {
 		t.Errorf("no command: %v", err)
 	}
+}
+
+// TestWords: one word may stand for a list of one.
+func TestWords(t *testing.T) {
+	for text, want := range map[string]string{
+		`"exit"`: `["exit"]`, `["exit"]`: `["exit"]`, `["a","b"]`: `["a","b"]`, `[]`: `[]`, `null`: `null`, `""`: `[""]`, `"\u0065xit"`: `["exit"]`,
+	} {
+		var p api.ExecWaitParams
+		if err := json.Unmarshal([]byte(`{"until":`+text+`}`), &p); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got, _ := json.Marshal(p.Until); string(got) != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestReads: who may only look cannot change anything, and can look at everything.
+func TestReads(t *testing.T) {
+	for _, m := range api.Methods {
+		_, verb, _ := strings.Cut(m.Name, ".")
+		reads := strings.Contains(" ping stats info list output wait subscribe ", " "+verb+" ")
+		if m.Reads != reads {
+			t.Errorf("%s: reads = %v", m.Name, m.Reads)
+		}
+	}
+}
+
+// TestExecIDBesideAnEmptyCommand: the Go parameters always carry a command.
+func TestExecIDBesideAnEmptyCommand(t *testing.T) {
+	params, err := json.Marshal(api.ExecStreamParams{ExecID: "x-1-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := api.FindMethod("exec.stream")
+	if _, err := m.Call(context.Background(), checker{}, params); err != nil {
+		t.Errorf("%s: %v", params, err)
+	}
+}
+
+func (checker) ExecStream(_ context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	return nil, p.Check()
 }

@@ -63,9 +63,9 @@ var Codes = []CodeInfo{
 
 // Error is what every method answers when it cannot do what it was asked.
 type Error struct {
-	Code    Code           `json:"code"`
-	Message string         `json:"message"`
-	Details map[string]any `json:"details,omitempty"`
+	Code    Code           `json:"code"`              // stable; programs go by it
+	Message string         `json:"message"`           // for people: the thing, its id, the cause
+	Details map[string]any `json:"details,omitempty"` // more for programs, such as field: the parameter that is wrong
 }
 
 // Errorf makes an Error.
@@ -92,6 +92,13 @@ var (
 	ErrMaxSessionsReached = &Error{Code: CodeMaxSessionsReached}
 	ErrConflict           = &Error{Code: CodeConflict}
 	ErrRuntimeUnavailable = &Error{Code: CodeRuntimeUnavailable}
+)
+
+// What a daemon answers while it does not serve yet, or not any more. Another one may
+// be there soon: a client tells these by their text, and may try again what it only reads.
+var (
+	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting")
+	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down")
 )
 
 // AsError turns any error into an *Error; one without a code becomes INTERNAL_ERROR.

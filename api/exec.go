@@ -43,7 +43,7 @@ const DefaultMaxOutputBytes = 1 << 20
 
 // ExecParams asks for a command to be run.
 type ExecParams struct {
-	SessionID string `json:"session_id"`
+	SessionID string `json:"session_id"` // id or name
 	// Command is the text, exactly as one would write it in a script of that shell.
 	Command string `json:"command"`
 	// TimeoutS bounds the command. Absent: the session's; 0: none.
@@ -125,21 +125,21 @@ func (p ExecParams) StdinData() ([]byte, bool) {
 
 // Process is a process of a session.
 type Process struct {
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
+	PID     int    `json:"pid"`     // in the place where the session lives
+	Command string `json:"command"` // its name or command line
 }
 
 // KilledProcess is a process that TRL ended, and the signal that it took.
 type KilledProcess struct {
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
-	Signal  string `json:"signal"`
+	PID     int    `json:"pid"`     // in the place where the session lives
+	Command string `json:"command"` // its name or command line
+	Signal  string `json:"signal"`  // the last one sent, such as SIGTERM or SIGKILL
 }
 
 // Usage is what a command consumed, with everything it waited for.
 type Usage struct {
-	UserMS   int64 `json:"user_ms"`
-	SystemMS int64 `json:"system_ms"`
+	UserMS   int64 `json:"user_ms"`   // CPU time in user mode
+	SystemMS int64 `json:"system_ms"` // CPU time in the kernel
 	// MaxRSSBytes is the largest resident size seen of any one process of the
 	// command; 0 when it was too short to be seen.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
@@ -147,34 +147,34 @@ type Usage struct {
 
 // ExecOutcome is how a command ended, without its text.
 type ExecOutcome struct {
-	ExitCode int `json:"exit_code"`
+	ExitCode int `json:"exit_code"` // 124 when timed out, 130 when cancelled, else the command's
 	// Signal is the signal that ended the command, where TRL knows it for certain:
 	// the last one TRL sent, or the one the shell itself died of.
 	Signal          string          `json:"signal,omitempty"`
-	DurationMS      int64           `json:"duration_ms"`
-	TimedOut        bool            `json:"timed_out"`
-	Cancelled       bool            `json:"cancelled"`
-	StdoutBytes     int64           `json:"stdout_bytes"`
-	StderrBytes     int64           `json:"stderr_bytes"`
-	WorkingDir      string          `json:"working_dir"`
-	LeftRunning     []Process       `json:"left_running"`
-	Killed          []KilledProcess `json:"killed"`
-	Usage           Usage           `json:"usage"`
-	ShellRestarted  bool            `json:"shell_restarted"`
-	StdoutTruncated bool            `json:"stdout_truncated"`
-	StderrTruncated bool            `json:"stderr_truncated"`
+	DurationMS      int64           `json:"duration_ms"`      // from its start to its end
+	TimedOut        bool            `json:"timed_out"`        // its time was over
+	Cancelled       bool            `json:"cancelled"`        // it was cancelled
+	StdoutBytes     int64           `json:"stdout_bytes"`     // how many there were, kept or not
+	StderrBytes     int64           `json:"stderr_bytes"`     // how many there were, kept or not
+	WorkingDir      string          `json:"working_dir"`      // where the shell is afterwards
+	LeftRunning     []Process       `json:"left_running"`     // started by it, still alive, holding its output
+	Killed          []KilledProcess `json:"killed"`           // what had to be signalled
+	Usage           Usage           `json:"usage"`            // what it consumed
+	ShellRestarted  bool            `json:"shell_restarted"`  // the command ended the shell; it was replaced, with its state
+	StdoutTruncated bool            `json:"stdout_truncated"` // a part of stdout is not in the result, or no longer kept
+	StderrTruncated bool            `json:"stderr_truncated"` // a part of stderr is not in the result, or no longer kept
 }
 
 // ExecResult is what exec.run answers.
 type ExecResult struct {
-	ExecID    string `json:"exec_id"`
-	SessionID string `json:"session_id"`
+	ExecID    string `json:"exec_id"`    // names the command in other calls
+	SessionID string `json:"session_id"` // where it ran
 	// Stdout and Stderr are text. Where the bytes are not UTF-8 they carry
 	// replacement characters, and the _base64 fields the exact bytes.
 	Stdout       string `json:"stdout"`
 	Stderr       string `json:"stderr"`
-	StdoutBase64 string `json:"stdout_base64,omitempty"`
-	StderrBase64 string `json:"stderr_base64,omitempty"`
+	StdoutBase64 string `json:"stdout_base64,omitempty"` // only when stdout is not UTF-8
+	StderrBase64 string `json:"stderr_base64,omitempty"` // only when stderr is not UTF-8
 	ExecOutcome
 }
 
@@ -206,15 +206,15 @@ func Data(text, b64 string) []byte {
 
 // ExecInfo is a snapshot of one command.
 type ExecInfo struct {
-	ExecID    string     `json:"exec_id"`
-	SessionID string     `json:"session_id"`
-	Command   string     `json:"command"` // at most the first 4 KiB
-	State     ExecState  `json:"state"`
-	QueuedAt  time.Time  `json:"queued_at"`
-	StartedAt *time.Time `json:"started_at,omitempty"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	TimeoutS  float64    `json:"timeout_s"`
-	Detach    bool       `json:"detach"`
+	ExecID    string     `json:"exec_id"`              // x-…; contains the session's id
+	SessionID string     `json:"session_id"`           // where it runs
+	Command   string     `json:"command"`              // at most the first 4 KiB
+	State     ExecState  `json:"state"`                // queued, running, exited or closed
+	QueuedAt  time.Time  `json:"queued_at"`            // when it was accepted
+	StartedAt *time.Time `json:"started_at,omitempty"` // absent while it waits
+	EndedAt   *time.Time `json:"ended_at,omitempty"`   // absent while it runs
+	TimeoutS  float64    `json:"timeout_s"`            // 0 = none
+	Detach    bool       `json:"detach"`               // it goes on when its caller's connection is gone
 	// StdinOpen says that exec.input can still write to it.
 	StdinOpen bool `json:"stdin_open,omitempty"`
 	// AgeMS is how long ago the command was accepted.
@@ -222,8 +222,11 @@ type ExecInfo struct {
 	// StdoutBytes and StderrBytes are how many bytes have been written until now.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
-	// LastSeq is the number of the last record in its output; 0 when there is none.
+	// LastSeq is the number of the last record in its output, the exit included; 0 when
+	// there is none.
 	LastSeq int64 `json:"last_seq"`
+	// QuietMS is how long ago it last wrote something. Absent when it never did.
+	QuietMS *int64 `json:"quiet_ms,omitempty"`
 	// Usage is what it has consumed until now.
 	Usage Usage `json:"usage"`
 	// Outcome is set once the command has ended.
@@ -232,7 +235,7 @@ type ExecInfo struct {
 
 // ExecCancelParams stops a command.
 type ExecCancelParams struct {
-	// ExecID names the command. With SessionID instead, the one that runs there now.
+	// ExecID names the command. SessionID stands for the one that runs there now.
 	ExecID    string `json:"exec_id,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
 	// Signal is the first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2.
@@ -241,17 +244,17 @@ type ExecCancelParams struct {
 
 // ExecInfoParams names one command.
 type ExecInfoParams struct {
-	ExecID string `json:"exec_id"`
+	ExecID string `json:"exec_id"` // the command
 }
 
 // ExecListParams names the session whose commands are listed; all when empty.
 type ExecListParams struct {
-	SessionID string `json:"session_id,omitempty"`
+	SessionID string `json:"session_id,omitempty"` // id or name; all sessions when absent
 	// State keeps only the commands in that state.
 	State ExecState `json:"state,omitempty"`
 }
 
 // ExecListResult is what exec.list answers, oldest first.
 type ExecListResult struct {
-	Execs []ExecInfo `json:"execs"`
+	Execs []ExecInfo `json:"execs"` // those that have ended too, as long as they are kept
 }

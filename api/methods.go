@@ -34,6 +34,7 @@ var Methods = []Method{
 	reads(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
 	reads(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
 	reads(unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo)),
+	strict(unary("system.upgrade", "Replace the daemon by a new program, without dropping its socket or its sessions.", Service.SystemUpgrade)),
 	strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
 	reads(unary("session.list", "List the sessions.", Service.SessionList)),
 	reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),

@@ -14,7 +14,7 @@ const (
 
 // ExecOutputParams reads the kept output of a command.
 type ExecOutputParams struct {
-	ExecID string `json:"exec_id"`
+	ExecID string `json:"exec_id"` // the command
 	// Stream is stdout or stderr; stdout when empty.
 	Stream string `json:"stream,omitempty"`
 	// Offset is the first byte wanted.
@@ -50,12 +50,12 @@ func (p ExecOutputParams) Check() error {
 
 // ExecOutputResult is a piece of the output of a command.
 type ExecOutputResult struct {
-	ExecID string `json:"exec_id"`
-	Stream string `json:"stream"`
+	ExecID string `json:"exec_id"` // the command
+	Stream string `json:"stream"`  // stdout or stderr
 	// Offset is where Data begins: the byte asked for, or where the stream goes on behind a gap.
 	Offset     int64  `json:"offset"`
-	Data       string `json:"data"`
-	DataBase64 string `json:"data_base64,omitempty"`
+	Data       string `json:"data"`                  // the bytes as text
+	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
 	// Lines are the matching lines when grep was asked for; Data is empty then.
 	Lines []OutputLine `json:"lines,omitempty"`
 	// NextOffset is where to read on.
@@ -64,6 +64,8 @@ type ExecOutputResult struct {
 	TotalBytes int64 `json:"total_bytes"`
 	// Gap is the part before Offset, or between the lines, that is gone.
 	Gap *Span `json:"gap,omitempty"`
+	// NextGap is the first part at or behind NextOffset that is gone now.
+	NextGap *Span `json:"next_gap,omitempty"`
 	// State is that of the command. Complete says that nothing follows NextOffset, now or later.
 	State    ExecState `json:"state"`
 	Complete bool      `json:"complete"`
@@ -85,22 +87,25 @@ type OutputReader interface {
 
 // OutputLine is one line of output, without its end.
 type OutputLine struct {
-	Offset     int64  `json:"offset"`
-	Text       string `json:"text"`
-	TextBase64 string `json:"text_base64,omitempty"`
+	Offset     int64  `json:"offset"`                // of its first byte
+	Text       string `json:"text"`                  // without the newline
+	TextBase64 string `json:"text_base64,omitempty"` // only when the text is not UTF-8
+	// Truncated says that the line is longer than 64 KiB, or than the limit. Only its
+	// first 64 KiB were looked at.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Span is the bytes [From, To) of a stream.
 type Span struct {
-	From int64 `json:"from"`
-	To   int64 `json:"to"`
+	From int64 `json:"from"` // first byte that is gone
+	To   int64 `json:"to"`   // first byte that is there again
 }
 
 // ExecInputParams writes to the stdin of a running command that was started with
 // stdin "open".
 type ExecInputParams struct {
-	ExecID string `json:"exec_id"`
-	Data   string `json:"data,omitempty"`
+	ExecID string `json:"exec_id"`        // the command
+	Data   string `json:"data,omitempty"` // text to write
 	// DataBase64 is Data for bytes that are not UTF-8.
 	DataBase64 string `json:"data_base64,omitempty"`
 	// Close ends the input, after the data.
@@ -131,7 +136,7 @@ func (p ExecInputParams) Check() error {
 // ExecInputResult tells what was taken. It is answered when the bytes are TRL's to
 // deliver, not when the command has read them.
 type ExecInputResult struct {
-	ExecID string `json:"exec_id"`
+	ExecID string `json:"exec_id"` // the command
 	// StdinBytes is how many bytes the command has been given in all.
 	StdinBytes int64 `json:"stdin_bytes"`
 	// Repeated says that the write_id was seen before and nothing was written now.
@@ -148,6 +153,10 @@ const (
 	UntilWaitingForInput = "waiting_for_input"
 )
 
+// ReasonTerminated is the reason of a WaitEvent for a command whose session has ended
+// before anybody could learn how the command did.
+const ReasonTerminated = "terminated"
+
 // ExecWaitParams waits until something happens to commands.
 type ExecWaitParams struct {
 	// ExecIDs are the commands.
@@ -155,7 +164,8 @@ type ExecWaitParams struct {
 	// SessionIDs stand for the command that runs there now, or else ran there last.
 	SessionIDs []string `json:"session_ids,omitempty"`
 	// Until is what to wait for, one or several of exit, output_match, idle_ms,
-	// waiting_for_input. Absent: exit, and what OutputMatch and IdleMS ask for.
+	// waiting_for_input. OutputMatch and IdleMS, when they are given, are waited for
+	// also without a word here, and exit always ends the waiting.
 	Until Words `json:"until,omitempty"`
 	// OutputMatch is a regular expression in RE2 syntax, tried on each line of either
 	// stream, also on one that has no end yet.
@@ -228,15 +238,17 @@ type ExecWaitResult struct {
 type WaitEvent struct {
 	// ExecID is empty for a session that has never run a command.
 	ExecID    string `json:"exec_id"`
-	SessionID string `json:"session_id"`
-	// Reason is exit, output_match, idle_ms or waiting_for_input.
+	SessionID string `json:"session_id"` // where it runs
+	// Reason is exit, output_match, idle_ms or waiting_for_input; or terminated, when the
+	// session ended and how the command did cannot be known.
 	Reason string `json:"reason"`
-	// Outcome is set when the command has ended.
+	// Outcome is set when the command has ended, unless it could not be run at all.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
-	// Match is the line that matched, and Stream and Seq where: a wait with
-	// after_seq Seq goes on behind it.
+	// Match is the line that matched, and Stream where. Seq is the number of the record
+	// that the match was found in, of the exit, or of the last record until then: a wait
+	// with it as after_seq goes on behind that record.
 	Match  *OutputLine `json:"match,omitempty"`
-	Stream string      `json:"stream,omitempty"`
+	Stream string      `json:"stream,omitempty"` // of the match
 	Seq    int64       `json:"seq"`
 	// Process is who waits for input.
 	Process *Process `json:"process,omitempty"`

@@ -18,6 +18,7 @@ type Service interface {
 	SystemPing(ctx context.Context, p SystemPingParams) (SystemPingResult, error)
 	SystemStats(ctx context.Context, p SystemStatsParams) (SystemStatsResult, error)
 	SystemInfo(ctx context.Context, p SystemInfoParams) (SystemInfoResult, error)
+	SystemUpgrade(ctx context.Context, p SystemUpgradeParams) (SystemUpgradeResult, error)
 
 	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)

@@ -55,7 +55,7 @@ type SessionCreateParams struct {
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
 	// Tags are free words to tell sessions apart.
 	Tags []string `json:"tags,omitempty"`
-	// Login starts a login shell, RC reads the user's rc files. Neither is done by default.
+	// Login starts a login shell. RC reads the user's rc files. Neither is done by default.
 	Login bool `json:"login,omitempty"`
 	RC    bool `json:"rc,omitempty"`
 	// Ephemeral ties the session to the connection that made it: it is destroyed
@@ -65,19 +65,20 @@ type SessionCreateParams struct {
 
 // SessionInfo is a snapshot of one session.
 type SessionInfo struct {
-	SessionID    string       `json:"session_id"`
-	Name         string       `json:"name"`
-	Kind         string       `json:"kind"`    // "shell"
-	Runtime      string       `json:"runtime"` // "host"
-	Shell        string       `json:"shell"`   // absolute path
-	ShellFamily  string       `json:"shell_family"`
-	WorkingDir   string       `json:"working_dir"`
-	State        SessionState `json:"state"`
-	CreatedAt    time.Time    `json:"created_at"`
-	LastActivity time.Time    `json:"last_activity"`
-	CommandCount int64        `json:"command_count"`
-	TimeoutS     float64      `json:"timeout_s"` // 0 = none
-	Tags         []string     `json:"tags"`
+	SessionID    string       `json:"session_id"`    // s-…; never used again
+	Name         string       `json:"name"`          // empty when none was given
+	Kind         string       `json:"kind"`          // "shell"
+	Runtime      string       `json:"runtime"`       // "host"
+	Shell        string       `json:"shell"`         // absolute path
+	ShellFamily  string       `json:"shell_family"`  // how it is driven: dash, ash, bash, zsh or fish
+	WorkingDir   string       `json:"working_dir"`   // where the shell is now
+	State        SessionState `json:"state"`         // creating, idle, running or terminated
+	CreatedAt    time.Time    `json:"created_at"`    // UTC
+	LastActivity time.Time    `json:"last_activity"` // UTC
+	CommandCount int64        `json:"command_count"` // commands accepted until now
+	TimeoutS     float64      `json:"timeout_s"`     // 0 = none
+	OutputBytes  int64        `json:"output_bytes"`  // of output kept now, in memory and file
+	Tags         []string     `json:"tags"`          // as given
 	// ExecID is the command that runs now.
 	ExecID string `json:"exec_id,omitempty"`
 	// TerminatedAt and Cause are set when the session has ended.
@@ -90,11 +91,11 @@ type SessionDetails struct {
 	SessionInfo
 	// EnvKeys are the names of the variables the session was created with. Values are never told.
 	EnvKeys   []string `json:"env_keys"`
-	Ephemeral bool     `json:"ephemeral"`
+	Ephemeral bool     `json:"ephemeral"` // tied to the connection that made it
 	// ShellPID and RunnerPID are process ids in the place where the session lives.
 	ShellPID      int   `json:"shell_pid"`
 	RunnerPID     int   `json:"runner_pid"`
-	ShellRestarts int64 `json:"shell_restarts"`
+	ShellRestarts int64 `json:"shell_restarts"` // how often the shell had to be replaced
 	// Queued is how many commands wait for their turn.
 	Queued int `json:"queued"`
 	// Processes lists what runs below the session now, the shell left out.
@@ -113,25 +114,25 @@ type SessionListParams struct {
 
 // SessionListResult is what session.list answers, oldest session first.
 type SessionListResult struct {
-	Sessions []SessionInfo `json:"sessions"`
+	Sessions []SessionInfo `json:"sessions"` // those that live; or those that have ended, when state is terminated
 }
 
 // SessionInfoParams names one session.
 type SessionInfoParams struct {
-	SessionID string `json:"session_id"`
+	SessionID string `json:"session_id"` // id or name
 }
 
 // SessionDestroyParams ends a session.
 type SessionDestroyParams struct {
-	SessionID string `json:"session_id"`
+	SessionID string `json:"session_id"` // id or name
 	// Force kills at once, without the grace time.
 	Force bool `json:"force,omitempty"`
 }
 
 // SessionDestroyResult tells what ended. Destroying twice is not an error.
 type SessionDestroyResult struct {
-	SessionID string       `json:"session_id"`
-	State     SessionState `json:"state"`
+	SessionID string       `json:"session_id"` // its id, also when a name was given
+	State     SessionState `json:"state"`      // terminated
 	// Killed lists the processes that had to be signalled, the shell left out.
 	Killed []KilledProcess `json:"killed"`
 }

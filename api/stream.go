@@ -42,7 +42,7 @@ func (p ExecStreamParams) nothingToRun() error {
 		field string
 		given bool
 	}{
-		{"command", p.Command != "" || p.empty}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
+		{"command", p.Command != ""}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
 		{"env", p.Env != nil}, {"working_dir", p.WorkingDir != ""}, {"wait", p.Wait}, {"max_output_bytes", p.MaxOutputBytes != nil},
 		{"detach", p.Detach != nil}, {"backpressure", p.Backpressure},
 	} {
@@ -58,30 +58,33 @@ type StreamStart struct {
 	// StreamID is what the pushes of this stream carry. No two streams of a
 	// connection have the same.
 	StreamID  string `json:"stream_id"`
-	ExecID    string `json:"exec_id,omitempty"`
-	SessionID string `json:"session_id,omitempty"`
+	ExecID    string `json:"exec_id,omitempty"`    // the command, for exec.stream
+	SessionID string `json:"session_id,omitempty"` // where it runs, for exec.stream
+	// Seq is the number of the last event before the stream, for event.subscribe: where
+	// a subscriber that has seen nothing yet comes back.
+	Seq int64 `json:"seq,omitempty"`
 }
 
 // Types of StreamEvent in a stream of output.
 const (
-	EventStdout = "stdout"
-	EventStderr = "stderr"
-	EventGap    = "gap"
-	EventExit   = "exit"  // of the command; nothing follows
-	EventError  = "error" // the stream broke off; nothing follows. Its seq is that of the push before
+	EventStdout = "stdout" // bytes of the command's stdout
+	EventStderr = "stderr" // bytes of its stderr
+	EventGap    = "gap"    // bytes that are no longer kept
+	EventExit   = "exit"   // of the command; nothing follows
+	EventError  = "error"  // the stream broke off; nothing follows. Its seq is that of the push before
 )
 
 // Types of StreamEvent in a stream of events: what happened to a session or an exec.
 const (
-	EventSessionCreated    = "session.created"
-	EventSessionRunning    = "session.running"
-	EventSessionIdle       = "session.idle"
-	EventSessionTerminated = "session.terminated"
-	EventExecQueued        = "exec.queued"
-	EventExecRunning       = "exec.running"
-	EventExecExited        = "exec.exited"
-	EventExecClosed        = "exec.closed"
-	EventMissed            = "missed" // what was asked for is partly too old; From and To are the numbers that are gone
+	EventSessionCreated    = "session.created"    // its shell is ready
+	EventSessionRunning    = "session.running"    // a command began
+	EventSessionIdle       = "session.idle"       // no command runs
+	EventSessionTerminated = "session.terminated" // it has ended, with a cause
+	EventExecQueued        = "exec.queued"        // it waits for its turn
+	EventExecRunning       = "exec.running"       // it began
+	EventExecExited        = "exec.exited"        // the command has ended, with an outcome
+	EventExecClosed        = "exec.closed"        // its output is complete
+	EventMissed            = "missed"             // what was asked for is partly too old: the numbers [From, To) are gone
 )
 
 // EventTypes lists what event.subscribe can tell of.
@@ -92,29 +95,30 @@ var EventTypes = []string{
 
 // StreamEvent is one push of a stream.
 type StreamEvent struct {
-	StreamID string `json:"stream_id"`
+	StreamID string `json:"stream_id"` // as in the answer
 	// Seq orders the pushes. A reader that comes back with it as after_seq gets
 	// exactly what follows.
 	Seq  int64  `json:"seq"`
-	Type string `json:"type"`
+	Type string `json:"type"` // what is told
 	// Offset is where Data begins in its stream, in bytes. Set for stdout and stderr.
 	Offset     *int64 `json:"offset,omitempty"`
-	Data       string `json:"data,omitempty"`
-	DataBase64 string `json:"data_base64,omitempty"`
+	Data       string `json:"data,omitempty"`        // what was written, for stdout and stderr
+	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
 	// Stream, From and To tell what is gone, for type gap: the bytes [From, To). A
 	// gap may begin with bytes the reader has got before.
 	Stream string `json:"stream,omitempty"`
-	From   *int64 `json:"from,omitempty"`
-	To     *int64 `json:"to,omitempty"`
-	// At, SessionID, Name, ExecID, and Cause are set for events of sessions and execs.
+	From   *int64 `json:"from,omitempty"` // first byte of a gap; first number of what was missed
+	To     *int64 `json:"to,omitempty"`   // first byte after a gap; first number after what was missed
+	// At is when it happened, for events of sessions and execs.
 	At        *time.Time `json:"at,omitempty"`
-	SessionID string     `json:"session_id,omitempty"`
-	Name      string     `json:"name,omitempty"`
-	ExecID    string     `json:"exec_id,omitempty"`
-	Cause     string     `json:"cause,omitempty"`
-	// Error is set for type error only. Recv of a Stream returns it as its error.
+	SessionID string     `json:"session_id,omitempty"` // of events of sessions and execs
+	Name      string     `json:"name,omitempty"`       // of the session, for its events
+	ExecID    string     `json:"exec_id,omitempty"`    // of events of execs
+	Cause     string     `json:"cause,omitempty"`      // of session.terminated
+	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
-	// The outcome is set for types exit and exec.exited.
+	// The outcome is set for types exit and exec.exited. That of exec.exited names no
+	// commands and no directory; exec.info has them.
 	*ExecOutcome
 }
 

@@ -1,12 +1,14 @@
 package api
 
+import "time"
+
 // SystemPingParams has no fields.
 type SystemPingParams struct{}
 
 // SystemPingResult is what system.ping answers.
 type SystemPingResult struct {
-	UptimeS float64 `json:"uptime_s"`
-	Version string  `json:"version"`
+	UptimeS float64 `json:"uptime_s"` // since the daemon started
+	Version string  `json:"version"`  // of the daemon
 }
 
 // SystemStatsParams has no fields.
@@ -14,13 +16,13 @@ type SystemStatsParams struct{}
 
 // SystemStatsResult is what system.stats answers.
 type SystemStatsResult struct {
-	ActiveSessions   int     `json:"active_sessions"`
-	TotalCommandsRun int64   `json:"total_commands_run"`
-	UptimeS          float64 `json:"uptime_s"`
-	MemoryRSSBytes   int64   `json:"memory_rss_bytes"`
-	OpenFDs          int     `json:"open_fds"`
-	Connections      int     `json:"connections"`
-	Goroutines       int     `json:"goroutines"`
+	ActiveSessions   int     `json:"active_sessions"`    // those that have not ended
+	TotalCommandsRun int64   `json:"total_commands_run"` // since the daemon started
+	UptimeS          float64 `json:"uptime_s"`           // since the daemon started
+	MemoryRSSBytes   int64   `json:"memory_rss_bytes"`   // of the daemon alone
+	OpenFDs          int     `json:"open_fds"`           // of the daemon
+	Connections      int     `json:"connections"`        // of clients, now
+	Goroutines       int     `json:"goroutines"`         // of the daemon
 }
 
 // SystemInfoParams has no fields.
@@ -28,14 +30,33 @@ type SystemInfoParams struct{}
 
 // SystemInfoResult is what system.info answers.
 type SystemInfoResult struct {
-	Version    string `json:"version"`
-	APIVersion int    `json:"api_version"`
-	OS         string `json:"os"`
-	Arch       string `json:"arch"`
-	PID        int    `json:"pid"`
+	Version    string `json:"version"`     // of the daemon
+	APIVersion int    `json:"api_version"` // of this contract
+	OS         string `json:"os"`          // linux or darwin
+	Arch       string `json:"arch"`        // as Go names it: amd64, arm64
+	PID        int    `json:"pid"`         // of the daemon
+	// HTTP is the base of the daemon's URLs, such as http://127.0.0.1:7330; absent when HTTP is off.
+	HTTP string `json:"http,omitempty"`
+	// StartedAt is when this daemon began; after a restart or an upgrade it is another.
+	StartedAt time.Time `json:"started_at"`
 	// Limits holds every limit by its name in the configuration.
 	Limits map[string]float64 `json:"limits"`
 	// Capabilities are words for what this daemon can do here.
 	Capabilities []string `json:"capabilities"`
-	Methods      []string `json:"methods"`
+	Methods      []string `json:"methods"` // all that this daemon has
+}
+
+// SystemUpgradeParams asks the daemon to replace itself by another program.
+type SystemUpgradeParams struct {
+	// Binary is the path of the new trl. Absent: the file the daemon was started from.
+	Binary string `json:"binary,omitempty"`
+}
+
+// SystemUpgradeResult is answered when the new program was tried and found good. The
+// connection ends then; the socket stays, and the sessions too.
+type SystemUpgradeResult struct {
+	PID    int    `json:"pid"`    // of the daemon
+	Binary string `json:"binary"` // absolute path of the new program
+	From   string `json:"from"`   // version
+	To     string `json:"to"`     // version
 }

@@ -1,0 +1,103 @@
+package main
+
+// example is a call as the documents show it, told in one story from top to bottom.
+// A test plays it to a real daemon: … in an answer or push stands for anything, and
+// an id stands for the one that the daemon gave in its place.
+type example struct {
+	method string
+	params string
+	data   string   // of the answer
+	pushes []string // that follow the answer; the last ones may be left out
+	before []string // calls that are not shown: methods and parameters
+}
+
+var examples = []example{
+	{method: "system.ping",
+		data: `{"uptime_s":…,"version":"…"}`},
+	{method: "system.stats",
+		data: `{"active_sessions":0,"total_commands_run":0,"uptime_s":…,"memory_rss_bytes":…,"open_fds":…}`},
+	{method: "system.info",
+		data: `{"version":"…","api_version":1,"os":"…","arch":"…","pid":…,"limits":{…},"capabilities":[…],"methods":[…]…}`},
+	{method: "session.create",
+		params: `{"name":"build","shell":"/bin/sh","working_dir":"/tmp","env":{"CI":"1"}}`,
+		data:   `{"session_id":"s-3f9a1c02de","name":"build","kind":"shell","runtime":"host","shell":"…","shell_family":"…","working_dir":"…","state":"idle",…}`},
+	{method: "exec.run",
+		params: `{"session_id":"build","command":"cd / && echo $CI; ls nosuch; false","timeout_s":10}`,
+		data:   `{"exec_id":"x-3f9a1c02de-1","session_id":"s-3f9a1c02de","stdout":"1\n","stderr":"…nosuch…","exit_code":1,"duration_ms":…,"timed_out":false,"cancelled":false,…,"working_dir":"/",…}`},
+	{method: "exec.stream",
+		params: `{"session_id":"build","command":"echo one; false"}`,
+		data:   `{"stream_id":"x-3f9a1c02de-2","exec_id":"x-3f9a1c02de-2",…}`,
+		pushes: []string{
+			`{"stream_id":"x-3f9a1c02de-2","seq":1,"type":"stdout","offset":0,"data":"one\n"}`,
+			`{"stream_id":"x-3f9a1c02de-2","seq":2,"type":"exit","exit_code":1,…}`,
+		}},
+	{method: "exec.start",
+		params: `{"session_id":"build","command":"read name; echo hello $name","stdin":"open"}`,
+		data:   `{"exec_id":"x-3f9a1c02de-3","session_id":"s-3f9a1c02de","command":"read name; echo hello $name","state":"…",…}`},
+	{method: "exec.input",
+		params: `{"exec_id":"x-3f9a1c02de-3","data":"you\n","write_id":"1"}`,
+		data:   `{"exec_id":"x-3f9a1c02de-3","stdin_bytes":4,"repeated":false,"closed":false}`},
+	{method: "exec.wait",
+		params: `{"exec_ids":["x-3f9a1c02de-3"],"until":"exit","timeout_ms":30000}`,
+		data:   `{"happened":[{"exec_id":"x-3f9a1c02de-3","session_id":"s-3f9a1c02de","reason":"exit","outcome":{"exit_code":0,…},…}],"pending":[],"timed_out":false}`},
+	{method: "exec.output",
+		params: `{"exec_id":"x-3f9a1c02de-3","tail":4}`,
+		data:   `{"exec_id":"x-3f9a1c02de-3","stream":"stdout","offset":6,"data":"you\n","next_offset":10,"total_bytes":10,"state":"closed","complete":true}`},
+	{method: "exec.info",
+		params: `{"exec_id":"x-3f9a1c02de-3"}`,
+		data:   `{"exec_id":"x-3f9a1c02de-3",…,"state":"closed",…,"outcome":{"exit_code":0,…}}`},
+	{method: "exec.cancel",
+		before: []string{"exec.start", `{"session_id":"build","command":"exec sleep 1000"}`},
+		params: `{"session_id":"build","signal":"INT"}`,
+		data:   `{"exec_id":"x-3f9a1c02de-4",…}`},
+	{method: "exec.list",
+		params: `{"session_id":"build","state":"closed"}`,
+		data:   `{"execs":[{"exec_id":"x-3f9a1c02de-1",…},…]}`},
+	{method: "session.list",
+		params: `{"state":"idle"}`,
+		before: []string{"exec.wait", `{"session_ids":["build"]}`},
+		data:   `{"sessions":[{"session_id":"s-3f9a1c02de","name":"build",…,"state":"idle",…}]}`},
+	{method: "session.info",
+		params: `{"session_id":"build"}`,
+		data:   `{"session_id":"s-3f9a1c02de",…,"env_keys":["CI"],…,"processes":[],…}`},
+	{method: "event.subscribe",
+		params: `{"session_id":"build","types":["session"],"after_seq":0}`,
+		data:   `{"stream_id":"…"…}`,
+		pushes: []string{
+			`{"stream_id":"…","seq":…,"type":"session.created","at":"…","session_id":"s-3f9a1c02de","name":"build"}`,
+			`{"stream_id":"…","seq":…,"type":"session.running","at":"…","session_id":"s-3f9a1c02de","name":"build"}`,
+		}},
+	{method: "session.destroy",
+		params: `{"session_id":"build"}`,
+		data:   `{"session_id":"s-3f9a1c02de","state":"terminated","killed":[]}`},
+}
+
+// firstLines are what a reader sees first: an answer and an error.
+const firstLines = `→ {"id":1,"method":"system.ping"}
+← {"id":1,"ok":true,"data":{"uptime_s":…,"version":"…"}}
+→ {"id":"b","method":"session.info","params":{"session_id":"nosuch"}}
+← {"id":"b","ok":false,"error":{"code":"SESSION_NOT_FOUND","message":"session \"nosuch\": not found"}}
+`
+
+// exampleOf returns the example of a method, or nil.
+func exampleOf(method string) *example {
+	for i := range examples {
+		if examples[i].method == method {
+			return &examples[i]
+		}
+	}
+	return nil
+}
+
+// request is the line that is sent.
+func (e *example) request() string {
+	if e.params == "" {
+		return `{"id":"1","method":"` + e.method + `"}`
+	}
+	return `{"id":"1","method":"` + e.method + `","params":` + e.params + `}`
+}
+
+// answers are the lines that come back.
+func (e *example) answers() []string {
+	return append([]string{`{"id":"1","ok":true,"data":` + e.data + `}`}, e.pushes...)
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func testContract(t *testing.T) *contract {
+	t.Helper()
+	c, err := readContract("../../api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestFieldDoc(t *testing.T) {
+	s := &source{
+		consts: []constant{{name: "EventStdout", value: "stdout"}},
+		fields: map[string]map[string]string{"T": {
+			"Name":     "Name is a handle. It may be used for a SessionID.",
+			"TimeoutS": "TimeoutS bounds the command. Name is not asked.",
+			"Login":    "Login starts one. RC reads files. Neither is done.",
+			"RC":       "Login starts one. RC reads files. Neither is done.",
+			"PID":      "PID and PPID are numbers.",
+			"PPID":     "PID and PPID are numbers.",
+			"Stream":   "Stream is stdout or stderr.",
+			"Bare":     "absolute path",
+		}},
+	}
+	wire := map[string]string{"Name": "name", "SessionID": "session_id", "PID": "pid", "PPID": "ppid", "Login": "login", "RC": "rc"}
+	for field, want := range map[string]string{
+		"Name":     "A handle. It may be used for a session_id.",
+		"TimeoutS": "Bounds the command. name is not asked.",
+		"Login":    "Starts one.",
+		"RC":       "Reads files. Neither is done.",
+		"PID":      "pid and ppid are numbers.",
+		"PPID":     "pid and ppid are numbers.",
+		"Stream":   "stdout or stderr.",
+		"Bare":     "absolute path",
+	} {
+		if got := s.fieldDoc("T", field, wire); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+}
+
+// TestSurfaceOnlyGrows: what was released cannot go silently.
+func TestSurfaceOnlyGrows(t *testing.T) {
+	c := testContract(t)
+	now, err := writeSurface(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(now), "\n")
+	fewer := strings.Join(slices.Concat(lines[:10], lines[11:]), "")
+	if again, err := writeSurface(c, []byte(fewer)); err != nil || string(again) != string(now) {
+		t.Errorf("a new line is not added: %v", err)
+	}
+	for _, gone := range []string{"field ExecParams.command integer", "method exec.fork ExecParams ExecInfo", "word ExecState paused"} {
+		if _, err := writeSurface(c, append(now, gone+"\n"...)); err == nil || !strings.Contains(err.Error(), "\n  "+gone) {
+			t.Errorf("%q: gone, and nobody says so: %v", gone, err)
+		}
+	}
+}
+
+// document is a generated JSON file.
+func document(t *testing.T, write func(*contract) ([]byte, error)) map[string]any {
+	t.Helper()
+	text, err := write(testContract(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// at follows a path of keys; nil when it leads nowhere.
+func at(v any, path ...string) any {
+	for _, key := range path {
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	return v
+}
+
+// checkRefs follows every reference of a document.
+func checkRefs(t *testing.T, doc map[string]any) {
+	t.Helper()
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				if path, ok := strings.CutPrefix(ref, "#/"); !ok || at(doc, strings.Split(path, "/")...) == nil {
+					t.Errorf("%s: leads nowhere", ref)
+				}
+			}
+			for _, x := range v {
+				walk(x)
+			}
+		case []any:
+			for _, x := range v {
+				walk(x)
+			}
+		}
+	}
+	walk(doc)
+}
+
+func TestSchemaIsComplete(t *testing.T) {
+	doc := document(t, writeSchema)
+	checkRefs(t, doc)
+	for _, m := range api.Methods {
+		for part, want := range map[string]string{"params": m.Params.Name(), "result": m.Result.Name()} {
+			if got := at(doc, "x-methods", m.Name, part, "$ref"); got != "#/$defs/"+want {
+				t.Errorf("%s: %s: %v", m.Name, part, got)
+			}
+		}
+	}
+	for _, name := range []string{"StreamEvent", "Error", "SessionState", "EventType"} {
+		if at(doc, "$defs", name) == nil {
+			t.Errorf("no %s", name)
+		}
+	}
+	// One of each kind, as a reader would expect it.
+	for path, want := range map[string]string{
+		"ExecParams/properties/timeout_s/type":        "number",
+		"ExecParams/properties/max_output_bytes/type": "integer",
+		"ExecInfo/properties/queued_at/format":        "date-time",
+		"ExecInfo/properties/state/$ref":              "#/$defs/ExecState",
+		"SessionInfo/properties/tags/type":            "array",
+	} {
+		if got := at(doc["$defs"], strings.Split(path, "/")...); got != want {
+			t.Errorf("%s: %v, want %s", path, got, want)
+		}
+	}
+	if at(doc, "$defs", "ExecParams", "additionalProperties") != false || at(doc, "$defs", "ExecInfo", "additionalProperties") != nil {
+		t.Error("parameters of strict methods refuse what is unknown, results do not")
+	}
+}
+
+func TestOpenAPIIsComplete(t *testing.T) {
+	doc := document(t, writeOpenAPI)
+	checkRefs(t, doc)
+	if doc["openapi"] != "3.1.0" || at(doc, "info", "title") == nil || at(doc, "info", "version") == nil {
+		t.Error("no head")
+	}
+	for _, m := range api.Methods {
+		post := at(doc, "paths", "/v1/"+m.Name, "post")
+		if at(post, "requestBody", "content", "application/json", "schema", "$ref") != "#/components/schemas/"+m.Params.Name() {
+			t.Errorf("%s: no body", m.Name)
+		}
+		answer := at(post, "responses", "200", "content")
+		if kind := map[bool]string{false: "application/json", true: "application/x-ndjson"}[m.Streams]; at(answer, kind) == nil {
+			t.Errorf("%s: no answer in %s", m.Name, kind)
+		}
+		if m.Streams && at(answer, "text/event-stream") == nil {
+			t.Errorf("%s: no server-sent events", m.Name)
+		}
+	}
+	ids := map[any]bool{}
+	for path, item := range doc["paths"].(map[string]any) {
+		for verb, op := range item.(map[string]any) {
+			if id := at(op, "operationId"); id == nil || ids[id] {
+				t.Errorf("%s %s: operationId %v: none, or twice", verb, path, id)
+			} else {
+				ids[id] = true
+			}
+			for status, r := range at(op, "responses").(map[string]any) {
+				if at(r, "description") == nil && at(r, "$ref") == nil {
+					t.Errorf("%s %s: %s: no description", verb, path, status)
+				}
+			}
+			if at(op, "security") == nil && at(op, "responses", "4XX") == nil {
+				t.Errorf("%s %s: needs a token and tells of no error", verb, path)
+			}
+			params, _ := at(op, "parameters").([]any)
+			inPath := slices.ContainsFunc(params, func(p any) bool { return at(p, "in") == "path" && at(p, "required") == true })
+			if inPath != strings.Contains(path, "{") {
+				t.Errorf("%s %s: the parameter in the path", verb, path)
+			}
+		}
+	}
+}

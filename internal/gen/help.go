@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// words names the type for people.
+func (k kind) words() string {
+	switch k.word {
+	case "enum":
+		return k.enum.name
+	case "object":
+		return k.object.name
+	case "map":
+		return "object of " + k.elem.words()
+	case "list":
+		if k.single {
+			return k.elem.words() + " or list of them"
+		}
+		return "list of " + k.elem.words()
+	}
+	return k.word
+}
+
+// choice tells in words which of the fields must be given.
+func (o *object) choice() string {
+	var lines []string
+	or := " or "
+	for _, line := range o.oneOf {
+		if len(line) > 1 {
+			or = ", or "
+		}
+		lines = append(lines, strings.Join(line, " and "))
+	}
+	return strings.Join(lines, or)
+}
+
+// writeHelp writes a section per method, each after a line of its name, for `trl call --help METHOD`.
+func writeHelp(c *contract) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n", notice)
+	for _, m := range api.Methods {
+		fmt.Fprintf(&b, "== %s\n%s\n", m.Name, m.Summary)
+		c.byType[m.Params].help(&b)
+		var answer []string
+		for _, f := range c.byType[m.Result].allFields() {
+			answer = append(answer, f.name)
+		}
+		fmt.Fprintf(&b, "\nAnswer:\n  %s\n", strings.Join(wrap(strings.Join(answer, ", "), 84), "\n  "))
+		if m.Streams {
+			b.WriteString("  then pushes, a line each\n")
+		}
+		if ex := exampleOf(m.Name); ex != nil {
+			fmt.Fprintf(&b, "\nExample:\n  %s\n", strings.TrimSpace("trl call "+m.Name+" "+shellQuoted(ex.params)))
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func shellQuoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// help lists the fields of parameters.
+func (o *object) help(b *bytes.Buffer) {
+	if len(o.allFields()) == 0 {
+		b.WriteString("\nIt has no parameters.\n")
+		return
+	}
+	b.WriteString("\nParameters:\n")
+	if len(o.oneOf) > 0 {
+		fmt.Fprintf(b, "  Give %s.\n", o.choice())
+	}
+	for _, f := range o.allFields() {
+		note := f.typ.words()
+		if f.typ.word == "enum" {
+			note = strings.Join(f.typ.enum.values, "|")
+		}
+		if !f.optional {
+			note += ", required"
+		}
+		fmt.Fprintf(b, "  %s (%s)\n", f.name, note)
+		for _, line := range wrap(f.doc, 80) {
+			fmt.Fprintf(b, "      %s\n", line)
+		}
+	}
+}

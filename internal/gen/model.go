@@ -1,0 +1,261 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// contract is package api in the form that all generated files are written from.
+type contract struct {
+	source  *source
+	enums   []*enum
+	objects []*object // parameters first, then results, each in the order of the methods
+	byType  map[reflect.Type]*object
+}
+
+// object is a struct of package api.
+type object struct {
+	name, doc string
+	fields    []field // an embedded struct is one of them
+	params    bool    // something that is sent to the daemon
+	strict    bool    // unknown fields are refused
+	// oneOf lists fields of which those of one line must be given.
+	oneOf [][]string
+}
+
+type field struct {
+	embed    *object // an embedded struct, which has no name and no type; optional when all of it may be absent
+	name     string  // on the wire
+	doc      string
+	typ      kind
+	optional bool
+	pointer  bool // absent is not the same as the zero value
+}
+
+// kind is a type on the wire.
+type kind struct {
+	word   string // string, integer, number, boolean, time, any, enum, object; list and map have elem
+	elem   *kind
+	enum   *enum
+	object *object
+	single bool // a list of one may be written without the list
+}
+
+type enum struct {
+	name, doc string
+	values    []string
+}
+
+// allFields returns the fields with those of embedded structs in their place.
+func (o *object) allFields() []field {
+	var list []field
+	for _, f := range o.fields {
+		if f.embed == nil {
+			list = append(list, f)
+			continue
+		}
+		for _, g := range f.embed.allFields() {
+			g.optional, g.pointer = g.optional || f.optional, g.pointer || f.optional
+			list = append(list, g)
+		}
+	}
+	for i := range list {
+		list[i].optional = list[i].optional || slices.ContainsFunc(o.oneOf, func(line []string) bool { return slices.Contains(line, list[i].name) })
+	}
+	return list
+}
+
+// parts splits the fields into embedded structs and the others.
+func (o *object) parts() (embedded, own []field) {
+	for _, f := range o.fields {
+		if f.embed != nil {
+			embedded = append(embedded, f)
+		} else {
+			own = append(own, f)
+		}
+	}
+	return embedded, own
+}
+
+// oneOf is what omitempty cannot say: fields of which one line must be given.
+var oneOf = map[string][][]string{
+	"ExecStreamParams": {{"session_id", "command"}, {"exec_id"}},
+	"ExecCancelParams": {{"exec_id"}, {"session_id"}},
+	"ExecWaitParams":   {{"exec_ids"}, {"session_ids"}},
+	"ExecInputParams":  {{"data"}, {"data_base64"}, {"close"}},
+}
+
+// enumFields are strings in Go that have a known set of values.
+var enumFields = map[string]string{
+	"StreamEvent.type":           "EventType",
+	"StreamEvent.stream":         "StreamName",
+	"ExecStreamParams.stream":    "StreamName",
+	"ExecOutputParams.stream":    "StreamName",
+	"ExecOutputResult.stream":    "StreamName",
+	"WaitEvent.stream":           "StreamName",
+	"WaitEvent.reason":           "WaitReason",
+	"ExecWaitParams.until":       "WaitUntil",
+	"EventSubscribeParams.types": "EventFilter",
+}
+
+// readContract takes package api apart; dir is where its source is.
+func readContract(dir string) (*contract, error) {
+	src, err := readSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &contract{source: src, byType: map[reflect.Type]*object{}}
+	c.enums = []*enum{
+		{"SessionState", src.withoutSubject(src.types["SessionState"], "SessionState"), src.values(func(k constant) bool { return k.typeName == "SessionState" })},
+		{"ExecState", src.withoutSubject(src.types["ExecState"], "ExecState"), src.values(func(k constant) bool { return k.typeName == "ExecState" })},
+		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
+		{"EventType", "What a push tells.", src.values(isEvent)},
+		{"EventFilter", "What event.subscribe can be asked for.", append([]string{"session", "exec"}, api.EventTypes...)},
+		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
+		{"WaitUntil", "What exec.wait can wait for.", src.values(isUntil)},
+		{"WaitReason", "Why exec.wait is over for a command.", src.values(func(k constant) bool { return isUntil(k) || strings.HasPrefix(k.name, "Reason") })},
+	}
+	for _, m := range api.Methods {
+		if err := c.add(m.Params, true, m.Strict); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range api.Methods {
+		if err := c.add(m.Result, false, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range []reflect.Type{reflect.TypeFor[api.StreamEvent](), reflect.TypeFor[api.Error]()} {
+		if err := c.add(t, false, false); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func isEvent(k constant) bool { return strings.HasPrefix(k.name, "Event") }
+func isUntil(k constant) bool { return strings.HasPrefix(k.name, "Until") }
+
+func (s *source) values(which func(constant) bool) []string {
+	var list []string
+	for _, k := range s.consts {
+		if which(k) {
+			list = append(list, k.value)
+		}
+	}
+	return list
+}
+
+// add appends a struct, after those it is made of.
+func (c *contract) add(t reflect.Type, params, strict bool) error {
+	if o := c.byType[t]; o != nil {
+		if o.params != params {
+			return fmt.Errorf("%s: is both sent and answered; the two need types of their own", t)
+		}
+		o.strict = o.strict || strict
+		return nil
+	}
+	o := &object{name: t.Name(), params: params, strict: strict, oneOf: oneOf[t.Name()]}
+	o.doc = c.source.withoutSubject(onTheWire(c.source.types[o.name], wireNames(t)), o.name)
+	for i := range t.NumField() {
+		if err := c.addField(o, t, t.Field(i)); err != nil {
+			return fmt.Errorf("%s.%s: %w", o.name, t.Field(i).Name, err)
+		}
+	}
+	c.byType[t] = o
+	c.objects = append(c.objects, o)
+	return nil
+}
+
+func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) error {
+	tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	ft, pointer := f.Type, f.Type.Kind() == reflect.Pointer
+	if pointer {
+		ft = ft.Elem()
+	}
+	switch {
+	case f.Anonymous:
+		if err := c.add(ft, o.params, o.strict); err != nil {
+			return err
+		}
+		o.fields = append(o.fields, field{embed: c.byType[ft], optional: pointer, doc: c.source.fields[o.name][f.Name]})
+		return nil
+	case !f.IsExported() || tag == "-":
+		return nil
+	case tag == "":
+		return fmt.Errorf("has no name on the wire")
+	}
+	k, err := c.kind(ft, o)
+	if err != nil {
+		return err
+	}
+	if name := enumFields[o.name+"."+tag]; name != "" {
+		e := kind{word: "enum", enum: c.enum(name)}
+		if k.word == "list" {
+			k.elem = &e
+		} else {
+			k = e
+		}
+	}
+	doc := c.source.fieldDoc(o.name, f.Name, wireNames(t))
+	if doc == "" {
+		return fmt.Errorf("has no comment: what is it to a reader of the documents?")
+	}
+	o.fields = append(o.fields, field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omitempty"), pointer: pointer})
+	return nil
+}
+
+// wireNames maps the Go names of the fields of a struct to those on the wire.
+func wireNames(t reflect.Type) map[string]string {
+	names := map[string]string{}
+	for _, f := range reflect.VisibleFields(t) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag != "" {
+			names[f.Name] = tag
+		}
+	}
+	return names
+}
+
+func (c *contract) enum(name string) *enum {
+	return c.enums[slices.IndexFunc(c.enums, func(e *enum) bool { return e.name == name })]
+}
+
+func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return kind{word: "time"}, nil
+	case reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState]():
+		return kind{word: "enum", enum: c.enum(t.Name())}, nil
+	case reflect.TypeFor[api.Code]():
+		return kind{word: "enum", enum: c.enum("ErrorCode")}, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return kind{word: "string"}, nil
+	case reflect.Bool:
+		return kind{word: "boolean"}, nil
+	case reflect.Int, reflect.Int64:
+		return kind{word: "integer"}, nil
+	case reflect.Float64:
+		return kind{word: "number"}, nil
+	case reflect.Interface:
+		return kind{word: "any"}, nil
+	case reflect.Slice, reflect.Map:
+		elem, err := c.kind(t.Elem(), in)
+		if t.Kind() == reflect.Map {
+			return kind{word: "map", elem: &elem}, err
+		}
+		// Only what decodes itself can take more than a list.
+		return kind{word: "list", elem: &elem, single: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())}, err
+	case reflect.Struct:
+		err := c.add(t, in.params, in.strict)
+		return kind{word: "object", object: c.byType[t]}, err
+	}
+	return kind{}, fmt.Errorf("%s: the generator has no word for this type", t)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const pageHead = `# The API
+
+<!-- %s -->
+
+One JSON object per line, on the unix socket, on stdio and on a WebSocket. Requests of one connection run concurrently; an answer
+carries the ` + "`id`" + ` of its request, whatever JSON scalar that is. Pushes carry a ` + "`stream_id`" + ` instead. The same methods are at
+` + "`POST /v1/METHOD`" + ` over HTTP (see [below](#http)), in the Go client, in both SDKs, and in ` + "`trl call METHOD`" + `.
+
+` + "```text\n" + firstLines + "```" + `
+
+- A session_id may be the id or the name of a session. Ids are opaque.
+- Times are RFC 3339 in UTC; what ends in _ms or _s are durations; lists are never null. What may be absent says so.
+- Text is UTF-8. Where the bytes are not, the text has replacement characters, and the field with _base64 has the bytes.
+- A command that fails, is killed or times out is a result, not an error.
+- Ignore fields and push types you do not know. TRL ignores parameters it does not know, except where a method is strict.
+
+`
+
+// writePage writes docs/api.md.
+func writePage(c *contract) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, pageHead, notice)
+	b.WriteString("| method | what it does | |\n|---|---|---|\n")
+	for _, m := range api.Methods {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s |\n", m.Name, anchor(m.Name), m.Summary, strings.TrimPrefix(marks(m, ", "), ", "))
+	}
+	b.WriteString("\nreads: it changes nothing, and a token of scope read is enough. streams: pushes follow the answer. strict: an unknown parameter is refused.\n\n## Methods\n")
+	shown := map[*object]string{}
+	for _, m := range api.Methods {
+		c.pageMethod(&b, m, shown)
+	}
+	b.WriteString("\n## Types\n")
+	for _, o := range c.objects {
+		if !o.params {
+			fmt.Fprintf(&b, "\n### type %s\n\n%s\n\n", o.name, o.doc)
+			pageFields(&b, o, nil, "may be absent")
+		}
+	}
+	c.pageWords(&b)
+	b.WriteString(pageHTTP())
+	return b.Bytes(), nil
+}
+
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(heading, ".", "")), " ", "-")
+}
+
+func (c *contract) pageMethod(b *bytes.Buffer, m api.Method, shown map[*object]string) {
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", m.Name, m.Summary)
+	params := c.byType[m.Params]
+	switch {
+	case len(params.fields) == 0:
+		b.WriteString("No parameters.\n")
+	case shown[params] != "":
+		fmt.Fprintf(b, "Parameters: those of [`%s`](#%s).\n", shown[params], anchor(shown[params]))
+	default:
+		if len(params.oneOf) > 0 {
+			fmt.Fprintf(b, "Give %s.\n\n", params.choice())
+		}
+		pageFields(b, params, shown, "")
+		shown[params] = m.Name
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(b, "Answer: [%s](#type-%s)", m.Result.Name(), strings.ToLower(m.Result.Name()))
+	if m.Streams {
+		b.WriteString(", then a [StreamEvent](#type-streamevent) per push")
+	}
+	b.WriteString(".\n")
+	if ex := exampleOf(m.Name); ex != nil {
+		fmt.Fprintf(b, "\n```text\n→ %s\n← %s\n```\n", ex.request(), strings.Join(ex.answers(), "\n← "))
+	}
+}
+
+// pageFields writes a table of the fields. An optional one gets the mark, a
+// parameter that is not optional the word required.
+func pageFields(b *bytes.Buffer, o *object, shown map[*object]string, optional string) {
+	b.WriteString("| field | type | meaning |\n|---|---|---|\n")
+	for _, f := range o.fields {
+		if f.embed != nil {
+			link := fmt.Sprintf("[%s](#type-%s)", f.embed.name, strings.ToLower(f.embed.name))
+			if method := shown[f.embed]; method != "" {
+				link = fmt.Sprintf("[`%s`](#%s)", method, anchor(method))
+			}
+			note := ""
+			if f.optional {
+				note = ", " + optional
+			}
+			fmt.Fprintf(b, "| … | the fields of %s%s | %s |\n", link, note, f.doc)
+			continue
+		}
+		note := ""
+		switch {
+		case f.optional && optional != "":
+			note = ", " + optional
+		case !f.optional && o.params:
+			note = ", **required**"
+		}
+		fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", f.name, f.typ.link(), note, strings.ReplaceAll(f.doc, "|", `\|`))
+	}
+}
+
+// link is words with links.
+func (k kind) link() string {
+	switch k.word {
+	case "enum":
+		return strings.Replace(k.words(), k.enum.name, fmt.Sprintf("[%s](#%s)", k.enum.name, enumSection(k.enum)), 1)
+	case "object":
+		return fmt.Sprintf("[%s](#type-%s)", k.object.name, strings.ToLower(k.object.name))
+	case "list":
+		if !k.single {
+			return "list of " + k.elem.link()
+		}
+		return k.elem.link() + " or list of them"
+	}
+	return k.words()
+}
+
+// enumSection is the anchor of where the words of the enumeration are.
+func enumSection(e *enum) string {
+	switch e.name {
+	case "ErrorCode":
+		return "errors"
+	case "EventType":
+		return "pushes"
+	}
+	return "words"
+}
+
+// pageWords writes the enumerations, the pushes and the errors.
+func (c *contract) pageWords(b *bytes.Buffer) {
+	b.WriteString("\n## Words\n\n| | one of | |\n|---|---|---|\n")
+	for _, e := range c.enums {
+		if enumSection(e) == "words" {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", e.name, strings.Join(e.values, ", "), e.doc)
+		}
+	}
+	b.WriteString("\n## Pushes\n\n| EventType | meaning |\n|---|---|\n")
+	for _, k := range c.source.consts {
+		if isEvent(k) {
+			fmt.Fprintf(b, "| `%s` | %s |\n", k.value, strings.NewReplacer("From", "from", "To", "to").Replace(k.doc))
+		}
+	}
+	b.WriteString("\n## Errors\n\n| ErrorCode | meaning | HTTP | gRPC | exit of trl |\n|---|---|---|---|---|\n")
+	for _, e := range api.Codes {
+		fmt.Fprintf(b, "| `%s` | %s | %d | %s | %d |\n", e.Code, e.Meaning, e.HTTP, e.GRPC, e.Exit)
+	}
+	fmt.Fprintf(b, "\nA command that timed out has exit_code %d, one that was cancelled %d; so has `trl run`, which else exits as its command did.\n", api.ExitTimedOut, api.ExitCancelled)
+}

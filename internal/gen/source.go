@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// source is what reflection cannot see of package api: comments and constants.
+type source struct {
+	types  map[string]string            // type → its comment
+	fields map[string]map[string]string // type → field → the comment that tells of it
+	consts []constant                   // in the order of the files
+}
+
+type constant struct{ name, typeName, value, doc string }
+
+// readSource reads the Go files of a package, tests left out.
+func readSource(dir string) (*source, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	s := &source{types: map[string]string{}, fields: map[string]map[string]string{}}
+	fset := token.NewFileSet()
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range f.Decls {
+			if d, ok := decl.(*ast.GenDecl); ok {
+				s.read(d)
+			}
+		}
+	}
+	if len(s.types) == 0 {
+		return nil, fmt.Errorf("%s: no types found", dir)
+	}
+	return s, nil
+}
+
+func (s *source) read(d *ast.GenDecl) {
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			s.types[spec.Name.Name] = oneLine(spec.Doc.Text() + d.Doc.Text())
+			if st, ok := spec.Type.(*ast.StructType); ok {
+				s.fields[spec.Name.Name] = fieldComments(st)
+			}
+		case *ast.ValueSpec:
+			if d.Tok == token.CONST && len(spec.Names) == 1 && len(spec.Values) == 1 {
+				s.addConst(spec)
+			}
+		}
+	}
+}
+
+func (s *source) addConst(spec *ast.ValueSpec) {
+	lit, ok := spec.Values[0].(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return
+	}
+	value, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return
+	}
+	c := constant{name: spec.Names[0].Name, value: value, doc: oneLine(spec.Doc.Text() + spec.Comment.Text())}
+	if t, ok := spec.Type.(*ast.Ident); ok {
+		c.typeName = t.Name
+	}
+	s.consts = append(s.consts, c)
+}
+
+// fieldComments gives every field its comment. A comment above a group of fields
+// also tells of those further down that it names.
+func fieldComments(st *ast.StructType) map[string]string {
+	comments := map[string]string{}
+	above := ""
+	for _, f := range st.Fields.List {
+		own := oneLine(f.Doc.Text())
+		if own != "" {
+			above = own
+		}
+		for _, name := range names(f) {
+			switch {
+			case own != "":
+				comments[name] = own
+			case f.Comment != nil:
+				comments[name] = oneLine(f.Comment.Text())
+			case word(name).MatchString(above):
+				comments[name] = above
+			}
+		}
+	}
+	return comments
+}
+
+// names are those of the fields; an embedded field is named after its type.
+func names(f *ast.Field) []string {
+	var list []string
+	for _, n := range f.Names {
+		list = append(list, n.Name)
+	}
+	if t, ok := f.Type.(*ast.StarExpr); ok && list == nil {
+		f = &ast.Field{Type: t.X}
+	}
+	if t, ok := f.Type.(*ast.Ident); ok && list == nil {
+		list = append(list, t.Name)
+	}
+	return list
+}
+
+func word(name string) *regexp.Regexp { return regexp.MustCompile(`\b` + name + `\b`) }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// fieldDoc turns the comment of a Go field into a text for readers who do not know
+// Go. Of a comment on several fields it keeps the sentences on this one; the names
+// of fields become those on the wire; and the name of the field itself is left out
+// where it begins the text, since it stands beside it.
+func (s *source) fieldDoc(typeName, field string, wire map[string]string) string {
+	text := s.fields[typeName][field]
+	if mine := s.sentencesOn(typeName, field); mine != "" {
+		text = mine
+	}
+	return onTheWire(s.withoutSubject(text, field), wire)
+}
+
+// withoutSubject leaves out the name that begins a text, as it does in Go, where it
+// stands beside it anyway: "Name is a handle" becomes "A handle".
+func (s *source) withoutSubject(text, name string) string {
+	rest, begins := strings.CutPrefix(text, name+" ")
+	if !begins || strings.HasPrefix(rest, "and ") {
+		return text
+	}
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
+	first := goWord.FindString(rest)
+	if slices.ContainsFunc(s.consts, func(k constant) bool { return k.value == first }) { // stdout is written so
+		return rest
+	}
+	return strings.ToUpper(rest[:1]) + rest[1:]
+}
+
+// sentencesOn returns the sentences that begin with the name of the field, each
+// with those that follow it and begin with the name of no other field that the
+// comment is for.
+func (s *source) sentencesOn(typeName, field string) string {
+	fields := s.fields[typeName]
+	var mine []string
+	subject := ""
+	for _, sentence := range strings.SplitAfter(fields[field], ". ") {
+		if first := goWord.FindString(sentence); fields[first] == fields[field] {
+			subject = first
+		}
+		if subject == field {
+			mine = append(mine, sentence)
+		}
+	}
+	return strings.TrimSpace(strings.Join(mine, ""))
+}
+
+var goWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
+
+func onTheWire(text string, wire map[string]string) string {
+	return goWord.ReplaceAllStringFunc(text, func(name string) string {
+		if w := wire[name]; w != "" {
+			return w
+		}
+		return name
+	})
+}
