@@ -1,0 +1,315 @@
+"""Lanes: connections of the asyncio client, each used by one conversation at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ._lanes import EXIT_PATIENCE_S
+from ._mux import Channel, Item, Mux
+from ._resume import Backoff
+from ._target import (
+    CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
+from ._wire import Answer, Message, Wire
+from .errors import ConnectionLost, TrlError
+
+
+class Lane(Protocol):
+    """A connection that carries one conversation at a time. A receive that is cancelled loses nothing."""
+
+    async def send(self, method: str, params: Mapping[str, Any]) -> None:
+        """Ask for something."""
+
+    async def receive(self) -> Message:
+        """Return the next message; ConnectionLost when there will be none."""
+
+    def stale(self) -> bool:
+        """Tell whether it cannot carry another conversation."""
+
+    def close(self) -> None:
+        """Give it up, and whatever it carries; a receive ends."""
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of it."""
+
+
+async def answer_to(lane: Lane, method: str, params: Mapping[str, Any]) -> Any:
+    """Ask for something and return the data of the answer."""
+    await lane.send(method, params)
+    while True:
+        message = await lane.receive()
+        if isinstance(message, Answer):
+            return message.result()
+
+
+class SocketLane:
+    """A lane that is a connection of its own."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: Wire, http: bool) -> None:
+        self._reader, self._writer, self._wire, self._http = reader, writer, wire, http
+        self._used = time.monotonic()
+
+    async def send(self, method: str, params: Mapping[str, Any]) -> None:
+        # Not drained: a daemon that refuses a request answers before it has read all of it.
+        self._writer.write(self._wire.request(method, params))
+
+    async def receive(self) -> Message:
+        while (message := self._wire.next()) is None:
+            watchdog = asyncio.get_running_loop().call_later(SILENCE_S, self.close) if self._http else None
+            try:
+                data = await self._reader.read(CHUNK)
+            except OSError as e:
+                raise ConnectionLost(f"daemon: connection lost: {reason(e)}") from e
+            finally:
+                if watchdog is not None:
+                    watchdog.cancel()
+            self._wire.feed(data)
+        self._used = time.monotonic()
+        return message
+
+    def stale(self) -> bool:
+        if self._http and time.monotonic() - self._used > IDLE_S:
+            return True
+        if not self._wire.reusable() or self._reader.at_eof() or self._writer.is_closing():
+            return True
+        return says_something(self._writer.get_extra_info("socket").fileno())
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+    async def wait_closed(self) -> None:
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass  # how it ended is of no interest now
+
+
+async def dial(target: UnixTarget | HttpTarget) -> SocketLane:
+    """Connect to a daemon that listens."""
+    try:
+        if isinstance(target, UnixTarget):
+            reader, writer = await asyncio.open_unix_connection(target.path, limit=CHUNK)
+            return SocketLane(reader, writer, target.wire(), http=False)
+        connecting = asyncio.open_connection(target.host, target.port, ssl=target.tls, limit=CHUNK)
+        reader, writer = await asyncio.wait_for(connecting, SILENCE_S)
+        keep_alive(writer.get_extra_info("socket"))
+        return SocketLane(reader, writer, target.wire(), http=True)
+    except asyncio.TimeoutError as e:
+        raise target.unreachable(OSError("no connection in time")) from e
+    except OSError as e:
+        raise target.unreachable(e) from e
+
+
+class StdioLane:
+    """A lane on the pipe of a program, which it shares with others."""
+
+    def __init__(self, process: StdioProcess) -> None:
+        self._process = process
+        self._inbox: asyncio.Queue[tuple[int, Item]] = asyncio.Queue()
+        self._channel = Channel(self._inbox)
+
+    async def send(self, method: str, params: Mapping[str, Any]) -> None:
+        await self._process.write(self._process.mux.request(self._channel, method, params))
+
+    async def receive(self) -> Message:
+        size, item = await self._inbox.get()
+        self._process.mux.taken(self._channel, size)
+        if isinstance(item, ConnectionLost):
+            raise item
+        return item
+
+    def stale(self) -> bool:
+        return self._process.mux.lost()
+
+    def close(self) -> None:
+        self._inbox.put_nowait((0, ConnectionLost("daemon: connection lost: closed by this side")))
+        if last_words := self._process.mux.forget(self._channel):
+            self._process.write_soon(last_words)
+
+    async def wait_closed(self) -> None:
+        pass
+
+
+class StdioProcess:
+    """A program that serves this client alone.
+
+    Task: one that reads what the program says; it ends with the program, and close waits for it.
+    """
+
+    def __init__(self, program: asyncio.subprocess.Process) -> None:
+        self.mux = Mux()
+        self._program = program
+        assert program.stdin is not None and program.stdout is not None
+        self._stdin, self._stdout = program.stdin, program.stdout
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, target: StdioTarget) -> StdioProcess:
+        """Start the program."""
+        try:
+            # In a session of its own, or Ctrl-C on the terminal would end it too.
+            return cls(await asyncio.create_subprocess_exec(
+                *target.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=CHUNK, start_new_session=True))
+        except OSError as e:
+            raise target.unreachable(e) from e
+
+    async def write(self, data: bytes) -> None:
+        """Write one line. That it cannot be written is told by the reader."""
+        self.write_soon(data)
+        try:
+            await self._stdin.drain()
+        except OSError:
+            pass
+
+    def write_soon(self, data: bytes) -> None:
+        """Write one line without waiting until it is out."""
+        if not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def close(self) -> None:
+        """End the program, and with it its sessions."""
+        self.mux.fail("daemon: connection lost: closed by this side")
+        self._stdin.close()
+        try:
+            await asyncio.wait_for(self._program.wait(), EXIT_PATIENCE_S)
+        except asyncio.TimeoutError:
+            self._program.kill()
+            await self._program.wait()
+        await self._reader
+
+    async def _read(self) -> None:
+        cause = "the daemon closed it"
+        try:
+            while data := await self._stdout.read(CHUNK):
+                self.mux.feed(data)
+        except OSError as e:
+            cause = reason(e)
+        except ConnectionLost as e:
+            cause = e.message
+        self.mux.fail(f"daemon: connection lost: {cause}")
+        while await self._stdout.read(CHUNK):
+            pass  # or the program could not end
+
+
+class Dialer:
+    """Makes lanes to one target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._lock = asyncio.Lock()
+        self._process: StdioProcess | None = None  # guarded by _lock
+
+    async def dial(self) -> Lane:
+        """Make a lane. A program that has ended is started again."""
+        if not isinstance(self._target, StdioTarget):
+            return await dial(self._target)
+        async with self._lock:
+            if self._process is not None and self._process.mux.lost():
+                await self._process.close()
+                self._process = None
+            if self._process is None:
+                self._process = await StdioProcess.start(self._target)
+            return StdioLane(self._process)
+
+    async def close(self) -> None:
+        """End the program, if there is one."""
+        async with self._lock:
+            if self._process is not None:
+                await self._process.close()
+                self._process = None
+
+
+class Pool:
+    """The lanes of a client: those in use, and those that wait for the next call."""
+
+    def __init__(self, dialer: Dialer, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self.closed = False
+        self._dialer = dialer
+        self._loop = asyncio.get_running_loop()
+        self._idle: list[Lane] = []
+        self._all: set[Lane] = set()  # those that are open
+        self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
+
+    async def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
+        """Ask for something on a lane of its own."""
+        lane = await self._take(patience_s)
+        try:
+            data = await answer_to(lane, method, params)
+        except BaseException as e:
+            if isinstance(e, TrlError) and not isinstance(e, ConnectionLost):
+                self.give(lane)
+            else:  # a cancelled call gives up the lane, and the command with it
+                self.discard(lane)
+            raise
+        if method == "session.create" and params.get("ephemeral"):
+            self._bound[data["session_id"]] = lane
+            return data
+        self.give(lane)
+        if method == "session.destroy" and data["session_id"] in self._bound:
+            self.give(self._bound.pop(data["session_id"]))
+        return data
+
+    async def dial(self) -> Lane:
+        """Make a lane that nobody else uses."""
+        if self.closed:
+            raise ConnectionLost("client: is closed")
+        lane = await self._dialer.dial()
+        self._all.add(lane)
+        if self.closed:
+            self.discard(lane)
+            raise ConnectionLost("client: is closed")
+        return lane
+
+    async def dial_patiently(self, patience_s: float) -> Lane:
+        """Make a lane; a daemon that is gone is waited for."""
+        backoff = Backoff(patience_s)
+        while True:
+            try:
+                return await self.dial()
+            except ConnectionLost:
+                delay = None if self.closed else backoff.delay()
+                if delay is None:
+                    raise
+            await asyncio.sleep(delay)
+
+    def give(self, lane: Lane) -> None:
+        """Keep a lane for the next call."""
+        if self.closed:
+            self.discard(lane)
+        else:
+            self._idle.append(lane)
+
+    def discard(self, lane: Lane) -> None:
+        """Give a lane up."""
+        lane.close()
+        self._all.discard(lane)
+
+    def discard_from_anywhere(self, lane: Lane) -> None:
+        """Give a lane up from any thread: where garbage is collected nobody can choose."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.discard, lane)
+
+    async def close(self) -> None:
+        """Close all lanes."""
+        self.closed = True
+        lanes = list(self._all)
+        self._idle.clear()
+        self._bound.clear()
+        for lane in lanes:
+            self.discard(lane)
+        for lane in lanes:
+            await lane.wait_closed()
+        await self._dialer.close()
+        await asyncio.sleep(0)  # lanes that were given up just before are closed in this turn
+
+    async def _take(self, patience_s: float) -> Lane:
+        while self._idle:
+            lane = self._idle.pop()
+            if not lane.stale():
+                return lane
+            self.discard(lane)
+        return await self.dial_patiently(patience_s)

@@ -1,0 +1,252 @@
+"""What can be asked of a daemon, as values: the synchronous and the asyncio client send the same."""
+
+from __future__ import annotations
+
+import binascii
+import enum
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, Union
+
+from . import types
+from .types import EventFilter
+from .results import ExecOutputResult, ExecResult
+
+T = TypeVar("T")
+
+
+class Stdin(enum.Enum):
+    """What stdin can be besides data."""
+
+    OPEN = "open"
+
+
+OPEN: Final = Stdin.OPEN
+"""As stdin of start and stream: it is written later, with Exec.input."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """How a session is made; see types.SessionCreateParams."""
+
+    shell: str
+    working_dir: str
+    env: Mapping[str, str]
+    name: str
+    timeout_s: float
+    tags: Sequence[str]
+    login: bool
+    rc: bool
+    ephemeral: bool
+
+
+class _CommandOptions(TypedDict, total=False):
+    timeout_s: float
+    env: Mapping[str, str]
+    working_dir: str
+    wait: bool
+    detach: bool
+
+
+class RunOptions(_CommandOptions, total=False):
+    """How a command is run; see types.ExecParams."""
+
+    stdin: str | bytes | None
+    max_output_bytes: int
+
+
+class StartOptions(_CommandOptions, total=False):
+    """How a command is started whose stdin may stay open; see types.ExecParams."""
+
+    stdin: str | bytes | Literal[Stdin.OPEN] | None
+    max_output_bytes: int
+
+
+class StreamOptions(_CommandOptions, total=False):
+    """How a command is started whose output is pushed; see types.ExecStreamParams."""
+
+    stdin: str | bytes | Literal[Stdin.OPEN] | None
+    stream: types.StreamName
+    backpressure: bool
+
+
+class AttachOptions(TypedDict, total=False):
+    """From where the output of a command is pushed; see types.ExecStreamParams."""
+
+    after_seq: int
+    from_offset: int
+    stream: types.StreamName
+
+
+class OutputOptions(TypedDict, total=False):
+    """Which part of the output is read; see types.ExecOutputParams."""
+
+    stream: types.StreamName
+    offset: int
+    limit: int
+    tail: int
+    grep: str
+
+
+class WaitOptions(TypedDict, total=False):
+    """What is waited for; see types.ExecWaitParams."""
+
+    until: types.WaitUntil | Sequence[types.WaitUntil]
+    output_match: str
+    after_seq: int
+    idle_ms: int
+    timeout_ms: int
+
+
+class EventOptions(TypedDict, total=False):
+    """Which events are pushed; see types.EventSubscribeParams."""
+
+    session_id: str
+    types: Sequence[EventFilter]
+    after_seq: int
+
+
+Options = Union[SessionOptions, RunOptions, StartOptions, StreamOptions, AttachOptions, OutputOptions, WaitOptions, EventOptions]
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """A method, its parameters, and how its answer is read."""
+
+    method: str
+    params: Mapping[str, Any]
+    decode: Callable[[Any], T]
+
+    def repeatable(self) -> bool:
+        """Tell whether sending it a second time does no harm."""
+        return repeatable(self.method, self.params)
+
+
+def repeatable(method: str, params: Mapping[str, Any]) -> bool:
+    """Tell whether a request may be sent again when nobody knows what became of the first."""
+    if method == "exec.input":
+        return bool(params.get("write_id"))
+    return method in types.READS or method == "session.destroy"
+
+
+def raw(method: str, params: Mapping[str, Any] | None) -> Request[Any]:
+    """Any method by its name, answered as it is on the wire."""
+    if method in types.STREAMING:
+        raise TypeError(f"{method} streams: use stream() or events()")
+    return Request(method, dict(params or {}), lambda data: data)
+
+
+def session_create(options: SessionOptions) -> Request[types.SessionInfo]:
+    """session.create."""
+    return Request("session.create", _given(options), types.SessionInfo.from_dict)
+
+
+def session_destroy(session_id: str, force: bool) -> Request[types.SessionDestroyResult]:
+    """session.destroy."""
+    params = {"session_id": session_id, "force": force}
+    return Request("session.destroy", params, types.SessionDestroyResult.from_dict)
+
+
+def session_info(session_id: str) -> Request[types.SessionDetails]:
+    """session.info."""
+    return Request("session.info", {"session_id": session_id}, types.SessionDetails.from_dict)
+
+
+def session_list(tags: Iterable[str], state: types.SessionState | None) -> Request[list[types.SessionInfo]]:
+    """session.list."""
+    params = {"tags": list(tags), "state": state or ""}
+    return Request("session.list", params, lambda d: types.SessionListResult.from_dict(d).sessions)
+
+
+def exec_run(session_id: str, command: str, options: RunOptions) -> Request[ExecResult]:
+    """exec.run."""
+    return Request("exec.run", _command(session_id, command, options), ExecResult.from_dict)
+
+
+def exec_start(session_id: str, command: str, options: StartOptions) -> Request[types.ExecInfo]:
+    """exec.start."""
+    return Request("exec.start", _command(session_id, command, options), types.ExecInfo.from_dict)
+
+
+def exec_stream(session_id: str, command: str, options: StreamOptions) -> Request[types.StreamStart]:
+    """exec.stream of a new command."""
+    return Request("exec.stream", _command(session_id, command, options), types.StreamStart.from_dict)
+
+
+def exec_attach(exec_id: str, options: AttachOptions) -> Request[types.StreamStart]:
+    """exec.stream of a command that was started before."""
+    return Request("exec.stream", {"exec_id": exec_id, **_given(options)}, types.StreamStart.from_dict)
+
+
+def exec_output(exec_id: str, options: OutputOptions) -> Request[ExecOutputResult]:
+    """exec.output."""
+    return Request("exec.output", {"exec_id": exec_id, **_given(options)}, ExecOutputResult.from_dict)
+
+
+def exec_input(exec_id: str, data: str | bytes, close: bool, write_id: str | None) -> Request[types.ExecInputResult]:
+    """exec.input. Without an id the write gets one, so that it can be repeated."""
+    params: dict[str, Any] = {"exec_id": exec_id, "close": close, "write_id": write_id or uuid.uuid4().hex}
+    if data:
+        params.update(_text_or_bytes("data", data))
+    return Request("exec.input", params, types.ExecInputResult.from_dict)
+
+
+def exec_wait(exec_ids: Iterable[str], all: bool, options: WaitOptions) -> Request[types.ExecWaitResult]:
+    """exec.wait."""
+    params = {"exec_ids": list(exec_ids), "all": all, **_given(options)}
+    return Request("exec.wait", params, types.ExecWaitResult.from_dict)
+
+
+def exec_cancel(named: Mapping[str, str], signal: str | None) -> Request[types.ExecInfo]:
+    """exec.cancel of an exec_id, or of what runs in a session_id."""
+    return Request("exec.cancel", {**named, "signal": signal or ""}, types.ExecInfo.from_dict)
+
+
+def exec_info(exec_id: str) -> Request[types.ExecInfo]:
+    """exec.info."""
+    return Request("exec.info", {"exec_id": exec_id}, types.ExecInfo.from_dict)
+
+
+def exec_list(session_id: str, state: types.ExecState | None) -> Request[list[types.ExecInfo]]:
+    """exec.list."""
+    params = {"session_id": session_id, "state": state or ""}
+    return Request("exec.list", params, lambda d: types.ExecListResult.from_dict(d).execs)
+
+
+def event_subscribe(options: EventOptions) -> Request[types.StreamStart]:
+    """event.subscribe."""
+    return Request("event.subscribe", _given(options), types.StreamStart.from_dict)
+
+
+def only(result: types.ExecWaitResult, exec_id: str) -> types.WaitEvent:
+    """Return what happened to the one command that was waited for."""
+    if not result.happened:
+        raise TimeoutError(f"exec {exec_id!r}: nothing of what was waited for has happened in time")
+    return result.happened[0]
+
+
+def _given(options: Options) -> dict[str, Any]:
+    """Return the options that have a value; None stands for the daemon's default."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _command(session_id: str, command: str, options: Options) -> dict[str, Any]:
+    params = _given(options)
+    stdin = params.pop("stdin", None)
+    if stdin is OPEN:
+        params["stdin"] = OPEN.value
+    elif stdin is not None:
+        params.update(_text_or_bytes("stdin", stdin))
+    return {"session_id": session_id, "command": command, **params}
+
+
+def _text_or_bytes(name: str, value: str | bytes) -> dict[str, str]:
+    """Return the field that carries a value exactly. The word of OPEN as text is data, too."""
+    if isinstance(value, str) and value != OPEN.value:
+        try:
+            value.encode()
+            return {name: value}
+        except UnicodeEncodeError:  # what os.fsdecode makes of bytes that are no text
+            pass
+    data = value.encode(errors="surrogateescape") if isinstance(value, str) else value
+    return {f"{name}_base64": binascii.b2a_base64(data, newline=False).decode()}

@@ -1,0 +1,190 @@
+"""How a stream goes on after its connection was lost, and how long one waits for a daemon."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+from . import types
+from ._request import Request
+from ._wire import Push, parse_error
+from .errors import ConnectionLost, TrlError
+from .results import StreamEvent
+
+OUTPUT = ("stdout", "stderr")
+KNOWN = frozenset(get_args(types.EventType))
+
+FIRST_DELAY = 0.05
+LONGEST_DELAY = 1.0
+SESSION_S = 3.0
+FORGET_S = 60.0
+"""An attempt that lasted so long was a success, whatever came then; one that timed out was not."""
+
+STARTING = "the daemon is starting"
+ENDING = "the daemon is shutting down"
+"""What a daemon answers while it does not serve yet, or not any more, with the code RUNTIME_UNAVAILABLE."""
+
+
+class Backoff:
+    """The pauses between attempts to reach a daemon that is gone: short at first, bounded in all."""
+
+    def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._patience, self._clock = patience_s, clock
+        self._begun: float | None = None
+        self._last = 0.0
+        self._delay = 0.0
+
+    def reset(self) -> None:
+        """Forget the failures: there was progress."""
+        self._begun = None
+
+    def delay(self) -> float | None:
+        """Return how long to wait before the next attempt; None when the patience is over."""
+        now = self._clock()
+        if self._begun is None or now - self._last > max(self._patience, FORGET_S):
+            self._begun, self._delay = now, 0.0
+        self._last = now
+        left = self._begun + self._patience - now
+        if left <= 0:
+            return None
+        delay, self._delay = self._delay, min(max(2 * self._delay, FIRST_DELAY), LONGEST_DELAY)
+        # Many streams that lost the same daemon need not all come back in the same moment.
+        return min(left, delay * random.uniform(0.5, 1))
+
+
+def gone(error: TrlError) -> bool:
+    """Tell whether an error means that the daemon, or its way to a session, is not there now."""
+    return error.code == "RUNTIME_UNAVAILABLE"
+
+
+def not_begun(error: TrlError) -> bool:
+    """Tell whether what was asked for has certainly not been done."""
+    return gone(error) and error.message == STARTING
+
+
+class Outage:
+    """A time without a daemon, and how long it is borne."""
+
+    def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._daemon = Backoff(patience_s, clock)
+        # A daemon that is replaced may say so in other words. Or it has lost a session for good.
+        self._session = Backoff(min(patience_s, SESSION_S), clock)
+
+    def over(self) -> None:
+        """Forget the failures: there was progress."""
+        self._daemon.reset()
+        self._session.reset()
+
+    def delay(self, error: TrlError) -> float | None:
+        """Return how long to wait before the next attempt; None when the patience is over."""
+        daemon = isinstance(error, ConnectionLost) or error.message in (STARTING, ENDING)
+        return (self._daemon if daemon else self._session).delay()
+
+
+class Retry:
+    """Whether a request is sent again after the daemon was gone, and with which parameters."""
+
+    def __init__(self, request: Request[Any], patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._request, self._clock = request, clock
+        self._outage = Outage(patience_s, clock)
+        self._begun = clock()
+
+    def params(self) -> Mapping[str, Any]:
+        """Return the parameters for now: of the time to wait, some may be over."""
+        params = self._request.params
+        if self._request.method != "exec.wait" or "timeout_ms" not in params:
+            return params
+        over = int((self._clock() - self._begun) * 1000)
+        return {**params, "timeout_ms": max(0, params["timeout_ms"] - over)}
+
+    def delay(self, error: TrlError) -> float | None:
+        """Return how long to wait before the request is sent again; None when it is not to be."""
+        if not_begun(error) or gone(error) and self._request.repeatable():
+            return self._outage.delay(error)
+        return None
+
+
+class Cursor:
+    """Where the reader of a stream is: what to ask for next, and what of the pushes is new."""
+
+    def __init__(self, request: Request[types.StreamStart]) -> None:
+        self._first = request
+        self._from_offset: int = request.params.get("from_offset", 0)
+        self._have = dict.fromkeys(OUTPUT, self._from_offset)  # up to which byte of each stream
+        self.exec_id: str = request.params.get("exec_id", "")
+        self.session_id: str = request.params.get("session_id", "")
+        self.seq: int | None = request.params.get("after_seq")
+        self.outcome: types.ExecOutcome | None = None
+
+    def request(self) -> Request[types.StreamStart]:
+        """Return what asks for everything that is still to come."""
+        if self._resumable() and self.seq is not None:
+            return replace(self._first, params=self._resume(self._first.params))
+        return self._first
+
+    def goes_on_after(self, error: TrlError) -> bool:
+        """Tell whether asking again helps, and starts no command a second time."""
+        return not_begun(error) or gone(error) and self._resumable()
+
+    def _resumable(self) -> bool:
+        return self._first.method != "exec.stream" or self.exec_id != ""
+
+    def started(self, data: Any) -> None:
+        """Take the answer to the request."""
+        start = self._first.decode(data)
+        self.exec_id = start.exec_id or self.exec_id
+        self.session_id = start.session_id or self.session_id
+        if self.seq is None:
+            self.seq = start.seq
+
+    def accept(self, push: Push) -> StreamEvent | None:
+        """Take a push. None when it is not for the reader: seen before, or of a kind that is not known.
+
+        The push that says that the stream broke off is raised.
+        """
+        fields = push.fields
+        if fields.get("type") == "error":
+            raise parse_error(fields.get("error"))
+        event = StreamEvent.from_dict(fields)
+        seen, self.seq = self.seq or 0, max(self.seq or 0, event.seq)
+        if event.type not in KNOWN:
+            return None
+        if event.type == "exit":
+            self.outcome = types.ExecOutcome.from_dict(fields)
+        if event.type in OUTPUT and event.offset is not None:
+            return self._new_output(event, event.offset)
+        if event.type == "gap" and event.from_ is not None and event.to is not None:
+            return self._new_gap(event, event.from_, event.to)
+        if self._first.method == "event.subscribe" and event.seq <= seen:
+            return None
+        return event
+
+    def lost(self, cause: TrlError) -> ConnectionLost:
+        """Return the error of a stream that cannot go on, with what is needed to read on later."""
+        where = {"exec_id": self.exec_id, "after_seq": self.seq} if self.exec_id else {"after_seq": self.seq}
+        return ConnectionLost(cause.message, where)
+
+    def _resume(self, first: Mapping[str, Any]) -> dict[str, Any]:
+        if self._first.method != "exec.stream":
+            return {**first, "after_seq": self.seq}
+        again: dict[str, Any] = {"exec_id": self.exec_id}
+        if "stream" in first:
+            again["stream"] = first["stream"]
+        # Both may not be given; what after_seq lets through of earlier bytes, accept cuts off.
+        again.update({"after_seq": self.seq} if self.seq else {"from_offset": self._from_offset})
+        return again
+
+    def _new_output(self, event: StreamEvent, offset: int) -> StreamEvent | None:
+        have, end = self._have[event.type], offset + event.size
+        self._have[event.type] = max(have, end)
+        if offset >= have:
+            return event
+        return event.with_data(have, event.data_bytes[have - offset:]) if end > have else None
+
+    def _new_gap(self, event: StreamEvent, begin: int, end: int) -> StreamEvent | None:
+        have = self._have.get(event.stream, 0)
+        self._have[event.stream] = max(have, end)
+        return replace(event, from_=max(begin, have)) if end > have else None

@@ -1,0 +1,140 @@
+"""Where a daemon is: a unix socket, a URL, or a program to start."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+from urllib.parse import urlsplit
+
+from ._http import HttpWire
+from ._wire import LineWire, Wire
+from .errors import ConnectionLost
+
+CHUNK = 256 << 10
+"""How much is read at once."""
+
+SILENCE_S = 60.0
+"""By HTTP something is said every 15 seconds; a connection that is silent for so long is lost."""
+
+IDLE_S = 30.0
+"""An HTTP connection that was idle for longer is not used again: the other side may be about to close it."""
+
+
+@dataclass(frozen=True)
+class UnixTarget:
+    """A daemon that listens on a unix socket."""
+
+    path: str
+
+    def wire(self) -> Wire:
+        """Begin a conversation."""
+        return LineWire()
+
+    def unreachable(self, cause: OSError) -> ConnectionLost:
+        """Explain why there is no connection."""
+        return ConnectionLost(f"daemon at {self.path}: {reason(cause)}")
+
+
+@dataclass(frozen=True)
+class HttpTarget:
+    """A daemon that listens for HTTP."""
+
+    url: str
+    host: str
+    port: int
+    host_header: str
+    path: str
+    token: str | None
+    tls: ssl.SSLContext | None
+
+    def wire(self) -> Wire:
+        """Begin a conversation."""
+        return HttpWire(self.host_header, self.path, self.token)
+
+    def unreachable(self, cause: OSError) -> ConnectionLost:
+        """Explain why there is no connection."""
+        return ConnectionLost(f"daemon at {self.url}: {reason(cause)}")
+
+
+@dataclass(frozen=True)
+class StdioTarget:
+    """A program that serves this client alone, on its stdin and stdout."""
+
+    argv: tuple[str, ...]
+
+    def unreachable(self, cause: OSError) -> ConnectionLost:
+        """Explain why there is no connection."""
+        return ConnectionLost(f"daemon {self.argv[0]}: {reason(cause)}")
+
+
+Target = Union[UnixTarget, HttpTarget, StdioTarget]
+
+
+def find_target(
+    socket: str | os.PathLike[str] | None, url: str | None, token: str | None,
+    tls: ssl.SSLContext | None, stdio: Sequence[str] | None,
+) -> Target:
+    """Make a target of the arguments of connect; of none, the unix socket of this user."""
+    if sum(where is not None for where in (socket, url, stdio)) > 1:
+        raise ValueError("give one of socket, url and stdio")
+    if url is None and (token is not None or tls is not None):
+        raise ValueError("token and tls need a url")
+    if stdio is not None:
+        if isinstance(stdio, str) or not stdio:
+            raise ValueError('stdio must be a list of words, such as ["trl", "serve", "--stdio"]')
+        return StdioTarget(tuple(stdio))
+    if url is not None:
+        return http_target(url, token, tls)
+    return UnixTarget(default_socket() if socket is None else os.fspath(socket))
+
+
+def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> HttpTarget:
+    """Take a URL apart. Without a token the one in TRL_AUTH_TOKEN is used."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"url {url!r}: must be http://host:port or https://host:port")
+    if parts.scheme == "https" and tls is None:
+        tls = ssl.create_default_context()
+    if parts.scheme == "http" and tls is not None:
+        raise ValueError(f"url {url!r}: tls needs https")
+    return HttpTarget(
+        url=url, host=parts.hostname, port=parts.port or (443 if tls else 80), host_header=parts.netloc,
+        path=parts.path.rstrip("/"), token=token or os.environ.get("TRL_AUTH_TOKEN") or None, tls=tls,
+    )
+
+
+def default_socket() -> str:
+    """Where the daemon of this user listens."""
+    if path := os.environ.get("TRL_SOCKET_PATH"):
+        return path
+    directory = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(directory):
+        return os.path.join(directory, "trl", "trl.sock")
+    return f"/tmp/trl-{os.getuid()}/trl.sock"
+
+
+def reason(cause: OSError) -> str:
+    """Return the text of a system error, without what it repeats."""
+    return (cause.strerror or str(cause) or type(cause).__name__).lower()
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Let the system find out that the other machine is gone while an answer is waited for."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def says_something(fd: int) -> bool:
+    """Tell whether there is something to read. Where nothing was asked for, it is the end."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

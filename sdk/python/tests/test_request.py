@@ -1,0 +1,111 @@
+"""What is sent, against the generated types."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from typing import Any, get_type_hints
+
+import pytest
+
+import trl
+from conftest import ROOT
+from trl import _request, types
+from trl._resume import ENDING, STARTING
+
+
+def keys(of: type) -> set[str]:
+    return set(of.__annotations__)
+
+
+@pytest.mark.parametrize("options, params, without", [
+    (_request.SessionOptions, types.SessionCreateParams, set()),
+    (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
+    (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
+    (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
+    (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all"}),
+    (_request.EventOptions, types.EventSubscribeParams, set()),
+])
+def test_the_options_are_those_of_the_contract(options: type, params: type, without: set[str]) -> None:
+    assert keys(options) == keys(params) - without
+
+
+def test_the_options_of_streams_are_those_of_the_contract() -> None:
+    both = keys(_request.StreamOptions) | keys(_request.AttachOptions)
+    assert both == keys(types.ExecStreamParams) - {"session_id", "command", "stdin_base64", "exec_id", "max_output_bytes"}
+
+
+@pytest.mark.parametrize("stdin, field, value", [
+    ("text", "stdin", "text"),
+    ("", "stdin", ""),
+    ("open", "stdin_base64", base64.b64encode(b"open").decode()),
+    (b"open", "stdin_base64", base64.b64encode(b"open").decode()),
+    (b"\xff", "stdin_base64", "/w=="),
+    ("a\udcff", "stdin_base64", base64.b64encode(b"a\xff").decode()),
+    (trl.OPEN, "stdin", "open"),
+])
+def test_stdin_is_exact(stdin: Any, field: str, value: str) -> None:
+    params = _request.exec_start("s", "cat", {"stdin": stdin}).params
+    assert params == {"session_id": "s", "command": "cat", field: value}
+
+
+def test_none_is_not_sent() -> None:
+    assert _request.exec_run("s", "", {"stdin": None}).params == {"session_id": "s", "command": ""}
+
+
+def test_input_is_exact_and_repeatable() -> None:
+    request = _request.exec_input("x", b"\xff", False, None)
+    assert request.params["data_base64"] == "/w==" and request.params["write_id"] and request.repeatable()
+    assert request.params["write_id"] != _request.exec_input("x", b"\xff", False, None).params["write_id"]
+    assert _request.exec_input("x", "open", False, "w").params == {
+        "exec_id": "x", "close": False, "write_id": "w", "data_base64": base64.b64encode(b"open").decode()}
+    assert "data" not in _request.exec_input("x", b"", True, None).params
+
+
+def test_only_what_does_no_harm_twice_is_repeated() -> None:
+    again = {m for m in types.METHODS if _request.repeatable(m, {})}
+    assert again == types.READS | {"session.destroy"}
+    assert not _request.repeatable("exec.input", {"data": "x"})
+
+
+def test_streaming_methods_are_not_called() -> None:
+    with pytest.raises(TypeError):
+        _request.raw("exec.stream", {})
+
+
+def test_errors_survive_pickle() -> None:
+    for e in (trl.TrlError("CONFLICT", "m", {"a": 1}), trl.ConnectionLost("m", {"a": 1})):
+        back = pickle.loads(pickle.dumps(e))
+        assert type(back) is type(e) and (back.code, back.message, back.details) == (e.code, e.message, e.details)
+    assert trl.ConnectionLost("m").code == "RUNTIME_UNAVAILABLE"
+
+
+def test_the_socket_is_where_the_go_client_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRL_SOCKET_PATH", "/a/b")
+    assert trl.default_socket() == "/a/b"
+    monkeypatch.setenv("TRL_SOCKET_PATH", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/me")
+    assert trl.default_socket() == "/run/me/trl/trl.sock"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
+    monkeypatch.setattr("os.getuid", lambda: 42)
+    assert trl.default_socket() == "/tmp/trl-42/trl.sock"
+
+
+@pytest.mark.parametrize("arguments", [
+    {"socket": "/a", "url": "http://h"}, {"token": "t"}, {"url": "ftp://h"}, {"url": "http://"}, {"url": "http://h/?q"},
+    {"stdio": "trl serve --stdio"}, {"stdio": []},
+])
+def test_arguments_that_make_no_sense(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        trl.connect(**arguments)
+    with pytest.raises(ValueError):
+        trl.aio.connect(**arguments)
+
+
+def test_types_can_be_looked_at() -> None:
+    assert get_type_hints(trl.TrlError.__init__)["code"] is str
+
+
+def test_the_words_of_the_daemon_are_known() -> None:
+    source = (ROOT / "api" / "errors.go").read_text()
+    assert f'"{STARTING}"' in source and f'"{ENDING}"' in source

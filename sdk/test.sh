@@ -1,0 +1,37 @@
+#!/bin/sh
+# Tests what is not Go, with bin/trl: both SDKs, and MCP with its TypeScript client.
+# What cannot run here is said, not hidden.
+set -eu
+cd "$(dirname "$0")/.."
+export TRL_TEST_BIN="$PWD/bin/trl"
+
+# npm_test DIRECTORY installs what its lock file says, if that changed, and runs its tests.
+npm_test() {
+	echo "== npm test in $1"
+	(
+		cd "$1"
+		if ! [ node_modules/.package-lock.json -nt package-lock.json ]; then
+			npm ci --ignore-scripts --no-audit --no-fund --prefer-offline
+		fi
+		npm test
+	)
+}
+
+if command -v npm >/dev/null && node -e 'process.exit(process.versions.node.split(".")[0] < 20)'; then
+	npm_test sdk/typescript
+	npm_test tests/mcp
+else
+	echo "SKIPPED: Node 20 or newer is not here; the TypeScript SDK, and MCP with its TypeScript client, are not tested"
+fi
+
+if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+	echo "== mypy and pytest in sdk/python"
+	if ! [ build/python/ready -nt sdk/python/requirements-dev.txt ]; then
+		python3 -m venv build/python
+		build/python/bin/pip install -q --disable-pip-version-check -r sdk/python/requirements-dev.txt
+		touch build/python/ready
+	fi
+	(cd sdk/python && ../../build/python/bin/mypy && ../../build/python/bin/pytest -q)
+else
+	echo "SKIPPED: Python 3.10 or newer with venv is not here; the Python SDK is not tested"
+fi

@@ -1,0 +1,148 @@
+import { ConnectionLostError } from "./errors.js";
+import { fromWire, toWire, type Camel } from "./names.js";
+import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
+import type { CallMethod, CallParams, CallResult } from "./results.js";
+import { Exec, Session } from "./session.js";
+import { EventStream, type StreamOptions } from "./stream.js";
+import type { Abortable, Transport, WireRequest } from "./transport.js";
+import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams } from "./types.js";
+
+/** What a new session shall be like. */
+export interface SessionOptions extends Camel<SessionCreateParams>, Abortable {}
+
+/** Which events to be told of. */
+export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
+
+/** A client of one daemon. Everything it does may be done at the same time. */
+export class Trl {
+  #transport: Transport;
+  #reconnect: ReconnectOptions["reconnect"];
+  #closed = false;
+
+  /** For connect; the transport belongs to the client. */
+  constructor(transport: Transport, options: ReconnectOptions = {}) {
+    this.#transport = transport;
+    this.#reconnect = options.reconnect;
+  }
+
+  /**
+   * What the streams of this client are read over.
+   * @internal
+   */
+  get link(): Link {
+    const client = this;
+    return {
+      transport: this.#transport,
+      reconnect: this.#reconnect,
+      get closed() {
+        return client.#closed;
+      },
+    };
+  }
+
+  /** Starts a session: a place to work with a living shell. */
+  async session(options: SessionOptions = {}): Promise<Session> {
+    const { signal, ...params } = options;
+    return new Session(this, await this.call("session.create", params, { signal }));
+  }
+
+  /** Returns a session that exists, by its id or name. */
+  async findSession(idOrName: string, options: Abortable = {}): Promise<Session> {
+    return new Session(this, await this.call("session.info", { sessionId: idOrName }, options));
+  }
+
+  /** Names a command that was started before, here or by another client. Nothing is asked yet. */
+  exec(execId: string): Exec {
+    return new Exec(this, execId);
+  }
+
+  /** What happens to sessions and commands: from now on, or after the event with the number afterSeq. */
+  events(options: EventOptions = {}): EventStream {
+    const { signal, reconnect, ...params } = options;
+    const request = { method: "event.subscribe", params: toWire(params) as WireRequest["params"] };
+    return new EventStream(this.link, request, { signal, reconnect });
+  }
+
+  /**
+   * Calls any method that does not stream, by its name. After a lost connection the
+   * call is made again where that cannot do anything twice; a command is never run
+   * again.
+   */
+  async call<M extends CallMethod>(
+    method: M,
+    ...[params, options]: {} extends CallParams<M> ? [params?: CallParams<M>, options?: Abortable] : [params: CallParams<M>, options?: Abortable]
+  ): Promise<CallResult<M>> {
+    const wireParams = toWire(params ?? {}) as WireRequest["params"];
+    return fromWire(await this.request({ method, params: wireParams }, options?.signal)) as CallResult<M>;
+  }
+
+  /**
+   * Calls a method in the words of the wire.
+   * @internal
+   */
+  async request(request: WireRequest, signal?: AbortSignal): Promise<unknown> {
+    const begin = performance.now();
+    const patience = new Patience(this.link, {});
+    for (;;) {
+      if (this.#closed) throw new ConnectionLostError("the client is closed", false);
+      signal?.throwIfAborted();
+      const attempt = performance.now();
+      try {
+        return await this.#transport.call(stillToWait(request, begin), signal, isTied(request));
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
+        await patience.pause(error, signal, performance.now() - attempt);
+      }
+    }
+  }
+
+  /** Ends the connection. Sessions go on, except those that are ephemeral or of a daemon on stdio. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#transport.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Whether a request that was perhaps carried out may be sent again. */
+function isRepeatable({ method, params }: WireRequest): boolean {
+  switch (method) {
+    case "exec.input":
+      return params["write_id"] !== undefined;
+    case "exec.cancel":
+      return params["exec_id"] !== undefined;
+    case "session.destroy": // a name may belong to another session by then
+      return String(params["session_id"]).startsWith("s-");
+  }
+  return readMethods.includes(method as Method);
+}
+
+/** Whether the command shall end when its caller does not want it any more. */
+function isTied({ method, params }: WireRequest): boolean {
+  return method === "exec.run" && params["detach"] !== true;
+}
+
+/** The request, with the time that has gone by taken off what exec.wait may wait. */
+function stillToWait(request: WireRequest, begin: number): WireRequest {
+  const timeout = request.params["timeout_ms"];
+  if (request.method !== "exec.wait" || typeof timeout !== "number") return request;
+  const left = Math.max(0, Math.round(timeout - (performance.now() - begin)));
+  return { method: request.method, params: { ...request.params, timeout_ms: left } };
+}
+
+/** Makes a client of a transport that answers. */
+export async function connectOver(transport: Transport, options: ReconnectOptions & Abortable): Promise<Trl> {
+  try {
+    await transport.call({ method: "system.ping", params: {} }, options.signal, false);
+  } catch (error) {
+    await transport.close();
+    throw error;
+  }
+  return new Trl(transport, options);
+}
+

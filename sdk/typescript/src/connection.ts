@@ -1,0 +1,245 @@
+import type { Writable } from "node:stream";
+import { ConnectionLostError, TrlError, reason } from "./errors.js";
+import { LineSplitter } from "./lines.js";
+import { onAbort, type Pushes, type WireRequest } from "./transport.js";
+import type { ErrorBody, StreamEvent, StreamStart } from "./types.js";
+
+/** How much of one stream waits in memory for its consumer before nothing more is read. */
+const enough = 256 * 1024;
+/** How much of it may come while others on the same connection wait for something; then the stream is given up. */
+const tooMuch = 64 * 1024 * 1024;
+
+/** The two directions of a connection, and what its owner does with it. */
+export interface LineIO {
+  readonly readable: AsyncIterable<Uint8Array>;
+  readonly writable: Writable;
+  /** Says whether somebody waits for something: only then does the connection keep the process alive. */
+  hold(wanted: boolean): void;
+  destroy(): void;
+  /** Adds what is known about the end, for the error. */
+  explain?(cause: string): string;
+}
+
+interface Answer {
+  id?: unknown;
+  ok?: boolean;
+  data?: unknown;
+  error?: ErrorBody;
+}
+
+interface Waiting {
+  resolve(answer: Answer | PushQueue): void;
+  reject(error: unknown): void;
+  streams: boolean;
+}
+
+/**
+ * One connection that speaks the line protocol. Calls and streams may share it.
+ * Nothing is read while a stream has enough for its consumer, unless somebody waits
+ * for something else: that may lie behind what nobody takes.
+ */
+export class LineConnection {
+  #io: LineIO;
+  #lastID = 0;
+  #waiting = new Map<string, Waiting>();
+  #streams = new Map<string, PushQueue>();
+  #refusal: TrlError | undefined; // what the daemon said to the connection as a whole
+  #lost: TrlError | undefined;
+  #wake: (() => void) | undefined; // set while nothing is read
+
+  constructor(io: LineIO) {
+    this.#io = io;
+    io.writable.on("error", () => {}); // the reader finds out too, after the last words of the daemon
+    this.#holdWhileWanted();
+    void this.#read();
+  }
+
+  get isLost(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  async call(request: WireRequest, signal?: AbortSignal): Promise<unknown> {
+    const answer = (await this.#send(request, signal, false)) as Answer;
+    if (!answer.ok) throw TrlError.from(answer.error); // made here, so that its stack tells who called
+    return answer.data;
+  }
+
+  /** Opens a stream on this connection. `closed` is called once, when it is over. */
+  async open(request: WireRequest, signal: AbortSignal | undefined, closed: () => void): Promise<Pushes> {
+    const queue = await this.#send(request, signal, true);
+    if (!(queue instanceof PushQueue)) throw TrlError.from(queue.error);
+    const stop = onAbort(signal, (why) => queue.end(why));
+    queue.onEnd(() => {
+      stop();
+      this.#streams.delete(queue.start.stream_id);
+      this.#holdWhileWanted();
+      closed();
+    });
+    return queue;
+  }
+
+  /** Ends the connection. Whoever waits gets an error. */
+  lose(cause: string): void {
+    if (this.#lost) return;
+    this.#lost = this.#refusal ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
+    for (const waiting of this.#waiting.values()) waiting.reject(this.#lost);
+    this.#waiting.clear();
+    for (const queue of [...this.#streams.values()]) queue.end(this.#lost, true);
+    this.#readOn();
+    this.#io.destroy();
+  }
+
+  #send(request: WireRequest, signal: AbortSignal | undefined, streams: boolean): Promise<Answer | PushQueue> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      if (this.#lost) return reject(this.#refusal ?? new ConnectionLostError(this.#lost.message, false));
+      const id = String(++this.#lastID);
+      const line = JSON.stringify({ id, ...request }) + "\n";
+      const forget = () => {
+        this.#waiting.delete(id);
+        this.#holdWhileWanted();
+        stop();
+      };
+      const stop = onAbort(signal, (why) => {
+        forget();
+        reject(why);
+      });
+      this.#waiting.set(id, {
+        streams,
+        resolve: (answer) => {
+          forget();
+          resolve(answer);
+        },
+        reject: (error) => {
+          forget();
+          reject(error);
+        },
+      });
+      this.#holdWhileWanted();
+      this.#io.writable.write(line);
+      this.#readOn();
+    });
+  }
+
+  #holdWhileWanted(): void {
+    this.#io.hold(this.#waiting.size > 0 || this.#streams.size > 0);
+  }
+
+  async #read(): Promise<void> {
+    const splitter = new LineSplitter();
+    try {
+      for await (const chunk of this.#io.readable) {
+        for (const line of splitter.take(chunk)) {
+          this.#take(line);
+          while (this.#mayPause()) await new Promise<void>((resolve) => (this.#wake = resolve));
+          if (this.#lost) return;
+        }
+      }
+      this.lose("the daemon closed it");
+    } catch (cause) {
+      this.lose(reason(cause));
+    }
+  }
+
+  /** Whether somebody has more than enough, and nobody waits. */
+  #mayPause(): boolean {
+    let full = false;
+    for (const queue of this.#streams.values()) {
+      if (queue.isWanted) return false;
+      full ||= queue.isFull;
+    }
+    return full && this.#waiting.size === 0;
+  }
+
+  #readOn(): void {
+    this.#wake?.();
+    this.#wake = undefined;
+  }
+
+  /** Hands out one message. */
+  #take(line: string): void {
+    const message = JSON.parse(line) as Answer & StreamEvent;
+    if ("ok" in message) this.#answer(message);
+    else this.#streams.get(message.stream_id)?.put(message, line.length);
+  }
+
+  #answer(message: Answer): void {
+    const waiting = this.#waiting.get(String(message.id));
+    if (!waiting) {
+      if (message.error && (message.id === null || message.id === undefined)) this.#refusal = TrlError.from(message.error);
+      return;
+    }
+    if (!message.ok || !waiting.streams) return waiting.resolve(message);
+    // The stream is known before the pushes behind this answer are read.
+    const queue = new PushQueue(message.data as StreamStart, () => this.#readOn());
+    this.#streams.set(queue.start.stream_id, queue);
+    waiting.resolve(queue);
+  }
+}
+
+/** The pushes of one stream that its one consumer has not taken yet. */
+class PushQueue implements Pushes {
+  readonly start: StreamStart;
+  #items: { event: StreamEvent; size: number }[] = [];
+  #size = 0;
+  #over: { error: unknown } | undefined;
+  #taker: { resolve(event: StreamEvent): void; reject(error: unknown): void } | undefined;
+  #changed: () => void;
+  #onEnd: (() => void) | undefined;
+
+  /** `changed` is called when the consumer has taken something or waits for more. */
+  constructor(start: StreamStart, changed: () => void) {
+    this.start = start;
+    this.#changed = changed;
+  }
+
+  get isFull(): boolean {
+    return this.#size >= enough;
+  }
+
+  get isWanted(): boolean {
+    return this.#taker !== undefined;
+  }
+
+  /** Calls f when the stream is over, at once if it is already. */
+  onEnd(f: () => void): void {
+    if (this.#over) f();
+    else this.#onEnd = f;
+  }
+
+  put(event: StreamEvent, size: number): void {
+    if (this.#over) return;
+    if (this.#taker) {
+      const taker = this.#taker;
+      this.#taker = undefined;
+      return taker.resolve(event);
+    }
+    this.#items.push({ event, size });
+    this.#size += size;
+    if (this.#size > tooMuch) this.end(new TrlError("RESOURCE_PRESSURE", "stream: not read while others on its connection waited"), true);
+  }
+
+  next(): Promise<StreamEvent> {
+    const item = this.#items.shift();
+    if (!item && this.#over) return Promise.reject(this.#over.error);
+    if (item) this.#size -= item.size;
+    const taken = item ? Promise.resolve(item.event) : new Promise<StreamEvent>((resolve, reject) => (this.#taker = { resolve, reject }));
+    this.#changed();
+    return taken;
+  }
+
+  close(): void {
+    this.end(new ConnectionLostError("stream: closed by this side", true));
+  }
+
+  /** Ends the stream. What has arrived before can still be taken if it is to be kept. */
+  end(error: unknown, keep = false): void {
+    if (this.#over) return;
+    this.#over = { error };
+    if (!keep) this.#items = [];
+    this.#taker?.reject(error);
+    this.#taker = undefined;
+    this.#changed();
+    this.#onEnd?.();
+  }
+}

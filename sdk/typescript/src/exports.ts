@@ -1,0 +1,19 @@
+export { Trl, type EventOptions, type SessionOptions } from "./client.js";
+export { ConnectionLostError, TrlError, type Code } from "./errors.js";
+export type { ReconnectOptions } from "./reconnect.js";
+export type * from "./results.js";
+export {
+  Exec,
+  Session,
+  type AttachOptions,
+  type ExecStreamOptions,
+  type InputOptions,
+  type OutputOptions,
+  type RunOptions,
+  type StartOptions,
+  type WaitOptions,
+} from "./session.js";
+export { EventStream, ExecStream, OutputChunk, type Exit, type Gap, type StreamItem, type StreamOptions, type TrlEvent } from "./stream.js";
+export type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
+export { apiVersion, type ErrorCode, type ExecState, type SessionState, type StreamName, type WaitUntil } from "./types.js";
+export type * as wire from "./types.js";

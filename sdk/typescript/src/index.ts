@@ -1,0 +1,38 @@
+/**
+ * The client for Node: over the socket of a daemon, over stdio, or over HTTP.
+ *
+ * @module
+ */
+import { connectOver, type Trl } from "./client.js";
+import { HTTPTransport, type HTTPOptions } from "./http.js";
+import type { ReconnectOptions } from "./reconnect.js";
+import { defaultSocket, SocketTransport, StdioTransport } from "./socket.js";
+import type { Abortable } from "./transport.js";
+
+export * from "./exports.js";
+export { defaultSocket } from "./socket.js";
+export type { HTTPOptions } from "./http.js";
+
+/** Where a daemon listens on a socket. */
+export interface SocketOptions extends ReconnectOptions, Abortable {
+  /** A path. Absent: where the daemon of this user listens. */
+  socket?: string | undefined;
+}
+
+/** A daemon that is started for this client alone. */
+export interface StdioOptions extends Abortable {
+  /** The command, such as ["trl", "serve", "--stdio"]. */
+  stdio: readonly string[];
+}
+
+/**
+ * Connects to a daemon: on its socket, by default; over HTTP with `url`, where the
+ * token may also come from TRL_AUTH_TOKEN; or with `stdio` to one that is started for it.
+ */
+export async function connect(options: SocketOptions | HTTPOptions | StdioOptions = {}): Promise<Trl> {
+  if ("url" in options) {
+    return connectOver(new HTTPTransport({ ...options, token: options.token ?? process.env["TRL_AUTH_TOKEN"] }), options);
+  }
+  if ("stdio" in options) return connectOver(new StdioTransport(options.stdio), options);
+  return connectOver(new SocketTransport(options.socket ?? defaultSocket()), options);
+}

@@ -1,0 +1,51 @@
+/** The name in TypeScript of a field on the wire: `exit_code` is `exitCode`. */
+export type CamelName<S extends string> = S extends `${infer Head}_${infer Rest}` ? `${Head}${Capitalize<CamelName<Rest>>}` : S;
+
+/** A type of the wire with its names in TypeScript. Maps, such as `env`, keep their keys: these are data. */
+export type Camel<T> = T extends readonly (infer E)[]
+  ? Camel<E>[]
+  : T extends object
+    ? string extends keyof T
+      ? T
+      : { [K in keyof T as K extends string ? CamelName<K> : K]: Camel<T[K]> }
+    : T;
+
+/** The fields whose value is a map with keys that are not ours to rename. */
+export const maps: ReadonlySet<string> = new Set(["env", "limits", "details"]);
+
+/** Renames the fields of parameters for the wire, at every depth. */
+export function toWire(value: unknown): unknown {
+  return rename(value, snakeName);
+}
+
+/** Renames the fields of what came from the wire, at every depth. */
+export function fromWire<T>(value: T): Camel<T> {
+  return rename(value, camelName) as Camel<T>;
+}
+
+const camelNames = new Map<string, string>();
+
+/** Every push has the same few names, so they are remembered; a foreign server cannot make this grow without end. */
+function camelName(name: string): string {
+  let camel = camelNames.get(name);
+  if (camel === undefined) {
+    camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+    if (camelNames.size < 1000) camelNames.set(name, camel);
+  }
+  return camel;
+}
+
+function snakeName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
+}
+
+function rename(value: unknown, name: (key: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((item) => rename(item, name));
+  if (typeof value !== "object" || value === null) return value;
+  const renamed: Record<string, unknown> = {};
+  for (const [key, item] of Object.entries(value)) {
+    if (item === undefined || key === "__proto__") continue;
+    renamed[name(key)] = maps.has(key) ? item : rename(item, name);
+  }
+  return renamed;
+}

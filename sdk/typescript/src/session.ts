@@ -1,0 +1,191 @@
+import { dataFields, exactBytes, type TextOrBytes } from "./bytes.js";
+import type { Trl } from "./client.js";
+import { fromWire, toWire, type Camel } from "./names.js";
+import type {
+  ExecInfo,
+  ExecInputResult,
+  ExecOutputResult,
+  ExecResult,
+  SessionDestroyResult,
+  SessionDetails,
+  SessionInfo,
+  WaitEvent,
+} from "./results.js";
+import { ExecStream, type StreamOptions } from "./stream.js";
+import type { Abortable, WireRequest } from "./transport.js";
+import type * as wire from "./types.js";
+
+/** How a command is run. */
+export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "stdin" | "stdinBase64" | "backpressure">, Abortable {
+  /** What the command reads. Absent: end of file at once. */
+  stdin?: TextOrBytes;
+}
+
+/** How a command is started. */
+export interface StartOptions extends RunOptions {
+  /** Leaves stdin open, to be written with `input`, instead of giving it now. */
+  stdinOpen?: boolean;
+}
+
+/** How a command is started and its output read. */
+export interface ExecStreamOptions extends StartOptions, StreamOptions, Pick<Camel<wire.ExecStreamParams>, "stream" | "backpressure"> {}
+
+/** Which part of a command's output to stream. */
+export interface AttachOptions extends StreamOptions, Pick<Camel<wire.ExecStreamParams>, "afterSeq" | "fromOffset" | "stream"> {}
+
+/** What to wait for. Absent: the exit of the command. */
+export interface WaitOptions extends Omit<Camel<wire.ExecWaitParams>, "execIds" | "sessionIds" | "all">, Abortable {}
+
+/** Which part of the kept output to read. */
+export interface OutputOptions extends Omit<Camel<wire.ExecOutputParams>, "execId">, Abortable {}
+
+/** How input is written. */
+export interface InputOptions extends Abortable {
+  /** Ends the input after the data. */
+  close?: boolean;
+  /** Input with an id that was seen before is not written again. Absent: a new one. */
+  writeId?: string;
+}
+
+/** A place to work with a living shell: what one command sets, the next one has. */
+export class Session {
+  readonly id: string;
+  /** The session as it was when it was created or found. */
+  readonly created: SessionInfo;
+  #trl: Trl;
+
+  /** For Trl. */
+  constructor(trl: Trl, info: SessionInfo) {
+    this.#trl = trl;
+    this.id = info.sessionId;
+    this.created = info;
+  }
+
+  /**
+   * Runs a command and waits for its outcome. When the signal is aborted the command
+   * is cancelled, unless it is detached; over stdio it goes on in any case.
+   */
+  async run(command: string, options: RunOptions = {}): Promise<ExecResult> {
+    const { signal, ...rest } = options;
+    const result = await this.#trl.request({ method: "exec.run", params: this.#params(command, rest) }, signal);
+    return withBytes(fromWire(result as wire.ExecResult), { stdoutData: ["stdout", "stdoutBase64"], stderrData: ["stderr", "stderrBase64"] });
+  }
+
+  /** Runs a command and yields its output as it comes, then its exit. It is started by the first `next`. */
+  stream(command: string, options: ExecStreamOptions = {}): ExecStream {
+    const { signal, reconnect, ...rest } = options;
+    const request = { method: "exec.stream", params: this.#params(command, rest) };
+    return new ExecStream(this.#trl.link, request, { signal, reconnect });
+  }
+
+  /** Starts a command that goes on by itself. */
+  async start(command: string, options: StartOptions = {}): Promise<Exec> {
+    const { signal, ...rest } = options;
+    const info = (await this.#trl.request({ method: "exec.start", params: this.#params(command, rest) }, signal)) as wire.ExecInfo;
+    return new Exec(this.#trl, info.exec_id);
+  }
+
+  /** Cancels the command that runs now. */
+  async cancel(signalName?: string, options: Abortable = {}): Promise<ExecInfo> {
+    return this.#trl.call("exec.cancel", { sessionId: this.id, ...(signalName && { signal: signalName }) }, options);
+  }
+
+  /** Everything about the session now. */
+  async info(options: Abortable = {}): Promise<SessionDetails> {
+    return this.#trl.call("session.info", { sessionId: this.id }, options);
+  }
+
+  /** The commands of the session that are still known, oldest first. */
+  async execs(options: Abortable = {}): Promise<ExecInfo[]> {
+    return (await this.#trl.call("exec.list", { sessionId: this.id }, options)).execs;
+  }
+
+  /** Ends the session and every process in it. With force, at once. */
+  async destroy(options: Abortable & { force?: boolean } = {}): Promise<SessionDestroyResult> {
+    const { signal, ...rest } = options;
+    return this.#trl.call("session.destroy", { sessionId: this.id, ...rest }, { signal });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.destroy();
+  }
+
+  /** The parameters on the wire, where the word "open" as stdin has a meaning of its own. */
+  #params(command: string, { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
+    const input = stdinOpen ? { stdin: "open" } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
+    if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be given together with stdinOpen");
+    return { session_id: this.id, command, ...(toWire(options) as object), ...input };
+  }
+}
+
+/** One command: running, or ended and still known. */
+export class Exec {
+  readonly id: string;
+  #trl: Trl;
+
+  /** For Trl and Session. */
+  constructor(trl: Trl, id: string) {
+    this.#trl = trl;
+    this.id = id;
+  }
+
+  /** Waits until the command exits, or until what the options ask for; null when timeoutMs is over first. */
+  async wait(options: WaitOptions = {}): Promise<WaitEvent | null> {
+    const { signal, ...rest } = options;
+    const result = await this.#trl.call("exec.wait", { execIds: [this.id], ...rest }, { signal });
+    return result.happened[0] ?? null;
+  }
+
+  /** Yields the output from its beginning, or from where the options say, and then the exit. */
+  stream(options: AttachOptions = {}): ExecStream {
+    const { signal, reconnect, ...rest } = options;
+    const params = { exec_id: this.id, ...(toWire(rest) as object) };
+    return new ExecStream(this.#trl.link, { method: "exec.stream", params }, { signal, reconnect });
+  }
+
+  /** Reads a part of the kept output. */
+  async output(options: OutputOptions = {}): Promise<ExecOutputResult> {
+    const { signal, ...rest } = options;
+    const result = await this.#trl.call("exec.output", { execId: this.id, ...rest }, { signal });
+    return withBytes(result, { bytes: ["data", "dataBase64"] });
+  }
+
+  /** Writes to the stdin of a command that was started with `stdinOpen`. It is written once, however often it is sent. */
+  async input(data: TextOrBytes, options: InputOptions = {}): Promise<ExecInputResult> {
+    return this.#write(data, options);
+  }
+
+  /** Ends the stdin of a command that was started with `stdinOpen`. */
+  async closeInput(options: Abortable = {}): Promise<ExecInputResult> {
+    return this.#write("", { ...options, close: true });
+  }
+
+  async #write(data: TextOrBytes, { signal, close, writeId = newWriteID() }: InputOptions): Promise<ExecInputResult> {
+    const params = { exec_id: this.id, write_id: writeId, ...(close && { close }), ...(data.length > 0 && dataFields("data", data)) };
+    return fromWire((await this.#trl.request({ method: "exec.input", params }, signal)) as wire.ExecInputResult);
+  }
+
+  /** Stops the command and everything it started, with SIGTERM first or the signal of that name. */
+  async cancel(signalName?: string, options: Abortable = {}): Promise<ExecInfo> {
+    return this.#trl.call("exec.cancel", { execId: this.id, ...(signalName && { signal: signalName }) }, options);
+  }
+
+  /** State, and outcome if it has ended. */
+  async info(options: Abortable = {}): Promise<ExecInfo> {
+    return this.#trl.call("exec.info", { execId: this.id }, options);
+  }
+}
+
+/** Adds properties with the exact bytes of pairs of text and base64. They are made when they are asked for. */
+function withBytes<T extends object, P extends string>(result: T, pairs: Record<P, [text: keyof T, base64: keyof T]>): T & Record<P, Uint8Array> {
+  for (const [name, [text, base64]] of Object.entries(pairs) as [string, [keyof T, keyof T]][]) {
+    const get = () => exactBytes(result[text] as string, result[base64] as string | undefined);
+    Object.defineProperty(result, name, { get, enumerable: false });
+  }
+  return result as T & Record<P, Uint8Array>;
+}
+
+/** Random, so that no other client has it. */
+function newWriteID(): string {
+  return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,165 @@
+import { spawn } from "node:child_process";
+import { createConnection, type Socket } from "node:net";
+import { isAbsolute, join } from "node:path";
+import { LineConnection } from "./connection.js";
+import { ConnectionLostError, reason } from "./errors.js";
+import { onAbort, type Pushes, type Transport, type WireRequest } from "./transport.js";
+
+/** How long a daemon on stdio may take to end its sessions before it is killed. */
+const closeGraceMs = 15_000;
+
+/**
+ * Where the daemon of this user listens: $TRL_SOCKET_PATH, else trl/trl.sock in
+ * $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
+ */
+export function defaultSocket(): string {
+  const { TRL_SOCKET_PATH: path, XDG_RUNTIME_DIR: dir } = process.env;
+  if (path) return path;
+  if (dir && isAbsolute(dir)) return join(dir, "trl", "trl.sock");
+  return join("/tmp", `trl-${process.getuid?.() ?? 0}`, "trl.sock");
+}
+
+/** A daemon behind a unix socket. Calls share one connection; every stream has its own. */
+export class SocketTransport implements Transport {
+  readonly reconnects = true;
+  #path: string;
+  #shared: LineConnection | undefined;
+  #dialing: Promise<LineConnection> | undefined; // of #shared
+  #own = new Set<LineConnection>();
+  #closed = false;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown> {
+    if (!tied || !signal) return (await this.#share()).call(request, signal);
+    const connection = await this.#dialOwn(signal);
+    try {
+      return await connection.call(request, signal);
+    } finally {
+      this.#giveUp(connection);
+    }
+  }
+
+  async open(request: WireRequest, signal: AbortSignal | undefined): Promise<Pushes> {
+    const connection = await this.#dialOwn(signal);
+    try {
+      return await connection.open(request, signal, () => this.#giveUp(connection));
+    } catch (error) {
+      this.#giveUp(connection);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#dialing?.catch(() => undefined);
+    for (const connection of [this.#shared, ...this.#own]) connection?.lose("closed by this side");
+  }
+
+  /** The connection of all calls, a new one if it was lost. */
+  async #share(): Promise<LineConnection> {
+    if (this.#shared && !this.#shared.isLost) return this.#shared;
+    this.#dialing ??= this.#dial().finally(() => (this.#dialing = undefined));
+    return (this.#shared = await this.#dialing);
+  }
+
+  async #dialOwn(signal: AbortSignal | undefined): Promise<LineConnection> {
+    signal?.throwIfAborted();
+    const connection = await this.#dial(signal);
+    this.#own.add(connection);
+    return connection;
+  }
+
+  #giveUp(connection: LineConnection): void {
+    this.#own.delete(connection);
+    connection.lose("closed by this side");
+  }
+
+  #dial(signal?: AbortSignal): Promise<LineConnection> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(new ConnectionLostError("the client is closed", false));
+      const socket = createConnection({ path: this.#path });
+      const stop = onAbort(signal, (why) => {
+        socket.destroy();
+        reject(why);
+      });
+      const fail = (cause: Error) => {
+        stop();
+        reject(new ConnectionLostError(`daemon at ${this.#path}: ${reason(cause)}`, false, cause));
+      };
+      socket.once("error", fail);
+      socket.once("connect", () => {
+        stop();
+        socket.off("error", fail);
+        if (!this.#closed) return resolve(overSocket(socket));
+        socket.destroy();
+        reject(new ConnectionLostError("the client is closed", false));
+      });
+    });
+  }
+}
+
+function overSocket(socket: Socket): LineConnection {
+  return new LineConnection({
+    readable: socket,
+    writable: socket,
+    hold: (wanted) => void (wanted ? socket.ref() : socket.unref()),
+    destroy: () => socket.destroy(),
+  });
+}
+
+/**
+ * A daemon that this process starts and speaks to over its stdin and stdout. There
+ * is only this one connection, and its sessions end with it.
+ */
+export class StdioTransport implements Transport {
+  readonly reconnects = false;
+  #connection: LineConnection;
+  #end: () => Promise<void>;
+
+  constructor(command: readonly string[]) {
+    const [program, ...args] = command;
+    if (!program) throw new TypeError("stdio: the command is empty");
+    const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
+    const gone = new Promise<void>((resolve) => {
+      child.once("close", () => resolve());
+      child.once("error", () => resolve());
+    });
+    let lastWords = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (lastWords = (lastWords + text).slice(-2000)));
+    const streams = [child, child.stdin, child.stdout, child.stderr] as { ref?(): void; unref?(): void }[];
+    async function* output(): AsyncGenerator<Uint8Array> {
+      yield* child.stdout as AsyncIterable<Uint8Array>;
+      await gone; // so that its last words are there
+    }
+    this.#connection = new LineConnection({
+      readable: output(),
+      writable: child.stdin,
+      hold: (wanted) => streams.forEach((stream) => (wanted ? stream.ref?.() : stream.unref?.())),
+      destroy: () => child.stdin.end(),
+      explain: (cause) => [cause, lastWords.trim()].filter(Boolean).join(": "),
+    });
+    child.once("error", (cause) => this.#connection.lose(`${program}: ${reason(cause)}`));
+    this.#end = async () => {
+      this.#connection.lose("closed by this side");
+      streams.forEach((stream) => stream.ref?.());
+      const timer = setTimeout(() => child.kill("SIGKILL"), closeGraceMs);
+      await gone;
+      clearTimeout(timer);
+    };
+  }
+
+  call(request: WireRequest, signal: AbortSignal | undefined): Promise<unknown> {
+    return this.#connection.call(request, signal);
+  }
+
+  open(request: WireRequest, signal: AbortSignal | undefined): Promise<Pushes> {
+    return this.#connection.open(request, signal, () => {});
+  }
+
+  close(): Promise<void> {
+    return this.#end();
+  }
+}

@@ -1,0 +1,264 @@
+import { decodeText, encodeBase64, exactBytes } from "./bytes.js";
+import { ConnectionLostError, TrlError } from "./errors.js";
+import { fromWire } from "./names.js";
+import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
+import type { ExecOutcome, LifecycleEvent, MissedEvent } from "./results.js";
+import type { Abortable, Pushes, WireRequest } from "./transport.js";
+import { eventTypes, type StreamEvent, type StreamName, type StreamStart } from "./types.js";
+
+/** Options of everything that streams. */
+export interface StreamOptions extends Abortable, ReconnectOptions {}
+
+/** A piece of output. */
+export class OutputChunk {
+  readonly type: StreamName;
+  /** Orders the items of a stream; `afterSeq` takes it. */
+  readonly seq: number;
+  /** Where the piece begins in its stream, in bytes. */
+  readonly offset: number;
+  /** The text, with replacement characters where the bytes are not UTF-8. */
+  readonly data: string;
+  readonly #base64: string | undefined;
+
+  constructor(push: StreamEvent) {
+    this.type = push.type as StreamName;
+    this.seq = push.seq;
+    this.offset = push.offset ?? 0;
+    this.data = push.data ?? "";
+    this.#base64 = push.data_base64;
+  }
+
+  /** The exact bytes. */
+  get bytes(): Uint8Array {
+    return exactBytes(this.data, this.#base64);
+  }
+}
+
+/** Bytes [from, to) of a stream that are no longer kept. */
+export interface Gap {
+  type: "gap";
+  seq: number;
+  stream: StreamName;
+  from: number;
+  to: number;
+}
+
+/** The end of a command; the last item of its stream. */
+export interface Exit extends ExecOutcome {
+  type: "exit";
+  seq: number;
+}
+
+/** What a stream of a command yields. Tell them apart by `type`. */
+export type StreamItem = OutputChunk | Gap | Exit;
+
+/** What a subscription yields. */
+export type TrlEvent = LifecycleEvent | MissedEvent;
+
+/**
+ * A stream that outlives its connection: when that is lost, the stream is asked for
+ * again from where it was, and what comes twice is dropped. It begins with the first
+ * item that is asked for, is read no faster than its one consumer takes it, and is
+ * let go by break, close or the signal.
+ */
+abstract class PushStream<T> implements AsyncIterable<T> {
+  #link: Link;
+  #request: WireRequest;
+  #signal: AbortSignal | undefined;
+  #patience: Patience;
+  #start: StreamStart | undefined;
+  #opening: Promise<Pushes> | undefined;
+  #over = false;
+  /** The number of the last push, once there is one. */
+  protected lastSeq: number | undefined;
+
+  constructor(link: Link, request: WireRequest, options: StreamOptions) {
+    this.#link = link;
+    this.#request = request;
+    this.#signal = options.signal;
+    this.#patience = new Patience(link, options);
+  }
+
+  /** What to ask for after the connection was lost; start is what was answered at first, request what was asked last. */
+  protected abstract resume(start: StreamStart, request: WireRequest): WireRequest;
+  /** Whether a request may be sent again before it was answered. */
+  protected abstract repeatable(request: WireRequest): boolean;
+  /** Makes an item of a push; nothing when the consumer has it already or cannot know it. */
+  protected abstract accept(push: StreamEvent): T | undefined;
+
+  [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
+    return this;
+  }
+
+  /** Opens the stream, if it is not open yet. */
+  protected async opened(): Promise<StreamStart> {
+    while (!this.#start) await this.#open();
+    return this.#start;
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    while (!this.#over) {
+      const push = await this.#pull();
+      if (!push) continue;
+      if (push.type === "error" || push.type === "exit") this.#end();
+      if (push.type === "error") throw TrlError.from(push.error);
+      const item = this.accept(push);
+      this.lastSeq = Math.max(push.seq, this.lastSeq ?? 0);
+      if (item !== undefined) return { done: false, value: item };
+    }
+    return { done: true, value: undefined };
+  }
+
+  async return(): Promise<IteratorReturnResult<undefined>> {
+    this.#end();
+    return { done: true, value: undefined };
+  }
+
+  /** Lets the stream go. The command goes on, unless it was started with `detach: false`. */
+  close(): void {
+    this.#end();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#end();
+  }
+
+  /** The next push, or nothing when the stream has to be opened again first. */
+  async #pull(): Promise<StreamEvent | undefined> {
+    const pushes = await this.#open();
+    if (!pushes || this.#over) return undefined;
+    try {
+      const push = await pushes.next();
+      if (push.type === "error" && isUnavailable(TrlError.from(push.error))) throw TrlError.from(push.error);
+      this.#patience.renew();
+      return push;
+    } catch (error) {
+      if (this.#over) return undefined;
+      await this.#lost(error, pushes);
+      return undefined;
+    }
+  }
+
+  /** Opens the stream from where it was. Nothing is returned when that has to be tried again. */
+  async #open(): Promise<Pushes | undefined> {
+    if (this.#over) throw new TrlError("CONFLICT", "stream: is closed");
+    if (!this.#opening) {
+      if (this.#start) this.#request = this.resume(this.#start, this.#request);
+      this.#opening = this.#link.transport.open(this.#request, this.#signal);
+    }
+    try {
+      const pushes = await this.#opening;
+      this.#start ??= pushes.start;
+      if (this.#over) pushes.close();
+      return pushes;
+    } catch (error) {
+      if (this.#over) return undefined;
+      if (isUnavailable(error) && mayHaveBeenDone(error) && !this.repeatable(this.#request)) {
+        this.#end();
+        throw error; // a command may have been started
+      }
+      await this.#lost(error, undefined);
+      return undefined;
+    }
+  }
+
+  /** Waits until it is worth trying again; throws what cannot be helped. */
+  async #lost(error: unknown, pushes: Pushes | undefined): Promise<void> {
+    pushes?.close();
+    this.#opening = undefined;
+    try {
+      this.#signal?.throwIfAborted();
+      if (!isUnavailable(error)) throw error;
+      await this.#patience.pause(error, this.#signal);
+    } catch (final) {
+      this.#end();
+      if (!(final instanceof ConnectionLostError)) throw final;
+      throw new ConnectionLostError(final.message, final.sent, final, { exec_id: this.#start?.exec_id, after_seq: this.lastSeq });
+    }
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    void this.#opening?.then((pushes) => pushes.close()).catch(() => {});
+  }
+}
+
+/** The output of one command as it comes, and then its exit. */
+export class ExecStream extends PushStream<StreamItem> {
+  #last: Partial<Record<StreamName, OutputChunk | Gap>> = {};
+  #have: Partial<Record<StreamName, number>> = {}; // where the bytes end that came before the last resume
+
+  /** Starts the command if that was not done yet, and returns its id. */
+  async execId(): Promise<string> {
+    return (await this.opened()).exec_id ?? "";
+  }
+
+  protected override repeatable(request: WireRequest): boolean {
+    return request.params["exec_id"] !== undefined;
+  }
+
+  protected override resume(start: StreamStart, { method, params }: WireRequest): WireRequest {
+    for (const name of ["stdout", "stderr"] as const) this.#have[name] = this.#endOf(name);
+    const { exec_id, stream, from_offset, after_seq } = { ...params, exec_id: start.exec_id } as Record<string, unknown>;
+    const from = this.lastSeq === undefined ? { from_offset, after_seq } : { after_seq: this.lastSeq };
+    return { method, params: { exec_id, stream, ...from } };
+  }
+
+  #endOf(name: StreamName): number {
+    const last = this.#last[name];
+    if (!last) return 0;
+    return last.type === "gap" ? last.to : last.offset + last.bytes.length;
+  }
+
+  protected override accept(push: StreamEvent): StreamItem | undefined {
+    switch (push.type) {
+      case "stdout":
+      case "stderr":
+        return this.#chunk(push);
+      case "gap":
+        return this.#gap(push);
+      case "exit": {
+        const { streamId: _, ...exit } = fromWire(push);
+        return exit as unknown as Exit;
+      }
+      default:
+        return undefined; // of a newer daemon
+    }
+  }
+
+  #chunk(push: StreamEvent): OutputChunk | undefined {
+    let chunk = new OutputChunk(push);
+    const repeated = (this.#have[chunk.type] ?? 0) - chunk.offset;
+    if (repeated > 0) {
+      const rest = chunk.bytes.subarray(repeated);
+      if (rest.length === 0) return undefined;
+      chunk = new OutputChunk({ ...push, offset: chunk.offset + repeated, data: decodeText(rest), data_base64: encodeBase64(rest) });
+    }
+    return (this.#last[chunk.type] = chunk);
+  }
+
+  #gap({ seq, stream = "stdout", from = 0, to = 0 }: StreamEvent): Gap | undefined {
+    const gap: Gap = { type: "gap", seq, stream, from: Math.max(from, this.#have[stream] ?? 0), to };
+    if (gap.from >= gap.to) return undefined;
+    return (this.#last[stream] = gap);
+  }
+}
+
+/** What happens to sessions and commands, as it happens. It does not end by itself. */
+export class EventStream extends PushStream<TrlEvent> {
+  protected override repeatable(): boolean {
+    return true;
+  }
+
+  protected override resume(start: StreamStart, { method, params }: WireRequest): WireRequest {
+    return { method, params: { ...params, after_seq: this.lastSeq ?? params["after_seq"] ?? start.seq ?? 0 } };
+  }
+
+  protected override accept(push: StreamEvent): TrlEvent | undefined {
+    if (this.lastSeq !== undefined && push.seq <= this.lastSeq) return undefined;
+    if (!eventTypes.includes(push.type)) return undefined; // of a newer daemon
+    const { streamId: _, ...event } = fromWire(push);
+    return event as unknown as TrlEvent;
+  }
+}

@@ -1,0 +1,44 @@
+import type { StreamEvent, StreamStart } from "./types.js";
+
+/** Where an AbortSignal may be given. */
+export interface Abortable {
+  /** Ends the waiting; the promise is rejected with the reason of the signal. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A request in the words of the wire. */
+export interface WireRequest {
+  readonly method: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** How requests reach a daemon. What is lost on the way is a ConnectionLostError. */
+export interface Transport {
+  /** Whether a new connection may be made after one was lost. */
+  readonly reconnects: boolean;
+  /**
+   * Sends a request and waits for the data of its answer. With `tied` the daemon
+   * learns that the caller has gone away when the signal is aborted.
+   */
+  call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown>;
+  /** Opens a stream. The signal ends it at any time. */
+  open(request: WireRequest, signal: AbortSignal | undefined): Promise<Pushes>;
+  close(): Promise<void>;
+}
+
+/** An open stream. It is read no faster than next is called. */
+export interface Pushes {
+  readonly start: StreamStart;
+  /** The next push; a ConnectionLostError when there is none because the stream broke off. */
+  next(): Promise<StreamEvent>;
+  close(): void;
+}
+
+/** Calls `then` when the signal is aborted, until the returned function is called. */
+export function onAbort(signal: AbortSignal | undefined, then: (reason: unknown) => void): () => void {
+  if (!signal) return () => {};
+  const listener = () => then(signal.reason);
+  if (signal.aborted) listener();
+  else signal.addEventListener("abort", listener, { once: true });
+  return () => signal.removeEventListener("abort", listener);
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+const imports = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
+
+/** All modules that a file needs, by following its imports. */
+async function needs(file: string, seen = new Set<string>()): Promise<Set<string>> {
+  for (const [, name] of (await readFile(file, "utf8")).matchAll(imports)) {
+    const target = name!.startsWith(".") ? resolve(dirname(file), name!) : name!;
+    if (seen.has(target)) continue;
+    seen.add(target);
+    if (name!.startsWith(".")) await needs(target, seen);
+  }
+  return seen;
+}
+
+test("the browser's entry needs nothing of Node; no entry needs another package", async () => {
+  const { exports, dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
+    exports: { ".": { browser: { default: string }; default: string }; "./http": { default: string } };
+    dependencies?: object;
+  };
+  assert.equal(dependencies, undefined);
+  for (const entry of [exports["."].browser.default, exports["./http"].default]) {
+    const outside = [...(await needs(join(root, entry)))].filter((name) => !name.startsWith("/"));
+    assert.deepEqual(outside, []);
+  }
+  const outside = [...(await needs(join(root, exports["."].default)))].filter((name) => !name.startsWith("/"));
+  assert.ok(outside.length > 0 && outside.every((name) => name.startsWith("node:")), String(outside));
+});
+
+test("the lock file names no host", async () => {
+  const lock = await readFile(join(root, "package-lock.json"), "utf8");
+  assert.doesNotMatch(lock, /https?:|"resolved"/);
+});
+
+test("every map on the wire keeps its keys", async () => {
+  const { maps } = (await import(join(root, "dist/names.js"))) as { maps: ReadonlySet<string> };
+  const types = await readFile(join(root, "src/types.ts"), "utf8");
+  const fields = [...types.matchAll(/^ +(\w+)\??: Record</gm)].map((match) => match[1]!);
+  assert.deepEqual(new Set(fields), maps);
+});
+
+test("names are turned there and back", async () => {
+  const names = (await import(join(root, "dist/names.js"))) as { toWire(v: unknown): unknown; fromWire(v: unknown): unknown };
+  const ours = { sessionId: "s", timeoutS: 1, env: { some_KEY: "a", camelCase: "b" }, execIds: ["x_y"], gone: undefined, until: "output_match" };
+  const wire = { session_id: "s", timeout_s: 1, env: { some_KEY: "a", camelCase: "b" }, exec_ids: ["x_y"], until: "output_match" };
+  assert.deepEqual(names.toWire(ours), wire);
+  const { gone: _, ...back } = ours;
+  assert.deepEqual(names.fromWire(wire), back);
+  const result = { left_running: [{ max_rss_bytes: 1, details: { a_b: { c_d: 1 } } }], stdout_base64: null };
+  assert.deepEqual(names.fromWire(result), { leftRunning: [{ maxRssBytes: 1, details: { a_b: { c_d: 1 } } }], stdoutBase64: null });
+});
+
+test("the examples of the README are correct TypeScript", async (t) => {
+  const readme = await readFile(join(root, "README.md"), "utf8");
+  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => match[1]!);
+  assert.ok(blocks.length > 3);
+  // Below the package, where its own name leads to itself.
+  const dir = await mkdtemp(join(root, ".test/readme-"));
+  t.after(() => rm(dir, { recursive: true }));
+  await Promise.all(blocks.map((block, i) => writeFile(join(dir, `example${i}.ts`), block + "\nexport {};\n")));
+  await writeFile(
+    join(dir, "tsconfig.json"),
+    JSON.stringify({ extends: "../../tsconfig.json", compilerOptions: { rootDir: ".", noEmit: true, declaration: false, noUnusedLocals: false }, include: ["*.ts"] }),
+  );
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const { stdout } = await promisify(execFile)(process.execPath, [tsc, "-p", dir]).catch((error: { stdout: string }) => error);
+  assert.equal(stdout, "");
+});

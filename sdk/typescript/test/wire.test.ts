@@ -1,0 +1,242 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { ConnectionLostError, TrlError, type TrlEvent } from "@trl-dev/trl";
+import { fakeDaemon, type Request } from "./fake.js";
+import { collect } from "./items.js";
+
+const exit = { stream_id: "1", type: "exit", exit_code: 0 };
+
+test("unknown fields, messages and event types are ignored", async (t) => {
+  const { trl } = await fakeDaemon(t, (request) => {
+    const { connection } = request;
+    if (request.method === "session.info") {
+      connection.say({ news: "of a kind that nobody knows" });
+      connection.say({ id: "999", ok: true, data: {} });
+      connection.say({ id: request.id, ok: true, data: { session_id: "s-1", brand_new: { deep_er: [1] } }, more: 1 });
+      return;
+    }
+    connection.answer(request, { stream_id: "1", exec_id: "x-1", mood: "good" });
+    connection.say({ stream_id: "1", seq: 1, type: "weather", sun: true });
+    connection.say({ stream_id: "2", seq: 1, type: "stdout", offset: 0, data: "of another stream" });
+    connection.say({ stream_id: "1", seq: 2, type: "stdout", offset: 0, data: "a", colour: "red" });
+    connection.say({ ...exit, seq: 3, verdict: "fine" });
+  });
+  const s = await trl.findSession("s-1");
+  assert.deepEqual((s.created as unknown as Record<string, unknown>)["brandNew"], { deepEr: [1] });
+  const items = await collect(s.stream("x"));
+  assert.deepEqual(items.map((item) => item.type), ["stdout", "exit"]);
+});
+
+test("unknown events of sessions are ignored", async (t) => {
+  const { trl } = await fakeDaemon(t, (request) => {
+    request.connection.answer(request, { stream_id: "1" });
+    request.connection.say({ stream_id: "1", seq: 5, type: "session.dreaming", session_id: "s-1" });
+    request.connection.say({ stream_id: "1", seq: 6, type: "session.created", session_id: "s-1", at: "2026-01-01T00:00:00Z" });
+  });
+  for await (const event of trl.events()) {
+    assert.deepEqual(event, { seq: 6, type: "session.created", sessionId: "s-1", at: "2026-01-01T00:00:00Z" });
+    break;
+  }
+});
+
+test("bytes may arrive one by one, or many lines at once", async (t) => {
+  const data = "grüße 🙂\u2028\n";
+  const { trl } = await fakeDaemon(t, async (request) => {
+    const { socket } = request.connection;
+    const lines = [
+      { id: request.id, ok: true, data: { stream_id: "1", exec_id: "x-1" } },
+      { stream_id: "1", seq: 1, type: "stdout", offset: 0, data },
+      { stream_id: "1", seq: 2, type: "stderr", offset: 0, data: "x".repeat(3_000_000) },
+      { ...exit, seq: 3 },
+    ].map((line) => JSON.stringify(line) + "\r\n");
+    for (const byte of Buffer.from(lines[0]! + lines[1])) {
+      socket.write(Uint8Array.of(byte));
+      await turn();
+    }
+    socket.write("\n\n" + lines[2] + lines[3]);
+  });
+  const [out, err] = await collect(trl.exec("x-1").stream());
+  assert.ok(out?.type === "stdout" && out.data === data);
+  assert.ok(err?.type === "stderr" && err.data.length === 3_000_000);
+});
+
+test("a stream goes on where its connection was lost; nothing comes twice or is lost", async (t) => {
+  const bytes = Buffer.from("0123456789é", "utf8");
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    const { connection } = request;
+    connection.answer(request, { stream_id: "1", exec_id: "x-7" });
+    switch (requests.length) {
+      case 1:
+        connection.say({ stream_id: "1", seq: 1, type: "stdout", offset: 0, data: "012" });
+        connection.say({ stream_id: "1", seq: 2, type: "stderr", offset: 0, data: "E" });
+        // The beginning of a character, with the number of what is before.
+        connection.say({ stream_id: "1", seq: 2, type: "stdout", offset: 3, data: "345" });
+        return connection.socket.end('{"stream_id":"1","seq":3,"type":"std');
+      case 2: // comes again, with more behind it
+        connection.say({ stream_id: "1", seq: 2, type: "stdout", offset: 3, data: "345" });
+        connection.say({ stream_id: "1", seq: 3, type: "stdout", offset: 4, data: "456789\ufffd", data_base64: bytes.subarray(4, 11).toString("base64") });
+        return connection.socket.destroy();
+      case 3:
+        connection.say({ stream_id: "1", seq: 3, type: "error", error: { code: "RUNTIME_UNAVAILABLE", message: "going down" } });
+        return;
+      case 4:
+        connection.say({ stream_id: "1", seq: 4, type: "gap", stream: "stdout", from: 5, to: 11 });
+        connection.say({ stream_id: "1", seq: 5, type: "stdout", offset: 11, data: "\ufffd", data_base64: bytes.subarray(11).toString("base64") });
+        connection.say({ stream_id: "1", seq: 6, type: "gap", stream: "stderr", from: 0, to: 9 });
+        connection.say({ ...exit, seq: 7 });
+    }
+  });
+  const items = await collect(trl.exec("x-7").stream({ fromOffset: 0, stream: "stdout" }));
+  assert.deepEqual(requests.map((r) => r.params), [
+    { exec_id: "x-7", from_offset: 0, stream: "stdout" },
+    { exec_id: "x-7", stream: "stdout", after_seq: 2 },
+    { exec_id: "x-7", stream: "stdout", after_seq: 3 },
+    { exec_id: "x-7", stream: "stdout", after_seq: 3 },
+  ]);
+  const stdout = Buffer.concat(items.map((item) => (item.type === "stdout" ? item.bytes : Buffer.alloc(0))));
+  assert.deepEqual(stdout, bytes);
+  assert.deepEqual(items.filter((item) => item.type === "gap"), [{ type: "gap", seq: 6, stream: "stderr", from: 1, to: 9 }]);
+  assert.equal(items.at(-1)?.type, "exit");
+});
+
+test("a subscription goes on where its connection was lost, also before its first event", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    const { connection } = request;
+    connection.answer(request, { stream_id: "1", seq: 40 });
+    if (requests.length === 1) return connection.socket.end();
+    for (const seq of requests.length === 2 ? [41, 42] : [42, 43]) {
+      connection.say({ stream_id: "1", seq, type: "exec.closed", session_id: "s-1", exec_id: "x-1", at: "" });
+    }
+    if (requests.length === 2) connection.socket.end();
+  });
+  const events: TrlEvent[] = [];
+  for await (const event of trl.events({ types: ["exec"] })) if (events.push(event) === 3) break;
+  assert.deepEqual(events.map((event) => event.seq), [41, 42, 43]);
+  assert.deepEqual(requests.map((r) => r.params), [{ types: ["exec"] }, { types: ["exec"], after_seq: 40 }, { types: ["exec"], after_seq: 42 }]);
+});
+
+test("a command is never sent twice", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => request.connection.socket.destroy());
+  const create = trl.session();
+  await assert.rejects(create, (error: unknown) => error instanceof ConnectionLostError && error.sent);
+  await assert.rejects(trl.call("exec.run", { sessionId: "s-1", command: "x" }), ConnectionLostError);
+  await assert.rejects(trl.call("exec.start", { sessionId: "s-1", command: "x" }), ConnectionLostError);
+  await assert.rejects(trl.call("exec.input", { execId: "x-1", data: "x" }), ConnectionLostError);
+  await assert.rejects(trl.call("exec.cancel", { sessionId: "s-1" }), ConnectionLostError);
+  await assert.rejects(trl.call("session.destroy", { sessionId: "name" }), ConnectionLostError);
+  assert.equal(requests.length, 6);
+});
+
+test("a command whose stream is lost before its answer is not started again", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    if (request.method === "session.info") return request.connection.answer(request, { session_id: "s-1" });
+    request.connection.socket.destroy();
+  });
+  const s = await trl.findSession("s-1");
+  await assert.rejects(collect(s.stream("x")), ConnectionLostError);
+  assert.equal(requests.length, 2);
+});
+
+test("what changes nothing, or has a write id, is asked again", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    if (requests.length % 2 === 1) return request.connection.socket.destroy();
+    request.connection.answer(request, { session_id: "s-1", exec_id: "x-1", happened: [{ reason: "exit" }] });
+  });
+  await trl.call("session.info", { sessionId: "s-1" });
+  await trl.exec("x-1").input("text");
+  await trl.exec("x-1").cancel();
+  await trl.call("session.destroy", { sessionId: "s-1" });
+  await trl.exec("x-1").wait({ timeoutMs: 60_000 });
+  assert.equal(requests.length, 10);
+  const [first, second] = requests.filter((r) => r.method === "exec.input").map((r) => r.params["write_id"]);
+  assert.ok(first && first === second);
+  const waits = requests.filter((r) => r.method === "exec.wait").map((r) => r.params["timeout_ms"] as number);
+  assert.ok(waits[0]! <= 60_000 && waits[1]! <= waits[0]!);
+});
+
+test("again is not for ever", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => request.connection.socket.destroy(), { reconnect: { timeoutS: 0.1 } });
+  await assert.rejects(trl.call("session.list"), ConnectionLostError);
+  assert.ok(requests.length > 1);
+});
+
+test("without reconnecting a lost connection is an error that tells how to read on", async (t) => {
+  const answerOnce = (request: Request) => {
+    request.connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+    request.connection.say({ stream_id: "1", seq: 9, type: "stdout", offset: 0, data: "a" });
+    request.connection.socket.end();
+  };
+  const lost = (error: unknown) => {
+    assert.ok(error instanceof ConnectionLostError);
+    assert.deepEqual(error.details, { exec_id: "x-1", after_seq: 9 });
+    return true;
+  };
+  const { trl, requests } = await fakeDaemon(t, answerOnce);
+  await assert.rejects(collect(trl.exec("x-1").stream({ reconnect: false })), lost);
+  assert.equal(requests.length, 1);
+  const never = await fakeDaemon(t, answerOnce, { reconnect: false });
+  await assert.rejects(collect(never.trl.exec("x-1").stream()), lost);
+});
+
+test("a stream that breaks off with an error throws it", async (t) => {
+  const { trl } = await fakeDaemon(t, (request) => {
+    request.connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+    request.connection.say({ stream_id: "1", seq: 0, type: "error", error: { code: "NEWS", message: "no more", details: { some_key: 1 } } });
+  });
+  const stream = trl.exec("x-1").stream();
+  await assert.rejects(stream.next(), (error: unknown) => {
+    assert.ok(error instanceof TrlError);
+    assert.deepEqual([error.code, error.message, error.details], ["NEWS", "no more", { some_key: 1 }]);
+    return true;
+  });
+  assert.deepEqual(await stream.next(), { done: true, value: undefined });
+});
+
+test("a connection that is refused as a whole says why", async (t) => {
+  const { trl } = await fakeDaemon(t, ({ connection }) => {
+    connection.say({ id: null, ok: false, error: { code: "FORBIDDEN", message: "not you" } });
+    connection.socket.end();
+  });
+  await assert.rejects(trl.call("session.list"), { code: "FORBIDDEN", message: "not you" });
+});
+
+test("what is not the protocol ends the connection", async (t) => {
+  const { trl } = await fakeDaemon(t, ({ connection }) => connection.socket.write("HTTP/1.1 400 Bad Request\n"), { reconnect: false });
+  await assert.rejects(trl.call("session.list"), ConnectionLostError);
+});
+
+test("answers come in any order", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, () => {
+    if (requests.length < 100) return;
+    for (const r of [...requests].reverse()) r.connection.answer(r, { session_id: r.params["session_id"] as string });
+  });
+  const ids = Array.from({ length: 100 }, (_, i) => `s-${i}`);
+  const infos = await Promise.all(ids.map((sessionId) => trl.call("session.info", { sessionId })));
+  assert.deepEqual(infos.map((info) => info.sessionId), ids);
+});
+
+test("a stream is read no faster than its consumer takes it", async (t) => {
+  const data = "x".repeat(64 * 1024);
+  const total = 1000; // 64 MB
+  let sent = 0;
+  const { trl } = await fakeDaemon(t, async (request) => {
+    request.connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+    const { socket } = request.connection;
+    for (let i = 0; i < total; i++) {
+      const room = socket.write(JSON.stringify({ stream_id: "1", seq: i + 1, type: "stdout", offset: i * data.length, data }) + "\n");
+      sent++;
+      if (!room) await new Promise((resolve) => socket.once("drain", resolve));
+    }
+    request.connection.say({ ...exit, seq: total + 1 });
+  });
+  const stream = trl.exec("x-1").stream();
+  await stream.next();
+  for (let before = -1; before !== sent; ) {
+    before = sent;
+    for (let i = 0; i < 1000; i++) await turn(); // until nothing moves any more
+  }
+  assert.ok(sent < 50, `${sent} of ${total} were taken`);
+  assert.equal((await trl.call("system.ping")).version, "fake");
+  assert.equal((await collect(stream)).length, total);
+});
