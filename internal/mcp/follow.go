@@ -1,0 +1,236 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const (
+	// defaultBytes is how much of a stream an answer has when the model does not say.
+	defaultBytes = 8000
+	// listed is how many commands of a session list shows.
+	listed = 10
+)
+
+func bytesOr(n int64) int64 {
+	if n <= 0 {
+		return defaultBytes
+	}
+	return min(n, api.MaxOutputLimit)
+}
+
+// follow waits for one command, within the client's patience, and tells what happened
+// and what it printed since the model last looked.
+func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (string, error) {
+	id := p.ExecIDs[0]
+	patience := c.Patience.Milliseconds()
+	if p.TimeoutMS == nil || *p.TimeoutMS > patience {
+		p.TimeoutMS = &patience
+	}
+	stop := c.progress(ctx, id)
+	began := time.Now()
+	r, err := c.Service.ExecWait(ctx, p)
+	stop()
+	if err != nil {
+		return "", err
+	}
+	text, err := c.news(ctx, id, bytesOr(limit))
+	if err != nil {
+		return "", err
+	}
+	return text + status(id, r, time.Since(began)), nil
+}
+
+// status is the last line of an answer.
+func status(id string, r api.ExecWaitResult, waited time.Duration) string {
+	if len(r.Happened) == 0 {
+		return fmt.Sprintf("[still running after %s; go on with wait {\"exec_id\": %q}, or stop it with cancel]", waited.Round(time.Second/10), id)
+	}
+	h := r.Happened[0]
+	switch h.Reason {
+	case api.UntilOutputMatch:
+		return fmt.Sprintf("[matched on %s: %s; %s still runs]", h.Stream, h.Match.Text, id)
+	case api.UntilIdle:
+		return fmt.Sprintf("[silent; %s still runs]", id)
+	case api.UntilWaitingForInput:
+		return fmt.Sprintf("[%s waits for input: input {\"exec_id\": %q, \"text\": …}]", h.Process.Command, id)
+	}
+	o := h.Outcome
+	if o == nil {
+		return fmt.Sprintf("[%s has ended]", id)
+	}
+	var b strings.Builder
+	switch {
+	case o.TimedOut:
+		fmt.Fprintf(&b, "[timed out after %s and was killed, with %s", millis(o.DurationMS), processes(len(o.Killed)))
+	case o.Cancelled:
+		fmt.Fprintf(&b, "[cancelled after %s", millis(o.DurationMS))
+	default:
+		fmt.Fprintf(&b, "[exit code %d after %s", o.ExitCode, millis(o.DurationMS))
+	}
+	if o.Signal != "" {
+		fmt.Fprintf(&b, ", signal %s", o.Signal)
+	}
+	if o.ShellRestarted {
+		b.WriteString("; the shell ended and was started again with its state")
+	}
+	if n := len(o.LeftRunning); n > 0 {
+		fmt.Fprintf(&b, "; left running: %d, such as pid %d %s", n, o.LeftRunning[0].PID, o.LeftRunning[0].Command)
+	}
+	fmt.Fprintf(&b, "; %s]", id)
+	return b.String()
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}
+
+func millis(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+
+// news is what a command printed since the model last looked: all of it, or the
+// beginning and the end.
+func (c *conn) news(ctx call, id string, limit int64) (string, error) {
+	var b strings.Builder
+	for _, stream := range []string{api.EventStdout, api.EventStderr} {
+		at := position{id, stream}
+		c.mu.Lock()
+		from := c.seen[at]
+		c.mu.Unlock()
+		text, end, err := c.piece(ctx, at, from, limit)
+		if err != nil {
+			return "", err
+		}
+		c.mu.Lock()
+		c.seen[at] = max(c.seen[at], end)
+		c.mu.Unlock()
+		if text == "" {
+			continue
+		}
+		if stream == api.EventStderr {
+			b.WriteString("[stderr]\n")
+		}
+		b.WriteString(text)
+		if !strings.HasSuffix(text, "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String(), nil
+}
+
+// piece reads a stream from an offset to its present end, cut in the middle when it
+// is longer than limit.
+func (c *conn) piece(ctx call, at position, from, limit int64) (text string, end int64, err error) {
+	head, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Offset: from, Limit: &limit})
+	if err != nil {
+		return "", 0, err
+	}
+	var b strings.Builder
+	if head.Gap != nil {
+		fmt.Fprintf(&b, "[bytes %d to %d were not kept]\n", head.Gap.From, head.Gap.To)
+	}
+	if head.NextOffset >= head.TotalBytes {
+		b.WriteString(head.Data)
+		return b.String(), head.NextOffset, nil
+	}
+	third := limit / 3
+	if head, err = c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Offset: from, Limit: &third}); err != nil {
+		return "", 0, err
+	}
+	rest := limit - third
+	tail, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Tail: &rest})
+	if err != nil {
+		return "", 0, err
+	}
+	fmt.Fprintf(&b, "%s\n[%s of %s bytes left out: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}]\n%s",
+		head.Data, number(tail.Offset-head.NextOffset), number(tail.TotalBytes), at.exec, at.stream, head.NextOffset, tail.Data)
+	return b.String(), tail.NextOffset, nil
+}
+
+// progress tells a client that asked for it how a command gets on, until stop is called.
+func (c *conn) progress(ctx call, id string) (stop func()) {
+	token := ctx.request.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for n := 1.0; ; n++ {
+			select {
+			case <-tick.C:
+			case <-quit:
+				return
+			case <-ctx.Done():
+				return
+			}
+			_ = ctx.request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: token, Progress: n, Message: c.glance(ctx, id),
+			})
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
+// glance is how a command is doing, in one line.
+func (c *conn) glance(ctx call, id string) string {
+	info, err := c.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: id})
+	if err != nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s, %s bytes", info.State, millis(info.AgeMS), number(info.StdoutBytes+info.StderrBytes))
+	n := int64(200)
+	if r, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: id, Tail: &n}); err == nil {
+		if lines := strings.Split(strings.TrimSpace(r.Data), "\n"); lines[len(lines)-1] != "" {
+			text += ": " + lines[len(lines)-1]
+		}
+	}
+	return text
+}
+
+// listExecs lists the last commands of a session.
+func listExecs(b *strings.Builder, execs []api.ExecInfo, session string) {
+	var own []api.ExecInfo
+	for _, x := range execs {
+		if x.SessionID == session {
+			own = append(own, x)
+		}
+	}
+	if n := len(own) - listed; n > 0 {
+		fmt.Fprintf(b, "  (%d older commands)\n", n)
+		own = own[n:]
+	}
+	for _, x := range own {
+		command, _, _ := strings.Cut(x.Command, "\n")
+		if len(command) > 80 {
+			command = strings.ToValidUTF8(command[:77], "") + "…"
+		}
+		fmt.Fprintf(b, "  %s %s", x.ExecID, x.State)
+		if x.Outcome != nil {
+			fmt.Fprintf(b, " with exit code %d", x.Outcome.ExitCode)
+		}
+		fmt.Fprintf(b, ": %s\n", command)
+	}
+}
+
+// number writes a number with separators, for readers.
+func number(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,204 @@
+// Package mcp offers TRL to models: a few tools over the Model Context Protocol, on
+// stdio and on HTTP, on top of any api.Service.
+//
+// The answers are small: the beginning and the end of what a command printed, how
+// much was left out, and how to read on. No call outlasts the patience of its
+// client: one that takes longer answers "still running" and says how to go on.
+package mcp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+const (
+	// DefaultPatience is how long a call may take: clients give up after 60 s.
+	DefaultPatience = 50 * time.Second
+	// idleTimeout is how long an HTTP client may be silent before its sessions go.
+	idleTimeout = time.Hour
+	// endTimeout bounds the end of the sessions of a client that is gone.
+	endTimeout = 30 * time.Second
+	// progressEvery is how often a client that asked for it hears of a running command.
+	progressEvery = time.Second
+)
+
+// Config is what the tools need.
+type Config struct {
+	Service api.Service
+	Logger  *slog.Logger
+	// Patience bounds each call; DefaultPatience when zero.
+	Patience time.Duration
+}
+
+const instructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
+Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.`
+
+// Serve talks to one client until ctx ends, which is an error, or the client ends its
+// input. What the client did not name ends with it.
+func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.Writer) error {
+	conn := newConn(ctx, c)
+	err := conn.server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: keepOpen{out}})
+	conn.end()
+	return err
+}
+
+// keepOpen is a writer that is not ours to close.
+type keepOpen struct{ io.Writer }
+
+// Close does nothing.
+func (keepOpen) Close() error { return nil }
+
+// Handler serves clients over streamable HTTP. Their sessions end with ctx.
+func Handler(ctx context.Context, c Config) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		return newConn(ctx, c).server
+	}, &mcp.StreamableHTTPOptions{SessionTimeout: idleTimeout})
+}
+
+// conn is one client. Goroutines: one that waits for the end of the client's
+// session, from its first call on; it ends with the client.
+type conn struct {
+	Config
+	server *mcp.Server
+	parent context.Context
+
+	begin sync.Once
+	// life is done when the client is gone. Set by the first call: a client that calls
+	// nothing costs nothing.
+	life   context.Context
+	finish sync.Once
+
+	// turn is held while the default session is looked for or made.
+	turn sync.Mutex
+	home string // guarded by turn; id of the default session
+
+	mu   sync.Mutex
+	seen map[position]int64 // guarded by mu; how far the model has read
+	own  []string           // guarded by mu; sessions that nobody named
+	gone bool               // guarded by mu; no more of them are made
+}
+
+var errGone = api.Errorf(api.CodeResourcePressure, "the client is gone")
+
+// position names one stream of one command.
+type position struct{ exec, stream string }
+
+func newConn(ctx context.Context, c Config) *conn {
+	if c.Patience == 0 {
+		c.Patience = DefaultPatience
+	}
+	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}}
+	conn.server = mcp.NewServer(&mcp.Implementation{Name: "trl", Title: "TRL", Version: version.Version}, &mcp.ServerOptions{
+		Instructions: instructions, Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
+	})
+	conn.addTools()
+	return conn
+}
+
+// request is the context of one call: it ends with the call, and tells the service
+// how long the client lives.
+func (c *conn) request(ctx context.Context, s *mcp.ServerSession) context.Context {
+	c.begin.Do(func() {
+		life, cancel := context.WithCancel(c.parent)
+		c.life = life
+		go func() {
+			_ = s.Wait()
+			cancel()
+			c.end()
+		}()
+	})
+	return api.WithConn(ctx, c.life)
+}
+
+// session finds the session a tool is to work in, and makes it when it is not there:
+// the default one for the client's own time, a named one for good. fresh says that it
+// was made now.
+func (c *conn) session(ctx context.Context, name string) (id string, fresh bool, err error) {
+	if name != "" {
+		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
+		if err == nil && info.State != api.SessionTerminated {
+			return info.SessionID, false, nil
+		}
+		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
+			return "", false, err
+		}
+		made, err := c.Service.SessionCreate(ctx, api.SessionCreateParams{Name: name, Tags: []string{"mcp"}})
+		return made.SessionID, true, err
+	}
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if c.home != "" {
+		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: c.home})
+		if err == nil && info.State != api.SessionTerminated {
+			return c.home, false, nil
+		}
+	}
+	c.home, err = c.create(ctx, "")
+	return c.home, true, err
+}
+
+// spare makes a session for one background command, in the directory of the default one.
+func (c *conn) spare(ctx context.Context) (id string, err error) {
+	c.turn.Lock()
+	home := c.home
+	c.turn.Unlock()
+	dir := ""
+	if home != "" {
+		if info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: home}); err == nil {
+			dir = info.WorkingDir
+		}
+	}
+	return c.create(ctx, dir)
+}
+
+// create makes a session that ends with the client: we end it, and if we are killed
+// before, the service sees that our connection is gone.
+func (c *conn) create(ctx context.Context, dir string) (id string, err error) {
+	made, err := c.Service.SessionCreate(ctx, api.SessionCreateParams{WorkingDir: dir, Ephemeral: true, Tags: []string{"mcp"}})
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.own = append(c.own, made.SessionID)
+	gone := c.gone
+	c.mu.Unlock()
+	if gone {
+		c.destroyOwn()
+		return "", errGone
+	}
+	return made.SessionID, nil
+}
+
+// end ends what the client did not name. It returns when that is done.
+func (c *conn) end() {
+	c.finish.Do(func() {
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
+		c.destroyOwn()
+	})
+}
+
+func (c *conn) destroyOwn() {
+	c.mu.Lock()
+	own := c.own
+	c.own = nil
+	c.mu.Unlock()
+	// The client is gone and with it every context.
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, id := range own {
+		all.Go(func() { _, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id}) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,292 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/api"
+)
+
+type runInput struct {
+	Command  string            `json:"command" jsonschema:"the command line, as in a shell script"`
+	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; made when it does not exist"`
+	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill the command, with everything it started, after so many seconds; default: never"`
+	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
+	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
+	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"how much of each stream to answer; default 8000"`
+}
+
+type startInput struct {
+	Command string            `json:"command" jsonschema:"the command line, as in a shell script"`
+	Session string            `json:"session,omitempty" jsonschema:"name of the shell to run in, which outlives this connection; default: a new shell in the current directory that ends with the connection"`
+	Dir     string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
+	Stdin   bool              `json:"stdin,omitempty" jsonschema:"keep stdin open for the input tool"`
+}
+
+type waitInput struct {
+	ExecID   string  `json:"exec_id" jsonschema:"the command, from run, start or list"`
+	Match    string  `json:"match,omitempty" jsonschema:"also return when a line of output matches this regular expression (RE2)"`
+	IdleS    float64 `json:"idle_s,omitempty" jsonschema:"also return when it has printed nothing for so many seconds"`
+	Input    bool    `json:"input,omitempty" jsonschema:"also return when it waits for input"`
+	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"return after so many seconds in any case; default and maximum 50"`
+	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"how much of each stream to answer; default 8000"`
+}
+
+type outputInput struct {
+	ExecID   string `json:"exec_id" jsonschema:"the command, from run, start or list"`
+	Stream   string `json:"stream,omitempty" jsonschema:"stdout (default) or stderr"`
+	Offset   int64  `json:"offset,omitempty" jsonschema:"first byte to read"`
+	Tail     int64  `json:"tail,omitempty" jsonschema:"read so many bytes from the end instead"`
+	Grep     string `json:"grep,omitempty" jsonschema:"only lines that match this regular expression (RE2)"`
+	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+}
+
+type inputInput struct {
+	ExecID string `json:"exec_id" jsonschema:"a command started with stdin true"`
+	Text   string `json:"text,omitempty" jsonschema:"what to write; end it with a newline for a program that reads lines"`
+	Close  bool   `json:"close,omitempty" jsonschema:"then end the input"`
+}
+
+type cancelInput struct {
+	ExecID string `json:"exec_id" jsonschema:"the command to stop"`
+	Signal string `json:"signal,omitempty" jsonschema:"first signal: TERM (default), INT, HUP, QUIT or KILL"`
+}
+
+type listInput struct{}
+
+type destroyInput struct {
+	Session string `json:"session" jsonschema:"name or id of the session; everything in it is killed"`
+}
+
+func (c *conn) addTools() {
+	yes := true
+	add(c, &mcp.Tool{
+		Name: "run", Title: "Run a command",
+		Description: "Run a shell command and wait for it. cd, export and functions stay for the next call. Answers exit code and output; a command that takes long answers \"still running\" and goes on.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
+	}, c.run)
+	add(c, &mcp.Tool{
+		Name: "start", Title: "Start a command in the background",
+		Description: "Start a server, a watcher or any long command in a shell of its own and answer its exec_id at once.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
+	}, c.start)
+	add(c, &mcp.Tool{
+		Name: "wait", Title: "Wait for a command",
+		Description: "Wait until a command exits, prints something, falls silent or wants input; answers what it printed since you last looked. Returns after 50 s at the latest: call it again.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}, c.wait)
+	add(c, &mcp.Tool{
+		Name: "output", Title: "Read output",
+		Description: "Read the output of a command, also an ended one: from an offset, from the end, or only lines that match.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}, c.output)
+	add(c, &mcp.Tool{
+		Name: "input", Title: "Type into a command",
+		Description: "Write to the stdin of a command that was started with stdin true.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
+	}, c.input)
+	add(c, &mcp.Tool{
+		Name: "cancel", Title: "Stop a command",
+		Description: "Stop a command and every process it started. Its shell lives on.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
+	}, c.cancelExec)
+	add(c, &mcp.Tool{
+		Name: "list", Title: "List sessions and commands",
+		Description: "List the shells and the commands that run or ran in them.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}, c.list)
+	add(c, &mcp.Tool{
+		Name: "destroy", Title: "End a session",
+		Description: "End a shell and kill every process in it.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
+	}, c.destroy)
+}
+
+// call is one call of a tool.
+type call struct {
+	context.Context
+	request *mcp.CallToolRequest
+}
+
+// add adds a tool that answers with text. An error is an answer too, with its code.
+func add[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
+	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		text, err := f(call{c.request(ctx, r.Session), r}, in)
+		if err != nil {
+			e := api.AsError(err)
+			text = fmt.Sprintf("%s: %s", e.Code, e.Message)
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: err != nil}, nil, nil
+	})
+}
+
+func (c *conn) run(ctx call, in runInput) (string, error) {
+	id, fresh, err := c.session(ctx, in.Session)
+	if err != nil {
+		return "", err
+	}
+	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, Wait: true}
+	if in.TimeoutS != 0 {
+		p.TimeoutS = &in.TimeoutS
+	}
+	if in.Stdin != "" {
+		p.StdinBase64 = base64.StdEncoding.EncodeToString([]byte(in.Stdin))
+	}
+	info, err := c.Service.ExecStart(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	text, err := c.follow(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
+	if ctx.Err() != nil { // the client does not want it any more
+		_, _ = c.Service.ExecCancel(api.WithConn(context.WithoutCancel(ctx), c.life), api.ExecCancelParams{ExecID: info.ExecID})
+		return "", ctx.Err()
+	}
+	if err == nil && fresh && in.Session != "" {
+		text = fmt.Sprintf("[new session %q]\n%s", in.Session, text)
+	}
+	return text, err
+}
+
+func (c *conn) start(ctx call, in startInput) (string, error) {
+	var id string
+	var err error
+	if in.Session == "" {
+		id, err = c.spare(ctx)
+	} else {
+		id, _, err = c.session(ctx, in.Session)
+	}
+	if err != nil {
+		return "", err
+	}
+	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env}
+	if in.Stdin {
+		open := api.StdinOpen
+		p.Stdin = &open
+	}
+	info, err := c.Service.ExecStart(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} tells what it prints", info.ExecID, id, info.ExecID), nil
+}
+
+func (c *conn) wait(ctx call, in waitInput) (string, error) {
+	p := api.ExecWaitParams{ExecIDs: []string{in.ExecID}, OutputMatch: in.Match, Until: api.Words{api.UntilExit}}
+	if in.Match != "" {
+		p.Until = append(p.Until, api.UntilOutputMatch)
+	}
+	if in.IdleS > 0 {
+		ms := max(int64(in.IdleS*1000), 1)
+		p.IdleMS = &ms
+		p.Until = append(p.Until, api.UntilIdle)
+	}
+	if in.Input {
+		p.Until = append(p.Until, api.UntilWaitingForInput)
+	}
+	if in.TimeoutS > 0 {
+		ms := int64(in.TimeoutS * 1000)
+		p.TimeoutMS = &ms
+	}
+	return c.follow(ctx, p, in.MaxBytes)
+}
+
+func (c *conn) output(ctx call, in outputInput) (string, error) {
+	limit := bytesOr(in.MaxBytes)
+	p := api.ExecOutputParams{ExecID: in.ExecID, Stream: in.Stream, Offset: in.Offset, Grep: in.Grep}
+	if in.Tail > 0 {
+		n := min(in.Tail, limit)
+		p.Tail = &n
+	} else {
+		p.Limit = &limit
+	}
+	r, err := c.Service.ExecOutput(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if r.Gap != nil {
+		fmt.Fprintf(&b, "[bytes %d to %d were not kept]\n", r.Gap.From, r.Gap.To)
+	}
+	b.WriteString(r.Data)
+	for _, line := range r.Lines {
+		fmt.Fprintf(&b, "%d: %s\n", line.Offset, line.Text)
+	}
+	switch {
+	case r.NextOffset < r.TotalBytes:
+		fmt.Fprintf(&b, "\n[%s bytes more: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}]", number(r.TotalBytes-r.NextOffset), r.ExecID, r.Stream, r.NextOffset)
+	case r.Complete:
+		fmt.Fprintf(&b, "\n[end of %s, %s bytes]", r.Stream, number(r.TotalBytes))
+	default:
+		fmt.Fprintf(&b, "\n[%s bytes until now; the command is %s]", number(r.TotalBytes), r.State)
+	}
+	return b.String(), nil
+}
+
+func (c *conn) input(ctx call, in inputInput) (string, error) {
+	r, err := c.Service.ExecInput(ctx, api.ExecInputParams{ExecID: in.ExecID, Data: in.Text, Close: in.Close})
+	if err != nil {
+		return "", err
+	}
+	if r.Closed {
+		return "written; the input is at its end", nil
+	}
+	return "written", nil
+}
+
+func (c *conn) cancelExec(ctx call, in cancelInput) (string, error) {
+	info, err := c.Service.ExecCancel(ctx, api.ExecCancelParams{ExecID: in.ExecID, Signal: in.Signal})
+	if err != nil {
+		return "", err
+	}
+	if info.Outcome == nil {
+		return fmt.Sprintf("%s is %s", info.ExecID, info.State), nil
+	}
+	if !info.Outcome.Cancelled {
+		return fmt.Sprintf("%s had ended before, with exit code %d", info.ExecID, info.Outcome.ExitCode), nil
+	}
+	return fmt.Sprintf("stopped %s, with %s", info.ExecID, processes(len(info.Outcome.Killed))), nil
+}
+
+func (c *conn) list(ctx call, _ listInput) (string, error) {
+	sessions, err := c.Service.SessionList(ctx, api.SessionListParams{})
+	if err != nil {
+		return "", err
+	}
+	execs, err := c.Service.ExecList(ctx, api.ExecListParams{})
+	if err != nil {
+		return "", err
+	}
+	c.turn.Lock()
+	home := c.home
+	c.turn.Unlock()
+	var b strings.Builder
+	for _, s := range sessions.Sessions {
+		fmt.Fprintf(&b, "%s %s %s in %s", s.SessionID, s.State, s.Shell, s.WorkingDir)
+		if s.Name != "" {
+			fmt.Fprintf(&b, ", name %q", s.Name)
+		}
+		if s.SessionID == home {
+			b.WriteString(", the default")
+		}
+		b.WriteByte('\n')
+		listExecs(&b, execs.Execs, s.SessionID)
+	}
+	if b.Len() == 0 {
+		return "no sessions", nil
+	}
+	return b.String(), nil
+}
+
+func (c *conn) destroy(ctx call, in destroyInput) (string, error) {
+	r, err := c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: in.Session})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("ended %s, with %s", r.SessionID, processes(len(r.Killed))), nil
+}
