@@ -39,13 +39,26 @@ type Config struct {
 	MaxStdinBytes   int64   `key:"max_stdin_bytes" kind:"bytes" doc:"bytes of stdin that one command may be given"`
 
 	// Output.
-	OutputBytes        int64 `key:"output_bytes" kind:"bytes" min:"4096" doc:"bytes kept of each stream of a command; beyond that, head and tail"`
-	SessionOutputBytes int64 `key:"session_output_bytes" kind:"bytes" doc:"bytes of output kept over all ended commands of a session"`
-	ExecsKept          int64 `key:"execs_kept" kind:"count" max:"1000000" doc:"ended commands of a session that are remembered"`
+	OutputBytes        int64  `key:"output_bytes" kind:"bytes" min:"4096" doc:"bytes kept of each stream of a command; beyond that, head and tail"`
+	SessionOutputBytes int64  `key:"session_output_bytes" kind:"bytes" doc:"bytes of output kept over all ended commands of a session"`
+	TotalOutputBytes   int64  `key:"total_output_bytes" kind:"bytes" doc:"bytes of output kept over all sessions; 0 = no limit"`
+	OutputMemoryBytes  int64  `key:"output_memory_bytes" kind:"bytes" doc:"bytes of a session's output that are in memory; the rest is in a file without a name; 0 = all"`
+	SpillDir           string `key:"spill_dir" kind:"path" doc:"directory of the files without a name that hold output; by default state_dir"`
+	ExecsKept          int64  `key:"execs_kept" kind:"count" max:"1000000" doc:"ended commands of a session that are remembered"`
 
 	// Connections.
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
+
+	// HTTP.
+	HTTP               string `key:"http" kind:"address" doc:"host and port to serve HTTP on, such as 127.0.0.1:7330; empty = no HTTP"`
+	HTTPInsecure       bool   `key:"http_insecure" kind:"bool" doc:"serve HTTP beyond this machine without TLS, so that everybody on the way can read the token"`
+	HTTPHosts          string `key:"http_hosts" kind:"list" doc:"names that requests may address the daemon by, beside localhost and its own address"`
+	HTTPOrigins        string `key:"http_origins" kind:"list" doc:"origins of web pages that may use the daemon, such as https://app.example.com"`
+	TokenFile          string `key:"token_file" kind:"path" doc:"file of the tokens for HTTP; by default token in state_dir, made when it is missing"`
+	TLSCert            string `key:"tls_cert" kind:"path" doc:"file of the certificate for HTTP, in PEM; with tls_key"`
+	TLSKey             string `key:"tls_key" kind:"path" doc:"file of the certificate's private key"`
+	MaxHTTPConnections int64  `key:"max_http_connections" kind:"count" min:"1" max:"1000000" doc:"HTTP connections at once"`
 
 	// The daemon itself.
 	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without session and connection until the daemon ends by itself; 0 = never"`
@@ -70,11 +83,14 @@ func base() Config {
 		DefaultTimeoutS:    0,
 		KillGraceS:         5,
 		MaxStdinBytes:      16 << 20,
-		OutputBytes:        2 << 20,
-		SessionOutputBytes: 16 << 20,
+		OutputBytes:        16 << 20,
+		SessionOutputBytes: 64 << 20,
+		TotalOutputBytes:   4 << 30,
+		OutputMemoryBytes:  1 << 20,
 		ExecsKept:          256,
 		MaxRequestBytes:    32 << 20,
 		MaxConnections:     2048,
+		MaxHTTPConnections: 1024,
 	}
 }
 

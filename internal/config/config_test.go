@@ -87,6 +87,17 @@ func TestMistakesNameKeyValueAndOrigin(t *testing.T) {
 		{arg: "--output-bytes=lots", want: "output_bytes: \"lots\": must be a number of bytes, or a size such as \"16MiB\" (flag --output-bytes)"},
 		{arg: "--output-bytes=99999999TiB", want: "output_bytes: \"99999999TiB\": must be"},
 		{arg: "--default-shell=", want: "default_shell: must not be empty (flag --default-shell)"},
+		{arg: "--http=8080", want: "http: \"8080\": must be a host and a port, such as 127.0.0.1:7330"},
+		{arg: "--http=:8080", want: "http: \":8080\": must be a host and a port"},
+		{arg: "--http=localhost:http", want: "http: \"localhost:http\": must be a host and a port"},
+		{arg: "--http=127.0.0.1:65536", want: "http: \"127.0.0.1:65536\": must be a host and a port"},
+		{arg: "--tls-cert=/c.pem", want: "tls_key: is missing; tls_cert is given (flag --tls-cert)"},
+		{env: "TRL_TLS_KEY=/k.pem", want: "tls_cert: is missing; tls_key is given (env TRL_TLS_KEY)"},
+		{file: "http_hosts = [\"a\", 5]", want: "http_hosts: [a 5]: must be a list of strings (file "},
+		{file: "http_hosts = [\"a:80\"]", want: "http_hosts: \"a:80\": must be a name or an address, without a port (file "},
+		{file: "http_origins = [\"app.example.com\"]", want: "http_origins: \"app.example.com\": must be an origin such as https://app.example.com, without a path (file "},
+		{arg: "--http-origins=https://a.example/,*", want: "http_origins: \"https://a.example/\": must be an origin"},
+		{arg: "--http-origins=*", want: "http_origins: \"*\": must be an origin"},
 		{arg: "--config=/nonexistent/trl.toml", want: "config file: open /nonexistent/trl.toml: no such file"},
 	} {
 		t.Run(c.file+c.env+c.arg, func(t *testing.T) {
@@ -116,6 +127,40 @@ func TestWaysToWriteAValue(t *testing.T) {
 	want := []any{5400.0, 2.0, 1.5, int64(8 << 20), int64(4096), 90.0, int64(1e6), true, int64(3072), here}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestLists(t *testing.T) {
+	for _, c := range []struct {
+		file, env, arg string
+		want           []string
+	}{
+		{want: nil},
+		{file: `http_hosts = ["a.example", "::1"]`, want: []string{"a.example", "::1"}},
+		{file: `http_hosts = "a, b"`, want: []string{"a", "b"}},
+		{file: `http_hosts = ["a"]`, env: "TRL_HTTP_HOSTS= b ,,c", want: []string{"b", "c"}},
+		{env: "TRL_HTTP_HOSTS=b", arg: "--http-hosts=d", want: []string{"d"}},
+		{file: `http_hosts = []`, want: nil},
+	} {
+		env, args := []string{c.env}, []string{c.arg}
+		if c.arg == "" {
+			args = nil
+		}
+		cfg, err := load(t, c.file, env, args...)
+		if got := config.Words(cfg.HTTPHosts); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: got %q, %v", c, got, err)
+		}
+	}
+}
+
+func TestTokenPath(t *testing.T) {
+	cfg, err := load(t, "", nil, "--state-dir", "/s")
+	if path, own := cfg.TokenPath(); err != nil || path != "/s/token" || !own {
+		t.Errorf("%s, %v, %v", path, own, err)
+	}
+	cfg, err = load(t, "", nil, "--token-file", "/t/tokens", "--http", "[::1]:0")
+	if path, own := cfg.TokenPath(); err != nil || path != "/t/tokens" || own || cfg.HTTP != "[::1]:0" {
+		t.Errorf("%s, %v, %v", path, own, err)
 	}
 }
 
@@ -210,7 +255,7 @@ func TestEverySettingIsDescribed(t *testing.T) {
 		}
 		seen[e.Key], seen[e.Env] = true, true
 	}
-	if n := len(cfg.Entries()); n != 22 {
+	if n := len(cfg.Entries()); n != 33 {
 		t.Errorf("%d settings", n)
 	}
 	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {
@@ -247,6 +292,7 @@ func FuzzFile(f *testing.F) {
 	f.Add("kill_grace_s = 1e400")
 	f.Add("kill_grace_s = inf\nidle_timeout_s = \"1h\"")
 	f.Add("output_bytes = \"9223372036854775807KiB\"")
+	f.Add("http_origins = [\"https://a\", \" b\"]\nhttp = \"[::1]:0\"\ntls_cert = \"/a\"")
 	f.Add("[a.b]\nc = [1, {d = 2}]")
 	f.Add("runtime_dir = \"/\\u0000\"")
 	f.Add("max_sessions = 1979-05-27T07:32:00Z")

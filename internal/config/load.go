@@ -20,6 +20,10 @@ const (
 	envConfig  = "TRL_CONFIG"
 )
 
+// EnvAuthToken is the variable with a token for HTTP. It is a secret, so it is no
+// setting: it is never stored and never shown.
+const EnvAuthToken = "TRL_AUTH_TOKEN"
+
 // Load reads the configuration. Flags may be nil, or hold only some of the flags
 // that Register adds; environ is the environment in the form of os.Environ. An
 // error names the key, the value and where it came from.
@@ -128,11 +132,9 @@ func unknown(key, origin string) error {
 // applyEnvironment takes the variables of the settings. Other variables that begin
 // with TRL_ are none of our business, but one that is nearly right is noted.
 func (c *Config) applyEnvironment(env map[string]string) error {
-	known := map[string]bool{envConfig: true}
-	names := []string{envConfig}
+	known := map[string]bool{envConfig: true, EnvAuthToken: true}
 	for _, s := range settings {
 		known[s.env] = true
-		names = append(names, s.env)
 		text, ok := env[s.env]
 		if !ok || text == "" {
 			continue
@@ -141,11 +143,18 @@ func (c *Config) applyEnvironment(env map[string]string) error {
 			return err
 		}
 	}
+	var names []string // without the prefix, which they all have
+	for name := range known {
+		names = append(names, strings.TrimPrefix(name, "TRL_"))
+	}
+	sort.Strings(names)
 	for name := range env {
-		if strings.HasPrefix(name, "TRL_") && !known[name] {
-			if near := suggest(name, names); near != "" {
-				c.notes = append(c.notes, fmt.Sprintf("environment: %s: unknown; did you mean %s?", name, near))
-			}
+		rest, ours := strings.CutPrefix(name, "TRL_")
+		if !ours || known[name] {
+			continue
+		}
+		if near := suggest(rest, names); near != "" {
+			c.notes = append(c.notes, fmt.Sprintf("environment: %s: unknown; did you mean TRL_%s?", name, near))
 		}
 	}
 	sort.Strings(c.notes)
@@ -236,6 +245,8 @@ func (v *flagValue) Type() string {
 		return "n"
 	case kindText, kindLevel:
 		return "string"
+	case kindAddress:
+		return "host:port"
 	}
 	return string(v.kind)
 }

@@ -103,7 +103,7 @@ func (c *Config) check() error {
 	if err := checkRuntimeDir(c.RuntimeDir); err != nil {
 		return fmt.Errorf("runtime_dir: %q: %w (%s)", c.RuntimeDir, err, c.Origin("runtime_dir"))
 	}
-	return nil
+	return c.checkHTTP()
 }
 
 // checkRuntimeDir refuses what cannot stand in a shell script without quotes:

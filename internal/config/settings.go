@@ -30,6 +30,8 @@ const (
 	kindBytes   kind = "bytes"   // int64, also written as 16MiB
 	kindSeconds kind = "seconds" // float64, also written as 90s or 1h30m
 	kindBool    kind = "bool"
+	kindAddress kind = "address" // a string: host:port, or empty
+	kindList    kind = "list"    // a string: words with commas between; see Words
 )
 
 // year bounds every duration: more than anyone waits, and safe in arithmetic.
@@ -113,8 +115,21 @@ func (s setting) parse(text string) (any, error) {
 			return nil, fmt.Errorf("%q: must be a number of seconds, or a duration such as 1h30m", text)
 		}
 		return d.Seconds(), nil
+	case kindList:
+		return strings.Join(Words(text), ","), nil
 	}
 	return text, nil
+}
+
+// Words are the entries of a setting of kind list.
+func Words(list string) []string {
+	var words []string
+	for word := range strings.SplitSeq(list, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // convert takes a value as the TOML decoder gives it.
@@ -139,8 +154,25 @@ func (s setting) convert(v any) (any, error) {
 		if s.kind == kindSeconds {
 			return v, nil
 		}
+	case []any:
+		if list, ok := joined(v); ok && s.kind == kindList {
+			return s.parse(list)
+		}
 	}
 	return nil, fmt.Errorf("%v: must be %s", v, s.kind.words())
+}
+
+// joined writes a list of the TOML decoder with commas, if it is one of words.
+func joined(list []any) (string, bool) {
+	var words []string
+	for _, v := range list {
+		word, ok := v.(string)
+		if !ok || strings.Contains(word, ",") {
+			return "", false
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ","), true
 }
 
 // words names what a value of that kind looks like, for people.
@@ -154,6 +186,8 @@ func (k kind) words() string {
 		return `a number of bytes, or a size such as "16MiB"`
 	case kindSeconds:
 		return `a number of seconds, or a duration such as "1h30m"`
+	case kindList:
+		return "a list of strings"
 	}
 	return "a string"
 }
@@ -177,6 +211,8 @@ func (s setting) check(v any) error {
 			return fmt.Errorf("must not be empty")
 		case s.kind == kindPath && !filepath.IsAbs(v):
 			return fmt.Errorf("%q: must be an absolute path", v)
+		case s.kind == kindAddress && v != "":
+			return checkAddress(v)
 		case s.kind == kindLevel && v != "debug" && v != "info" && v != "warn" && v != "error":
 			return fmt.Errorf("%q: must be debug, info, warn or error", v)
 		}

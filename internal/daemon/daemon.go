@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
@@ -49,10 +51,16 @@ type daemon struct {
 	o      Options
 	log    *slog.Logger
 	ready  *os.File
+	// executable is the file this program was started from, which may be another one later.
+	executable string
+	replace    chan replacement
+	manager    string // the socket of a service manager who wants to know how we are
 
 	listener *server.Listener // nil without a socket
+	web      *web             // nil without HTTP
 	reaper   *process.Reaper
 	runtime  *host.Runtime
+	stateDir string // the one that runtime has taken
 	registry *session.Registry
 	server   *server.Server
 }
@@ -62,7 +70,10 @@ type daemon struct {
 // while it does so, SIGTERM or SIGINT makes it do without the grace time. It must be
 // the only thing in its process that has children.
 func Run(ctx context.Context, c config.Config, o Options) error {
-	d := &daemon{config: c, o: o, log: o.Logger}
+	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1)}
+	d.executable, _ = os.Executable()
+	d.manager = os.Getenv(notifyVariable)
+	os.Unsetenv(notifyVariable) // not for our children
 	if o.ReadyFD > 0 {
 		d.ready = os.NewFile(uintptr(o.ReadyFD), "ready")
 	}
@@ -77,6 +88,9 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if d.listener != nil {
 		defer d.listener.Close()
 	}
+	if d.web != nil {
+		defer d.web.listener.Close()
+	}
 	d.reaper = process.NewReaper()
 	defer d.reaper.Close()
 	subreaper := process.BecomeSubreaper()
@@ -85,22 +99,54 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	defer d.runtime.Close()
-	d.registry = d.newRegistry()
-	if err := d.registry.Recover(ctx, slot); err != nil && ctx.Err() == nil {
-		d.registry.Leave()
+	if err := d.openTokens(); err != nil {
 		return err
 	}
-	d.newServer(subreaper)
+	kept, err := d.openArchive()
+	if err != nil {
+		return err
+	}
+	journal, err := session.OpenJournal(filepath.Join(d.stateDir, "events.jsonl"), d.log)
+	if err != nil {
+		return err
+	}
+	d.registry = d.newRegistry(journal, kept)
+	svc := d.newServer(subreaper)
+	err = d.startHTTP(svc)
+	if err == nil {
+		err = d.registry.Recover(ctx, slot)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.registry.Leave()
+		_ = d.server.Shutdown(context.Background())
+		d.stopHTTP()
+		return err
+	}
 	return d.serve(ctx)
 }
 
 // listen makes the socket, before anything else: it is what keeps a second daemon out.
 func (d *daemon) listen() (err error) {
-	if d.o.Stdio && !strings.HasPrefix(d.config.Origin("socket"), "flag ") {
-		return nil
+	given, err := inherit()
+	switch {
+	case err != nil:
+		return err
+	case given.socket.Socket > 0:
+		d.listener, err = server.Adopt(given.socket)
+	case d.o.Stdio && !strings.HasPrefix(d.config.Origin("socket"), "flag "):
+	default:
+		d.listener, err = server.Listen(d.config.Socket)
 	}
-	d.listener, err = server.Listen(d.config.Socket)
-	return err
+	if err != nil {
+		return err
+	}
+	if err := d.listenHTTP(given.http); err != nil {
+		if d.listener != nil {
+			d.listener.Close()
+		}
+		return err
+	}
+	return nil
 }
 
 // openState takes the state directory. A daemon on stdio has one of its own below,
@@ -113,6 +159,7 @@ func (d *daemon) openState() (slot bool, err error) {
 		Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
 	}
 	if !d.o.Stdio || d.listener != nil || d.config.Origin("state_dir") != config.OriginDefault {
+		d.stateDir = c.StateDir
 		d.runtime, err = host.New(c)
 		return false, err
 	}
@@ -121,17 +168,37 @@ func (d *daemon) openState() (slot bool, err error) {
 		c.StateDir = filepath.Join(d.config.StateDir, "stdio", strconv.Itoa(n))
 		d.runtime, err = host.New(c)
 		if !errors.Is(err, host.ErrInUse) {
+			d.stateDir = c.StateDir
 			return true, err
 		}
 	}
 	return true, err
 }
 
-func (d *daemon) newRegistry() *session.Registry {
+// spillDir is where output is held that is in files without a name.
+func (d *daemon) spillDir() string {
+	if d.config.SpillDir != "" {
+		return d.config.SpillDir
+	}
+	return d.stateDir
+}
+
+// openArchive finds what is to be read of sessions that have ended.
+func (d *daemon) openArchive() (*archive.Archive, error) {
+	return archive.Open(archive.Config{
+		Dir: filepath.Join(d.stateDir, "past"), KeyDir: filepath.Join(d.config.RuntimeDir, "past"),
+		SpillDir: d.spillDir(), Logger: d.log,
+	})
+}
+
+func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
 		Runtime:      d.runtime,
 		Logger:       d.log,
+		Journal:      journal,
+		Archive:      kept,
+		TotalOutput:  c.TotalOutputBytes,
 		MaxSessions:  int(c.MaxSessions),
 		DefaultShell: c.DefaultShell,
 		KillGrace:    config.Seconds(c.KillGraceS),
@@ -147,6 +214,8 @@ func (d *daemon) newRegistry() *session.Registry {
 			MaxStdinBytes:     c.MaxStdinBytes,
 			OutputBytes:       c.OutputBytes,
 			SessionOutput:     c.SessionOutputBytes,
+			MemoryBytes:       c.OutputMemoryBytes,
+			SpillDir:          d.spillDir(),
 			ExecsKept:         int(c.ExecsKept),
 			IdleTimeoutS:      c.IdleTimeoutS,
 			ShellStartTimeout: c.ShellStartTimeoutS,
@@ -154,7 +223,7 @@ func (d *daemon) newRegistry() *session.Registry {
 	})
 }
 
-func (d *daemon) newServer(subreaper bool) {
+func (d *daemon) newServer(subreaper bool) api.Service {
 	capabilities := []string{"shell", "exec.stream"}
 	if subreaper {
 		capabilities = append(capabilities, "subreaper")
@@ -162,15 +231,17 @@ func (d *daemon) newServer(subreaper bool) {
 	if d.runtime.Cgroups() {
 		capabilities = append(capabilities, "cgroup.kill")
 	}
+	svc := service.New(service.Config{
+		Registry: d.registry, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(),
+	})
 	d.server = server.New(server.Config{
-		Service: service.New(service.Config{
-			Registry: d.registry, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
-			Connections: func() int { return d.server.Connections() },
-		}),
+		Service:         svc,
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
 	})
+	return svc
 }
 
 // serve serves until there is a reason to stop, and stops.
@@ -180,6 +251,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		err error
 	}
 	ends := make(chan ending, 2)
+	var webEnded chan error
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers hear why.
 	if d.listener != nil {
@@ -194,20 +266,37 @@ func (d *daemon) serve(ctx context.Context) error {
 			ends <- ending{"end of input", err}
 		})
 	}
-	d.log.Info("daemon started", "version", version.Version, "pid", os.Getpid(), "socket", d.address(),
-		"state_dir", d.config.StateDir, "sessions", len(d.registry.List()))
+	about := []any{"version", version.Version, "pid", os.Getpid(), "socket", d.address(),
+		"state_dir", d.config.StateDir, "sessions", len(d.registry.List())}
+	if d.web != nil {
+		d.web.http.Ready()
+		webEnded = d.web.ended
+		about = append(about, "http", d.url())
+	}
+	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
+	notify(d.manager, "READY=1")
+	stopSignals := d.upgradeOnSignal()
 
 	var end ending
 	select {
+	case r := <-d.replace:
+		stopSignals()
+		return d.become(r)
 	case <-ctx.Done():
 		end.why = context.Cause(ctx).Error()
 	case <-d.registry.Unused():
 		end.why = fmt.Sprintf("nothing to do for %s (auto_exit_s)", config.Seconds(d.config.AutoExitS))
 	case end = <-ends:
+	case err := <-webEnded:
+		webEnded <- err // for stopHTTP
+		end = ending{"nobody can connect by HTTP any more", err}
 	}
+	stopSignals()
+	notify(d.manager, "STOPPING=1")
 	d.log.Info("daemon is stopping", "cause", end.why)
 	d.stop()
+	d.stopHTTP()
 	tasks.Wait()
 	d.log.Info("daemon stopped")
 	return end.err
@@ -217,13 +306,17 @@ func (d *daemon) address() string {
 	if d.listener == nil {
 		return "stdio"
 	}
-	return d.config.Socket
+	return d.listener.Addr().String()
 }
 
 // stop ends connections and sessions at the same time: a client that waits for a
 // command is told at once, and one that reads slowly holds up nobody.
 func (d *daemon) stop() {
 	d.runtime.Stopping()
+	if d.config.KeepSessions {
+		// First the sessions: a call that waits for a command must not look like a caller who left.
+		d.registry.Leave()
+	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
@@ -232,9 +325,7 @@ func (d *daemon) stop() {
 			d.log.Warn("clients did not read their last answers", "error", err)
 		}
 	})
-	if d.config.KeepSessions {
-		d.registry.Leave()
-	} else {
+	if !d.config.KeepSessions {
 		again, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		d.registry.Close(again.Done())
 		forget()

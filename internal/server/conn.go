@@ -20,15 +20,22 @@ var errClientGone = errors.New("the client is gone")
 // conn is one client.
 //
 // Goroutines: serve runs in its caller's, each request in its own; a watcher runs
-// while nothing is read. serve waits for all of them.
+// while nothing is read; one reads where a read cannot be interrupted. serve waits for
+// all of them, but not for the reader of a file.
 type conn struct {
-	server *Server
-	rwc    io.ReadWriteCloser
-	log    *slog.Logger
+	server    *Server
+	rwc       io.ReadWriteCloser
+	log       *slog.Logger
+	transport transport
 	// halfClose says that a client may end its input and still wait for answers.
 	halfClose bool
+	// readOnly says that the client may look and change nothing.
+	readOnly bool
 	// net is rwc where a read can be interrupted, else nil.
 	net net.Conn
+	// closeEnds says that closing rwc ends the reads and writes that wait for it. A file
+	// may not let go of them before the process ends.
+	closeEnds bool
 
 	// parent is the lifetime of the daemon, ctx that of the connection; requests is
 	// the same as its requests see it.
@@ -40,14 +47,15 @@ type conn struct {
 	writer   *wire.Writer
 	slots    chan struct{} // one entry per request that runs
 	running  sync.WaitGroup
+	reading  sync.WaitGroup // the goroutine of read, where there is one
 
 	mu    sync.Mutex
 	ended bool // guarded by mu; no request is started any more
 }
 
 func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {
-	c := &conn{server: s, rwc: rwc, parent: ctx, slots: make(chan struct{}, s.cfg.MaxInFlight)}
-	c.net, _ = rwc.(net.Conn)
+	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, slots: make(chan struct{}, s.cfg.MaxInFlight)}
+	c.net, c.closeEnds = rwc.(net.Conn)
 	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.requests = api.WithConn(c.ctx, c.ctx)
@@ -73,13 +81,24 @@ func (c *conn) serve() error {
 	stop()
 	c.writer.Close()
 	c.rwc.Close()
-	if c.net != nil { // elsewhere a write may be stuck for ever
+	if c.closeEnds {
 		c.writer.Wait()
+		c.reading.Wait()
 	}
 	if cause := context.Cause(c.ctx); !c.shuttingDown() && !errors.Is(cause, errClientGone) {
 		return cause
 	}
 	return nil
+}
+
+// cut ends the connection without waiting for anybody.
+func (c *conn) cut() {
+	c.writer.Close()
+	if ws, ok := c.rwc.(interface{ CloseNow() error }); ok {
+		_ = ws.CloseNow() // Close says goodbye first
+		return
+	}
+	c.rwc.Close()
 }
 
 // shuttingDown reports whether it is the daemon that ends, not the client.
@@ -129,9 +148,8 @@ func (c *conn) read() error {
 		defer stop()
 		return c.readLines()
 	}
-	// A file may not let go of its reader before the process ends.
 	done := make(chan error, 1)
-	go func() { done <- c.readLines() }()
+	c.reading.Go(func() { done <- c.readLines() })
 	select {
 	case err := <-done:
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +22,9 @@ var ErrRunning = errors.New("already running")
 type Listener struct {
 	*net.UnixListener
 	path  string
-	lock  *os.File
+	lock  *os.File    // nil for a socket of a service manager
 	inode fs.FileInfo // of the socket, so that nobody else's is ever removed
+	keep  bool        // the socket stays when the listener is closed
 	close sync.Once
 }
 
@@ -31,7 +33,38 @@ type Listener struct {
 // it is missing. The lock is the file <path>.lock, which stays. What a crashed
 // daemon left at the path is replaced; a daemon that lives is not disturbed, the
 // error is then ErrRunning.
+//
+// A daemon that was killed while it started a runner may still hold both for a
+// moment, in a child that has not yet become the runner. So a daemon that seems to
+// live is asked, and one that does not answer is given the time to be gone.
 func Listen(path string) (*Listener, error) {
+	for deadline := time.Now().Add(goneTimeout); ; time.Sleep(goneTimeout / 100) {
+		l, err := listen(path)
+		if !errors.Is(err, ErrRunning) || answers(path) || time.Now().After(deadline) {
+			return l, err
+		}
+	}
+}
+
+// goneTimeout is how long a daemon that does not answer may take to be gone.
+const goneTimeout = 3 * time.Second
+
+// answers reports whether a daemon at the path says anything.
+func answers(path string) bool {
+	conn, err := net.DialTimeout("unix", path, goneTimeout/10)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(goneTimeout / 10))
+	if _, err := conn.Write([]byte("{\"id\":0,\"method\":\"system.ping\"}\n")); err != nil {
+		return false
+	}
+	n, _ := conn.Read(make([]byte, 1))
+	return n == 1
+}
+
+func listen(path string) (*Listener, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -159,11 +192,13 @@ func removeStale(path string) error {
 func (l *Listener) Close() error {
 	err := net.ErrClosed
 	l.close.Do(func() {
-		if info, statErr := os.Lstat(l.path); statErr == nil && os.SameFile(info, l.inode) {
+		if info, statErr := os.Lstat(l.path); !l.keep && statErr == nil && os.SameFile(info, l.inode) {
 			os.Remove(l.path)
 		}
 		err = l.UnixListener.Close()
-		l.lock.Close()
+		if l.lock != nil {
+			l.lock.Close()
+		}
 	})
 	return err
 }

@@ -28,23 +28,28 @@ func (c *conn) handle(line []byte, taken int64) {
 	growStack(len(line))
 	req, bad := wire.ParseRequest(line)
 	if bad != nil {
-		c.sendError(req.ID, bad)
+		c.refused(req, bad)
 		return
 	}
 	m, ok := c.server.methods[req.Method]
 	if !ok {
-		c.sendError(req.ID, unknownMethod(req.Method))
+		c.refused(req, unknownMethod(req.Method))
+		return
+	}
+	if c.readOnly && !m.Reads {
+		c.refused(req, onlyReads(m.Name))
 		return
 	}
 	ctx, cancel := context.WithCancel(c.requests)
 	defer cancel()
 	begin := time.Now()
-	result, err := c.call(ctx, m, req.Params)
+	result, err := c.server.call(ctx, c.log, m, req.Params)
+	c.server.counts.request(c.transport, m.Name, err)
 	if c.log.Enabled(ctx, slog.LevelDebug) {
 		c.log.Debug("request", "method", m.Name, "id", string(req.ID), "duration", time.Since(begin), "error", err)
 	}
 	if err != nil {
-		c.sendError(req.ID, c.explain(err))
+		c.sendError(req.ID, explain(err, c.ctx, c.shuttingDown()))
 		return
 	}
 	if stream, ok := result.(api.Stream); ok {
@@ -64,28 +69,49 @@ func growStack(n int) byte {
 	return room[n%len(room)]
 }
 
+// refused answers a request that does not reach the Service.
+func (c *conn) refused(req wire.Request, cause *api.Error) {
+	c.server.counts.request(c.transport, "", cause)
+	c.sendError(req.ID, cause)
+}
+
+// onlyReads is the answer to a caller that may only look.
+func onlyReads(method string) *api.Error {
+	return api.Errorf(api.CodeForbidden, "method %q: changes something, and the token's scope is %s", method, ScopeRead)
+}
+
 // call calls the Service. A panic there is an error of this request only.
-func (c *conn) call(ctx context.Context, m api.Method, params json.RawMessage) (result any, err error) {
+func (s *Server) call(ctx context.Context, log *slog.Logger, m api.Method, params json.RawMessage) (result any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = c.panicked(m.Name, r)
+			err = panicked(log, m.Name, r)
 		}
 	}()
-	return m.Call(ctx, c.server.cfg.Service, params)
+	return m.Call(ctx, s.cfg.Service, params)
+}
+
+// recv takes the next push of a stream. A panic there is an error of this stream only.
+func recv(log *slog.Logger, s api.Stream) (ev api.StreamEvent, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(log, "stream", r)
+		}
+	}()
+	return s.Recv()
 }
 
 // panicked logs a panic. Its text goes to the log only: it may hold anything.
-func (c *conn) panicked(method string, r any) *api.Error {
-	c.log.Error("method panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+func panicked(log *slog.Logger, method string, r any) *api.Error {
+	log.Error("method panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	return api.Errorf(api.CodeInternal, "%s: internal fault; the daemon's log has the details", method)
 }
 
 // explain turns an error into what the client sees. A call that was given up
-// because the daemon ends says so.
-func (c *conn) explain(err error) *api.Error {
+// because the daemon ends, and with it the connection, says so.
+func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	e := api.AsError(err)
-	givenUp := e.Code == api.CodeResourcePressure || c.ctx.Err() != nil && e.Message == context.Cause(c.ctx).Error()
-	if givenUp && c.shuttingDown() {
+	givenUp := e.Code == api.CodeResourcePressure || conn.Err() != nil && e.Message == context.Cause(conn).Error()
+	if givenUp && shuttingDown {
 		return api.AsError(ErrShutdown)
 	}
 	return e
@@ -103,11 +129,11 @@ func (c *conn) stream(ctx context.Context, id json.RawMessage, s api.Stream) {
 	if !c.sendAnswer(id, "stream", start) {
 		return
 	}
-	for seq := int64(0); ; {
+	for seq := start.Seq; ; {
 		if c.writer.WaitRoom(ctx, streamRoom) != nil && !c.shuttingDown() {
 			return
 		}
-		ev, err := c.recv(s)
+		ev, err := recv(c.log, s)
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -115,22 +141,13 @@ func (c *conn) stream(ctx context.Context, id json.RawMessage, s api.Stream) {
 			if ctx.Err() != nil && !c.shuttingDown() {
 				return
 			}
-			ev = api.StreamEvent{StreamID: start.StreamID, Seq: seq + 1, Type: api.EventError, Error: c.explain(err)}
+			ev = api.StreamEvent{StreamID: start.StreamID, Seq: seq, Type: api.EventError, Error: explain(err, c.ctx, c.shuttingDown())}
 		}
 		if !c.push(&ev) || err != nil {
 			return
 		}
 		seq = ev.Seq
 	}
-}
-
-func (c *conn) recv(s api.Stream) (ev api.StreamEvent, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = c.panicked("stream", r)
-		}
-	}()
-	return s.Recv()
 }
 
 func (c *conn) push(ev *api.StreamEvent) bool {
@@ -140,6 +157,7 @@ func (c *conn) push(ev *api.StreamEvent) bool {
 		c.log.Error("encode push", "stream_id", ev.StreamID, "error", err)
 		return false
 	}
+	c.server.counts.streamed(c.transport, len(e.Bytes()))
 	return c.writer.Send(e.Bytes()) == nil
 }
 

@@ -1,7 +1,7 @@
-// Package server serves an api.Service over the line protocol: one JSON object
-// per line, on unix sockets and on stdio. It decides who may speak, how much may be
-// said at once and in which order bytes leave; what a request means is the
-// Service's business alone.
+// Package server serves an api.Service over the line protocol (one JSON object per
+// line, on unix sockets, stdio and WebSockets) and over HTTP. It decides who may
+// speak, how much may be said at once and in which order bytes leave; what a request
+// means is the Service's business alone.
 package server
 
 import (
@@ -77,7 +77,7 @@ func orDefault[T int | int64 | time.Duration](v, fallback T) T {
 }
 
 // ErrShutdown is why connections end when the Server is shut down.
-var ErrShutdown error = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
+var ErrShutdown error = api.ErrDaemonEnding
 
 // Server serves one api.Service to many clients. It is safe for concurrent use.
 //
@@ -87,13 +87,16 @@ type Server struct {
 	cfg     Config
 	budget  *wire.Budget
 	methods map[string]api.Method
+	counts  *counts
 	lastID  atomic.Int64   // of connections, for the log
-	active  sync.WaitGroup // one per entry of conns
+	active  sync.WaitGroup // one per entry of conns and of webConns
 
 	mu        sync.Mutex
 	closing   bool                      // guarded by mu
 	listeners map[net.Listener]struct{} // guarded by mu
 	conns     map[*conn]struct{}        // guarded by mu
+	webs      []*HTTP                   // guarded by mu
+	webConns  map[net.Conn]*webConn     // guarded by mu
 }
 
 // New makes a Server. It does nothing before Serve or ServeConn.
@@ -101,7 +104,7 @@ func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, budget: wire.NewBudget(cfg.BufferBytes), methods: map[string]api.Method{},
-		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
+		counts: newCounts(), listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, webConns: map[net.Conn]*webConn{},
 	}
 	for _, m := range api.Methods {
 		s.methods[m.Name] = m
@@ -113,7 +116,13 @@ func New(cfg Config) *Server {
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.conns)
+	n := len(s.conns)
+	for _, c := range s.webConns {
+		if !c.upgraded { // else it is one of conns
+			n++
+		}
+	}
+	return n
 }
 
 // Serve serves the clients that connect to ln, until ctx ends or Shutdown is
@@ -183,7 +192,7 @@ func (s *Server) welcome(ctx context.Context, nc net.Conn) {
 		peer = fmt.Sprintf("pid %d", cred.PID)
 	}
 	c := s.newConn(ctx, nc, peer)
-	c.halfClose = true
+	c.halfClose, c.transport = true, transportSocket
 	if refusal := s.addConn(c); refusal != nil {
 		s.refuse(nc, refusal)
 		return
@@ -230,7 +239,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for c := range s.conns {
 		c.cancel(ErrShutdown)
 	}
+	var unused []*webConn
+	for _, c := range s.webConns {
+		c.cancel(ErrShutdown)
+		if !c.busy {
+			unused = append(unused, c)
+		}
+	}
+	webs := s.webs
 	s.mu.Unlock()
+	for _, c := range unused {
+		c.cut()
+	}
+	for _, h := range webs {
+		h.http.SetKeepAlivesEnabled(false) // those that are busy end with their answer
+	}
 
 	done := make(chan struct{})
 	go func() {
@@ -242,14 +265,27 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	left := s.cutOff()
+	return fmt.Errorf("shutdown: %d connections cut off: %w", left, context.Cause(ctx))
+}
+
+// cutOff closes all connections as they are and returns how many there were.
+func (s *Server) cutOff() int {
 	s.mu.Lock()
-	left := len(s.conns)
+	var cuts []func()
 	for c := range s.conns {
-		c.writer.Close()
-		c.rwc.Close()
+		cuts = append(cuts, c.cut)
+	}
+	for _, c := range s.webConns {
+		if !c.upgraded {
+			cuts = append(cuts, c.cut)
+		}
 	}
 	s.mu.Unlock()
-	return fmt.Errorf("shutdown: %d connections cut off: %w", left, context.Cause(ctx))
+	for _, cut := range cuts {
+		cut()
+	}
+	return len(cuts)
 }
 
 func (s *Server) isClosing() bool {

@@ -38,12 +38,13 @@ type service struct {
 
 	mu    sync.Mutex
 	holds map[string]chan struct{}
+	execs map[string]*oldExec // commands that were started before
 }
 
 func newService() *service {
 	return &service{
 		started: make(chan string, 4096), ticks: make(chan string), closed: make(chan string, 64),
-		holds: map[string]chan struct{}{},
+		holds: map[string]chan struct{}{}, execs: map[string]*oldExec{},
 	}
 }
 
@@ -63,12 +64,12 @@ func (s *service) SystemPing(context.Context, api.SystemPingParams) (api.SystemP
 }
 
 func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
-	s.calls.Add(1)
-	s.running.Add(1)
-	defer s.running.Add(-1)
 	if err := p.Check(); err != nil {
 		return api.ExecResult{}, err
 	}
+	s.calls.Add(1)
+	s.running.Add(1)
+	defer s.running.Add(-1)
 	verb, arg, _ := strings.Cut(p.Command, " ")
 	switch verb {
 	case "echo":
@@ -87,6 +88,9 @@ func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 		s.started <- p.Command
 		select {
 		case <-s.hold(arg):
+			if arg == "error" {
+				return api.ExecResult{}, api.Errorf(api.CodeConflict, "as asked for")
+			}
 			return api.ExecResult{Stdout: arg}, nil
 		case <-ctx.Done():
 			return api.ExecResult{}, ctx.Err()
@@ -98,6 +102,9 @@ func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 }
 
 func (s *service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	if p.ExecID != "" {
+		return s.replay(ctx, p)
+	}
 	verb, arg, _ := strings.Cut(p.Command, " ")
 	n, _ := strconv.Atoi(arg)
 	return &stream{service: s, ctx: ctx, id: "x-" + p.SessionID, verb: verb, left: n}, nil
@@ -181,10 +188,6 @@ func (s *service) SessionDestroy(_ context.Context, p api.SessionDestroyParams) 
 }
 
 func (s *service) ExecCancel(context.Context, api.ExecCancelParams) (api.ExecInfo, error) {
-	return api.ExecInfo{}, nil
-}
-
-func (s *service) ExecInfo(context.Context, api.ExecInfoParams) (api.ExecInfo, error) {
 	return api.ExecInfo{}, nil
 }
 

@@ -68,7 +68,7 @@ func TestStreamThatBreaks(t *testing.T) {
 		p.send(streamRequest("1", verb, verb))
 		p.answer()
 		p.answer()
-		if a := p.answer(); a.Type != api.EventError || a.Seq != 2 || a.StreamID != "x-"+verb || a.Error == nil || a.Error.Code != code {
+		if a := p.answer(); a.Type != api.EventError || a.Seq != 1 || a.StreamID != "x-"+verb || a.Error == nil || a.Error.Code != code {
 			t.Errorf("%s: %+v", verb, a)
 		}
 		receive(t, d.service.closed)

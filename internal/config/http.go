@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// TokenPath is the file of the tokens for HTTP, and whether it is made when it is missing.
+func (c Config) TokenPath() (path string, own bool) {
+	if c.TokenFile != "" {
+		return c.TokenFile, false
+	}
+	return filepath.Join(c.StateDir, "token"), true
+}
+
+// checkHTTP looks at the settings of HTTP together.
+func (c *Config) checkHTTP() error {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		given, missing := "tls_cert", "tls_key"
+		if c.TLSCert == "" {
+			given, missing = missing, given
+		}
+		return fmt.Errorf("%s: is missing; %s is given (%s)", missing, given, c.Origin(given))
+	}
+	for _, host := range Words(c.HTTPHosts) {
+		if !validHost(host) {
+			return fmt.Errorf("http_hosts: %q: must be a name or an address, without a port (%s)", host, c.Origin("http_hosts"))
+		}
+	}
+	for _, origin := range Words(c.HTTPOrigins) {
+		if !validOrigin(origin) {
+			return fmt.Errorf("http_origins: %q: must be an origin such as https://app.example.com, without a path (%s)", origin, c.Origin("http_origins"))
+		}
+	}
+	return nil
+}
+
+// checkAddress refuses what cannot be listened on. An empty host would be all
+// interfaces of the machine, which nobody should get by leaving something out.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n > 65535 || host == "" {
+		return fmt.Errorf("%q: must be a host and a port, such as 127.0.0.1:7330 (0.0.0.0 for all interfaces, port 0 for any)", address)
+	}
+	return nil
+}
+
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == ""
+}
+
+func validOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Scheme != "" && u.Host != "" && origin == u.Scheme+"://"+u.Host
+}

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/mcp"
+	"github.com/trl-dev/trl/internal/server"
+)
+
+// web is the door for HTTP. It is open while sessions are still being found, so that
+// who asks can be told.
+type web struct {
+	listener *net.TCPListener
+	secure   bool // it speaks TLS
+	tokens   *server.Tokens
+	http     *server.HTTP
+	ended    chan error
+	// forget ends what the clients of MCP have left.
+	forget context.CancelFunc
+}
+
+// listenHTTP listens for HTTP if that is asked for. A daemon on stdio does so only for a
+// flag, as with its socket. given is a descriptor of the program before, or 0.
+func (d *daemon) listenHTTP(given int) (err error) {
+	c := d.config
+	if c.HTTP == "" || d.o.Stdio && !strings.HasPrefix(c.Origin("http"), "flag ") {
+		return nil
+	}
+	w := &web{secure: c.TLSCert != "", ended: make(chan error, 1)}
+	if given > 0 {
+		w.listener, err = adoptTCP(given)
+	} else {
+		w.listener, err = server.ListenHTTP(c.HTTP, w.secure || c.HTTPInsecure)
+	}
+	if err == nil {
+		d.web = w
+	}
+	return err
+}
+
+// openTokens reads the tokens, or makes the first one: without a token there is no HTTP.
+func (d *daemon) openTokens() (err error) {
+	if d.web == nil {
+		return nil
+	}
+	c := server.TokensConfig{Token: os.Getenv(config.EnvAuthToken), Logger: d.log}
+	if c.Token == "" || d.config.TokenFile != "" {
+		c.File, c.Make = d.config.TokenPath()
+	}
+	if d.web.tokens, err = server.NewTokens(c); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	return nil
+}
+
+// startHTTP begins to serve. Until Ready, everybody is told to come back.
+func (d *daemon) startHTTP(svc api.Service) error {
+	w := d.web
+	if w == nil {
+		return nil
+	}
+	c := server.HTTPConfig{
+		Tokens: w.tokens, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
+		MaxConnections: int(d.config.MaxHTTPConnections),
+	}
+	if w.secure {
+		var err error
+		if c.TLS, err = server.NewTLS(d.config.TLSCert, d.config.TLSKey, d.log); err != nil {
+			return err
+		}
+	}
+	ctx, forget := context.WithCancel(context.Background())
+	w.forget = forget
+	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{Service: svc, Logger: d.log})}
+	w.http = d.server.NewHTTP(c)
+	go func() { w.ended <- w.http.Serve(w.listener) }()
+	return nil
+}
+
+// stopHTTP ends it after the server was shut down.
+func (d *daemon) stopHTTP() {
+	if d.web != nil && d.web.http != nil {
+		d.web.forget()
+		<-d.web.ended
+	}
+}
+
+// url is the base of the daemon's URLs, "" without HTTP.
+func (d *daemon) url() string {
+	switch {
+	case d.web == nil:
+		return ""
+	case d.web.secure:
+		return "https://" + d.web.listener.Addr().String()
+	}
+	return "http://" + d.web.listener.Addr().String()
+}
+
+// handOver makes a descriptor of the listener for the next program.
+func (w *web) handOver() (fd int, err error) {
+	raw, err := w.listener.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if controlErr := raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD, 3) }); controlErr != nil {
+		err = controlErr
+	}
+	return fd, err
+}
+
+func adoptTCP(fd int) (*net.TCPListener, error) {
+	unix.CloseOnExec(fd)
+	f := os.NewFile(uintptr(fd), "http")
+	defer f.Close() // FileListener has its own
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("inherited http socket: %w", err)
+	}
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		ln.Close()
+		return nil, fmt.Errorf("inherited http socket: %s is not of TCP", ln.Addr())
+	}
+	return tcp, nil
+}

@@ -1,0 +1,234 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/version"
+)
+
+const (
+	// handoverVariable tells a new program what it gets from the one before.
+	handoverVariable = "TRL_HANDOVER"
+	// notifyVariable is what a service manager tells its socket with; see sd_notify(3).
+	notifyVariable = "NOTIFY_SOCKET"
+	// tryTimeout bounds the trial of a new program.
+	tryTimeout = 20 * time.Second
+	// tryOutput bounds what a program that is tried may say.
+	tryOutput = 64 << 10
+)
+
+// CheckFlag makes `trl serve` look at its settings, print a Program and end.
+const CheckFlag = "check"
+
+// Program is what a trl says of itself before it takes over.
+type Program struct {
+	Version  string `json:"version"`
+	Protocol int    `json:"protocol"`
+}
+
+// Self is the program that runs.
+func Self() Program { return Program{Version: version.Version, Protocol: link.Protocol} }
+
+// replacement is a program that was tried and shall take over.
+type replacement struct{ binary string }
+
+// upgrade tries a program and arranges for it to take over. An empty binary is the
+// file that this daemon was started from, as it is now.
+func (d *daemon) upgrade(ctx context.Context, binary string) (api.SystemUpgradeResult, error) {
+	if d.listener == nil {
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: serves on stdio and cannot be replaced")
+	}
+	if binary == "" {
+		binary = d.executable
+	}
+	if !filepath.IsAbs(binary) {
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeInvalidParams, "params.binary: %q is not an absolute path", binary)
+	}
+	next, err := d.try(ctx, binary)
+	if err != nil {
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "%s: cannot take over: %s", binary, err)
+	}
+	select {
+	case d.replace <- replacement{binary}:
+	default:
+		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: is being replaced already")
+	}
+	return api.SystemUpgradeResult{PID: os.Getpid(), Binary: binary, From: version.Version, To: next.Version}, nil
+}
+
+// try runs the program far enough to know that it would start with our arguments and
+// settings, and can talk to our runners.
+func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return Program{}, err
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Program{}, err
+	}
+	defer r.Close()
+	args := append(slices.Clone(d.args()), "--"+CheckFlag)
+	p, err := d.reaper.Start(process.Spec{Path: binary, Args: args, Env: os.Environ(), Files: []*os.File{null, w, w}})
+	w.Close()
+	if err != nil {
+		return Program{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGKILL) })
+	defer stop()
+	said, _ := io.ReadAll(io.LimitReader(r, tryOutput))
+	r.Close() // one that says more is not worth listening to
+	<-p.Done()
+	text := strings.TrimSpace(string(said))
+	if code := p.Exit().Code(); code != 0 {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return Program{}, errors.New("does not answer")
+		}
+		if ctx.Err() != nil {
+			return Program{}, ctx.Err()
+		}
+		return Program{}, fmt.Errorf("`serve --%s` ended with status %d: %.500s", CheckFlag, code, text)
+	}
+	var next Program
+	if err := json.Unmarshal([]byte(text), &next); err != nil || next.Version == "" {
+		return Program{}, fmt.Errorf("does not look like trl: it said %.200q", text)
+	}
+	if next.Protocol < link.Protocol || next.Protocol > link.Protocol+1 {
+		return Program{}, fmt.Errorf("version %s speaks protocol %d to runners, those that live speak %d", next.Version, next.Protocol, link.Protocol)
+	}
+	return next, nil
+}
+
+// args are the arguments of this program, without what was for its first start only.
+func (d *daemon) args() []string {
+	args := slices.Clone(os.Args)
+	for i := 1; i < len(args); {
+		name, _, joined := strings.Cut(args[i], "=")
+		switch {
+		case name != "--ready-fd":
+			i++
+		case joined || i+1 == len(args):
+			args = slices.Delete(args, i, i+1)
+		default:
+			args = slices.Delete(args, i, i+2)
+		}
+	}
+	return args
+}
+
+// upgradeOnSignal asks for an upgrade at each SIGUSR2, until stop is called.
+func (d *daemon) upgradeOnSignal() (stop func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGUSR2)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-signals:
+				if r, err := d.upgrade(ctx, ""); err != nil {
+					d.log.Error("upgrade refused", "error", err)
+				} else {
+					d.log.Info("upgrade", "from", r.From, "to", r.To, "binary", r.Binary)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		cancel()
+		<-done
+	}
+}
+
+// become makes this process run the new program. It returns only when that is not
+// possible, not even with the program it runs now; the sessions stay in any case.
+func (d *daemon) become(r replacement) error {
+	d.log.Info("daemon is replaced", "binary", r.binary)
+	h, err := d.listener.HandOver()
+	if err != nil {
+		return err
+	}
+	given := []string{"socket=" + strconv.Itoa(h.Socket)}
+	if h.Lock > 0 {
+		given = append(given, "lock="+strconv.Itoa(h.Lock))
+	}
+	if d.web != nil {
+		fd, err := d.web.handOver()
+		if err != nil {
+			return err
+		}
+		given = append(given, "http="+strconv.Itoa(fd))
+	}
+	// First the sessions: a call that waits for a command must not look like a caller who left.
+	d.runtime.Stopping()
+	d.registry.Leave()
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	if err := d.server.Shutdown(ctx); err != nil {
+		d.log.Warn("clients did not read their last answers", "error", err)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, handoverVariable+"=") })
+	env = append(env, handoverVariable+"="+strings.Join(given, ","))
+	if d.manager != "" {
+		env = append(env, notifyVariable+"="+d.manager)
+	}
+	for _, binary := range []string{r.binary, selfPath} {
+		err = unix.Exec(binary, d.args(), env)
+		d.log.Error("cannot become the new program", "binary", binary, "error", err)
+	}
+	return err
+}
+
+// inherited is what the program before, or a service manager, has left open for us.
+type inherited struct {
+	socket server.Handover // Socket is 0 for none
+	http   int             // 0 for none
+}
+
+// inherit takes it from the environment, so that no child sees it.
+func inherit() (in inherited, err error) {
+	if text, ok := os.LookupEnv(handoverVariable); ok {
+		os.Unsetenv(handoverVariable)
+		for _, entry := range strings.Split(text, ",") {
+			name, value, _ := strings.Cut(entry, "=")
+			fd, err := strconv.Atoi(value)
+			if err != nil || fd < 3 {
+				return in, fmt.Errorf("%s: %q: not a descriptor", handoverVariable, entry)
+			}
+			switch name {
+			case "socket":
+				in.socket.Socket = fd
+			case "lock":
+				in.socket.Lock = fd
+			case "http":
+				in.http = fd
+			}
+		}
+		return in, nil
+	}
+	return fromManager()
+}

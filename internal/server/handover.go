@@ -1,0 +1,67 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Handover is a listening socket on its way to another program in the same process:
+// descriptors that stay open over exec. The lock goes with it, so that no other
+// daemon comes between.
+type Handover struct {
+	Socket int
+	Lock   int // 0 for none
+}
+
+// HandOver makes descriptors for the next program. The listener itself may be closed
+// then; the socket stays, and who connects meanwhile waits in its queue.
+func (l *Listener) HandOver() (Handover, error) {
+	var h Handover
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return h, err
+	}
+	controlErr := raw.Control(func(fd uintptr) { h.Socket, err = unix.FcntlInt(fd, unix.F_DUPFD, 3) })
+	if controlErr != nil {
+		err = controlErr
+	}
+	if err == nil && l.lock != nil {
+		h.Lock, err = unix.FcntlInt(l.lock.Fd(), unix.F_DUPFD, 3)
+	}
+	if err != nil {
+		return h, fmt.Errorf("socket %s: hand over: %w", l.path, err)
+	}
+	l.keep = true
+	return h, nil
+}
+
+// Adopt takes a socket that listens already: from the daemon before, with its lock; or
+// from a service manager, who needs no lock to have one of us, and keeps the socket.
+func Adopt(h Handover) (*Listener, error) {
+	unix.CloseOnExec(h.Socket)
+	f := os.NewFile(uintptr(h.Socket), "socket")
+	defer f.Close() // FileListener has its own
+	any, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("inherited socket: %w", err)
+	}
+	ln, ok := any.(*net.UnixListener)
+	if !ok {
+		any.Close()
+		return nil, fmt.Errorf("inherited socket: %s is not a unix socket", any.Addr())
+	}
+	ln.SetUnlinkOnClose(false)
+	l := &Listener{UnixListener: ln, path: ln.Addr().String(), keep: h.Lock == 0}
+	if h.Lock > 0 {
+		unix.CloseOnExec(h.Lock)
+		l.lock = os.NewFile(uintptr(h.Lock), "lock")
+	}
+	if l.inode, err = os.Lstat(l.path); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("socket %s: %w", l.path, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Headers that tell of raw output, because its bytes say nothing of themselves. With
+// follow they come as trailers, except the first.
+const (
+	headerOffset     = "X-Trl-Offset"      // of the first byte
+	headerNextOffset = "X-Trl-Next-Offset" // where to read on
+	headerTotal      = "X-Trl-Total-Bytes" // that the stream has had until now
+	headerState      = "X-Trl-State"       // of the command
+	headerComplete   = "X-Trl-Complete"    // true: nothing follows, now or later
+	headerGap        = "X-Trl-Gap"         // FROM-TO: bytes that are gone, where the body ends
+)
+
+// rawBytes is how much is read at once.
+const rawBytes = 1 << 20
+
+// output is one stream of a command, for raw.
+type output struct {
+	reader api.OutputReader
+	exec   string
+	stream string
+}
+
+func (o output) read(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
+	return o.reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: o.exec, Stream: o.stream, Offset: offset, Limit: &limit}, wait)
+}
+
+// raw answers GET /v1/exec/{id}/stdout and stderr: the bytes as they are.
+func (x *exchange) raw(exec, stream string) {
+	x.method = "exec.output"
+	reader, ok := x.http.server.cfg.Service.(api.OutputReader)
+	if !ok {
+		x.fail(api.Errorf(api.CodeInternal, "raw output: this daemon has none"))
+		return
+	}
+	offset, follow, cause := x.rawQuery()
+	if cause != nil {
+		x.fail(cause)
+		return
+	}
+	o := output{reader, exec, stream}
+	now, err := o.read(x.ctx, 0, 0, false)
+	if err != nil {
+		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
+		return
+	}
+	part, cause := x.rawPart(now, offset, follow)
+	if cause != nil {
+		x.outOfRange(now, cause)
+		return
+	}
+	part.cutAtGap(now)
+	x.describe(now, part)
+	switch {
+	case part.first == part.last && part.gap != nil:
+		x.gone(o, part)
+	case follow:
+		x.follow(o, part.first)
+	default:
+		x.whole(o, part)
+	}
+}
+
+// rawQuery reads ?offset= and ?follow=. The offset is -1 when it is not given.
+func (x *exchange) rawQuery() (offset int64, follow bool, cause *api.Error) {
+	offset = -1
+	query, err := url.ParseQuery(x.r.URL.RawQuery)
+	if err != nil {
+		return 0, false, api.Errorf(api.CodeInvalidParams, "query: %s", err)
+	}
+	for name, values := range query {
+		switch {
+		case len(values) > 1:
+			return 0, false, invalidField(shortened(name), "is given twice")
+		case name == "offset":
+			if offset, err = strconv.ParseInt(values[0], 10, 64); err != nil || offset < 0 {
+				return 0, false, invalidField(name, "must be a whole number that is not negative")
+			}
+		case name == "follow":
+			if follow, err = strconv.ParseBool(values[0]); err != nil {
+				return 0, false, invalidField(name, "must be 1 or 0")
+			}
+		default:
+			return 0, false, invalidField(shortened(name), "unknown")
+		}
+	}
+	if x.ranged() && (follow || offset >= 0) {
+		return 0, false, api.Errorf(api.CodeInvalidParams, "header Range: cannot be given together with offset or follow")
+	}
+	return offset, follow, nil
+}
+
+// ranged reports whether the Range header counts. One with a condition does not: there
+// is nothing here that the condition could hold for.
+func (x *exchange) ranged() bool {
+	return x.r.Header.Get("Range") != "" && x.r.Header.Get("If-Range") == ""
+}
+
+// rawSpan is the part of a stream that is asked for: the bytes [first, last).
+type rawSpan struct {
+	first, last int64
+	ranged      bool      // by a Range header, so that the answer is 206
+	gap         *api.Span // where the part was cut off; nil when it was not
+}
+
+// rawPart finds out which part is asked for. An error means that the stream does not have it.
+func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawSpan, *api.Error) {
+	total := now.TotalBytes
+	if x.ranged() {
+		r, ok, cause := parseRange(x.r.Header.Get("Range"))
+		if cause != nil || ok {
+			if cause == nil {
+				var first, last int64
+				if first, last, ok = r.within(total); ok {
+					return rawSpan{first: first, last: last, ranged: true}, nil
+				}
+				cause = api.Errorf(api.CodeInvalidParams, "header Range: %s has %d bytes until now", now.Stream, total)
+			}
+			return rawSpan{}, cause
+		}
+	}
+	offset = max(offset, 0)
+	if offset > total {
+		return rawSpan{}, invalidField("offset", fmt.Sprintf("%d is behind the end; %s has %d bytes until now", offset, now.Stream, total))
+	}
+	return rawSpan{first: offset, last: total}, nil
+}
+
+// cutAtGap ends the part where bytes are gone.
+func (p *rawSpan) cutAtGap(now api.OutputBytes) {
+	gap := now.NextGap
+	if now.Gap != nil { // at the very beginning
+		gap = now.Gap
+	}
+	if gap == nil || gap.To <= p.first || gap.From >= p.last {
+		return
+	}
+	p.last = max(p.first, gap.From)
+	p.gap = &api.Span{From: p.last, To: gap.To}
+}
+
+// outOfRange answers a request for what the stream does not have.
+func (x *exchange) outOfRange(now api.OutputBytes, cause *api.Error) {
+	x.w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", now.TotalBytes))
+	x.w.Header().Set(headerTotal, strconv.FormatInt(now.TotalBytes, 10))
+	x.refuse(http.StatusRequestedRangeNotSatisfiable, cause)
+}
+
+// describe sets the headers that the part has, however it is sent.
+func (x *exchange) describe(now api.OutputBytes, p rawSpan) {
+	header := x.w.Header()
+	header.Set("Accept-Ranges", "bytes")
+	header.Set(headerOffset, strconv.FormatInt(p.first, 10))
+	header.Set(headerTotal, strconv.FormatInt(now.TotalBytes, 10))
+	x.tell(now.State, p.last, p.gap, now.State == api.ExecClosed && p.last == now.TotalBytes && p.gap == nil)
+}
+
+// tell sets the headers, or trailers, that say where the body ends and why.
+func (x *exchange) tell(state api.ExecState, next int64, gap *api.Span, complete bool) {
+	header := x.w.Header()
+	header.Set(headerState, string(state))
+	header.Set(headerComplete, strconv.FormatBool(complete))
+	if gap != nil {
+		header.Set(headerGap, fmt.Sprintf("%d-%d", gap.From, gap.To))
+		next = gap.To
+	}
+	header.Set(headerNextOffset, strconv.FormatInt(next, 10))
+}
+
+// gone answers a request whose first byte is gone: the headers say where it goes on.
+func (x *exchange) gone(o output, p rawSpan) {
+	e := api.Errorf(api.CodeInvalidParams, "exec %q: the bytes %d to %d of %s are gone; it goes on at %d", o.exec, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
+	e.Details = map[string]any{"gap": p.gap, "next_offset": p.gap.To}
+	x.refuse(http.StatusGone, e)
+}
+
+// whole sends a part whose length is known.
+func (x *exchange) whole(o output, p rawSpan) {
+	header := x.w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Length", strconv.FormatInt(p.last-p.first, 10))
+	status := http.StatusOK
+	if p.ranged {
+		status = http.StatusPartialContent
+		total := "*" // it may still grow
+		if header.Get(headerState) == string(api.ExecClosed) {
+			total = header.Get(headerTotal)
+		}
+		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", p.first, p.last-1, total))
+	}
+	x.http.server.counts.request(transportHTTP, x.method, nil)
+	x.w.WriteHeader(status)
+	if x.r.Method == http.MethodHead {
+		return
+	}
+	if p.first == p.last {
+		return
+	}
+	pieces := x.readAhead(o, p.first, p.last)
+	defer pieces.close()
+	for p.first < p.last {
+		out, err := pieces.take()
+		if err != nil || out.Offset != p.first || len(out.Bytes) == 0 {
+			// Dropped meanwhile, or out of reach. What is missing must not look complete.
+			x.log.Debug("raw output broken off", "exec_id", o.exec, "offset", p.first, "error", err)
+			panic(http.ErrAbortHandler)
+		}
+		if !x.writeRaw(out.Bytes) {
+			return
+		}
+		p.first += int64(len(out.Bytes))
+	}
+}
+
+// follow sends what there is and what comes, until the output is complete or a part of
+// it is gone.
+func (x *exchange) follow(o output, offset int64) {
+	header := x.w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	for _, name := range []string{headerNextOffset, headerState, headerComplete, headerGap} {
+		header.Del(name)
+		header.Add("Trailer", name)
+	}
+	x.http.server.counts.request(transportHTTP, x.method, nil)
+	x.w.WriteHeader(http.StatusOK)
+	if x.r.Method == http.MethodHead || x.w.FlushError() != nil {
+		return
+	}
+	pieces := x.readAhead(o, offset, -1)
+	defer pieces.close()
+	for {
+		out, err := pieces.take()
+		switch {
+		case err != nil:
+			x.log.Debug("raw output broken off", "exec_id", o.exec, "offset", offset, "error", err)
+			panic(http.ErrAbortHandler) // a proper end would look complete
+		case out.Offset != offset:
+			x.tell(out.State, out.Offset, &api.Span{From: offset, To: out.Offset}, false)
+			return
+		}
+		if !x.writeRaw(out.Bytes) || x.w.FlushError() != nil {
+			return
+		}
+		offset += int64(len(out.Bytes))
+		if out.Complete {
+			x.tell(out.State, offset, nil, true)
+			return
+		}
+	}
+}
+
+func (x *exchange) writeRaw(b []byte) bool {
+	x.http.server.counts.streamed(transportHTTP, len(b))
+	_, err := x.w.Write(b)
+	return err == nil
+}

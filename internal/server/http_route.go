@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/api/spec"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// exchange is one request and its answer. It is used by the goroutine of the handler.
+type exchange struct {
+	http *HTTP
+	conn *webConn
+	log  *slog.Logger
+	w    *reply
+	r    *http.Request
+	// ctx is that of the request, and knows the connection.
+	ctx context.Context
+	// scope is what the token of the caller is good for.
+	scope Scope
+	// method is what is counted: the method of the API, if the request is for one.
+	method string
+	// begun says that the header is sent and only the body is missing.
+	begun bool
+}
+
+// endpoint is what a path stands for.
+type endpoint struct {
+	allow string // the HTTP methods, with commas
+	need  Scope  // "" when nobody has to say who they are
+	// early says that it answers also before the Service can be called.
+	early bool
+	serve func(x *exchange)
+}
+
+const (
+	get  = "GET, HEAD"
+	post = "POST"
+)
+
+// find returns the endpoint of a path.
+func (h *HTTP) find(path string) (endpoint, bool) {
+	switch path {
+	case "/healthz":
+		return endpoint{allow: get, early: true, serve: func(x *exchange) { x.text("ok\n") }}, true
+	case "/readyz":
+		return endpoint{allow: get, serve: func(x *exchange) { x.text("ready\n") }}, true
+	case "/openapi.json":
+		return endpoint{allow: get, early: true, serve: func(x *exchange) { x.answer(jsonType, spec.OpenAPI) }}, true
+	case "/metrics":
+		return endpoint{allow: get, need: ScopeRead, serve: (*exchange).metrics}, true
+	case "/v1/ws":
+		return endpoint{allow: "GET", need: ScopeRead, serve: (*exchange).webSocket}, true
+	case "/v1/events":
+		return endpoint{allow: "GET", need: ScopeRead, serve: (*exchange).events}, true
+	}
+	if rest, ok := strings.CutPrefix(path, "/v1/exec/"); ok {
+		id, what, _ := strings.Cut(rest, "/")
+		switch what {
+		case api.EventStdout, api.EventStderr:
+			return endpoint{allow: get, need: ScopeRead, serve: func(x *exchange) { x.raw(id, what) }}, true
+		case "stream":
+			return endpoint{allow: "GET", need: ScopeRead, serve: func(x *exchange) { x.execStream(id) }}, true
+		}
+		return endpoint{}, false
+	}
+	if name, ok := strings.CutPrefix(path, "/v1/"); ok {
+		need := ScopeFull
+		m, known := h.server.methods[name]
+		if !known || m.Reads {
+			need = ScopeRead
+		}
+		return endpoint{allow: post, need: need, serve: func(x *exchange) { x.call(name) }}, true
+	}
+	for at, handler := range h.cfg.Handlers {
+		if path == at || strings.HasPrefix(path, at+"/") {
+			return endpoint{need: ScopeFull, serve: func(x *exchange) { handler.ServeHTTP(x.w, x.r.WithContext(x.ctx)) }}, true
+		}
+	}
+	return endpoint{}, false
+}
+
+// handle answers one request.
+func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
+	c := r.Context().Value(webConnKey{}).(*webConn)
+	x := &exchange{http: h, conn: c, r: r, w: newReply(rw, h.server.cfg.WriteTimeout)}
+	x.log = h.log.With("caller", c.peer(), "path", r.URL.Path)
+	begin := time.Now()
+	open := h.enter(c)
+	defer func() {
+		h.leave(c)
+		x.recovered(recover())
+		if x.log.Enabled(r.Context(), slog.LevelDebug) {
+			x.log.Debug("http request", "verb", r.Method, "status", x.w.status, "duration", time.Since(begin))
+		}
+	}()
+	// net/http ends the context when the client goes while it waits for the answer. The
+	// connection is over then, but net/http does not say so before the handler returns.
+	stop := context.AfterFunc(r.Context(), func() { c.cancel(errClientGone) })
+	defer stop()
+	x.ctx = api.WithConn(r.Context(), c.ctx)
+	if r.Body != http.NoBody {
+		body := &body{ReadCloser: r.Body, rc: x.w.rc, timeout: h.cfg.BodyTimeout}
+		body.extend() // also when nobody reads it: net/http does, at the end
+		r.Body = body
+	}
+	x.route(open)
+}
+
+func (x *exchange) route(open bool) {
+	header := x.w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	// Where a proxy could see the end of a request elsewhere than we do, nothing may follow it.
+	if len(x.r.TransferEncoding) > 0 || x.r.Method == http.MethodConnect {
+		header.Set("Connection", "close")
+	}
+	if x.conn.excess {
+		header.Set("Connection", "close")
+		x.fail(api.Errorf(api.CodeResourcePressure, "connection: max_http_connections (%d) reached", x.http.cfg.MaxConnections))
+		return
+	}
+	if !x.hostAllowed() || !x.originAllowed() || x.preflight() {
+		return
+	}
+	e, ok := x.http.find(x.r.URL.Path)
+	if !ok {
+		x.refuse(http.StatusNotFound, api.Errorf(api.CodeMethodNotFound, "path %.200q: there is nothing; methods are at /v1/<method>", x.r.URL.Path))
+		return
+	}
+	if e.allow != "" && !strings.Contains(", "+e.allow+",", ", "+x.r.Method+",") {
+		header.Set("Allow", e.allow)
+		x.refuse(http.StatusMethodNotAllowed, api.Errorf(api.CodeInvalidParams, "%.20s %.200s: must be %s", x.r.Method, x.r.URL.Path, strings.ReplaceAll(e.allow, ",", " or")))
+		return
+	}
+	if e.need != "" && !x.authorised(e.need) {
+		return
+	}
+	switch {
+	case e.early:
+	case !open:
+		x.fail(api.AsError(ErrShutdown))
+		return
+	case !x.http.ready.Load():
+		x.fail(api.ErrDaemonStarting)
+		return
+	}
+	if x.r.Body != http.NoBody && (x.r.Method == "GET" || x.r.Method == "HEAD") {
+		header.Set("Connection", "close")
+		x.refuse(http.StatusBadRequest, api.Errorf(api.CodeInvalidParams, "%s %.200s: must have no body", x.r.Method, x.r.URL.Path))
+		return
+	}
+	e.serve(x)
+}
+
+// recovered answers a request whose handler panicked with r, if it did.
+func (x *exchange) recovered(r any) {
+	switch {
+	case r == nil:
+		return
+	case r == http.ErrAbortHandler: // the connection is to be cut off
+		panic(r)
+	}
+	x.log.Error("http request panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	if x.w.status != 0 {
+		panic(http.ErrAbortHandler) // what was begun must not look complete
+	}
+	x.w.Header().Set("Connection", "close")
+	x.fail(api.Errorf(api.CodeInternal, "internal fault; the daemon's log has the details"))
+}
+
+const jsonType = "application/json"
+
+// answer sends a whole body.
+func (x *exchange) answer(contentType string, body []byte) { x.send(http.StatusOK, contentType, body) }
+
+func (x *exchange) text(s string) { x.answer("text/plain; charset=utf-8", []byte(s)) }
+
+func (x *exchange) send(status int, contentType string, body []byte) {
+	if x.begun {
+		_, _ = x.w.Write(body)
+		return
+	}
+	header := x.w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	if x.r.Method != http.MethodHead {
+		_, _ = x.w.Write(body)
+	}
+}
+
+// fail answers with an error and the status of its code.
+func (x *exchange) fail(cause *api.Error) { x.refuse(statusOf(cause.Code), cause) }
+
+// refuse answers with an error and a status that no code stands for.
+func (x *exchange) refuse(status int, cause *api.Error) {
+	x.http.server.counts.request(transportHTTP, x.method, cause)
+	if status == http.StatusServiceUnavailable {
+		x.w.Header().Set("Retry-After", "1")
+	}
+	e := wire.NewEncoder()
+	defer e.Release()
+	if err := e.Value(failure{cause}); err != nil { // details that have no JSON
+		_ = e.Value(failure{&api.Error{Code: cause.Code, Message: cause.Message}})
+	}
+	x.send(status, jsonType, e.Bytes())
+}
+
+// failure is the body of an answer that is an error.
+type failure struct {
+	Error *api.Error `json:"error"`
+}
+
+func statusOf(code api.Code) int {
+	for _, c := range api.Codes {
+		if c.Code == code {
+			return c.HTTP
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// shuttingDown reports whether it is the daemon that ends, not the client.
+func (x *exchange) shuttingDown() bool { return errors.Is(context.Cause(x.conn.ctx), ErrShutdown) }

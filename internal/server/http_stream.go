@@ -1,0 +1,333 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+const (
+	ndjsonType = "application/x-ndjson"
+	sseType    = "text/event-stream"
+	// lastEventID is the header with which a client of server-sent events comes back.
+	lastEventID = "Last-Event-ID"
+)
+
+// execStream answers GET /v1/exec/{id}/stream, for clients that can only GET. It is
+// exec.stream for a command that was started before.
+func (x *exchange) execStream(id string) {
+	x.get("exec.stream", map[string]queryKind{"after_seq": queryNumber, "from_offset": queryNumber, "stream": queryText},
+		map[string]any{"exec_id": id})
+}
+
+// events answers GET /v1/events, which is event.subscribe.
+func (x *exchange) events() {
+	x.get("event.subscribe", map[string]queryKind{"session_id": queryText, "types": queryWords, "after_seq": queryNumber}, map[string]any{})
+}
+
+// queryKind says how a parameter is written in a URL.
+type queryKind int
+
+const (
+	queryText   queryKind = iota
+	queryNumber           // a JSON number
+	queryWords            // with commas, or repeated
+)
+
+// get calls a streaming method with parameters of the URL.
+func (x *exchange) get(method string, known map[string]queryKind, params map[string]any) {
+	m := x.http.server.methods[method]
+	x.method = method
+	query, err := url.ParseQuery(x.r.URL.RawQuery)
+	if err != nil {
+		x.fail(api.Errorf(api.CodeInvalidParams, "query: %s", err))
+		return
+	}
+	for name, values := range query {
+		kind, ok := known[name]
+		switch {
+		case !ok:
+			x.fail(invalidField(shortened(name), "unknown"))
+			return
+		case kind == queryWords:
+			params[name] = strings.Split(strings.Join(values, ","), ",")
+			continue
+		case len(values) > 1:
+			x.fail(invalidField(name, "is given twice"))
+			return
+		case kind == queryText:
+			params[name] = values[0]
+			continue
+		}
+		n, err := strconv.ParseInt(values[0], 10, 64)
+		if err != nil {
+			x.fail(invalidField(name, "must be a whole number"))
+			return
+		}
+		params[name] = n
+	}
+	text, err := json.Marshal(params)
+	if err != nil {
+		x.fail(api.AsError(err))
+		return
+	}
+	x.stream(m, text)
+}
+
+func invalidField(field, why string) *api.Error {
+	e := api.Errorf(api.CodeInvalidParams, "params.%s: %s", field, why)
+	e.Details = map[string]any{"field": field}
+	return e
+}
+
+// stream calls a streaming method and sends what it pushes: as server-sent events to a
+// client that asks for them, else as lines of JSON.
+func (x *exchange) stream(m api.Method, params json.RawMessage) {
+	params, resumed, cause := x.resume(m, params)
+	if cause != nil {
+		x.fail(cause)
+		return
+	}
+	ctx, cancel := context.WithCancel(x.ctx)
+	defer cancel()
+	result, err := x.http.server.call(ctx, x.log, m, params)
+	if err != nil {
+		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
+		return
+	}
+	s := result.(api.Stream)
+	defer func() {
+		if err := s.Close(); err != nil {
+			x.log.Debug("close stream", "error", err)
+		}
+	}()
+	first, over, cause := x.first(ctx, s, resumed)
+	switch {
+	case cause != nil:
+		x.fail(cause)
+		return
+	case over:
+		x.http.server.counts.request(transportHTTP, m.Name, nil)
+		x.w.WriteHeader(http.StatusNoContent) // a browser does not come back then
+		return
+	}
+	x.http.server.counts.request(transportHTTP, m.Name, nil)
+	p := newPushes(x, cancel)
+	defer p.end()
+	x.push(ctx, p, s, first)
+}
+
+// push sends the start of a stream and its pushes. first is one that was received
+// already, or nil.
+func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api.StreamEvent) {
+	start := s.Start()
+	if p.start(start) != nil {
+		return
+	}
+	for seq := start.Seq; ; {
+		var ev api.StreamEvent
+		var err error
+		if first != nil {
+			ev, first = *first, nil
+		} else {
+			ev, err = recv(x.log, s)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil && ctx.Err() != nil && !x.shuttingDown():
+			return // the client is gone
+		case err != nil:
+			ev = api.StreamEvent{StreamID: start.StreamID, Seq: seq, Type: api.EventError, Error: explain(err, x.conn.ctx, x.shuttingDown())}
+		}
+		if p.event(&ev) != nil || err != nil {
+			return
+		}
+		seq = ev.Seq
+	}
+}
+
+// resumption is what a client that comes back says it has.
+type resumption struct {
+	execID string // "" for events of sessions
+	seq    int64
+}
+
+// resume puts the number of a client that comes back into the parameters. Without
+// such a number it returns them as they are.
+func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage, *resumption, *api.Error) {
+	given := x.r.Header.Values(lastEventID)
+	if len(given) == 0 || given[0] == "" {
+		return params, nil, nil
+	}
+	seq, err := strconv.ParseInt(given[0], 10, 64)
+	if err != nil || seq < 0 || len(given) > 1 {
+		return nil, nil, api.Errorf(api.CodeInvalidParams, "header %s: %q is not the number of an event", lastEventID, shortened(given[0]))
+	}
+	fields := map[string]json.RawMessage{}
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &fields); err != nil {
+			return params, nil, nil // the method tells what is wrong
+		}
+	}
+	r := &resumption{seq: seq}
+	if _, ok := fields["command"]; ok || m.Name == "exec.stream" {
+		_ = json.Unmarshal(fields["exec_id"], &r.execID)
+		if r.execID == "" {
+			// A client that repeats its request must not run the command twice.
+			return nil, nil, api.Errorf(api.CodeInvalidParams, "header %s: needs exec_id; the command runs already", lastEventID)
+		}
+	}
+	delete(fields, "from_offset")
+	fields["after_seq"] = strconv.AppendInt(nil, seq, 10)
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, nil, api.AsError(err)
+	}
+	return text, r, nil
+}
+
+// first looks at the stream of a client that came back, before it is answered. If it
+// has everything, the stream is over; a number that no push has had is refused.
+func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *api.StreamEvent, over bool, cause *api.Error) {
+	if r == nil || r.execID == "" {
+		return nil, false, nil
+	}
+	info, err := x.http.server.cfg.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: r.execID})
+	switch {
+	case err != nil:
+		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())
+	case info.Outcome == nil && r.seq > info.LastSeq:
+		return nil, false, api.Errorf(api.CodeInvalidParams, "header %s: %d is of the future; exec %q is at %d", lastEventID, r.seq, r.execID, info.LastSeq)
+	case info.Outcome == nil:
+		return nil, false, nil
+	}
+	next, err := recv(x.log, s) // does not wait: the command has ended
+	switch {
+	case errors.Is(err, io.EOF), err == nil && next.Type == api.EventExit && next.Seq <= r.seq: // told again
+		return nil, true, nil
+	case err != nil:
+		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())
+	}
+	return &next, false, nil
+}
+
+// pushes writes a stream, and something that means nothing when it is silent, so that
+// nobody on the way takes the connection for dead.
+//
+// Goroutines: that of the timer, which end waits for.
+type pushes struct {
+	x      *exchange
+	sse    bool
+	cancel context.CancelFunc // ends the stream: the client is gone
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu, as writing to x.w is
+	over  bool        // guarded by mu
+	frame []byte      // guarded by mu
+}
+
+func newPushes(x *exchange, cancel context.CancelFunc) *pushes {
+	p := &pushes{x: x, cancel: cancel}
+	for _, accept := range x.r.Header.Values("Accept") {
+		p.sse = p.sse || slices.ContainsFunc(strings.Split(accept, ","), func(s string) bool {
+			kind, _, _ := strings.Cut(s, ";")
+			return strings.EqualFold(strings.TrimSpace(kind), sseType)
+		})
+	}
+	header := x.w.Header()
+	header.Set("Content-Type", ndjsonType)
+	if p.sse {
+		header.Set("Content-Type", sseType)
+	}
+	header.Set("X-Accel-Buffering", "no") // a proxy that understands this passes on at once
+	return p
+}
+
+// start sends what is answered at once.
+func (p *pushes) start(s api.StreamStart) error {
+	e := wire.NewEncoder()
+	defer e.Release()
+	if err := e.Value(s); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.timer = time.AfterFunc(p.x.http.cfg.KeepAlive, p.keepAlive)
+	p.mu.Unlock()
+	return p.send("start", 0, e.Bytes())
+}
+
+// event sends one push.
+func (p *pushes) event(ev *api.StreamEvent) error {
+	e := wire.NewEncoder()
+	defer e.Release()
+	if err := e.Event(ev); err != nil {
+		p.x.log.Error("encode push", "stream_id", ev.StreamID, "error", err)
+		return err
+	}
+	return p.send(ev.Type, ev.Seq, e.Bytes())
+}
+
+// send sends a line of JSON.
+func (p *pushes) send(name string, seq int64, line []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sse {
+		f := p.frame[:0]
+		if seq > 0 {
+			f = append(strconv.AppendInt(append(f, "id: "...), seq, 10), '\n')
+		}
+		f = append(append(append(f, "event: "...), name...), "\ndata: "...)
+		p.frame = append(append(f, line...), '\n')
+		line = p.frame
+	}
+	p.x.http.server.counts.streamed(transportHTTP, len(line))
+	return p.write(line)
+}
+
+// write writes and does not wait for more. mu is held.
+func (p *pushes) write(b []byte) error {
+	_, err := p.x.w.Write(b)
+	if err == nil {
+		err = p.x.w.FlushError()
+	}
+	if err != nil {
+		p.cancel()
+		return err
+	}
+	p.timer.Reset(p.x.http.cfg.KeepAlive)
+	return nil
+}
+
+func (p *pushes) keepAlive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+	case p.sse:
+		_ = p.write([]byte(": keep-alive\n\n"))
+	default:
+		_ = p.write([]byte("\n"))
+	}
+}
+
+// end stops the keep-alives.
+func (p *pushes) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

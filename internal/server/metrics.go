@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// transport names how a client speaks.
+type transport int
+
+const (
+	transportSocket transport = iota
+	transportStdio
+	transportHTTP
+	transportWebSocket
+	transports // how many there are
+)
+
+func (t transport) String() string {
+	return [...]string{"socket", "stdio", "http", "websocket"}[t]
+}
+
+// counts counts what the server does, for /metrics. It is safe for concurrent use: the
+// tables are made once, and their entries are atomic.
+type counts struct {
+	methods []string       // "" stands for what is no method
+	codes   []api.Code     // "" stands for success
+	method  map[string]int // index in methods
+	code    map[api.Code]int
+	// requests has an entry for every transport, method and code, in this order.
+	requests []atomic.Int64
+	bytes    [transports]atomic.Int64 // of streams
+}
+
+func newCounts() *counts {
+	c := &counts{methods: []string{""}, codes: []api.Code{""}, method: map[string]int{}, code: map[api.Code]int{}}
+	for _, m := range api.Methods {
+		c.methods = append(c.methods, m.Name)
+	}
+	for _, info := range api.Codes {
+		c.codes = append(c.codes, info.Code)
+	}
+	for i, name := range c.methods {
+		c.method[name] = i
+	}
+	for i, code := range c.codes {
+		c.code[code] = i
+	}
+	c.requests = make([]atomic.Int64, int(transports)*len(c.methods)*len(c.codes))
+	return c
+}
+
+// request counts an answer to a call of the method, "" when none was found. It is a
+// success without an error.
+func (c *counts) request(t transport, method string, err error) {
+	code := api.Code("")
+	if err != nil {
+		code = api.AsError(err).Code
+		if _, known := c.code[code]; !known {
+			code = api.CodeInternal
+		}
+	}
+	c.requests[c.index(t, c.method[method], c.code[code])].Add(1)
+}
+
+func (c *counts) index(t transport, method, code int) int {
+	return (int(t)*len(c.methods)+method)*len(c.codes) + code
+}
+
+// streamed counts bytes of a stream that were sent.
+func (c *counts) streamed(t transport, n int) { c.bytes[t].Add(int64(n)) }
+
+// metrics answers in the text format of Prometheus.
+func (x *exchange) metrics() {
+	// Who only counts keeps no daemon from ending by itself.
+	ctx := api.WithConn(x.ctx, context.Background())
+	s := x.http.server
+	svc := s.cfg.Service
+	stats, err := svc.SystemStats(ctx, api.SystemStatsParams{})
+	if err != nil {
+		x.fail(api.AsError(err))
+		return
+	}
+	list, err := svc.SessionList(ctx, api.SessionListParams{})
+	if err != nil {
+		x.fail(api.AsError(err))
+		return
+	}
+	ping, _ := svc.SystemPing(ctx, api.SystemPingParams{})
+
+	var p page
+	p.family("trl_build_info", "gauge", "The version of the daemon; always 1.")
+	p.value("trl_build_info", 1, "version", ping.Version, "go_version", runtime.Version())
+	p.family("trl_uptime_seconds", "gauge", "Time since the daemon started.")
+	p.value("trl_uptime_seconds", stats.UptimeS)
+	states := map[api.SessionState]int{}
+	for _, one := range list.Sessions {
+		states[one.State]++
+	}
+	p.family("trl_sessions", "gauge", "Sessions by state.")
+	for _, state := range []api.SessionState{api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated} {
+		p.value("trl_sessions", float64(states[state]), "state", string(state))
+	}
+	p.family("trl_execs_total", "counter", "Commands that were accepted.")
+	p.value("trl_execs_total", float64(stats.TotalCommandsRun))
+	p.family("trl_connections", "gauge", "Clients that are connected.")
+	for t, n := range s.connections() {
+		p.value("trl_connections", float64(n), "transport", transport(t).String())
+	}
+	p.family("trl_requests_total", "counter", "Answers by method and code; OK is a success.")
+	s.counts.each(func(t transport, method string, code api.Code, n int64) {
+		if code == "" {
+			code = "OK"
+		}
+		p.value("trl_requests_total", float64(n), "transport", t.String(), "method", method, "code", string(code))
+	})
+	p.family("trl_streamed_bytes_total", "counter", "Bytes of streams and of raw output that were sent.")
+	for t := range transports {
+		p.value("trl_streamed_bytes_total", float64(s.counts.bytes[t].Load()), "transport", t.String())
+	}
+	p.family("process_resident_memory_bytes", "gauge", "Memory of the daemon; its sessions are other processes.")
+	p.value("process_resident_memory_bytes", float64(stats.MemoryRSSBytes))
+	p.family("process_open_fds", "gauge", "Open descriptors of the daemon.")
+	p.value("process_open_fds", float64(stats.OpenFDs))
+	p.family("go_goroutines", "gauge", "Goroutines of the daemon.")
+	p.value("go_goroutines", float64(stats.Goroutines))
+	x.answer("text/plain; version=0.0.4; charset=utf-8", []byte(p.String()))
+}
+
+// each calls f for every count that is not zero.
+func (c *counts) each(f func(t transport, method string, code api.Code, n int64)) {
+	for t := range transports {
+		for m, method := range c.methods {
+			for k, code := range c.codes {
+				if n := c.requests[c.index(t, m, k)].Load(); n > 0 {
+					f(t, method, code, n)
+				}
+			}
+		}
+	}
+}
+
+// connections counts the clients by transport.
+func (s *Server) connections() (n [transports]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		n[c.transport]++
+	}
+	for _, c := range s.webConns {
+		if !c.upgraded {
+			n[transportHTTP]++
+		}
+	}
+	return n
+}
+
+// page is a text in the format of Prometheus.
+type page struct{ strings.Builder }
+
+func (p *page) family(name, kind, help string) {
+	fmt.Fprintf(p, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// value writes one sample; labels are names and values by turns.
+func (p *page) value(name string, v float64, labels ...string) {
+	p.WriteString(name)
+	for i := 0; i+1 < len(labels); i += 2 {
+		p.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
+		fmt.Fprintf(p, "%s=\"%s\"", labels[i], labelText.Replace(labels[i+1]))
+	}
+	if len(labels) > 0 {
+		p.WriteString("}")
+	}
+	fmt.Fprintf(p, " %v\n", v)
+}
+
+var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

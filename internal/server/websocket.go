@@ -1,0 +1,186 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// goodbye is how long the end of a WebSocket waits for the client to agree.
+const goodbye = time.Second
+
+// webSocket answers /v1/ws: the line protocol, one JSON object per text message.
+func (x *exchange) webSocket() {
+	ws, err := websocket.Accept(x.w, x.r, &websocket.AcceptOptions{
+		Subprotocols:       []string{protocolName},
+		InsecureSkipVerify: true, // originAllowed has looked at it
+	})
+	if err != nil {
+		x.log.Debug("no websocket", "error", err)
+		return
+	}
+	ws.SetReadLimit(-1) // the reader of lines has its own
+	s := x.http.server
+	stream := &wsStream{ws: ws, cut: x.conn.cut}
+	stream.stalled = time.AfterFunc(s.cfg.WriteTimeout, func() { _ = stream.CloseNow() })
+	stream.stalled.Stop()
+	stream.timeout = s.cfg.WriteTimeout
+	c := s.newConn(x.conn.ctx, stream, x.conn.peer())
+	c.transport, c.readOnly, c.closeEnds = transportWebSocket, x.scope != ScopeFull, true
+	if refusal := s.addConn(c); refusal != nil {
+		c.sendError(nil, refusal)
+		_ = c.writer.WaitRoom(x.ctx, 0)
+		_ = stream.Close()
+		c.writer.Close()
+		c.writer.Wait()
+		return
+	}
+	defer s.removeConn(c)
+	alive := make(chan struct{})
+	go func() {
+		defer close(alive)
+		if stream.keepAlive(c.ctx, x.http.cfg.KeepAlive) != nil {
+			c.cancel(errClientGone) // who reads may be waiting for something else
+		}
+	}()
+	if err := c.serve(); err != nil {
+		c.log.Debug("websocket ended", "error", err)
+	}
+	<-alive
+}
+
+// wsStream makes lines of the messages of a WebSocket and messages of lines. Reading
+// and writing are each done by one goroutine at a time; Close may come from any.
+type wsStream struct {
+	ws      *websocket.Conn
+	cut     func() // closes the connection below
+	timeout time.Duration
+	stalled *time.Timer  // runs while something is written
+	wrote   atomic.Int64 // when that was last, in Unix nanoseconds
+
+	message io.Reader      // that is being read; nil between two
+	ended   bool           // a message was read, its line end not
+	part    io.WriteCloser // of a line whose end has not been written; else nil
+}
+
+// Read reads the messages as lines. JSON may have line ends between its tokens; they
+// become spaces.
+func (s *wsStream) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		if s.ended {
+			s.ended = false
+			p[0] = '\n'
+			return 1, nil
+		}
+		if s.message == nil {
+			kind, message, err := s.ws.Reader(context.Background())
+			switch {
+			case websocket.CloseStatus(err) >= 0:
+				return 0, io.EOF
+			case err != nil:
+				return 0, err
+			case kind != websocket.MessageText:
+				_ = s.ws.Close(websocket.StatusUnsupportedData, "messages must be text")
+				return 0, errors.New("a message that is not text")
+			}
+			s.message = message
+		}
+		n, err := s.message.Read(p)
+		for i, b := range p[:n] {
+			if b == '\n' || b == '\r' {
+				p[i] = ' '
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			s.message, s.ended, err = nil, true, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// Write writes each line as a message. A long line may come in several pieces.
+func (s *wsStream) Write(p []byte) (int, error) {
+	s.stalled.Reset(s.timeout)
+	defer func() {
+		s.stalled.Stop()
+		s.wrote.Store(time.Now().UnixNano())
+	}()
+	for done := 0; done < len(p); {
+		line, whole := p[done:], false
+		if n := bytes.IndexByte(line, '\n'); n >= 0 {
+			line, whole = line[:n], true
+		}
+		if err := s.writeLine(line, whole); err != nil {
+			return done, err
+		}
+		if done += len(line); whole {
+			done++
+		}
+	}
+	return len(p), nil
+}
+
+func (s *wsStream) writeLine(line []byte, whole bool) (err error) {
+	if s.part == nil && whole {
+		return s.ws.Write(context.Background(), websocket.MessageText, line)
+	}
+	if s.part == nil {
+		if s.part, err = s.ws.Writer(context.Background(), websocket.MessageText); err != nil {
+			return err
+		}
+	}
+	if _, err = s.part.Write(line); err != nil || !whole {
+		return err
+	}
+	err = s.part.Close()
+	s.part = nil
+	return err
+}
+
+// Close says goodbye and closes the connection. It does not wait long for an answer.
+func (s *wsStream) Close() error {
+	late := time.AfterFunc(goodbye, s.cut)
+	defer late.Stop()
+	return s.ws.Close(websocket.StatusNormalClosure, "")
+}
+
+// CloseNow closes the connection as it is.
+func (s *wsStream) CloseNow() error {
+	s.cut()
+	return nil
+}
+
+// keepAlive sends something that means nothing while the connection is silent, until
+// ctx ends or the connection does. Nobody insists on an answer: TCP finds out about a
+// client that is gone.
+func (s *wsStream) keepAlive(ctx context.Context, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if time.Since(time.Unix(0, s.wrote.Load())) < every {
+			continue
+		}
+		// Not of ctx: a context that ends while it is written closes the connection.
+		pong, cancel := context.WithTimeout(context.Background(), every)
+		err := s.ws.Ping(pong)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+}
