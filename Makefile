@@ -18,7 +18,7 @@ EMBED_DIR := internal/runtimes/host/runners
 MAX_RUNNER_BYTES := 4194304
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check lint cases bench fuzz fmt install clean FORCE
+.PHONY: help build test check lint generate sdk cases bench fuzz install clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -39,24 +39,31 @@ $(EMBED_DIR)/trl-runner-%.gz: FORCE
 test: build ## all tests with the race detector (PKG=./internal/shell for one package)
 	go test $(TESTFLAGS) $(PKG)
 
-check: lint ## what CI runs: build, lint, runner size, tests, some thousand runs of each fuzz target
+check: lint ## what CI runs: build, lint, runner size, tests, SDKs, some thousand runs of each fuzz target
 	@for f in bin/trl-runner build/trl-runner-*[!z]; do \
 		n=$$(wc -c <$$f); echo "$$f: $$n bytes"; \
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
 	done
 	go test $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory sdk
 	@# A count, not a time: at the end of a time go test fails now and then for no reason.
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=3000x
 	@echo "check: all passed"
 
 lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
-	@unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
+	@unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	GOOS=darwin go vet ./...
 	@mkdir -p build
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -buildvcs=false -tags embed_runners -o build/trl-darwin-arm64 ./cmd/trl
 	go tool staticcheck ./...
 	go mod tidy -diff
+
+generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, types of the SDKs
+	go run ./internal/gen
+
+sdk: build ## the SDKs in TypeScript and Python, and MCP with its TypeScript client, tested with bin/trl
+	sdk/test.sh
 
 cases: build ## the shell cases through the real daemon: a table per shell
 	cd tests/cases && TRL_TEST_BIN=$(CURDIR)/bin/trl go test -count=1 -timeout 30m -table
@@ -71,9 +78,6 @@ fuzz: ## every fuzz target for FUZZTIME (30s, or 3000x for a count) each
 		echo "fuzz ./$$dir $$name $(FUZZTIME)"; \
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./$$dir || exit 1; \
 	done
-
-fmt: ## format the Go files
-	gofmt -w api client cmd internal tests
 
 install: build ## bin/trl into $(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/bin

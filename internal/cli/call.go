@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/api/spec"
 	"github.com/trl-dev/trl/client"
 )
 
@@ -22,12 +23,14 @@ func (a *app) callCommand() *cobra.Command {
 		Short:   "Call a method of the API with JSON",
 		Long: `Call a method of the API and print its answer as JSON. The parameters are one JSON
 object, or - to read it from stdin. A method that streams prints its answer and then
-each push on a line of its own. Without a method, the methods are listed.
+each push on a line of its own. Without a method, the methods are listed; --help with
+a method tells its parameters.
 
 What belongs to a connection (an ephemeral session, a command that is not detached)
 ends when trl does.`,
 		Example: `  trl call
   trl call system.info
+  trl call --help exec.run
   trl call exec.run '{"session_id":"build","command":"make"}'
   echo '{"name":"build"}' | trl call session.create -`,
 		Args: takes(0, 2, "a method and its parameters"),
@@ -57,6 +60,19 @@ ends when trl does.`,
 		},
 		ValidArgsFunction: completeMethods,
 	}
+	overview := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		// Not args, which have the flags in them.
+		if methods := cmd.Flags().Args(); len(methods) > 0 {
+			a.explainMethod(methods[0])
+			return
+		}
+		overview(cmd, args)
+		fmt.Fprintln(a.stdout, "\nMethods:")
+		for _, m := range api.Methods {
+			fmt.Fprintf(a.stdout, "  %-16s %s\n", m.Name, m.Summary)
+		}
+	})
 	cmd.Flags().BoolVar(&pretty, "pretty", false, "indent the JSON (default on a terminal)")
 	return cmd
 }
@@ -67,6 +83,15 @@ func (a *app) printMethods() {
 		t.add(text(m.Name), text(m.Summary))
 	}
 	a.stdout.table(t)
+}
+
+// explainMethod prints the parameters and the answer of a method.
+func (a *app) explainMethod(name string) {
+	text := spec.Help(name)
+	if text == "" {
+		text = fmt.Sprintf("There is no method %q that this trl knows of. `trl call` lists them.\n", name)
+	}
+	fmt.Fprint(a.stdout, text)
 }
 
 // callParams reads the parameters and refuses what is not JSON before anything is started.

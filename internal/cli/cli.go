@@ -41,6 +41,7 @@ type app struct {
 	noStart bool
 	verbose bool
 	socket  string // set by connect
+	url     string // of the daemon, when it is not behind a socket; set by settings
 }
 
 // The groups of `trl help`.
@@ -91,9 +92,9 @@ the background when it is needed and ends by itself when nothing is left.`,
 	global.SortFlags = false
 
 	root.AddCommand(
-		a.runCommand(), a.psCommand(), a.cancelCommand(),
+		a.runCommand(), a.startCommand(), a.logsCommand(), a.waitCommand(), a.inputCommand(), a.cancelCommand(), a.psCommand(), a.eventsCommand(),
 		a.newCommand(), a.lsCommand(), a.infoCommand(), a.killCommand(),
-		a.serveCommand(), a.stopCommand(), a.configCommand(), a.doctorCommand(),
+		a.serveCommand(), a.mcpCommand(), a.stopCommand(), a.upgradeCommand(), a.configCommand(), a.doctorCommand(),
 		a.callCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	return root

@@ -92,24 +92,45 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string)
 	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeSessionsAndExecs offers sessions and the commands that run or wait.
+// completeSessionsAndExecs offers sessions and the commands that run or wait, for one argument.
 func (a *app) completeSessionsAndExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.completeManyExecs(cmd, args, prefix)
+}
+
+// completeManyExecs offers sessions and the commands that run or wait, for any number.
+func (a *app) completeManyExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	list, directive := a.completeSessions(cmd, args, prefix)
+	running := func(e api.ExecInfo) bool { return !ended(e) }
+	return append(list, keep(a.listExecs(cmd, running), prefix)...), directive
+}
+
+// completePastExecs offers sessions and all commands that are remembered, for one argument.
+func (a *app) completePastExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, directive := a.completeSessions(cmd, args, prefix)
+	all := func(api.ExecInfo) bool { return true }
+	return append(list, keep(a.listExecs(cmd, all), prefix)...), directive
+}
+
+// listExecs offers the commands that a condition holds for.
+func (a *app) listExecs(cmd *cobra.Command, wanted func(api.ExecInfo) bool) (list []cobra.Completion) {
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
 		res, err := c.ExecList(ctx, api.ExecListParams{})
 		if err != nil {
 			return
 		}
 		for _, e := range res.Execs {
-			if e.State == api.ExecRunning || e.State == api.ExecQueued {
+			if wanted(e) {
 				list = append(list, cobra.CompletionWithDesc(e.ExecID, shorten(printable(e.Command), 40)))
 			}
 		}
 	})
-	return keep(list, prefix), directive
+	return list
 }
 
 func (a *app) askRunning(cmd *cobra.Command, ask func(context.Context, *client.Client)) {
@@ -119,7 +140,7 @@ func (a *app) askRunning(cmd *cobra.Command, ask func(context.Context, *client.C
 	if err != nil {
 		return
 	}
-	c, err := dial(ctx, cfg)
+	c, err := a.dial(ctx, cfg)
 	if err != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +16,17 @@ import (
 	"github.com/trl-dev/trl/internal/config"
 )
 
+// lasting are the commands that go on when the daemon is restarted. Any other fails at
+// once when it is lost.
+//
+// lookFor is how long they look for the next one. A person who has stopped the daemon for
+// good waits that long for them to end.
+var lasting = map[string]bool{"logs": true, "wait": true, "input": true, "events": true, "mcp": true}
+
+const lookFor = 10 * time.Second
+
 // connect returns a client of the daemon of this user, which is started in the
-// background when none runs.
+// background when none runs; or of the one at the URL that was given.
 func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	cfg, err := a.settings(cmd)
 	if err != nil {
@@ -24,14 +34,24 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	}
 	a.socket = cfg.Socket
 	ctx := cmd.Context()
-	c, err := dial(ctx, cfg)
-	if err == nil || !isAbsent(err) {
-		return c, err
-	}
-	if a.noStart {
+	c, err := a.dial(ctx, cfg)
+	switch {
+	case err == nil:
+	case !isAbsent(err):
+		return nil, err
+	case a.url != "":
+		return nil, withHint(err, "`trl serve --http ADDRESS` serves HTTP")
+	case a.noStart:
 		return nil, withHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
+	default:
+		if c, err = a.autostart(cmd, cfg); err != nil {
+			return nil, err
+		}
 	}
-	return a.autostart(cmd, cfg)
+	if lasting[cmd.Name()] {
+		c.ReconnectFor = lookFor
+	}
+	return c, nil
 }
 
 // connectRunning returns a client of the daemon that runs, or nil when none does.
@@ -40,12 +60,41 @@ func (a *app) connectRunning(cmd *cobra.Command) (*client.Client, config.Config,
 	if err != nil {
 		return nil, cfg, err
 	}
-	c, err := dial(cmd.Context(), cfg)
+	c, err := a.dial(cmd.Context(), cfg)
 	if isAbsent(err) {
 		return nil, cfg, nil
 	}
 	return c, cfg, err
 }
+
+// dial connects to the daemon behind the URL, if there is one, or on the socket.
+func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
+	if a.url == "" {
+		return dial(ctx, cfg)
+	}
+	file := cfg.TokenFile
+	if file == "" {
+		file = filepath.Join(cfg.StateDir, "token")
+	}
+	token, err := client.Token(a.url, file)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.DialHTTP(a.url, token)
+	if err != nil {
+		return nil, err
+	}
+	c.ReconnectFor = 0
+	if _, err := c.SystemPing(ctx, api.SystemPingParams{}); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// sameMachine reports whether the daemon is on this machine, where paths and variables
+// mean the same.
+func (a *app) sameMachine() bool { return client.IsLocal(a.url) }
 
 func noDaemon(cfg config.Config) error {
 	return fmt.Errorf("no daemon is running on %s", cfg.Socket)
@@ -62,6 +111,7 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ReconnectFor = 0
 	_, err = c.SystemPing(ctx, api.SystemPingParams{})
 	if err == nil {
 		return c, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// The exit statuses that the CLI itself gives. A command run by `trl run` gives its own.
+// The exit statuses that the CLI itself gives. A command run by `trl run` gives its own,
+// and so does one that `trl logs -f` follows.
 const (
 	exitOK         = 0
 	exitBroken     = 1   // doctor found something broken
@@ -45,11 +46,11 @@ func exitWith(status int) error {
 	return &failure{status: status}
 }
 
-// usageErrorf is for a command line that cannot be understood. That of `run`
+// usageErrorf is for a command line that cannot be understood. That of `run` and `logs`
 // leaves with 125, because 2 may well be what the command answers.
 func usageErrorf(cmd *cobra.Command, format string, args ...any) *failure {
 	status := exitUsage
-	if cmd.Name() == "run" {
+	if cmd.Name() == "run" || cmd.Name() == "logs" {
 		status = exitFailure
 	}
 	return &failure{err: fmt.Errorf(format, args...), status: status, hint: "see `" + cmd.CommandPath() + " --help`"}
@@ -112,6 +113,8 @@ func hintFor(err error) string {
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeShellNotFound, api.CodeShellFailed:
 		return "`trl doctor` lists the shells that work here"
+	case api.CodeAuthFailed:
+		return "set TRL_AUTH_TOKEN to a token of the daemon: its state directory has them in the file token"
 	case api.CodeMethodNotFound:
 		return "`trl call` without arguments lists the methods"
 	case api.CodeInternal:

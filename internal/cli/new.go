@@ -31,18 +31,14 @@ The shell's start-up files are not read, unless --login or --rc asks for it.`,
 			if len(args) > 0 {
 				p.Name = args[0]
 			}
-			dir, err := filepath.Abs(p.WorkingDir)
-			if err == nil {
-				err = checkText("directory", dir)
+			if _, err := a.settings(cmd); err != nil { // they tell where the session will be
+				return err
 			}
+			place, err := a.likeOurs(p.WorkingDir, p.Shell)
 			if err != nil {
 				return err
 			}
-			p.WorkingDir = dir
-			if p.Shell, err = shellFlag(p.Shell); err != nil {
-				return err
-			}
-			p.Env = callerEnv()
+			p.WorkingDir, p.Shell, p.Env = place.WorkingDir, place.Shell, place.Env
 			for k, v := range env {
 				p.Env[k] = v
 			}
@@ -77,4 +73,22 @@ The shell's start-up files are not read, unless --login or --rc asks for it.`,
 	a.completeFlag(cmd, "shell", completeShells)
 	_ = cmd.MarkFlagDirname("cwd")
 	return cmd
+}
+
+// likeOurs asks for a session like the caller's own shell, in dir when that is given. One
+// on another machine has its own environment and directories, and the caller's secrets
+// are not for it.
+func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
+	p := api.SessionCreateParams{Shell: shell, WorkingDir: dir, Env: map[string]string{}}
+	if a.sameMachine() {
+		var err error
+		if p.WorkingDir, err = filepath.Abs(dir); err != nil {
+			return p, err
+		}
+		if p.Shell, err = shellFlag(shell); err != nil {
+			return p, err
+		}
+		p.Env = callerEnv()
+	}
+	return p, checkText("directory", p.WorkingDir)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -33,7 +31,7 @@ type run struct {
 	mu      sync.Mutex
 	client  *client.Client
 	target  api.ExecCancelParams // what to cancel; empty until the command may run
-	session string               // id of the throw-away session
+	session string               // id of the session that was made for this command
 	ended   bool                 // the command has ended; the throw-away session has not
 }
 
@@ -137,8 +135,8 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		Wait:     r.flags.wait,
 		Detach:   &detach,
 	}
-	if r.flags.cwd != "" {
-		dir, err := filepath.Abs(r.flags.cwd)
+	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.sameMachine() {
+		dir, err := filepath.Abs(p.WorkingDir)
 		if err != nil {
 			return p, err
 		}
@@ -154,11 +152,9 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 	if err != nil {
 		return p, err
 	}
-	if utf8.Valid(data) {
-		text := string(data)
+	text, b64 := onWire(data)
+	if p.StdinBase64 = b64; b64 == "" {
 		p.Stdin = &text
-	} else {
-		p.StdinBase64 = base64.StdEncoding.EncodeToString(data)
 	}
 	return p, nil
 }
@@ -183,11 +179,11 @@ func (r *run) readStdin(ctx context.Context, c *client.Client) ([]byte, error) {
 
 // inThrowAway runs the command in a session that ends with it.
 func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	create, err := r.createParams(p.WorkingDir)
+	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
 	if err != nil {
 		return err
 	}
-	create.Ephemeral = true
+	create.Ephemeral = r.app.url == "" // over HTTP there is no connection that it could end with
 	p.WorkingDir = ""
 	info, err := c.SessionCreate(ctx, create)
 	if err != nil {
@@ -209,64 +205,64 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	return err
 }
 
-// inNamed runs the command in the session that the user named, and makes it first
-// when there is none. It looks before it runs: what an error of the command itself
-// says about the session must never make it run a second time.
+// inNamed runs the command in the session that the user named.
 func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	p.SessionID = r.flags.session
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.SessionID})
-	missing := errors.Is(err, api.ErrSessionNotFound) || err == nil && info.State == api.SessionTerminated
-	isID := strings.HasPrefix(p.SessionID, "s-")
-	switch {
-	case missing && !isID:
-		err = r.makeNamed(ctx, c)
-	case err == nil:
-		err = r.checkShell(info)
-	}
-	if err != nil {
+	if err := r.findNamed(ctx, c); err != nil {
 		return err
 	}
 	return r.exec(ctx, c, p)
 }
 
+// findNamed makes the session that the user named when there is none. It looks before
+// anything is run: what an error of the command itself says about the session must
+// never make it run a second time.
+func (r *run) findNamed(ctx context.Context, c *client.Client) error {
+	name := r.flags.session
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
+	missing := errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrConflict) || err == nil && info.State == api.SessionTerminated
+	isID := strings.HasPrefix(name, "s-")
+	switch {
+	case missing && !isID:
+		return r.makeNamed(ctx, c)
+	case err == nil:
+		return r.checkShell(info)
+	}
+	return err
+}
+
 // makeNamed makes the session of the name, unless another trl was faster. A session
 // that is being made cannot be used yet, so the others wait on a lock until it is there.
 func (r *run) makeNamed(ctx context.Context, c *client.Client) error {
-	create, err := r.createParams("")
+	create, err := r.app.likeOurs("", r.flags.shell)
 	if err != nil {
 		return err
 	}
 	create.Name = r.flags.session
-	lock, err := lockDir(ctx, filepath.Dir(r.app.socket))
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})
-	if err == nil && info.State != api.SessionTerminated {
-		return nil
-	}
-	// Somebody who is not a trl may make it at this very moment: then it is there too.
-	if _, err := c.SessionCreate(ctx, create); err != nil && !errors.Is(err, api.ErrConflict) {
-		return err
-	}
-	return nil
-}
-
-// createParams asks for a session like the caller's own shell.
-func (r *run) createParams(dir string) (api.SessionCreateParams, error) {
-	if dir == "" {
-		here, err := os.Getwd()
+	if r.app.url == "" {
+		lock, err := lockDir(ctx, filepath.Dir(r.app.socket))
 		if err != nil {
-			return api.SessionCreateParams{}, err
+			return err
 		}
-		dir = here
+		defer lock.Close()
 	}
-	if err := checkText("directory", dir); err != nil {
-		return api.SessionCreateParams{}, err
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})
+		if err == nil && info.State != api.SessionTerminated {
+			return nil
+		}
+		if !errors.Is(err, api.ErrConflict) {
+			if _, err = c.SessionCreate(ctx, create); !errors.Is(err, api.ErrConflict) {
+				return err
+			}
+		}
+		// Somebody who is not a trl, or on another machine, makes it at this very moment.
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	shell, err := shellFlag(r.flags.shell)
-	return api.SessionCreateParams{Shell: shell, WorkingDir: dir, Env: callerEnv()}, err
 }
 
 // checkShell refuses a --shell that the session of that name does not have.
@@ -286,9 +282,13 @@ func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) erro
 	}
 	err := run(ctx, c, p)
 	if errors.Is(err, api.ErrSessionBusy) {
-		return withHint(err, "`trl ps -s %s` shows what runs there; --wait waits for its end", p.SessionID)
+		return busyHint(err, p.SessionID)
 	}
 	return err
+}
+
+func busyHint(err error, session string) error {
+	return withHint(err, "`trl ps -s %s` shows what runs there; --wait waits for its end", session)
 }
 
 func (r *run) setTarget(t api.ExecCancelParams) {

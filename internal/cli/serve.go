@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var stdio bool
+	var stdio, check bool
 	var readyFD int
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -28,6 +28,11 @@ You seldom need this: other commands start a daemon in the background when none
 runs. That one ends by itself after 5 minutes without sessions and callers, and
 logs to trl.log in the state directory.
 
+SIGUSR2 makes it replace itself by the program its file now has; see trl upgrade.
+
+With --http it serves HTTP too, to callers with a token: the one in TRL_AUTH_TOKEN, or
+in the file token in the state directory, which is made at the first start.
+
 With --stdio one client speaks the protocol on stdin and stdout; the end of its input
 ends the daemon.
 
@@ -36,12 +41,16 @@ the configuration file. trl config shows what holds.`,
 		Example: `  trl serve
   trl serve --max-sessions 200 --idle-timeout-s 10m
   trl serve --socket /run/me/trl.sock --log-level debug
+  trl serve --http 127.0.0.1:7330
   echo '{"id":1,"method":"system.ping"}' | trl serve --stdio`,
 		Args: takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
+			}
+			if check {
+				return a.stdout.json(daemon.Self())
 			}
 			o := daemon.Options{Logger: a.logger(cfg), Stdio: stdio}
 			if stdio {
@@ -68,6 +77,7 @@ the configuration file. trl config shows what holds.`,
 	flags.SortFlags = false
 	flags.BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout instead of a socket")
 	flags.IntVar(&readyFD, "ready-fd", 0, "write \"ready\" to this file `DESCRIPTOR` once the daemon serves")
+	flags.BoolVar(&check, daemon.CheckFlag, false, "look at the settings, tell the version, and end")
 	registerServeSettings(flags)
 	return cmd
 }

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/config"
 )
 
@@ -16,6 +19,7 @@ var globalSettings = []string{"socket"}
 
 func registerGlobalSettings(flags *pflag.FlagSet) {
 	config.Register(flags, globalSettings...)
+	flags.Lookup("socket").Usage = "unix socket of the daemon (TRL_SOCKET_PATH), or its `ADDRESS` such as http://127.0.0.1:7330 (" + envURL + ")"
 	config.RegisterFile(flags)
 }
 
@@ -30,9 +34,17 @@ func registerServeSettings(flags *pflag.FlagSet) {
 	config.Register(flags, keys...)
 }
 
-// settings loads the configuration as the flags of cmd and the environment say.
+// envURL is where clients find a daemon that is reached by HTTP.
+const envURL = "TRL_URL"
+
+// settings loads the configuration as the flags of cmd and the environment say. Where
+// they name a daemon by a URL instead of a socket, it is put into a.url.
 func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
-	cfg, err := config.Load(cmd.Flags(), os.Environ())
+	environ, err := a.findURL(cmd, os.Environ())
+	if err != nil {
+		return config.Config{}, err
+	}
+	cfg, err := config.Load(cmd.Flags(), environ)
 	if err != nil {
 		return cfg, err
 	}
@@ -43,6 +55,34 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	}
 	return cfg, nil
 }
+
+// findURL looks for a URL where a socket may be named: in the flag, then in TRL_URL, then
+// in the variable of the socket. It returns the environment without it: to the
+// configuration a socket is a path.
+func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
+	origin := ""
+	if f := cmd.Flags().Lookup("socket"); f != nil && client.IsURL(f.Value.String()) {
+		a.url, origin = f.Value.String(), "--socket"
+		f.Changed = false
+	} else if f == nil || !f.Changed {
+		for _, name := range []string{envURL, "TRL_SOCKET_PATH"} {
+			if v := os.Getenv(name); a.url == "" && client.IsURL(v) {
+				a.url, origin = v, name
+			}
+		}
+	}
+	if a.url != "" && localOnly[cmd.Name()] && (cmd.Name() != "serve" || origin == "--socket") {
+		return nil, &failure{err: fmt.Errorf("%s works with the socket of a daemon on this machine, not with the URL in %s", cmd.CommandPath(), origin),
+			status: exitUsage, hint: "give --socket PATH"}
+	}
+	return slices.DeleteFunc(environ, func(kv string) bool {
+		name, value, _ := strings.Cut(kv, "=")
+		return name == envURL || name == "TRL_SOCKET_PATH" && client.IsURL(value)
+	}), nil
+}
+
+// localOnly are the commands that deal with the process of the daemon.
+var localOnly = map[string]bool{"serve": true, "stop": true, "upgrade": true, "doctor": true}
 
 // settingFlagsGiven repeats the global settings of cmd for a daemon that is started
 // with another working directory.

@@ -37,14 +37,14 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 		}
 		switch e.Type {
 		case api.EventStdout, api.EventStderr:
-			if err := r.pass(e); err != nil {
+			if err := r.app.pass(e.Type, api.Data(e.Data, e.DataBase64)); err != nil {
 				_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: id})
 				return err
 			}
 		case api.EventGap:
 			lost[e.Stream] += *e.To - *e.From
 		case api.EventExit:
-			r.report(id, *e.ExecOutcome)
+			r.app.report(id, *e.ExecOutcome, r.session != "")
 			if len(lost) == 0 {
 				return exitWith(e.ExitCode)
 			}
@@ -72,13 +72,13 @@ func lostError(id string, lost map[string]int64, status int) error {
 	}
 }
 
-// pass writes one piece of output to the stream it came from.
-func (r *run) pass(e api.StreamEvent) error {
-	out := r.app.stdout
-	if e.Type == api.EventStderr {
-		out = r.app.stderr
+// pass writes output of a command to the stream of that name.
+func (a *app) pass(stream string, data []byte) error {
+	out := a.stdout
+	if stream == api.EventStderr {
+		out = a.stderr
 	}
-	_, err := out.Write(api.Data(e.Data, e.DataBase64))
+	_, err := out.Write(data)
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return err
 	}
@@ -86,7 +86,7 @@ func (r *run) pass(e api.StreamEvent) error {
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return fmt.Errorf("write %s: %w", e.Type, err)
+	return fmt.Errorf("write %s: %w", stream, err)
 }
 
 // result runs the command and prints everything about it as JSON.
@@ -107,18 +107,19 @@ func (r *run) result(ctx context.Context, c *client.Client, p api.ExecParams) er
 	return exitWith(res.ExitCode)
 }
 
-// report tells on stderr what the exit status alone does not.
-func (r *run) report(id string, o api.ExecOutcome) {
-	say := r.app.stderr.linef
+// report tells on stderr what the exit status alone does not. What a command left running
+// in a throw-away session ends now.
+func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
+	say := a.stderr.linef
 	if o.TimedOut {
 		say("trl: timed out after %s", span(time.Duration(o.DurationMS)*time.Millisecond))
 	}
-	if r.session != "" && len(o.LeftRunning) > 0 && (r.app.stderr.tty || r.app.verbose) {
+	if throwAway && len(o.LeftRunning) > 0 && (a.stderr.tty || a.verbose) {
 		for _, p := range o.LeftRunning {
 			say("trl: ends with the throw-away session: %s (pid %d)", printable(p.Command), p.PID)
 		}
 	}
-	if !r.app.verbose {
+	if !a.verbose {
 		return
 	}
 	for _, k := range o.Killed {

@@ -58,6 +58,15 @@ func (e *Encoder) value(v any) error {
 	return nil
 }
 
+// Value writes v alone, as a line. On an error nothing is written.
+func (e *Encoder) Value(v any) error {
+	if err := e.value(v); err != nil {
+		return err
+	}
+	e.b = append(e.b, '\n')
+	return nil
+}
+
 // Answer writes the answer of a request that succeeded. On an error nothing is written.
 func (e *Encoder) Answer(id json.RawMessage, data any) error {
 	start := len(e.b)
@@ -96,11 +105,7 @@ func (e *Encoder) id(id json.RawMessage) {
 // Event writes one push of a stream. On an error nothing is written.
 func (e *Encoder) Event(ev *api.StreamEvent) error {
 	if !plain(ev) {
-		if err := e.value(ev); err != nil {
-			return err
-		}
-		e.b = append(e.b, '\n')
-		return nil
+		return e.Value(ev)
 	}
 	// Pieces of output are most of all bytes that ever leave the daemon, and these
 	// few fields are all they have: writing them by hand is several times faster.

@@ -28,8 +28,8 @@ func NewBudget(n int64) *Budget {
 	return b
 }
 
-// take reports whether n bytes were left, and takes them.
-func (b *Budget) take(n int64) bool {
+// Take reports whether n bytes were left, and takes them.
+func (b *Budget) Take(n int64) bool {
 	if b == nil {
 		return true
 	}
@@ -171,7 +171,7 @@ func (r *Reader) grow() *api.Error {
 		return r.tooLarge()
 	}
 	size := min(2*len(r.buf), r.max+2)
-	if size > freeBuffer && !r.budget.take(int64(size)) {
+	if size > freeBuffer && !r.budget.Take(int64(size)) {
 		return api.Errorf(api.CodeResourcePressure, "request: too many large requests at once; try again later")
 	}
 	taken := r.taken

@@ -29,11 +29,8 @@ type Request struct {
 // why, and the Request has the id if that much could be understood.
 func ParseRequest(line []byte) (Request, *api.Error) {
 	var req Request
-	if !utf8.Valid(line) {
-		return req, invalid("request: not valid UTF-8 at byte %d", invalidUTF8At(line))
-	}
-	if !json.Valid(line) {
-		return req, invalid("request: not JSON: %s", syntaxError(line))
+	if bad := CheckText(line); bad != nil {
+		return req, bad
 	}
 	var method []byte
 	if !members(line, func(key, value []byte) {
@@ -67,6 +64,17 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	}
 	req.Method = name
 	return req, nil
+}
+
+// CheckText refuses what is not one JSON value in UTF-8.
+func CheckText(text []byte) *api.Error {
+	if !utf8.Valid(text) {
+		return invalid("request: not valid UTF-8 at byte %d", invalidUTF8At(text))
+	}
+	if !json.Valid(text) {
+		return invalid("request: not JSON: %s", syntaxError(text))
+	}
+	return nil
 }
 
 func invalid(format string, args ...any) *api.Error {

@@ -51,6 +51,8 @@ var parts = []part{
 	{"latency", (*bench).latency},
 	{"create", (*bench).create},
 	{"throughput", (*bench).throughput},
+	{"streams", (*bench).streams},
+	{"web", (*bench).web},
 	{"memory", (*bench).memory},
 	{"scale", (*bench).scale},
 }

@@ -77,7 +77,9 @@ func (r *report) latency(name string, s, floor samples, limit time.Duration, rat
 func (r *report) rate(name string, bytes int64, took time.Duration, floor, target float64) {
 	line := row{Name: name, Unit: "MB/s", Value: float64(bytes) / took.Seconds() / 1e6, Floor: floor / 1e6}
 	line.Ratio = line.Value / line.Floor
-	line.judge(fmt.Sprintf("≥ %g MB/s", target), line.Value >= target)
+	if target > 0 {
+		line.judge(fmt.Sprintf("≥ %g MB/s", target), line.Value >= target)
+	}
 	r.add(line, fmt.Sprintf("%.0f MB/s", line.Value), "", fmt.Sprintf("%.0f MB/s", line.Floor))
 }
 

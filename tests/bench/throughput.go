@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -70,6 +71,16 @@ func (b *bench) streaming() error {
 	}
 	b.report.rate("300 MB to a streaming reader", text, time.Since(start), floor, 200)
 	return nil
+}
+
+// startPipe starts a command whose output is a bare pipe.
+func startPipe(command string) (*bareShell, error) {
+	cmd := exec.Command("/bin/sh", "-c", command)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &bareShell{cmd: cmd, out: bufio.NewReader(out)}, cmd.Start()
 }
 
 // pipeRate is how many bytes a second a bare reader gets of a command.

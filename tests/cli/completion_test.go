@@ -49,7 +49,7 @@ func TestCompletionInBash(t *testing.T) {
 		"trl kill al":    "alpha",
 		"trl run -s be":  "beta",
 		"trl info alp":   "alpha",
-		"trl call sys":   "system.ping system.stats system.info",
+		"trl call sys":   "system.ping system.stats system.info system.upgrade",
 		"trl run --sess": "--session",
 		"trl help co":    "config completion",
 	} {
@@ -80,6 +80,17 @@ func TestCompletionOfCommands(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	id, _, _ := strings.Cut(o.stdout, "\t")
+	for _, c := range []string{"logs", "wait", "input", "info"} {
+		if again := s.run(t, "__complete", c, "x-"); again.stdout != o.stdout {
+			t.Errorf("%s: %+v", c, again)
+		}
+	}
+	if o := s.run(t, "__complete", "wait", id, "bu"); !strings.HasPrefix(o.stdout, "busy\t") {
+		t.Errorf("%+v", o)
+	}
+	if o := s.run(t, "__complete", "events", "--type", "exec.e"); !strings.Contains(o.stdout, "\nexec.exited\n") {
+		t.Errorf("%+v", o)
+	}
 	if o := s.run(t, "cancel", id); o.stdout != id+"\n" {
 		t.Errorf("%+v", o)
 	}

@@ -71,24 +71,24 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameThingsThatExist compares words that look like methods or
-// error codes with the tables in api.
+// TestDocumentsNameThingsThatExist compares words that look like methods, events
+// or error codes with the tables in api.
 func TestDocumentsNameThingsThatExist(t *testing.T) {
-	method := regexp.MustCompile("`((?:system|session|exec)\\.[a-z]+)`")
+	method := regexp.MustCompile("`((?:system|session|exec|event)\\.[a-z]+)`")
 	code := regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+)`")
 	known := map[string]bool{"TRL_SESSION_ID": true, "BASH_SOURCE": true}
 	for _, c := range api.Codes {
 		known[string(c.Code)] = true
 	}
 	// exec.read is a call of the link, which the documents explain.
-	link := []string{"exec.read"}
+	others := append([]string{"exec.read"}, api.EventTypes...)
 	sourceFiles(t, func(file string) {
 		if path.Ext(file) != ".md" {
 			return
 		}
 		text := read(t, file)
 		for _, m := range method.FindAllStringSubmatch(text, -1) {
-			if _, ok := api.FindMethod(m[1]); !ok && !slices.Contains(link, m[1]) {
+			if _, ok := api.FindMethod(m[1]); !ok && !slices.Contains(others, m[1]) {
 				t.Errorf("%s: names the method %s, which does not exist", file, m[1])
 			}
 		}

@@ -90,7 +90,10 @@ func sourceFiles(t *testing.T, visit func(path string)) {
 		}
 		if d.IsDir() {
 			switch rel {
-			case ".git", "bin", "build":
+			case ".git", "bin", "build", "sdk/typescript/dist", "sdk/typescript/.test":
+				return filepath.SkipDir
+			}
+			if d.Name() == "node_modules" {
 				return filepath.SkipDir
 			}
 			return nil

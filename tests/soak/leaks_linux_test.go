@@ -20,7 +20,8 @@ var runs = flag.Int("runs", 2000, "commands of TestLeaks")
 // TestLeaks runs thousands of commands that end in every way there is, over many
 // sessions at once, and then looks for anything that was not there before.
 func TestLeaks(t *testing.T) {
-	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "0.5", "--max-sessions", "200", "--log-level", "error"))
+	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "0.5", "--max-sessions", "200", "--log-level", "error",
+		"--retention-s", "0")) // or files would stay, on purpose
 	list := shells(t, t.TempDir())
 	service := daemon.Client(t)
 

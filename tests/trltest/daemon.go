@@ -48,6 +48,7 @@ type options struct {
 	env   []string
 	stdio bool
 	dirty bool
+	use   string
 }
 
 // Option changes how a daemon is started.
@@ -62,6 +63,9 @@ func Env(kv ...string) Option { return func(o *options) { o.env = append(o.env, 
 
 // Stdio starts `trl serve --stdio` instead of one that listens.
 func Stdio() Option { return func(o *options) { o.stdio = true } }
+
+// Use starts another trl than the one built from this tree.
+func Use(binary string) Option { return func(o *options) { o.use = binary } }
 
 // KeepsProcesses says that the test leaves sessions behind on purpose
 // (--keep-sessions): what is left is ended silently.
@@ -80,6 +84,9 @@ func Start(t testing.TB, opts ...Option) *Daemon {
 	d := &Daemon{root: root, binary: Binary(t), StateDir: filepath.Join(root, "state")}
 	for _, opt := range opts {
 		opt(&d.opts)
+	}
+	if d.opts.use != "" {
+		d.binary = d.opts.use
 	}
 	if !d.opts.stdio {
 		d.Socket = filepath.Join(root, "run", "trl.sock")
@@ -190,6 +197,9 @@ func (d *Daemon) Restart(t testing.TB) {
 	}
 	d.start(t)
 }
+
+// Use makes the next Restart start another trl.
+func (d *Daemon) Use(binary string) { d.binary = binary }
 
 // Signal sends a signal to the daemon.
 func (d *Daemon) Signal(t testing.TB, sig os.Signal) {

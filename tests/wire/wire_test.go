@@ -1,8 +1,9 @@
 // Package wire_test speaks the line protocol with the real daemon, as text: every
-// file testdata/*.txtar is run over the unix socket and over `trl serve --stdio`.
+// file testdata/*.txtar is run over the unix socket, over `trl serve --stdio`, over
+// WebSocket, and over HTTP with each line as a request of its own.
 //
-// The comment of a file says what it shows; a line "only: socket" or "only: stdio" in
-// it restricts where. Its sections are done one after another:
+// The comment of a file says what it shows; a line such as "only: socket stdio" in it
+// restricts where. Its sections are done one after another:
 //
 //	-- client --            lines to send; ${name} stands for what was bound to $name
 //	-- raw --               quoted strings to send as they are, `"x" * 1000` repeated
@@ -27,6 +28,7 @@ import (
 	"net"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,8 +51,8 @@ func TestWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, transport := range []string{"socket", "stdio"} {
-			if only := only(archive.Comment); only != "" && only != transport {
+		for _, transport := range []string{"socket", "stdio", "websocket", "http"} {
+			if only := only(archive.Comment); only != nil && !slices.Contains(only, transport) {
 				continue
 			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+transport, func(t *testing.T) {
@@ -60,13 +62,13 @@ func TestWire(t *testing.T) {
 	}
 }
 
-func only(comment []byte) string {
+func only(comment []byte) []string {
 	for line := range strings.Lines(string(comment)) {
-		if transport, ok := strings.CutPrefix(strings.TrimSpace(line), "only: "); ok {
-			return transport
+		if transports, ok := strings.CutPrefix(strings.TrimSpace(line), "only: "); ok {
+			return strings.Fields(transports)
 		}
 	}
-	return ""
+	return nil
 }
 
 // script is one run of a file.
@@ -81,6 +83,10 @@ type script struct {
 
 func newScript(t *testing.T, transport string) *script {
 	s := &script{t: t, vars: map[string]string{}}
+	if transport == "websocket" || transport == "http" {
+		s.webTransport(transport)
+		return s
+	}
 	if transport == "stdio" {
 		d := trltest.Start(t, trltest.Stdio())
 		s.out, s.lines, s.end = d.Stdin, bufio.NewReader(d.Stdout), d.Stdin.Close

@@ -1,0 +1,276 @@
+// Package archive keeps what is to be read of sessions that have ended: one encrypted
+// file for each, in the state directory, so that it outlives the daemon. The key of a
+// file is in a file of its own, in a directory that is in memory: on the disk there is
+// nothing that can be read, and without the key, which goes first, nothing ever will.
+//
+// Where no directory is in memory the keys stay in this process, and what it kept is
+// lost with it.
+package archive
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/runner"
+)
+
+const (
+	// maxEntries bounds the sessions, however little each takes.
+	maxEntries = 256
+	// maxLoaded is how many logs are held for their readers; memoryBytes is how much of
+	// them is in memory.
+	maxLoaded   = 16
+	memoryBytes = 4 << 20
+
+	keySize = 32
+	tmp     = ".tmp"
+)
+
+// Config is what an Archive needs.
+type Config struct {
+	Dir    string // of the encrypted files; made when it is needed
+	KeyDir string // of the keys; made when it is needed
+	// SpillDir is where the output that somebody reads is held, in a file without a name.
+	SpillDir string
+	Logger   *slog.Logger
+}
+
+// Archive is the set of sessions that are kept. It is safe for concurrent use and has
+// no goroutines.
+type Archive struct {
+	config   Config
+	log      *slog.Logger
+	store    *output.Store // of what is loaded
+	keyFiles bool          // keys are written to files
+
+	mu      sync.Mutex
+	entries map[string]*Entry // guarded by mu; by session
+	order   []*Entry          // guarded by mu; the one that ended first is first
+	size    int64             // guarded by mu; of all entries
+	loaded  []*loaded         // guarded by mu; the one that was used last is last
+}
+
+// Open finds the sessions that an earlier daemon kept. What cannot be read is removed.
+func Open(c Config) (*Archive, error) {
+	a := &Archive{
+		config: c, log: c.Logger, entries: map[string]*Entry{}, keyFiles: inMemory(c.KeyDir),
+		store: output.NewStore(output.StoreConfig{
+			MemoryBytes: memoryBytes, Dir: c.SpillDir,
+			Warn: func(err error) { c.Logger.Warn("output of ended sessions cannot be held in a file", "error", err) },
+		}),
+	}
+	files, err := os.ReadDir(c.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range files {
+		id, partial := strings.CutSuffix(f.Name(), tmp)
+		e := &Entry{archive: a, id: id}
+		if !partial {
+			err = e.find()
+		}
+		if partial || err != nil {
+			if err != nil {
+				a.log.Info("an ended session is forgotten", "session_id", id, "error", err)
+			}
+			e.removeFiles()
+			_ = os.Remove(filepath.Join(c.Dir, f.Name()))
+			continue
+		}
+		a.entries[id] = e
+		a.order = append(a.order, e)
+		a.size += e.size
+	}
+	slices.SortStableFunc(a.order, func(x, y *Entry) int { return x.ended().Compare(y.ended()) })
+	return a, nil
+}
+
+// Entries returns what is kept, the session that ended first being first.
+func (a *Archive) Entries() []*Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.order)
+}
+
+// Size returns how many bytes all of it takes.
+func (a *Archive) Size() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.size
+}
+
+// Shrink removes the oldest sessions until n bytes are free, or nothing is left.
+func (a *Archive) Shrink(n int64) {
+	for _, e := range a.Entries() {
+		if n <= 0 {
+			return
+		}
+		n -= e.size
+		e.Remove()
+	}
+}
+
+// Clear removes everything.
+func (a *Archive) Clear() {
+	for _, e := range a.Entries() {
+		e.Remove()
+	}
+	// They may belong to somebody else as well.
+	_ = os.Remove(a.config.Dir)
+	_ = os.Remove(a.config.KeyDir)
+}
+
+// add takes a new entry in, and forgets the oldest when there are too many.
+func (a *Archive) add(e *Entry) {
+	a.mu.Lock()
+	if old := a.entries[e.id]; old != nil { // whose files have been replaced
+		a.order = slices.DeleteFunc(a.order, func(x *Entry) bool { return x == old })
+		a.size -= old.size
+	}
+	a.entries[e.id] = e
+	a.order = append(a.order, e)
+	a.size += e.size
+	var over []*Entry
+	if n := len(a.order) - maxEntries; n > 0 {
+		over = slices.Clone(a.order[:n])
+	}
+	a.mu.Unlock()
+	for _, e := range over {
+		e.Remove()
+	}
+}
+
+// Create begins to keep a session. The export of its runner is written to the Writer.
+func (a *Archive) Create(id string) (*Writer, error) {
+	if err := os.MkdirAll(a.config.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	e := &Entry{archive: a, id: id, key: make([]byte, keySize)}
+	_, _ = rand.Read(e.key) // never fails; see crypto/rand
+	f, err := os.OpenFile(e.path()+tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{entry: e, f: f, sealer: newSealer(e.key)}
+	if _, err := f.Write(header); err != nil {
+		w.Abort()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Writer takes an export. It is for one goroutine.
+type Writer struct {
+	entry *Entry
+	f     *os.File
+	*sealer
+}
+
+// Write takes a piece of the export.
+func (w *Writer) Write(p []byte) (int, error) {
+	return len(p), w.seal(p, w.f)
+}
+
+// Close completes the entry. After an error nothing is left of it.
+func (w *Writer) Close() (*Entry, error) {
+	e := w.entry
+	err := w.finish(w.f)
+	if closeErr := w.f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = e.writeKey()
+	}
+	if err == nil {
+		err = os.Rename(e.path()+tmp, e.path())
+	}
+	if err == nil {
+		err = e.open()
+	}
+	if err != nil {
+		w.Abort()
+		return nil, err
+	}
+	e.archive.add(e)
+	return e, nil
+}
+
+// Abort gives it up.
+func (w *Writer) Abort() {
+	_ = w.f.Close()
+	w.entry.removeFiles()
+	_ = os.Remove(w.entry.path() + tmp)
+}
+
+// loaded is the output of one command that somebody reads, or has read lately.
+type loaded struct {
+	entry *Entry
+	id    string
+	exec  *runner.PastExec
+	users int // guarded by the archive's mu
+}
+
+// borrow returns the output of a command. It must be given back.
+func (a *Archive) borrow(e *Entry, id string) (*loaded, error) {
+	if l := a.find(e, id); l != nil {
+		return l, nil
+	}
+	e.loading.Lock()
+	defer e.loading.Unlock()
+	if l := a.find(e, id); l != nil { // somebody else was faster
+		return l, nil
+	}
+	exec, err := e.past.Load(a.store, id)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{entry: e, id: id, exec: exec, users: 1}
+	a.mu.Lock()
+	a.loaded = append(a.loaded, l)
+	a.mu.Unlock()
+	return l, nil
+}
+
+func (a *Archive) find(e *Entry, id string) *loaded {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, l := range a.loaded {
+		if l.entry == e && l.id == id {
+			a.loaded = append(slices.Delete(a.loaded, i, i+1), l)
+			l.users++
+			return l
+		}
+	}
+	return nil
+}
+
+// giveBack ends the use of what was borrowed. What nobody uses goes when there is much
+// of it, or when its session is forgotten.
+func (a *Archive) giveBack(l *loaded) {
+	a.mu.Lock()
+	if l != nil {
+		l.users--
+	}
+	var drop []*loaded
+	more := len(a.loaded) - maxLoaded
+	a.loaded = slices.DeleteFunc(a.loaded, func(l *loaded) bool {
+		if l.users > 0 || a.entries[l.entry.id] == l.entry && more <= 0 {
+			return false
+		}
+		more--
+		drop = append(drop, l)
+		return true
+	})
+	a.mu.Unlock()
+	for _, l := range drop {
+		l.exec.Release()
+	}
+}

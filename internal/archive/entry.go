@@ -1,0 +1,167 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/runner"
+)
+
+// Entry is one session. It is safe for concurrent use.
+type Entry struct {
+	archive *Archive
+	id      string
+	key     []byte
+	size    int64 // of the file
+	text    int64 // how much is in it
+	past    *runner.Past
+	loading sync.Mutex // held by who loads a log
+}
+
+// ID is the session's id.
+func (e *Entry) ID() string { return e.id }
+
+// Result is what its runner told last.
+func (e *Entry) Result() link.DestroyResult { return e.past.Result }
+
+// Read answers exec.read.
+func (e *Entry) Read(p link.ReadParams) (r link.ReadResult, body []byte, err error) {
+	err = e.use(p.ExecID, func(x *runner.PastExec) (err error) {
+		r, body, err = x.Read(p)
+		return err
+	})
+	return r, body, err
+}
+
+// Output answers exec.output.
+func (e *Entry) Output(p link.OutputParams) (r link.OutputResult, body []byte, err error) {
+	err = e.use(p.ExecID, func(x *runner.PastExec) (err error) {
+		r, body, err = x.Output(p)
+		return err
+	})
+	return r, body, err
+}
+
+func (e *Entry) use(id string, read func(*runner.PastExec) error) error {
+	l, err := e.archive.borrow(e, id)
+	if err != nil {
+		return err
+	}
+	defer e.archive.giveBack(l)
+	return read(l.exec)
+}
+
+// Remove forgets the session. It may be called more than once.
+func (e *Entry) Remove() {
+	a := e.archive
+	a.mu.Lock()
+	known := a.entries[e.id] == e
+	if known {
+		delete(a.entries, e.id)
+		a.size -= e.size
+		a.order = slices.DeleteFunc(a.order, func(x *Entry) bool { return x == e })
+	}
+	a.mu.Unlock()
+	if known {
+		e.removeFiles()
+		a.giveBack(nil)
+	}
+}
+
+// Kept reports whether the session is still in the archive.
+func (e *Entry) Kept() bool {
+	e.archive.mu.Lock()
+	defer e.archive.mu.Unlock()
+	return e.archive.entries[e.id] == e
+}
+
+func (e *Entry) path() string    { return filepath.Join(e.archive.config.Dir, e.id) }
+func (e *Entry) keyPath() string { return filepath.Join(e.archive.config.KeyDir, e.id) }
+
+// sessionID is what an id looks like. Ids become paths, so those of files are checked.
+var sessionID = regexp.MustCompile(`^s-[0-9a-f]{10}$`)
+
+// find makes an entry of the files of an earlier daemon.
+func (e *Entry) find() (err error) {
+	if !sessionID.MatchString(e.id) {
+		return errors.New("is not the name of a session")
+	}
+	if e.key, err = os.ReadFile(e.keyPath()); err != nil {
+		return err
+	}
+	if len(e.key) != keySize {
+		return errSeal
+	}
+	return e.open()
+}
+
+// open reads what is told of the session at once.
+func (e *Entry) open() error {
+	f, err := os.Open(e.path())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	start := make([]byte, len(header))
+	if _, err := f.ReadAt(start, 0); err != nil || !bytes.Equal(start, header) {
+		return errSeal
+	}
+	e.size = info.Size()
+	if e.text, err = textSize(e.size); err != nil {
+		return err
+	}
+	if e.past, err = runner.OpenPast(e, e.text); err != nil {
+		return err
+	}
+	if e.past.Result.Info.SessionID != e.id {
+		return errors.New("is that of session " + e.past.Result.Info.SessionID)
+	}
+	return nil
+}
+
+// ReadAt reads what was exported. It opens the file each time: what is rarely read
+// need not hold a descriptor.
+func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
+	f, err := os.Open(e.path())
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return unseal(f, e.key, e.text, p, off)
+}
+
+func (e *Entry) writeKey() error {
+	if !e.archive.keyFiles {
+		return nil
+	}
+	if err := os.MkdirAll(e.archive.config.KeyDir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(e.keyPath(), e.key, 0o600)
+}
+
+// removeFiles removes the key first: what is left then is nothing.
+func (e *Entry) removeFiles() {
+	if e.archive.keyFiles {
+		_ = os.Remove(e.keyPath())
+	}
+	_ = os.Remove(e.path())
+}
+
+func (e *Entry) ended() time.Time {
+	if at := e.past.Result.Info.TerminatedAt; at != nil {
+		return *at
+	}
+	return time.Time{}
+}

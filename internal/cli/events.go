@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	e := &events{app: a}
+	cmd := &cobra.Command{
+		Use:     "events",
+		GroupID: groupCommands,
+		Short:   "Print what happened to sessions and commands; -f goes on",
+		Long: `Print what happened to sessions and commands, as far as it is remembered. With -f it
+goes on with what happens next, also when the daemon is restarted meanwhile.
+
+One line for each event: number, time (RFC 3339), type, session, command and, of an end,
+the exit code or the cause, separated by tabs; a field without a value is "-". On a
+terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
+		Example: `  trl events -f
+  trl events -f --type exec.exited --session build
+  trl events --after 1200 --json       what came after the event 1200`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := api.EventSubscribeParams{SessionID: e.session, Types: e.types}
+			if err := p.Check(); err != nil {
+				f := usageErrorf(cmd, "--type: %s", strings.TrimPrefix(err.Error(), "params.types: "))
+				f.hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
+				return f
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			return answer(e.print(ctx, c))
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&e.follow, "follow", "f", false, "go on with what happens next")
+	flags.Int64Var(&e.after, "after", 0, "only what came after the event of this `SEQ`")
+	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session or exec; may be repeated")
+	flags.StringVarP(&e.session, "session", "s", "", "only those of the session of this `NAME` or id")
+	flags.BoolVar(&e.json, "json", false, "print each event as a line of JSON")
+	a.completeFlag(cmd, "session", a.completeSessions)
+	a.completeFlag(cmd, "type", cobra.FixedCompletions(slices.Concat([]string{"session", "exec"}, api.EventTypes), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// events is one `trl events`.
+type events struct {
+	app     *app
+	follow  bool
+	after   int64
+	types   []string
+	session string
+	json    bool
+}
+
+func (e *events) print(ctx context.Context, c *client.Client) error {
+	last, err := lastEvent(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !e.follow && last <= e.after {
+		return nil
+	}
+	p := api.EventSubscribeParams{SessionID: e.session, Types: e.types, AfterSeq: &e.after}
+	if !e.follow {
+		// Nothing says where the end of what is remembered is, but its number, which may
+		// be that of an event that is not wanted.
+		p.Types, p.SessionID = nil, ""
+	}
+	wanted, err := e.filter(ctx, c)
+	if err != nil {
+		return err
+	}
+	s, err := c.EventSubscribe(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		ev, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if wanted(ev) {
+			if err := e.line(ev); err != nil {
+				return err
+			}
+		}
+		if !e.follow && ev.Seq >= last {
+			return nil
+		}
+	}
+}
+
+// lastEvent is the number of the last event until now.
+func lastEvent(ctx context.Context, c *client.Client) (int64, error) {
+	s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return s.Start().Seq, nil
+}
+
+// filter returns what is left to be looked at here. The session is one that the daemon
+// knows, or the subscription would be refused.
+func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamEvent) bool, error) {
+	if e.session != "" {
+		s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{SessionID: e.session})
+		if err != nil {
+			return nil, err
+		}
+		_ = s.Close()
+	}
+	return func(ev api.StreamEvent) bool {
+		kind, _, _ := strings.Cut(ev.Type, ".")
+		return (e.session == "" || ev.SessionID == e.session || ev.Name == e.session || ev.Type == api.EventMissed) &&
+			(len(e.types) == 0 || slices.Contains(e.types, ev.Type) || slices.Contains(e.types, kind) || ev.Type == api.EventMissed)
+	}, nil
+}
+
+// line prints one event.
+func (e *events) line(ev api.StreamEvent) error {
+	out := e.app.stdout
+	if e.json {
+		return e.app.printValue(ev)
+	}
+	if ev.Type == api.EventMissed {
+		if ev.From != nil && ev.To != nil {
+			e.app.stderr.linef("trl: %s before %d not remembered", plural(int(*ev.To-*ev.From), "event is", "events are"), *ev.To)
+		}
+		return out.err
+	}
+	at, session := "", ev.Name
+	if ev.At != nil {
+		at = ev.At.UTC().Format(time.RFC3339Nano)
+	}
+	if session == "" {
+		session = ev.SessionID
+	}
+	detail := ev.Cause
+	if ev.ExecOutcome != nil {
+		detail = exitText(*ev.ExecOutcome)
+	}
+	if !out.tty {
+		out.table(table{rows: [][]cell{{text(strconv.FormatInt(ev.Seq, 10)), text(at), text(ev.Type), text(session), text(ev.ExecID), text(detail)}}})
+		return out.err
+	}
+	if ev.At != nil {
+		at = ev.At.Local().Format("15:04:05.000")
+	}
+	out.linef("%6d  %s  %s  %s", ev.Seq, out.paint(dim, at), out.paint(eventStyle(ev), fmt.Sprintf("%-18s", ev.Type)),
+		printable(strings.Join(slices.DeleteFunc([]string{session, ev.ExecID, detail}, func(s string) bool { return s == "" }), "  ")))
+	return out.err
+}
+
+func eventStyle(ev api.StreamEvent) style {
+	switch {
+	case ev.ExecOutcome != nil && ev.ExitCode != 0:
+		return red
+	case ev.Type == api.EventExecExited:
+		return green
+	case ev.Type == api.EventSessionTerminated:
+		return yellow
+	}
+	return plain
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+const (
+	// inputChunk is how much of stdin goes into one exec.input.
+	inputChunk = 256 << 10
+	// How long is paused before a command that has not read its input is offered more.
+	firstPause = 5 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+)
+
+func (a *app) inputCommand() *cobra.Command {
+	in := &input{app: a}
+	var bare bool
+	cmd := &cobra.Command{
+		Use:     "input EXEC|SESSION [TEXT...|-]",
+		GroupID: groupCommands,
+		Short:   "Write to the stdin of a command that trl start --stdin began",
+		Long: `Write to the stdin of a command that was started with trl start --stdin. It is named by
+its id (see trl ps), or by the session that it runs in.
+
+TEXT is written with a newline behind it, unless -n says otherwise; several words are
+joined by spaces. Without TEXT, or with -, your stdin is passed on as it comes, byte for
+byte, to its end. The command's stdin stays open, until --close.
+
+Nothing is written twice, also when the daemon is restarted meanwhile: each piece has an
+id. With --write-id, which makes the same ids each time, a whole trl input can be
+repeated safely.`,
+		Example: `  id=$(trl start --stdin python3 -i)
+  trl input $id 'print(6 * 7)'
+  trl input $id --close < script.py
+  trl input build -n y                 one letter, no newline`,
+		Args: takes(1, -1, "a command or session and the text for it"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := strings.Join(args[1:], " ")
+			fromStdin := text == "-" || len(args) == 1 && !(in.close && term.IsTerminal(int(a.stdin.Fd())))
+			if fromStdin && bare {
+				return usageErrorf(cmd, "-n is for TEXT; stdin is passed on as it is")
+			}
+			if err := checkText("text", text); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			info, err := findExec(ctx, c, args[0])
+			if err != nil {
+				return answer(err)
+			}
+			in.exec = info.ExecID
+			switch {
+			case fromStdin:
+				err = in.pass(ctx, c)
+			case len(args) == 1:
+				err = in.write(ctx, c, nil, true)
+			default:
+				if !bare {
+					text += "\n"
+				}
+				err = in.write(ctx, c, []byte(text), in.close)
+			}
+			if err != nil {
+				return answer(inputHint(err))
+			}
+			if in.json {
+				return a.stdout.json(in.result)
+			}
+			if a.verbose {
+				a.stderr.linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeSessionsAndExecs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&in.close, "close", false, "end the command's stdin, after the text")
+	flags.BoolVarP(&bare, "no-newline", "n", false, "write no newline behind TEXT")
+	flags.StringVar(&in.id, "write-id", "", "an `ID` for this input: repeated, it is not written again")
+	flags.BoolVar(&in.json, "json", false, "print how much the command has been given, as JSON")
+	return cmd
+}
+
+// input is one `trl input`. It is used by one goroutine.
+type input struct {
+	app   *app
+	exec  string
+	close bool
+	id    string // of the whole input; made up when it is not given
+	json  bool
+
+	chunks int // written until now
+	result api.ExecInputResult
+}
+
+// pass passes stdin on. With an id that was given, the pieces are the same each time:
+// what a read returns depends on who writes.
+func (in *input) pass(ctx context.Context, c *client.Client) error {
+	stdin := in.app.stdin
+	var total int64
+	if st, err := stdin.Stat(); err == nil && st.Mode().IsRegular() {
+		total = st.Size()
+	}
+	progress := in.app.newProgress(total, term.IsTerminal(int(stdin.Fd())))
+	defer progress.clear()
+	whole := in.id != ""
+	reads := make(chan read)
+	go readInto(ctx, reads, stdin, whole)
+	for {
+		var r read
+		select {
+		case r = <-reads:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		done := errors.Is(r.err, io.EOF)
+		if len(r.data) > 0 || done && in.close {
+			if err := in.write(ctx, c, r.data, done && in.close); err != nil {
+				return err
+			}
+			progress.add(len(r.data))
+		}
+		if done {
+			return nil
+		}
+		if r.err != nil {
+			return fmt.Errorf("read stdin: %w", r.err)
+		}
+	}
+}
+
+// read is what one read of stdin returned.
+type read struct {
+	data []byte
+	err  error
+}
+
+// readInto reads stdin. A read of a terminal cannot be ended, so it has a goroutine of
+// its own, which the end of the program ends.
+func readInto(ctx context.Context, to chan<- read, from io.Reader, whole bool) {
+	for {
+		b := make([]byte, inputChunk)
+		var r read
+		var n int
+		if whole {
+			if n, r.err = io.ReadFull(from, b); errors.Is(r.err, io.ErrUnexpectedEOF) {
+				r.err = io.EOF
+			}
+		} else {
+			n, r.err = from.Read(b)
+		}
+		r.data = b[:n]
+		select {
+		case to <- r:
+		case <-ctx.Done():
+			return
+		}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+// write writes one piece. A command that has not read what it was given is waited for.
+func (in *input) write(ctx context.Context, c *client.Client, data []byte, end bool) error {
+	p := api.ExecInputParams{ExecID: in.exec, Close: end, WriteID: in.nextID()}
+	p.Data, p.DataBase64 = onWire(data)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var err error
+		in.result, err = c.ExecInput(ctx, p)
+		var e *api.Error
+		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// onWire returns data as text or, where JSON has no text for it, or writes each byte as
+// six, or it is the one word that means something else, as base64.
+func onWire(data []byte) (text, b64 string) {
+	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 && string(data) != api.StdinOpen {
+		return string(data), ""
+	}
+	return "", base64.StdEncoding.EncodeToString(data)
+}
+
+// nextID is the id of the next piece.
+func (in *input) nextID() string {
+	if in.id == "" {
+		in.id = rand.Text()
+	}
+	in.chunks++
+	return fmt.Sprintf("%s/%d", in.id, in.chunks)
+}
+
+// inputHint translates what the API asks for into the words of the command line.
+func inputHint(err error) error {
+	if errors.Is(err, api.ErrConflict) && strings.Contains(err.Error(), "not started with open stdin") {
+		return withHint(err, "`trl start --stdin` starts a command whose stdin is open")
+	}
+	return err
+}

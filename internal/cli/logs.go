@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) logsCommand() *cobra.Command {
+	l := &logs{app: a}
+	var grep string
+	var onlyStdout, onlyStderr bool
+	cmd := &cobra.Command{
+		Use:     "logs EXEC|SESSION",
+		GroupID: groupCommands,
+		Short:   "Print what a command has written; -f follows it",
+		Long: `Print what a command has written, byte for byte: its stdout to stdout, its stderr to
+stderr, in the order in which it came. It is named by its id (see trl ps -a), or by its
+session: then it is the one that runs there, or else ran there last.
+
+With -f it goes on until the command has ended, also when the daemon is restarted
+meanwhile, and the exit status is that of the command. Ctrl-C ends the looking on, not
+the command.
+
+Of very long output only the head and the tail are kept (output_bytes in trl config);
+where something is missing, a line on stderr says how much.`,
+		Example: `  trl logs x-3f9a1c02de-7
+  trl logs -f build                    what runs in the session build, to its end
+  trl logs build --tail 4K --stderr
+  trl logs -f build --grep 'error|warning'
+  trl logs --json build | jq .seq      later: trl logs build --since SEQ`,
+		Args: takes(1, 1, "one command or session"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			switch {
+			case onlyStdout && onlyStderr:
+				return usageErrorf(cmd, "--stdout and --stderr: give one of them, or neither for both")
+			case l.json && grep != "":
+				return usageErrorf(cmd, "--json and --grep do not go together")
+			case l.tail.n != nil && l.since > 0:
+				return usageErrorf(cmd, "--tail and --since do not go together")
+			case l.since < 0:
+				return usageErrorf(cmd, "--since: must not be negative")
+			case onlyStdout:
+				l.only = api.EventStdout
+			case onlyStderr:
+				l.only = api.EventStderr
+			}
+			if l.grep, err = regexp.Compile(grep); err != nil {
+				return usageErrorf(cmd, "--grep: %s", err)
+			}
+			if grep == "" {
+				l.grep = nil
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			return answer(noExec(l.print(ctx, c, args[0])))
+		},
+		ValidArgsFunction: a.completePastExecs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&l.follow, "follow", "f", false, "go on until the command has ended; its exit status is yours")
+	flags.Int64Var(&l.since, "since", 0, "only what came after the push of this `SEQ` (see --json)")
+	flags.BoolVar(&onlyStdout, "stdout", false, "only stdout")
+	flags.BoolVar(&onlyStderr, "stderr", false, "only stderr")
+	flags.Var(&l.tail, "tail", "only the last bytes of each stream (4096, 64K, 8M)")
+	flags.StringVar(&grep, "grep", "", "only the lines that match this `RE` (RE2 syntax)")
+	flags.BoolVar(&l.json, "json", false, "print each push as a line of JSON")
+	return cmd
+}
+
+// logs is one `trl logs`. It is used by one goroutine.
+type logs struct {
+	app    *app
+	follow bool
+	since  int64
+	only   string // a stream; empty for both
+	tail   sizeFlag
+	grep   *regexp.Regexp // nil for everything
+	json   bool
+
+	skip     map[string]int64 // by stream: bytes before this offset were printed already
+	lines    map[string][]byte
+	progress *progress
+}
+
+func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
+	info, err := findExec(ctx, c, word)
+	if err != nil {
+		return err
+	}
+	l.skip, l.lines = map[string]int64{}, map[string][]byte{}
+	l.progress = l.app.newProgress(l.expected(info), l.app.stdout.tty)
+	defer l.progress.clear()
+	p := api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: l.since}
+	if l.tail.n != nil {
+		if err := l.printTail(ctx, c, info.ExecID); err != nil || !l.follow {
+			return errors.Join(err, l.flush())
+		}
+		// What came since the snapshot, and was not in the tail.
+		if p.AfterSeq = info.LastSeq; ended(info) {
+			p.AfterSeq = max(0, info.LastSeq-1) // its last push is the exit
+		}
+	}
+	if !l.follow && !ended(info) && info.LastSeq <= l.since {
+		return nil
+	}
+	if l.follow {
+		p.Stream = l.only // otherwise every push counts, to see where the end is
+	}
+	s, err := c.ExecStream(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		ev, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			return l.flush()
+		}
+		if err != nil {
+			return err
+		}
+		if err := l.take(ev); err != nil {
+			return err
+		}
+		switch {
+		case ev.Type == api.EventExit && l.follow:
+			l.progress.clear()
+			if err := l.flush(); err != nil {
+				return err
+			}
+			l.app.report(info.ExecID, *ev.ExecOutcome, false)
+			return exitWith(ev.ExitCode)
+		case !l.follow && !ended(info) && ev.Seq >= info.LastSeq:
+			return l.flush()
+		}
+	}
+}
+
+// expected is how many bytes will be printed; 0 when that cannot be told.
+func (l *logs) expected(info api.ExecInfo) int64 {
+	if l.follow || l.since > 0 || l.tail.n != nil {
+		return 0
+	}
+	switch l.only {
+	case api.EventStdout:
+		return info.StdoutBytes
+	case api.EventStderr:
+		return info.StderrBytes
+	}
+	return info.StdoutBytes + info.StderrBytes
+}
+
+// printTail prints the last bytes of each stream.
+func (l *logs) printTail(ctx context.Context, c *client.Client, id string) error {
+	for _, name := range []string{api.EventStdout, api.EventStderr} {
+		if l.only != "" && l.only != name {
+			continue
+		}
+		r, err := c.ExecOutput(ctx, api.ExecOutputParams{ExecID: id, Stream: name, Tail: l.tail.n})
+		if err != nil {
+			return err
+		}
+		ev := api.StreamEvent{Type: name, Offset: &r.Offset, Data: r.Data, DataBase64: r.DataBase64}
+		if err := l.take(ev); err != nil {
+			return err
+		}
+		l.skip[name] = r.NextOffset
+	}
+	return nil
+}
+
+// take prints one push.
+func (l *logs) take(ev api.StreamEvent) error {
+	switch {
+	case l.only != "" && (ev.Type == api.EventStdout || ev.Type == api.EventStderr) && ev.Type != l.only,
+		ev.Type == api.EventGap && l.only != "" && ev.Stream != l.only:
+		return nil
+	case l.json:
+		l.progress.add(0)
+		return l.app.printValue(ev)
+	case ev.Type == api.EventGap && *ev.To > l.skip[ev.Stream]:
+		l.progress.clear()
+		l.app.stderr.linef("trl: %d bytes of %s are gone here", *ev.To-max(*ev.From, l.skip[ev.Stream]), ev.Stream)
+	case ev.Type == api.EventStdout || ev.Type == api.EventStderr:
+		data := api.Data(ev.Data, ev.DataBase64)
+		if late := l.skip[ev.Type] - *ev.Offset; late > 0 {
+			data = data[min(late, int64(len(data))):]
+		}
+		return l.write(ev.Type, data)
+	}
+	return nil
+}
+
+// write prints bytes of a stream, or the lines in them that match.
+func (l *logs) write(name string, data []byte) error {
+	if l.grep != nil {
+		data = l.matching(name, data)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if name == api.EventStderr {
+		l.progress.clear()
+	}
+	err := l.app.pass(name, data)
+	l.progress.add(len(data))
+	return err
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) startCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:     "start [flags] [--] COMMAND...",
+		GroupID: groupCommands,
+		Short:   "Start a command in the background and print its id",
+		Long: `Start a command in the background and print its id. It goes on when trl has ended;
+its output is kept, for trl logs.
+
+With -s it runs in the session of that name, which is made when it does not exist yet,
+and which can run nothing else meanwhile. Without -s it gets a session of its own, with
+your directory and environment. That one stays when the command has ended, so that its
+output can be read; it ends with trl kill, or when it has been idle for long enough
+(idle_timeout_s in trl config).
+
+One argument is taken as shell text, as it is. Several are joined by spaces, as
+ssh does. Flags end at the first word of the command.
+
+The command reads end-of-file on stdin. With --stdin it reads what trl input writes.`,
+		Example: `  id=$(trl start 'npm run build')      trl logs -f $id; trl wait $id; trl cancel $id
+  trl start -s web ./server            then: trl logs -f web
+  id=$(trl start --stdin python3 -i)
+  trl input $id 'print(6 * 7)'`,
+		Args: takes(1, -1, "a command"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := &run{app: a, cmd: cmd, flags: f, command: strings.Join(args, " ")}
+			r.flags.stdin = false // of our own stdin nothing is taken
+			return r.background(f.stdin)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.SortFlags = false
+	flags.StringVarP(&f.session, "session", "s", "", "run in the session of this `NAME` or id; make it when missing")
+	flags.Var(&f.timeout, "timeout", "end the command after this time (30, 1.5s, 2m; 0 is never)")
+	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
+	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
+	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: the daemon's)")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "leave its stdin open for trl input")
+	flags.BoolVar(&f.wait, "wait", false, "wait for its turn when the session is busy")
+	flags.BoolVar(&f.json, "json", false, "print the command as JSON instead of its id")
+	a.completeFlag(cmd, "session", a.completeSessions)
+	a.completeFlag(cmd, "shell", completeShells)
+	_ = cmd.MarkFlagDirname("cwd")
+	return cmd
+}
+
+// background starts the command and prints its id.
+func (r *run) background(openStdin bool) error {
+	c, err := r.app.connect(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// Between making a session and using it, nobody else knows of it. A signal waits for
+	// that, which takes a moment, and then undoes it.
+	interrupted, stop := signal.NotifyContext(r.cmd.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	ctx := r.cmd.Context()
+	p, err := r.params(ctx, c)
+	if err != nil {
+		return err
+	}
+	detach := true
+	p.Detach = &detach
+	if openStdin {
+		word := api.StdinOpen
+		p.Stdin = &word
+	}
+	if p.SessionID = r.flags.session; p.SessionID != "" {
+		err = r.findNamed(ctx, c)
+	} else {
+		p.SessionID, err = r.makeOwn(ctx, c, &p)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := c.ExecStart(ctx, p)
+	if err == nil && interrupted.Err() != nil {
+		_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: info.ExecID})
+		err = exitWith(api.ExitCancelled)
+	}
+	if err != nil {
+		if r.session != "" {
+			_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: r.session, Force: true})
+		}
+		if errors.Is(err, api.ErrSessionBusy) {
+			return busyHint(err, p.SessionID)
+		}
+		return err
+	}
+	if r.flags.json {
+		return r.app.stdout.json(info)
+	}
+	r.app.stdout.line(info.ExecID)
+	if r.session != "" && (r.app.stderr.tty || r.app.verbose) {
+		r.app.stderr.line(r.app.stderr.paint(dim, "trl: in the session "+r.session+"; trl kill ends it"))
+	}
+	return nil
+}
+
+// makeOwn makes a session for this command alone.
+func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) (string, error) {
+	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
+	if err != nil {
+		return "", err
+	}
+	p.WorkingDir = ""
+	info, err := c.SessionCreate(ctx, create)
+	r.session = info.SessionID
+	return info.SessionID, err
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
+)
+
+// upgradeTimeout bounds the waiting for the new daemon.
+const upgradeTimeout = 30 * time.Second
+
+func (a *app) upgradeCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "upgrade [BINARY]",
+		GroupID: groupDaemon,
+		Short:   "Replace the daemon that runs by a new trl, without ending a session",
+		Long: `Replace the daemon that runs by this trl, or by another one, in place: the process
+stays, its socket stays, and every session goes on with the commands that run in it.
+Connections end; clients connect again and go on reading where they were.
+
+The new program is tried first. When it would not start with the daemon's arguments
+and settings, nothing changes.`,
+		Example: `  trl upgrade
+  trl upgrade ./trl-1.3.0`,
+		Args: takes(0, 1, "at most one BINARY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			binary, err := os.Executable()
+			if len(args) > 0 {
+				binary, err = filepath.Abs(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			c, cfg, err := a.connectRunning(cmd)
+			if err != nil {
+				return err
+			}
+			if c == nil {
+				return withHint(noDaemon(cfg), "there is nothing to replace; the next command starts the new one")
+			}
+			defer c.Close()
+			before, err := c.SystemInfo(cmd.Context(), api.SystemInfoParams{})
+			if err != nil {
+				return err
+			}
+			r, err := c.SystemUpgrade(cmd.Context(), api.SystemUpgradeParams{Binary: binary})
+			if err != nil {
+				return withHint(err, "the daemon goes on as it was")
+			}
+			if err := awaitSuccessor(cmd.Context(), cfg, before.StartedAt); err != nil {
+				return withHint(err, "look at the daemon's log; the sessions are kept for the next `trl serve`")
+			}
+			if asJSON {
+				return a.stdout.json(r)
+			}
+			a.stdout.linef("daemon %d: from %s to %s", r.PID, r.From, r.To)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// awaitSuccessor waits until a daemon answers that began at another time.
+func awaitSuccessor(ctx context.Context, cfg config.Config, began time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
+	defer cancel()
+	for {
+		if c, err := dial(ctx, cfg); err == nil {
+			info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
+			_ = c.Close()
+			if err == nil && !info.StartedAt.Equal(began) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the new daemon does not answer on %s", cfg.Socket)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

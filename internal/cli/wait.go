@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	var (
+		exit, input, asJSON bool
+		idle, timeout       secondsFlag
+		p                   api.ExecWaitParams
+	)
+	cmd := &cobra.Command{
+		Use:     "wait EXEC|SESSION...",
+		GroupID: groupCommands,
+		Short:   "Wait until commands exit, print something, fall silent or want input",
+		Long: `Wait until something happens to commands, and print what. They are named by their ids
+(see trl ps), or by their sessions: then it is the one that runs there, or else ran
+there last.
+
+Without flags it is the exit that is waited for. With several flags it is what happens
+first; a command that has exited is never waited for. Of several commands it is the
+first to which it happens, or with --all every one.
+
+Prints one line for each: id, what happened (exit, output_match, idle_ms,
+waiting_for_input or terminated) and its exit code, the line that matched or who waits,
+separated by tabs.
+
+Exit status: 0 it happened; 124 it did not within --timeout. That the command did well
+is in its line; trl logs -f answers with its exit status.`,
+		Example: `  trl wait x-3f9a1c02de-7
+  trl wait --all build test lint --timeout 10m
+  trl wait web --match 'listening on :[0-9]+' --timeout 30
+  trl wait install --input --idle 20s  a prompt, or nothing for a while`,
+		Args: takes(1, -1, "commands or sessions"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, word := range args {
+				if isExec(word) {
+					p.ExecIDs = append(p.ExecIDs, word)
+				} else {
+					p.SessionIDs = append(p.SessionIDs, word)
+				}
+			}
+			if exit {
+				p.Until = append(p.Until, api.UntilExit)
+			}
+			if p.OutputMatch != "" {
+				if _, err := regexp.Compile(p.OutputMatch); err != nil {
+					return usageErrorf(cmd, "--match: %s", err)
+				}
+				p.Until = append(p.Until, api.UntilOutputMatch)
+			}
+			if idle.s != nil {
+				p.IdleMS = milliseconds(max(*idle.s, 0.001))
+				p.Until = append(p.Until, api.UntilIdle)
+			}
+			if input {
+				p.Until = append(p.Until, api.UntilWaitingForInput)
+			}
+			if timeout.s != nil {
+				p.TimeoutMS = milliseconds(*timeout.s)
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			res, err := c.ExecWait(ctx, p)
+			if err = answer(noExec(err)); err != nil {
+				return err
+			}
+			if asJSON {
+				err = a.stdout.json(res)
+			} else {
+				a.printHappened(res)
+			}
+			if err == nil && res.TimedOut {
+				err = exitWith(api.ExitTimedOut)
+			}
+			return err
+		},
+		ValidArgsFunction: a.completeManyExecs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&exit, "exit", false, "until it has exited (default)")
+	flags.StringVar(&p.OutputMatch, "match", "", "until it prints a line that matches this `RE` (RE2 syntax)")
+	flags.Var(&idle, "idle", "until it has printed nothing for this time (500ms, 20, 1m)")
+	flags.BoolVar(&input, "input", false, "until it waits for input")
+	flags.BoolVar(&p.All, "all", false, "for every one of the commands, not for the first")
+	flags.Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; 0 only looks)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func milliseconds(s float64) *int64 {
+	ms := time.Duration(s * float64(time.Second)).Milliseconds()
+	if ms == 0 && s > 0 {
+		ms = 1
+	}
+	return &ms
+}
+
+// printHappened prints a line for each command that is done waiting for.
+func (a *app) printHappened(res api.ExecWaitResult) {
+	t := table{header: []string{"ID", "WHAT", "DETAIL"}}
+	for _, e := range res.Happened {
+		id := e.ExecID
+		if id == "" {
+			id = e.SessionID
+		}
+		t.add(text(id), text(e.Reason), happenedCell(e))
+	}
+	if len(t.rows) > 0 {
+		a.stdout.table(t)
+	}
+	if res.TimedOut && (a.stderr.tty || a.verbose) {
+		a.stderr.line("trl: timed out; not yet: " + strings.Join(res.Pending, " "))
+	}
+}
+
+func happenedCell(e api.WaitEvent) cell {
+	switch {
+	case e.Match != nil:
+		return text(e.Match.Text)
+	case e.Process != nil:
+		return text(fmt.Sprintf("%d %s", e.Process.PID, e.Process.Command))
+	case e.Outcome != nil && e.Outcome.ExitCode != 0:
+		return cell{strconv.Itoa(e.Outcome.ExitCode), red}
+	case e.Outcome != nil:
+		return cell{"0", green}
+	}
+	return text("")
+}
