@@ -30,7 +30,7 @@ type sealer struct {
 }
 
 func newSealer(key []byte) *sealer {
-	return &sealer{aead: newAEAD(key), text: make([]byte, 0, chunkSize), buf: make([]byte, 0, chunkSize+overhead)}
+	return &sealer{aead: newAEAD(key)}
 }
 
 func newAEAD(key []byte) cipher.AEAD {
@@ -73,7 +73,8 @@ func (s *sealer) seal(p []byte, w io.Writer) error {
 func (s *sealer) finish(w io.Writer) error { return s.chunk(w, true) }
 
 func (s *sealer) chunk(w io.Writer, last bool) error {
-	_, err := w.Write(s.aead.Seal(s.buf[:0], nonce(s.n, last), s.text, header))
+	s.buf = s.aead.Seal(s.buf[:0], nonce(s.n, last), s.text, header)
+	_, err := w.Write(s.buf)
 	s.n++
 	s.text = s.text[:0]
 	return err
@@ -95,7 +96,7 @@ func unseal(src io.ReaderAt, key []byte, total int64, p []byte, off int64) (n in
 		return 0, errSeal
 	}
 	aead := newAEAD(key)
-	buf := make([]byte, chunkSize+overhead)
+	buf := make([]byte, min(chunkSize, total)+overhead)
 	last := max(total-1, 0) / chunkSize
 	for n < len(p) && off < total {
 		i := off / chunkSize

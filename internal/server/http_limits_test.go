@@ -134,7 +134,18 @@ func TestHTTPPipelined(t *testing.T) {
 
 // TestHTTPSlowClients: neither a header nor a body may take for ever.
 func TestHTTPSlowClients(t *testing.T) {
-	w := startWeb(t, server.Config{}, server.HTTPConfig{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond})
+	const soon = 50 * time.Millisecond
+	extra := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 3 { // behind its end, too
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(4 * soon):
+			_, _ = w.Write([]byte("patient"))
+		}
+	})
+	w := startWeb(t, server.Config{}, server.HTTPConfig{HeaderTimeout: soon, BodyTimeout: soon, IdleTimeout: soon, Handlers: map[string]http.Handler{"/extra": extra}})
 	body := command("echo x")
 	for name, c := range map[string]struct{ request, want string }{
 		"nothing":         {"", ""},
@@ -171,8 +182,11 @@ func TestHTTPSlowClients(t *testing.T) {
 		done <- text
 	}()
 	receive(t, w.service.started)
-	time.Sleep(200 * time.Millisecond) // longer than all the time-outs
+	time.Sleep(4 * soon) // longer than all the time-outs
 	w.service.release("a")
+	if resp, text := w.do("POST", "/extra", "{}"); resp.StatusCode != 200 || text != "patient" {
+		t.Errorf("%d %q", resp.StatusCode, text)
+	}
 	if text := receive(t, done); !strings.Contains(text, `"stdout":"a"`) {
 		t.Error(text)
 	}

@@ -72,17 +72,20 @@ type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
 	timeout time.Duration
+	ended   bool // nothing follows
 }
 
 func (b *body) extend() { _ = b.rc.SetReadDeadline(time.Now().Add(b.timeout)) }
 
 // Read reads a part of the body.
 func (b *body) Read(p []byte) (int, error) {
+	if b.ended {
+		// By now net/http reads to see whether the client leaves, for as long as it takes:
+		// a deadline would be the end of the client.
+		return 0, io.EOF
+	}
 	b.extend()
 	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		// From here on net/http reads to see whether the client leaves, for as long as it takes.
-		_ = b.rc.SetReadDeadline(time.Time{})
-	}
+	b.ended = errors.Is(err, io.EOF)
 	return n, err
 }

@@ -204,7 +204,7 @@ func (s *Session) endedError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left {
-		return api.Errorf(api.CodeRuntimeUnavailable, "session %q: the daemon is stopping; the session goes on without it", s.label())
+		return api.ErrDaemonEnding // the session goes on, with the next one
 	}
 	cause := s.details.Cause
 	if cause == "" {
