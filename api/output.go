@@ -57,7 +57,7 @@ type ExecOutputResult struct {
 	Data       string `json:"data"`                  // the bytes as text
 	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
 	// Lines are the matching lines when grep was asked for; Data is empty then.
-	Lines []OutputLine `json:"lines,omitempty"`
+	Lines []OutputLine `json:"lines,omitzero"`
 	// NextOffset is where to read on.
 	NextOffset int64 `json:"next_offset"`
 	// TotalBytes is how many bytes the stream has had until now.

@@ -17,7 +17,7 @@ npm_test() {
 	)
 }
 
-if command -v npm >/dev/null && node -e 'process.exit(process.versions.node.split(".")[0] < 20)'; then
+if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
 	npm_test sdk/typescript
 	npm_test tests/mcp
 else

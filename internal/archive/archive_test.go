@@ -2,8 +2,6 @@ package archive_test
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/runner"
 )
 
 // place is where an archive is.
@@ -65,25 +64,18 @@ func export(t testing.TB, session string, ended time.Time, sizes ...int) []byte 
 	t.Helper()
 	var b bytes.Buffer
 	result := link.DestroyResult{Info: api.SessionDetails{SessionInfo: api.SessionInfo{SessionID: session, State: api.SessionTerminated, TerminatedAt: &ended, Cause: "over"}}}
-	var logs []map[string]any
+	var execs []runner.ExportedExec
 	for i, size := range sizes {
 		l := output.New(output.NewStore(output.StoreConfig{}), 64<<20)
 		l.Append(output.Stdout, text(size))
-		mark := l.Mark()
+		x := runner.ExportedExec{ExecID: fmt.Sprintf("x-%s-%d", session[2:], i+1), Log: l, Mark: l.Mark()}
 		l.Close()
-		at := b.Len()
-		if err := l.Save(&b); err != nil {
-			t.Fatal(err)
-		}
-		x := fmt.Sprintf("x-%s-%d", session[2:], i+1)
-		result.Execs = append(result.Execs, api.ExecInfo{ExecID: x, SessionID: session, State: api.ExecClosed, Outcome: &api.ExecOutcome{StdoutBytes: int64(size)}})
-		logs = append(logs, map[string]any{"exec_id": x, "at": at, "len": b.Len() - at, "mark": mark})
+		execs = append(execs, x)
+		result.Execs = append(result.Execs, api.ExecInfo{ExecID: x.ExecID, SessionID: session, State: api.ExecClosed, Outcome: &api.ExecOutcome{StdoutBytes: int64(size)}})
 	}
-	directory, err := json.Marshal(map[string]any{"version": 1, "result": result, "logs": logs})
-	if err != nil {
+	if err := runner.WriteExport(&b, result, execs); err != nil {
 		t.Fatal(err)
 	}
-	b.Write(binary.BigEndian.AppendUint64(directory, uint64(len(directory))))
 	return b.Bytes()
 }
 

@@ -207,7 +207,7 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 	if doc == "" {
 		return fmt.Errorf("has no comment: what is it to a reader of the documents?")
 	}
-	o.fields = append(o.fields, field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omitempty"), pointer: pointer})
+	o.fields = append(o.fields, field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omit"), pointer: pointer})
 	return nil
 }
 

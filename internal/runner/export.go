@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
 )
 
 // An export is what remains of a session for those who read it later: the saved log of
@@ -32,17 +33,24 @@ type savedLog struct {
 	Error  *api.Error `json:"error,omitempty"` // why it could not be run
 }
 
-// writeExport writes the export of a session that has ended.
-func writeExport(w io.Writer, res link.DestroyResult, execs []*Exec) error {
+// ExportedExec is a command in an export.
+type ExportedExec struct {
+	ExecID string
+	Log    *output.Log
+	Mark   int64 // the number of the exit
+	Err    error // why it could not be run
+}
+
+// WriteExport writes the export of a session that has ended. Its logs are closed.
+func WriteExport(w io.Writer, res link.DestroyResult, execs []ExportedExec) error {
 	count := &counter{w: bufio.NewWriterSize(w, 256<<10)}
 	d := directory{Version: exportVersion, Result: res}
 	for _, e := range execs {
-		_, mark, execErr := e.atExit()
-		log := savedLog{ExecID: e.id, At: count.n, Mark: mark}
-		if execErr != nil {
-			log.Error = api.AsError(execErr)
+		log := savedLog{ExecID: e.ExecID, At: count.n, Mark: e.Mark}
+		if e.Err != nil {
+			log.Error = api.AsError(e.Err)
 		}
-		if err := e.log.Save(count); err != nil {
+		if err := e.Log.Save(count); err != nil {
 			return err
 		}
 		log.Len = count.n - log.At
@@ -98,8 +106,12 @@ func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
 	if wanted && !fetching && p.Export {
 		pr, pw := io.Pipe()
 		r.export = &export{r: pr}
-		order := append([]*Exec(nil), r.order...)
-		go func() { _ = pw.CloseWithError(writeExport(pw, res, order)) }()
+		execs := make([]ExportedExec, 0, len(r.order))
+		for _, e := range r.order {
+			_, mark, err := e.atExit()
+			execs = append(execs, ExportedExec{ExecID: e.id, Log: e.log, Mark: mark, Err: err})
+		}
+		go func() { _ = pw.CloseWithError(WriteExport(pw, res, execs)) }()
 	}
 	x := r.export
 	r.mu.Unlock()

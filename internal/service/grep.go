@@ -24,6 +24,7 @@ func (r *reader) grep(ctx context.Context, pattern *regexp.Regexp) (api.ExecOutp
 		return api.ExecOutputResult{}, err
 	}
 	result := r.result(got.Offset, got.Gap)
+	result.Lines = []api.OutputLine{}
 	stop, left := got.Total, r.limit
 	at := got.Offset // where the next bytes are to be fetched
 	done := at       // up to where lines have been looked at

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/base64"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
@@ -55,15 +54,6 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 	}
 	result.Data, result.DataBase64 = api.Text(data)
 	return result, nil
-}
-
-// compile compiles a pattern in RE2 syntax.
-func compile(field, pattern string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, invalid(field, "%s", err)
-	}
-	return re, nil
 }
 
 // tornEnd returns how many bytes at the end of text are the beginning of a character

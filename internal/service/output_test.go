@@ -121,10 +121,20 @@ func TestOutputErrors(t *testing.T) {
 			{api.ExecOutputParams{ExecID: id + "9"}, api.CodeExecNotFound, "not found"},
 			{api.ExecOutputParams{ExecID: id, Offset: 4}, api.CodeInvalidParams, "params.offset: 4"},
 			{api.ExecOutputParams{ExecID: id, Grep: "a("}, api.CodeInvalidParams, "params.grep: error parsing regexp: missing closing )"},
+			{api.ExecOutputParams{ExecID: id, Grep: strings.Repeat("(", 2000) + strings.Repeat(")", 2000)}, api.CodeInvalidParams, "params.grep: error parsing regexp: expression nests too deeply"},
+			{api.ExecOutputParams{ExecID: id, Grep: strings.Repeat("a", 1<<20)}, api.CodeInvalidParams, "params.grep: has 1048576 bytes"},
+			{api.ExecOutputParams{ExecID: id, Grep: "((a?){30}b){30}"}, api.CodeInvalidParams, "params.grep: is too large"},
+			{api.ExecOutputParams{ExecID: id, Grep: strings.Repeat("a{1000}", 2000)}, api.CodeInvalidParams, "params.grep: is too large"},
 			{api.ExecOutputParams{ExecID: id, Stream: "both"}, api.CodeInvalidParams, "params.stream"},
 		} {
 			_, err := s.ExecOutput(t.Context(), c.p)
 			wantError(t, err, c.code, c.text)
+			if err != nil && len(err.Error()) > 300 {
+				t.Errorf("the message has %d bytes", len(err.Error()))
+			}
+		}
+		if r, err := s.ExecOutput(t.Context(), api.ExecOutputParams{ExecID: id, Grep: `^\d{0,400}\p{L}{400}$`}); err != nil || r.Lines == nil || len(r.Lines) > 0 {
+			t.Errorf("a pattern that matches nothing: %+v, %v", r, err)
 		}
 		_, err := s.ReadOutput(t.Context(), api.ExecOutputParams{ExecID: id, Grep: "a"}, false)
 		wantError(t, err, api.CodeInvalidParams, "params.grep")

@@ -83,6 +83,14 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		return api.ExecListResult{Execs: r.list()}, nil, nil
 	case link.CallDestroy:
 		return r.destroy(ctx, params)
+	case link.CallExport:
+		r.leave()
+		return link.ExportResult{}, nil, nil
+	case link.CallTrim:
+		var p link.TrimParams
+		_ = json.Unmarshal(params, &p)
+		info, err := r.trim(p)
+		return info, nil, err
 	}
 	return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
 }
@@ -364,12 +372,7 @@ func (r *Runner) destroy(ctx context.Context, params json.RawMessage) (any, []by
 	r.mu.Lock()
 	result := link.DestroyResult{Info: r.details(), Execs: r.list(), Killed: []api.KilledProcess{}}
 	r.mu.Unlock()
-	// The answer leaves first, then the runner ends.
-	r.tasks.Go(func() {
-		time.Sleep(time.Millisecond)
-		r.exit()
-	})
-	return result, nil, nil
+	return r.goodbye(p, result)
 }
 
 // Wait waits for everything the runner does, after its end.

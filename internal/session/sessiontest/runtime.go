@@ -130,6 +130,7 @@ type Runner struct {
 	changed chan struct{} // closed and replaced whenever an exec changes
 	crash   string
 	clean   bool
+	trims   []int64
 }
 
 // SessionID is the session it was started for.

@@ -344,6 +344,8 @@ export interface SystemInfoResult {
   pid: number;
   /** The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off. */
   http?: string;
+  /** When this daemon began; after a restart or an upgrade it is another. */
+  started_at: string;
   /** Holds every limit by its name in the configuration. */
   limits: Record<string, number>;
   /** Words for what this daemon can do here. */
@@ -393,6 +395,8 @@ export interface SessionInfo {
   command_count: number;
   /** 0 = none */
   timeout_s: number;
+  /** of output kept now, in memory and file */
+  output_bytes: number;
   /** as given */
   tags: string[];
   /** The command that runs now. */

@@ -530,6 +530,9 @@ class SystemInfoResult:
     http: str = ""
     """The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off."""
 
+    started_at: datetime = _NEVER
+    """When this daemon began; after a restart or an upgrade it is another."""
+
     limits: dict[str, float] = field(default_factory=dict)
     """Holds every limit by its name in the configuration."""
 
@@ -550,6 +553,7 @@ class SystemInfoResult:
             arch=get("arch") or "",
             pid=get("pid") or 0,
             http=get("http") or "",
+            started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             limits=get("limits") or {},
             capabilities=get("capabilities") or [],
             methods=get("methods") or [],
@@ -628,6 +632,9 @@ class SessionInfo:
     timeout_s: float = 0.0
     """0 = none"""
 
+    output_bytes: int = 0
+    """of output kept now, in memory and file"""
+
     tags: list[str] = field(default_factory=list)
     """as given"""
 
@@ -657,6 +664,7 @@ class SessionInfo:
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
             command_count=get("command_count") or 0,
             timeout_s=get("timeout_s") or 0.0,
+            output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
             exec_id=get("exec_id") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
@@ -745,6 +753,7 @@ class SessionDetails(SessionInfo):
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
             command_count=get("command_count") or 0,
             timeout_s=get("timeout_s") or 0.0,
+            output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
             exec_id=get("exec_id") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+)
+
+const (
+	// maxPatternBytes bounds the text of a pattern, before it is looked at.
+	maxPatternBytes = 16 << 10
+	// maxPatternSteps bounds what a pattern may have to try at each byte. A match of one
+	// long line cannot be stopped half-way, and with this takes seconds at the worst.
+	maxPatternSteps = 2000
+)
+
+// compile compiles a pattern in RE2 syntax. One that would take too long is refused:
+// everybody who may read can send one.
+func compile(field, pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > maxPatternBytes {
+		return nil, invalid(field, "has %d bytes, more than %d", len(pattern), maxPatternBytes)
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if wrong := (*syntax.Error)(nil); errors.As(err, &wrong) {
+		return nil, invalid(field, "error parsing regexp: %s: `%.100s`", wrong.Code, wrong.Expr)
+	}
+	if err == nil && steps(parsed) > maxPatternSteps {
+		return nil, invalid(field, "is too large: repetitions and alternatives add up to more than %d steps", maxPatternSteps)
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, invalid(field, "%s", err)
+	}
+	return re, nil
+}
+
+// steps estimates how many instructions an expression needs. The parser bounds how deep
+// it nests, and how often nested repetitions repeat.
+func steps(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
+}

@@ -1,0 +1,269 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/session/sessiontest"
+)
+
+// shelf is where an archive is.
+type shelf struct{ dir, keys string }
+
+func newShelf(t *testing.T) shelf {
+	keys, err := os.MkdirTemp("/dev/shm", "trl-test-")
+	if err != nil {
+		t.Skip(err) // nothing is in memory here
+	}
+	t.Cleanup(func() { os.RemoveAll(keys) })
+	return shelf{filepath.Join(t.TempDir(), "past"), filepath.Join(keys, "past")}
+}
+
+func (s shelf) open(t *testing.T) *archive.Archive {
+	t.Helper()
+	a, err := archive.Open(archive.Config{Dir: s.dir, KeyDir: s.keys, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// files is how many there are, of both kinds.
+func (s shelf) files() int {
+	a, _ := os.ReadDir(s.dir)
+	b, _ := os.ReadDir(s.keys)
+	return len(a) + len(b)
+}
+
+// speak is a command that writes on both streams.
+func speak(_ context.Context, x *sessiontest.Exec) int {
+	x.Stdout("out ")
+	x.Stderr("err")
+	x.Stdout(x.Params.Command)
+	return 3
+}
+
+// readAll reads a command to its end.
+func readAll(t *testing.T, s *session.Session, id string) (string, error) {
+	t.Helper()
+	r, text, err := s.Read(t.Context(), link.ReadParams{ExecID: id, Limit: 1 << 20, Wait: true})
+	if err == nil && (r.Outcome == nil || r.Outcome.ExitCode != 3) {
+		t.Errorf("outcome of %s: %+v", id, r.Outcome)
+	}
+	return string(text), err
+}
+
+func TestPastIsReadableUntilTheRetentionIsOver(t *testing.T) {
+	place := newShelf(t)
+	in(t, session.Config{Retention: time.Hour, Archive: place.open(t)}, &sessiontest.Runtime{Command: speak}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		r, err := w.get(id).Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.destroy(id)
+		time.Sleep(time.Hour - time.Second)
+		s := w.get(id)
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		o, text, err := s.Output(t.Context(), link.OutputParams{ExecID: r.ExecID, Stream: "stdout", Offset: 4, Limit: 100, Wait: true})
+		if string(text) != "words" || err != nil || !o.Complete || o.Total != 9 {
+			t.Errorf("%q, %+v, %v", text, o, err)
+		}
+		info, err := s.ExecInfo(t.Context(), r.ExecID)
+		if err != nil || info.AgeMS < time.Hour.Milliseconds()-2000 || *info.QuietMS < time.Hour.Milliseconds()-2000 {
+			t.Errorf("%+v, %v", info, err)
+		}
+		if p, err := s.AwaitInput(t.Context(), r.ExecID); p != nil || err != nil {
+			t.Errorf("a process that waits for input: %v, %v", p, err)
+		}
+		if _, err := s.Input(t.Context(), link.InputParams{ExecID: r.ExecID}, nil); !errors.Is(err, api.ErrSessionTerminated) {
+			t.Errorf("input: %v", err)
+		}
+		if _, err := s.Run(t.Context(), api.ExecParams{Command: "x"}); !errors.Is(err, api.ErrSessionTerminated) {
+			t.Errorf("run: %v", err)
+		}
+		if _, err := readAll(t, s, "x-none"); !errors.Is(err, api.ErrExecNotFound) {
+			t.Errorf("another command: %v", err)
+		}
+		if place.files() != 2 {
+			t.Errorf("%d files", place.files())
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, err := w.Get(id); !errors.Is(err, api.ErrSessionNotFound) {
+			t.Errorf("after the retention: %v", err)
+		}
+		if _, err := readAll(t, s, r.ExecID); !errors.Is(err, api.ErrSessionTerminated) {
+			t.Errorf("after the retention: %v", err)
+		}
+		if place.files() != 0 {
+			t.Errorf("%d files after the retention", place.files())
+		}
+	})
+}
+
+func TestPastOfAnEarlierDaemon(t *testing.T) {
+	place := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: speak}
+		w := world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{Name: "build"}).SessionID
+		r, err := w.get(id).Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.destroy(id)
+		ended := *w.get(id).Info().TerminatedAt
+		w.Leave()
+
+		time.Sleep(50 * time.Minute)
+		w = world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if list := w.Past(); len(list) != 1 || list[0].ID() != id || len(w.List()) != 0 {
+			t.Fatalf("%d sessions", len(list))
+		}
+		s := w.get(id)
+		d, err := s.Details(t.Context())
+		if err != nil || d.Name != "build" || d.State != api.SessionTerminated || d.Cause != "destroyed" || d.RunnerPID != 0 || d.TerminatedAt.Sub(ended).Abs() > time.Second {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 || list[0].Outcome.ExitCode != 3 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		w.destroy(id) // is nothing new
+		w.create(api.SessionCreateParams{Name: "build"})
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		if len(w.Past()) != 0 || place.files() != 0 {
+			t.Errorf("%d sessions and %d files after the retention", len(w.Past()), place.files())
+		}
+		w.Close(nil)
+		if place.files() != 0 {
+			t.Errorf("%d files after Close", place.files())
+		}
+	})
+}
+
+func TestWhatIsNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		retention time.Duration
+		params    api.SessionCreateParams
+		runner    func(*sessiontest.Runner) error
+	}{
+		"no retention":    {-1, api.SessionCreateParams{}, nil},
+		"ephemeral":       {time.Hour, api.SessionCreateParams{Ephemeral: true}, nil},
+		"an older runner": {time.Hour, api.SessionCreateParams{}, func(r *sessiontest.Runner) error { r.Protocol = 1; return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place := newShelf(t)
+			rt := &sessiontest.Runtime{Command: speak, OnStart: c.runner}
+			in(t, session.Config{Retention: c.retention, Archive: place.open(t)}, rt, func(t *testing.T, w world) {
+				id := w.create(c.params).SessionID
+				s := w.get(id)
+				r, err := s.Run(t.Context(), api.ExecParams{Command: "words"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.destroy(id)
+				if place.files() != 0 {
+					t.Errorf("%d files", place.files())
+				}
+				if _, err := readAll(t, s, r.ExecID); !errors.Is(err, api.ErrSessionTerminated) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestASessionThatEndsByItselfIsKept(t *testing.T) {
+	place := newShelf(t)
+	rt := &sessiontest.Runtime{Command: speak}
+	in(t, session.Config{Retention: time.Hour, Archive: place.open(t)}, rt, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		s := w.get(id)
+		r, err := s.Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt.Runner(id).Say(func(info *api.SessionInfo) { info.State, info.Cause = api.SessionTerminated, "the shell is gone" })
+		<-s.Done()
+		if info := s.Info(); info.Cause != "the shell is gone" {
+			t.Errorf("%+v", info)
+		}
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+func TestTotalOutputIsBounded(t *testing.T) {
+	place := newShelf(t)
+	rt := &sessiontest.Runtime{Command: speak}
+	kept := place.open(t)
+	in(t, session.Config{Retention: time.Hour, Archive: kept, TotalOutput: 1000_000}, rt, func(t *testing.T, w world) {
+		ended := w.create(api.SessionCreateParams{}).SessionID
+		if _, err := w.get(ended).Run(t.Context(), api.ExecParams{Command: "words"}); err != nil {
+			t.Fatal(err)
+		}
+		w.destroy(ended)
+		var ids []string
+		for range 3 {
+			ids = append(ids, w.create(api.SessionCreateParams{}).SessionID)
+		}
+		say := func(i int, n int64) {
+			rt.Runner(ids[i]).Say(func(info *api.SessionInfo) { info.OutputBytes = n })
+			synctest.Wait()
+		}
+		say(0, 200_000)
+		say(1, 700_000)
+		if kept.Size() == 0 || len(rt.Runner(ids[1]).Trims()) != 0 {
+			t.Fatal("output was dropped too early")
+		}
+		say(2, 600_000) // 1.5 million
+		if kept.Size() != 0 || len(w.Past()) != 1 {
+			t.Errorf("%d bytes of ended sessions are kept, of %d", kept.Size(), len(w.Past()))
+		}
+		total := int64(0)
+		for _, id := range ids {
+			total += w.get(id).Info().OutputBytes
+		}
+		if total > 900_000 || total < 800_000 {
+			t.Errorf("%d bytes are kept", total)
+		}
+		if a, b, c := rt.Runner(ids[0]).Trims(), rt.Runner(ids[1]).Trims(), rt.Runner(ids[2]).Trims(); len(a) != 0 || len(b) != 1 || len(c) != 1 {
+			t.Errorf("trimmed: %v %v %v", a, b, c)
+		}
+		// What a session kept is free when it ends.
+		w.destroy(ids[1])
+		say(0, 500_000)
+		if len(rt.Runner(ids[0]).Trims()) != 0 {
+			t.Error("the ended session still counts")
+		}
+	})
+}
+
+func (w world) destroy(id string) {
+	w.t.Helper()
+	if _, err := w.Destroy(context.Background(), id, false); err != nil {
+		w.t.Fatal(err)
+	}
+}

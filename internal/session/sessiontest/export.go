@@ -1,0 +1,78 @@
+package sessiontest
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/runner"
+)
+
+// export is what a real runner would export.
+func (r *Runner) export(result link.DestroyResult) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var execs []runner.ExportedExec
+	for _, x := range r.order {
+		log := output.New(output.NewStore(output.StoreConfig{}), 1<<20)
+		at := int64(0)
+		for _, c := range x.chunks {
+			st := output.Stdout
+			if c.Stream == api.EventStderr {
+				st = output.Stderr
+			}
+			if !c.Gap {
+				log.Append(st, x.bytes[at:at+c.Len])
+				log.Read(log.Last(), 1, nil) // a record of its own
+				at += c.Len
+			}
+		}
+		execs = append(execs, runner.ExportedExec{ExecID: x.info.ExecID, Log: log, Mark: log.Mark()})
+		log.Close()
+	}
+	var b bytes.Buffer
+	err := runner.WriteExport(&b, result, execs)
+	return b.Bytes(), err
+}
+
+// goodbye makes the answer to destroy. The runner ends after it, or, if there is an
+// export, when that is safe.
+func (r *Runner) goodbye(p link.DestroyParams, result link.DestroyResult) (any, []byte, error) {
+	if !p.Export || r.protocol() < 2 {
+		r.leave()
+		return result, nil, nil
+	}
+	now := time.Now()
+	result.Info.State, result.Info.TerminatedAt, result.Info.Cause = api.SessionTerminated, &now, p.Cause
+	body, err := r.export(result)
+	result.Export = &link.ExportResult{}
+	return result, body, err
+}
+
+// leave ends the runner when its last answer has left.
+func (r *Runner) leave() {
+	r.tasks.Go(func() {
+		time.Sleep(time.Millisecond)
+		r.exit()
+	})
+}
+
+// trim keeps as much output as it may.
+func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
+	r.Say(func(info *api.SessionInfo) {
+		r.trims = append(r.trims, p.Keep)
+		info.OutputBytes = min(info.OutputBytes, p.Keep)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.info, nil
+}
+
+// Trims returns what it was told to keep, one after another.
+func (r *Runner) Trims() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]int64(nil), r.trims...)
+}
