@@ -143,6 +143,7 @@ func TestCheck(t *testing.T) {
 		{api.SessionCreateParams{}, ""},
 		{api.SessionCreateParams{Name: "build-1.x_y", Env: map[string]string{"_a1": "", "PATH": "x"}, TimeoutS: f(0.5), Tags: []string{"a b"}}, ""},
 		{api.SessionCreateParams{Name: "s-1"}, "name"},
+		{api.SessionCreateParams{Name: "x-1"}, "name"},
 		{api.SessionCreateParams{Name: "a b"}, "name"},
 		{api.SessionCreateParams{Name: "-a"}, "name"},
 		{api.SessionCreateParams{Name: strings.Repeat("a", 65)}, "name"},

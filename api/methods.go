@@ -72,6 +72,17 @@ func (m Method) Call(ctx context.Context, s Service, params json.RawMessage) (an
 	return data, nil
 }
 
+// Changes reports whether a call with these parameters may change something. Beside
+// the methods that only read, exec.stream does not when it follows a command that was
+// started before.
+func (m Method) Changes(params json.RawMessage) bool {
+	if m.Reads || m.Name != "exec.stream" {
+		return !m.Reads
+	}
+	var p ExecStreamParams
+	return decodeParams(params, &p, m.Strict) != nil || p.ExecID == "" || p.Check() != nil
+}
+
 func unary[P, R any](name, summary string, f func(Service, context.Context, P) (R, error)) Method {
 	return Method{
 		Name: name, Summary: summary, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](),

@@ -143,9 +143,9 @@ const (
 )
 
 // validName reports whether s can be the name of a session. A name never looks
-// like an id, so that either may stand where a session is asked for.
+// like an id, so that either may stand where a session or a command is asked for.
 func validName(s string) bool {
-	return len(s) <= 64 && startsAndGoesOn(s, letters+digits, letters+digits+"._-") && !strings.HasPrefix(s, "s-")
+	return len(s) <= 64 && startsAndGoesOn(s, letters+digits, letters+digits+"._-") && !strings.HasPrefix(s, "s-") && !strings.HasPrefix(s, "x-")
 }
 
 // validEnvKey reports whether every shell can have a variable of that name.
@@ -158,7 +158,7 @@ func startsAndGoesOn(s, first, rest string) bool {
 // Check reports the first parameter that cannot be.
 func (p SessionCreateParams) Check() error {
 	if p.Name != "" && !validName(p.Name) {
-		return invalid("name", "%q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\"", p.Name)
+		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", p.Name)
 	}
 	if err := noNUL("shell", p.Shell); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/internal/mcp"
@@ -33,10 +35,10 @@ ends with the client; sessions that the model names stay until they are destroye
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			err = mcp.Serve(ctx, mcp.Config{Service: c, Logger: a.logger(cfg)}, a.stdin, a.stdout.f)
-			if ctx.Err() != nil {
+			if err == nil || ctx.Err() != nil {
 				return nil // told to end
 			}
-			return err
+			return fmt.Errorf("mcp client: %w", err)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -96,6 +96,9 @@ func newConn(ctx context.Context, c Config) *conn {
 	if c.Patience == 0 {
 		c.Patience = DefaultPatience
 	}
+	if c.Logger != nil {
+		c.Logger = slog.New(quiet{c.Logger.Handler()})
+	}
 	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}}
 	conn.server = mcp.NewServer(&mcp.Implementation{Name: "trl", Title: "TRL", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
@@ -103,6 +106,20 @@ func newConn(ctx context.Context, c Config) *conn {
 	conn.addTools()
 	return conn
 }
+
+// quiet logs as details what the SDK tells as news, such as each client that comes or
+// goes: clients show their users what a server writes to stderr.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	if level == slog.LevelInfo {
+		level = slog.LevelDebug
+	}
+	return q.Handler.Enabled(ctx, level)
+}
+
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }
 
 // request is the context of one call: it ends with the call, and tells the service
 // how long the client lives.

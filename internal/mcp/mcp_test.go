@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -283,4 +284,14 @@ func TestHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	b.alone()
+}
+
+// TestQuiet: a client that comes and goes is no news on stderr.
+func TestQuiet(t *testing.T) {
+	var log bytes.Buffer
+	hello := `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
+	err := mcp.Serve(t.Context(), mcp.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, io.NopCloser(strings.NewReader(hello)), io.Discard)
+	if err != nil || log.Len() > 0 {
+		t.Errorf("%v, logged:\n%s", err, log.String())
+	}
 }

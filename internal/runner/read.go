@@ -23,7 +23,7 @@ func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, 
 
 func (e *Exec) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
 	if last := e.log.Last(); p.AfterSeq > last {
-		return link.ReadResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is behind the last number of exec %q, which is %d", p.AfterSeq, e.id, last)
+		return link.ReadResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number of exec %q, which is %d", p.AfterSeq, e.id, last)
 	}
 	// Whoever has the exit waits for nothing.
 	if _, mark, _ := e.atExit(); p.Wait && (mark == 0 || p.AfterSeq < mark) {

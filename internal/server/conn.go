@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,7 @@ type conn struct {
 	reader   *wire.Reader
 	writer   *wire.Writer
 	slots    chan struct{} // one entry per request that runs
+	streams  atomic.Int64  // how many of them stream
 	running  sync.WaitGroup
 	reading  sync.WaitGroup // the goroutine of read, where there is one
 

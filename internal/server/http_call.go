@@ -34,6 +34,10 @@ func (x *exchange) call(name string) {
 	if !ok {
 		return
 	}
+	if !x.scope.covers(ScopeFull) && m.Changes(params) {
+		x.fail(onlyReads(name))
+		return
+	}
 	if m.Streams {
 		x.stream(m, params)
 		return

@@ -177,16 +177,17 @@ func (x *exchange) presented() []string {
 	return tokens
 }
 
-// complain logs what a client did wrong, once a minute for each address.
+// complain logs what a client did wrong, once a minute for each address and fault: a page
+// that is refused does not hide somebody who guesses tokens.
 func (x *exchange) complain(message string, args ...any) {
-	if x.http.complaints.due(x.conn.peer(), time.Now()) {
+	if x.http.complaints.due(x.conn.peer()+" "+message, time.Now()) {
 		x.log.Warn(message, args...)
 	}
 }
 
 const (
 	complaintPause = time.Minute
-	// maxComplaints bounds how many addresses are remembered. Of more nothing is logged.
+	// maxComplaints bounds how many faults are remembered. Of more nothing is logged.
 	maxComplaints = 1024
 )
 
@@ -197,11 +198,11 @@ type complaints struct {
 	last map[string]time.Time // guarded by mu
 }
 
-// due reports whether something may be logged about the address now.
-func (c *complaints) due(address string, now time.Time) bool {
+// due reports whether something may be logged about a fault now.
+func (c *complaints) due(fault string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last, ok := c.last[address]; ok && now.Sub(last) < complaintPause {
+	if last, ok := c.last[fault]; ok && now.Sub(last) < complaintPause {
 		return false
 	}
 	if len(c.last) >= maxComplaints {
@@ -217,7 +218,7 @@ func (c *complaints) due(address string, now time.Time) bool {
 	if c.last == nil {
 		c.last = map[string]time.Time{}
 	}
-	c.last[address] = now
+	c.last[fault] = now
 	return true
 }
 

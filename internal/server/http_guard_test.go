@@ -67,6 +67,15 @@ func TestHTTPReadScope(t *testing.T) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
 		}
 	}
+	if resp, text := w.do("POST", "/v1/exec.stream", `{"exec_id":"x-1"}`, look...); resp.StatusCode != 200 || !strings.Contains(text, `"data":"abc"`) {
+		t.Errorf("exec.stream of an old command: %d %s", resp.StatusCode, text)
+	}
+	for _, params := range []string{
+		command("echo x"), `{"exec_id":"x-1","session_id":"s","command":"echo x"}`, `{"exec_id":"x-1","EXEC_ID":"","session_id":"s","command":"echo x"}`,
+		`{"exec_id":"x-1","backpressure":true}`, `{"exec_id":""}`, `{"exec_id":"x-1","bogus":1}`, `[]`,
+	} {
+		w.refused(403, api.CodeForbidden, "POST", "/v1/exec.stream", params, look...)
+	}
 	if n := w.service.calls.Load(); n != 0 {
 		t.Errorf("%d commands were run", n)
 	}

@@ -131,7 +131,7 @@ func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawS
 	}
 	offset = max(offset, 0)
 	if offset > total {
-		return rawSpan{}, invalidField("offset", fmt.Sprintf("%d is behind the end; %s has %d bytes until now", offset, now.Stream, total))
+		return rawSpan{}, invalidField("offset", fmt.Sprintf("%d is beyond the end; %s has %d bytes until now", offset, now.Stream, total))
 	}
 	return rawSpan{first: offset, last: total}, nil
 }

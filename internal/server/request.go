@@ -36,9 +36,16 @@ func (c *conn) handle(line []byte, taken int64) {
 		c.refused(req, unknownMethod(req.Method))
 		return
 	}
-	if c.readOnly && !m.Reads {
+	if c.readOnly && m.Changes(req.Params) {
 		c.refused(req, onlyReads(m.Name))
 		return
+	}
+	if m.Streams {
+		defer c.streams.Add(-1)
+		if most := c.server.cfg.maxStreams(); c.streams.Add(1) > most {
+			c.refused(req, api.Errorf(api.CodeResourcePressure, "connection: has %d streams, which is the limit; open another connection", most))
+			return
+		}
 	}
 	ctx, cancel := context.WithCancel(c.requests)
 	defer cancel()
@@ -77,7 +84,7 @@ func (c *conn) refused(req wire.Request, cause *api.Error) {
 
 // onlyReads is the answer to a caller that may only look.
 func onlyReads(method string) *api.Error {
-	return api.Errorf(api.CodeForbidden, "method %q: changes something, and the token's scope is %s", method, ScopeRead)
+	return api.Errorf(api.CodeForbidden, "method %q: needs a token of scope %s, this one has %s", method, ScopeFull, ScopeRead)
 }
 
 // call calls the Service. A panic there is an error of this request only.

@@ -44,7 +44,8 @@ type Config struct {
 	// RESOURCE_PRESSURE.
 	MaxConnections int
 	// MaxInFlight is how many requests of one connection run at once. The next is
-	// not read before one of them is answered.
+	// not read before one of them is answered. A stream may have no end, so a few of
+	// them are not for streams: one stream too many is told RESOURCE_PRESSURE.
 	MaxInFlight int
 	// BufferBytes is what all requests above 64 KiB may take together, from their
 	// first byte to their answer. One that would need more is told RESOURCE_PRESSURE.
@@ -68,6 +69,10 @@ func (c *Config) setDefaults() {
 	c.MaxUnsentBytes = orDefault(c.MaxUnsentBytes, DefaultMaxUnsentBytes)
 	c.WriteTimeout = orDefault(c.WriteTimeout, DefaultWriteTimeout)
 }
+
+// maxStreams is how many streams one connection may have, so that there is always
+// room for a request that has an end.
+func (c *Config) maxStreams() int64 { return int64(c.MaxInFlight - c.MaxInFlight/64) }
 
 func orDefault[T int | int64 | time.Duration](v, fallback T) T {
 	if v <= 0 {

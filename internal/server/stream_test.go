@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,22 @@ func TestStreamInOrder(t *testing.T) {
 	receive(t, d.service.closed)
 	receive(t, d.service.closed)
 	p.ping()
+}
+
+// TestTooManyStreams: streams without an end do not take the connection away from the
+// requests behind them.
+func TestTooManyStreams(t *testing.T) {
+	d := start(t, server.Config{MaxInFlight: 64})
+	p := d.dial(t)
+	for i := range 63 {
+		id := strconv.Itoa(i)
+		p.send(streamRequest(id, id, "tick"))
+		p.expect(`{"id":` + id + `,"ok":true,"data":{"stream_id":"x-` + id + `","exec_id":"x-` + id + `","session_id":"s"}}`)
+	}
+	p.send(streamRequest("63", "late", "tick"))
+	p.expect(`{"id":63,"ok":false,"error":{"code":"RESOURCE_PRESSURE","message":"connection: has 63 streams, which is the limit; open another connection"}}`)
+	p.ping()
+	d.dial(t).ping()
 }
 
 func TestStreamIsPushedAtOnce(t *testing.T) {

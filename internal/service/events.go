@@ -32,7 +32,7 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 	sub.after = sub.journal.Last()
 	if p.AfterSeq != nil {
 		if *p.AfterSeq > sub.after {
-			return nil, invalid("after_seq", "%d is behind the last event, which is %d", *p.AfterSeq, sub.after)
+			return nil, invalid("after_seq", "%d is beyond the last event, which is %d", *p.AfterSeq, sub.after)
 		}
 		sub.after = *p.AfterSeq
 	}

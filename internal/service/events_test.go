@@ -92,7 +92,7 @@ func TestSubscribe(t *testing.T) {
 			code api.Code
 			text string
 		}{
-			{api.EventSubscribeParams{AfterSeq: num(9)}, api.CodeInvalidParams, "params.after_seq: 9 is behind the last event, which is 8"},
+			{api.EventSubscribeParams{AfterSeq: num(9)}, api.CodeInvalidParams, "params.after_seq: 9 is beyond the last event, which is 8"},
 			{api.EventSubscribeParams{SessionID: "nobody"}, api.CodeSessionNotFound, `session "nobody": not found`},
 			{api.EventSubscribeParams{Types: []string{"exec.born"}}, api.CodeInvalidParams, "params.types"},
 		} {

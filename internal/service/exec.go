@@ -162,7 +162,7 @@ func (s *Service) allExecs(ctx context.Context) []api.ExecInfo {
 
 // sessionOf finds the session of a command: the id of the one is in that of the other.
 func (s *Service) sessionOf(execID string) (*session.Session, error) {
-	notFound := api.Errorf(api.CodeExecNotFound, "exec %q: not found", execID)
+	notFound := api.Errorf(api.CodeExecNotFound, "exec %.100q: not found", execID)
 	rest, ok := strings.CutPrefix(execID, "x-")
 	middle, _, ok2 := strings.Cut(rest, "-")
 	if !ok || !ok2 || middle == "" {

@@ -63,7 +63,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	info, err := t.session.ExecInfo(ctx, t.id)
 	if err == nil && t.after > info.LastSeq && (info.LastSeq > 0 || written(info) == 0) { // an older runner tells no numbers
-		return invalid("after_seq", "%d is behind the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
+		return invalid("after_seq", "%d is beyond the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
 	}
 	if err == nil {
 		err = t.lookAt(ctx, info)

@@ -176,7 +176,11 @@ func TestWhatIsNotKept(t *testing.T) {
 			place := newShelf(t)
 			rt := &sessiontest.Runtime{Command: speak, OnStart: c.runner}
 			in(t, session.Config{Retention: c.retention, Archive: place.open(t)}, rt, func(t *testing.T, w world) {
-				id := w.create(c.params).SessionID
+				info, err := w.Create(api.WithConn(t.Context(), t.Context()), c.params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := info.SessionID
 				s := w.get(id)
 				r, err := s.Run(t.Context(), api.ExecParams{Command: "words"})
 				if err != nil {

@@ -121,7 +121,7 @@ func (r *Registry) Get(ref string) (*Session, error) {
 	if r.starting[id] != nil {
 		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
 	}
-	return nil, api.Errorf(api.CodeSessionNotFound, "session %q: not found", ref)
+	return nil, api.Errorf(api.CodeSessionNotFound, "session %.100q: not found", ref)
 }
 
 // List returns the living sessions, oldest first.

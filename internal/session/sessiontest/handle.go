@@ -207,7 +207,7 @@ func (r *Runner) read(ctx context.Context, params json.RawMessage) (any, []byte,
 	last := x.seq
 	r.mu.Unlock()
 	if p.AfterSeq > last && r.protocol() >= 2 {
-		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is behind the last number, %d", p.AfterSeq, last)
+		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number, %d", p.AfterSeq, last)
 	}
 	if p.Wait {
 		r.waitFor(ctx, func() bool { return x.exit > 0 || x.seq > p.AfterSeq || x.info.State == api.ExecClosed })
