@@ -214,6 +214,8 @@ func TestCheck(t *testing.T) {
 
 		{api.ExecWaitParams{ExecIDs: []string{"x"}, SessionIDs: []string{"s"}, Until: api.Words{"exit", "waiting_for_input"}, TimeoutMS: n(0)}, ""},
 		{api.ExecWaitParams{ExecIDs: []string{"x"}, OutputMatch: "x", IdleMS: n(1), AfterSeq: 1, Until: api.Words{"output_match", "idle_ms"}}, ""},
+		{api.ExecWaitParams{ExecIDs: []string{"x", "y"}, Any: true}, ""},
+		{api.ExecWaitParams{ExecIDs: []string{"x", "y"}, Any: true, All: true}, "any"},
 		{api.ExecWaitParams{}, "exec_ids"},
 		{api.ExecWaitParams{ExecIDs: make([]string, 500), SessionIDs: make([]string, 501)}, "exec_ids"},
 		{api.ExecWaitParams{ExecIDs: []string{"x"}, AfterSeq: -1}, "after_seq"},

@@ -174,6 +174,8 @@ type ExecWaitParams struct {
 	AfterSeq int64 `json:"after_seq,omitempty"`
 	// IdleMS is how long no output has come.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
+	// Any waits for the first of the commands, as is done without a word.
+	Any bool `json:"any,omitempty"`
 	// All waits for all of the commands, not for the first.
 	All bool `json:"all,omitempty"`
 	// TimeoutMS bounds the waiting. Absent: no bound; 0: look and answer at once.
@@ -202,6 +204,8 @@ func (p ExecWaitParams) Check() error {
 		return invalid("exec_ids", "is required, or session_ids")
 	case n > maxWaits:
 		return invalid("exec_ids", "has more than 1000 entries")
+	case p.Any && p.All:
+		return invalid("any", "cannot be given together with all")
 	case p.AfterSeq < 0:
 		return invalid("after_seq", "must not be negative")
 	case p.AfterSeq > 0 && n > 1:

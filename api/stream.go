@@ -30,6 +30,8 @@ func (p ExecStreamParams) Check() error {
 		return invalid("from_offset", "cannot be given together with after_seq")
 	case p.ExecID == "" && (p.AfterSeq > 0 || p.FromOffset > 0):
 		return invalid("exec_id", "is required with after_seq or from_offset")
+	case p.ExecID == "" && p.SessionID == "":
+		return invalid("session_id", "is required, or exec_id")
 	case p.ExecID == "":
 		return p.ExecParams.Check()
 	}

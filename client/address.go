@@ -15,7 +15,7 @@ import (
 )
 
 // Connect connects to the daemon at an address: the path of a unix socket, or a URL
-// such as http://127.0.0.1:7777, for which the token is found as Token does. It returns
+// such as http://127.0.0.1:7330, for which the token is found as Token does. It returns
 // when the daemon has answered.
 func Connect(ctx context.Context, address string) (*Client, error) {
 	if !IsURL(address) {

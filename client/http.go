@@ -35,7 +35,7 @@ type web struct {
 	end    context.CancelFunc
 }
 
-// DialHTTP makes a Client of the daemon at a URL such as http://127.0.0.1:7777. It
+// DialHTTP makes a Client of the daemon at a URL such as http://127.0.0.1:7330. It
 // connects with the first call. Certificates are checked against those of the system,
 // or of $SSL_CERT_FILE.
 //
@@ -69,7 +69,7 @@ func parseURL(address string) (*url.URL, error) {
 	case err != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address: %s", err)
 	case !IsURL(address) || u.Host == "":
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not a URL such as http://127.0.0.1:7777", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not a URL such as http://127.0.0.1:7330", address)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: only a scheme and a host are taken", address)
 	}

@@ -61,7 +61,14 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 // configuration a socket is a path.
 func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 	origin := ""
-	if f := cmd.Flags().Lookup("socket"); f != nil && client.IsURL(f.Value.String()) {
+	f := cmd.Flags().Lookup("socket")
+	if f != nil && f.Changed && almostURL(f.Value.String()) {
+		return nil, notURL("--socket", f.Value.String())
+	}
+	if v := os.Getenv(envURL); (f == nil || !f.Changed) && v != "" && !client.IsURL(v) {
+		return nil, notURL(envURL, v)
+	}
+	if f != nil && client.IsURL(f.Value.String()) {
 		a.url, origin = f.Value.String(), "--socket"
 		f.Changed = false
 	} else if f == nil || !f.Changed {
@@ -79,6 +86,18 @@ func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 		name, value, _ := strings.Cut(kv, "=")
 		return name == envURL || name == "TRL_SOCKET_PATH" && client.IsURL(value)
 	}), nil
+}
+
+// almostURL reports whether an address was meant for another machine, but is not a URL.
+// Taken as the path of a socket, it would have commands run here.
+func almostURL(address string) bool {
+	_, port, _ := strings.Cut(address, ":")
+	hostPort := port != "" && strings.Trim(port, "0123456789") == "" && !strings.Contains(address, "/")
+	return !client.IsURL(address) && (hostPort || strings.Contains(address, "://"))
+}
+
+func notURL(origin, address string) error {
+	return &failure{err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), status: exitUsage, hint: "it is such as http://127.0.0.1:7330"}
 }
 
 // localOnly are the commands that deal with the process of the daemon.

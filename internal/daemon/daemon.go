@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,6 +80,11 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	defer d.tellReady("")
 	process.Sanitize()
+	if os.Getenv("GOGC") == "" {
+		// Little lives here, and much passes through: with the default the collector would
+		// run for every megabyte of output, and take half of the time.
+		debug.SetGCPercent(400)
+	}
 	for _, note := range c.Notes() {
 		d.log.Warn(note)
 	}

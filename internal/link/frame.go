@@ -91,7 +91,7 @@ func ReadFrame(r io.Reader) (Frame, error) {
 // readN reads exactly n bytes. Large frames are read piece by piece, so that a
 // peer that only announces a length does not make us allocate it.
 func readN(r io.Reader, n int) ([]byte, error) {
-	const step = 1 << 20
+	const step = 1<<20 + 64<<10 // what readers ask for at once, with its header
 	buf := make([]byte, min(n, step))
 	for got := 0; ; {
 		m, err := io.ReadFull(r, buf[got:])

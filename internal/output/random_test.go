@@ -160,7 +160,7 @@ func FuzzLog(f *testing.F) {
 			}
 			log := output.New(output.NewStore(store), int64(limit%(2<<20)))
 			m := newModel(t, log, 3, [2][]byte{texts[kind%4], texts[kind/4%4]})
-			for n := 0; len(ops) >= 3 && n < 400; n++ {
+			for n := 0; len(ops) >= 3 && n < 200; n++ {
 				m.step(ops[0], uint16(ops[1])|uint16(ops[2])<<8)
 				ops = ops[3:]
 			}

@@ -264,6 +264,8 @@ export interface ExecWaitParams {
   after_seq?: number;
   /** How long no output has come. */
   idle_ms?: number;
+  /** Waits for the first of the commands, as is done without a word. */
+  any?: boolean;
   /** Waits for all of the commands, not for the first. */
   all?: boolean;
   /** Bounds the waiting. Absent: no bound; 0: look and answer at once. */

@@ -396,6 +396,9 @@ class ExecWaitParams(TypedDict, total=False):
     idle_ms: int
     """How long no output has come."""
 
+    any: bool
+    """Waits for the first of the commands, as is done without a word."""
+
     all: bool
     """Waits for all of the commands, not for the first."""
 
