@@ -143,8 +143,8 @@ func measure(t *testing.T, d *trltest.Daemon, service api.Service) footprint {
 func files(dir string) []string {
 	var list []string
 	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil {
-			list = append(list, strings.TrimPrefix(path, dir))
+		if name := strings.TrimPrefix(path, dir); err == nil && name != "/events.jsonl.1" { // the journal turns its page
+			list = append(list, name)
 		}
 		return nil
 	})
