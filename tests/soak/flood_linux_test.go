@@ -29,7 +29,9 @@ func TestGigabyte(t *testing.T) {
 			t.Errorf("head and tail are not kept: %q … %q", r.Stdout[:min(10, len(r.Stdout))], r.Stdout[max(0, len(r.Stdout)-10):])
 		}
 	}
-	write(50_000_000) // as large as the buffers get
+	for range 12 { // as large as buffers and heap get
+		write(50_000_000)
+	}
 	info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: s.SessionID})
 	if err != nil {
 		t.Fatal(err)
