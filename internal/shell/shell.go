@@ -50,8 +50,9 @@ type Shell struct {
 	sinkErr   int // the shell's own stderr; -1 with a terminal
 	status    *channel
 	state     *channel
-	wakeR     int
-	wakeW     int
+	wakeMu    sync.Mutex
+	wakeR     int // closed with wakeMu
+	wakeW     int // guarded by wakeMu
 	shellKids *process.ChildWatch
 	ourKids   *process.ChildWatch
 
@@ -142,8 +143,15 @@ func (s *Shell) WorkingDir() string { return s.cwd }
 // Restarts counts the shell processes that replaced a dead one.
 func (s *Shell) Restarts() int64 { return s.restarts }
 
-// Wake makes a running Run look at its Abort channel. Safe for concurrent use.
-func (s *Shell) Wake() { unix.Write(s.wakeW, []byte{0}) }
+// Wake makes a running Run look at its Abort channel. Safe for concurrent use, also
+// with Close.
+func (s *Shell) Wake() {
+	s.wakeMu.Lock()
+	defer s.wakeMu.Unlock()
+	if s.wakeW >= 0 {
+		unix.Write(s.wakeW, []byte{0}) // does not block
+	}
+}
 
 // spawn starts the shell process and brings it into state st, if there is one.
 func (s *Shell) spawn(st *State) error {
@@ -375,8 +383,10 @@ func (s *Shell) Close() {
 	s.watchers.Wait()
 	s.status.close()
 	s.state.close()
+	s.wakeMu.Lock()
 	s.closeFD(&s.wakeR)
 	s.closeFD(&s.wakeW)
+	s.wakeMu.Unlock()
 	if s.ourKids != nil {
 		s.ourKids.Close()
 	}
