@@ -23,7 +23,7 @@ def keys(of: type) -> set[str]:
     (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
     (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
     (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
-    (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all"}),
+    (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all", "any"}),
     (_request.EventOptions, types.EventSubscribeParams, set()),
 ])
 def test_the_options_are_those_of_the_contract(options: type, params: type, without: set[str]) -> None:
