@@ -50,9 +50,21 @@ Exit status: the command's own; 124 it timed out; 130 it was cancelled (Ctrl-C);
 			r := &run{app: a, cmd: cmd, flags: f, command: strings.Join(args, " ")}
 			return r.start()
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+	}
+	a.commandFlags(cmd, &f, words{
+		stdin: "give the command your stdin", wait: "wait for your turn when the session is busy",
+		json: "print the result as JSON instead of the output",
+	})
+	return cmd
+}
+
+// words are where the flags of the commands that run something differ.
+type words struct{ stdin, wait, json string }
+
+// commandFlags gives cmd the flags that say what to run, and where.
+func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
@@ -62,11 +74,10 @@ Exit status: the command's own; 124 it timed out; 130 it was cancelled (Ctrl-C);
 	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
 	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
 	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: the daemon's)")
-	flags.BoolVarP(&f.stdin, "stdin", "i", false, "give the command your stdin")
-	flags.BoolVar(&f.wait, "wait", false, "wait for your turn when the session is busy")
-	flags.BoolVar(&f.json, "json", false, "print the result as JSON instead of the output")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
+	flags.BoolVar(&f.wait, "wait", false, w.wait)
+	flags.BoolVar(&f.json, "json", false, w.json)
 	a.completeFlag(cmd, "session", a.completeSessions)
 	a.completeFlag(cmd, "shell", completeShells)
 	_ = cmd.MarkFlagDirname("cwd")
-	return cmd
 }

@@ -42,24 +42,11 @@ The command reads end-of-file on stdin. With --stdin it reads what trl input wri
 			r.flags.stdin = false // of our own stdin nothing is taken
 			return r.background(f.stdin)
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveDefault
-		},
 	}
-	flags := cmd.Flags()
-	flags.SetInterspersed(false)
-	flags.SortFlags = false
-	flags.StringVarP(&f.session, "session", "s", "", "run in the session of this `NAME` or id; make it when missing")
-	flags.Var(&f.timeout, "timeout", "end the command after this time (30, 1.5s, 2m; 0 is never)")
-	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
-	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
-	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: the daemon's)")
-	flags.BoolVarP(&f.stdin, "stdin", "i", false, "leave its stdin open for trl input")
-	flags.BoolVar(&f.wait, "wait", false, "wait for its turn when the session is busy")
-	flags.BoolVar(&f.json, "json", false, "print the command as JSON instead of its id")
-	a.completeFlag(cmd, "session", a.completeSessions)
-	a.completeFlag(cmd, "shell", completeShells)
-	_ = cmd.MarkFlagDirname("cwd")
+	a.commandFlags(cmd, &f, words{
+		stdin: "leave its stdin open for trl input", wait: "wait for its turn when the session is busy",
+		json: "print the command as JSON instead of its id",
+	})
 	return cmd
 }
 

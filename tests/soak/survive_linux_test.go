@@ -212,7 +212,7 @@ func (l *life) settle(service api.Service) {
 			}
 			return "sessions were left"
 		}
-		if left := below(l.daemon.PID); len(left) > 1 { // one may keep what ended sessions printed
+		if left := below(l.daemon.PID); len(left) > 0 {
 			return fmt.Sprintf("below the daemon: %v", left)
 		}
 		return ""
