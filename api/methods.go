@@ -39,6 +39,12 @@ var Methods = []Method{
 	reads(unary("session.list", "List the sessions.", Service.SessionList)),
 	reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),
 	strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
+	strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput)),
+	strict(unary("session.resize", "Give a terminal another size.", Service.SessionResize)),
+	reads(strict(unary("session.screen", "Tell what a terminal shows: text, cursor, title, modes; or what changed.", Service.SessionScreen))),
+	reads(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
+	strict(stream("session.attach", "Push the screen of a terminal as bytes for a terminal, and all that follows.", Service.SessionAttach)),
+	reads(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
 	strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
 	strict(unary("exec.start", "Start a command in a session and answer at once.", Service.ExecStart)),
 	strict(stream("exec.stream", "Run a command and push its output as it comes; or push that of one started before.", Service.ExecStream)),
@@ -74,13 +80,17 @@ func (m Method) Call(ctx context.Context, s Service, params json.RawMessage) (an
 
 // Changes reports whether a call with these parameters may change something. Beside
 // the methods that only read, exec.stream does not when it follows a command that was
-// started before.
+// started before, and session.attach does not when it is read-only.
 func (m Method) Changes(params json.RawMessage) bool {
-	if m.Reads || m.Name != "exec.stream" {
-		return !m.Reads
+	switch {
+	case m.Name == "exec.stream":
+		var p ExecStreamParams
+		return decodeParams(params, &p, m.Strict) != nil || p.ExecID == "" || p.Check() != nil
+	case m.Name == "session.attach":
+		var p SessionAttachParams
+		return decodeParams(params, &p, m.Strict) != nil || !p.ReadOnly || p.Check() != nil
 	}
-	var p ExecStreamParams
-	return decodeParams(params, &p, m.Strict) != nil || p.ExecID == "" || p.Check() != nil
+	return !m.Reads
 }
 
 func unary[P, R any](name, summary string, f func(Service, context.Context, P) (R, error)) Method {

@@ -25,6 +25,13 @@ type Service interface {
 	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)
 	SessionDestroy(ctx context.Context, p SessionDestroyParams) (SessionDestroyResult, error)
 
+	SessionInput(ctx context.Context, p SessionInputParams) (SessionInputResult, error)
+	SessionResize(ctx context.Context, p SessionResizeParams) (SessionResizeResult, error)
+	SessionScreen(ctx context.Context, p SessionScreenParams) (SessionScreenResult, error)
+	SessionWait(ctx context.Context, p SessionWaitParams) (SessionWaitResult, error)
+	SessionAttach(ctx context.Context, p SessionAttachParams) (Stream, error)
+	SessionRecording(ctx context.Context, p SessionRecordingParams) (SessionRecordingResult, error)
+
 	ExecRun(ctx context.Context, p ExecParams) (ExecResult, error)
 	ExecStart(ctx context.Context, p ExecParams) (ExecInfo, error)
 	ExecStream(ctx context.Context, p ExecStreamParams) (Stream, error)

@@ -39,11 +39,27 @@ func contains[T comparable](list []T, x T) bool {
 // carries. Its value is the session's id; orphans are found by it.
 const SessionMarker = "TRL_SESSION_ID"
 
+// SessionKind says what a session is.
+type SessionKind string
+
+// The three kinds of session.
+const (
+	KindShell    SessionKind = "shell"    // a persistent shell that commands are run in
+	KindTerminal SessionKind = "terminal" // one program on a pseudo-terminal, with a screen
+	KindProgram  SessionKind = "program"  // one program on three pipes
+)
+
 // SessionCreateParams asks for a new session.
 type SessionCreateParams struct {
+	// Kind is shell, terminal or program; shell when empty.
+	Kind SessionKind `json:"kind,omitempty"`
+	// Command is the program of a terminal or program session and its arguments. The
+	// program is a path or a name on PATH; no shell reads it. A terminal without one
+	// runs the shell.
+	Command []string `json:"command,omitempty"`
 	// Shell is a path or a name on PATH; /bin/sh when empty.
 	Shell string `json:"shell,omitempty"`
-	// WorkingDir is where the shell starts; the home directory when empty.
+	// WorkingDir is where the shell or program starts; the home directory when empty.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
@@ -51,13 +67,27 @@ type SessionCreateParams struct {
 	// used wherever a session_id is asked for.
 	Name string `json:"name,omitempty"`
 	// TimeoutS bounds each command that does not say otherwise. Absent: the
-	// daemon's default; 0: none.
+	// daemon's default; 0: none. It is for kind shell: a terminal or program has none.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
 	// Tags are free words to tell sessions apart.
 	Tags []string `json:"tags,omitempty"`
-	// Login starts a login shell. RC reads the user's rc files. Neither is done by default.
+	// Login starts a login shell. RC reads the user's rc files. Neither is done by
+	// default; but the shell of a terminal is interactive, and reads them as such.
 	Login bool `json:"login,omitempty"`
 	RC    bool `json:"rc,omitempty"`
+	// Cols is the width of a terminal, from 2 to 1000; 80 when absent.
+	Cols *int `json:"cols,omitempty"`
+	// Rows is the height of a terminal, from 1 to 1000; 24 when absent.
+	Rows *int `json:"rows,omitempty"`
+	// Term is the value of TERM in a terminal; xterm-256color when empty.
+	Term string `json:"term,omitempty"`
+	// Scrollback is how many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000.
+	Scrollback *int `json:"scrollback,omitempty"`
+	// Record writes what a terminal shows into a file that only its owner can read, as
+	// an asciicast; session.recording reads it.
+	Record bool `json:"record,omitempty"`
+	// RecordInput also writes what is typed, passwords included. It needs record.
+	RecordInput bool `json:"record_input,omitempty"`
 	// Ephemeral ties the session to the connection that made it: it is destroyed
 	// when that connection goes away.
 	Ephemeral bool `json:"ephemeral,omitempty"`
@@ -67,7 +97,7 @@ type SessionCreateParams struct {
 type SessionInfo struct {
 	SessionID    string       `json:"session_id"`    // s-…; never used again
 	Name         string       `json:"name"`          // empty when none was given
-	Kind         string       `json:"kind"`          // "shell"
+	Kind         SessionKind  `json:"kind"`          // shell, terminal or program
 	Runtime      string       `json:"runtime"`       // "host"
 	Shell        string       `json:"shell"`         // absolute path
 	ShellFamily  string       `json:"shell_family"`  // how it is driven: dash, ash, bash, zsh or fish
@@ -79,8 +109,17 @@ type SessionInfo struct {
 	TimeoutS     float64      `json:"timeout_s"`     // 0 = none
 	OutputBytes  int64        `json:"output_bytes"`  // of output kept now, in memory and file
 	Tags         []string     `json:"tags"`          // as given
-	// ExecID is the command that runs now.
+	// Command is the program of a terminal or program session and its arguments.
+	Command []string `json:"command,omitempty"`
+	// ExecID is the command that runs now. The program of a terminal or program session
+	// is a command too: exec.output, exec.stream and exec.info read it, also after its end.
 	ExecID string `json:"exec_id,omitempty"`
+	// Terminal is set for kind terminal.
+	Terminal *TerminalInfo `json:"terminal,omitempty"`
+	// ExitCode is how the program of a terminal or program session ended, when it has.
+	ExitCode *int `json:"exit_code,omitempty"`
+	// Signal is the signal that program died of, such as SIGKILL.
+	Signal string `json:"signal,omitempty"`
 	// TerminatedAt and Cause are set when the session has ended.
 	TerminatedAt *time.Time `json:"terminated_at,omitempty"`
 	Cause        string     `json:"cause,omitempty"`
@@ -177,7 +216,65 @@ func (p SessionCreateParams) Check() error {
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
 		return err
 	}
+	if err := p.checkKind(); err != nil {
+		return err
+	}
 	return checkEnv(p.Env)
+}
+
+// checkKind refuses what does not go with the kind of session.
+func (p SessionCreateParams) checkKind() error {
+	switch p.Kind {
+	case "", KindShell, KindTerminal, KindProgram:
+	default:
+		return invalid("kind", "%.40q is not one of shell, terminal, program", p.Kind)
+	}
+	shell, terminal := p.Kind == "" || p.Kind == KindShell, p.Kind == KindTerminal
+	for _, c := range []struct {
+		field   string
+		misfits bool
+		is      string
+	}{
+		{"command", shell && p.Command != nil, "is for kind terminal or program; a shell runs commands with exec.run"},
+		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is for kind shell; a terminal or program may run for ever"},
+		{"shell", !shell && p.Shell != "" && (p.Command != nil || !terminal), "cannot be given together with command, or for kind program"},
+		{"login", !shell && p.Login && (p.Command != nil || !terminal), "is for a shell"},
+		{"rc", !shell && p.RC && (p.Command != nil || !terminal), "is for a shell"},
+		{"command", p.Kind == KindProgram && len(p.Command) == 0, "is required for kind program"},
+		{"command", p.Command != nil && (len(p.Command) == 0 || p.Command[0] == ""), "must begin with the program"},
+		{"cols", !terminal && p.Cols != nil, "is for kind terminal"},
+		{"rows", !terminal && p.Rows != nil, "is for kind terminal"},
+		{"term", !terminal && p.Term != "", "is for kind terminal"},
+		{"scrollback", !terminal && p.Scrollback != nil, "is for kind terminal"},
+		{"record", !terminal && p.Record, "is for kind terminal"},
+		{"record_input", p.RecordInput && !p.Record, "needs record"},
+		{"scrollback", p.Scrollback != nil && (*p.Scrollback < 0 || *p.Scrollback > MaxScrollback), "must be 0 to 100000"},
+	} {
+		if c.misfits {
+			return invalid(c.field, "%s", c.is)
+		}
+	}
+	for _, arg := range p.Command {
+		if err := noNUL("command", arg); err != nil {
+			return err
+		}
+	}
+	if err := noNUL("term", p.Term); err != nil {
+		return err
+	}
+	return checkSize(p.Size())
+}
+
+// Size is that of the terminal that is asked for.
+func (p SessionCreateParams) Size() (cols, rows int) {
+	cols, rows = DefaultCols, DefaultRows
+	if p.Cols != nil {
+		cols = *p.Cols
+	}
+	if p.Rows != nil {
+		rows = *p.Rows
+	}
+	return cols, rows
 }
 
 func checkEnv(env map[string]string) error {

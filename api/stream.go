@@ -61,7 +61,9 @@ type StreamStart struct {
 	// connection have the same.
 	StreamID  string `json:"stream_id"`
 	ExecID    string `json:"exec_id,omitempty"`    // the command, for exec.stream
-	SessionID string `json:"session_id,omitempty"` // where it runs, for exec.stream
+	SessionID string `json:"session_id,omitempty"` // where it runs, for exec.stream; the terminal, for session.attach
+	// ViewerID names this viewer in session.resize, for session.attach.
+	ViewerID string `json:"viewer_id,omitempty"`
 	// Seq is the number of the last event before the stream, for event.subscribe: where
 	// a subscriber that has seen nothing yet comes back.
 	Seq int64 `json:"seq,omitempty"`
@@ -102,9 +104,10 @@ type StreamEvent struct {
 	// exactly what follows.
 	Seq  int64  `json:"seq"`
 	Type string `json:"type"` // what is told
-	// Offset is where Data begins in its stream, in bytes. Set for stdout and stderr.
+	// Offset is where Data begins in its stream, in bytes, for stdout, stderr and output. For
+	// snapshot and resize it is where the output goes on behind them.
 	Offset     *int64 `json:"offset,omitempty"`
-	Data       string `json:"data,omitempty"`        // what was written, for stdout and stderr
+	Data       string `json:"data,omitempty"`        // what was written, for stdout, stderr and output; a snapshot
 	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
 	// Stream, From and To tell what is gone, for type gap: the bytes [From, To). A
 	// gap may begin with bytes the reader has got before.
@@ -119,6 +122,8 @@ type StreamEvent struct {
 	Cause     string     `json:"cause,omitempty"`      // of session.terminated
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
+	// ViewerEvent is set for the types snapshot and resize.
+	*ViewerEvent
 	// The outcome is set for types exit and exec.exited. That of exec.exited names no
 	// commands and no directory; exec.info has them.
 	*ExecOutcome

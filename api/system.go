@@ -37,6 +37,8 @@ type SystemInfoResult struct {
 	PID        int    `json:"pid"`         // of the daemon
 	// HTTP is the base of the daemon's URLs, such as http://127.0.0.1:7330; absent when HTTP is off.
 	HTTP string `json:"http,omitempty"`
+	// GRPC is the daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off.
+	GRPC string `json:"grpc,omitempty"`
 	// StartedAt is when this daemon began; after a restart or an upgrade it is another.
 	StartedAt time.Time `json:"started_at"`
 	// Limits holds every limit by its name in the configuration.

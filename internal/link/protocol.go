@@ -8,7 +8,7 @@ import (
 
 // Protocol is the version of what is said over a link. A daemon works with
 // runners of its own version and of the one before.
-const Protocol = 2
+const Protocol = 3
 
 // MinProtocol is the oldest version that is still understood.
 const MinProtocol = Protocol - 1
@@ -29,6 +29,12 @@ const (
 	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
 	CallTrim       = "trim"        // TrimParams → api.SessionInfo; drops output that is kept
 	CallDestroy    = "destroy"     // DestroyParams → DestroyResult, body = the beginning of an export; without one the runner exits after it
+	CallInput      = "input"       // TypeParams, body = the bytes → api.SessionInputResult; terminals and programs, as are the following
+	CallResize     = "resize"      // ResizeParams → ResizeResult
+	CallScreen     = "screen"      // api.SessionScreenParams → api.SessionScreenResult
+	CallWait       = "wait"        // api.SessionWaitParams → api.SessionWaitResult
+	CallSnapshot   = "snapshot"    // SnapshotParams → SnapshotResult, body = the snapshot
+	CallFollow     = "follow"      // FollowParams → FollowResult, body = the bytes
 	CallExport     = "export"      // struct{} → ExportResult, body = how it goes on; after the last piece it means that all is safe, and the runner exits
 )
 
@@ -73,9 +79,11 @@ type CreateParams struct {
 	SessionID string                  `json:"session_id"`
 	Params    api.SessionCreateParams `json:"params"`
 	// BaseEnv is the runtime's environment; Params.Env goes over it.
-	BaseEnv   map[string]string `json:"base_env"`
-	CreatedAt time.Time         `json:"created_at"`
-	Limits    Limits            `json:"limits"`
+	BaseEnv map[string]string `json:"base_env"`
+	// RecordTo is the file for the recording, when there is to be one.
+	RecordTo  string    `json:"record_to,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	Limits    Limits    `json:"limits"`
 }
 
 // Limits are the parts of the configuration that a runner enforces.
@@ -90,6 +98,8 @@ type Limits struct {
 	MemoryBytes       int64   `json:"memory_bytes"`        // of output in memory, the rest is in a file; 0 = all
 	SpillDir          string  `json:"spill_dir"`           // where that file is made, without a name
 	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
+	RecordingBytes    int64   `json:"recording_bytes"`     // of one recording, which then stops; 0 = no limit
+	RetentionS        float64 `json:"retention_s"`         // how long what has ended waits for a daemon that takes it over
 	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only while no daemon is there
 	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until a shell that does not answer is given up
 }
@@ -201,4 +211,70 @@ type DestroyResult struct {
 // that has ended, as package runner writes and reads it.
 type ExportResult struct {
 	More bool `json:"more"` // another piece follows
+}
+
+// TypeParams types into a terminal or writes to a program. The bytes are in the body;
+// with Paste they are pasted. Keys follow them.
+type TypeParams struct {
+	WriteID string   `json:"write_id,omitempty"`
+	Paste   bool     `json:"paste,omitempty"`
+	Keys    []string `json:"keys,omitempty"`
+	Close   bool     `json:"close,omitempty"`
+}
+
+// ResizeParams gives the terminal another size.
+type ResizeParams struct {
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
+}
+
+// ResizeResult is the size now.
+type ResizeResult struct {
+	Cols   int   `json:"cols"`
+	Rows   int   `json:"rows"`
+	Offset int64 `json:"offset"` // of the output from which on it holds
+}
+
+// SnapshotParams asks for a snapshot.
+type SnapshotParams struct {
+	Scrollback int `json:"scrollback"` // lines above the screen; -1 for all
+}
+
+// SnapshotResult describes a snapshot: a fresh terminal of that size that is written the
+// body shows what the program's output up to Offset made.
+type SnapshotResult struct {
+	Offset  int64  `json:"offset"`
+	Cols    int    `json:"cols"`
+	Rows    int    `json:"rows"`
+	Version uint64 `json:"version"`
+	Resizes int64  `json:"resizes"` // changes of size until then, for FollowParams
+}
+
+// FollowParams reads the output of a terminal on from Offset.
+type FollowParams struct {
+	Offset int64 `json:"offset"`
+	Limit  int   `json:"limit"`
+	// Backlog is how far the reader may be behind; farther, and it is told so instead.
+	Backlog int64 `json:"backlog"`
+	// Wait answers only when there is something new, or the program has ended.
+	Wait bool `json:"wait"`
+	// Resizes is how many changes of size the reader has seen, or -1: it is told those from
+	// Offset on, and of several at Offset the last.
+	Resizes int64 `json:"resizes"`
+}
+
+// FollowResult is what was there. The body begins at the offset that was asked for, and
+// does not go beyond the offset of a resize; it does not end inside a UTF-8 sequence.
+type FollowResult struct {
+	// Behind says that the bytes are no longer kept or too many: a snapshot is needed.
+	Behind bool `json:"behind,omitempty"`
+	// Resize is set when the size changes behind the body.
+	Resize *ResizeResult `json:"resize,omitempty"`
+	// Resizes counts the changes of size up to the end of the body, and Resize.
+	Resizes int64 `json:"resizes"`
+	// Cols and Rows are the size of the terminal behind the body and Resize.
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
+	// Outcome is set when the program has ended and the reader has everything.
+	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }
