@@ -38,6 +38,13 @@ func incomplete(b []byte) int {
 	return 0
 }
 
+// Flush publishes what is held back: nothing follows that would complete it.
+func (l *Log) Flush() {
+	l.mu.Lock()
+	defer l.unlockAndWake()
+	l.publishHeld(0)
+}
+
 // publishHeld publishes what has been held for at least age, the oldest first. It
 // returns how long the rest is still held, 0 if there is none. The lock is held.
 func (l *Log) publishHeld(age time.Duration) (rest time.Duration) {

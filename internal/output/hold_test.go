@@ -185,3 +185,18 @@ func TestHeldBytesArePublishedBetweenReserveAndCommit(t *testing.T) {
 		})
 	}
 }
+
+// Flush publishes the beginning of a character, and takes no number for itself.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog(1 << 20)
+		l.Append(output.Stdout, []byte("a\xc3"))
+		l.Read(0, 100, nil) // what follows is a record of its own
+		l.Flush()
+		l.Flush()
+		if recs, data, next := l.Read(1, 100, nil); len(recs) != 1 || string(data) != "\xc3" || next != 2 || l.Last() != 2 {
+			t.Errorf("%+v, %q, %d; the last is %d", recs, data, next, l.Last())
+		}
+		l.Close()
+	})
+}

@@ -6,5 +6,8 @@ func CanSeeReads(int) error { return ErrUnseen }
 // BlockedReader finds nobody here.
 func BlockedReader(int, FileID, bool) (Reader, bool) { return Reader{}, false }
 
+// TerminalReader finds nobody here.
+func TerminalReader(int, uint64) (Reader, bool) { return Reader{}, false }
+
 // FileIDOf names no file here; nobody would compare it.
 func FileIDOf(int) FileID { return FileID{} }

@@ -37,7 +37,17 @@ func CanSeeReads(pid int) error {
 // whose foreground the process is. Waiting for several files at once counts when the
 // pipe or the terminal is among them. What cannot be looked at is not blocked.
 func BlockedReader(pid int, pipe FileID, terminals bool) (Reader, bool) {
-	look := fileLook{pid: pid, pipe: pipe, terminals: terminals}
+	return fileLook{pid: pid, pipe: pipe, terminals: terminals}.blocked()
+}
+
+// TerminalReader is BlockedReader for one terminal, given by the number of its device:
+// that of a PTY.
+func TerminalReader(pid int, device uint64) (Reader, bool) {
+	return fileLook{pid: pid, terminals: true, device: device}.blocked()
+}
+
+func (l fileLook) blocked() (Reader, bool) {
+	pid := l.pid
 	for _, name := range listDir(procPath(pid, "task")) {
 		var buf [256]byte
 		n, err := readFile(procPath(pid, "task/"+name+"/syscall"), buf[:])
@@ -45,7 +55,7 @@ func BlockedReader(pid int, pipe FileID, terminals bool) (Reader, bool) {
 			continue // it has just ended, or is not ours to look at
 		}
 		call, ok := parseSyscall(buf[:n])
-		if !ok || !look.waits(call) {
+		if !ok || !l.waits(call) {
 			continue
 		}
 		tid, _ := strconv.Atoi(name)
@@ -114,6 +124,7 @@ type fileLook struct {
 	pid       int
 	pipe      FileID
 	terminals bool
+	device    uint64 // the one terminal that counts; 0 for any
 }
 
 // maxWatched bounds how many descriptors of one poll or select are looked at.
@@ -239,9 +250,14 @@ func (l fileLook) isTerminal(major, minor uint32) bool {
 	if !ok {
 		return false
 	}
-	own := tty != 0 && major == tty>>8&0xfff && minor == tty&0xff|tty>>12&0xfff00
+	ownMajor, ownMinor := tty>>8&0xfff, tty&0xff|tty>>12&0xfff00
+	if major == 5 && minor == 0 { // /dev/tty is another name of its own
+		major, minor = ownMajor, ownMinor
+	}
 	switch {
-	case own, major == 5 && minor == 0: // /dev/tty is another name of its own
+	case l.device != 0 && unix.Mkdev(major, minor) != l.device:
+		return false
+	case tty != 0 && major == ownMajor && minor == ownMinor:
 		return group == foreground
 	case major == 5:
 		return minor == 1

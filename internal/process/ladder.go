@@ -53,7 +53,8 @@ type Ladder struct {
 	root     Info // only PID and StartTime; PID 0 for none
 	self     int
 	first    syscall.Signal
-	deadline time.Time // end of the first phase
+	urge     syscall.Signal // for who ignores the first
+	deadline time.Time      // end of the first phase
 	skip     func(Info) bool
 
 	targets []*target       // all that were ever found, in that order
@@ -71,7 +72,7 @@ type target struct {
 	sent    syscall.Signal // the strongest signal it was sent; 0 for none
 	due     bool           // the first signal is to be sent, again perhaps
 	ignored bool           // it ignored the first signal when that was sent
-	urged   bool           // SIGTERM was sent, because it ignores the first signal
+	urged   bool           // the second signal was sent, because it ignores the first
 	stopped bool           // SIGSTOP was sent
 	denied  bool           // it belongs to someone whom we may not signal
 	gone    bool
@@ -84,6 +85,7 @@ func NewLadder(root int, first syscall.Signal, grace time.Duration, skip func(In
 	l := &Ladder{
 		self:     os.Getpid(),
 		first:    first,
+		urge:     syscall.SIGTERM,
 		deadline: time.Now().Add(grace),
 		skip:     skip,
 		byPID:    make(map[int]*target),
@@ -107,6 +109,10 @@ func (l *Ladder) Add(infos ...Info) {
 		}
 	}
 }
+
+// HangUp asks who ignores the first signal by SIGHUP instead of SIGTERM: an interactive
+// shell ignores SIGTERM, and ends when its terminal goes away.
+func (l *Ladder) HangUp() { l.urge = syscall.SIGHUP }
 
 // Force begins the second phase now.
 func (l *Ladder) Force() { l.deadline = time.Time{} }
@@ -255,10 +261,10 @@ func (l *Ladder) ask() {
 			// exec, as the shell does. It was lost on it if it does no longer. One that
 			// caught the signal is not asked twice: it may be busy with its farewell.
 			t.due = !ignores(t.info.PID, l.first)
-			if !t.due && !t.urged && l.first != syscall.SIGTERM {
+			if !t.due && !t.urged && l.first != l.urge {
 				// A background job ignores SIGINT for good: it is asked in another way.
 				t.urged, t.sent = true, 0
-				l.send(t, syscall.SIGTERM)
+				l.send(t, l.urge)
 			}
 		}
 		if t.due {
