@@ -1,0 +1,228 @@
+package cast
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrLimit says that the recording has come to the size it may have.
+var ErrLimit = errors.New("the recording is as large as it may be")
+
+// Writer writes a recording of version 3. It is safe for concurrent use; events are
+// written in the order of the calls, each with one Write of whole lines, so that who
+// reads along never sees a part of one that lasts.
+//
+// An event never ends inside a character: the first bytes of one wait for the rest. Bytes
+// that are no UTF-8 become U+FFFD, one for each.
+//
+// The first error is for good: nothing is written after it, and every later call returns
+// it too. It never stops what is being recorded.
+type Writer struct {
+	w     io.Writer
+	limit int64
+
+	mu     sync.Mutex
+	size   int64             // guarded by mu; bytes written
+	begun  time.Time         // guarded by mu
+	last   int64             // guarded by mu; microseconds from begun to the last event
+	begins map[string][]byte // guarded by mu; by code: the first bytes of a character
+	line   []byte            // guarded by mu; reused
+	err    error             // guarded by mu
+}
+
+// NewWriter writes the header. A limit above 0 bounds the bytes of the recording.
+func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
+	line, err := headerLine(h)
+	if err != nil {
+		return nil, err
+	}
+	c := &Writer{w: w, limit: limit, begun: h.Time, begins: map[string][]byte{}}
+	return c, c.write(line)
+}
+
+// headerLine is the header as version 3 has it.
+func headerLine(h Header) ([]byte, error) {
+	type term struct {
+		Cols int    `json:"cols"`
+		Rows int    `json:"rows"`
+		Type string `json:"type,omitempty"`
+	}
+	line, err := json.Marshal(struct {
+		Version   int               `json:"version"`
+		Term      term              `json:"term"`
+		Timestamp int64             `json:"timestamp,omitempty"`
+		IdleLimit float64           `json:"idle_time_limit,omitempty"`
+		Command   string            `json:"command,omitempty"`
+		Title     string            `json:"title,omitempty"`
+		Env       map[string]string `json:"env,omitempty"`
+	}{
+		Version: 3, Term: term{Cols: h.Cols, Rows: h.Rows, Type: h.Term}, Timestamp: unix(h.Time), IdleLimit: h.IdleLimit.Seconds(),
+		Command: h.Command, Title: h.Title, Env: h.Env,
+	})
+	return append(line, '\n'), err
+}
+
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// Output writes what the terminal was given to show.
+func (c *Writer) Output(at time.Time, p []byte) error { return c.text(at, Output, p) }
+
+// Input writes what was typed.
+func (c *Writer) Input(at time.Time, p []byte) error { return c.text(at, Input, p) }
+
+// Resize writes that the terminal has another size.
+func (c *Writer) Resize(at time.Time, cols, rows int) error {
+	return c.event(at, Resize, fmt.Sprintf("%dx%d", cols, rows))
+}
+
+// Marker writes a label for this moment.
+func (c *Writer) Marker(at time.Time, label string) error { return c.event(at, Marker, label) }
+
+// Exit writes how the program ended, and before that what was left of characters that
+// were never finished.
+func (c *Writer) Exit(at time.Time, status int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, code := range []string{Input, Output} {
+		if rest := c.begins[code]; len(rest) > 0 {
+			delete(c.begins, code)
+			if err := c.add(at, code, rest); err != nil {
+				return err
+			}
+		}
+	}
+	return c.add(at, Exit, []byte(strconv.Itoa(status)))
+}
+
+// Size is how many bytes were written.
+func (c *Writer) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// Err is why nothing more is written; nil while it goes on.
+func (c *Writer) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *Writer) event(at time.Time, code, data string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.add(at, code, []byte(data))
+}
+
+// text writes an event of bytes that may begin and end anywhere.
+func (c *Writer) text(at time.Time, code string, p []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begin := c.begins[code]; len(begin) > 0 {
+		p = append(begin, p...)
+	}
+	whole := len(p) - unfinished(p)
+	// A copy: p is the caller's.
+	c.begins[code] = append([]byte(nil), p[whole:]...)
+	if whole == 0 {
+		return c.err
+	}
+	return c.add(at, code, p[:whole])
+}
+
+// unfinished is how many bytes at the end of p are the beginning of a character.
+func unfinished(p []byte) int {
+	for n := 1; n <= min(utf8.UTFMax-1, len(p)); n++ {
+		tail := p[len(p)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// add writes one event, mu held. Intervals are differences of rounded times, so that
+// what is lost by rounding one is made good by the next.
+func (c *Writer) add(at time.Time, code string, data []byte) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.begun.IsZero() {
+		c.begun = at
+	}
+	now := max(c.last, at.Sub(c.begun).Microseconds())
+	c.line = append(c.line[:0], '[')
+	c.line = strconv.AppendInt(c.line, (now-c.last)/1e6, 10)
+	c.line = fmt.Appendf(c.line, ".%06d, %q, ", (now-c.last)%1e6, code)
+	c.line = append(appendJSON(c.line, data), "]\n"...)
+	c.last = now
+	return c.writeLocked(c.line)
+}
+
+func (c *Writer) write(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writeLocked(line)
+}
+
+// writeLocked writes a whole line or nothing, as far as the file allows it.
+func (c *Writer) writeLocked(line []byte) error {
+	if c.limit > 0 && c.size+int64(len(line)) > c.limit {
+		c.err = ErrLimit
+		return c.err
+	}
+	n, err := c.w.Write(line)
+	c.size += int64(n)
+	c.err = err
+	if cap(c.line) > keepLine {
+		c.line = nil
+	}
+	return err
+}
+
+// keepLine is how large the buffer for a line stays.
+const keepLine = 256 << 10
+
+// appendJSON appends a string of JSON. It escapes no more than JSON asks for.
+func appendJSON(dst, data []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for len(data) > 0 {
+		if b := data[0]; b < utf8.RuneSelf {
+			switch {
+			case b == '"' || b == '\\':
+				dst = append(dst, '\\', b)
+			case b == '\n':
+				dst = append(dst, '\\', 'n')
+			case b == '\r':
+				dst = append(dst, '\\', 'r')
+			case b == '\t':
+				dst = append(dst, '\\', 't')
+			case b < 0x20 || b == 0x7f:
+				dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+			default:
+				dst = append(dst, b)
+			}
+			data = data[1:]
+			continue
+		}
+		r, n := utf8.DecodeRune(data)
+		dst = utf8.AppendRune(dst, r) // U+FFFD for a byte that is none
+		data = data[n:]
+	}
+	return append(dst, '"')
+}

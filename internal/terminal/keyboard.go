@@ -1,0 +1,221 @@
+package terminal
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+const (
+	// writesKept is how many write ids are remembered.
+	writesKept = 1024
+	// maxReplies is how many bytes of answers may wait for a program that asks and does
+	// not read. Those that do not fit are not given.
+	maxReplies = 64 << 10
+	// typeSize is how much is typed at a time while the program does not keep up.
+	typeSize = 4 << 10
+)
+
+// keyboard is what is typed on its way to the program: by somebody, or by the terminal
+// itself in answer to a question. What the program has not read waits here, in order, so
+// that nobody who types ever waits for it.
+type keyboard struct {
+	pty        *process.PTY
+	limit      int64
+	name       string
+	goroutines *sync.WaitGroup
+
+	mu      sync.Mutex
+	queue   []typed // guarded by mu; what the pseudo-terminal has not taken
+	pending int64   // guarded by mu; bytes of it that somebody typed
+	replies int     // guarded by mu; bytes of it that are answers
+	taken   int64   // guarded by mu; bytes somebody typed in all
+	typing  bool    // guarded by mu; a goroutine empties the queue
+	ended   bool    // guarded by mu; nobody reads any more
+	writes  writes  // guarded by mu
+}
+
+// typed is a piece of the queue.
+type typed struct {
+	data  []byte
+	reply bool
+}
+
+// Input types: data, pasted if it is to be, and then keys. It answers when the bytes are
+// accepted; as a rule the kernel has them by then, but for a program that does not read.
+func (t *Terminal) Input(_ context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+	k := &t.keyboard
+	if p.Close {
+		return api.SessionInputResult{}, invalid("close", "is for programs; in a terminal the key ctrl-d ends the input")
+	}
+	k.mu.Lock() // one after another, so that a repetition finds the answer of the first
+	defer k.mu.Unlock()
+	if k.writes.known[p.WriteID] {
+		return api.SessionInputResult{Written: k.taken, Repeated: true}, nil
+	}
+	if k.ended {
+		return api.SessionInputResult{}, t.hasEnded()
+	}
+	data, err := t.translate(p, data)
+	if err != nil {
+		return api.SessionInputResult{}, err
+	}
+	switch n := int64(len(data)); {
+	case k.limit > 0 && n > k.limit:
+		return api.SessionInputResult{}, api.Errorf(api.CodeRequestTooLarge, "params.data: %d bytes, at most %d (max_stdin_bytes)", n, k.limit)
+	case k.limit > 0 && k.pending+n > k.limit:
+		return api.SessionInputResult{}, api.Errorf(api.CodeResourcePressure,
+			"%s: %d bytes wait until the program reads them, with %d more it would be above %d (max_stdin_bytes); try again later", k.name, k.pending, n, k.limit)
+	}
+	if t.recorder != nil && t.config.RecordInput {
+		t.recorder.input(time.Now(), data)
+	}
+	k.taken += int64(len(data))
+	k.pending += int64(len(data))
+	k.add(typed{data: data})
+	k.writes.keep(p.WriteID)
+	return api.SessionInputResult{Bytes: int64(len(data)), Written: k.taken}, nil
+}
+
+// translate makes bytes of what is to be typed, as the program wants them now.
+func (t *Terminal) translate(p link.TypeParams, data []byte) (typed []byte, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.typed = time.Now()
+	t.screen.do(t.offset, func(v *vt.Terminal) {
+		typed, err = data, nil
+		if p.Paste {
+			typed = v.Paste(string(data))
+		}
+		typed = typed[:len(typed):len(typed)]
+		for i, name := range p.Keys {
+			key, bad := v.Key(name)
+			if bad != nil {
+				err = invalid("keys", "entry %d: %s", i, bad)
+				return
+			}
+			typed = append(typed, key...)
+		}
+	})
+	return typed, err
+}
+
+func invalid(field, format string, args ...any) error {
+	e := api.Errorf(api.CodeInvalidParams, "params."+field+": "+format, args...)
+	e.Details = map[string]any{"field": field}
+	return e
+}
+
+// reply types an answer to the program's question. It takes no room from what somebody types.
+func (k *keyboard) reply(data []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended || k.replies+len(data) > maxReplies {
+		return
+	}
+	k.replies += len(data)
+	k.add(typed{data: data, reply: true})
+}
+
+// add queues a piece and types what there is room for. It needs mu.
+func (k *keyboard) add(piece typed) {
+	if len(piece.data) == 0 {
+		return
+	}
+	k.queue = append(k.queue, piece)
+	if k.typing {
+		return
+	}
+	for len(k.queue) > 0 {
+		n, err := k.pty.TryWrite(k.queue[0].data)
+		if k.wrote(n, err); n == 0 {
+			break
+		}
+	}
+	if len(k.queue) > 0 {
+		k.typing = true
+		k.goroutines.Go(k.empty)
+	}
+}
+
+// empty types what waits, as the program reads it.
+func (k *keyboard) empty() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.queue) > 0 {
+		data := k.queue[0].data
+		k.mu.Unlock()
+		n, err := k.pty.Write(data[:min(len(data), typeSize)])
+		k.mu.Lock()
+		k.wrote(n, err)
+	}
+	k.typing = false
+}
+
+// wrote takes n bytes from the queue; all of it after an error: nobody reads it. It needs mu.
+func (k *keyboard) wrote(n int, err error) {
+	if len(k.queue) == 0 {
+		return // it ended meanwhile
+	}
+	if err != nil {
+		k.queue, k.pending, k.replies = nil, 0, 0
+		return
+	}
+	first := &k.queue[0]
+	if first.reply {
+		k.replies -= n
+	} else {
+		k.pending -= int64(n)
+	}
+	if first.data = first.data[n:]; len(first.data) == 0 {
+		*first = typed{}
+		if k.queue = k.queue[1:]; len(k.queue) == 0 {
+			k.queue = nil
+		}
+	}
+}
+
+// end forgets what waits: the program has ended.
+func (k *keyboard) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	k.queue, k.pending, k.replies = nil, 0, 0
+}
+
+// unread reports whether something was typed that the program has not read, and how
+// much was typed in all.
+func (k *keyboard) unread() (unread bool, taken int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.queue) > 0 || k.pty.Unread() > 0, k.taken
+}
+
+// writes are the ids of the last writes.
+type writes struct {
+	known map[string]bool
+	order []string // a ring, once it is full
+	next  int
+}
+
+func (w *writes) keep(id string) {
+	if id == "" {
+		return
+	}
+	if w.known == nil {
+		w.known = map[string]bool{}
+	}
+	if len(w.order) < writesKept {
+		w.order = append(w.order, id)
+	} else {
+		delete(w.known, w.order[w.next])
+		w.order[w.next] = id
+		w.next = (w.next + 1) % writesKept
+	}
+	w.known[id] = true
+}

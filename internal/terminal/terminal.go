@@ -1,0 +1,252 @@
+// Package terminal owns a program on a pseudo-terminal: its screen, its output, its
+// size, what is typed into it and the recording of it.
+//
+// What the program writes goes into an output.Log and into a vt.Terminal, one after the
+// other, and the number of bytes that both have is the offset of the terminal. A
+// snapshot carries the offset it was taken at, a change of size the one it was made at;
+// who reads the log on from there sees exactly what follows. Readers pull, so nobody who
+// looks or waits ever slows the program down.
+package terminal
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+// Config says what to start and how.
+type Config struct {
+	Name       string   // how errors call it, such as: session "s-1"
+	Path       string   // the program, found by the caller
+	Args       []string // with the program's own name first
+	Env        []string // all of it, as KEY=VALUE
+	Dir        string   // where it starts
+	CgroupFD   int      // see process.Spec
+	Cols, Rows int
+	Scrollback int         // lines kept above the screen
+	Version    string      // of TRL, for programs that ask the terminal
+	Log        *output.Log // takes what the program writes, as output.Stdout
+	MaxInput   int64       // bytes that may wait until the program reads them; 0: no bound
+
+	Record      io.WriteCloser // takes an asciicast and is closed after it; nil: none. Its Name, if it has one, is its path
+	RecordInput bool           // what is typed is recorded too
+	RecordLimit int64          // of the recording, in bytes; 0: none
+	Title       string         // the command line, for the recording
+
+	// Start starts a child, as process.Reaper does.
+	Start func(process.Spec) (*process.Process, error)
+	// Changed, if set, is told that Info has news, at most ten times a second, and Warn what
+	// went wrong without anybody having asked. Close waits for a call that is under way.
+	Changed func()
+	Warn    func(error)
+}
+
+// Terminal is a program on a pseudo-terminal. All methods may be called from any
+// goroutine. What was shown last can be read also after Close.
+//
+// It has a goroutine that reads what the program writes, one that waits for the end of
+// the program, one that types while the program does not read, and one that writes the
+// recording. Close ends them all.
+type Terminal struct {
+	config   Config
+	pty      *process.PTY
+	program  *process.Process
+	keyboard keyboard
+	news     notices
+	recorder *recorder // nil: none
+	wrote    atomic.Int64
+
+	closing    chan struct{} // closed by the first Close
+	closeOnce  sync.Once
+	done       chan struct{} // closed when nothing follows
+	goroutines sync.WaitGroup
+
+	mu       sync.Mutex
+	screen   screen        // guarded by mu
+	offset   int64         // guarded by mu; bytes in the log and on the screen
+	tail     charTail      // guarded by mu; whether they end inside a character
+	output   time.Time     // guarded by mu; when the last of them came
+	typed    time.Time     // guarded by mu; when somebody typed last
+	resizes  resizes       // guarded by mu
+	complete bool          // guarded by mu; nothing follows
+	wake     chan struct{} // guarded by mu; closed by the next change, nil while nobody waits
+	shown    shown         // guarded by mu; what was told of last
+}
+
+// shown is what makes news when it changes.
+type shown struct {
+	cols, rows int
+	title      string
+	alternate  bool
+}
+
+// Start starts the program. The error is SHELL_FAILED.
+func Start(c Config) (*Terminal, error) {
+	pty, err := process.OpenPTY()
+	if err != nil {
+		return nil, c.failed("make a pseudo-terminal", err)
+	}
+	t := &Terminal{config: c, pty: pty, closing: make(chan struct{}), done: make(chan struct{})}
+	t.screen = screen{log: c.Log, warn: t.news.tell, changed: time.Now(), show: (*vt.Terminal).Write}
+	t.screen.new = func(cols, rows int) *vt.Terminal {
+		return vt.New(vt.Config{Cols: cols, Rows: rows, Scrollback: c.Scrollback, Version: c.Version})
+	}
+	t.screen.vt = t.screen.new(c.Cols, c.Rows)
+	t.shown = t.show()
+	t.keyboard = keyboard{pty: pty, limit: c.MaxInput, name: c.Name, goroutines: &t.goroutines}
+	t.news.changed, t.news.warn = c.Changed, c.Warn
+	if t.program, err = t.start(); err != nil {
+		pty.Close()
+		return nil, c.failed("start "+c.Path, err)
+	}
+	if c.Record != nil {
+		t.recorder = newRecorder(c, time.Now(), t.news.tell)
+	}
+	t.goroutines.Go(t.watch)
+	t.goroutines.Go(t.read)
+	return t, nil
+}
+
+func (c *Config) failed(what string, err error) error {
+	return api.Errorf(api.CodeShellFailed, "%s: %s: %s", c.Name, what, err)
+}
+
+// start starts the program as the leader of a session that the terminal controls.
+func (t *Terminal) start() (*process.Process, error) {
+	c := &t.config
+	if err := t.pty.Resize(c.Cols, c.Rows); err != nil {
+		return nil, err
+	}
+	slave, err := t.pty.Slave()
+	if err != nil {
+		return nil, err
+	}
+	defer slave.Close()
+	return c.Start(process.Spec{
+		Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, CgroupFD: c.CgroupFD,
+		Files: []*os.File{slave, slave, slave}, Setsid: true, Setctty: true,
+	})
+}
+
+// Process is the program.
+func (t *Terminal) Process() *process.Process { return t.program }
+
+// Done is closed when the program has ended and what it wrote is in the log, or after
+// Close. Processes that it left running are not waited for.
+func (t *Terminal) Done() <-chan struct{} { return t.done }
+
+// Close hangs up the pseudo-terminal and waits until the goroutines have ended. A second
+// Close only waits.
+func (t *Terminal) Close() {
+	t.closeOnce.Do(func() {
+		close(t.closing)
+		<-t.done // what is there is still read
+		t.pty.Close()
+		t.news.close()
+	})
+	t.goroutines.Wait()
+	if t.recorder != nil {
+		t.recorder.wait()
+	}
+}
+
+// Info tells of the terminal, but for its viewers.
+func (t *Terminal) Info() api.TerminalInfo {
+	t.mu.Lock()
+	s := t.show()
+	t.mu.Unlock()
+	info := api.TerminalInfo{Cols: s.cols, Rows: s.rows, Title: s.title, Alternate: s.alternate}
+	if t.recorder != nil {
+		info.Recording = t.recorder.info()
+	}
+	return info
+}
+
+// LastOutput is when the program wrote something last; zero when it never did.
+func (t *Terminal) LastOutput() time.Time {
+	if at := t.wrote.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Resize gives the terminal another size. The same size as before does nothing.
+func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
+	t.mu.Lock()
+	if t.complete {
+		t.mu.Unlock()
+		return link.ResizeResult{}, t.hasEnded()
+	}
+	at := t.offset - int64(t.tail.unfinished())
+	res := link.ResizeResult{Cols: cols, Rows: rows, Offset: at}
+	if now := t.show(); now.cols == cols && now.rows == rows {
+		t.mu.Unlock()
+		return res, nil
+	}
+	if err := t.pty.Resize(cols, rows); err != nil {
+		t.mu.Unlock()
+		return link.ResizeResult{}, api.Errorf(api.CodeInternal, "%s: set the size: %s", t.config.Name, err)
+	}
+	// A program that has begun a character and not finished it has shown nothing of it:
+	// the size may as well have changed before it.
+	t.resizes.add(resize{offset: at, cols: cols, rows: rows})
+	now := time.Now()
+	t.screen.do(t.offset, func(v *vt.Terminal) { v.Resize(cols, rows) })
+	if t.recorder != nil {
+		t.recorder.resize(now, cols, rows)
+	}
+	t.unlockChanged(now)
+	return res, nil
+}
+
+func (t *Terminal) hasEnded() error {
+	return api.Errorf(api.CodeSessionTerminated, "%s: the program has ended", t.config.Name)
+}
+
+// show needs mu.
+func (t *Terminal) show() (s shown) {
+	t.screen.do(t.offset, func(v *vt.Terminal) {
+		s.cols, s.rows = v.Size()
+		s.title, s.alternate = v.Title(), v.Alternate()
+	})
+	return s
+}
+
+// changes returns a channel that the next change closes. It needs mu.
+func (t *Terminal) changes() <-chan struct{} {
+	if t.wake == nil {
+		t.wake = make(chan struct{})
+	}
+	return t.wake
+}
+
+// unlockChanged releases mu after something has happened on the screen, tells everybody,
+// and answers what the program has asked.
+func (t *Terminal) unlockChanged(now time.Time) {
+	t.screen.note(now)
+	var replies []byte
+	t.screen.do(t.offset, func(v *vt.Terminal) { replies = v.Replies() })
+	wake := t.wake
+	t.wake = nil
+	s := t.show()
+	news := s != t.shown
+	t.shown = s
+	t.mu.Unlock()
+	if wake != nil {
+		close(wake)
+	}
+	if len(replies) > 0 {
+		t.keyboard.reply(replies)
+	}
+	if news {
+		t.news.tell(nil)
+	}
+}

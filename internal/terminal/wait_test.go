@@ -1,0 +1,237 @@
+package terminal_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/terminal"
+)
+
+func TestWaitForText(t *testing.T) {
+	term := sh(t, `echo user name=joe; read x; echo later; read x`)
+	res := term.see(`name=(\w+)`)
+	if res.Match != "user name=joe" || len(res.Groups) != 2 || res.Groups[1] != "joe" || res.Version == 0 || res.Cursor == nil || res.TimedOut {
+		t.Errorf("%+v", res)
+	}
+	done := make(chan api.SessionWaitResult)
+	go func() {
+		res, _ := term.Wait(patience(t), api.SessionWaitParams{Text: "^later$"})
+		done <- res
+	}()
+	term.press("enter")
+	if res := <-done; res.Reason != api.WaitText || res.Match != "later" {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestWaitForTextThatScrollsBy(t *testing.T) {
+	term := sh(t, `read x; seq 3000; echo needle in a haystack; seq 4000 7000; read x`)
+	done := make(chan api.SessionWaitResult)
+	version := term.Screen(api.SessionScreenParams{}).Version
+	go func() {
+		res, _ := term.Wait(patience(t), api.SessionWaitParams{Text: "needle", SinceVersion: &version})
+		done <- res
+	}()
+	term.press("enter")
+	if res := <-done; res.Match != "needle in a haystack" {
+		t.Errorf("%+v", res)
+	}
+	// Now it is above the screen: who does not ask for what came before does not find it.
+	term.see("^7000$")
+	term.wait(api.SessionWaitParams{Text: "needle", TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.wait(api.SessionWaitParams{Text: "needle", SinceVersion: ptr(uint64(1)), TimeoutMS: ptr(int64(0))}, api.WaitText)
+}
+
+func TestWaitForTextOverRows(t *testing.T) {
+	long := strings.Repeat("0123456789", 30)
+	term := sh(t, `echo start-`+long+`-end; read x; i=0; while [ $i -lt 60 ]; do printf 'abcdefghi,'; i=$((i+1)); done; echo over; read x`)
+	if res := term.see("start-.*-end"); res.Match != "start-"+long+"-end" {
+		t.Errorf("%q", res.Match)
+	}
+	term.press("enter")
+	if res := term.see("(abcdefghi,)+over"); len(res.Match) != 604 {
+		t.Errorf("%q", res.Match)
+	}
+}
+
+func TestWaitSinceVersion(t *testing.T) {
+	term := sh(t, `while read x; do echo "got $x"; done`)
+	term.typeText("a\n")
+	version := term.see("got a").Version
+	since := api.SessionWaitParams{Text: "got", SinceVersion: &version, TimeoutMS: ptr(int64(0))}
+	term.wait(since, api.WaitTimeout)
+	term.typeText("b\n")
+	since.TimeoutMS = nil
+	if res := term.wait(since, api.WaitText); res.Match != "got b" {
+		t.Errorf("%q", res.Match)
+	}
+	// A line that only moves up is not new.
+	term.typeText(strings.Repeat("c\n", 20))
+	version = term.see("(?m)got c").Version
+	eventually(t, "all is shown", func() bool { return strings.Count(term.text(), "got c") >= 11 })
+	version = term.Screen(api.SessionScreenParams{}).Version
+	term.typeText("d\n")
+	if res := term.wait(api.SessionWaitParams{Text: "got", SinceVersion: &version}, api.WaitText); res.Match != "got d" {
+		t.Errorf("%q", res.Match)
+	}
+}
+
+func TestWaitAcrossResizesAndScreens(t *testing.T) {
+	term := sh(t, `read x; printf '\033[?1049h\033[Hon the other screen'; read x; printf '\033[?1049l'; read x; echo needle; seq 100; read x`)
+	term.press("enter")
+	version := term.see("on the other").Version
+	done := make(chan api.SessionWaitResult)
+	go func() {
+		res, _ := term.Wait(patience(t), api.SessionWaitParams{Text: "needle", SinceVersion: &version})
+		done <- res
+	}()
+	term.press("enter", "enter")
+	for i := range 20 {
+		term.Resize(60+i, 24)
+	}
+	if res := <-done; res.Match != "needle" {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestWaitForIdle(t *testing.T) {
+	term := python(t, `
+tty.setraw(0)
+for i in range(40): say(b"%d\r\n" % i); time.sleep(0.005)
+say(b"\x1b[?2026hunfinished")
+os.read(0, 1)
+os.read(0, 1)
+say(b"\x1b[")
+os.read(0, 1)
+`)
+	const long = 1500
+	term.see("^0$")
+	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long))}, api.WaitIdle)
+	if !strings.Contains(term.text(), "39") {
+		t.Errorf("it was not idle:\n%s", term.text())
+	}
+	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long)), TimeoutMS: ptr(int64(0))}, api.WaitIdle)
+	// It has been idle for long, but something was typed.
+	term.typeText("x")
+	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long)), TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	// What was left unfinished does not keep it busy for ever.
+	term.typeText("x")
+	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(20))}, api.WaitIdle)
+}
+
+func TestWaitForTheCursor(t *testing.T) {
+	term := sh(t, `printf abc; read x; printf '\033[7;9H'; read x`)
+	if res := term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(3), Y: ptr(0)}}, api.WaitCursor); res.Cursor.X != 3 {
+		t.Errorf("%+v", res.Cursor)
+	}
+	term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(4)}, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.press("enter")
+	if res := term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{Y: ptr(6)}}, api.WaitCursor); res.Cursor.X != 8 || res.Cursor.Y != 6 {
+		t.Errorf("%+v", res.Cursor)
+	}
+}
+
+func TestWaitForTheEnd(t *testing.T) {
+	term := sh(t, `read x; echo last words`)
+	done := make(chan api.SessionWaitResult)
+	for _, p := range []api.SessionWaitParams{
+		{Exit: true}, {Text: "never"}, {Text: "last"}, {IdleMS: ptr(int64(100_000))}, {Cursor: &api.CursorAt{Y: ptr(20)}}, {WaitingForInput: true, Text: "x^"},
+	} {
+		if p.WaitingForInput && process.CanSeeReads(os.Getpid()) != nil {
+			continue
+		}
+		want := api.WaitExit
+		switch {
+		case p.Text == "last":
+			want = api.WaitText // it was there before the end
+		case p.WaitingForInput:
+			want = api.WaitInput
+		}
+		go func() {
+			res, err := term.Wait(patience(t), p)
+			if err != nil || res.Reason != want {
+				t.Errorf("%+v: %q %v", p, res.Reason, err)
+			}
+			done <- res
+		}()
+	}
+	if process.CanSeeReads(os.Getpid()) == nil {
+		<-done
+	}
+	term.press("enter")
+	for range 5 {
+		<-done
+	}
+	term.wait(api.SessionWaitParams{Exit: true, TimeoutMS: ptr(int64(0))}, api.WaitExit)
+	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitExit)
+}
+
+func TestWaitForInput(t *testing.T) {
+	if process.CanSeeReads(os.Getpid()) != nil {
+		t.Skip("this system does not tell")
+	}
+	term := start(t, []string{"python3", "-q"}, func(c *terminal.Config) { c.Env = append(c.Env, "PYTHON_BASIC_REPL=1") })
+	waits := api.SessionWaitParams{WaitingForInput: true}
+	if res := term.wait(waits, api.WaitInput); res.Process == nil || res.Process.PID != term.Process().PID || !strings.Contains(res.Process.Command, "python3") {
+		t.Errorf("%+v", res.Process)
+	}
+	term.typeText("import time; time.sleep(0.2); print(6 * 7)\n")
+	term.wait(waits, api.WaitInput)
+	if !strings.Contains(term.text(), "\n42") {
+		t.Errorf("it did not wait yet:\n%s", term.text())
+	}
+	term.typeText("import subprocess; subprocess.call(['sh', '-c', 'read x; sleep 1000'])\n")
+	eventually(t, "its child waits", func() bool {
+		res, err := term.AwaitInput(patience(t))
+		return err == nil && res != nil && res.PID != term.Process().PID
+	})
+	term.typeText("\n")
+	eventually(t, "nobody waits", func() bool {
+		res, err := term.Wait(patience(t), api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(0))})
+		return err == nil && res.Reason == api.WaitTimeout
+	})
+}
+
+func TestInputThatWaitsIsNotWaitedFor(t *testing.T) {
+	if process.CanSeeReads(os.Getpid()) != nil {
+		t.Skip("this system does not tell")
+	}
+	term := start(t, []string{"cat"})
+	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
+	// It cannot read what it is given, but hangs in the same system call.
+	term.Process().Signal(syscall.SIGSTOP)
+	eventually(t, "it is stopped", func() bool {
+		info, ok := process.Stat(term.Process().PID)
+		return ok && info.State == 'T'
+	})
+	term.typeText("x\n")
+	term.see("x")
+	term.wait(api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.Process().Signal(syscall.SIGCONT)
+	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
+}
+
+func TestWaitThatCannotBe(t *testing.T) {
+	term := start(t, []string{"cat"})
+	if _, err := term.Wait(patience(t), api.SessionWaitParams{Text: "("}); code(err) != api.CodeInvalidParams || !strings.Contains(err.Error(), "params.text: ") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	for _, p := range []api.SessionWaitParams{{Text: "x"}, {Exit: true}, {IdleMS: ptr(int64(100_000))}} {
+		if _, err := term.Wait(ctx, p); !errors.Is(err, gone) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	res := term.wait(api.SessionWaitParams{Text: "x", TimeoutMS: ptr(int64(30))}, api.WaitTimeout)
+	if !res.TimedOut {
+		t.Errorf("%+v", res)
+	}
+}
