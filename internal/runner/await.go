@@ -32,23 +32,32 @@ func (r *Runner) await(ctx context.Context, p api.ExecInfoParams) (link.AwaitRes
 	case <-ctx.Done():
 		return link.AwaitResult{}, ctx.Err()
 	}
+	who, err := e.awaitInput(ctx)
+	return link.AwaitResult{Process: who}, err
+}
+
+// awaitInput returns the process that waits, nil when the command has ended.
+func (e *Exec) awaitInput(ctx context.Context) (*api.Process, error) {
+	if t := terminalOf(e); t != nil {
+		return t.AwaitInput(ctx)
+	}
 	var before shell.Reader
 	seen := false
 	for pause := lookFirst; ; {
 		begun, last := time.Now(), e.log.Last()
-		now, ok, err := e.cmd.BlockedReader()
+		now, ok, err := e.task.BlockedReader()
 		switch {
 		case err != nil:
-			return link.AwaitResult{}, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: whether it waits for input cannot be seen here: %s", e.id, err)
+			return nil, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: whether it waits for input cannot be seen here: %s", e.id, err)
 		case ok && seen && now == before:
-			return link.AwaitResult{Process: &api.Process{PID: now.PID, Command: process.CommandLine(now.PID)}}, nil
+			return &api.Process{PID: now.PID, Command: process.CommandLine(now.PID)}, nil
 		case ok && !seen:
 			pause = lookFirst
 		}
 		before, seen = now, ok
 		spoke, ended, err := e.pause(ctx, max(pause, lookShare*time.Since(begun)), last)
 		if ended || err != nil {
-			return link.AwaitResult{}, err
+			return nil, err
 		}
 		if pause = min(2*pause, lookLast); spoke {
 			pause = lookFirst

@@ -13,6 +13,7 @@ import (
 
 // ending is the one destruction of a session; whoever asks again waits for it.
 type ending struct {
+	own    bool          // no daemon asked for it
 	force  chan struct{} // has a value when somebody cannot wait for the grace time
 	done   chan struct{}
 	result link.DestroyResult // set when done is closed
@@ -35,7 +36,7 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 		<-e.done
 		return e.result
 	}
-	e := &ending{force: make(chan struct{}, 1), done: make(chan struct{})}
+	e := &ending{own: exit, force: make(chan struct{}, 1), done: make(chan struct{})}
 	r.ending = e
 	if r.cause == "" {
 		r.cause = p.Cause
@@ -55,7 +56,7 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 		r.abandon(current, first)
 		<-current.ended
 	}
-	e.result = r.endProcesses(p, grace, e.force)
+	e.result = r.endProcesses(first, grace, e.force)
 	close(e.done)
 	if exit {
 		r.leave()
@@ -69,32 +70,42 @@ func (r *Runner) forceCurrent() {
 	current := r.current
 	r.mu.Unlock()
 	if current != nil {
-		current.cancel(syscall.SIGKILL, r.shell.Wake)
+		current.task.stop(syscall.SIGKILL)
 	}
 }
 
-func (r *Runner) endProcesses(p link.DestroyParams, grace time.Duration, force <-chan struct{}) link.DestroyResult {
+// endProcesses ends everything below the runner, with that signal first, and then the session.
+func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <-chan struct{}) link.DestroyResult {
 	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
 	if !r.isCreated() {
-		killAll(0, force) // the shell that is being waited for
+		climb(ladder(syscall.SIGTERM, 0), force) // the shell that is being waited for
 	}
 	r.lockShell() // for good
-	if r.shell != nil {
-		shellPID := r.shell.PID()
-		if !p.Force {
+	var pid int
+	var killed []process.Killed
+	switch {
+	case r.shell != nil:
+		pid = r.shell.PID()
+		if first != syscall.SIGKILL {
 			r.shell.HangUp()
 		}
-		for _, k := range killAll(grace, force) {
-			if k.PID != shellPID {
-				res.Killed = append(res.Killed, api.KilledProcess{PID: k.PID, Command: k.Command, Signal: process.SignalName(k.Signal)})
-			}
-		}
+		killed = climb(ladder(syscall.SIGTERM, grace), force)
 		if r.cgroup != nil {
 			_ = r.cgroup.Kill() // whoever left our tree in spite of all
 		}
 		r.shell.Close()
 		r.drainer.Close()
 		awaitReaped()
+	case r.program != nil:
+		r.program.stop(first) // in case it was only just created
+		<-r.program.over
+		pid, killed = r.program.Process().PID, r.program.killed
+		r.drainer.Close()
+	}
+	for _, k := range listKilled(killed) {
+		if k.PID != pid {
+			res.Killed = append(res.Killed, k)
+		}
 	}
 	if r.cgroup != nil {
 		_ = r.cgroup.Remove()
@@ -115,20 +126,49 @@ func (r *Runner) isCreated() bool {
 	return r.created
 }
 
-// farewellTimeout is how long the runner of a session that ended by itself waits for
-// the daemon to ask what is to be kept of it.
-const farewellTimeout = 5 * time.Second
+const (
+	// farewellTimeout is how long the runner of a session that ended by itself waits for
+	// the daemon to ask what is to be kept of it.
+	farewellTimeout = 5 * time.Second
+	// defaultRetention is how long it waits for a daemon, when no limit says how long.
+	defaultRetention = time.Hour
+)
 
-// leave is the end of a runner that nobody asked to end.
+// leave is the end of a runner that nobody asked to end. What is to be read of its
+// session waits for a daemon that takes it over.
 func (r *Runner) leave() {
 	r.tell(false)
 	r.mu.Lock()
-	told := r.conn != nil && r.created
-	if told {
-		r.loneTimer = time.AfterFunc(farewellTimeout, r.exit)
+	patience := r.patience()
+	if r.conn != nil && r.created {
+		patience = farewellTimeout
 	}
+	r.waitThenExit(patience)
 	r.mu.Unlock()
-	if !told {
+}
+
+// patience is how long a runner with no daemon waits for one. Call with mu held.
+func (r *Runner) patience() time.Duration {
+	lim := r.params.Limits
+	switch {
+	case !r.created || r.unwanted || r.params.Params.Ephemeral || lim.RetentionS < 0:
+		return 0
+	case lim.RetentionS > 0:
+		return seconds(lim.RetentionS) - time.Since(r.endedAt)
+	}
+	return defaultRetention - time.Since(r.endedAt)
+}
+
+// waitThenExit ends the runner later, if no daemon comes. Call with mu held.
+func (r *Runner) waitThenExit(d time.Duration) {
+	r.loneTimer.Stop()
+	r.loneTimer = time.AfterFunc(d, r.exit)
+}
+
+// toldToEnd is what a signal does. Nothing waits for a daemon that is not there.
+func (r *Runner) toldToEnd() {
+	r.destroy(link.DestroyParams{Cause: "the runner was told to end"}, true)
+	if !r.hasDaemon() {
 		r.exit()
 	}
 }
@@ -140,9 +180,13 @@ func (r *Runner) exit() {
 	r.cfg.Exit(0)
 }
 
-// killAll ends everything below this process.
-func killAll(grace time.Duration, force <-chan struct{}) []process.Killed {
-	l := process.NewLadder(os.Getpid(), syscall.SIGTERM, grace, nil)
+// ladder is one for everything below this process.
+func ladder(first syscall.Signal, grace time.Duration) *process.Ladder {
+	return process.NewLadder(os.Getpid(), first, grace, nil)
+}
+
+// climb ends everything that the ladder is for.
+func climb(l *process.Ladder, force <-chan struct{}) []process.Killed {
 	defer l.Close()
 	for l.Step() > 0 && !l.GivenUp() {
 		l.Wait(20 * time.Millisecond)

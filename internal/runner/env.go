@@ -8,30 +8,47 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// environment is the complete environment of the shell, sorted, and its PATH.
+// environment is the complete environment of the shell or program, sorted, and its PATH.
 func environment(p link.CreateParams) (env []string, path string) {
 	merged := map[string]string{"TERM": "dumb"}
 	for k, v := range p.BaseEnv {
 		merged[k] = v
 	}
+	if p.Params.Kind == api.KindTerminal {
+		for _, k := range otherTerminal {
+			delete(merged, k)
+		}
+		merged["TERM"], merged["COLORTERM"] = api.DefaultTerm, "truecolor"
+	}
 	for k, v := range p.Params.Env {
 		merged[k] = v
 	}
-	merged[api.SessionMarker] = p.SessionID
-	// PWD is set by the shell package; the others would make a shell read a file
-	// nobody asked for, or end by itself.
-	for _, k := range []string{"PWD", "OLDPWD", "TMOUT"} {
-		delete(merged, k)
+	if p.Params.Term != "" {
+		merged["TERM"] = p.Params.Term
 	}
-	if !p.Params.RC {
-		delete(merged, "ENV")
-		delete(merged, "BASH_ENV")
+	merged[api.SessionMarker] = p.SessionID
+	// They are those of a directory that we have left.
+	delete(merged, "PWD")
+	delete(merged, "OLDPWD")
+	if p.Params.Kind == "" || p.Params.Kind == api.KindShell {
+		// It would make a shell end by itself; the others, read a file nobody asked for.
+		delete(merged, "TMOUT")
+		if !p.Params.RC {
+			delete(merged, "ENV")
+			delete(merged, "BASH_ENV")
+		}
 	}
 	for k, v := range merged {
 		env = append(env, k+"="+v)
 	}
 	sort.Strings(env)
 	return env, merged["PATH"]
+}
+
+// otherTerminal are variables that tell of the terminal in which the daemon was started.
+var otherTerminal = []string{
+	"LINES", "COLUMNS", "TERMCAP", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "STY", "WINDOW",
+	"WINDOWID", "VTE_VERSION", "KITTY_WINDOW_ID", "KITTY_PID", "ITERM_SESSION_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID",
 }
 
 func envValue(env []string, key string) string {

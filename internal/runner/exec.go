@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -22,7 +21,7 @@ type Exec struct {
 	params  api.ExecParams
 	timeout time.Duration
 	log     *output.Log
-	cmd     *shell.Command
+	task    task                 // nil when it is of the past
 	told    func(link.ExecEvent) // is told of every state, with mu held
 
 	kept int64 // guarded by the runner's mu; what its output takes, counted when it ended
@@ -137,28 +136,11 @@ func (e *Exec) atExit() (oc *api.ExecOutcome, mark int64, err error) {
 	return e.outcome, e.mark, e.err
 }
 
-// forgetInput drops what must not live longer than the command.
-func (e *Exec) forgetInput() {
-	e.cmd.Env, e.cmd.Stdin = nil, nil
-	if e.cmd.Input != nil {
-		e.cmd.Input.Discard()
-	}
-}
-
 // result is the outcome after ended is closed.
 func (e *Exec) result() (*api.ExecOutcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.outcome, e.err
-}
-
-// cancel asks for the end of the command. signal is the first of the ladder.
-func (e *Exec) cancel(signal syscall.Signal, wake func()) {
-	select {
-	case e.cmd.Abort <- signal:
-	default:
-	}
-	wake()
 }
 
 // took notes how far readers have come, and reports whether it is farther than before.
@@ -191,7 +173,7 @@ const maxCommandShown = 4 << 10
 // which takes a look at each.
 func (e *Exec) Info() api.ExecInfo {
 	info := e.snapshot()
-	if user, system, rss, ok := e.cmd.Usage(); ok && info.Outcome == nil {
+	if user, system, rss, ok := e.task.Usage(); ok && info.Outcome == nil {
 		info.Usage = api.Usage{UserMS: user, SystemMS: system, MaxRSSBytes: rss}
 	}
 	return info
@@ -204,13 +186,13 @@ func (e *Exec) snapshot() api.ExecInfo {
 	info := api.ExecInfo{
 		ExecID: e.id, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt,
 		TimeoutS: e.timeout.Seconds(), Detach: e.params.Detach != nil && *e.params.Detach,
-		StdinOpen: e.outcome == nil && e.err == nil && e.cmd.Input != nil && e.cmd.Input.Open(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
+		StdinOpen: e.outcome == nil && e.err == nil && e.task.reads(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
 		StdoutBytes: e.log.Bytes(output.Stdout), StderrBytes: e.log.Bytes(output.Stderr), LastSeq: e.log.Last(), Outcome: e.outcome,
 	}
 	if e.outcome != nil {
 		info.Usage = e.outcome.Usage
 	}
-	if at := e.cmd.LastOutput(); !at.IsZero() {
+	if at := e.task.LastOutput(); !at.IsZero() {
 		quiet := time.Since(at).Milliseconds()
 		info.QuietMS = &quiet
 	}

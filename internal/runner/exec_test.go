@@ -328,6 +328,14 @@ func TestDirectoryDeleted(t *testing.T) {
 	if r := d.run("echo $V"); r.stdout != "kept\n" || r.ShellRestarted {
 		t.Errorf("%q, %+v", r.stdout, r.ExecOutcome)
 	}
+	// One that goes on has its output all the same.
+	r, err := d.try(api.ExecParams{Command: "rm -rf " + d.dir + "/sh; sleep 1.5; echo out; echo err >&2; V=new", TimeoutS: ptr(10.0)})
+	if err != nil || r.stdout != "out\n" || r.stderr != "err\n" || r.ShellRestarted || r.TimedOut {
+		t.Errorf("%q, %q, %+v, %v", r.stdout, r.stderr, r.ExecOutcome, err)
+	}
+	if r := d.run("echo $V"); r.stdout != "new\n" || r.ShellRestarted {
+		t.Errorf("%q, %+v", r.stdout, r.ExecOutcome)
+	}
 }
 
 // TestDestroy leaves nothing behind.

@@ -2,10 +2,10 @@ package runner
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -13,13 +13,14 @@ import (
 )
 
 // An export is what remains of a session for those who read it later: the saved log of
-// each command, one after another, then a directory in JSON, then the length of the
+// each command, one after another, the last screen of a terminal, then a directory in JSON, then the length of the
 // directory in eight bytes. The directory comes last because only then it is known
 // where the logs are; whoever reads it begins at the end.
 type directory struct {
 	Version int                `json:"version"`
 	Result  link.DestroyResult `json:"result"`
 	Logs    []savedLog         `json:"logs"`
+	Screen  *savedScreen       `json:"screen,omitempty"`
 }
 
 const exportVersion = 1
@@ -33,6 +34,13 @@ type savedLog struct {
 	Error  *api.Error `json:"error,omitempty"` // why it could not be run
 }
 
+// savedScreen says where the snapshot of the last screen is in an export.
+type savedScreen struct {
+	link.SnapshotResult
+	At  int64 `json:"at"`
+	Len int64 `json:"len"`
+}
+
 // ExportedExec is a command in an export.
 type ExportedExec struct {
 	ExecID string
@@ -41,8 +49,15 @@ type ExportedExec struct {
 	Err    error // why it could not be run
 }
 
-// WriteExport writes the export of a session that has ended. Its logs are closed.
-func WriteExport(w io.Writer, res link.DestroyResult, execs []ExportedExec) error {
+// ExportedScreen is the last screen of a terminal, as a snapshot.
+type ExportedScreen struct {
+	link.SnapshotResult
+	Data []byte // what makes a fresh terminal show it
+}
+
+// WriteExport writes the export of a session that has ended. Its logs are closed; screen
+// is nil when it was not a terminal.
+func WriteExport(w io.Writer, res link.DestroyResult, execs []ExportedExec, screen *ExportedScreen) error {
 	count := &counter{w: bufio.NewWriterSize(w, 256<<10)}
 	d := directory{Version: exportVersion, Result: res}
 	for _, e := range execs {
@@ -55,6 +70,12 @@ func WriteExport(w io.Writer, res link.DestroyResult, execs []ExportedExec) erro
 		}
 		log.Len = count.n - log.At
 		d.Logs = append(d.Logs, log)
+	}
+	if screen != nil {
+		d.Screen = &savedScreen{SnapshotResult: screen.SnapshotResult, At: count.n, Len: int64(len(screen.Data))}
+		if _, err := count.Write(screen.Data); err != nil {
+			return err
+		}
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -78,13 +99,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-const (
-	// exportPiece is how much of an export goes with one answer.
-	exportPiece = 1 << 20
-	// lingerTimeout is how long a runner whose daemon died in the middle of an export
-	// waits for the next one.
-	lingerTimeout = 30 * time.Second
-)
+// exportPiece is how much of an export goes with one answer.
+const exportPiece = 1 << 20
 
 // export is one that is being fetched. A goroutine writes it, as fast as it is fetched.
 type export struct {
@@ -100,6 +116,7 @@ func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
 	r.mu.Unlock()
 	res := r.destroy(p, false)
 
+	screen := r.lastScreen()
 	r.mu.Lock()
 	r.loneTimer.Stop()
 	wanted, fetching := r.wanted, r.export != nil
@@ -111,7 +128,7 @@ func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
 			_, mark, err := e.atExit()
 			execs = append(execs, ExportedExec{ExecID: e.id, Log: e.log, Mark: mark, Err: err})
 		}
-		go func() { _ = pw.CloseWithError(WriteExport(pw, res, execs)) }()
+		go func() { _ = pw.CloseWithError(WriteExport(pw, res, execs, screen)) }()
 	}
 	x := r.export
 	r.mu.Unlock()
@@ -161,21 +178,32 @@ func (r *Runner) exportOn() (any, []byte, error) {
 	return result, piece, err
 }
 
+// lastScreen is what the terminal of the session shows at the end.
+func (r *Runner) lastScreen() *ExportedScreen {
+	r.mu.Lock()
+	p := r.program
+	r.mu.Unlock()
+	if p == nil || p.terminal == nil {
+		return nil
+	}
+	res, data, err := p.terminal.Snapshot(context.Background(), -1)
+	if err != nil {
+		return nil
+	}
+	return &ExportedScreen{SnapshotResult: res, Data: data}
+}
+
 // linger ends a runner whose daemon left while the session was being destroyed; later,
-// if that daemon wanted what remains, because the next one does too.
+// if what remains is still wanted, because the next daemon may fetch it.
 func (r *Runner) linger(e *ending) {
 	<-e.done
 	r.mu.Lock()
-	if r.conn != nil { // there is another one already
-		r.mu.Unlock()
-		return
-	}
-	wanted := r.wanted
-	if wanted {
-		r.loneTimer = time.AfterFunc(lingerTimeout, r.exit)
-	}
-	r.mu.Unlock()
-	if !wanted {
-		r.exit()
+	defer r.mu.Unlock()
+	switch {
+	case r.conn != nil: // there is another one already
+	case r.wanted || e.own:
+		r.waitThenExit(r.patience())
+	default:
+		r.waitThenExit(0)
 	}
 }

@@ -285,6 +285,7 @@ func FuzzPast(f *testing.F) {
 	for _, directory := range []string{
 		`{"version":1,"result":{"execs":[{"exec_id":"x","state":"closed","outcome":{"exit_code":0,"stdout_bytes":5}}]},"logs":[{"exec_id":"x","at":0,"len":%d,"mark":2}]}`,
 		`{"version":1,"result":{"execs":[{"exec_id":"x"}]},"logs":[{"exec_id":"x","at":3,"len":%d,"mark":-2,"error":{"code":"X"}}]}`,
+		`{"version":1,"logs":[],"screen":{"cols":80,"rows":24,"at":1,"len":%d}}`, `{"version":1,"logs":[],"screen":{"at":0,"len":%d}}`,
 		`{"version":2,"logs":[]}%d`, `{"version":1,"logs":[{"exec_id":"x","at":-1,"len":9223372036854775807}]}%d`, `{}%d`, `[%d`,
 	} {
 		text := fmt.Sprintf(directory, log.Len())
@@ -294,6 +295,9 @@ func FuzzPast(f *testing.F) {
 		past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
 		if err != nil {
 			return
+		}
+		if _, err := past.Screen(); err != nil {
+			t.Errorf("the screen that is said to be there: %v", err)
 		}
 		store := output.NewStore(output.StoreConfig{})
 		for _, e := range past.Result.Execs {

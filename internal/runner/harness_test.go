@@ -35,9 +35,11 @@ type daemon struct {
 	cmd  *exec.Cmd
 	dir  string
 	id   string
-	done chan error // Serve's result
+	done chan struct{} // closed when the connection is gone
 
 	mu     sync.Mutex
+	last   api.SessionInfo  // guarded by mu; what was told of the session
+	over   chan struct{}    // closed when the session was told to be terminated
 	events []link.ExecEvent // guarded by mu; what was told, in order
 	news   chan struct{}    // has a value when events has grown
 }
@@ -47,6 +49,9 @@ func (*daemon) Handle(context.Context, string, json.RawMessage, []byte) (any, []
 }
 
 func (d *daemon) Event(name string, header json.RawMessage, _ []byte) {
+	if name == link.EventSession {
+		d.heardSession(header)
+	}
 	if name != link.EventExec || d.news == nil {
 		return
 	}
@@ -63,12 +68,63 @@ func (d *daemon) Event(name string, header json.RawMessage, _ []byte) {
 	}
 }
 
+func (d *daemon) heardSession(header json.RawMessage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.last.State
+	d.last = api.SessionInfo{}
+	if err := json.Unmarshal(header, &d.last); err != nil {
+		d.t.Errorf("event %s: %v", header, err)
+	}
+	if d.last.State == api.SessionTerminated && before != d.last.State {
+		close(d.over)
+	}
+}
+
+// terminated waits until the runner tells that the session has ended.
+func (d *daemon) terminated() api.SessionInfo {
+	d.t.Helper()
+	select {
+	case <-d.over:
+	case <-time.After(20 * time.Second):
+		d.t.Fatal("the session does not end")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// leave closes the connection, as a daemon that dies does.
+func (d *daemon) leave() {
+	d.conn.Close()
+	<-d.done
+}
+
 var limits = link.Limits{
 	KillGraceS: 5, MaxQueued: 8, MaxStdinBytes: 16 << 20, OutputBytes: 2 << 20, SessionOutput: 16 << 20, ExecsKept: 64, ShellStartTimeout: 10,
 }
 
 // start starts a runner process with a session in it.
 func start(t testing.TB, p api.SessionCreateParams) *daemon {
+	t.Helper()
+	d := launch(t)
+	if _, err := d.create(p, ""); err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return d
+}
+
+// create makes the session.
+func (d *daemon) create(p api.SessionCreateParams, recordTo string) (details api.SessionDetails, err error) {
+	_, err = d.conn.Call(context.Background(), link.CallCreate, link.CreateParams{
+		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits, RecordTo: recordTo,
+		BaseEnv: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LANG": "C.UTF-8", "COLUMNS": "7", "TMUX": "x"},
+	}, nil, &details)
+	return details, err
+}
+
+// launch starts a runner process.
+func launch(t testing.TB) *daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "trl-test-")
 	if err != nil {
@@ -87,7 +143,7 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	d := &daemon{t: t, dir: dir, id: "s-" + strings.TrimPrefix(filepath.Base(dir), "trl-test-"), done: make(chan error, 1)}
+	d := &daemon{t: t, dir: dir, id: "s-" + strings.TrimPrefix(filepath.Base(dir), "trl-test-"), over: make(chan struct{})}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -103,14 +159,6 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 	f.Close()
 	t.Cleanup(d.end)
 	d.connect()
-	create := link.CreateParams{
-		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits,
-		BaseEnv: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LANG": "C.UTF-8"},
-	}
-	var details api.SessionDetails
-	if _, err := d.conn.Call(context.Background(), link.CallCreate, create, nil, &details); err != nil {
-		t.Fatalf("create: %v", err)
-	}
 	return d
 }
 
@@ -122,7 +170,7 @@ func (d *daemon) end() {
 	if _, err := d.conn.Call(ctx, link.CallDestroy, link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res); err != nil {
 		d.cmd.Process.Kill()
 	}
-	d.cmd.Wait()
+	_ = d.cmd.Wait()
 	d.conn.Close()
 	<-d.done
 	if _, err := os.Stat(d.dir); err == nil {
@@ -136,8 +184,17 @@ func (d *daemon) connect() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.conn = link.NewConn(c)
-	go func() { d.done <- d.conn.Serve(d) }()
+	d.use(c)
+}
+
+// use makes c the connection.
+func (d *daemon) use(c net.Conn) {
+	conn, done := link.NewConn(c), make(chan struct{})
+	d.conn, d.done = conn, done
+	go func() {
+		defer close(done)
+		_ = conn.Serve(d)
+	}()
 }
 
 // result is a command's outcome with its output.

@@ -39,15 +39,23 @@ func (r *Runner) input(ctx context.Context, p link.InputParams, data []byte) (ap
 	if err != nil {
 		return api.ExecInputResult{}, err
 	}
+	if t := terminalOf(e); t != nil {
+		typed, err := t.Input(ctx, link.TypeParams{WriteID: p.WriteID, Close: p.Close}, data)
+		return api.ExecInputResult{ExecID: e.id, StdinBytes: typed.Written, Repeated: typed.Repeated}, err
+	}
+	return e.input(ctx, p, data)
+}
+
+func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
 	res, wake, err := e.write(p, data)
 	if wake {
-		r.shell.Wake()
+		e.task.wake()
 	}
 	if errors.Is(err, shell.ErrInputUnread) {
 		if len(data) == 0 && p.Close { // it is
 			return res, nil
 		}
-		if e.cmd.Running() {
+		if e.task.Running() {
 			return res, api.Errorf(api.CodeConflict, "exec %q: has closed its stdin, nobody can read it any more", e.id)
 		}
 		select { // it is about to end
@@ -69,7 +77,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 		res.Repeated = true
 		return res, false, nil
 	}
-	in := e.cmd.Input
+	in := e.task.stdin()
 	select {
 	case <-e.ended:
 		if in == nil || len(data) > 0 || !p.Close {

@@ -149,7 +149,7 @@ func TestInputLarge(t *testing.T) {
 
 func TestInputRepeated(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
-	e := d.open("cat")
+	e := d.open("cat; while [ ! -e " + d.dir + "/go ]; do sleep 0.01; done")
 	for i := range 3 {
 		res, err := d.input(link.InputParams{ExecID: e.ExecID, WriteID: "a"}, "once ")
 		if err != nil || res.Repeated != (i > 0) || res.StdinBytes != 5 {
@@ -171,6 +171,7 @@ func TestInputRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.conflict(e.ExecID, "its input was closed before")
+	touch(t, d.dir+"/go")
 	out, _ := d.read(e.ExecID, nil)
 	if want := "once " + strings.Repeat(".", 1024) + "again!"; out != want {
 		t.Errorf("%d bytes, want %d", len(out), len(want))

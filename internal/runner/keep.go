@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"os"
-	"sync/atomic"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -16,21 +15,13 @@ const tellGrowth = 8 << 20
 
 // newStore makes the place for the output of all commands.
 func (r *Runner) newStore(lim link.Limits) *output.Store {
-	var telling atomic.Bool
 	return output.NewStore(output.StoreConfig{
 		MemoryBytes: lim.MemoryBytes, Dir: lim.SpillDir,
 		Warn: func(err error) {
 			fmt.Fprintf(os.Stderr, "%s: output beyond output_memory_bytes is dropped: %s\n", Name, err)
 		},
 		GrowBytes: tellGrowth,
-		Grown: func() {
-			if telling.CompareAndSwap(false, true) {
-				go func() { // who reads the output must not wait for the daemon
-					defer telling.Store(false)
-					r.tell(false)
-				}()
-			}
-		},
+		Grown:     r.tellSoon,
 	})
 }
 

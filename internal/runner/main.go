@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -74,7 +73,7 @@ func Main() int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
-		r.destroy(link.DestroyParams{Cause: "the runner was told to end"}, true)
+		r.toldToEnd()
 	}()
 	go func() {
 		fmt.Fprintf(os.Stderr, "%s: accept: %s\n", Name, r.Serve(listener))

@@ -23,6 +23,7 @@ type Past struct {
 	Result link.DestroyResult
 	src    io.ReaderAt
 	logs   map[string]savedLog
+	screen *savedScreen
 	infos  map[string]api.ExecInfo
 }
 
@@ -49,16 +50,33 @@ func OpenPast(src io.ReaderAt, size int64) (*Past, error) {
 		return nil, errExport
 	}
 	p := &Past{Result: d.Result, src: src, logs: map[string]savedLog{}, infos: map[string]api.ExecInfo{}}
+	within := func(at, n int64) bool { return at >= 0 && n >= 0 && at <= logs && n <= logs-at }
 	for _, l := range d.Logs {
-		if l.At < 0 || l.Len < 0 || l.At > logs || l.Len > logs-l.At {
+		if !within(l.At, l.Len) {
 			return nil, errExport
 		}
 		p.logs[l.ExecID] = l
 	}
+	if d.Screen != nil && !within(d.Screen.At, d.Screen.Len) {
+		return nil, errExport
+	}
+	p.screen = d.Screen
 	for _, info := range d.Result.Execs {
 		p.infos[info.ExecID] = info
 	}
 	return p, nil
+}
+
+// Screen is the last screen of a terminal; nil when the session was none.
+func (p *Past) Screen() (*ExportedScreen, error) {
+	if p.screen == nil {
+		return nil, nil
+	}
+	data := make([]byte, p.screen.Len)
+	if _, err := io.ReadFull(io.NewSectionReader(p.src, p.screen.At, p.screen.Len), data); err != nil {
+		return nil, err
+	}
+	return &ExportedScreen{SnapshotResult: p.screen.SnapshotResult, Data: data}, nil
 }
 
 // Load brings the output of one command into a store. It takes memory and file there

@@ -16,7 +16,7 @@ func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, 
 	}
 	res, data, err := e.read(ctx, p)
 	if e.params.Backpressure && e.took(res.Chunks) {
-		r.shell.Wake()
+		e.task.wake()
 	}
 	return res, data, err
 }

@@ -27,6 +27,8 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 	switch {
 	case !r.created:
 		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
+	case r.shell == nil:
+		return nil, r.misfit("it takes session.input, not commands")
 	case r.state == api.SessionTerminated || r.ending != nil:
 		return nil, r.terminatedError()
 	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
@@ -48,12 +50,12 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 		log: output.New(r.store, lim.OutputBytes), state: api.ExecQueued, queuedAt: time.Now().UTC(), maxStdin: lim.MaxStdinBytes,
 		turn: make(chan struct{}), ended: make(chan struct{}), told: r.note,
 	}
-	e.cmd = &shell.Command{
+	cmd := &shell.Command{
 		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
 		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.log, Abort: make(chan syscall.Signal, 1),
 	}
 	if p.OpenStdin {
-		e.cmd.Stdin, e.cmd.HasStdin, e.cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
+		cmd.Stdin, cmd.HasStdin, cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
 	}
 	if p.Backpressure {
 		// The tail that the log keeps is twice as long, and longer than what one read of
@@ -61,9 +63,10 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 		// anybody up.
 		limit := max(lim.OutputBytes, leastPaced)
 		e.log = output.New(r.store, limit)
-		e.cmd.Log = e.log
-		e.cmd.Full = func() bool { return e.unread() > limit/4 && r.hasDaemon() }
+		cmd.Log = e.log
+		cmd.Full = func() bool { return e.unread() > limit/4 && r.hasDaemon() }
 	}
+	e.task = shellTask{cmd, r.shell.Wake}
 	// What listings need of it is the text; the values must not live longer than the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.id] = e
@@ -101,9 +104,9 @@ func (r *Runner) execute(e *Exec) (ran bool) {
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
 	tell := time.AfterFunc(tellRunningAfter, func() { r.tell(false) })
-	oc, err := r.shell.Run(e.cmd)
+	oc, err := r.shell.Run(e.task.(shellTask).Command)
 	tell.Stop()
-	e.forgetInput()
+	e.task.forget()
 	var out *api.ExecOutcome
 	if err == nil {
 		out = newOutcome(oc, e.log, started, r.shell.WorkingDir(), maxOutput(e.params))
@@ -174,7 +177,7 @@ func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
 	running := r.current == e
 	r.mu.Unlock()
 	if running {
-		e.cancel(sig, r.shell.Wake)
+		e.task.stop(sig)
 	}
 }
 
@@ -183,7 +186,7 @@ func (r *Runner) giveUpQueued(e *Exec) {
 	r.mu.Lock()
 	cwd := r.cwd
 	r.mu.Unlock()
-	e.forgetInput()
+	e.task.forget()
 	e.giveUp(&api.ExecOutcome{ExitCode: api.ExitCancelled, Cancelled: true, WorkingDir: cwd, LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}})
 	r.tellExecs(true)
 }

@@ -1,11 +1,12 @@
-// Package runner is the process that owns one session: its shell, its commands
-// and their output, time-outs, signals, and everything they start. It is small
+// Package runner is the process that owns one session: its shell with its commands, or
+// its one program, their output, time-outs, signals, and everything they start. It is small
 // and outlives the daemon; daemons come and go on its socket.
 package runner
 
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,8 +30,8 @@ type Config struct {
 }
 
 // Runner owns one session. Its goroutines: those of the link's requests, one per
-// command started without a waiting caller, the Drainer's, those that tell the daemon
-// what the Drainer saw, and timers; all end with the process.
+// command started without a waiting caller, that of a program, the Drainer's, those that
+// tell the daemon what happened by itself, and timers; all end with the process.
 type Runner struct {
 	cfg     Config
 	drainer *shell.Drainer
@@ -39,22 +40,27 @@ type Runner struct {
 
 	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
 	shellTurn chan struct{}
-	shell     *shell.Shell // set by create; used with shellTurn only, apart from Wake and PID
+	// shell is set by create, program instead of it when the session is not of kind shell.
+	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID
+	program *program
 
 	// tellMu orders what is told to the daemon.
-	tellMu sync.Mutex
-	news   news // what is still to be told of execs
+	tellMu  sync.Mutex
+	news    news         // what is still to be told of execs
+	telling atomic.Int64 // how often tellSoon was called since its goroutine last told
 
 	mu         sync.Mutex
 	conn       *link.Conn        // guarded by mu; the newest
 	created    bool              // guarded by mu
+	unwanted   bool              // guarded by mu; its daemon left before it was created
 	state      api.SessionState  // guarded by mu, written by to only
 	params     link.CreateParams // guarded by mu until created
-	program    shell.Program     // like params
+	found      shell.Program     // like params; the shell, where there is one
 	cwd        string            // guarded by mu
 	activity   time.Time         // guarded by mu
 	commands   int64             // guarded by mu
 	restarts   int64             // guarded by mu
+	status     *process.Exit     // guarded by mu; how the program ended
 	cause      string            // guarded by mu
 	endedAt    time.Time         // guarded by mu
 	current    *Exec             // guarded by mu
@@ -94,63 +100,22 @@ func (r *Runner) to(next api.SessionState, cause string) error {
 	return nil
 }
 
-// create starts the session. It has the shell's turn: whoever ends the session
-// meanwhile waits, and finds what there is to end.
-func (r *Runner) create(p link.CreateParams) (api.SessionDetails, error) {
-	r.lockShell()
-	defer r.unlockShell()
-	env, path := environment(p)
-	cwd := p.Params.WorkingDir
-	if cwd == "" {
-		cwd = envValue(env, "HOME")
-	}
-	if cwd == "" {
-		cwd = "/"
-	}
-	if fi, err := os.Stat(cwd); err != nil || !fi.IsDir() {
-		if p.Params.WorkingDir != "" {
-			return api.SessionDetails{}, api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", cwd)
-		}
-		cwd = "/"
-	}
-	program, err := shell.Find(p.Params.Shell, path, cwd)
-	if err != nil {
-		return api.SessionDetails{}, err
-	}
-	cgroupFD := 0
-	if r.cgroup, err = process.NewCgroup(p.SessionID); err == nil {
-		cgroupFD = r.cgroup.FD()
-	}
-	sh, err := shell.Start(shell.Config{
-		Program: program, Dir: r.cfg.Dir + "/sh", Env: env, WorkingDir: cwd, Login: p.Params.Login, RC: p.Params.RC,
-		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: cgroupFD,
-	})
-	if err != nil {
-		return api.SessionDetails{}, err
-	}
-	r.mu.Lock()
-	r.store = r.newStore(p.Limits)
-	r.shell, r.params, r.program, r.cwd, r.created = sh, p, program, sh.WorkingDir(), true
-	err = r.to(api.SessionIdle, "")
-	r.mu.Unlock()
-	if err != nil {
-		return api.SessionDetails{}, err
-	}
-	r.scheduleQuiet()
-	return r.Details(), nil
-}
-
 // Info is a snapshot.
 func (r *Runner) Info() api.SessionInfo {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.infoLocked()
+	info, p := r.infoLocked(), r.program
+	r.mu.Unlock()
+	if p != nil {
+		p.describe(&info)
+	}
+	return info
 }
 
+// infoLocked is Info without what only the program can tell.
 func (r *Runner) infoLocked() api.SessionInfo {
 	p := r.params.Params
 	info := api.SessionInfo{
-		SessionID: r.cfg.SessionID, Name: p.Name, Kind: "shell", Runtime: "host", Shell: r.program.Path, ShellFamily: string(r.program.Family),
+		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kind(), Runtime: "host", Shell: r.found.Path, ShellFamily: string(r.found.Family),
 		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands,
 		TimeoutS: r.sessionTimeout(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
 	}
@@ -160,6 +125,13 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	if r.current != nil {
 		info.ExecID = r.current.id
 	}
+	if r.status != nil {
+		code := r.status.Code()
+		info.ExitCode = &code
+		if r.status.Signal != 0 {
+			info.Signal = process.SignalName(r.status.Signal)
+		}
+	}
 	if !r.endedAt.IsZero() {
 		t := r.endedAt.UTC()
 		info.TerminatedAt = &t
@@ -167,7 +139,26 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	return info
 }
 
+// kind is what the session is. Call with mu held.
+func (r *Runner) kind() api.SessionKind {
+	if k := r.params.Params.Kind; k != "" {
+		return k
+	}
+	return api.KindShell
+}
+
+// label is what errors call the session: its name, or its id. Call with mu held.
+func (r *Runner) label() string {
+	if name := r.params.Params.Name; name != "" {
+		return name
+	}
+	return r.cfg.SessionID
+}
+
 func (r *Runner) sessionTimeout() float64 {
+	if r.program != nil {
+		return 0
+	}
 	if t := r.params.Params.TimeoutS; t != nil {
 		return *t
 	}
@@ -176,17 +167,22 @@ func (r *Runner) sessionTimeout() float64 {
 
 // Details is everything session.info tells.
 func (r *Runner) Details() api.SessionDetails {
+	info := r.Info()
 	r.mu.Lock()
 	d := api.SessionDetails{
-		SessionInfo: r.infoLocked(), EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral,
+		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral,
 		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue), Processes: []api.Process{}, Enforcement: r.enforcement(),
 	}
-	sh, ended := r.shell, r.state == api.SessionTerminated
+	sh, p := r.shell, r.program
 	r.mu.Unlock()
-	if sh == nil || ended {
+	switch {
+	case info.State == api.SessionTerminated:
 		return d
+	case sh != nil:
+		d.ShellPID = sh.PID()
+	case p != nil && p.Running():
+		d.ShellPID = p.Process().PID
 	}
-	d.ShellPID = sh.PID()
 	for _, p := range process.Descendants(os.Getpid(), nil) {
 		if p.PID != d.ShellPID {
 			d.Processes = append(d.Processes, api.Process{PID: p.PID, Command: process.CommandLine(p.PID)})

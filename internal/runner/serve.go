@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -43,11 +42,14 @@ func (r *Runner) Serve(listener *os.File) error {
 			unix.Close(fd)
 			continue
 		}
-		go r.serveConn(os.NewFile(uintptr(fd), "daemon"))
+		conn := r.take(os.NewFile(uintptr(fd), "daemon"))
+		go conn.Serve(r)
 	}
 }
 
-func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
+// take makes a connection the one of the daemon. It is called in the order in which they
+// were accepted.
+func (r *Runner) take(rwc io.ReadWriteCloser) *link.Conn {
 	conn := link.NewConn(rwc)
 	r.mu.Lock()
 	old := r.conn
@@ -65,7 +67,7 @@ func (r *Runner) serveConn(rwc io.ReadWriteCloser) {
 		<-conn.Done()
 		r.left(conn)
 	}()
-	_ = conn.Serve(r)
+	return conn
 }
 
 func (r *Runner) hasDaemon() bool {
@@ -90,6 +92,7 @@ func (r *Runner) left(conn *link.Conn) {
 		r.shell.Wake() // a command may wait for its reader
 	}
 	if !r.created {
+		r.unwanted = true
 		go r.destroy(link.DestroyParams{Force: true, Cause: "the daemon left before the session was created"}, true)
 		return
 	}
@@ -126,65 +129,6 @@ func (r *Runner) lone() {
 // Event implements link.Handler. A daemon tells nothing.
 func (r *Runner) Event(string, json.RawMessage, []byte) {}
 
-// Handle implements link.Handler.
-func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
-	switch name {
-	case link.CallHello:
-		return call(params, r.hello)
-	case link.CallCreate:
-		return call(params, r.createOnce)
-	case link.CallInfo:
-		return r.Details(), nil, nil
-	case link.CallExecRun:
-		var p link.ExecParams
-		if err := decode(params, &p); err != nil {
-			return nil, nil, err
-		}
-		return r.run(ctx, p, body)
-	case link.CallExecStart:
-		return call(params, func(p link.ExecParams) (api.ExecInfo, error) { return r.start(p, body) })
-	case link.CallExecRead:
-		var p link.ReadParams
-		if err := decode(params, &p); err != nil {
-			return nil, nil, err
-		}
-		return r.read(ctx, p)
-	case link.CallExecOutput:
-		var p link.OutputParams
-		if err := decode(params, &p); err != nil {
-			return nil, nil, err
-		}
-		return r.output(ctx, p)
-	case link.CallExecInput:
-		return call(params, func(p link.InputParams) (api.ExecInputResult, error) { return r.input(ctx, p, body) })
-	case link.CallExecAwait:
-		return call(params, func(p api.ExecInfoParams) (link.AwaitResult, error) { return r.await(ctx, p) })
-	case link.CallExecCancel:
-		return call(params, func(p api.ExecCancelParams) (api.ExecInfo, error) { return r.cancel(ctx, p) })
-	case link.CallExecInfo:
-		return call(params, func(p api.ExecInfoParams) (api.ExecInfo, error) {
-			e, err := r.find(p.ExecID)
-			if err != nil {
-				return api.ExecInfo{}, err
-			}
-			return e.Info(), nil
-		})
-	case link.CallExecList:
-		return api.ExecListResult{Execs: r.list()}, nil, nil
-	case link.CallDestroy:
-		var p link.DestroyParams
-		if err := decode(params, &p); err != nil {
-			return nil, nil, err
-		}
-		return r.dismissed(p)
-	case link.CallExport:
-		return r.exportOn()
-	case link.CallTrim:
-		return call(params, r.trim)
-	}
-	return nil, nil, api.Errorf(api.CodeMethodNotFound, "runner: no call %q; it speaks protocol %d", name, link.Protocol)
-}
-
 // hello says who this is, to a daemon that can understand it.
 func (r *Runner) hello(p link.HelloParams) (link.HelloResult, error) {
 	if p.Protocol < link.MinProtocol || p.Protocol > link.Protocol+1 {
@@ -195,30 +139,4 @@ func (r *Runner) hello(p link.HelloParams) (link.HelloResult, error) {
 	defer r.mu.Unlock()
 	// An older daemon is spoken to in its own words; it does not know the new ones.
 	return link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, p.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
-}
-
-func (r *Runner) createOnce(p link.CreateParams) (api.SessionDetails, error) {
-	r.mu.Lock()
-	again := r.created
-	r.mu.Unlock()
-	if again || p.SessionID != r.cfg.SessionID {
-		return api.SessionDetails{}, api.Errorf(api.CodeInternal, "runner of %q: asked to create %q", r.cfg.SessionID, p.SessionID)
-	}
-	return r.create(p)
-}
-
-func call[P, R any](params json.RawMessage, f func(P) (R, error)) (any, []byte, error) {
-	var p P
-	if err := decode(params, &p); err != nil {
-		return nil, nil, err
-	}
-	res, err := f(p)
-	return res, nil, err
-}
-
-func decode(params json.RawMessage, p any) error {
-	if err := json.Unmarshal(params, p); err != nil {
-		return api.Errorf(api.CodeInternal, "runner: params: %s", err)
-	}
-	return nil
 }

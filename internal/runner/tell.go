@@ -26,9 +26,7 @@ func (r *Runner) tell(later bool) {
 	r.tellMu.Lock()
 	defer r.tellMu.Unlock()
 	conn := r.tellNews()
-	r.mu.Lock()
-	info := r.infoLocked()
-	r.mu.Unlock()
+	info := r.Info()
 	switch {
 	case conn == nil:
 	case later:
@@ -36,6 +34,21 @@ func (r *Runner) tell(later bool) {
 	default:
 		conn.Notify(link.EventSession, info, nil)
 	}
+}
+
+// tellSoon lets a goroutine tell: who calls must not wait for the daemon. However often
+// it is called, there is one.
+func (r *Runner) tellSoon() {
+	if r.telling.Add(1) > 1 {
+		return
+	}
+	go func() {
+		for told := false; !told; {
+			n := r.telling.Load()
+			r.tell(false)
+			told = r.telling.CompareAndSwap(n, 0)
+		}
+	}()
 }
 
 // tellExecs sends what happened to execs, now or with the next frame.

@@ -8,6 +8,7 @@
 package shell
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,7 @@ func Find(name, path, cwd string) (Program, error) {
 		}
 	}
 	if err != nil {
-		return Program{}, err
+		return Program{}, api.Errorf(api.CodeShellNotFound, "shell %q: %s", file, err)
 	}
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -85,7 +86,27 @@ func familyOf(base string) Family {
 	return ""
 }
 
-func lookup(name, path, cwd string) (string, error) {
+// FindProgram looks up any program, in the same way.
+func FindProgram(name, path, cwd string) (string, error) {
+	file, err := lookup(name, path, cwd)
+	switch {
+	case errors.Is(err, errNotInPath), errors.Is(err, errNoFile):
+		return "", api.Errorf(api.CodeShellNotFound, "program %q: not found", name)
+	case err != nil:
+		return "", api.Errorf(api.CodeShellFailed, "program %q: %s", name, err)
+	}
+	return file, nil
+}
+
+// Why lookup finds nothing.
+var (
+	errNotInPath     = errors.New("not found in PATH")
+	errNoFile        = errors.New("no such file")
+	errNotExecutable = errors.New("not an executable file")
+)
+
+// lookup returns the file, also when it cannot be used.
+func lookup(name, path, cwd string) (file string, err error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(cwd, name)
@@ -100,18 +121,18 @@ func lookup(name, path, cwd string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", api.Errorf(api.CodeShellNotFound, "shell %q: not found in PATH", name)
+	return name, errNotInPath
 }
 
 func executable(file string) error {
 	fi, err := os.Stat(file)
 	switch {
 	case os.IsNotExist(err):
-		return api.Errorf(api.CodeShellNotFound, "shell %q: no such file", file)
+		return errNoFile
 	case err != nil:
-		return api.Errorf(api.CodeShellNotFound, "shell %q: %s", file, err)
+		return err
 	case fi.IsDir() || fi.Mode()&0o111 == 0:
-		return api.Errorf(api.CodeShellNotFound, "shell %q: not an executable file", file)
+		return errNotExecutable
 	}
 	return nil
 }

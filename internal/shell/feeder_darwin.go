@@ -85,6 +85,9 @@ func newInputPipe(path string, wake func()) (*inputPipe, error) {
 	return p, nil
 }
 
+// fedPipe is that of a Feed, whose program has the reading end from its start.
+func fedPipe(write int) *inputPipe { return &inputPipe{waited: true, write: write} }
+
 // take returns the writing end, -1 when there is none.
 func (p *inputPipe) take() int {
 	if !p.waited {

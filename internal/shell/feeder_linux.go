@@ -49,6 +49,11 @@ func newInputPipe(string, func()) (*inputPipe, error) {
 	return &inputPipe{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), id: process.FileIDOf(r), read: r, write: w}, nil
 }
 
+// fedPipe is that of a Feed, whose program has the reading end from its start.
+func fedPipe(write int) *inputPipe {
+	return &inputPipe{id: process.FileIDOf(write), read: -1, write: write}
+}
+
 // take returns the writing end, -1 when there is none.
 func (p *inputPipe) take() int { return p.write }
 

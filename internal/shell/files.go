@@ -7,7 +7,7 @@ import (
 )
 
 // makeDir fills the private directory. It may be called again when a command has
-// deleted it.
+// deleted it, also while that runs: the FIFOs of its output need no names any more.
 func (s *Shell) makeDir() error {
 	if err := os.MkdirAll(s.dir.path, 0o700); err != nil {
 		return err
@@ -20,7 +20,6 @@ func (s *Shell) makeDir() error {
 		return err
 	}
 	s.dir.back, s.dir.state = s.status.path, s.state.path
-	s.discardOutputs()
 	s.commandFile.close()
 	s.wrapperFile.close()
 	if s.commandFile, err = openScript(s.dir.command()); err != nil {

@@ -85,9 +85,9 @@ func (in *Input) Discard() {
 	in.drop()
 }
 
-// drained names the pipe when everything that was accepted has been read, and tells
+// Drained names the pipe when everything that was accepted has been read, and tells
 // how much that is: only then can somebody be waiting for more.
-func (in *Input) drained() (pipe process.FileID, taken int64) {
+func (in *Input) Drained() (pipe process.FileID, taken int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.pipe != nil && !in.closed && !in.ended && len(in.queue) == 0 && in.pipe.empty() {

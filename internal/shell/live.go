@@ -47,7 +47,7 @@ func (c *Command) Usage() (userMS, systemMS, maxRSSBytes int64, ok bool) {
 // that has not moved in between, and has not been given anything either.
 type Reader struct {
 	process.Reader
-	taken int64
+	Taken int64 // bytes of input that were accepted until then
 }
 
 // BlockedReader looks for a process of the command, the shell included, that is
@@ -64,7 +64,7 @@ func (c *Command) BlockedReader() (Reader, bool, error) {
 	var pipe process.FileID
 	var taken int64
 	if l.input != nil {
-		pipe, taken = l.input.drained()
+		pipe, taken = l.input.Drained()
 	}
 	// The terminal that a shell may read itself is the control channel.
 	if r, ok := process.BlockedReader(l.shell, pipe, false); ok {

@@ -192,6 +192,7 @@ func (r *run) openStreams() error {
 	err := s.openOutputs()
 	if err != nil {
 		// A command has deleted the private directory.
+		s.discardOutputs()
 		if err = s.makeDir(); err == nil {
 			err = s.openOutputs()
 		}

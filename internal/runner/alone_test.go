@@ -1,0 +1,261 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/runner"
+	"github.com/trl-dev/trl/internal/terminal"
+)
+
+// endAlone lets the program end while no daemon is there.
+func (d *daemon) endAlone(t *testing.T) {
+	t.Helper()
+	pid := d.details().ShellPID
+	d.leave()
+	touch(t, d.dir+"/go")
+	eventually(t, "the program ends", func() bool { return !alive(pid) })
+}
+
+// untilGo is a script that ends with status 9 when endAlone says so.
+func untilGo(t *testing.T, p api.SessionCreateParams) *daemon {
+	t.Helper()
+	d := launch(t)
+	p.Env = map[string]string{"GO": d.dir + "/go"}
+	p.Command = []string{"sh", "-c", `echo up; while [ ! -e "$GO" ]; do sleep 0.01; done; echo last words; trap "" HUP; sleep 1000 & exit 9`}
+	if _, err := d.create(p, ""); err != nil {
+		t.Fatal(err)
+	}
+	d.read(d.one(), func(out string) bool { return strings.Contains(out, "up") })
+	return d
+}
+
+// What a program wrote, and how it ended, waits for the next daemon.
+func TestEndWithoutDaemon(t *testing.T) {
+	for _, kind := range []api.SessionKind{api.KindProgram, api.KindTerminal} {
+		d := untilGo(t, api.SessionCreateParams{Kind: kind, Name: "alone"})
+		d.endAlone(t)
+		d.connect()
+		var hello link.HelloResult
+		if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello); err != nil || !hello.Created {
+			t.Fatalf("%+v, %v", hello, err)
+		}
+		eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
+		info := d.details()
+		if *info.ExitCode != 9 || info.Cause != "the program exited with status 9" || info.ExecID != d.one() || info.TerminatedAt == nil || info.Name != "alone" {
+			t.Errorf("%s", text(info))
+		}
+		if kind == api.KindTerminal {
+			if s := d.screen(); strings.TrimSpace(s.Text) != "up\nlast words" {
+				t.Errorf("%q", s.Text)
+			}
+		}
+		// This one dies too, before it has asked, and the next in the middle.
+		d.leave()
+		d.connect()
+		d.destroyAndFetch()
+		d.leave()
+		d.connect()
+		res, export := d.destroyAndFetch()
+		d.safe()
+		if len(res.Killed) != 1 || *res.Info.ExitCode != 9 {
+			t.Errorf("%s", text(res))
+		}
+		past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := past.Load(output.NewStore(output.StoreConfig{}), d.one())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, body, err := x.Read(link.ReadParams{ExecID: d.one(), Limit: 1000})
+		if got := strings.ReplaceAll(string(body), "\r", ""); got != "up\nlast words\n" || err != nil || r.Outcome.ExitCode != 9 {
+			t.Errorf("%q, %s, %v", body, text(r), err)
+		}
+		x.Release()
+		last, err := past.Screen()
+		if err != nil || (last != nil) != (kind == api.KindTerminal) {
+			t.Fatalf("%+v, %v", last, err)
+		}
+		if last != nil {
+			if s := terminal.Restore(last.Data, last.SnapshotResult).Screen(api.SessionScreenParams{}); strings.TrimSpace(s.Text) != "up\nlast words" {
+				t.Errorf("%q", s.Text)
+			}
+		}
+	}
+}
+
+// A daemon that is told of the end and dies before it has fetched anything loses nothing.
+func TestDaemonDiesAtTheEnd(t *testing.T) {
+	d := start(t, script("echo words; exit 2"))
+	d.terminated()
+	before := descriptors(t, d)
+	d.leave()
+	eventually(t, "the runner is alone", func() bool { return descriptors(t, d) < before })
+	time.Sleep(50 * time.Millisecond) // in which it could do the wrong thing
+	d.connect()
+	_, export := d.destroyAndFetch()
+	d.safe()
+	if past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export))); err != nil || past.Result.Execs[0].StdoutBytes != 6 {
+		t.Errorf("%+v, %v", past, err)
+	}
+}
+
+// A shell that has been idle for too long ends without a daemon; its output waits for one.
+func TestShellEndsWithoutDaemon(t *testing.T) {
+	was := limits
+	defer func() { limits = was }()
+	limits.IdleTimeoutS = 0.05
+	d := start(t, api.SessionCreateParams{Shell: "sh"})
+	id := d.run("echo kept").ExecID
+	d.endAlone(t)
+	d.connect()
+	eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
+	res, export := d.destroyAndFetch()
+	d.safe()
+	past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+	if err != nil || res.Info.Cause != "idle time-out, with no daemon there" || past.Result.Execs[0].ExecID != id {
+		t.Errorf("%s, %v", text(res), err)
+	}
+}
+
+// Nobody waits for a daemon for ever, or for what it would not want.
+func TestNoDaemonComes(t *testing.T) {
+	was := limits
+	defer func() { limits = was }()
+	for _, c := range []struct {
+		retention float64
+		ephemeral bool
+	}{{0.05, false}, {-1, false}, {1000, true}} {
+		limits.RetentionS = c.retention
+		d := untilGo(t, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: c.ephemeral})
+		d.endAlone(t)
+		if err := d.cmd.Wait(); err != nil || exists(d.dir) {
+			t.Errorf("%+v: the runner ended with %v, its directory is there: %v", c, err, exists(d.dir))
+		}
+	}
+	// One that is told to end does not wait either.
+	limits.RetentionS = 1000
+	for _, ended := range []bool{false, true} {
+		d := untilGo(t, api.SessionCreateParams{Kind: api.KindProgram})
+		pid := d.details().ShellPID
+		if ended {
+			d.endAlone(t)
+		} else {
+			d.leave()
+		}
+		if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.cmd.Wait(); err != nil || exists(d.dir) || alive(pid) {
+			t.Errorf("ended %v: %v", ended, err)
+		}
+	}
+}
+
+// A daemon of the version before works with this runner.
+func TestOlderDaemon(t *testing.T) {
+	d := launch(t)
+	var hello link.HelloResult
+	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.MinProtocol}, nil, &hello); err != nil || hello.Protocol != link.MinProtocol {
+		t.Fatalf("%+v, %v", hello, err)
+	}
+	// It says nothing of kinds, recordings and retention.
+	create := `{"session_id":"` + d.id + `","params":{"shell":"sh"},"base_env":{"PATH":"` + os.Getenv("PATH") + `"},"created_at":"2026-01-02T03:04:05Z",` +
+		`"limits":{"kill_grace_s":5,"max_queued":8,"output_bytes":1000000,"execs_kept":10,"shell_start_timeout":10}}`
+	var info struct {
+		Kind  string `json:"kind"`
+		State string `json:"state"`
+	}
+	if _, err := d.conn.Call(context.Background(), link.CallCreate, rawJSON(create), nil, &info); err != nil || info.Kind != "shell" || info.State != "idle" {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if r := d.run("echo works"); r.stdout != "works\n" {
+		t.Errorf("%q", r.stdout)
+	}
+	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.MinProtocol - 1}, nil, &hello); api.AsError(err).Code != api.CodeRuntimeUnavailable {
+		t.Errorf("one that is too old: %v", err)
+	}
+}
+
+type rawJSON string
+
+func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
+
+// A daemon may leave at any moment of create: the runner goes with it, or has the session.
+func TestDaemonLeavesDuringCreate(t *testing.T) {
+	for i := range 30 {
+		p := onTerminal("echo up; sleep 1000")
+		if i%2 == 0 {
+			p = script("echo up; sleep 1000")
+		}
+		d := launch(t)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			_, _ = d.create(p, "")
+		}()
+		time.Sleep(time.Duration(i) * 300 * time.Microsecond) // anywhere
+		d.leave()
+		<-answered
+		// Whoever comes finds a session, and ends it, or none, and the runner goes when they do.
+		for gone := false; !gone; {
+			c, err := net.Dial("unix", d.dir+"/link.sock")
+			if err != nil {
+				break
+			}
+			d.use(c)
+			var hello link.HelloResult
+			_, err = d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello)
+			if gone = err == nil && hello.Created; gone {
+				_, _ = d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Force: true}, nil, &link.DestroyResult{})
+			}
+			d.leave()
+		}
+		if err := d.cmd.Wait(); err != nil {
+			t.Errorf("%d: the runner: %v", i, err)
+		}
+		if exists(d.dir) {
+			t.Errorf("%d: its directory is there", i)
+		}
+	}
+}
+
+// Whoever looks, waits or follows and goes away leaves nothing behind.
+func TestTerminalManyLooks(t *testing.T) {
+	d := start(t, onTerminal("echo up; sleep 1000"))
+	d.waits(api.SessionWaitParams{Text: "up"}, api.WaitText)
+	d.screen()
+	before := descriptors(t, d)
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for call, params := range map[string]any{
+			link.CallWait:      api.SessionWaitParams{Text: "never", IdleMS: ptr(int64(1_000_000)), WaitingForInput: true},
+			link.CallFollow:    link.FollowParams{Offset: 4, Wait: true, Limit: 1000, Resizes: -1},
+			link.CallExecRead:  link.ReadParams{ExecID: d.one(), AfterSeq: 1, Wait: true},
+			link.CallExecAwait: api.ExecInfoParams{ExecID: d.one()},
+		} {
+			group.Go(func() { _, _ = d.conn.Call(ctx, call, params, nil, &struct{}{}) })
+		}
+		var snap link.SnapshotResult
+		if _, err := d.conn.Call(context.Background(), link.CallSnapshot, link.SnapshotParams{Scrollback: -1}, nil, &snap); err != nil || snap.Offset != 4 {
+			t.Fatalf("%+v, %v", snap, err)
+		}
+		cancel()
+		group.Wait()
+	}
+	// The runner hears of the last that went away a moment later.
+	eventually(t, "no descriptor is left", func() bool { return descriptors(t, d) <= before })
+}

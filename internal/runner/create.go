@@ -1,0 +1,207 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/shell"
+	"github.com/trl-dev/trl/internal/terminal"
+)
+
+// place is where a session is made.
+type place struct {
+	env  []string
+	path string // value of PATH
+	cwd  string
+}
+
+func (r *Runner) createOnce(p link.CreateParams) (any, []byte, error) {
+	r.mu.Lock()
+	again := r.created
+	r.mu.Unlock()
+	if again || p.SessionID != r.cfg.SessionID {
+		return nil, nil, api.Errorf(api.CodeInternal, "runner of %q: asked to create %q", r.cfg.SessionID, p.SessionID)
+	}
+	if err := r.create(p); err != nil {
+		return nil, nil, err
+	}
+	if r.program == nil {
+		r.scheduleQuiet()
+		return r.Details(), nil, nil
+	}
+	// However soon the program ends, the daemon first hears that it runs.
+	return link.Then{Result: r.Details(), Do: func() {
+		r.tell(false)
+		go r.watch(r.program)
+	}}, nil, nil
+}
+
+// create starts the session. It has the shell's turn: whoever ends the session
+// meanwhile waits, and finds what there is to end.
+func (r *Runner) create(p link.CreateParams) error {
+	r.lockShell()
+	defer r.unlockShell()
+	var at place
+	at.env, at.path = environment(p)
+	at.cwd = p.Params.WorkingDir
+	if at.cwd == "" {
+		at.cwd = envValue(at.env, "HOME")
+	}
+	if at.cwd == "" {
+		at.cwd = "/"
+	}
+	if fi, err := os.Stat(at.cwd); err != nil || !fi.IsDir() {
+		if p.Params.WorkingDir != "" {
+			return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", at.cwd)
+		}
+		at.cwd = "/"
+	}
+	if p.Params.Kind == api.KindTerminal || p.Params.Kind == api.KindProgram {
+		return r.createProgram(p, at)
+	}
+	return r.createShell(p, at)
+}
+
+func (r *Runner) createShell(p link.CreateParams, at place) error {
+	found, err := shell.Find(p.Params.Shell, at.path, at.cwd)
+	if err != nil {
+		return err
+	}
+	sh, err := shell.Start(shell.Config{
+		Program: found, Dir: r.cfg.Dir + "/sh", Env: at.env, WorkingDir: at.cwd, Login: p.Params.Login, RC: p.Params.RC,
+		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: r.newCgroup(),
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.store = r.newStore(p.Limits)
+	r.shell, r.params, r.found, r.cwd, r.created = sh, p, found, sh.WorkingDir(), true
+	return r.to(api.SessionIdle, "")
+}
+
+// newCgroup makes the group of the session's processes, where that can be.
+func (r *Runner) newCgroup() (fd int) {
+	var err error
+	if r.cgroup, err = process.NewCgroup(r.cfg.SessionID); err != nil {
+		return 0
+	}
+	return r.cgroup.FD()
+}
+
+// createProgram starts a terminal or program, which is the session's one exec.
+func (r *Runner) createProgram(p link.CreateParams, at place) error {
+	spec, found, err := programOf(p.Params, at)
+	if err != nil {
+		return err
+	}
+	store := r.newStore(p.Limits)
+	e := &Exec{
+		id: execID(r.cfg.SessionID, 1), session: r.cfg.SessionID, log: output.New(store, p.Limits.OutputBytes),
+		state: api.ExecQueued, queuedAt: time.Now().UTC(), maxStdin: p.Limits.MaxStdinBytes,
+		turn: make(chan struct{}), ended: make(chan struct{}), told: r.note,
+	}
+	pr := &program{
+		exec: e, command: p.Params.Command, started: time.Now(),
+		first: make(chan syscall.Signal, 1), force: make(chan struct{}, 1), over: make(chan struct{}),
+	}
+	if pr.command == nil {
+		pr.command = []string{spec.Path}
+	}
+	detached := true
+	e.task, e.params = pr, api.ExecParams{SessionID: r.cfg.SessionID, Command: commandLine(pr.command), Detach: &detached}
+	if p.Params.Kind == api.KindTerminal {
+		pr.terminal, err = r.startTerminal(p, spec, e)
+		pr.vessel = pr.terminal
+	} else {
+		spec.CgroupFD = r.newCgroup()
+		pr.pipes, err = startOnPipes(spec, r.cfg.Start, e.log, p.Limits.MaxStdinBytes)
+		pr.vessel = pr.pipes
+	}
+	if err != nil {
+		return err
+	}
+	r.note(link.ExecEvent{ExecID: e.id, State: e.state, At: e.queuedAt})
+	_ = e.to(api.ExecRunning)
+	close(e.turn)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.store, r.program, r.params, r.found, r.cwd, r.created = store, pr, p, found, at.cwd, true
+	r.commands, r.current, r.order = 1, e, []*Exec{e}
+	r.execs[e.id] = e
+	if err := r.to(api.SessionIdle, ""); err != nil {
+		return err
+	}
+	return r.to(api.SessionRunning, "")
+}
+
+// programOf says what to start: the command, or for a terminal without one the shell,
+// which is interactive then.
+func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found shell.Program, err error) {
+	spec = process.Spec{Env: append(at.env, "PWD="+at.cwd), Dir: at.cwd}
+	if p.Command != nil {
+		spec.Args = p.Command
+		spec.Path, err = shell.FindProgram(p.Command[0], at.path, at.cwd)
+		return spec, found, err
+	}
+	found, err = shell.Find(p.Shell, at.path, at.cwd)
+	if e := api.AsError(err); e != nil && e.Code == api.CodeShellFailed { // one that we cannot drive will do
+		found = shell.Program{Argv0: filepath.Base(p.Shell)}
+		found.Path, err = shell.FindProgram(p.Shell, at.path, at.cwd)
+	}
+	spec.Path, spec.Args = found.Path, []string{found.Argv0}
+	if p.Login {
+		spec.Args[0] = "-" + found.Argv0
+	}
+	return spec, found, err
+}
+
+func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) (*terminal.Terminal, error) {
+	c := terminal.Config{
+		Name: "session " + quoted(p), Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
+		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
+		RecordInput: p.Params.RecordInput, RecordLimit: p.Limits.RecordingBytes, Title: e.params.Command,
+		MaxInput: p.Limits.MaxStdinBytes, Changed: r.tellSoon, Warn: r.warn,
+	}
+	c.Cols, c.Rows = p.Params.Size()
+	if p.Params.Scrollback != nil {
+		c.Scrollback = *p.Params.Scrollback
+	}
+	if p.RecordTo == "" {
+		return terminal.Start(c)
+	}
+	// Nobody else's file, and nobody else's to read.
+	f, err := os.OpenFile(p.RecordTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
+	}
+	c.Record = f
+	t, err := terminal.Start(c)
+	if err != nil {
+		f.Close()
+		os.Remove(p.RecordTo)
+	}
+	return t, err
+}
+
+// commandLine shows a command to people, as they would type it.
+func commandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = a
+		if a == "" || strings.Trim(a, plainCharacters) != "" {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+const plainCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_"

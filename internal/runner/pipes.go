@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/shell"
+)
+
+// pipes are the stdin, stdout and stderr of a program. Goroutines: one reads each output
+// until its end, so that the program never waits for a reader; one waits for both and
+// for the program; and that of the Feed. Close ends them all.
+type pipes struct {
+	proc  *process.Process
+	in    *shell.Input
+	feed  *shell.Feed
+	out   [2]*os.File // our ends of stdout and stderr
+	wrote atomic.Int64
+
+	readers sync.WaitGroup
+	done    chan struct{}
+}
+
+// startOnPipes starts a program. What it writes goes into log; at most maxInput bytes
+// wait for it to read them.
+func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process, error), log *output.Log, maxInput int64) (*pipes, error) {
+	p := &pipes{in: shell.NewInput(maxInput, nil), done: make(chan struct{})}
+	var theirs []*os.File
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+	feed, stdin, err := p.in.Feed()
+	if err == nil {
+		p.feed, theirs = feed, append(theirs, stdin)
+		for i := range p.out {
+			var w *os.File
+			if p.out[i], w, err = os.Pipe(); err != nil {
+				break
+			}
+			theirs = append(theirs, w)
+		}
+	}
+	if err == nil {
+		spec.Files, spec.Setsid = theirs, true
+		p.proc, err = start(spec)
+	}
+	closeAll(theirs)
+	if err != nil {
+		closeAll(p.out[:])
+		if p.feed != nil {
+			p.feed.Close()
+		}
+		return nil, api.Errorf(api.CodeShellFailed, "program %q: %s", spec.Path, err)
+	}
+	for i, st := range []output.Stream{output.Stdout, output.Stderr} {
+		p.readers.Go(func() { p.read(p.out[i], log, st) })
+	}
+	go func() {
+		p.readers.Wait()
+		<-p.proc.Done()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// read moves what the program writes into the log, until nobody can write any more.
+func (p *pipes) read(f *os.File, log *output.Log, st output.Stream) {
+	defer f.Close()
+	for {
+		n, err := f.Read(log.Reserve(st))
+		log.Commit(st, n)
+		if err != nil {
+			return
+		}
+		p.wrote.Store(time.Now().UnixNano())
+	}
+}
+
+// Process is the program.
+func (p *pipes) Process() *process.Process { return p.proc }
+
+// Done is closed when the program has ended and all it wrote is in the log.
+func (p *pipes) Done() <-chan struct{} { return p.done }
+
+// Close lets go of the pipes, whoever still holds the other ends. The program has ended.
+func (p *pipes) Close() {
+	p.feed.Close()
+	for _, f := range p.out {
+		f.Close()
+	}
+	<-p.done
+}
+
+// LastOutput is when the program wrote last; zero when it never did.
+func (p *pipes) LastOutput() time.Time {
+	if at := p.wrote.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/terminal"
+)
+
+// theProgram is that of a session of kind terminal or program.
+func (r *Runner) theProgram() (*program, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.created:
+		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
+	case r.program == nil:
+		return nil, r.misfit("it takes commands, by exec.run or exec.stream")
+	}
+	return r.program, nil
+}
+
+// theTerminal is that of a session of kind terminal.
+func (r *Runner) theTerminal() (*terminal.Terminal, *program, error) {
+	p, err := r.theProgram()
+	if err == nil && p.terminal == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return nil, nil, r.misfit("it has no screen")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.terminal, p, nil
+}
+
+// misfit refuses what does not go with the kind of session. Call with mu held.
+func (r *Runner) misfit(instead string) error {
+	e := api.Errorf(api.CodeInvalidParams, "session %q: is a %s; %s", r.label(), r.kind(), instead)
+	e.Details = map[string]any{"kind": r.kind()}
+	return e
+}
+
+// ifLives refuses what cannot be done to a program that has ended.
+func (r *Runner) ifLives(p *program) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.state == api.SessionTerminated || r.ending != nil:
+		return r.terminatedError()
+	case !p.Running():
+		return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.label(), causeOf(p.Process().Exit()))
+	}
+	return nil
+}
+
+// typed is session.input.
+func (r *Runner) typed(ctx context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+	pr, err := r.theProgram()
+	if err != nil {
+		return api.SessionInputResult{}, err
+	}
+	var res api.SessionInputResult
+	if pr.terminal != nil {
+		res, err = pr.terminal.Input(ctx, p, data)
+	} else {
+		res, err = r.writeProgram(ctx, pr, p, data)
+	}
+	if err != nil {
+		if ended := r.ifLives(pr); ended != nil {
+			err = ended
+		}
+		return api.SessionInputResult{}, err
+	}
+	pr.typed.Store(time.Now().UnixNano())
+	return res, nil
+}
+
+// writeProgram is session.input of a program on pipes: exec.input, with other words.
+func (r *Runner) writeProgram(ctx context.Context, pr *program, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+	if p.Paste || len(p.Keys) > 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return api.SessionInputResult{}, r.misfit("it takes text, neither keys nor a paste")
+	}
+	res, err := pr.exec.input(ctx, link.InputParams{WriteID: p.WriteID, Close: p.Close}, data)
+	n := int64(len(data))
+	if res.Repeated {
+		n = 0
+	}
+	return api.SessionInputResult{Bytes: n, Written: res.StdinBytes, Repeated: res.Repeated}, err
+}
+
+// resize is session.resize.
+func (r *Runner) resize(p link.ResizeParams) (link.ResizeResult, error) {
+	t, pr, err := r.theTerminal()
+	if err == nil {
+		err = r.ifLives(pr)
+	}
+	if err != nil {
+		return link.ResizeResult{}, err
+	}
+	return t.Resize(p.Cols, p.Rows)
+}
+
+// screen is session.screen.
+func (r *Runner) screen(p api.SessionScreenParams) (api.SessionScreenResult, error) {
+	t, _, err := r.theTerminal()
+	if err != nil {
+		return api.SessionScreenResult{}, err
+	}
+	res := t.Screen(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res.SessionID, res.State = r.cfg.SessionID, r.state
+	return res, nil
+}
+
+// snapshot is how session.attach begins.
+func (r *Runner) snapshot(ctx context.Context, p link.SnapshotParams) (any, []byte, error) {
+	t, _, err := r.theTerminal()
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.Snapshot(ctx, p.Scrollback)
+}
+
+// follow is how session.attach goes on.
+func (r *Runner) follow(ctx context.Context, p link.FollowParams) (any, []byte, error) {
+	t, pr, err := r.theTerminal()
+	if err != nil {
+		return nil, nil, err
+	}
+	res, body, complete, err := t.Follow(ctx, p)
+	if err != nil || !complete {
+		return res, body, err
+	}
+	if len(body) > 0 || res.Resize != nil { // how it ended comes next, when it is known
+		return res, body, nil
+	}
+	select {
+	case <-pr.exec.ended:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	res.Outcome, err = pr.exec.result()
+	return res, nil, err
+}
+
+// warn writes to the runner's log.
+func (r *Runner) warn(err error) { fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err) }
+
+// quoted is the name of a session that is being made, or its id, for errors.
+func quoted(p link.CreateParams) string {
+	if p.Params.Name != "" {
+		return strconv.Quote(p.Params.Name)
+	}
+	return strconv.Quote(p.SessionID)
+}

@@ -1,0 +1,262 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/process"
+)
+
+// wait is session.wait.
+func (r *Runner) wait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+	pr, err := r.theProgram()
+	if err != nil {
+		return api.SessionWaitResult{}, err
+	}
+	var res api.SessionWaitResult
+	if pr.terminal != nil {
+		res, err = pr.terminal.Wait(ctx, p)
+	} else {
+		res, err = r.waitProgram(ctx, pr, p)
+	}
+	if err != nil {
+		return api.SessionWaitResult{}, err
+	}
+	res.SessionID = r.cfg.SessionID
+	if res.Reason == api.WaitExit {
+		// The program has ended; how, is told when nothing of it is left.
+		select {
+		case <-pr.exec.ended:
+		case <-ctx.Done():
+			return api.SessionWaitResult{}, ctx.Err()
+		}
+	}
+	if !pr.Running() {
+		exit := pr.Process().Exit()
+		code := exit.Code()
+		res.ExitCode = &code
+		if exit.Signal != 0 {
+			res.Signal = process.SignalName(exit.Signal)
+		}
+	}
+	return res, nil
+}
+
+// waiting is one session.wait on a program with pipes.
+type waiting struct {
+	program *program
+	params  api.SessionWaitParams
+	begun   time.Time
+	seq     int64        // of the last record that was looked at
+	lines   *lineMatcher // nil when no text is awaited
+}
+
+// inputSeen ends the waiting of which it is the cause: a process waits for input, or
+// whether one does cannot be seen.
+type inputSeen struct {
+	process *api.Process
+	err     error
+}
+
+func (inputSeen) Error() string { return "a process waits for input" }
+
+func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+	if p.Cursor != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return api.SessionWaitResult{}, r.misfit("it has no cursor")
+	}
+	w := &waiting{program: pr, params: p, begun: time.Now()}
+	if p.Text != "" {
+		expr, err := regexp.Compile(p.Text)
+		if err != nil {
+			e := api.Errorf(api.CodeInvalidParams, "params.text: %s", err)
+			e.Details = map[string]any{"field": "text"}
+			return api.SessionWaitResult{}, e
+		}
+		w.lines = &lineMatcher{expr: expr}
+	}
+	if p.SinceVersion != nil {
+		w.seq = int64(min(*p.SinceVersion, uint64(pr.exec.log.Last())))
+	}
+	looking, stop := context.WithCancelCause(ctx)
+	if !p.WaitingForInput {
+		defer stop(nil)
+		return w.run(ctx, looking)
+	}
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		if who, err := pr.exec.awaitInput(looking); who != nil || err != nil {
+			stop(inputSeen{who, err})
+		}
+	}()
+	res, err := w.run(ctx, looking)
+	stop(nil)
+	<-looked
+	return res, err
+}
+
+// run waits until something has happened. looking is ctx, or ends by inputSeen before.
+func (w *waiting) run(ctx, looking context.Context) (res api.SessionWaitResult, err error) {
+	for {
+		ended := happened(w.program.exec.ended) // before the output is looked at, so that this is all
+		if w.look(&res) {
+			res.Reason = api.WaitText
+			return res, nil
+		}
+		idleAt, timeoutAt := w.deadlines()
+		now := time.Now()
+		switch {
+		case ended:
+			res.Reason = api.WaitExit
+			return res, nil
+		case !idleAt.IsZero() && !now.Before(idleAt):
+			res.Reason = api.WaitIdle
+			return res, nil
+		case !timeoutAt.IsZero() && !now.Before(timeoutAt):
+			res.Reason, res.TimedOut = api.WaitTimeout, true
+			return res, nil
+		}
+		err := w.pause(looking, idleAt, timeoutAt)
+		var seen inputSeen
+		switch {
+		case errors.As(err, &seen):
+			res.Reason, res.Process = api.WaitInput, seen.process
+			return res, seen.err
+		case ctx.Err() != nil:
+			return res, ctx.Err()
+		}
+	}
+}
+
+// leastLook is how long it is looked at least whether a process waits for input: that
+// takes two looks.
+const leastLook = 100 * time.Millisecond
+
+// deadlines are when the program has been idle for long enough, if nothing happens, and
+// when the waiting is over; zero for never.
+func (w *waiting) deadlines() (idle, timeout time.Time) {
+	if w.params.IdleMS != nil {
+		idle = w.program.activity().Add(milliseconds(*w.params.IdleMS))
+	}
+	if w.params.TimeoutMS != nil {
+		patience := milliseconds(*w.params.TimeoutMS)
+		if w.params.WaitingForInput {
+			patience = max(patience, leastLook)
+		}
+		timeout = w.begun.Add(patience)
+	}
+	return idle, timeout
+}
+
+// milliseconds is a duration that is long, but not too long to reckon with.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, int64(365*24*time.Hour/time.Millisecond))) * time.Millisecond
+}
+
+// pause waits for output, until one of the deadlines.
+func (w *waiting) pause(ctx context.Context, deadlines ...time.Time) error {
+	for _, at := range deadlines {
+		if !at.IsZero() {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, at)
+			defer cancel()
+		}
+	}
+	return w.program.exec.log.Wait(ctx, w.seq)
+}
+
+// look tries the text on what has been written since the last look, and on the lines
+// that were not complete then.
+func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
+	log := w.program.exec.log
+	if w.lines == nil {
+		w.seq = log.Last()
+	}
+	for w.lines != nil && !found {
+		recs, data, next := log.Read(w.seq, 256<<10, w.lines.buf)
+		if next == w.seq {
+			break
+		}
+		w.seq, w.lines.buf = next, data
+		for _, rec := range recs {
+			if rec.Gap {
+				w.lines.line[rec.Stream] = nil
+				continue
+			}
+			if found = found || w.lines.add(rec.Stream, data[:rec.Len]); !found {
+				data = data[rec.Len:]
+			}
+		}
+		found = found || w.lines.unfinished()
+	}
+	res.Version = uint64(w.seq)
+	if found {
+		res.Match, res.Groups = w.lines.match, w.lines.groups
+	}
+	return found
+}
+
+// maxLine bounds how much of a line is looked at: the last part of it.
+const maxLine = 64 << 10
+
+// lineMatcher tries an expression on the lines of two streams.
+type lineMatcher struct {
+	expr   *regexp.Regexp
+	line   [2][]byte // the last of each stream, which is not complete
+	buf    []byte
+	match  string // the line that matched
+	groups []string
+}
+
+// add takes more of a stream and reports whether a line that it completes matches.
+func (m *lineMatcher) add(st output.Stream, data []byte) bool {
+	for {
+		line, rest, complete := bytes.Cut(data, []byte{'\n'})
+		m.line[st] = append(m.line[st], line...)
+		if extra := len(m.line[st]) - maxLine; extra > 0 {
+			m.line[st] = append(m.line[st][:0], m.line[st][extra:]...)
+		}
+		if !complete {
+			return false
+		}
+		if m.try(m.line[st]) {
+			return true
+		}
+		m.line[st], data = m.line[st][:0], rest
+	}
+}
+
+// unfinished reports whether a line that is not complete matches: a question, perhaps.
+func (m *lineMatcher) unfinished() bool {
+	for _, line := range m.line {
+		if len(line) > 0 && m.try(line) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *lineMatcher) try(line []byte) bool {
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	at := m.expr.FindSubmatchIndex(line)
+	if at == nil {
+		return false
+	}
+	m.match = strings.ToValidUTF8(string(line), "\uFFFD")
+	for i := 0; i < len(at); i += 2 {
+		group := ""
+		if at[i] >= 0 {
+			group = strings.ToValidUTF8(string(line[at[i]:at[i+1]]), "\uFFFD")
+		}
+		m.groups = append(m.groups, group)
+	}
+	return true
+}
