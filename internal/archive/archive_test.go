@@ -73,7 +73,7 @@ func export(t testing.TB, session string, ended time.Time, sizes ...int) []byte 
 		execs = append(execs, x)
 		result.Execs = append(result.Execs, api.ExecInfo{ExecID: x.ExecID, SessionID: session, State: api.ExecClosed, Outcome: &api.ExecOutcome{StdoutBytes: int64(size)}})
 	}
-	if err := runner.WriteExport(&b, result, execs); err != nil {
+	if err := runner.WriteExport(&b, result, execs, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -57,7 +57,11 @@ func (s *Service) execSession(p *api.ExecParams, detach bool) (*session.Session,
 	if p.Detach == nil {
 		p.Detach = &detach
 	}
-	return s.registry.Get(p.SessionID)
+	found, err := s.registry.Get(p.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	return found, takesCommands(found)
 }
 
 // ExecCancel stops a command and everything it started.
@@ -89,7 +93,7 @@ func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 	if execID == "" || sessionID == "" {
 		return nil
 	}
-	if other, err := s.registry.Get(sessionID); err != nil || other != found {
+	if other, err := s.session(sessionID); err != nil || other != found {
 		return invalid("session_id", "exec %q is not in session %q", execID, sessionID)
 	}
 	return nil
@@ -121,7 +125,7 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	}
 	var execs []api.ExecInfo
 	if p.SessionID != "" {
-		found, err := s.registry.Get(p.SessionID)
+		found, err := s.session(p.SessionID)
 		if err != nil {
 			return api.ExecListResult{}, err
 		}

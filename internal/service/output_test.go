@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -344,47 +345,21 @@ func TestInput(t *testing.T) {
 // TestOlderRunner: what it cannot do is refused with the next step; the rest works.
 func TestOlderRunner(t *testing.T) {
 	rt := &sessiontest.Runtime{
-		OnStart: func(r *sessiontest.Runner) error { r.Protocol = 1; return nil },
+		OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.MinProtocol; return nil },
 		Command: writer(time.Second, 4, "oa", "ob"),
 	}
 	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{Name: "old"})
-		st := stream(t, s, started(id))
-		exec := st.Start().ExecID
-		wait, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{exec}, OutputMatch: "b"})
-		if err != nil || wait.Happened[0].Reason != api.UntilOutputMatch {
-			t.Errorf("match: %+v, %v", wait, err)
-		}
-		wait, err = s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{exec}})
-		if err != nil || wait.Happened[0].Outcome.ExitCode != 4 || wait.Happened[0].Seq != 3 {
-			t.Errorf("exit: %+v, %v", wait, err)
-		}
+		st := stream(t, s, started(create(t, s, api.SessionCreateParams{Name: "old"})))
 		wantLines(t, all(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, "3 exit 4")
-		wantLines(t, all(t, stream(t, s, api.ExecStreamParams{ExecID: exec, AfterSeq: 1})), `2 stdout@1 "b"`, "3 exit 4")
-		open := "open"
-		for what, call := range map[string]func() error{
-			"read output by offset": func() error {
-				_, err := s.ExecOutput(t.Context(), api.ExecOutputParams{ExecID: exec})
-				return err
-			},
-			"write to a command": func() error {
-				_, err := s.ExecInput(t.Context(), api.ExecInputParams{ExecID: exec, Data: "x"})
-				return err
-			},
-			"leave the stdin of a command open": func() error {
-				_, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: id, Command: "x", Stdin: &open})
-				return err
-			},
-			"tell that a command waits for input": func() error {
-				x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: id, Command: "x"})
-				if err != nil {
-					return err
-				}
-				_, err = s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, Until: api.Words{api.UntilWaitingForInput}})
-				return err
-			},
+		for kind, p := range map[api.SessionKind]api.SessionCreateParams{
+			api.KindTerminal: {Kind: api.KindTerminal}, api.KindProgram: {Kind: api.KindProgram, Command: []string{"cat"}},
 		} {
-			wantError(t, call(), api.CodeRuntimeUnavailable, `session "old": its runner (version memory) is older and cannot `+what+"; create a new session")
+			p.Name = "new"
+			_, err := s.SessionCreate(t.Context(), p)
+			wantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot have a `+string(kind))
+		}
+		if left := rt.Runners(); len(left) != 1 {
+			t.Errorf("%d runners", len(left))
 		}
 	})
 }

@@ -29,6 +29,8 @@ type Config struct {
 	Capabilities []string
 	// HTTP is the base of the daemon's URLs, told by system.info; empty without HTTP.
 	HTTP string
+	// GRPC is the daemon's address for gRPC, told by system.info; empty without gRPC.
+	GRPC string
 	// Upgrade replaces the program of the daemon, soon after it has answered.
 	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
 }
@@ -107,7 +109,7 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 	}
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
-		HTTP: s.config.HTTP, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
+		HTTP: s.config.HTTP, GRPC: s.config.GRPC, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
 	}
 	if r.Limits == nil {
 		r.Limits = map[string]float64{}

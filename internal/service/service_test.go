@@ -30,17 +30,21 @@ func in(t *testing.T, rt *sessiontest.Runtime, f func(t *testing.T, s *service.S
 func inWith(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testing.T, s *service.Service, r *session.Registry)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		logger := slog.New(slog.DiscardHandler)
-		c.Runtime, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = rt, logger, 10, "/bin/sh", 5*time.Second
-		c.Retention, c.AutoExit = time.Minute, time.Hour
-		r := session.NewRegistry(c)
-		s := service.New(service.Config{
-			Registry: r, Logger: logger, Connections: func() int { return 7 },
-			Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},
-		})
+		s, r := newService(c, rt)
 		f(t, s, r)
 		r.Close(nil)
 	})
+}
+
+func newService(c session.Config, rt *sessiontest.Runtime) (*service.Service, *session.Registry) {
+	logger := slog.New(slog.DiscardHandler)
+	c.Runtime, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = rt, logger, 10, "/bin/sh", 5*time.Second
+	c.Retention, c.AutoExit = time.Minute, time.Hour
+	r := session.NewRegistry(c)
+	return service.New(service.Config{
+		Registry: r, Logger: logger, Connections: func() int { return 7 },
+		Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},
+	}), r
 }
 
 func hang(ctx context.Context, x *sessiontest.Exec) int {

@@ -79,12 +79,12 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 	return s.registry.Destroy(ctx, p.SessionID, p.Force)
 }
 
-// session finds a session by id or name.
+// session finds a session by id or name, also one that has ended: it is not changed.
 func (s *Service) session(ref string) (*session.Session, error) {
 	if ref == "" {
 		return nil, invalid("session_id", "is required")
 	}
-	return s.registry.Get(ref)
+	return s.registry.Look(ref)
 }
 
 func invalid(field, format string, args ...any) *api.Error {

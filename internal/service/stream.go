@@ -21,6 +21,25 @@ const (
 	keepsUp = 200 * time.Millisecond
 )
 
+// pace is how much a reader is given at once.
+type pace struct {
+	limit int       // how much was fetched last
+	since time.Time // when
+}
+
+// next is how much to fetch now.
+func (p *pace) next() int {
+	if time.Since(p.since) < keepsUp {
+		p.limit = min(2*p.limit, maxRead)
+	} else {
+		p.limit = minRead
+	}
+	return p.limit
+}
+
+// fetched notes that something was fetched.
+func (p *pace) fetched() { p.since = time.Now() }
+
 // ExecStream starts a command and pushes its output as it comes; the command goes on
 // when its caller goes away, unless the caller says otherwise. Or it pushes the output
 // of a command that was started before, which then does not depend on the caller.
@@ -90,8 +109,7 @@ type stream struct {
 	ready []api.StreamEvent // what is to be pushed, in order
 	after int64             // the last record that was read
 	next  map[string]int64  // by stream, where what was read of it ends
-	limit int               // how much was fetched last
-	since time.Time         // when
+	pace  pace
 	ended bool
 
 	mu     sync.Mutex
@@ -147,16 +165,11 @@ func (st *stream) Recv() (api.StreamEvent, error) {
 
 // pull fetches more output, or the exit; with wait it waits for it.
 func (st *stream) pull(wait bool) error {
-	if time.Since(st.since) < keepsUp {
-		st.limit = min(2*st.limit, maxRead)
-	} else {
-		st.limit = minRead
-	}
-	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.limit, Wait: wait})
+	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.pace.next(), Wait: wait})
 	if err != nil {
 		return err
 	}
-	st.since = time.Now()
+	st.pace.fetched()
 	err = eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
 		st.take(c, data)
 		st.after = c.Seq

@@ -23,7 +23,6 @@ type target struct {
 	after int64             // the last record that was looked at, for a match
 	lines map[string]*lines // by stream, for a match
 	quiet time.Time         // since when there is no output, as far as is known
-	bytes int64             // how much there was then
 }
 
 func newTarget(s *session.Session, id string, want *wish) *target {
@@ -62,7 +61,7 @@ func (t *target) look(ctx context.Context) error {
 		return nil
 	}
 	info, err := t.session.ExecInfo(ctx, t.id)
-	if err == nil && t.after > info.LastSeq && (info.LastSeq > 0 || written(info) == 0) { // an older runner tells no numbers
+	if err == nil && t.after > info.LastSeq {
 		return invalid("after_seq", "%d is beyond the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
 	}
 	if err == nil {
@@ -93,7 +92,7 @@ func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
 		}
 		return err
 	}
-	t.quiet, t.bytes = time.Now(), written(info)
+	t.quiet = time.Now()
 	if t.want.idle > 0 && t.isQuiet(info) {
 		t.event = t.tell(api.UntilIdle, info.LastSeq)
 		return nil
@@ -113,16 +112,11 @@ func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
 
 // isQuiet finds out since when there is no output, and whether that is long enough.
 func (t *target) isQuiet(info api.ExecInfo) bool {
-	switch {
-	case info.QuietMS != nil:
+	if info.QuietMS != nil {
 		t.quiet = time.Now().Add(-time.Duration(*info.QuietMS) * time.Millisecond)
-	case written(info) != t.bytes: // of an older runner, which does not tell
-		t.quiet, t.bytes = time.Now(), written(info)
 	}
 	return time.Since(t.quiet) >= t.want.idle
 }
-
-func written(info api.ExecInfo) int64 { return info.StdoutBytes + info.StderrBytes }
 
 // lookBack looks for a match in the output that is there, up to a number.
 func (t *target) lookBack(ctx context.Context, last int64) error {

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"encoding/json"
-	"math"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -17,9 +16,6 @@ type awaited struct {
 
 // AwaitEnd waits for the end of a command. It returns the outcome and its number.
 func (s *Session) AwaitEnd(ctx context.Context, id string) (*api.ExecOutcome, int64, error) {
-	if s.needs(2, "") != nil {
-		return s.readToEnd(ctx, id)
-	}
 	s.mu.Lock()
 	a := s.awaited[id]
 	if a == nil {
@@ -77,26 +73,6 @@ func (s *Session) Outcome(ctx context.Context, id string) (*api.ExecOutcome, int
 	if err != nil || info.State != api.ExecExited && info.State != api.ExecClosed {
 		return nil, 0, err
 	}
-	last := info.LastSeq
-	if s.needs(2, "") != nil { // it does not tell the number, and takes any
-		last = math.MaxInt64
-	}
-	r, _, err := s.Read(ctx, link.ReadParams{ExecID: id, AfterSeq: last})
+	r, _, err := s.Read(ctx, link.ReadParams{ExecID: id, AfterSeq: info.LastSeq})
 	return r.Outcome, r.Seq, err
-}
-
-// readToEnd is AwaitEnd for a runner that does not tell of commands: it reads the
-// output, which ends with the outcome.
-func (s *Session) readToEnd(ctx context.Context, id string) (*api.ExecOutcome, int64, error) {
-	p := link.ReadParams{ExecID: id, Limit: 64 << 10, Wait: true}
-	outcome, seq, err := s.Outcome(ctx, id)
-	for outcome == nil && err == nil {
-		var r link.ReadResult
-		r, _, err = s.Read(ctx, p)
-		if n := len(r.Chunks); n > 0 {
-			p.AfterSeq = r.Chunks[n-1].Seq
-		}
-		outcome, seq = r.Outcome, r.Seq
-	}
-	return outcome, seq, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Create makes a session and returns when it is idle. When it cannot be made, or ctx
+// Create makes a session and returns when its shell is idle, or its program runs. When it cannot be made, or ctx
 // ends before, nothing is left of it. An ephemeral session ends with the connection
 // that ctx carries.
 func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
@@ -32,7 +32,7 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 		s.tie(api.Conn(ctx))
 	}
 	info := s.Info()
-	s.log.Info("session created", "name", info.Name, "shell", info.Shell)
+	s.log.Info("session created", "name", info.Name, "kind", info.Kind, "shell", info.Shell)
 	return info, nil
 }
 
@@ -92,7 +92,11 @@ func (r *Registry) admit(s *Session) bool {
 	r.mu.Unlock()
 	if ok {
 		s.mu.Lock()
-		s.tell()
+		s.registry.journal.session(s.info(), s.first...)
+		s.first = nil
+		if s.heard == api.SessionTerminated { // its program has ended already
+			s.bid()
+		}
 		s.mu.Unlock()
 		at, _ := s.deadline()
 		r.expect(at)
@@ -102,12 +106,22 @@ func (r *Registry) admit(s *Session) bool {
 
 // start starts the runner and in it the session.
 func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
-	if p.Shell == "" {
+	if p.Kind == "" {
+		p.Kind = api.KindShell
+	}
+	if p.Shell == "" && p.Command == nil {
 		p.Shell = s.registry.config.DefaultShell
 	}
 	create := link.CreateParams{
 		SessionID: s.id, Params: p, BaseEnv: s.registry.runtime.BaseEnv(),
 		CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
+	}
+	if p.Record {
+		path, err := s.registry.recordings.prepare(s.id)
+		if err != nil {
+			return err
+		}
+		create.RecordTo = path
 	}
 	runner, err := s.registry.runtime.Start(ctx, s.id)
 	if err != nil {
@@ -124,6 +138,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	s.use(w)
 	if err := s.create(ctx, w, create); err != nil {
 		s.abandon("could not be created")
+		s.registry.recordings.discard(create.RecordTo)
 		return err
 	}
 	return nil
@@ -136,12 +151,25 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
 	defer stop()
+	shell := create.Params.Kind == api.KindShell
+	if !shell {
+		if err := s.needs(3, "have a "+string(create.Params.Kind)); err != nil {
+			return err
+		}
+	}
 	var d api.SessionDetails
 	if _, err := s.call(ctx, link.CallCreate, create, nil, &d); err != nil {
 		return err
 	}
+	var execs api.ExecListResult
+	if !shell { // its command began before anybody could be told
+		if _, err := s.call(ctx, link.CallExecList, struct{}{}, nil, &execs); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.first = execs.Execs
 	s.adopt(d, s.events)
 	if s.details.CreatedAt.IsZero() {
 		s.details.CreatedAt = create.CreatedAt
@@ -149,7 +177,17 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 	if s.details.LastActivity.IsZero() {
 		s.details.LastActivity = s.details.CreatedAt
 	}
-	return s.to(api.SessionIdle, "")
+	return s.begin(!shell)
+}
+
+// begin is the first move of a session that is there: to idle, and on to running when it
+// has a program. mu is held.
+func (s *Session) begin(running bool) error {
+	err := s.to(api.SessionIdle, "")
+	if err == nil && running {
+		err = s.to(api.SessionRunning, "")
+	}
+	return err
 }
 
 // startError makes the answer to a creation that did not succeed: why it was given

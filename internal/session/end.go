@@ -13,7 +13,7 @@ import (
 func (s *Session) destroy(force bool, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := s.ending != ""
+	again := s.ending != "" || s.bidden
 	if s.wire == nil || s.left || s.over || again && (!force || s.forced) {
 		return
 	}
@@ -28,7 +28,9 @@ func (s *Session) destroy(force bool, cause string) {
 // startDismissal lets the runner end. mu is held, and there is a wire.
 func (s *Session) startDismissal(p link.DestroyParams) {
 	conn := s.wire.conn
-	p.Export = s.registry.keeps() && !s.details.Ephemeral
+	// Of a session that was tied to a connection nothing is kept, unless its program came
+	// to an end while the connection was there.
+	p.Export = s.registry.keeps() && (!s.details.Ephemeral || s.bidden && s.kind() != api.KindShell)
 	// watch is one of the tasks and still runs, so the count does not start from zero.
 	s.dismissals.Add(1)
 	s.registry.tasks.Go(func() {
@@ -107,7 +109,7 @@ func (s *Session) end() {
 	if s.entry == nil {
 		s.details.OutputBytes = 0
 	}
-	asked := s.ending != ""
+	asked := s.ending != "" || s.bidden && s.kind() != api.KindShell
 	s.wire = nil
 	s.mu.Unlock()
 	switch {
@@ -123,14 +125,14 @@ func (s *Session) end() {
 	close(s.done)
 }
 
-// cause says why the session ended: who asked for it, or what the runner said last,
-// or how it died. mu is held.
+// cause says why the session ended: what the runner said when it ended by itself, or
+// who asked for it, or how the runner died. mu is held.
 func (s *Session) cause(remains Remains) string {
 	switch {
+	case s.farewell != "" && (s.bidden || s.ending == ""):
+		return s.farewell
 	case s.ending != "":
 		return s.ending
-	case s.farewell != "":
-		return s.farewell
 	case remains.Cause != "":
 		return "its runner died: " + remains.Cause
 	}

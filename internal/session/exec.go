@@ -32,9 +32,6 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	params, stdin := s.execParams(p)
 	if p.Stdin != nil && *p.Stdin == api.StdinOpen {
-		if err := s.needs(2, "leave the stdin of a command open"); err != nil {
-			return api.ExecInfo{}, err
-		}
 		params.OpenStdin, params.HasStdin, stdin = true, false, nil
 	}
 	var info api.ExecInfo
@@ -64,7 +61,7 @@ func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult,
 // Output reads bytes of one stream of a command.
 func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {
 	var r link.OutputResult
-	if err := s.reachable(p.ExecID, "read output by offset"); err != nil && s.archived() == nil {
+	if err := s.reachable(p.ExecID); err != nil && s.archived() == nil {
 		return r, nil, err
 	}
 	text, err := s.call(ctx, link.CallExecOutput, p, nil, &r)
@@ -74,7 +71,7 @@ func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputR
 // Input writes to the stdin of a command.
 func (s *Session) Input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
 	var r api.ExecInputResult
-	if err := s.reachable(p.ExecID, "write to a command"); err != nil {
+	if err := s.reachable(p.ExecID); err != nil {
 		return r, err
 	}
 	_, err := s.call(ctx, link.CallExecInput, p, data, &r)
@@ -85,25 +82,20 @@ func (s *Session) Input(ctx context.Context, p link.InputParams, data []byte) (a
 // when the command has ended.
 func (s *Session) AwaitInput(ctx context.Context, id string) (*api.Process, error) {
 	var r link.AwaitResult
-	if _, ended, err := s.kept(id); ended && err == nil {
-		return nil, nil
-	}
-	if err := s.reachable(id, "tell that a command waits for input"); err != nil {
+	if _, ended, err := s.kept(id); ended {
 		return nil, err
 	}
 	_, err := s.call(ctx, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
 	return r.Process, err
 }
 
-// reachable refuses what only the runner can do: when it is gone, or too old.
-func (s *Session) reachable(id, what string) error {
-	if _, ended, err := s.kept(id); ended {
-		if err != nil {
-			return err
-		}
-		return s.endedError()
+// reachable refuses what only the runner can do when it is gone.
+func (s *Session) reachable(id string) error {
+	_, ended, err := s.kept(id)
+	if ended && err == nil {
+		err = s.endedError()
 	}
-	return s.needs(2, what)
+	return err
 }
 
 // Cancel stops a command and waits for its end. One that has ended already is told as it is.
@@ -116,6 +108,16 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 	}
 	var info api.ExecInfo
 	_, err := s.call(ctx, link.CallExecCancel, p, nil, &info)
+	return s.orKept(p.ExecID, info, err)
+}
+
+// orKept is the answer of a runner, or what it told last when it went meanwhile.
+func (s *Session) orKept(id string, info api.ExecInfo, err error) (api.ExecInfo, error) {
+	if id != "" && errors.Is(err, api.ErrSessionTerminated) {
+		if kept, ended, keptErr := s.kept(id); ended {
+			return kept, keptErr
+		}
+	}
 	return info, err
 }
 
@@ -126,27 +128,36 @@ func (s *Session) ExecInfo(ctx context.Context, id string) (api.ExecInfo, error)
 	}
 	var info api.ExecInfo
 	err := s.ask(ctx, link.CallExecInfo, api.ExecInfoParams{ExecID: id}, &info)
-	return info, err
+	return s.orKept(id, info, err)
 }
 
 // ExecList lists the commands of the session, oldest first.
 func (s *Session) ExecList(ctx context.Context) ([]api.ExecInfo, error) {
-	s.mu.Lock()
-	ended, receipt := s.state == api.SessionTerminated, s.receipt
-	s.mu.Unlock()
-	if ended {
-		if receipt == nil {
-			return nil, nil
-		}
-		list := make([]api.ExecInfo, len(receipt.Execs))
-		for i, e := range receipt.Execs {
-			list[i] = s.aged(e)
-		}
+	if list, ended := s.keptList(); ended {
 		return list, nil
 	}
 	var r api.ExecListResult
 	err := s.ask(ctx, link.CallExecList, struct{}{}, &r)
+	if errors.Is(err, api.ErrSessionTerminated) { // meanwhile
+		if list, ended := s.keptList(); ended {
+			return list, nil
+		}
+	}
 	return r.Execs, err
+}
+
+// keptList lists the commands of a session that has ended.
+func (s *Session) keptList() (list []api.ExecInfo, ended bool) {
+	s.mu.Lock()
+	ended, receipt := s.state == api.SessionTerminated, s.receipt
+	s.mu.Unlock()
+	if !ended || receipt == nil {
+		return nil, ended
+	}
+	for _, e := range receipt.Execs {
+		list = append(list, s.aged(e))
+	}
+	return list, true
 }
 
 // kept looks for a command of a session that has ended, among what its runner told last.
@@ -190,10 +201,7 @@ func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.details
-	d.State = s.state
-	if d.Tags == nil {
-		d.Tags = []string{}
-	}
+	d.SessionInfo = s.info()
 	if d.EnvKeys == nil {
 		d.EnvKeys = []string{}
 	}

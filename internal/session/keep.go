@@ -6,7 +6,8 @@ import (
 )
 
 // keep is the housekeeping: it ends sessions whose time is over, forgets those that
-// ended long ago, and tells when the daemon is of no more use. It sleeps until the
+// ended long ago, removes recordings that are too much, and tells when the daemon is of no
+// more use. It sleeps until the
 // next of these is due. Its clock is that of package time, which a test replaces with
 // testing/synctest.
 func (r *Registry) keep() {
@@ -46,6 +47,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 			s.destroy(false, cause)
 		}
 	}
+	r.recordings.sweep(r.lives)
 
 	var forgotten []*Session
 	defer func() {
@@ -88,6 +90,13 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 	}
 	r.next = next
 	return next
+}
+
+// lives reports whether a session lives, or is about to.
+func (r *Registry) lives(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.living[id] != nil || r.starting[id] != nil
 }
 
 // expect makes sure that keep is awake at that time.

@@ -114,9 +114,9 @@ func (j *Journal) apply(ev *api.StreamEvent) {
 	}
 }
 
-// session tells what is news about a session. One that was never told of is not told
-// to have ended.
-func (j *Journal) session(info api.SessionInfo) {
+// session tells what is news about a session, and with its beginning the commands it
+// began with. One that was never told of is not told to have ended.
+func (j *Journal) session(info api.SessionInfo, first ...api.ExecInfo) {
 	j.lock()
 	defer j.mu.Unlock()
 	defer j.putOff()
@@ -143,6 +143,11 @@ func (j *Journal) session(info api.SessionInfo) {
 		tell(api.EventSessionCreated, info.CreatedAt, "")
 		if info.State == api.SessionRunning {
 			tell(api.EventSessionRunning, time.Now(), "")
+		}
+		for i := range first {
+			for _, step := range steps(&first[i]) {
+				j.exec(j.known[info.SessionID], step, info.SessionID, "")
+			}
 		}
 	case k.State != info.State:
 		tell(aboutSession+string(info.State), time.Now(), "")

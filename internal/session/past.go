@@ -14,10 +14,11 @@ func (r *Registry) keeps() bool {
 	return r.config.Archive != nil && r.config.Retention > 0 && !r.closed.Load()
 }
 
-// bid asks a runner that ends by itself for what is to be kept. mu is held.
+// bid lets a runner go whose session has ended by itself, and asks it for what is to be
+// kept. mu is held.
 func (s *Session) bid() {
 	unborn, asked := s.state == api.SessionCreating, s.ending != "" || s.bidden
-	if unborn || asked || s.left || s.over || s.wire == nil || !s.registry.keeps() {
+	if unborn || asked || s.left || s.over || s.wire == nil {
 		return
 	}
 	s.bidden = true
@@ -83,11 +84,27 @@ func (s *Session) aged(info api.ExecInfo) api.ExecInfo {
 
 // callPast answers what can be read of a session that has ended.
 func (s *Session) callPast(params, result any) ([]byte, error) {
+	if _, waits := params.(api.SessionWaitParams); waits && !s.isLeft() {
+		*result.(*api.SessionWaitResult) = s.exited()
+		return nil, nil
+	}
 	entry := s.archived()
 	if entry == nil {
 		return nil, s.endedError()
 	}
 	switch p := params.(type) {
+	case api.SessionScreenParams:
+		r, err := entry.Screen(p)
+		*result.(*api.SessionScreenResult) = r
+		return nil, err
+	case link.SnapshotParams:
+		r, text, err := entry.Snapshot(p)
+		*result.(*link.SnapshotResult) = r
+		return text, err
+	case link.FollowParams:
+		r, text, err := entry.Follow(p)
+		*result.(*link.FollowResult) = r
+		return text, err
 	case link.ReadParams:
 		r, text, err := entry.Read(p)
 		*result.(*link.ReadResult) = r
@@ -98,6 +115,12 @@ func (s *Session) callPast(params, result any) ([]byte, error) {
 		return text, err
 	}
 	return nil, s.endedError()
+}
+
+// exited is the answer to who waits for something in a session that has ended.
+func (s *Session) exited() api.SessionWaitResult {
+	info := s.Info()
+	return api.SessionWaitResult{Reason: api.WaitExit, ExitCode: info.ExitCode, Signal: info.Signal}
 }
 
 // remember makes the sessions of the archive readable that ended before this daemon

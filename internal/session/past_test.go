@@ -166,15 +166,13 @@ func TestWhatIsNotKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		retention time.Duration
 		params    api.SessionCreateParams
-		runner    func(*sessiontest.Runner) error
 	}{
-		"no retention":    {-1, api.SessionCreateParams{}, nil},
-		"ephemeral":       {time.Hour, api.SessionCreateParams{Ephemeral: true}, nil},
-		"an older runner": {time.Hour, api.SessionCreateParams{}, func(r *sessiontest.Runner) error { r.Protocol = 1; return nil }},
+		"no retention": {-1, api.SessionCreateParams{}},
+		"ephemeral":    {time.Hour, api.SessionCreateParams{Ephemeral: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			place := newShelf(t)
-			rt := &sessiontest.Runtime{Command: speak, OnStart: c.runner}
+			rt := &sessiontest.Runtime{Command: speak}
 			in(t, session.Config{Retention: c.retention, Archive: place.open(t)}, rt, func(t *testing.T, w world) {
 				info, err := w.Create(api.WithConn(t.Context(), t.Context()), c.params)
 				if err != nil {

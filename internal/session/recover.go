@@ -41,6 +41,8 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 		a.Clear()
 	}
 	kept := r.remember()
+	r.recordings.look()
+	r.nudge()
 	now := time.Now()
 	for _, gone := range r.journal.living() {
 		why, dropped := lost[gone.SessionID]
@@ -83,9 +85,7 @@ func (r *Registry) recover(ctx context.Context, runner Runner, end bool) (ended 
 	}
 	r.readmit(s)
 	s.use(w)
-	if why, over := s.goodbye(); over {
-		// The earlier daemon was ending it, or it ended by itself; its output is still there.
-		s.destroy(false, why)
+	if s.goodbye() {
 		<-s.done
 		return ""
 	}
@@ -129,26 +129,27 @@ func (s *Session) catchUp() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	over := s.heard == api.SessionTerminated
-	if over && (!s.registry.keeps() || s.hello.Protocol < 2) {
+	if over && !s.registry.keeps() {
 		return errors.New("it has ended: " + s.farewell)
 	}
-	if err := s.to(api.SessionIdle, ""); err != nil || over {
-		return err
+	shell := s.kind() == api.KindShell
+	err := s.begin(s.heard == api.SessionRunning || !shell)
+	if err == nil && (!over || !shell) { // nothing happened to a shell that has ended
+		s.tell()
 	}
-	if s.heard == api.SessionRunning {
-		if err := s.to(api.SessionRunning, ""); err != nil {
-			return err
-		}
-	}
-	s.tell()
-	return nil
+	return err
 }
 
-// goodbye tells whether and why the runner has ended the session.
-func (s *Session) goodbye() (why string, over bool) {
+// goodbye lets the runner go when it has ended the session: an earlier daemon was ending
+// it, or it ended by itself. What is to be read of it is still there.
+func (s *Session) goodbye() (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.farewell, s.heard == api.SessionTerminated
+	if s.heard != api.SessionTerminated {
+		return false
+	}
+	s.bid()
+	return true
 }
 
 // tellExecs tells what happened to the commands while the runner could not be heard.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -41,6 +42,11 @@ type Config struct {
 	// Archive keeps what is to be read of sessions that have ended. When nil their
 	// output is lost.
 	Archive *archive.Archive
+	// RecordingsDir is where the recordings of terminals are; made when it is needed.
+	// When empty there are none.
+	RecordingsDir string
+	// TotalRecordings bounds the bytes of all recordings; 0 = no bound.
+	TotalRecordings int64
 	// TotalOutput bounds the bytes of output kept over all sessions; 0 = no bound.
 	TotalOutput int64
 	// Journal is where events are told. When nil they are kept in memory alone. It is
@@ -56,10 +62,11 @@ type Config struct {
 // Goroutines: keep, which ends what has come to its time; Close waits for it and
 // for those of all sessions. A Registry is safe for concurrent use.
 type Registry struct {
-	config  Config
-	runtime Runtime
-	log     *slog.Logger
-	journal *Journal
+	config     Config
+	runtime    Runtime
+	log        *slog.Logger
+	journal    *Journal
+	recordings *recordings
 
 	wake   chan struct{} // a deadline may have come nearer
 	stop   chan struct{}
@@ -96,6 +103,7 @@ func NewRegistry(c Config) *Registry {
 	if r.journal == nil {
 		r.journal = newJournal(c.Logger)
 	}
+	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.nudge, sizes: map[string]int64{}}
 	go r.keep()
 	return r
 }
@@ -122,6 +130,22 @@ func (r *Registry) Get(ref string) (*Session, error) {
 		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
 	}
 	return nil, api.Errorf(api.CodeSessionNotFound, "session %.100q: not found", ref)
+}
+
+// Look is Get for whoever only reads: the name of a session that has ended is good as
+// well, when no other has it. Of several that had it, it is the one that ended last.
+func (r *Registry) Look(ref string) (*Session, error) {
+	s, err := r.Get(ref)
+	if !errors.Is(err, api.ErrSessionNotFound) {
+		return s, err
+	}
+	var last time.Time
+	for _, past := range r.Past() {
+		if info := past.Info(); info.Name == ref && info.TerminatedAt.After(last) {
+			s, err, last = past, nil, *info.TerminatedAt
+		}
+	}
+	return s, err
 }
 
 // List returns the living sessions, oldest first.
@@ -205,6 +229,7 @@ func (r *Registry) ended(s *Session) {
 	}
 	r.noteFree()
 	r.mu.Unlock()
+	r.recordings.grown(info)
 	r.nudge()
 }
 

@@ -199,7 +199,7 @@ func TestCreateThatFailsLeavesNothing(t *testing.T) {
 		{"no hello", func(r *sessiontest.Runner) error { r.Mute = true; return nil },
 			api.CodeRuntimeUnavailable, `session "build": the runner does not say hello`},
 		{"other protocol", func(r *sessiontest.Runner) error { r.Protocol = 99; return nil },
-			api.CodeRuntimeUnavailable, `session "build": its runner (version memory) speaks protocol 99, this daemon 2`},
+			api.CodeRuntimeUnavailable, `session "build": its runner (version memory) speaks protocol 99, this daemon 3`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &sessiontest.Runtime{OnStart: c.start}
@@ -379,9 +379,9 @@ func TestRunnersOwnEndHasItsCause(t *testing.T) {
 		if got := w.get(id).Info(); got.State != api.SessionIdle || got.Cause != "" {
 			t.Errorf("ended before its runner: %+v", got)
 		}
-		w.rt.Runner(id).Crash("exit status 0")
-		if w.state(id); w.get(id).Info().Cause != "its shell cannot be started again" {
-			t.Errorf("cause = %q", w.get(id).Info().Cause)
+		<-w.get(id).Done() // it is let go at once
+		if got := w.get(id).Info(); got.State != api.SessionTerminated || got.Cause != "its shell cannot be started again" {
+			t.Errorf("afterwards: %+v", got)
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 // session is decided here, when its runner is gone.
 //
 // Goroutines: watch, from the first connection to the end; one per connection that
-// reads the link; one per request to end the session. The registry counts them all.
+// reads the link; one per request to end the session; one when a viewer leaves who owned
+// the size of the terminal. The registry counts them all.
 //
 // A Session is safe for concurrent use.
 type Session struct {
@@ -31,12 +32,16 @@ type Session struct {
 	done chan struct{}
 	// dismissals are the calls of dismiss; none begins when the session is over.
 	dismissals sync.WaitGroup
+	// sizing is held by who resizes the terminal.
+	sizing chan struct{}
 
 	mu       sync.Mutex
 	state    api.SessionState    // guarded by mu; written by to alone
 	hello    link.HelloResult    // guarded by mu; what the runner said of itself
 	awaited  map[string]*awaited // guarded by mu; commands whose end somebody waits for, by id
 	details  api.SessionDetails  // guarded by mu; its State is not used, state is
+	viewers  viewers             // guarded by mu; of a terminal
+	first    []api.ExecInfo      // guarded by mu; before it is admitted, the commands it began with
 	events   int                 // guarded by mu; how many the runner has sent
 	wire     *wire               // guarded by mu; nil before the first connection and after the end
 	ending   string              // guarded by mu; why the session is being ended, when it is
@@ -44,6 +49,7 @@ type Session struct {
 	left     bool                // guarded by mu; the session is left to a later daemon
 	heard    api.SessionState    // guarded by mu; the state the runner told last
 	farewell string              // guarded by mu; why the runner said it would end by itself
+	endedAt  *time.Time          // guarded by mu; when it said that it had ended
 	receipt  *link.DestroyResult // guarded by mu; the runner's report of a complete end
 	killed   []api.KilledProcess // guarded by mu; after the end, what had to be killed
 	bidden   bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
@@ -55,7 +61,7 @@ type Session struct {
 func newSession(r *Registry, id, name string) *Session {
 	s := &Session{
 		id: id, registry: r, log: r.log.With("session_id", id),
-		done: make(chan struct{}), state: api.SessionCreating,
+		done: make(chan struct{}), sizing: make(chan struct{}, 1), state: api.SessionCreating,
 	}
 	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, r.runtime.Name()
 	return s
@@ -85,10 +91,20 @@ func (s *Session) label() string {
 func (s *Session) Info() api.SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.info()
+}
+
+// info is Info with mu held.
+func (s *Session) info() api.SessionInfo {
 	info := s.details.SessionInfo
 	info.State = s.state
 	if info.Tags == nil {
 		info.Tags = []string{}
+	}
+	if info.Terminal != nil {
+		terminal := *info.Terminal
+		terminal.Viewers = len(s.viewers.list)
+		info.Terminal = &terminal
 	}
 	return info
 }
@@ -100,9 +116,14 @@ func (s *Session) to(next api.SessionState, cause string) error {
 	}
 	s.state = next
 	if next == api.SessionTerminated {
-		now := time.Now().UTC()
-		s.details.TerminatedAt, s.details.Cause = &now, cause
-		s.details.ExecID, s.details.Queued = "", 0
+		at := time.Now().UTC()
+		if s.endedAt != nil {
+			at = *s.endedAt // it may be found ended long after
+		}
+		s.details.TerminatedAt, s.details.Cause = &at, cause
+		if s.details.Queued = 0; s.kind() == api.KindShell {
+			s.details.ExecID = ""
+		}
 		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
 		s.details.Processes = []api.Process{}
 	}
@@ -112,9 +133,7 @@ func (s *Session) to(next api.SessionState, cause string) error {
 // tell writes the state into the journal, when that is news. mu is held, so that the
 // order there is the order here.
 func (s *Session) tell() {
-	info := s.details.SessionInfo
-	info.State = s.state
-	s.registry.journal.session(info)
+	s.registry.journal.session(s.info())
 }
 
 // event takes what the runner tells of itself. What has another name is of a later version.
@@ -143,6 +162,7 @@ func (s *Session) sessionEvent(info api.SessionInfo) {
 	}
 	s.mu.Unlock()
 	s.registry.weigh()
+	s.registry.recordings.grown(info)
 	if idle {
 		at, _ := s.deadline()
 		s.registry.expect(at)
@@ -153,13 +173,13 @@ func (s *Session) sessionEvent(info api.SessionInfo) {
 // is idle for the first time when its creator hears of it, and terminated when its
 // runner is gone. mu is held.
 func (s *Session) take(info api.SessionInfo) {
-	if s.state == api.SessionTerminated {
-		return
-	}
 	next := info.State
+	if s.state == api.SessionTerminated || s.heard == api.SessionTerminated && next != s.heard {
+		return // an answer that was overtaken by the last word
+	}
 	s.heard = next
 	if next == api.SessionTerminated {
-		s.farewell = info.Cause
+		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
 	}
 	// What the registry knows it by stays as it is.
 	info.SessionID, info.Runtime = s.id, s.details.Runtime
@@ -203,6 +223,11 @@ func (s *Session) deadline() (at time.Time, cause string) {
 func (s *Session) endedError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.terminated()
+}
+
+// terminated is endedError with mu held.
+func (s *Session) terminated() error {
 	if s.left {
 		return api.ErrDaemonEnding // the session goes on, with the next one
 	}

@@ -209,10 +209,33 @@ func (s *Session) adopt(d api.SessionDetails, before int) {
 	}
 }
 
-// harmless are the calls that change nothing: after the link broke they are made again.
+// harmless are the calls that change nothing, or nothing when they are made twice: after
+// the link broke they are made again.
 var harmless = map[string]bool{
 	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true,
 	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
+	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true,
+}
+
+// repeatable reports whether a call can be made again when it is not known whether it
+// was heard. Input is when it has an id, by which the runner knows it again.
+func repeatable(name string, params any) bool {
+	switch p := params.(type) {
+	case link.TypeParams:
+		return p.WriteID != ""
+	case link.InputParams:
+		return p.WriteID != ""
+	}
+	return harmless[name]
+}
+
+// unsure is the answer to a call that may have been heard or not.
+func (s *Session) unsure(name string, err error) error {
+	if name != link.CallInput && name != link.CallExecInput {
+		return err
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable,
+		"session %q: %s; it is not known whether the input was written: give it a write_id, and it can be repeated", s.Label(), err)
 }
 
 // call asks the runner. When the link breaks meanwhile it waits until it is known
@@ -231,8 +254,8 @@ func (s *Session) call(ctx context.Context, name string, params any, body []byte
 		case <-s.done:
 			return s.callPast(params, result)
 		case <-w.next:
-			if !harmless[name] {
-				return nil, err
+			if !repeatable(name, params) {
+				return nil, s.unsure(name, err)
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -249,13 +272,19 @@ func (s *Session) current() *wire {
 
 // ask is call for what a runner can tell at once.
 func (s *Session) ask(ctx context.Context, name string, params, result any) error {
+	_, err := s.askFor(ctx, name, params, result)
+	return err
+}
+
+// askFor is ask for an answer that has bytes.
+func (s *Session) askFor(ctx context.Context, name string, params, result any) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	_, err := s.call(asking, name, params, nil, result)
+	text, err := s.call(asking, name, params, nil, result)
 	if err != nil && ctx.Err() == nil && asking.Err() != nil {
-		return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner does not answer", s.Label())
+		return nil, api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner does not answer", s.Label())
 	}
-	return err
+	return text, err
 }
 
 // happens waits for c to be closed, at most for d.

@@ -16,6 +16,8 @@ type Exec struct {
 
 	r      *Runner
 	cancel context.CancelFunc
+	// program says that it is that of a terminal or program session, which ends with it.
+	program bool
 
 	// Guarded by r.mu.
 	info    api.ExecInfo
@@ -93,12 +95,9 @@ func (x *Exec) WaitsForInput(p *api.Process) {
 // snapshot is what exec.info tells. mu is held.
 func (x *Exec) snapshot() api.ExecInfo {
 	info := x.info
-	if x.r.protocol() < 2 {
-		return info
-	}
 	info.AgeMS = time.Since(info.QueuedAt).Milliseconds()
 	info.LastSeq = x.seq
-	info.StdinOpen = x.Params.OpenStdin && !x.closed && info.Outcome == nil
+	info.StdinOpen = (x.Params.OpenStdin || x.program) && !x.closed && info.Outcome == nil
 	if !x.wrote.IsZero() {
 		quiet := time.Since(x.wrote).Milliseconds()
 		info.QuietMS = &quiet
@@ -149,10 +148,16 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	if ctx.Err() != nil {
 		outcome.Cancelled, outcome.ExitCode = true, api.ExitCancelled
 	}
-	r.info.State, r.info.ExecID, r.info.LastActivity = api.SessionIdle, "", now
+	if r.info.LastActivity = now; x.program {
+		r.programEnded(outcome.ExitCode, now)
+	} else {
+		r.info.State, r.info.ExecID = api.SessionIdle, ""
+	}
 	held := x.held
 	r.mu.Unlock()
-	r.tell() // before anybody can hear the outcome
+	if !x.program {
+		r.tell() // before anybody can hear the outcome
+	}
 	r.mu.Lock()
 	x.seq++
 	x.exit = x.seq
@@ -171,6 +176,9 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	r.change()
 	r.mu.Unlock()
 	r.tellExec(x, api.ExecClosed, nil)
+	if x.program {
+		r.tell()
+	}
 }
 
 // change wakes everyone who waits for something to change. mu is held.

@@ -33,19 +33,21 @@ func (r *Runner) export(result link.DestroyResult) ([]byte, error) {
 		log.Close()
 	}
 	var b bytes.Buffer
-	err := runner.WriteExport(&b, result, execs)
+	err := runner.WriteExport(&b, result, execs, r.lastScreen())
 	return b.Bytes(), err
 }
 
 // goodbye makes the answer to destroy. The runner ends after it, or, if there is an
 // export, when that is safe.
 func (r *Runner) goodbye(p link.DestroyParams, result link.DestroyResult) (any, []byte, error) {
-	if !p.Export || r.protocol() < 2 {
+	if !p.Export {
 		r.leave()
 		return result, nil, nil
 	}
 	now := time.Now()
-	result.Info.State, result.Info.TerminatedAt, result.Info.Cause = api.SessionTerminated, &now, p.Cause
+	if result.Info.State != api.SessionTerminated {
+		result.Info.State, result.Info.TerminatedAt, result.Info.Cause = api.SessionTerminated, &now, p.Cause
+	}
 	body, err := r.export(result)
 	result.Export = &link.ExportResult{}
 	return result, body, err
@@ -75,4 +77,16 @@ func (r *Runner) Trims() []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]int64(nil), r.trims...)
+}
+
+// lastScreen is that of a terminal, as a terminal would be told of it.
+func (r *Runner) lastScreen() *runner.ExportedScreen {
+	if r.info.Kind != api.KindTerminal {
+		return nil
+	}
+	x := r.order[0]
+	return &runner.ExportedScreen{
+		SnapshotResult: link.SnapshotResult{Offset: x.info.StdoutBytes, Cols: r.screen.cols, Rows: r.screen.rows, Version: uint64(x.seq)},
+		Data:           x.streamLocked(api.EventStdout),
+	}
 }

@@ -26,13 +26,17 @@ func (r *Runner) protocol() int {
 
 // Handle is the runner's side of the link.
 func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
-	switch name {
-	case link.CallExecOutput, link.CallExecInput, link.CallExecAwait:
-		if r.protocol() < 2 {
-			return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
-		}
+	result, data, err := r.handle(ctx, name, params, body)
+	if r.loses(name) {
+		r.Break()
 	}
+	return result, data, err
+}
+
+func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
 	switch name {
+	case link.CallInput, link.CallResize, link.CallScreen, link.CallWait, link.CallSnapshot, link.CallFollow:
+		return r.handleTerminal(ctx, name, params, body)
 	case link.CallHello:
 		if r.Refuse != nil {
 			return nil, nil, r.Refuse
@@ -127,11 +131,15 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 	r.mu.Lock()
 	r.created = &p
 	r.info = api.SessionInfo{
-		SessionID: r.id, Name: p.Params.Name, Kind: "shell", Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
+		SessionID: r.id, Name: p.Params.Name, Kind: p.Params.Kind, Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
 		State: api.SessionIdle, CreatedAt: p.CreatedAt, LastActivity: time.Now(), Tags: p.Params.Tags,
 	}
 	r.mu.Unlock()
-	r.tell()
+	if p.Params.Kind != api.KindShell {
+		r.startProgram(p)
+	} else {
+		r.tell()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.details(), nil, nil
@@ -151,7 +159,7 @@ func (r *Runner) tellExec(x *Exec, state api.ExecState, outcome *api.ExecOutcome
 	r.mu.Lock()
 	conn, id := r.conn, x.info.ExecID
 	r.mu.Unlock()
-	if conn != nil && r.protocol() >= 2 {
+	if conn != nil {
 		_ = conn.Notify(link.EventExec, link.ExecEvent{ExecID: id, State: state, At: time.Now(), Outcome: outcome}, nil)
 	}
 }
@@ -206,7 +214,7 @@ func (r *Runner) read(ctx context.Context, params json.RawMessage) (any, []byte,
 	r.mu.Lock()
 	last := x.seq
 	r.mu.Unlock()
-	if p.AfterSeq > last && r.protocol() >= 2 {
+	if p.AfterSeq > last {
 		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number, %d", p.AfterSeq, last)
 	}
 	if p.Wait {

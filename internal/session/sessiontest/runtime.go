@@ -104,8 +104,7 @@ type Runner struct {
 	NoDial bool
 	// CreateError is what create answers.
 	CreateError error
-	// Protocol is told in hello; 0 for the right one. One of protocol 1 has no calls
-	// and events of later ones.
+	// Protocol is told in hello; 0 for the right one. One before 3 has no terminals.
 	Protocol int
 	// Refuse is what hello answers.
 	Refuse error
@@ -127,10 +126,12 @@ type Runner struct {
 	info    api.SessionInfo
 	execs   map[string]*Exec
 	order   []*Exec
+	screen  screen
 	changed chan struct{} // closed and replaced whenever an exec changes
 	crash   string
 	clean   bool
 	trims   []int64
+	lose    string // the call after whose next answer the connection breaks
 }
 
 // SessionID is the session it was started for.
@@ -187,6 +188,25 @@ func (r *Runner) Break() {
 	if conn != nil {
 		_ = conn.Close()
 	}
+}
+
+// LoseAnswer breaks the connection when the next call of that name has been done, before
+// it is answered.
+func (r *Runner) LoseAnswer(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lose = name
+}
+
+// loses reports whether the answer to a call is to be lost.
+func (r *Runner) loses(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lose != name {
+		return false
+	}
+	r.lose = ""
+	return true
 }
 
 // Crash ends the runner as a fault in it would.

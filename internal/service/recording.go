@@ -1,0 +1,42 @@
+package service
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// defaultRecording is how much of a recording is read when nobody says.
+const defaultRecording = 1 << 20
+
+// SessionRecording reads a piece of the recording of a terminal, while it is made or when
+// the session has ended.
+func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingParams) (api.SessionRecordingResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	found, err := s.sessionOfKind("session.recording", p.SessionID, api.KindTerminal)
+	if err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	limit := int64(defaultRecording)
+	if p.Limit != nil {
+		limit = max(*p.Limit, utf8.UTFMax) // else there may be a character that does not fit
+	}
+	data, total, info, err := found.Recording(p.Offset, limit)
+	if err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	over := info.State == api.SessionTerminated || info.Terminal.Recording.Stopped != ""
+	complete := over && p.Offset+int64(len(data)) == total
+	if !complete {
+		data = data[:len(data)-tornEnd(data)]
+	}
+	return api.SessionRecordingResult{
+		SessionID: found.ID(), Offset: p.Offset, Data: string(data), Total: total, Complete: complete, RecordedAt: info.CreatedAt,
+	}, nil
+}

@@ -1,0 +1,133 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// SessionInput types into a terminal, or writes to the stdin of a program.
+func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (api.SessionInputResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionInputResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionInputResult{}, err
+	}
+	found, err := s.sessionOfKind("session.input", p.SessionID, api.KindTerminal, api.KindProgram)
+	if err != nil {
+		return api.SessionInputResult{}, err
+	}
+	terminal := found.Kind() == api.KindTerminal
+	switch {
+	case terminal && p.Close:
+		return api.SessionInputResult{}, invalid("close", "is for kind program; a terminal has no end of input but the key ctrl-d")
+	case !terminal && p.Paste != "":
+		return api.SessionInputResult{}, invalid("paste", "is for kind terminal")
+	case !terminal && len(p.Keys) > 0:
+		return api.SessionInputResult{}, invalid("keys", "is for kind terminal")
+	}
+	data, paste := p.Data(), p.Paste != ""
+	if paste {
+		data = []byte(p.Paste)
+	}
+	return found.Type(ctx, link.TypeParams{WriteID: p.WriteID, Paste: paste, Keys: p.Keys, Close: p.Close}, data)
+}
+
+// SessionResize gives a terminal another size.
+func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionResizeResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionResizeResult{}, err
+	}
+	found, err := s.sessionOfKind("session.resize", p.SessionID, api.KindTerminal)
+	if err != nil {
+		return api.SessionResizeResult{}, err
+	}
+	return found.Resize(ctx, p)
+}
+
+// SessionScreen tells what a terminal shows, or what it showed last.
+func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionScreenResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionScreenResult{}, err
+	}
+	found, err := s.sessionOfKind("session.screen", p.SessionID, api.KindTerminal)
+	if err != nil {
+		return api.SessionScreenResult{}, err
+	}
+	return found.Screen(ctx, p)
+}
+
+// SessionWait waits until something happens in a terminal or program.
+func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionWaitResult{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionWaitResult{}, err
+	}
+	if p.Text != "" {
+		if _, err := compile("text", p.Text); err != nil {
+			return api.SessionWaitResult{}, err
+		}
+	}
+	found, err := s.sessionOfKind("session.wait", p.SessionID, api.KindTerminal, api.KindProgram)
+	if err != nil {
+		return api.SessionWaitResult{}, err
+	}
+	if p.Cursor != nil && found.Kind() != api.KindTerminal {
+		return api.SessionWaitResult{}, invalid("cursor", "is for kind terminal")
+	}
+	p.IdleMS, p.TimeoutMS = bounded(p.IdleMS), bounded(p.TimeoutMS)
+	return found.Await(ctx, p)
+}
+
+// bounded is a number of milliseconds that is safe as a duration.
+func bounded(ms *int64) *int64 {
+	if ms == nil || *ms <= maxTimeoutMS {
+		return ms
+	}
+	most := int64(maxTimeoutMS)
+	return &most
+}
+
+// sessionOfKind finds a session that takes a method. One that has ended says so itself.
+func (s *Service) sessionOfKind(method, ref string, kinds ...api.SessionKind) (*session.Session, error) {
+	found, err := s.session(ref)
+	if err != nil {
+		return nil, err
+	}
+	if kind := found.Kind(); !slices.Contains(kinds, kind) {
+		var words []string
+		for _, k := range kinds {
+			words = append(words, string(k)+"s")
+		}
+		return nil, wrongKind(found, method+" is for "+strings.Join(words, " and "))
+	}
+	return found, nil
+}
+
+// takesCommands refuses a session in which nothing can be run.
+func takesCommands(found *session.Session) error {
+	if found.Kind() == api.KindShell {
+		return nil
+	}
+	return wrongKind(found, "it takes session.input, not commands")
+}
+
+func wrongKind(found *session.Session, why string) error {
+	kind := found.Kind()
+	e := api.Errorf(api.CodeInvalidParams, "session %q: is a %s; %s", found.Label(), kind, why)
+	e.Details = map[string]any{"field": "session_id", "kind": kind}
+	return e
+}

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// Kind says what the session is.
+func (s *Session) Kind() api.SessionKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kind()
+}
+
+// kind is Kind with mu held.
+func (s *Session) kind() api.SessionKind {
+	if s.details.Kind == "" {
+		return api.KindShell
+	}
+	return s.details.Kind
+}
+
+// Type types into a terminal, or writes to a program.
+func (s *Session) Type(ctx context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+	var r api.SessionInputResult
+	_, err := s.call(ctx, link.CallInput, p, data, &r)
+	return r, err
+}
+
+// Screen tells what a terminal shows, or showed last.
+func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
+	p.SessionID = s.id
+	var r api.SessionScreenResult
+	err := s.ask(ctx, link.CallScreen, p, &r)
+	r.SessionID, r.State = s.id, s.Info().State
+	return r, err
+}
+
+// Await waits for something to happen in a terminal or program. The end of the session
+// is always something; it has come when it is told, unless the time is over.
+func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+	p.SessionID = s.id
+	patience := ctx
+	if p.TimeoutMS != nil {
+		var cancel context.CancelFunc
+		patience, cancel = context.WithTimeout(ctx, time.Duration(*p.TimeoutMS)*time.Millisecond)
+		defer cancel()
+	}
+	var r api.SessionWaitResult
+	_, err := s.call(ctx, link.CallWait, p, nil, &r)
+	if err == nil && r.Reason == api.WaitExit {
+		s.awaitDone(patience)
+		err = ctx.Err()
+	}
+	r.SessionID = s.id
+	return r, err
+}
+
+// awaitDone waits until a session whose program has ended is over as well.
+func (s *Session) awaitDone(ctx context.Context) {
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+	}
+}
+
+// Resize gives a terminal another size, if that is not up to somebody else: see viewers.
+func (s *Session) Resize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
+	resize, err := s.wantSize(p)
+	if err != nil {
+		return api.SessionResizeResult{}, err
+	}
+	if resize {
+		if err := s.applySize(ctx); err != nil {
+			return api.SessionResizeResult{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := api.SessionResizeResult{OwnerID: s.viewers.ownerID()}
+	if t := s.details.Terminal; t != nil {
+		r.Cols, r.Rows = t.Cols, t.Rows
+	}
+	r.Applied = r.Cols == p.Cols && r.Rows == p.Rows
+	return r, nil
+}
+
+// wantSize decides whether the terminal is to have another size.
+func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == api.SessionTerminated {
+		return false, s.terminated()
+	}
+	size := api.TerminalSize{Cols: p.Cols, Rows: p.Rows}
+	defer s.tellViewers()
+	if p.ViewerID == "" {
+		if !s.viewers.set(size, p.Force) {
+			e := api.Errorf(api.CodeConflict, "session %q: its size is that of viewer %s; resize with force, or as that viewer", s.label(), s.viewers.ownerID())
+			e.Details = map[string]any{"owner_id": s.viewers.ownerID()}
+			return false, e
+		}
+		return true, nil
+	}
+	v := s.viewers.find(p.ViewerID)
+	wrong := ""
+	switch {
+	case v == nil:
+		wrong = "is not attached"
+	case v.readOnly && p.Force:
+		wrong = "is read-only: its size does not count"
+	}
+	if wrong != "" {
+		e := api.Errorf(api.CodeInvalidParams, "params.viewer_id: viewer %.100q of session %q: %s", p.ViewerID, s.label(), wrong)
+		e.Details = map[string]any{"field": "viewer_id"}
+		return false, e
+	}
+	return s.viewers.measured(v, size, p.Force), nil
+}
+
+// applySize gives the terminal the size that is wanted when it comes to its turn: of
+// several that change it at once, the last one's is applied last.
+func (s *Session) applySize(ctx context.Context) error {
+	select {
+	case s.sizing <- struct{}{}:
+		defer func() { <-s.sizing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	want := s.viewers.want
+	s.mu.Unlock()
+	var r link.ResizeResult
+	if err := s.ask(ctx, link.CallResize, link.ResizeParams(want), &r); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.details.Terminal; t != nil { // the word of it may still be on the way
+		now := *t
+		now.Cols, now.Rows = r.Cols, r.Rows
+		s.details.Terminal = &now
+	}
+	return nil
+}

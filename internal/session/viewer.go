@@ -1,0 +1,139 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// Viewer is one who looks at a terminal. It is registered until Leave. Follow is used by
+// one goroutine at a time; Leave may be called at any time.
+type Viewer struct {
+	session  *Session
+	id       string
+	readOnly bool
+
+	// Guarded by the session's mu.
+	size *api.TerminalSize  // nil before it has measured itself
+	seen string             // the owner that it was told of
+	wake context.CancelFunc // ends its waiting for output; nil while it does not wait
+}
+
+// counts reports whether the terminal may follow its size.
+func (v *Viewer) counts() bool { return v.size != nil && !v.readOnly }
+
+// ID names the viewer; no other has it, also in a later daemon.
+func (v *Viewer) ID() string { return v.id }
+
+// Attach registers a viewer. If it owns the size, the terminal has its size then. A
+// session that has ended takes only one that comes back for the rest of the output.
+func (s *Session) Attach(ctx context.Context, p api.SessionAttachParams) (*Viewer, error) {
+	v := &Viewer{session: s, id: newViewerID(), readOnly: p.ReadOnly, size: p.Size}
+	s.mu.Lock()
+	ended := s.state == api.SessionTerminated
+	resize := false
+	if !ended {
+		resize = s.viewers.add(v, p.TakeSize)
+		s.tellViewers()
+	}
+	s.mu.Unlock()
+	if ended && (p.FromOffset == nil || s.archived() == nil) {
+		return nil, s.endedError()
+	}
+	if resize {
+		// A program that has just ended has no size any more, but there is what it showed.
+		if err := s.applySize(ctx); err != nil && !errors.Is(err, api.ErrSessionTerminated) {
+			v.Leave()
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func newViewerID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails; see crypto/rand
+	return "v-" + hex.EncodeToString(b[:])
+}
+
+// Leave ends the viewing. When the viewer owned the size, the terminal gets that of
+// the next one soon. It may be called more than once.
+func (v *Viewer) Leave() {
+	s := v.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.viewers.find(v.id) == nil {
+		return
+	}
+	resize := s.viewers.remove(v)
+	s.tellViewers()
+	if !resize || s.wire == nil || s.left || s.over {
+		return
+	}
+	// watch is one of the tasks and still runs, so the count does not start from zero.
+	s.registry.tasks.Go(func() {
+		if err := s.applySize(context.Background()); err != nil {
+			s.log.Debug("terminal keeps the size of a viewer who left", "error", err)
+		}
+	})
+}
+
+// Owner names the viewer whose size is followed; "" for nobody. From here on Follow
+// returns when it is another.
+func (v *Viewer) Owner() string {
+	v.session.mu.Lock()
+	defer v.session.mu.Unlock()
+	v.seen = v.session.viewers.ownerID()
+	return v.seen
+}
+
+// Follow reads the output on. It answers nothing when somebody else owns the size than
+// was told by Owner. With the outcome it answers when the session has ended.
+func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowResult, []byte, error) {
+	s := v.session
+	waiting, wake := context.WithCancel(ctx)
+	defer wake()
+	nothing := link.FollowResult{Resizes: p.Resizes}
+	s.mu.Lock()
+	if v.seen != s.viewers.ownerID() {
+		s.mu.Unlock()
+		return nothing, nil, nil
+	}
+	v.wake = wake
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		v.wake = nil
+		s.mu.Unlock()
+	}()
+	var r link.FollowResult
+	data, err := s.call(waiting, link.CallFollow, p, nil, &r)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return nothing, nil, nil // nothing is lost: the bytes are asked for by offset
+	}
+	if r.Outcome != nil {
+		s.awaitDone(ctx)
+	}
+	return r, data, err
+}
+
+// Snapshot fetches what the terminal shows, with that many lines above the screen.
+func (v *Viewer) Snapshot(ctx context.Context, scrollback int) (link.SnapshotResult, []byte, error) {
+	var r link.SnapshotResult
+	data, err := v.session.askFor(ctx, link.CallSnapshot, link.SnapshotParams{Scrollback: scrollback}, &r)
+	return r, data, err
+}
+
+// tellViewers wakes those who wait for output and do not know the present owner. mu is held.
+func (s *Session) tellViewers() {
+	owner := s.viewers.ownerID()
+	for _, v := range s.viewers.list {
+		if v.seen != owner && v.wake != nil {
+			v.wake()
+		}
+	}
+}

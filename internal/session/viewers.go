@@ -1,0 +1,89 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// viewers are those who look at a terminal, and which of them has its size. The size
+// of the terminal follows one viewer, its owner; those of the others are remembered.
+//
+// It decides and does nothing: who calls it holds the session's lock, and resizes the
+// terminal when it says so.
+type viewers struct {
+	list  []*Viewer // in the order in which they came
+	owner *Viewer   // nil for nobody
+	want  api.TerminalSize
+}
+
+// ownerID names the viewer whose size is followed; "" for nobody.
+func (vs *viewers) ownerID() string {
+	if vs.owner == nil {
+		return ""
+	}
+	return vs.owner.id
+}
+
+func (vs *viewers) find(id string) *Viewer {
+	for _, v := range vs.list {
+		if v.id == id {
+			return v
+		}
+	}
+	return nil
+}
+
+// add takes in a viewer. The first one that has measured itself and may type owns the
+// size; a later one only if it takes it. It reports whether the terminal is to have
+// the size that is wanted now.
+func (vs *viewers) add(v *Viewer, take bool) (resize bool) {
+	vs.list = append(vs.list, v)
+	if !v.counts() || vs.owner != nil && !take {
+		return false
+	}
+	return vs.own(v)
+}
+
+// remove forgets a viewer. When it owned the size, the one that is there for longest
+// becomes the owner, and its size is wanted.
+func (vs *viewers) remove(v *Viewer) (resize bool) {
+	vs.list = slices.DeleteFunc(vs.list, func(x *Viewer) bool { return x == v })
+	if vs.owner != v {
+		return false
+	}
+	vs.owner = nil
+	for _, next := range vs.list {
+		if next.counts() {
+			return vs.own(next)
+		}
+	}
+	return false
+}
+
+// measured takes the size of a viewer. It is wanted when the viewer owns the size, when
+// it takes it, or when it has measured itself for the first time and nobody owns it. One
+// that is read-only never owns it.
+func (vs *viewers) measured(v *Viewer, size api.TerminalSize, take bool) (resize bool) {
+	first := v.size == nil
+	v.size = &size
+	if v.counts() && (vs.owner == v || take || vs.owner == nil && first) {
+		return vs.own(v)
+	}
+	return false
+}
+
+// set makes a size that is nobody's the one that is wanted. It reports false when there
+// is an owner, unless that is to be ignored: then there is none any more.
+func (vs *viewers) set(size api.TerminalSize, force bool) (resize bool) {
+	if vs.owner != nil && !force {
+		return false
+	}
+	vs.owner, vs.want = nil, size
+	return true
+}
+
+func (vs *viewers) own(v *Viewer) bool {
+	vs.owner, vs.want = v, *v.size
+	return true
+}
