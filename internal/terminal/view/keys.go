@@ -1,0 +1,121 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Keys finds the key that detaches in what a person types. It is found in whatever way
+// the terminal was asked to send it, and not in what is pasted. A Keys is used by one
+// goroutine at a time.
+type Keys struct {
+	char  byte // the control character; only when there is a key
+	code  int  // of its key; 0 when there is no key
+	paste bool
+	held  []byte // the beginning of a sequence
+}
+
+// maxHeld bounds a sequence that is waited for.
+const maxHeld = 64
+
+// NewKeys looks for the key of that name: ctrl- and a letter or one of @ \ ] ^ _, or none.
+func NewKeys(name string) (*Keys, error) {
+	if strings.EqualFold(name, "none") {
+		return &Keys{}, nil
+	}
+	lower := strings.ToLower(name)
+	key, ok := strings.CutPrefix(lower, "ctrl-")
+	if !ok {
+		key, ok = strings.CutPrefix(lower, "^")
+	}
+	// Enter and escape are needed for other things.
+	if !ok || len(key) != 1 || !strings.Contains(`abcdefghijklnopqrstuvwxyz@\]^_`, key) {
+		return nil, fmt.Errorf(`%q: must be ctrl- and a letter but m, or one of @ \ ] ^ _, or none`, name)
+	}
+	return &Keys{char: key[0] & 0x1f, code: int(key[0])}, nil
+}
+
+// Scan returns what is for the program, and whether the key that detaches came; what is
+// behind it is for nobody. The beginning of a sequence is held back, see Held.
+func (k *Keys) Scan(p []byte) (typed []byte, detach bool) {
+	if len(k.held) > 0 {
+		p = append(k.held, p...)
+		k.held = nil
+	}
+	for i := 0; i < len(p); {
+		switch {
+		case !k.paste && k.code != 0 && p[i] == k.char:
+			return p[:i], true
+		case p[i] != 0x1b || i+1 == len(p) || p[i+1] != '[':
+			i++
+			continue
+		}
+		n, complete := sequence(p[i:])
+		if !complete && len(p)-i < maxHeld {
+			k.held = append([]byte(nil), p[i:]...)
+			return p[:i], false
+		}
+		switch seq := string(p[i+2 : i+n]); {
+		case seq == "200~":
+			k.paste = true
+		case seq == "201~":
+			k.paste = false
+		case !k.paste && k.is(seq):
+			return p[:i], true
+		}
+		i += n
+	}
+	return p, false
+}
+
+// Held reports whether something is held back. It comes with the next Scan, or, when that
+// takes too long, with Release.
+func (k *Keys) Held() bool { return len(k.held) > 0 }
+
+// Release returns what is held back.
+func (k *Keys) Release() []byte {
+	held := k.held
+	k.held = nil
+	return held
+}
+
+// sequence is the length of the control sequence that p begins with. One that something
+// else breaks off ends there.
+func sequence(p []byte) (n int, complete bool) {
+	for n = 2; n < len(p); n++ {
+		switch {
+		case p[n] >= 0x40 && p[n] <= 0x7e:
+			return n + 1, true
+		case p[n] < 0x20 || p[n] > 0x7e:
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// is reports whether a sequence is the key with control, pressed: CSI 92;5u of the kitty
+// keyboard protocol, also with what it may say beside that, or CSI 27;5;92~ of xterm.
+func (k *Keys) is(seq string) bool {
+	if k.code == 0 || seq == "" {
+		return false
+	}
+	final, params := seq[len(seq)-1], strings.Split(seq[:len(seq)-1], ";")
+	switch {
+	case final == 'u' && len(params) >= 2:
+		code, _, _ := strings.Cut(params[0], ":")
+		mods, event, _ := strings.Cut(params[1], ":")
+		return k.pressed(code, mods) && event != "3" // 3 is its release
+	case final == '~' && len(params) == 3 && params[0] == "27":
+		return k.pressed(params[2], params[1])
+	}
+	return false
+}
+
+// pressed compares a key and its modifiers. Caps lock and num lock make no difference.
+func (k *Keys) pressed(code, mods string) bool {
+	const control, locks = 4, 64 | 128
+	c, err := strconv.Atoi(code)
+	m, err2 := strconv.Atoi(mods)
+	return err == nil && err2 == nil && c == k.code && (m-1)&^locks == control
+}

@@ -1,0 +1,46 @@
+package vt
+
+// RowANSI appends row y as text with SGR sequences. It begins and ends in the default style, and blanks of the default style at the end are
+// left out; so rows can be printed one below the other by anybody.
+func (t *Terminal) RowANSI(y int, dst []byte) []byte {
+	if !t.hasRow(y) {
+		return dst
+	}
+	cells, _, _ := t.row(y)
+	return t.appendANSI(dst, cells[:t.shown(cells)])
+}
+
+// RowPart is RowANSI of the columns from x up to, not including, x+width, for somebody who sees only those. A wide character that an edge cuts
+// in two is a space.
+func (t *Terminal) RowPart(y, x, width int, dst []byte) []byte {
+	if !t.hasRow(y) {
+		return dst
+	}
+	cells, _, _ := t.row(y)
+	x = min(max(x, 0), len(cells))
+	part := append([]cell{}, cells[x:min(x+max(width, 0), len(cells))]...)
+	if n := len(part); n > 0 {
+		if part[0].ch == isSpacer && x > 0 {
+			part[0].ch = ' '
+		}
+		if part[n-1].width() == 2 {
+			part[n-1].ch = ' '
+		}
+	}
+	return t.appendANSI(dst, part[:t.shown(part)])
+}
+
+func (t *Terminal) appendANSI(dst []byte, cells []cell) []byte {
+	var pen attr
+	var number uint32
+	for _, c := range cells {
+		if c.style != number {
+			number = c.style
+			next := t.style(c)
+			dst = appendRestyle(dst, pen, next)
+			pen = next
+		}
+		dst = t.appendCell(dst, c)
+	}
+	return appendRestyle(dst, pen, attr{})
+}

@@ -1,0 +1,84 @@
+package vt
+
+import "unicode/utf8"
+
+// decode takes what begins with a byte above 0x7f. Bytes that are no UTF-8 are dropped, as are byte order marks; an unfinished
+// sequence at the end is kept for the next call.
+func (t *Terminal) decode(b []byte) []byte {
+	p := &t.parser
+	for len(b) > 0 && b[0] >= 0x80 {
+		r, n := utf8.DecodeRune(b)
+		if n == 1 {
+			n = badUTF8(b)
+			if n == 0 {
+				p.have = copy(p.partial[:], b)
+				return nil
+			}
+			b = b[n:]
+			continue
+		}
+		b = b[n:]
+		switch {
+		case r == 0xfeff:
+		case p.state == ground && r >= 0xa0:
+			t.printRune(r)
+		default:
+			t.step(r)
+			return b
+		}
+	}
+	return b
+}
+
+// continueRune goes on with a sequence of which partial is the beginning.
+func (t *Terminal) continueRune(b []byte) []byte {
+	p := &t.parser
+	for len(b) > 0 {
+		p.partial[p.have] = b[0]
+		p.have++
+		b = b[1:]
+		whole := p.partial[:p.have]
+		if _, n := utf8.DecodeRune(whole); n == 1 {
+			drop := badUTF8(whole)
+			if drop == 0 {
+				continue // still unfinished
+			}
+			rest := append([]byte(nil), whole[drop:]...)
+			p.have = 0
+			t.feed(rest)
+			return b
+		}
+		p.have = 0
+		t.decode(whole)
+		return b
+	}
+	return nil
+}
+
+// badUTF8 says how many bytes of what cannot be decoded are to be dropped: 0 when they are the beginning of a sequence that may still come.
+func badUTF8(b []byte) int {
+	need := 0
+	switch c := b[0]; {
+	case c >= 0xc2 && c < 0xe0:
+		need = 2
+	case c >= 0xe0 && c < 0xf0:
+		need = 3
+	case c >= 0xf0 && c < 0xf8:
+		need = 4
+	default:
+		return 1
+	}
+	n := 1
+	for n < len(b) && n < need && b[n]&0xc0 == 0x80 {
+		n++
+	}
+	if n == len(b) && n < need {
+		return 0
+	}
+	if n < need {
+		return n // what follows is looked at again
+	}
+	return need // complete, but no character: too long a form, a surrogate, out of range
+}
+
+func appendRune(b []byte, r rune) []byte { return utf8.AppendRune(b, r) }
