@@ -15,7 +15,8 @@ const (
 type SessionWaitParams struct {
 	SessionID string `json:"session_id"` // id or name
 	// Text is a regular expression in RE2 syntax, tried on each line, with the rows of a
-	// wrapped line joined: on what is shown now, and on whatever comes.
+	// wrapped line joined: on what is shown now, and on whatever comes. Blanks at the end
+	// of a line do not count, but those before the cursor do: a prompt "$ " is found by \$ $.
 	Text string `json:"text,omitempty"`
 	// SinceVersion makes Text look only at lines that changed since the screen had that
 	// version; for a program, only at what was printed since.

@@ -1,6 +1,10 @@
 package terminal
 
-import "github.com/trl-dev/trl/internal/terminal/vt"
+import (
+	"strings"
+
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
 
 // lookCells is about how many cells above the screen are read at a time: a millisecond's
 // work, in which the program waits.
@@ -51,8 +55,22 @@ func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 		if written {
 			text, _, _ := v.Logical(first)
 			lines = append(lines, text)
+			if blanks := blanksBeforeCursor(v); blanks != "" && abs-1 == top+int64(v.Cursor().Y) {
+				lines = append(lines, text+blanks)
+			}
 		}
 	}
 	l.next, l.version = top, s.at()
 	return lines, false
+}
+
+// blanksBeforeCursor are the blanks between the text in the cursor's row and the cursor.
+// A line has none at its end; but a prompt that ends in one is to be found with it.
+func blanksBeforeCursor(v *vt.Terminal) string {
+	cursor := v.Cursor()
+	used := 0
+	for _, r := range v.RowText(cursor.Y) {
+		used += vt.RuneWidth(r)
+	}
+	return strings.Repeat(" ", max(0, cursor.X-used))
 }

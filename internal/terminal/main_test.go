@@ -40,7 +40,7 @@ func start(t *testing.T, args []string, changes ...func(*terminal.Config)) *tty 
 	t.Helper()
 	path, err := lookPath(args[0])
 	if err != nil {
-		t.Skip(err)
+		t.Skip("NOT TESTED:", err)
 	}
 	files := openFiles()
 	log := output.New(output.NewStore(output.StoreConfig{}), 4<<20)

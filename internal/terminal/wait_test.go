@@ -30,6 +30,19 @@ func TestWaitForText(t *testing.T) {
 	}
 }
 
+// A prompt ends in a blank, which is there because the cursor is behind it.
+func TestWaitForAPrompt(t *testing.T) {
+	term := sh(t, `printf 'name: '; read x; printf '世界 > '; read x`)
+	if res := term.see(`^name: $`); res.Match != "name: " {
+		t.Errorf("%q", res.Match)
+	}
+	term.see(`^name:$`) // as a line has no blanks at its end
+	term.press("enter")
+	if res := term.see(`^世界 > $`); res.Match != "世界 > " {
+		t.Errorf("%q", res.Match)
+	}
+}
+
 func TestWaitForTextThatScrollsBy(t *testing.T) {
 	term := sh(t, `read x; seq 3000; echo needle in a haystack; seq 4000 7000; read x`)
 	done := make(chan api.SessionWaitResult)

@@ -1,7 +1,5 @@
 package vt
 
-import "strconv"
-
 // appendRestyle appends the shortest SGR sequence that makes a pen of style from one of style to. Links and protection are not SGR's.
 func appendRestyle(dst []byte, from, to attr) []byte {
 	from.link, to.link = nil, nil
@@ -13,15 +11,22 @@ func appendRestyle(dst []byte, from, to attr) []byte {
 	if to == (attr{}) {
 		return append(dst, "\x1b[m"...)
 	}
-	var a, b [128]byte
-	change := appendChange(a[:0], from, to)
-	fresh := appendChange(append(b[:0], "0;"...), attr{}, to)
-	if len(fresh) < len(change) {
-		change = fresh
+	start := len(dst)
+	dst = appendChange(append(dst, 0x1b, '['), from, to)
+	if loses(from, to) {
+		var room [128]byte
+		if fresh := appendChange(append(room[:0], "\x1b[0;"...), attr{}, to); len(fresh) < len(dst)-start {
+			dst = append(dst[:start], fresh...)
+		}
 	}
-	dst = append(dst, 0x1b, '[')
-	dst = append(dst, change[:len(change)-1]...)
-	return append(dst, 'm')
+	dst[len(dst)-1] = 'm'
+	return dst
+}
+
+// loses says whether something has to be switched off: only then it can be shorter to begin with nothing.
+func loses(from, to attr) bool {
+	return from.flags&^to.flags != 0 || from.underline != 0 && to.underline == 0 ||
+		from.fg != 0 && to.fg == 0 || from.bg != 0 && to.bg == 0 || from.ul != 0 && to.ul == 0
 }
 
 // switches are the flags with the parameters that set and reset them. Bold and dim are reset together, and are not among them.
@@ -79,37 +84,48 @@ func appendChange(dst []byte, from, to attr) []byte {
 }
 
 // appendColor appends a colour; base is 30 for the foreground and 40 for the background.
-func appendColor(dst []byte, c Color, base int) []byte {
+func appendColor(dst []byte, c Color, base uint8) []byte {
 	if n, ok := c.Palette(); ok {
 		switch {
 		case n < 8:
-			return append(strconv.AppendInt(dst, int64(base+int(n)), 10), ';')
+			return append(appendNumber(dst, base+n), ';')
 		case n < 16:
-			return append(strconv.AppendInt(dst, int64(base+60+int(n)-8), 10), ';')
+			return append(appendNumber(dst, base+60+n-8), ';')
 		}
-		dst = append(strconv.AppendInt(dst, int64(base+8), 10), ";5;"...)
-		return append(strconv.AppendInt(dst, int64(n), 10), ';')
+		dst = append(appendNumber(dst, base+8), ";5;"...)
+		return append(appendNumber(dst, n), ';')
 	}
 	if r, g, b, ok := c.RGB(); ok {
-		dst = append(strconv.AppendInt(dst, int64(base+8), 10), ";2;"...)
-		dst = append(strconv.AppendInt(dst, int64(r), 10), ';')
-		dst = append(strconv.AppendInt(dst, int64(g), 10), ';')
-		return append(strconv.AppendInt(dst, int64(b), 10), ';')
+		dst = append(appendNumber(dst, base+8), ";2;"...)
+		dst = append(appendNumber(dst, r), ';')
+		dst = append(appendNumber(dst, g), ';')
+		return append(appendNumber(dst, b), ';')
 	}
-	return append(strconv.AppendInt(dst, int64(base+9), 10), ';')
+	return append(appendNumber(dst, base+9), ';')
+}
+
+// appendNumber is strconv.AppendUint for the small numbers that a large part of a snapshot consists of.
+func appendNumber(dst []byte, n uint8) []byte {
+	switch {
+	case n >= 100:
+		return append(dst, '0'+n/100, '0'+n/10%10, '0'+n%10)
+	case n >= 10:
+		return append(dst, '0'+n/10, '0'+n%10)
+	}
+	return append(dst, '0'+n)
 }
 
 // appendUnderlineColor uses colons only: a terminal that does not know the colour of underlines would take the parts for parameters.
 func appendUnderlineColor(dst []byte, c Color) []byte {
 	if n, ok := c.Palette(); ok {
 		dst = append(dst, "58:5:"...)
-		return append(strconv.AppendInt(dst, int64(n), 10), ';')
+		return append(appendNumber(dst, n), ';')
 	}
 	if r, g, b, ok := c.RGB(); ok {
 		dst = append(dst, "58:2::"...)
-		dst = append(strconv.AppendInt(dst, int64(r), 10), ':')
-		dst = append(strconv.AppendInt(dst, int64(g), 10), ':')
-		return append(strconv.AppendInt(dst, int64(b), 10), ';')
+		dst = append(appendNumber(dst, r), ':')
+		dst = append(appendNumber(dst, g), ':')
+		return append(appendNumber(dst, b), ';')
 	}
 	return append(dst, "59;"...)
 }

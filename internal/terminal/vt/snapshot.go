@@ -13,7 +13,11 @@ func (t *Terminal) Snapshot(scrollback int) []byte {
 	if scrollback >= 0 {
 		kept = min(kept, scrollback)
 	}
-	p := &painter{t: t, out: make([]byte, 0, 2048+kept*48)}
+	size := 2048
+	if kept > 0 { // packed lines and what paints them are about as large
+		size += t.history.bytes / t.history.len() * kept * 3 / 2
+	}
+	p := &painter{t: t, out: make([]byte, 0, size)}
 	p.out = append(p.out, "\x1bc"...)
 	if !t.Alternate() {
 		p.hiddenAlternate()

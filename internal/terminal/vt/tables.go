@@ -8,8 +8,8 @@ type styleTable struct {
 	attrs   []attr
 	numbers map[attr]uint32
 	free    []uint32
-	recent  [256]uint32 // by a cheap hash: styles come back often
-	limit   int         // numbers in use at which a look through is worth it
+	recent  [1024]uint32 // by a cheap hash: styles come back often
+	limit   int          // numbers in use at which a look through is worth it
 }
 
 const (
