@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,8 +16,8 @@ import (
 )
 
 // Connect connects to the daemon at an address: the path of a unix socket, or a URL
-// such as http://127.0.0.1:7330, for which the token is found as Token does. It returns
-// when the daemon has answered.
+// such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331, for which the token is found
+// as Token does. It returns when the daemon has answered.
 func Connect(ctx context.Context, address string) (*Client, error) {
 	if !IsURL(address) {
 		return Dial(ctx, address)
@@ -24,6 +25,20 @@ func Connect(ctx context.Context, address string) (*Client, error) {
 	token, err := Token(address, filepath.Join(DefaultStateDir(), "token"))
 	if err != nil {
 		return nil, err
+	}
+	return DialURL(ctx, address, token)
+}
+
+// DialURL connects to the daemon at a URL of HTTP or gRPC and returns when it has
+// answered. For grpcs, $TRL_CA_FILE names the file to check its certificate against, and
+// $TRL_CLIENT_CERT and $TRL_CLIENT_KEY those of a certificate to show.
+func DialURL(ctx context.Context, address, token string) (*Client, error) {
+	if IsGRPC(address) {
+		o := GRPCOptions{Token: token}
+		if strings.HasPrefix(address, "grpcs://") {
+			o.CAFile, o.CertFile, o.KeyFile = os.Getenv("TRL_CA_FILE"), os.Getenv("TRL_CLIENT_CERT"), os.Getenv("TRL_CLIENT_KEY")
+		}
+		return DialGRPC(ctx, address, o)
 	}
 	c, err := DialHTTP(address, token)
 	if err != nil {
@@ -38,8 +53,10 @@ func Connect(ctx context.Context, address string) (*Client, error) {
 	return c, nil
 }
 
-// IsURL reports whether an address is a URL of HTTP and not the path of a socket.
-func IsURL(address string) bool {
+// IsURL reports whether an address is a URL of HTTP or gRPC and not the path of a socket.
+func IsURL(address string) bool { return isHTTP(address) || IsGRPC(address) }
+
+func isHTTP(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
@@ -96,7 +113,7 @@ func IsLocal(address string) bool {
 	if !IsURL(address) {
 		return true
 	}
-	u, err := parseURL(address)
+	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,6 @@
 // Package client speaks to a TRL daemon. Client implements api.Service, so what
 // works with a daemon in the same process works with one behind a socket, at the end
-// of a pair of pipes or behind HTTP.
+// of a pair of pipes, behind HTTP or behind gRPC.
 package client
 
 import (
@@ -22,8 +22,8 @@ const DefaultReconnectFor = 30 * time.Second
 //
 // A daemon that is restarted is found again. Streams go on by themselves where they
 // were (see Stream). A call whose connection breaks is made again when that cannot do
-// anything twice: when it never left, when it only reads, and for exec.input with a
-// write_id. Any other answers RUNTIME_UNAVAILABLE and says that it is not known whether
+// anything twice: when it never left, when it only reads, and for exec.input and
+// session.input with a write_id. Any other answers RUNTIME_UNAVAILABLE and says that it is not known whether
 // it was done.
 //
 // A context bounds only the waiting for an answer. The wire has no way to take a
@@ -147,14 +147,21 @@ func harmless(method string, params any) bool {
 	if m, ok := api.FindMethod(method); ok && m.Reads {
 		return true
 	}
-	if method != "exec.input" {
+	if method != "exec.input" && method != "session.input" {
 		return false
 	}
-	p, ok := params.(api.ExecInputParams)
-	if raw, isRaw := params.(json.RawMessage); isRaw {
-		ok = json.Unmarshal(raw, &p) == nil
+	switch p := params.(type) {
+	case api.ExecInputParams:
+		return p.WriteID != ""
+	case api.SessionInputParams:
+		return p.WriteID != ""
+	case json.RawMessage:
+		var given struct {
+			WriteID string `json:"write_id"`
+		}
+		return json.Unmarshal(p, &given) == nil && given.WriteID != ""
 	}
-	return ok && p.WriteID != ""
+	return false
 }
 
 // typed calls a method and decodes its answer.

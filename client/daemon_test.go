@@ -31,13 +31,9 @@ func long(t *testing.T) context.Context {
 // under them.
 func ways(t *testing.T, args ...string) (*trltest.Daemon, map[string]*client.Client) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := ln.Addr().String()
-	ln.Close() // free, so that the daemon finds it again after each restart
-	d := trltest.Start(t, trltest.Args(append(args, "--http", address, "--log-level", "warn")...))
+	free := freeAddresses(t, 2)
+	address, grpcAddress := free[0], free[1]
+	d := trltest.Start(t, trltest.Args(append(args, "--http", address, "--grpc", grpcAddress, "--log-level", "warn")...))
 	token, err := client.Token("http://"+address, filepath.Join(d.StateDir, "token"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +43,26 @@ func ways(t *testing.T, args ...string) (*trltest.Daemon, map[string]*client.Cli
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { web.Close() })
-	return d, map[string]*client.Client{"socket": d.Client(t), "http": web}
+	rpc, err := client.DialGRPC(long(t), "grpc://"+grpcAddress, client.GRPCOptions{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rpc.Close() })
+	return d, map[string]*client.Client{"socket": d.Client(t), "http": web, "grpc": rpc}
+}
+
+// freeAddresses are such that a daemon finds them again after each restart.
+func freeAddresses(t *testing.T, n int) (list []string) {
+	t.Helper()
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		list = append(list, ln.Addr().String())
+	}
+	return list
 }
 
 func session(t *testing.T, c *client.Client) string {

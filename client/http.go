@@ -68,7 +68,7 @@ func parseURL(address string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address: %s", err)
-	case !IsURL(address) || u.Host == "":
+	case !isHTTP(address) || u.Host == "":
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: not a URL such as http://127.0.0.1:7330", address)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil:
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: only a scheme and a host are taken", address)

@@ -77,7 +77,10 @@ func brokeOff(ev *api.StreamEvent) error {
 
 func connectionLost(cause error) *api.Error {
 	var refused *wire.Refused
+	var known *api.Error
 	switch {
+	case errors.As(cause, &known): // it was the daemon that said so
+		return known
 	case errors.Is(cause, io.EOF):
 		cause = errors.New("the daemon closed it")
 	case errors.As(cause, &refused):

@@ -46,6 +46,31 @@ func (c *Client) SessionDestroy(ctx context.Context, p api.SessionDestroyParams)
 	return typed[api.SessionDestroyResult](ctx, c, "session.destroy", p)
 }
 
+// SessionInput implements api.Service.
+func (c *Client) SessionInput(ctx context.Context, p api.SessionInputParams) (api.SessionInputResult, error) {
+	return typed[api.SessionInputResult](ctx, c, "session.input", p)
+}
+
+// SessionResize implements api.Service.
+func (c *Client) SessionResize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
+	return typed[api.SessionResizeResult](ctx, c, "session.resize", p)
+}
+
+// SessionScreen implements api.Service.
+func (c *Client) SessionScreen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
+	return typed[api.SessionScreenResult](ctx, c, "session.screen", p)
+}
+
+// SessionWait implements api.Service.
+func (c *Client) SessionWait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+	return typed[api.SessionWaitResult](ctx, c, "session.wait", p)
+}
+
+// SessionRecording implements api.Service.
+func (c *Client) SessionRecording(ctx context.Context, p api.SessionRecordingParams) (api.SessionRecordingResult, error) {
+	return typed[api.SessionRecordingResult](ctx, c, "session.recording", p)
+}
+
 // ExecRun implements api.Service.
 func (c *Client) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	return typed[api.ExecResult](ctx, c, "exec.run", p)

@@ -24,7 +24,9 @@ type Stream struct {
 	cancel context.CancelCauseFunc
 	method string
 	start  api.StreamStart
-	again  func() any // the parameters to go on with; nil when it cannot
+	again  func() any  // the parameters to go on with; nil when it cannot
+	watch  func(error) // see Watch
+	viewer *viewer     // of session.attach; nil for other streams
 
 	// Used by Recv alone.
 	seq      int64            // of the last push
@@ -33,8 +35,9 @@ type Stream struct {
 	outage   outage
 	ended    error // what Recv returns from now on
 
-	mu  sync.Mutex
-	src api.Stream // guarded by mu; where pushes come from now
+	mu       sync.Mutex
+	src      api.Stream // guarded by mu; where pushes come from now
+	viewerID string     // guarded by mu; of src
 }
 
 // ExecStream implements api.Service. The Stream is a *Stream.
@@ -107,14 +110,25 @@ func (s *Stream) attach(src api.Stream) error {
 		return errClosed
 	}
 	s.mu.Lock()
-	s.src = src
+	s.src, s.viewerID = src, src.Start().ViewerID
 	s.mu.Unlock()
 	s.attached = time.Now()
 	return nil
 }
 
-// Start is the immediate answer.
-func (s *Stream) Start() api.StreamStart { return s.start }
+// Start is the immediate answer. In a stream of session.attach the viewer has another id
+// whenever it was attached again; it is the last one.
+func (s *Stream) Start() api.StreamStart {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := s.start
+	start.ViewerID = s.viewerID
+	return start
+}
+
+// Watch has f told that the connection is lost, and why, and with nil that the stream goes
+// on. It is called before Recv, which calls f.
+func (s *Stream) Watch(f func(lost error)) { s.watch = f }
 
 // Close gives the stream up; the command goes on or not as its parameters said.
 func (s *Stream) Close() error {
@@ -183,6 +197,9 @@ func (s *Stream) reattach(cause error) error {
 		return api.Errorf(api.CodeRuntimeUnavailable, "%s; exec %q is cancelled, because it was not detached", l.cause, s.start.ExecID)
 	}
 	_ = s.source().Close()
+	if s.watch != nil && s.again != nil && retry(cause, true) {
+		s.watch(unwrapLost(cause))
+	}
 	for s.again != nil && retry(cause, true) {
 		if err := s.outage.wait(s.ctx, s.client.done, cause); err != nil {
 			cause = err
@@ -190,7 +207,10 @@ func (s *Stream) reattach(cause error) error {
 		}
 		src, err := s.client.way.open(s.ctx, s.method, s.again())
 		if err == nil {
-			return s.attach(src)
+			if err = s.attach(src); err == nil {
+				s.goesOn()
+			}
+			return err
 		}
 		cause = err
 	}
@@ -200,9 +220,21 @@ func (s *Stream) reattach(cause error) error {
 	return cause
 }
 
+// goesOn tells everybody that the stream is attached again.
+func (s *Stream) goesOn() {
+	if s.viewer != nil {
+		s.resizeAgain()
+	}
+	if s.watch != nil {
+		s.watch(nil)
+	}
+}
+
 // fresh takes off what the reader has already. It reports whether anything is left.
 func (s *Stream) fresh(ev *api.StreamEvent) bool {
 	switch {
+	case s.viewer != nil:
+		return s.freshToViewer(ev)
 	case s.method == "event.subscribe" && ev.Type == api.EventMissed && ev.From != nil && ev.To != nil:
 		from := max(*ev.From, s.seq+1)
 		ev.From, ev.Seq = &from, max(ev.Seq, *ev.To-1)
@@ -215,16 +247,22 @@ func (s *Stream) fresh(ev *api.StreamEvent) bool {
 		s.have[ev.Stream] = max(s.have[ev.Stream], *ev.To)
 		return from < *ev.To
 	case (ev.Type == api.EventStdout || ev.Type == api.EventStderr) && ev.Offset != nil && *ev.Offset >= 0:
-		have, end := s.have[ev.Type], *ev.Offset+dataLen(ev)
-		s.have[ev.Type] = max(have, end)
-		if *ev.Offset < have && end > have {
-			data := api.Data(ev.Data, ev.DataBase64)
-			ev.Data, ev.DataBase64 = api.Text(data[min(have-*ev.Offset, int64(len(data))):])
-			ev.Offset = &have
-		}
-		return end > have
+		have := s.have[ev.Type]
+		s.have[ev.Type] = max(have, *ev.Offset+dataLen(ev))
+		return behind(ev, have)
 	}
 	return true
+}
+
+// behind takes off the bytes before offset have. It reports whether any are left.
+func behind(ev *api.StreamEvent, have int64) bool {
+	end := *ev.Offset + dataLen(ev)
+	if *ev.Offset < have && end > have {
+		data := api.Data(ev.Data, ev.DataBase64)
+		ev.Data, ev.DataBase64 = api.Text(data[min(have-*ev.Offset, int64(len(data))):])
+		ev.Offset = &have
+	}
+	return end > have
 }
 
 // dataLen is how many bytes of output a push carries.

@@ -46,6 +46,10 @@ type Config struct {
 	SpillDir           string `key:"spill_dir" kind:"path" doc:"directory of the files without a name that hold output; by default state_dir"`
 	ExecsKept          int64  `key:"execs_kept" kind:"count" max:"1000000" doc:"ended commands of a session that are remembered"`
 
+	// Recordings.
+	RecordingBytes       int64 `key:"recording_bytes" kind:"bytes" doc:"bytes of one recording of a terminal, which then stops; 0 = no limit"`
+	RecordingsTotalBytes int64 `key:"recordings_total_bytes" kind:"bytes" doc:"bytes of all recordings; beyond that, those of ended sessions go, the oldest first; 0 = no limit"`
+
 	// Connections.
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
@@ -55,10 +59,17 @@ type Config struct {
 	HTTPInsecure       bool   `key:"http_insecure" kind:"bool" doc:"serve HTTP beyond this machine without TLS, so that everybody on the way can read the token"`
 	HTTPHosts          string `key:"http_hosts" kind:"list" doc:"names that requests may address the daemon by, beside localhost and its own address"`
 	HTTPOrigins        string `key:"http_origins" kind:"list" doc:"origins of web pages that may use the daemon, such as https://app.example.com"`
-	TokenFile          string `key:"token_file" kind:"path" doc:"file of the tokens for HTTP; by default token in state_dir, made when it is missing"`
-	TLSCert            string `key:"tls_cert" kind:"path" doc:"file of the certificate for HTTP, in PEM; with tls_key"`
+	TokenFile          string `key:"token_file" kind:"path" doc:"file of the tokens for HTTP and gRPC; by default token in state_dir, made when it is missing"`
+	TLSCert            string `key:"tls_cert" kind:"path" doc:"file of the certificate for HTTP and gRPC, in PEM; with tls_key"`
 	TLSKey             string `key:"tls_key" kind:"path" doc:"file of the certificate's private key"`
-	MaxHTTPConnections int64  `key:"max_http_connections" kind:"count" min:"1" max:"1000000" doc:"HTTP connections at once"`
+	MaxHTTPConnections int64  `key:"max_http_connections" kind:"count" min:"1" max:"1000000" doc:"HTTP connections at once, and as many of gRPC"`
+
+	// gRPC.
+	GRPC         string `key:"grpc" kind:"address" doc:"host and port to serve gRPC on, such as 127.0.0.1:7331; empty = no gRPC"`
+	GRPCClientCA string `key:"grpc_client_ca" kind:"path" doc:"file of the certificates, in PEM, one of which must have signed that of every client of gRPC; no token is needed then"`
+
+	// The command line.
+	DetachKey string `key:"detach_key" kind:"text" doc:"key that leaves trl attach: ctrl- and a letter or one of @ \\ ] ^ _; none = no key"`
 
 	// The daemon itself.
 	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without session and connection until the daemon ends by itself; 0 = never"`
@@ -88,9 +99,14 @@ func base() Config {
 		TotalOutputBytes:   4 << 30,
 		OutputMemoryBytes:  1 << 20,
 		ExecsKept:          256,
+
+		RecordingBytes:       256 << 20,
+		RecordingsTotalBytes: 2 << 30,
+
 		MaxRequestBytes:    32 << 20,
 		MaxConnections:     2048,
 		MaxHTTPConnections: 1024,
+		DetachKey:          `ctrl-\`,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// TokenPath is the file of the tokens for HTTP, and whether it is made when it is missing.
+// TokenPath is the file of the tokens for HTTP and gRPC, and whether it is made when it is missing.
 func (c Config) TokenPath() (path string, own bool) {
 	if c.TokenFile != "" {
 		return c.TokenFile, false
@@ -18,7 +18,7 @@ func (c Config) TokenPath() (path string, own bool) {
 	return filepath.Join(c.StateDir, "token"), true
 }
 
-// checkHTTP looks at the settings of HTTP together.
+// checkHTTP looks at the settings of HTTP and gRPC together.
 func (c *Config) checkHTTP() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		given, missing := "tls_cert", "tls_key"
@@ -26,6 +26,9 @@ func (c *Config) checkHTTP() error {
 			given, missing = missing, given
 		}
 		return fmt.Errorf("%s: is missing; %s is given (%s)", missing, given, c.Origin(given))
+	}
+	if c.GRPCClientCA != "" && c.TLSCert == "" {
+		return fmt.Errorf("tls_cert: is missing; grpc_client_ca is given (%s)", c.Origin("grpc_client_ca"))
 	}
 	for _, host := range Words(c.HTTPHosts) {
 		if !validHost(host) {

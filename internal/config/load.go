@@ -24,6 +24,9 @@ const (
 // setting: it is never stored and never shown.
 const EnvAuthToken = "TRL_AUTH_TOKEN"
 
+// clientVariables are of callers, not of the daemon (see package client).
+var clientVariables = []string{"TRL_CA_FILE", "TRL_CLIENT_CERT", "TRL_CLIENT_KEY"}
+
 // Load reads the configuration. Flags may be nil, or hold only some of the flags
 // that Register adds; environ is the environment in the form of os.Environ. An
 // error names the key, the value and where it came from.
@@ -133,6 +136,9 @@ func unknown(key, origin string) error {
 // with TRL_ are none of our business, but one that is nearly right is noted.
 func (c *Config) applyEnvironment(env map[string]string) error {
 	known := map[string]bool{envConfig: true, EnvAuthToken: true}
+	for _, name := range clientVariables {
+		known[name] = true
+	}
 	for _, s := range settings {
 		known[s.env] = true
 		text, ok := env[s.env]

@@ -59,6 +59,8 @@ type daemon struct {
 
 	listener *server.Listener // nil without a socket
 	web      *web             // nil without HTTP
+	rpc      *rpc             // nil without gRPC
+	tokens   *server.Tokens   // nil without HTTP and gRPC
 	reaper   *process.Reaper
 	runtime  *host.Runtime
 	stateDir string // the one that runtime has taken
@@ -97,6 +99,9 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if d.web != nil {
 		defer d.web.listener.Close()
 	}
+	if d.rpc != nil {
+		defer d.rpc.listener.Close()
+	}
 	d.reaper = process.NewReaper()
 	defer d.reaper.Close()
 	subreaper := process.BecomeSubreaper()
@@ -120,12 +125,16 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	svc := d.newServer(subreaper)
 	err = d.startHTTP(svc)
 	if err == nil {
+		err = d.startGRPC()
+	}
+	if err == nil {
 		err = d.registry.Recover(ctx, slot)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.registry.Leave()
 		_ = d.server.Shutdown(context.Background())
 		d.stopHTTP()
+		d.stopGRPC()
 		return err
 	}
 	return d.serve(ctx)
@@ -146,13 +155,18 @@ func (d *daemon) listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.listenHTTP(given.http); err != nil {
+	if err = d.listenHTTP(given.http); err == nil {
+		err = d.listenGRPC(given.grpc)
+	}
+	if err != nil {
 		if d.listener != nil {
 			d.listener.Close()
 		}
-		return err
+		if d.web != nil {
+			d.web.listener.Close()
+		}
 	}
-	return nil
+	return err
 }
 
 // openState takes the state directory. A daemon on stdio has one of its own below,
@@ -200,11 +214,15 @@ func (d *daemon) openArchive() (*archive.Archive, error) {
 func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
-		Runtime:      d.runtime,
-		Logger:       d.log,
-		Journal:      journal,
-		Archive:      kept,
-		TotalOutput:  c.TotalOutputBytes,
+		Runtime:     d.runtime,
+		Logger:      d.log,
+		Journal:     journal,
+		Archive:     kept,
+		TotalOutput: c.TotalOutputBytes,
+
+		RecordingsDir:   filepath.Join(d.stateDir, "recordings"),
+		TotalRecordings: c.RecordingsTotalBytes,
+
 		MaxSessions:  int(c.MaxSessions),
 		DefaultShell: c.DefaultShell,
 		KillGrace:    config.Seconds(c.KillGraceS),
@@ -223,14 +241,25 @@ func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *s
 			MemoryBytes:       c.OutputMemoryBytes,
 			SpillDir:          d.spillDir(),
 			ExecsKept:         int(c.ExecsKept),
+			RecordingBytes:    c.RecordingBytes,
+			RetentionS:        retention(c.RetentionS),
 			IdleTimeoutS:      c.IdleTimeoutS,
 			ShellStartTimeout: c.ShellStartTimeoutS,
 		},
 	})
 }
 
+// retention is for how long a runner waits for the next daemon; one that is not to wait
+// is told a negative number.
+func retention(seconds float64) float64 {
+	if seconds <= 0 {
+		return -1
+	}
+	return seconds
+}
+
 func (d *daemon) newServer(subreaper bool) api.Service {
-	capabilities := []string{"shell", "exec.stream"}
+	capabilities := []string{"shell", "terminal", "program", "exec.stream"}
 	if subreaper {
 		capabilities = append(capabilities, "subreaper")
 	}
@@ -239,7 +268,7 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 	}
 	svc := service.New(service.Config{
 		Registry: d.registry, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(),
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(), GRPC: d.grpcAddress(),
 	})
 	d.server = server.New(server.Config{
 		Service:         svc,
@@ -257,7 +286,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		err error
 	}
 	ends := make(chan ending, 2)
-	var webEnded chan error
+	var webEnded, rpcEnded chan error
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers hear why.
 	if d.listener != nil {
@@ -279,6 +308,11 @@ func (d *daemon) serve(ctx context.Context) error {
 		webEnded = d.web.ended
 		about = append(about, "http", d.url())
 	}
+	if d.rpc != nil {
+		d.rpc.grpc.Ready()
+		rpcEnded = d.rpc.ended
+		about = append(about, "grpc", d.grpcAddress())
+	}
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
 	notify(d.manager, "READY=1")
@@ -297,12 +331,16 @@ func (d *daemon) serve(ctx context.Context) error {
 	case err := <-webEnded:
 		webEnded <- err // for stopHTTP
 		end = ending{"nobody can connect by HTTP any more", err}
+	case err := <-rpcEnded:
+		rpcEnded <- err // for stopGRPC
+		end = ending{"nobody can connect by gRPC any more", err}
 	}
 	stopSignals()
 	notify(d.manager, "STOPPING=1")
 	d.log.Info("daemon is stopping", "cause", end.why)
 	d.stop()
 	d.stopHTTP()
+	d.stopGRPC()
 	tasks.Wait()
 	d.log.Info("daemon stopped")
 	return end.err

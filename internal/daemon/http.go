@@ -21,7 +21,6 @@ import (
 type web struct {
 	listener *net.TCPListener
 	secure   bool // it speaks TLS
-	tokens   *server.Tokens
 	http     *server.HTTP
 	ended    chan error
 	// forget ends what the clients of MCP have left.
@@ -37,7 +36,7 @@ func (d *daemon) listenHTTP(given int) (err error) {
 	}
 	w := &web{secure: c.TLSCert != "", ended: make(chan error, 1)}
 	if given > 0 {
-		w.listener, err = adoptTCP(given)
+		w.listener, err = adoptTCP("http", given)
 	} else {
 		w.listener, err = server.ListenHTTP(c.HTTP, w.secure || c.HTTPInsecure)
 	}
@@ -47,19 +46,18 @@ func (d *daemon) listenHTTP(given int) (err error) {
 	return err
 }
 
-// openTokens reads the tokens, or makes the first one: without a token there is no HTTP.
+// openTokens reads the tokens, or makes the first one: without a token there is neither
+// HTTP nor gRPC.
 func (d *daemon) openTokens() (err error) {
-	if d.web == nil {
+	if d.web == nil && d.rpc == nil {
 		return nil
 	}
 	c := server.TokensConfig{Token: os.Getenv(config.EnvAuthToken), Logger: d.log}
 	if c.Token == "" || d.config.TokenFile != "" {
 		c.File, c.Make = d.config.TokenPath()
 	}
-	if d.web.tokens, err = server.NewTokens(c); err != nil {
-		return fmt.Errorf("http: %w", err)
-	}
-	return nil
+	d.tokens, err = server.NewTokens(c)
+	return err
 }
 
 // startHTTP begins to serve. Until Ready, everybody is told to come back.
@@ -69,7 +67,7 @@ func (d *daemon) startHTTP(svc api.Service) error {
 		return nil
 	}
 	c := server.HTTPConfig{
-		Tokens: w.tokens, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
+		Tokens: d.tokens, Hosts: config.Words(d.config.HTTPHosts), Origins: config.Words(d.config.HTTPOrigins),
 		MaxConnections: int(d.config.MaxHTTPConnections),
 	}
 	if w.secure {
@@ -105,9 +103,9 @@ func (d *daemon) url() string {
 	return "http://" + d.web.listener.Addr().String()
 }
 
-// handOver makes a descriptor of the listener for the next program.
-func (w *web) handOver() (fd int, err error) {
-	raw, err := w.listener.SyscallConn()
+// handOverTCP makes a descriptor of a listener for the next program.
+func handOverTCP(ln *net.TCPListener) (fd int, err error) {
+	raw, err := ln.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -117,18 +115,18 @@ func (w *web) handOver() (fd int, err error) {
 	return fd, err
 }
 
-func adoptTCP(fd int) (*net.TCPListener, error) {
+func adoptTCP(name string, fd int) (*net.TCPListener, error) {
 	unix.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "http")
+	f := os.NewFile(uintptr(fd), name)
 	defer f.Close() // FileListener has its own
 	ln, err := net.FileListener(f)
 	if err != nil {
-		return nil, fmt.Errorf("inherited http socket: %w", err)
+		return nil, fmt.Errorf("inherited %s socket: %w", name, err)
 	}
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
 		ln.Close()
-		return nil, fmt.Errorf("inherited http socket: %s is not of TCP", ln.Addr())
+		return nil, fmt.Errorf("inherited %s socket: %s is not of TCP", name, ln.Addr())
 	}
 	return tcp, nil
 }

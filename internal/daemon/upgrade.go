@@ -177,11 +177,18 @@ func (d *daemon) become(r replacement) error {
 		given = append(given, "lock="+strconv.Itoa(h.Lock))
 	}
 	if d.web != nil {
-		fd, err := d.web.handOver()
+		fd, err := handOverTCP(d.web.listener)
 		if err != nil {
 			return err
 		}
 		given = append(given, "http="+strconv.Itoa(fd))
+	}
+	if d.rpc != nil {
+		fd, err := handOverTCP(d.rpc.listener)
+		if err != nil {
+			return err
+		}
+		given = append(given, "grpc="+strconv.Itoa(fd))
 	}
 	// First the sessions: a call that waits for a command must not look like a caller who left.
 	d.runtime.Stopping()
@@ -207,6 +214,7 @@ func (d *daemon) become(r replacement) error {
 type inherited struct {
 	socket server.Handover // Socket is 0 for none
 	http   int             // 0 for none
+	grpc   int             // 0 for none
 }
 
 // inherit takes it from the environment, so that no child sees it.
@@ -226,6 +234,8 @@ func inherit() (in inherited, err error) {
 				in.socket.Lock = fd
 			case "http":
 				in.http = fd
+			case "grpc":
+				in.grpc = fd
 			}
 		}
 		return in, nil

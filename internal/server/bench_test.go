@@ -82,14 +82,30 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 // BenchmarkStream is how fast pushes reach a Go client.
 func BenchmarkStream(b *testing.B) {
-	d := start(b, server.Config{})
-	c, err := client.Dial(context.Background(), d.socket)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
+	b.Run("socket", func(b *testing.B) {
+		d := start(b, server.Config{})
+		c, err := client.Dial(context.Background(), d.socket)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		streams(b, c, d.service)
+	})
+	b.Run("grpc", func(b *testing.B) {
+		d := openDoor(b, server.Config{}, server.GRPCConfig{})
+		c, err := client.DialGRPC(context.Background(), "grpc://"+d.address, client.GRPCOptions{Token: fullToken})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		streams(b, c, d.service)
+	})
+}
+
+func streams(b *testing.B, c *client.Client, svc *service) {
 	const pieces = 1000
 	b.SetBytes(pieces * 32 << 10)
+	b.ReportAllocs()
 	for b.Loop() {
 		s, err := c.ExecStream(context.Background(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "b", Command: "count 1000"}})
 		if err != nil {
@@ -101,6 +117,6 @@ func BenchmarkStream(b *testing.B) {
 		if err != io.EOF {
 			b.Fatal(err)
 		}
-		<-d.service.closed
+		<-svc.closed
 	}
 }

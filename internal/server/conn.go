@@ -32,6 +32,8 @@ type conn struct {
 	halfClose bool
 	// readOnly says that the client may look and change nothing.
 	readOnly bool
+	// frames says that messages are sent as packed frames, not as lines.
+	frames bool
 	// net is rwc where a read can be interrupted, else nil.
 	net net.Conn
 	// closeEnds says that closing rwc ends the reads and writes that wait for it. A file

@@ -123,17 +123,20 @@ func (h *HTTP) Serve(ln net.Listener) error {
 // ListenHTTP listens on a host and port. What everybody on the way could read, because
 // it goes beyond this machine without TLS, must be asked for.
 func ListenHTTP(address string, secure bool) (*net.TCPListener, error) {
+	return listenTCP("http", address, secure, "give tls_cert and tls_key, or http_insecure if the network is trusted")
+}
+
+func listenTCP(name, address string, secure bool, hint string) (*net.TCPListener, error) {
 	to, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("http %s: %w", address, err)
+		return nil, fmt.Errorf("%s %s: %w", name, address, err)
 	}
 	if !to.IP.IsLoopback() && !secure {
-		return nil, fmt.Errorf("http %s: is not of this machine alone; give tls_cert and tls_key, "+
-			"or http_insecure if the network is trusted: without TLS everybody on the way can read the token", address)
+		return nil, fmt.Errorf("%s %s: is not of this machine alone; %s: without TLS everybody on the way can read the token", name, address, hint)
 	}
 	ln, err := net.ListenTCP("tcp", to)
 	if err != nil {
-		return nil, fmt.Errorf("http %s: %w", address, err)
+		return nil, fmt.Errorf("%s %s: %w", name, address, err)
 	}
 	return ln, nil
 }
@@ -235,9 +238,12 @@ func (c *webConn) cut() {
 }
 
 // peer is the address of the client without its port.
-func (c *webConn) peer() string {
-	if a, err := netip.ParseAddrPort(c.nc.RemoteAddr().String()); err == nil {
+func (c *webConn) peer() string { return addressOf(c.nc.RemoteAddr()) }
+
+// addressOf is an address without its port.
+func addressOf(a net.Addr) string {
+	if a, err := netip.ParseAddrPort(a.String()); err == nil {
 		return a.Addr().Unmap().String()
 	}
-	return c.nc.RemoteAddr().String()
+	return a.String()
 }

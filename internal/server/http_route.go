@@ -73,6 +73,11 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 		}
 		return endpoint{}, false
 	}
+	if rest, ok := strings.CutPrefix(path, "/v1/session/"); ok {
+		if id, what, _ := strings.Cut(rest, "/"); what == "attach" {
+			return endpoint{allow: "GET", need: ScopeRead, serve: func(x *exchange) { x.attach(id) }}, true
+		}
+	}
 	if name, ok := strings.CutPrefix(path, "/v1/"); ok {
 		need := ScopeFull
 		m, known := h.server.methods[name]

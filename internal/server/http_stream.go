@@ -94,6 +94,10 @@ func invalidField(field, why string) *api.Error {
 // stream calls a streaming method and sends what it pushes: as server-sent events to a
 // client that asks for them, else as lines of JSON.
 func (x *exchange) stream(m api.Method, params json.RawMessage) {
+	if m.Name == attachMethod && x.r.Header.Get(lastEventID) == viewerEnd {
+		x.nothingFollows(m)
+		return
+	}
 	params, resumed, cause := x.resume(m, params)
 	if cause != nil {
 		x.fail(cause)
@@ -118,14 +122,20 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 		x.fail(cause)
 		return
 	case over:
-		x.http.server.counts.request(transportHTTP, m.Name, nil)
-		x.w.WriteHeader(http.StatusNoContent) // a browser does not come back then
+		x.nothingFollows(m)
 		return
 	}
 	x.http.server.counts.request(transportHTTP, m.Name, nil)
 	p := newPushes(x, cancel)
+	p.viewer = m.Name == attachMethod
 	defer p.end()
 	x.push(ctx, p, s, first)
+}
+
+// nothingFollows answers a client that has everything. A browser does not come back then.
+func (x *exchange) nothingFollows(m api.Method) {
+	x.http.server.counts.request(transportHTTP, m.Name, nil)
+	x.w.WriteHeader(http.StatusNoContent)
 }
 
 // push sends the start of a stream and its pushes. first is one that was received
@@ -160,7 +170,7 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 
 // resumption is what a client that comes back says it has.
 type resumption struct {
-	execID string // "" for events of sessions
+	execID string // "" for events of sessions and for terminals
 	seq    int64
 }
 
@@ -189,8 +199,12 @@ func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage
 			return nil, nil, api.Errorf(api.CodeInvalidParams, "header %s: needs exec_id; the command runs already", lastEventID)
 		}
 	}
-	delete(fields, "from_offset")
-	fields["after_seq"] = strconv.AppendInt(nil, seq, 10)
+	if m.Name == attachMethod {
+		resumeViewer(fields, seq)
+	} else {
+		delete(fields, "from_offset")
+		fields["after_seq"] = strconv.AppendInt(nil, seq, 10)
+	}
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, nil, api.AsError(err)
@@ -230,6 +244,7 @@ func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *
 type pushes struct {
 	x      *exchange
 	sse    bool
+	viewer bool               // of a terminal, who comes back with an offset
 	cancel context.CancelFunc // ends the stream: the client is gone
 
 	mu    sync.Mutex
@@ -265,7 +280,7 @@ func (p *pushes) start(s api.StreamStart) error {
 	p.mu.Lock()
 	p.timer = time.AfterFunc(p.x.http.cfg.KeepAlive, p.keepAlive)
 	p.mu.Unlock()
-	return p.send("start", 0, e.Bytes())
+	return p.send("start", "", e.Bytes())
 }
 
 // event sends one push.
@@ -276,17 +291,24 @@ func (p *pushes) event(ev *api.StreamEvent) error {
 		p.x.log.Error("encode push", "stream_id", ev.StreamID, "error", err)
 		return err
 	}
-	return p.send(ev.Type, ev.Seq, e.Bytes())
+	id := ""
+	switch {
+	case p.viewer:
+		id = viewerID(ev)
+	case ev.Seq > 0: // or the stream broke off before its first push
+		id = strconv.FormatInt(ev.Seq, 10)
+	}
+	return p.send(ev.Type, id, e.Bytes())
 }
 
-// send sends a line of JSON.
-func (p *pushes) send(name string, seq int64, line []byte) error {
+// send sends a line of JSON. The id, if there is one, is what a client comes back with.
+func (p *pushes) send(name, id string, line []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sse {
 		f := p.frame[:0]
-		if seq > 0 {
-			f = append(strconv.AppendInt(append(f, "id: "...), seq, 10), '\n')
+		if id != "" {
+			f = append(append(append(f, "id: "...), id...), '\n')
 		}
 		f = append(append(append(f, "event: "...), name...), "\ndata: "...)
 		p.frame = append(append(f, line...), '\n')

@@ -18,11 +18,12 @@ const (
 	transportStdio
 	transportHTTP
 	transportWebSocket
+	transportGRPC
 	transports // how many there are
 )
 
 func (t transport) String() string {
-	return [...]string{"socket", "stdio", "http", "websocket"}[t]
+	return [...]string{"socket", "stdio", "http", "websocket", "grpc"}[t]
 }
 
 // counts counts what the server does, for /metrics. It is safe for concurrent use: the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/rpc"
 	"github.com/trl-dev/trl/internal/wire"
 )
 
@@ -158,26 +159,42 @@ func (c *conn) stream(ctx context.Context, id json.RawMessage, s api.Stream) {
 }
 
 func (c *conn) push(ev *api.StreamEvent) bool {
+	var text string
+	var data []byte
+	if c.frames {
+		text, data = wire.TakeEvent(ev)
+	}
 	e := wire.NewEncoder()
 	defer e.Release()
 	if err := e.Event(ev); err != nil {
 		c.log.Error("encode push", "stream_id", ev.StreamID, "error", err)
 		return false
 	}
-	c.server.counts.streamed(c.transport, len(e.Bytes()))
-	return c.writer.Send(e.Bytes()) == nil
+	c.server.counts.streamed(c.transport, len(e.Bytes())+len(text)+len(data))
+	switch message := e.Bytes()[:len(e.Bytes())-1]; {
+	case !c.frames:
+		return c.writer.Send(e.Bytes()) == nil
+	case data != nil:
+		return c.writer.Give(rpc.PackPush(message, data)) == nil
+	default:
+		return c.writer.Give(rpc.PackPush(message, text)) == nil
+	}
 }
 
 // sendAnswer waits for room before the answer takes memory a second time, as JSON.
 func (c *conn) sendAnswer(id json.RawMessage, method string, result any) bool {
 	_ = c.writer.WaitRoom(c.ctx, c.server.cfg.MaxUnsentBytes)
+	var raw wire.Raw
+	if c.frames {
+		result, raw = wire.TakeResult(result)
+	}
 	e := wire.NewEncoder()
 	defer e.Release()
 	if err := e.Answer(id, result); err != nil {
 		c.log.Error("encode answer", "method", method, "error", err)
 		e.Error(id, api.Errorf(api.CodeInternal, "%s: answer: %s", method, err))
 	}
-	return c.writer.Send(e.Bytes()) == nil
+	return c.send(e.Bytes(), raw) == nil
 }
 
 func (c *conn) sendError(id json.RawMessage, cause *api.Error) {
@@ -185,5 +202,17 @@ func (c *conn) sendError(id json.RawMessage, cause *api.Error) {
 	e := wire.NewEncoder()
 	defer e.Release()
 	e.Error(id, cause)
-	_ = c.writer.Send(e.Bytes())
+	_ = c.send(e.Bytes(), nil)
+}
+
+// send sends a line; where frames are spoken, in one with the bytes that are not in it.
+func (c *conn) send(line []byte, raw wire.Raw) error {
+	if !c.frames {
+		return c.writer.Send(line)
+	}
+	frame, err := rpc.Pack(line[:len(line)-1], raw)
+	if err != nil {
+		return err
+	}
+	return c.writer.Give(frame)
 }

@@ -1,5 +1,5 @@
 // Package server serves an api.Service over the line protocol (one JSON object per
-// line, on unix sockets, stdio and WebSockets) and over HTTP. It decides who may
+// line, on unix sockets, stdio and WebSockets; in frames, over gRPC) and over HTTP. It decides who may
 // speak, how much may be said at once and in which order bytes leave; what a request
 // means is the Service's business alone.
 package server
@@ -102,6 +102,7 @@ type Server struct {
 	conns     map[*conn]struct{}        // guarded by mu
 	webs      []*HTTP                   // guarded by mu
 	webConns  map[net.Conn]*webConn     // guarded by mu
+	grpcs     []*GRPC                   // guarded by mu
 }
 
 // New makes a Server. It does nothing before Serve or ServeConn.
@@ -251,7 +252,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			unused = append(unused, c)
 		}
 	}
-	webs := s.webs
+	webs, grpcs := s.webs, s.grpcs
 	s.mu.Unlock()
 	for _, c := range unused {
 		c.cut()
@@ -263,6 +264,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.active.Wait()
+		for _, g := range grpcs {
+			g.end()
+		}
 		close(done)
 	}()
 	select {
@@ -286,9 +290,13 @@ func (s *Server) cutOff() int {
 			cuts = append(cuts, c.cut)
 		}
 	}
+	grpcs := s.grpcs
 	s.mu.Unlock()
 	for _, cut := range cuts {
 		cut()
+	}
+	for _, g := range grpcs {
+		g.cut()
 	}
 	return len(cuts)
 }

@@ -18,6 +18,7 @@ import (
 //	wait        waits until its context ends
 //	hold NAME   waits until release(NAME)
 //	size N      answers N bytes
+//	stdin       answers its stdin
 //	panic       panics
 //
 // and for exec.stream:
@@ -77,6 +78,10 @@ func (s *service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	case "size":
 		n, _ := strconv.Atoi(arg)
 		return api.ExecResult{Stdout: strings.Repeat("x", n)}, nil
+	case "stdin":
+		data, _ := p.StdinData()
+		text, b64 := api.Text(data)
+		return api.ExecResult{Stdout: text, StdoutBase64: b64}, nil
 	case "wait":
 		s.started <- p.Command
 		select {

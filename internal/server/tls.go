@@ -2,8 +2,11 @@ package server
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 )
 
@@ -52,4 +55,64 @@ func (c *certificate) get() *tls.Certificate {
 	c.log.Info("certificate has changed", "file", c.certFile)
 	c.current = &pair
 	return c.current
+}
+
+// authority is a file of certificates that may be replaced while it is used. It is safe
+// for concurrent use.
+type authority struct {
+	file string
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	stamp   stamp          // guarded by mu; of the file as it was tried last
+	current *x509.CertPool // guarded by mu
+}
+
+// NeedClientCert makes a configuration that NewTLS made ask every client for a
+// certificate, which one in the file, in PEM, must have signed. The file is read again
+// when it has changed; one that cannot be used then leaves the old one in force.
+func NeedClientCert(base *tls.Config, file string, log *slog.Logger) (*tls.Config, error) {
+	a := &authority{file: file, log: log, stamp: stampOf(file)}
+	var err error
+	if a.current, err = readPool(file); err != nil {
+		return nil, fmt.Errorf("grpc_client_ca: %w", err)
+	}
+	c := base.Clone()
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		one := c.Clone()
+		one.ClientCAs = a.get()
+		return one, nil
+	}
+	return c, nil
+}
+
+func readPool(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New(file + ": has no certificate in PEM")
+	}
+	return pool, nil
+}
+
+func (a *authority) get() *x509.CertPool {
+	now := stampOf(a.file)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now == a.stamp {
+		return a.current
+	}
+	a.stamp = now
+	pool, err := readPool(a.file)
+	if err != nil {
+		a.log.Warn("certificates of clients cannot be checked by the file that has changed; the old one stays in force", "error", err)
+		return a.current
+	}
+	a.log.Info("certificate has changed", "file", a.file)
+	a.current = pool
+	return a.current
 }

@@ -130,9 +130,9 @@ func (e *Encoder) Event(ev *api.StreamEvent) error {
 
 // plain reports whether an event is a piece of output, with nothing that Event does not write.
 func plain(ev *api.StreamEvent) bool {
-	return (ev.Type == api.EventStdout || ev.Type == api.EventStderr) &&
+	return (ev.Type == api.EventStdout || ev.Type == api.EventStderr || ev.Type == api.EventOutput) &&
 		ev.Offset != nil && ev.Data != "" && ev.Stream == "" && ev.From == nil && ev.To == nil &&
-		ev.Error == nil && ev.ExecOutcome == nil &&
+		ev.Error == nil && ev.ExecOutcome == nil && ev.ViewerEvent == nil &&
 		utf8.ValidString(ev.Data) && utf8.ValidString(ev.StreamID) && utf8.ValidString(ev.DataBase64)
 }
 

@@ -48,6 +48,9 @@ func events() []api.StreamEvent {
 		{StreamID: "x-1", Seq: 2, Type: api.EventStderr, Offset: &nine, Data: "\x00\x1f\x7f\"\\/\b\f\r\t <&> \u2028 é 😀"},
 		{StreamID: "x-1", Seq: 3, Type: api.EventStdout, Offset: &nine, Data: text, DataBase64: b64},
 		{StreamID: "x-1", Seq: 4, Type: api.EventGap, Stream: api.EventStdout, From: &zero, To: &nine},
+		{StreamID: "v-1", Seq: 1, Type: api.EventSnapshot, Offset: &nine, Data: "\x1b[2J$ ", ViewerEvent: &api.ViewerEvent{Cols: 80, Rows: 24, OwnerID: "v-1", Version: 7}},
+		{StreamID: "v-1", Seq: 2, Type: api.EventOutput, Offset: &nine, Data: text, DataBase64: b64},
+		{StreamID: "v-1", Seq: 3, Type: api.EventResize, Offset: &nine, ViewerEvent: &api.ViewerEvent{Cols: 2, Rows: 1}},
 		{StreamID: "x-1", Seq: 5, Type: api.EventError, Error: api.Errorf(api.CodeInternal, "broke")},
 		{StreamID: "x-1", Seq: math.MaxInt64, Type: api.EventExit, ExecOutcome: &api.ExecOutcome{
 			ExitCode: 3, WorkingDir: "/", LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}}},

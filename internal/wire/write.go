@@ -17,6 +17,8 @@ import (
 const (
 	// chunkSize is up to where small lines are joined into one write.
 	chunkSize = 64 << 10
+	// ownSize is from where on what is given is not joined with others.
+	ownSize = 4 << 10
 	// pieceSize is how much is written before the waiting are told of the room.
 	pieceSize = 256 << 10
 )
@@ -72,7 +74,12 @@ func NewWriter(dst io.Writer, timeout time.Duration, fail func(error)) *Writer {
 
 // Send sends b, which the caller may use again when it returns. An error says
 // that the connection is gone.
-func (w *Writer) Send(b []byte) error {
+func (w *Writer) Send(b []byte) error { return w.send(b, false) }
+
+// Give sends b, which is the Writer's from now on.
+func (w *Writer) Give(b []byte) error { return w.send(b, true) }
+
+func (w *Writer) send(b []byte, own bool) error {
 	w.mu.Lock()
 	if w.err != nil {
 		err := w.err
@@ -81,7 +88,7 @@ func (w *Writer) Send(b []byte) error {
 	}
 	w.unsent += len(b)
 	if w.busy {
-		w.push(b)
+		w.push(b, own)
 		w.mu.Unlock()
 		return nil
 	}
@@ -93,7 +100,11 @@ func (w *Writer) Send(b []byte) error {
 	w.mu.Lock()
 	w.sent(n)
 	if n < len(b) && err == nil {
-		w.chunks = slices.Insert(w.chunks, 0, bytes.Clone(b[n:]))
+		rest := b[n:]
+		if !own {
+			rest = bytes.Clone(rest)
+		}
+		w.chunks = slices.Insert(w.chunks, 0, rest)
 	}
 	first := w.failed(err)
 	if len(w.chunks) > 0 && w.err == nil {
@@ -110,12 +121,15 @@ func (w *Writer) Send(b []byte) error {
 }
 
 // push keeps b for the drain. Small lines are joined. mu is held.
-func (w *Writer) push(b []byte) {
-	if last := len(w.chunks) - 1; last >= 0 && len(w.chunks[last])+len(b) <= chunkSize {
+func (w *Writer) push(b []byte, own bool) {
+	switch last := len(w.chunks) - 1; {
+	case own && len(b) > ownSize:
+		w.chunks = append(w.chunks, b)
+	case last >= 0 && len(w.chunks[last])+len(b) <= chunkSize:
 		w.chunks[last] = append(w.chunks[last], b...)
-		return
+	default:
+		w.chunks = append(w.chunks, bytes.Clone(b))
 	}
-	w.chunks = append(w.chunks, bytes.Clone(b))
 }
 
 // sent counts n bytes as written. mu is held.

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// viewer is what the stream of session.attach goes on with after a loss.
+type viewer struct {
+	params api.SessionAttachParams
+
+	// Used by Recv alone.
+	next  *int64 // the byte behind the last one the reader has; nil when it has none
+	owner bool   // the size of the terminal followed this viewer when that was last told
+
+	size *api.TerminalSize // guarded by Stream.mu; how large the viewer is
+	told *api.TerminalSize // guarded by Stream.mu; how large it said it was when it was attached
+}
+
+// SessionAttach implements api.Service. The Stream is a *Stream. Attached again after a
+// loss, it goes on with the byte behind the last one it has returned, or with a snapshot
+// when that is too long ago; Seq counts on. A viewer that owned the size owns it again.
+func (c *Client) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
+	s := c.newStream(ctx, "session.attach")
+	s.viewer = &viewer{params: p, next: p.FromOffset, size: p.Size, told: p.Size}
+	s.again = func() any { return s.attachAgain() }
+	return s.open(p, true)
+}
+
+// attachAgain is what to ask for after a loss.
+func (s *Stream) attachAgain() api.SessionAttachParams {
+	v := s.viewer
+	q := v.params
+	if s.start.SessionID != "" {
+		q.SessionID = s.start.SessionID // the name may be another's by then
+	}
+	q.Snapshot, q.FromOffset = v.next == nil && q.Snapshot, v.next
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.told = v.size
+	q.Size, q.TakeSize = v.size, v.owner && v.size != nil
+	return q
+}
+
+// Resize tells the size of the viewer of a stream of session.attach; it may be called at
+// any time. The size is told again whenever the stream is attached again: an error that
+// only says that the connection is lost needs no answer.
+func (s *Stream) Resize(ctx context.Context, cols, rows int) (api.SessionResizeResult, error) {
+	if s.viewer == nil {
+		return api.SessionResizeResult{}, api.Errorf(api.CodeInvalidParams, "%s: has no size", s.method)
+	}
+	p := api.SessionResizeParams{SessionID: s.start.SessionID, Cols: cols, Rows: rows}
+	if p.SessionID == "" {
+		p.SessionID = s.viewer.params.SessionID
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionResizeResult{}, err
+	}
+	s.mu.Lock()
+	s.viewer.size = &api.TerminalSize{Cols: cols, Rows: rows}
+	p.ViewerID = s.viewerID
+	s.mu.Unlock()
+	return s.client.SessionResize(ctx, p)
+}
+
+// resizeAgain tells a size that the viewer got while it was attached again with another.
+func (s *Stream) resizeAgain() {
+	s.mu.Lock()
+	size, told := s.viewer.size, s.viewer.told
+	s.mu.Unlock()
+	if size != nil && (told == nil || *size != *told) {
+		_, _ = s.Resize(s.ctx, size.Cols, size.Rows) // lost once more, it is told once more
+	}
+}
+
+// freshToViewer is fresh for session.attach.
+func (s *Stream) freshToViewer(ev *api.StreamEvent) bool {
+	v := s.viewer
+	if ev.ViewerEvent != nil {
+		v.owner = ev.OwnerID != "" && ev.OwnerID == s.Start().ViewerID
+	}
+	switch {
+	case ev.Type == api.EventSnapshot && ev.Offset != nil:
+		next := *ev.Offset
+		v.next = &next
+	case ev.Type == api.EventOutput && ev.Offset != nil:
+		next := *ev.Offset + dataLen(ev)
+		if v.next != nil {
+			if !behind(ev, *v.next) {
+				return false
+			}
+			next = max(next, *v.next)
+		}
+		v.next = &next
+	}
+	// Each attachment counts from the beginning.
+	ev.Seq = s.seq + 1
+	return true
+}

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/rpc"
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+// frames is a stream of pushes that has a call of gRPC to itself. Recv is used by one
+// goroutine at a time; Close may be called at any time, and ends a Recv.
+type frames struct {
+	link   *link
+	ctx    context.Context
+	end    context.CancelFunc
+	stream grpc.BidiStreamingClient[rpc.Frame, rpc.Frame]
+	start  api.StreamStart
+}
+
+// ask makes a call of gRPC with one request, a line, and reads its answer.
+func (l *link) ask(ctx context.Context, line []byte) (*frames, wire.Message, error) {
+	f := &frames{link: l}
+	f.ctx, f.end = context.WithCancel(ctx)
+	var err error
+	if f.stream, err = l.begin(f.ctx); err != nil {
+		f.end()
+		return nil, wire.Message{}, l.failed(ctx, err, false)
+	}
+	message, raw := wire.SplitRequest(bytes.TrimSuffix(line, []byte("\n")))
+	_ = f.stream.Send(&rpc.Frame{Message: message, Raw: raw}) // why not, says what is received
+	answer, err := f.stream.Recv()
+	if err != nil {
+		_ = f.Close()
+		return nil, wire.Message{}, l.failed(ctx, err, true)
+	}
+	m, err := wire.ParseMessage(wire.JoinAnswer(answer.Message, answer.Raw))
+	if err == nil && m.Error != nil {
+		err = m.Error
+	} else if err != nil {
+		err = &lost{cause: connectionLost(err), sent: true}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, wire.Message{}, err
+	}
+	return f, m, nil
+}
+
+// failed explains the end of a call of gRPC. sent says that the request had been sent.
+func (l *link) failed(ctx context.Context, err error, sent bool) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e, ok := rpc.FromStatus(err); ok {
+		if passes(e) {
+			return &lost{cause: e} // said before anything was read
+		}
+		return e
+	}
+	if refusal := refusedByTLS(l.way.url, l.nc.failure()); refusal != nil {
+		return refusal
+	}
+	if foreign := notTRL(l.way.url, err); foreign != nil {
+		return foreign
+	}
+	return &lost{cause: connectionLost(l.reason(err)), sent: sent}
+}
+
+// notTRL is the error of a server that does not know what is asked of it, else nil.
+func notTRL(url string, err error) error {
+	if status.Code(err) != codes.Unimplemented {
+		return nil
+	}
+	return api.Errorf(api.CodeInternal, "daemon at %s: %s: there may be no daemon behind it", url, status.Convert(err).Message())
+}
+
+// reason is why the connection is lost, in the words of the system if possible.
+func (l *link) reason(err error) error {
+	if known := l.nc.failure(); known != nil {
+		return known
+	}
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	return errors.New(status.Convert(err).Message())
+}
+
+// Start is the immediate answer.
+func (f *frames) Start() api.StreamStart { return f.start }
+
+// Recv returns the next push. The last one is known by its type; an end before it is
+// the loss of the connection.
+func (f *frames) Recv() (api.StreamEvent, error) {
+	ev, raw, err := f.receive()
+	if err != nil {
+		return api.StreamEvent{}, err
+	}
+	wire.PutEvent(&ev, raw)
+	return ev, nil
+}
+
+// receive returns the next push without its bytes, and these.
+func (f *frames) receive() (api.StreamEvent, wire.Raw, error) {
+	for {
+		frame, err := f.stream.Recv()
+		if err != nil {
+			return api.StreamEvent{}, nil, f.link.failed(f.ctx, err, true)
+		}
+		m, err := wire.ParseMessage(frame.Message)
+		if err != nil {
+			return api.StreamEvent{}, nil, &lost{cause: connectionLost(err), sent: true}
+		}
+		if m.Event == nil {
+			continue // something newer than this client
+		}
+		if m.Event.Type == api.EventError {
+			return api.StreamEvent{}, nil, brokeOff(m.Event)
+		}
+		return *m.Event, frame.Raw, nil
+	}
+}
+
+// Close gives the stream up.
+func (f *frames) Close() error {
+	f.end()
+	return nil
+}
+
+// frameLines makes a connection with lines of a call of gRPC, for calls. Reading and
+// writing are each done by one goroutine at a time; Close may come from any.
+type frameLines struct {
+	link   *link
+	stream grpc.BidiStreamingClient[rpc.Frame, rpc.Frame]
+	line   []byte // rest of what is being read
+	ended  error  // what Read returns behind it
+	part   []byte // of a line whose end has not been written
+}
+
+// Read reads the frames as lines. What the daemon said to the call as a whole is the last.
+func (s *frameLines) Read(p []byte) (int, error) {
+	for len(s.line) == 0 {
+		if s.ended != nil {
+			return 0, s.ended
+		}
+		frame, err := s.stream.Recv()
+		if err == nil {
+			s.line = append(wire.JoinAnswer(frame.Message, frame.Raw), '\n')
+			continue
+		}
+		if refusal, ok := rpc.FromStatus(err); ok {
+			e := wire.NewEncoder()
+			e.Error(nil, refusal)
+			s.line, s.ended = bytes.Clone(e.Bytes()), io.EOF
+			e.Release()
+			continue
+		}
+		if s.ended = refusedByTLS(s.link.way.url, s.link.nc.failure()); s.ended == nil {
+			s.ended = notTRL(s.link.way.url, err)
+		}
+		if s.ended == nil {
+			s.ended = s.link.reason(err)
+		}
+	}
+	n := copy(p, s.line)
+	s.line = s.line[n:]
+	return n, nil
+}
+
+// Write sends each line in a frame. A long line may come in several pieces. When nothing
+// can be sent any more, whoever reads finds out why.
+func (s *frameLines) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			s.part = append(s.part, rest...)
+			break
+		}
+		line := rest[:n]
+		if len(s.part) > 0 {
+			line = append(s.part, line...)
+			s.part = nil
+		}
+		rest = rest[n+1:]
+		message, raw := wire.SplitRequest(line)
+		if s.stream.Send(&rpc.Frame{Message: message, Raw: raw}) != nil {
+			break
+		}
+	}
+	return len(p), nil
+}
+
+// Close ends the call.
+func (s *frameLines) Close() error {
+	s.link.end()
+	return nil
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/rpc"
+)
+
+// Windows of HTTP/2: what a daemon may send before anybody has taken it, of one stream
+// and of all together.
+const (
+	streamWindow = 1 << 20
+	linkWindow   = 8 << 20
+)
+
+// link is one TCP connection with gRPC on it. When it is lost it stays so: another one is
+// made by whoever needs it, at the pace of the caller and not of package grpc. It is safe
+// for concurrent use.
+//
+// Goroutines: watch, those of calls and those of package grpc; all end with the link.
+type link struct {
+	way   *remote
+	nc    *tapped
+	grpc  *grpc.ClientConn
+	calls *conn
+	life  context.Context // of the call that calls share
+	end   context.CancelFunc
+	ended chan struct{} // closed when all of it has ended
+}
+
+// dial makes a link. TLS is done here, not by package grpc, whose errors would hide why
+// it did not work.
+func (w *remote) dial(ctx context.Context) (*link, error) {
+	try, cancel := context.WithTimeout(ctx, w.o.ConnectTimeout)
+	defer cancel()
+	var d net.Dialer
+	nc, err := d.DialContext(try, "tcp", w.address)
+	if err != nil {
+		return nil, w.unreachable(ctx, err)
+	}
+	if w.tls != nil {
+		secure := tls.Client(nc, w.tls)
+		if err = secure.HandshakeContext(try); err == nil && secure.ConnectionState().NegotiatedProtocol != "h2" {
+			err = errors.New("does not speak HTTP/2")
+		}
+		if err != nil {
+			nc.Close()
+			return nil, w.unreachable(ctx, err)
+		}
+		nc = secure
+	}
+	l := &link{way: w, nc: newTapped(nc), ended: make(chan struct{})}
+	l.life, l.end = context.WithCancel(context.Background())
+	l.grpc, err = grpc.NewClient("passthrough:///"+w.address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // it is done
+		grpc.WithContextDialer(l.nc.once),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: w.o.ConnectTimeout}),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
+		experimental.WithBufferPool(rpc.Buffers), grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(linkWindow),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
+	)
+	if err != nil {
+		l.end()
+		l.nc.Close()
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: %s", w.url, err)
+	}
+	// The call outlives ctx, which bounds only the making of it.
+	stop := context.AfterFunc(try, l.end)
+	stream, err := l.begin(l.life)
+	if err != nil || !stop() {
+		l.end()
+		l.grpc.Close()
+		l.nc.Close()
+		err = l.reason(err)
+		if try.Err() != nil {
+			err = fmt.Errorf("it did not answer within %s", w.o.ConnectTimeout)
+		}
+		return nil, w.unreachable(ctx, err)
+	}
+	l.calls = newConn(&frameLines{link: l, stream: stream}, nil)
+	go l.watch()
+	return l, nil
+}
+
+// begin makes a call of gRPC, which ends with ctx.
+func (l *link) begin(ctx context.Context) (grpc.BidiStreamingClient[rpc.Frame, rpc.Frame], error) {
+	if token := l.way.o.Token; token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	return rpc.NewTRLClient(l.grpc).Call(ctx)
+}
+
+func (l *link) alive() bool {
+	select {
+	case <-l.nc.closed:
+		return false
+	default:
+		return l.calls.alive()
+	}
+}
+
+// watch asks for a sign of life when nothing comes, and takes the link down when it is lost.
+func (l *link) watch() {
+	defer close(l.ended)
+	defer func() {
+		_ = l.nc.Close()
+		_ = l.grpc.Close()
+		<-l.calls.read // it knows best why
+		l.end()
+		l.calls.writer.Wait()
+	}()
+	every := l.way.o.KeepAlive
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-l.nc.closed:
+			return
+		case <-l.calls.done:
+			return
+		}
+		quiet := time.Since(l.nc.lastRead())
+		if quiet < every {
+			timer.Reset(every - quiet)
+			continue
+		}
+		if !l.ping() {
+			l.nc.fail(errStalled)
+			return
+		}
+		timer.Reset(every)
+	}
+}
+
+var errStalled = errors.New("the connection has stalled")
+
+// ping reports whether anything came after it was asked for.
+func (l *link) ping() bool {
+	before := l.nc.lastRead()
+	ctx, cancel := context.WithTimeout(l.life, l.way.o.KeepAliveTimeout)
+	defer cancel()
+	_, _ = l.calls.call(ctx, "system.ping", api.SystemPingParams{}, nil)
+	return l.nc.lastRead().After(before)
+}
+
+func (l *link) close() {
+	l.calls.fail(errClosed)
+	<-l.ended
+}
+
+// tapped is a connection that knows when it was read last, and why it ended.
+type tapped struct {
+	net.Conn
+	used   atomic.Bool
+	last   atomic.Int64 // in Unix nanoseconds
+	closed chan struct{}
+
+	mu  sync.Mutex
+	err error // guarded by mu; the first one
+	end bool  // guarded by mu; closed is closed
+}
+
+func newTapped(nc net.Conn) *tapped {
+	c := &tapped{Conn: nc, closed: make(chan struct{})}
+	c.last.Store(time.Now().UnixNano())
+	return c
+}
+
+// once is a dialer that has only this connection.
+func (c *tapped) once(context.Context, string) (net.Conn, error) {
+	if c.used.Swap(true) {
+		return nil, errors.New("the connection is lost")
+	}
+	return c, nil
+}
+
+func (c *tapped) lastRead() time.Time { return time.Unix(0, c.last.Load()) }
+
+// Read implements net.Conn.
+func (c *tapped) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.last.Store(time.Now().UnixNano())
+	}
+	if err != nil {
+		c.note(err)
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *tapped) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.note(err)
+		if _, secure := c.Conn.(*tls.Conn); secure { // the other side may have said why
+			_ = c.Conn.SetReadDeadline(time.Now().Add(lastWords))
+			_, err := c.Conn.Read(make([]byte, 1))
+			c.note(err)
+		}
+	}
+	return n, err
+}
+
+// note keeps the first error, unless the connection was closed by this side. An alert of
+// TLS knows more than any other.
+func (c *tapped) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var op *net.OpError
+	if c.err == nil && !c.end || errors.As(err, &op) && op.Op == "remote error" {
+		c.err = err
+	}
+}
+
+func (c *tapped) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail closes the connection for a reason.
+func (c *tapped) fail(cause error) {
+	c.note(cause)
+	_ = c.Close()
+}
+
+// Close closes it as it is: TLS would say goodbye first, and wait for that.
+func (c *tapped) Close() error {
+	c.mu.Lock()
+	first := !c.end
+	c.end = true
+	c.mu.Unlock()
+	if !first {
+		return nil
+	}
+	close(c.closed)
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		return t.NetConn().Close()
+	}
+	return c.Conn.Close()
+}

@@ -1,0 +1,114 @@
+// Package rpc is the line protocol in frames, for gRPC: one service with one call,
+// which is a connection. A frame has the JSON of a message, and beside it the bytes
+// that JSON would have to escape (see wire.Raw).
+package rpc
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec that is looked up below
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trl-dev/trl/internal/wire"
+)
+
+//go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --plugin=protoc-gen-go-grpc=$(go tool -n protoc-gen-go-grpc) --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative,require_unimplemented_servers=false trl.proto"
+
+// lengthBytes is how long the length is that a packed frame begins with.
+const lengthBytes = 4
+
+// maxGrow bounds the room that is made at once for a frame that comes in pieces.
+const maxGrow = 1 << 20
+
+// Pack makes a frame of a message and packs it, so that several can lie behind each
+// other in a queue of bytes.
+func Pack(message []byte, raw wire.Raw) ([]byte, error) {
+	f := &Frame{Message: message, Raw: raw}
+	size := proto.Size(f)
+	b := make([]byte, lengthBytes, lengthBytes+size)
+	binary.BigEndian.PutUint32(b, uint32(size))
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, f)
+}
+
+// PackPush makes a frame of a push and its bytes, which come in the entry "data", and packs
+// it. It is Pack without what that costs: pushes are most of all bytes that ever leave.
+func PackPush[T string | []byte](message []byte, data T) []byte {
+	entry := protowire.SizeTag(1) + protowire.SizeBytes(len(dataName)) + protowire.SizeTag(2) + protowire.SizeBytes(len(data))
+	size := protowire.SizeTag(1) + protowire.SizeBytes(len(message))
+	if len(data) > 0 {
+		size += protowire.SizeTag(2) + protowire.SizeBytes(entry)
+	}
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, lengthBytes+size), uint32(size))
+	b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), message)
+	if len(data) > 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(entry))
+		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), dataName)
+		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(len(data)))
+		b = append(b, data...)
+	}
+	return b
+}
+
+const dataName = "data"
+
+// Packed is the protobuf of a frame. Codec sends it as it is.
+type Packed []byte
+
+// Unpacker finds the frames in a queue of packed ones that comes in pieces.
+type Unpacker struct{ part []byte }
+
+// Next returns the first frame that is complete with piece, and what is left of piece.
+// The frame is nil when more is needed. Both may lie in piece.
+func (u *Unpacker) Next(piece []byte) (frame Packed, rest []byte) {
+	if len(u.part) > 0 {
+		need := lengthBytes - len(u.part)
+		if need <= 0 {
+			need += int(binary.BigEndian.Uint32(u.part))
+		}
+		take := min(need, len(piece))
+		u.part, piece = append(slices.Grow(u.part, min(need, maxGrow)), piece[:take]...), piece[take:]
+		if take < need {
+			return nil, nil
+		}
+		if len(u.part) == lengthBytes && binary.BigEndian.Uint32(u.part) > 0 {
+			return u.Next(piece) // now the length is known
+		}
+		frame = u.part[lengthBytes:]
+		u.part = nil
+		return frame, piece
+	}
+	if len(piece) >= lengthBytes {
+		if size := lengthBytes + int(binary.BigEndian.Uint32(piece)); size <= len(piece) {
+			return Packed(piece[lengthBytes:size:size]), piece[size:]
+		}
+	}
+	u.part = append(u.part, piece...)
+	return nil, nil
+}
+
+// Buffers are the buffers of frames on their way, for both ends. Those of package grpc
+// itself grow from 32 KiB to 1 MiB at once, and all of one is cleared each time.
+var Buffers = func() mem.BufferPool {
+	pool, err := mem.NewBinaryTieredBufferPool(8, 12, 14, 15, 16, 17, 18, 19, 20)
+	if err != nil {
+		panic(err) // only for sizes that cannot be
+	}
+	return pool
+}()
+
+// Codec is that of protobuf, which takes Packed frames too.
+func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
+
+type codec struct{ encoding.CodecV2 }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if frame, ok := v.(Packed); ok {
+		return mem.BufferSlice{mem.SliceBuffer(frame)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}

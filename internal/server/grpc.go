@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/rpc"
+)
+
+const (
+	// grpcSilence is how long a client says nothing before it is asked whether it is there,
+	// grpcPatience how long it may take to say yes.
+	grpcSilence  = 30 * time.Second
+	grpcPatience = 20 * time.Second
+	// grpcPingEvery is how often a client may ask that of the daemon.
+	grpcPingEvery = 5 * time.Second
+	// frameSlack is how much larger than a request a frame may be. What is larger than a
+	// request is refused by name then; what is larger than that ends the call.
+	frameSlack = 2 << 20
+)
+
+// GRPCConfig says how a Server speaks gRPC. Zero values stand for the defaults.
+type GRPCConfig struct {
+	// Tokens says who may call. It is required.
+	Tokens *Tokens
+	// TLS, when it is set, is spoken on every connection. A client whose certificate it
+	// has verified needs no token.
+	TLS *tls.Config
+	// MaxConnections is how many TCP connections there may be at once. One more is closed.
+	MaxConnections int
+}
+
+// GRPC serves the Service of a Server over gRPC: each call is a connection of its own,
+// with the line protocol in frames. It is safe for concurrent use.
+//
+// Goroutines: those of package grpc, among them one per call, and those of the call's
+// connection; the Server's Shutdown waits for all of them.
+type GRPC struct {
+	server     *Server
+	cfg        GRPCConfig
+	grpc       *grpc.Server
+	log        *slog.Logger
+	ready      atomic.Bool
+	complaints complaints
+	leaving    sync.WaitGroup // what reads and writes for calls that have returned
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // guarded by mu
+}
+
+// NewGRPC makes a GRPC that ends with the Server. Calls are refused until Ready is called.
+func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
+	cfg.MaxConnections = orDefault(cfg.MaxConnections, DefaultMaxHTTPConnections)
+	g := &GRPC{server: s, cfg: cfg, log: s.cfg.Logger, conns: map[net.Conn]struct{}{}}
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(rpc.Codec()), experimental.BufferPool(rpc.Buffers),
+		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes + frameSlack),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(DefaultHeaderTimeout),
+		// A call too many is told so; far too many wait at the client.
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxConnections + spareConnections)),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: grpcSilence, Timeout: grpcPatience, MaxConnectionIdle: DefaultIdleTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPingEvery, PermitWithoutStream: true}),
+	}
+	if cfg.TLS != nil {
+		secure := cfg.TLS.Clone()
+		secure.NextProtos = []string{"h2"}
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	g.grpc = grpc.NewServer(options...)
+	rpc.RegisterTRLServer(g.grpc, g)
+	s.mu.Lock()
+	s.grpcs = append(s.grpcs, g)
+	s.mu.Unlock()
+	return g
+}
+
+// Ready says that the Service can be called now.
+func (g *GRPC) Ready() { g.ready.Store(true) }
+
+// ListenGRPC listens on a host and port. Without TLS it must be of this machine alone.
+func ListenGRPC(address string, secure bool) (*net.TCPListener, error) {
+	return listenTCP("grpc", address, secure, "give tls_cert and tls_key")
+}
+
+// Serve serves the clients that connect to ln until the Server is shut down, and
+// closes ln. It returns nil, unless accepting itself does not work any more.
+func (g *GRPC) Serve(ln net.Listener) error {
+	if !g.server.addListener(ln) {
+		ln.Close()
+		return ErrShutdown
+	}
+	defer g.server.removeListener(ln)
+	err := g.grpc.Serve(&countingListener{ln, g})
+	if g.server.isClosing() {
+		return nil
+	}
+	return fmt.Errorf("grpc: accept: %w", err)
+}
+
+// Call implements rpc.TRLServer.
+func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error {
+	s := g.server
+	caller := callerOf(stream.Context())
+	scope, refusal := g.authorised(stream.Context(), caller)
+	if refusal == nil && !g.ready.Load() {
+		refusal = api.ErrDaemonStarting
+	}
+	if refusal != nil {
+		s.counts.request(transportGRPC, "", refusal)
+		return rpc.Status(refusal)
+	}
+	frames := &frameStream{stream: stream, timeout: s.cfg.WriteTimeout}
+	c := s.newConn(context.Background(), frames, caller)
+	c.transport, c.frames, c.halfClose, c.readOnly = transportGRPC, true, true, scope != ScopeFull
+	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
+	defer stop()
+	frames.stalled = time.AfterFunc(frames.timeout, func() {
+		c.cancel(fmt.Errorf("the peer took nothing for %s", frames.timeout))
+		c.writer.Close() // nobody waits for what it has
+	})
+	frames.stalled.Stop()
+	if refusal := s.addConn(c); refusal != nil {
+		s.counts.request(transportGRPC, "", refusal)
+		return rpc.Status(refusal)
+	}
+	defer s.removeConn(c)
+	err := c.serve()
+	// Whoever still receives or sends is let go by the end of this call.
+	g.leaving.Go(func() {
+		c.writer.Wait()
+		c.reading.Wait()
+	})
+	if err != nil {
+		c.log.Debug("call ended", "error", err)
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+// callerOf is the address of a client without its port.
+func callerOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return "unknown"
+	}
+	return addressOf(p.Addr)
+}
+
+// authorised says what the caller may do: that for which its token is good; without one,
+// everything, if TLS has verified its certificate.
+func (g *GRPC) authorised(ctx context.Context, caller string) (Scope, *api.Error) {
+	presented, scope := 0, Scope("")
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, value := range md.Get("authorization") {
+		kind, token, _ := strings.Cut(value, " ")
+		if token = strings.TrimSpace(token); !strings.EqualFold(kind, "Bearer") || token == "" {
+			continue
+		}
+		presented++
+		if s := g.cfg.Tokens.scopeOf(token); s != "" && scope != ScopeFull {
+			scope = s
+		}
+	}
+	switch {
+	case scope != "":
+		return scope, nil
+	case presented > 0:
+		if g.complaints.due(caller+" token", time.Now()) {
+			g.log.Warn("wrong token", "caller", caller, "transport", transportGRPC.String())
+		}
+		return "", api.Errorf(api.CodeAuthFailed, "token: is wrong")
+	case certified(ctx):
+		return ScopeFull, nil
+	}
+	return "", api.Errorf(api.CodeAuthFailed, "token: is required, as authorization: Bearer TOKEN")
+}
+
+// certified reports whether TLS has verified a certificate of the client.
+func certified(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	return ok && len(info.State.VerifiedChains) > 0
+}
+
+// end ends it when no call is left: clients are told, and cut off when they do not leave.
+func (g *GRPC) end() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.grpc.GracefulStop()
+	}()
+	late := time.AfterFunc(goodbye, g.cut)
+	<-done
+	late.Stop()
+	g.leaving.Wait()
+}
+
+// cut closes all connections as they are.
+func (g *GRPC) cut() {
+	g.mu.Lock()
+	var conns []net.Conn
+	for nc := range g.conns {
+		conns = append(conns, nc)
+	}
+	g.mu.Unlock()
+	for _, nc := range conns {
+		nc.Close()
+	}
+}
+
+// countingListener closes the connections that are too many, before anything is said.
+type countingListener struct {
+	net.Listener
+	grpc *GRPC
+}
+
+// Accept implements net.Listener.
+func (l *countingListener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c, ok := l.grpc.add(nc); ok {
+			return c, nil
+		}
+		nc.Close()
+	}
+}
+
+func (g *GRPC) add(nc net.Conn) (net.Conn, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.conns) >= g.cfg.MaxConnections {
+		return nil, false
+	}
+	c := &countedConn{Conn: nc, grpc: g}
+	g.conns[c] = struct{}{}
+	return c, true
+}
+
+// countedConn is forgotten when it is closed.
+type countedConn struct {
+	net.Conn
+	grpc *GRPC
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.grpc.mu.Lock()
+	delete(c.grpc.conns, c)
+	c.grpc.mu.Unlock()
+	err := c.Conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const attachMethod = "session.attach"
+
+// attach answers GET /v1/session/{id}/attach, for clients that can only GET. It is
+// session.attach for a viewer that only looks.
+func (x *exchange) attach(id string) {
+	x.get(attachMethod, map[string]queryKind{"from_offset": queryNumber, "scrollback": queryNumber},
+		map[string]any{"session_id": id, "read_only": true})
+}
+
+// resumeViewer makes the parameters of a viewer that comes back with the id of its last
+// event, which is where the output goes on behind it.
+func resumeViewer(fields map[string]json.RawMessage, offset int64) {
+	delete(fields, "snapshot")
+	fields["from_offset"] = strconv.AppendInt(nil, offset, 10)
+}
+
+// viewerEnd is the id of the last event of a viewer, who need not come back.
+const viewerEnd = "end"
+
+// viewerID is the id of a push to a viewer: the offset to come back with. Its seq would be
+// of no use, as each stream counts anew.
+func viewerID(ev *api.StreamEvent) string {
+	switch {
+	case ev.Type == api.EventExit:
+		return viewerEnd
+	case ev.Offset == nil: // it moves nothing on
+		return ""
+	case ev.Type == api.EventOutput:
+		return strconv.FormatInt(*ev.Offset+int64(len(api.Data(ev.Data, ev.DataBase64))), 10)
+	}
+	return strconv.FormatInt(*ev.Offset, 10)
+}

@@ -1,0 +1,227 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Raw is bytes that travel beside the JSON of a message and not in it. The entry x stands
+// for the members x and x_base64 of a push, of the params of a request or of the data of
+// an answer.
+type Raw map[string][]byte
+
+const base64Suffix = "_base64"
+
+// TakeEvent takes the bytes out of a push: its text, or what is not one.
+func TakeEvent(ev *api.StreamEvent) (text string, data []byte) {
+	text = ev.Data
+	if ev.DataBase64 != "" {
+		text, data = "", api.Data(ev.Data, ev.DataBase64)
+	}
+	ev.Data, ev.DataBase64 = "", ""
+	return text, data
+}
+
+// PutEvent puts the bytes back into a push.
+func PutEvent(ev *api.StreamEvent, raw Raw) {
+	if data, ok := raw["data"]; ok {
+		ev.Data, ev.DataBase64 = api.Text(data)
+	}
+}
+
+// TakeResult takes the bytes out of the result of a method, of which it returns a copy
+// when there are any.
+func TakeResult(result any) (any, Raw) {
+	pairs := pairsOf(reflect.TypeOf(result))
+	if len(pairs) == 0 {
+		return result, nil
+	}
+	var raw Raw
+	own := reflect.New(reflect.TypeOf(result)).Elem()
+	own.Set(reflect.ValueOf(result))
+	for _, p := range pairs {
+		text, b64 := own.FieldByIndex(p.text), own.FieldByIndex(p.b64)
+		if text.Len() == 0 && b64.Len() == 0 {
+			continue
+		}
+		if raw == nil {
+			raw = Raw{}
+		}
+		raw[p.name] = api.Data(text.String(), b64.String())
+		text.SetString("")
+		b64.SetString("")
+	}
+	return own.Interface(), raw
+}
+
+// pair is two fields of a struct that carry the same bytes, as text and in base64.
+type pair struct {
+	name      string // in JSON
+	text, b64 []int
+}
+
+var pairs sync.Map // reflect.Type → []pair
+
+func pairsOf(t reflect.Type) []pair {
+	if known, ok := pairs.Load(t); ok {
+		return known.([]pair)
+	}
+	var list []pair
+	if t != nil && t.Kind() == reflect.Struct {
+		fields := map[string]reflect.StructField{}
+		for _, f := range reflect.VisibleFields(t) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Type.Kind() == reflect.String {
+				fields[name] = f
+			}
+		}
+		for name, f := range fields {
+			if text, ok := strings.CutSuffix(name, base64Suffix); ok && fields[text].Index != nil {
+				list = append(list, pair{text, fields[text].Index, f.Index})
+			}
+		}
+	}
+	pairs.Store(t, list)
+	return list
+}
+
+// JoinRequest makes a line of a request whose bytes came beside it. The line has no line
+// end, neither at its end nor within. What is not a request stays what it is.
+func JoinRequest(message []byte, raw Raw) []byte {
+	var id, method, params []byte
+	if len(raw) > 0 && members(message, func(key, value []byte) {
+		switch string(key) {
+		case "id":
+			id = value
+		case "method":
+			method = value
+		case "params":
+			params = value
+		}
+	}) {
+		if params == nil || string(params) == "null" {
+			params = []byte("{}")
+		}
+		// The id comes first: of a request that is too large only the beginning is looked at.
+		b := member([]byte("{"), "id", id)
+		b = member(b, "method", method)
+		b = member(b, "params", joined(params, raw, inRequest))
+		message = append(b, '}')
+	}
+	return oneLine(message)
+}
+
+// JoinAnswer makes a line of an answer whose bytes came beside it.
+func JoinAnswer(message []byte, raw Raw) []byte {
+	if len(raw) == 0 {
+		return oneLine(message)
+	}
+	b := []byte("{")
+	if !members(message, func(key, value []byte) {
+		if string(key) == "data" {
+			value = joined(value, raw, inAnswer)
+		}
+		b = member(b, string(key), value)
+	}) {
+		return oneLine(message)
+	}
+	return oneLine(append(b, '}'))
+}
+
+// joined adds the bytes to an object, in place of the members they stand for.
+func joined(object []byte, raw Raw, write func(b []byte, name string, data []byte) []byte) []byte {
+	b := []byte("{")
+	if !members(object, func(key, value []byte) {
+		name := string(key)
+		_, text := raw[name]
+		_, b64 := raw[strings.TrimSuffix(name, base64Suffix)]
+		if !text && !b64 {
+			b = member(b, name, value)
+		}
+	}) {
+		return object
+	}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		b = write(b, name, raw[name])
+	}
+	return append(b, '}')
+}
+
+func inRequest(b []byte, name string, data []byte) []byte {
+	b = member(b, name+base64Suffix, []byte{'"'})
+	return append(base64.StdEncoding.AppendEncode(b, data), '"')
+}
+
+func inAnswer(b []byte, name string, data []byte) []byte {
+	text, b64 := api.Text(data)
+	b = member(b, name, appendString(nil, text))
+	if b64 != "" {
+		b = member(b, name+base64Suffix, appendString(nil, b64))
+	}
+	return b
+}
+
+// member adds a member to an object that has no end yet; none when there is no value.
+func member(b []byte, name string, value []byte) []byte {
+	if value == nil {
+		return b
+	}
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	b = appendString(b, strings.ToValidUTF8(name, "\uFFFD"))
+	b = append(b, ':')
+	return append(b, value...)
+}
+
+// oneLine makes the line ends between the tokens of JSON spaces. In a string there are none.
+func oneLine(b []byte) []byte {
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+	return b
+}
+
+// SplitRequest takes the members x_base64 out of the params of a request. Nothing of it
+// lies in the line.
+func SplitRequest(line []byte) (message []byte, raw Raw) {
+	if !bytes.Contains(line, []byte(base64Suffix+`"`)) {
+		return bytes.Clone(line), nil
+	}
+	rest := []byte("{")
+	ok := members(line, func(key, value []byte) {
+		if string(key) == "params" {
+			value, raw = split(value)
+		}
+		rest = member(rest, string(key), value)
+	})
+	if !ok || len(raw) == 0 {
+		return bytes.Clone(line), nil
+	}
+	return append(rest, '}'), raw
+}
+
+func split(object []byte) (rest []byte, raw Raw) {
+	raw = Raw{}
+	rest = []byte("{")
+	if !members(object, func(key, value []byte) {
+		if name, ok := strings.CutSuffix(string(key), base64Suffix); ok && name != "" && len(value) > 2 && value[0] == '"' {
+			if data, err := base64.StdEncoding.DecodeString(string(value[1 : len(value)-1])); err == nil {
+				raw[name] = data
+				return
+			}
+		}
+		rest = member(rest, string(key), value)
+	}) {
+		return object, nil
+	}
+	return append(rest, '}'), raw
+}
