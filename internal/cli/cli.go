@@ -28,7 +28,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		stderr: newPrinter(stderr),
 	}
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(endFlags(root, args))
 	return a.finish(root.ExecuteContext(context.Background()))
 }
 
@@ -46,10 +46,11 @@ type app struct {
 
 // The groups of `trl help`.
 const (
-	groupCommands = "commands"
-	groupSessions = "sessions"
-	groupDaemon   = "daemon"
-	groupOther    = "other"
+	groupCommands  = "commands"
+	groupSessions  = "sessions"
+	groupTerminals = "terminals"
+	groupDaemon    = "daemon"
+	groupOther     = "other"
 )
 
 func (a *app) root() *cobra.Command {
@@ -59,11 +60,14 @@ func (a *app) root() *cobra.Command {
 		Long: `trl runs commands in sessions that keep their shell.
 
 A session is a living shell with a directory, variables and functions that stay
-from one command to the next. A small daemon owns the sessions; it is started in
-the background when it is needed and ends by itself when nothing is left.`,
+from one command to the next; or a terminal, in which a program such as vim or top
+lives on whether anybody looks or not. A small daemon owns the sessions; it is
+started in the background when it is needed and ends by itself when nothing is left.`,
 		Example: `  trl run 'echo hello'                 run a command in a throw-away session
   trl run -s build 'cd src && make'    run it in the session "build", which stays
   trl run -s build 'git status'        still in src
+  trl new -t ed -- vim notes           run vim in a terminal; Ctrl-\ leaves it,
+  trl attach ed                        and this comes back
   trl ls                               list the sessions
   trl kill build                       end one, with everything it started`,
 		SilenceErrors: true,
@@ -78,6 +82,7 @@ the background when it is needed and ends by itself when nothing is left.`,
 	root.AddGroup(
 		&cobra.Group{ID: groupCommands, Title: "Commands:"},
 		&cobra.Group{ID: groupSessions, Title: "Sessions:"},
+		&cobra.Group{ID: groupTerminals, Title: "Terminals:"},
 		&cobra.Group{ID: groupDaemon, Title: "Daemon:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
@@ -94,6 +99,7 @@ the background when it is needed and ends by itself when nothing is left.`,
 	root.AddCommand(
 		a.runCommand(), a.startCommand(), a.logsCommand(), a.waitCommand(), a.inputCommand(), a.cancelCommand(), a.psCommand(), a.eventsCommand(),
 		a.newCommand(), a.lsCommand(), a.infoCommand(), a.killCommand(),
+		a.attachCommand(), a.sendCommand(), a.screenCommand(), a.resizeCommand(), a.recordCommand(), a.playCommand(), a.exportCommand(),
 		a.serveCommand(), a.mcpCommand(), a.stopCommand(), a.upgradeCommand(), a.configCommand(), a.doctorCommand(),
 		a.callCommand(), a.versionCommand(), a.completionCommand(),
 	)

@@ -71,7 +71,12 @@ func (a *app) completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFu
 
 // completeSessions offers the names and ids of the sessions that live. It starts no
 // daemon, and says nothing when it cannot ask one.
-func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) completeSessions(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completeSome(cmd, prefix, func(api.SessionInfo) bool { return true })
+}
+
+// completeSome offers the sessions that a condition holds for.
+func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.SessionInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
 		res, err := c.SessionList(ctx, api.SessionListParams{})
@@ -79,6 +84,9 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string)
 			return
 		}
 		for _, s := range res.Sessions {
+			if !wanted(s) {
+				continue
+			}
 			about := string(s.State) + " in " + printable(s.WorkingDir)
 			if s.Name != "" {
 				list = append(list, cobra.CompletionWithDesc(s.Name, about))
@@ -90,6 +98,23 @@ func (a *app) completeSessions(cmd *cobra.Command, args []string, prefix string)
 		}
 	})
 	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTerminals offers the names and ids of terminals and programs, for one argument.
+func (a *app) completeTerminals(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeSome(cmd, prefix, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
+}
+
+// completeRecordings offers terminals, and files.
+func (a *app) completeRecordings(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := a.completeTerminals(cmd, args, prefix)
+	return list, cobra.ShellCompDirectiveDefault
 }
 
 // completeSessionsAndExecs offers sessions and the commands that run or wait, for one argument.

@@ -39,6 +39,8 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	case err == nil:
 	case !isAbsent(err):
 		return nil, err
+	case client.IsGRPC(a.url):
+		return nil, withHint(err, "`trl serve --grpc ADDRESS` serves gRPC")
 	case a.url != "":
 		return nil, withHint(err, "`trl serve --http ADDRESS` serves HTTP")
 	case a.noStart:
@@ -80,15 +82,11 @@ func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.DialHTTP(a.url, token)
+	c, err := client.DialURL(ctx, a.url, token)
 	if err != nil {
 		return nil, err
 	}
 	c.ReconnectFor = 0
-	if _, err := c.SystemPing(ctx, api.SystemPingParams{}); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
 	return c, nil
 }
 

@@ -46,11 +46,14 @@ func exitWith(status int) error {
 	return &failure{status: status}
 }
 
-// usageErrorf is for a command line that cannot be understood. That of `run` and `logs`
+// answersForCommand are the commands whose status may be that of what they ran.
+var answersForCommand = map[string]bool{"run": true, "logs": true, "attach": true, "record": true}
+
+// usageErrorf is for a command line that cannot be understood. That of `run` and its like
 // leaves with 125, because 2 may well be what the command answers.
 func usageErrorf(cmd *cobra.Command, format string, args ...any) *failure {
 	status := exitUsage
-	if cmd.Name() == "run" || cmd.Name() == "logs" {
+	if answersForCommand[cmd.Name()] {
 		status = exitFailure
 	}
 	return &failure{err: fmt.Errorf(format, args...), status: status, hint: "see `" + cmd.CommandPath() + " --help`"}
@@ -112,6 +115,9 @@ func hintFor(err error) string {
 	case api.CodeMaxSessionsReached:
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeShellNotFound, api.CodeShellFailed:
+		if strings.Contains(e.Message, "program ") {
+			return "it is found on the PATH of the session, or by its path"
+		}
 		return "`trl doctor` lists the shells that work here"
 	case api.CodeAuthFailed:
 		return "set TRL_AUTH_TOKEN to a token of the daemon: its state directory has them in the file token"

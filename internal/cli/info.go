@@ -68,6 +68,9 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	}
 	add("id", s.SessionID)
 	add("name", s.Name)
+	if s.Kind != api.KindShell {
+		add("kind", string(s.Kind))
+	}
 	add("state", string(s.State))
 	add("runs", s.ExecID)
 	add("queued", nonZero(int64(s.Queued)))
@@ -75,12 +78,29 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		add("ended", a.stdout.when(*s.TerminatedAt))
 	}
 	add("cause", s.Cause)
-	add("shell", s.Shell+" ("+s.ShellFamily+")")
+	if s.ExitCode != nil {
+		add("exit code", strconv.Itoa(*s.ExitCode))
+	}
+	add("signal", s.Signal)
+	if len(s.Command) > 0 {
+		add("program", strings.Join(s.Command, " "))
+	} else if s.ShellFamily != "" {
+		add("shell", s.Shell+" ("+s.ShellFamily+")")
+	} else {
+		add("shell", s.Shell)
+	}
+	if s.Terminal != nil {
+		for _, fact := range terminalFacts(*s.Terminal) {
+			add(fact[0], fact[1])
+		}
+	}
 	add("directory", s.WorkingDir)
 	add("created", a.stdout.when(s.CreatedAt))
 	add("active", a.stdout.when(s.LastActivity))
-	add("commands", strconv.FormatInt(s.CommandCount, 10))
-	add("timeout", seconds(s.TimeoutS))
+	if s.Kind == api.KindShell {
+		add("commands", strconv.FormatInt(s.CommandCount, 10))
+		add("timeout", seconds(s.TimeoutS))
+	}
 	add("tags", strings.Join(s.Tags, " "))
 	if s.Ephemeral {
 		add("ephemeral", "ends with the connection that made it")
@@ -93,6 +113,25 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		add("process", fmt.Sprintf("%d %s", p.PID, p.Command))
 	}
 	add("environment", strings.Join(s.EnvKeys, " "))
+	return facts
+}
+
+func terminalFacts(t api.TerminalInfo) [][2]string {
+	facts := [][2]string{{"title", t.Title}, {"size", sizeText(t.Cols, t.Rows)}}
+	if t.Alternate {
+		facts = append(facts, [2]string{"screen", "the program's own"})
+	}
+	facts = append(facts, [2]string{"attached", strconv.Itoa(t.Viewers)})
+	if r := t.Recording; r != nil {
+		about := fmt.Sprintf("%s (%s)", r.Path, bytesText(float64(r.Bytes)))
+		if r.Input {
+			about += ", with what is typed"
+		}
+		if r.Stopped != "" {
+			about += "; stopped: " + r.Stopped
+		}
+		facts = append(facts, [2]string{"recording", about})
+	}
 	return facts
 }
 

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +24,9 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List the sessions, oldest first, and with -a before them those that have ended.
 
 On a terminal this is a table. Elsewhere it is one line for each session, without
-a header: name, id, state, shell, commands run, last activity (RFC 3339) and
-directory, separated by tabs; a field without a value is "-".`,
+a header: name, id, state, shell or program, commands run, last activity (RFC 3339),
+directory, kind (shell, terminal or program), and of a terminal its size, with what else
+there is to say, and its title, separated by tabs; a field without a value is "-".`,
 		Example: `  trl ls
   trl ls -a                            ended ones too, while they are remembered
   trl ls -q | xargs trl kill
@@ -77,12 +81,51 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		return
 	}
 	t := table{header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "DIRECTORY"}}
+	// For a person, what a list of shells has no use for is left out, and what fits is shown.
+	others := slices.ContainsFunc(list, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
+	if a.stdout.tty && others {
+		t.header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "DIRECTORY"}
+	}
 	for _, s := range list {
-		t.add(text(s.Name), text(s.SessionID), stateCell(string(s.State)), text(s.Shell),
-			text(strconv.FormatInt(s.CommandCount, 10)), text(a.stdout.when(s.LastActivity)), text(s.WorkingDir))
+		runs := s.Shell
+		if len(s.Command) > 0 {
+			runs = strings.Join(s.Command, " ")
+		}
+		name, id, state := text(s.Name), text(s.SessionID), stateCell(string(s.State))
+		kind, active, directory := text(string(s.Kind)), text(a.stdout.when(s.LastActivity)), text(s.WorkingDir)
+		commands, terminal, title := text(strconv.FormatInt(s.CommandCount, 10)), terminalCell(s), ""
+		if s.Terminal != nil {
+			title = s.Terminal.Title
+		}
+		switch {
+		case !a.stdout.tty:
+			t.add(name, id, state, text(runs), commands, active, directory, kind, terminal, text(title))
+		case others:
+			t.add(name, id, kind, state, text(shorten(printable(runs), 24)), terminal, active, directory)
+		default:
+			t.add(name, id, state, text(runs), commands, active, directory)
+		}
 	}
 	a.stdout.table(t)
 }
+
+// terminalCell is the size of a terminal, who looks at it, and whether it is recorded.
+func terminalCell(s api.SessionInfo) cell {
+	t := s.Terminal
+	if t == nil {
+		return cell{}
+	}
+	about := cell{text: sizeText(t.Cols, t.Rows)}
+	if t.Viewers > 0 {
+		about.text += fmt.Sprintf(", %d attached", t.Viewers)
+	}
+	if r := t.Recording; r != nil && r.Stopped == "" && s.State != api.SessionTerminated {
+		about = cell{about.text + ", recording", red}
+	}
+	return about
+}
+
+func sizeText(cols, rows int) string { return fmt.Sprintf("%dx%d", cols, rows) }
 
 // stateCell colours the state of a session or of a command.
 func stateCell(state string) cell {

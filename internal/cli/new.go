@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -8,71 +9,154 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// newFlags are the flags of `trl new`.
+type newFlags struct {
+	terminalFlags
+
+	terminal, program, detach, asJSON bool
+
+	env     envFlag
+	timeout secondsFlag
+}
+
 func (a *app) newCommand() *cobra.Command {
 	var (
-		p       api.SessionCreateParams
-		env     envFlag
-		timeout secondsFlag
-		asJSON  bool
+		p api.SessionCreateParams
+		f newFlags
 	)
 	cmd := &cobra.Command{
-		Use:     "new [NAME]",
+		Use:     "new [NAME] | new -t [NAME] [[--] PROGRAM...]",
 		GroupID: groupSessions,
-		Short:   "Start a session and print its id",
+		Short:   "Start a session or a terminal",
 		Long: `Start a session and print its id. It begins with your directory and environment.
 Wherever a command asks for a session, NAME and id both do.
 
-The shell's start-up files are not read, unless --login or --rc asks for it.`,
+The shell's start-up files are not read, unless --login or --rc asks for it.
+
+With -t it is a terminal, with PROGRAM in it or else your shell. On a terminal you are
+attached to it at once, unless -d says otherwise: Ctrl-\ leaves it, trl attach comes back.
+It ends with its program. With --program it is a program on three pipes: trl send writes to
+it, trl logs -f reads it. PROGRAM is started as it is, no shell reads it; flags behind it
+are its own. Without a NAME, write -- before it.`,
 		Example: `  trl new build                        then: trl run -s build make
   trl new --shell fish --cwd /tmp
-  trl new web -e PORT=8080 --tag demo --timeout 10m`,
-		Args: takes(0, 1, "at most one name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				p.Name = args[0]
+  trl new web -e PORT=8080 --tag demo --timeout 10m
+  trl new -t ed vim -R notes           a terminal; then: trl attach ed, trl send ed :q enter
+  trl new -t -d --record demo          your shell in a terminal that is recorded
+  trl new --program calc bc -l`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); !f.terminal && !f.program && (len(args) > 1 || dash >= 0 && dash < len(args)) {
+				return usageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
 			}
-			if _, err := a.settings(cmd); err != nil { // they tell where the session will be
-				return err
-			}
-			place, err := a.likeOurs(p.WorkingDir, p.Shell)
-			if err != nil {
-				return err
-			}
-			p.WorkingDir, p.Shell, p.Env = place.WorkingDir, place.Shell, place.Env
-			for k, v := range env {
-				p.Env[k] = v
-			}
-			p.TimeoutS = timeout.s
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.SessionCreate(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.stdout.json(info)
-			}
-			a.stdout.line(info.SessionID)
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words := args
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				words, p.Command = args[:dash], args[dash:]
+			}
+			if len(words) > 0 {
+				p.Name = words[0]
+			}
+			if len(p.Command) == 0 {
+				p.Command = nil
+			}
+			return a.makeNew(cmd, p, &f)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 && (f.terminal || f.program) {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's)")
+	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours)")
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
-	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
-	flags.Var(&timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
+	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
+	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
 	flags.StringArrayVar(&p.Tags, "tag", nil, "a free `WORD` to tell sessions apart; may be repeated")
 	flags.BoolVar(&p.Login, "login", false, "start a login shell")
 	flags.BoolVar(&p.RC, "rc", false, "read the shell's rc files")
-	flags.BoolVar(&asJSON, "json", false, "print the session as JSON")
+	flags.BoolVarP(&f.terminal, "terminal", "t", false, "start a terminal")
+	flags.BoolVar(&f.program, "program", false, "start a program on three pipes")
+	flags.BoolVarP(&f.detach, "detach", "d", false, "do not attach to the terminal, print its id")
+	f.register(flags)
+	flags.BoolVar(&p.Record, "record", false, "record the terminal: trl play, trl export --cast")
+	flags.BoolVar(&p.RecordInput, "record-input", false, "record also what is typed, passwords too")
+	registerDetachKey(flags)
+	flags.BoolVar(&f.asJSON, "json", false, "print the session as JSON")
 	a.completeFlag(cmd, "shell", completeShells)
 	_ = cmd.MarkFlagDirname("cwd")
 	return cmd
+}
+
+// makeNew makes the session and prints its id, or attaches to it.
+func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags) error {
+	name, given := f.given(cmd.Flags())
+	switch {
+	case f.terminal && f.program:
+		return usageErrorf(cmd, "--terminal and --program do not go together")
+	case given && !f.terminal:
+		return usageErrorf(cmd, "%s is for a terminal, see --terminal", name)
+	}
+	p.Record = p.Record || p.RecordInput
+	keys, err := a.detachKey(cmd) // the settings tell where the session will be
+	if err != nil {
+		return err
+	}
+	place, err := a.likeOurs(p.WorkingDir, p.Shell)
+	if err != nil {
+		return err
+	}
+	p.WorkingDir, p.Shell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.Env, f.timeout.s
+	if f.terminal {
+		err = f.fill(a, cmd, &p)
+	} else if f.program {
+		p.Kind = api.KindProgram
+	}
+	if err = errors.Join(err, checkWords(p.Command)); err != nil {
+		return err
+	}
+	for k, v := range f.env {
+		p.Env[k] = v
+	}
+	c, err := a.connect(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	info, err := c.SessionCreate(cmd.Context(), p)
+	if err != nil {
+		return err
+	}
+	_, person := a.terminal()
+	switch {
+	case f.asJSON:
+		return a.stdout.json(info)
+	case f.terminal && person && !f.detach:
+		return a.attach(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true})
+	}
+	a.stdout.line(info.SessionID)
+	return nil
+}
+
+// checkWords refuses a program that the wire would change.
+func checkWords(command []string) error {
+	var errs []error
+	for _, word := range command {
+		errs = append(errs, checkText("program", word))
+	}
+	return errors.Join(errs...)
+}
+
+// nameOf is what a person calls a session.
+func nameOf(s api.SessionInfo) string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return s.SessionID
 }
 
 // likeOurs asks for a session like the caller's own shell, in dir when that is given. One

@@ -30,8 +30,8 @@ logs to trl.log in the state directory.
 
 SIGUSR2 makes it replace itself by the program its file now has; see trl upgrade.
 
-With --http it serves HTTP too, to callers with a token: the one in TRL_AUTH_TOKEN, or
-in the file token in the state directory, which is made at the first start.
+With --http it serves HTTP too, and with --grpc gRPC, to callers with a token: the one in
+TRL_AUTH_TOKEN, or in the file token in the state directory, which is made at the first start.
 
 With --stdio one client speaks the protocol on stdin and stdout; the end of its input
 ends the daemon.
@@ -41,7 +41,7 @@ the configuration file. trl config shows what holds.`,
 		Example: `  trl serve
   trl serve --max-sessions 200 --idle-timeout-s 10m
   trl serve --socket /run/me/trl.sock --log-level debug
-  trl serve --http 127.0.0.1:7330
+  trl serve --http 127.0.0.1:7330 --grpc 127.0.0.1:7331
   echo '{"id":1,"method":"system.ping"}' | trl serve --stdio`,
 		Args: takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

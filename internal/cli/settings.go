@@ -19,22 +19,25 @@ var globalSettings = []string{"socket"}
 
 func registerGlobalSettings(flags *pflag.FlagSet) {
 	config.Register(flags, globalSettings...)
-	flags.Lookup("socket").Usage = "unix socket of the daemon (TRL_SOCKET_PATH), or its `ADDRESS` such as http://127.0.0.1:7330 (" + envURL + ")"
+	flags.Lookup("socket").Usage = "unix socket of the daemon (TRL_SOCKET_PATH), or its `ADDRESS` such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331 (" + envURL + ")"
 	config.RegisterFile(flags)
 }
+
+// ownSettings are the settings that the daemon does not need.
+var ownSettings = []string{"detach_key"}
 
 // registerServeSettings adds the settings that only the daemon itself needs.
 func registerServeSettings(flags *pflag.FlagSet) {
 	var keys []string
 	for _, e := range (config.Config{}).Entries() {
-		if !slices.Contains(globalSettings, e.Key) {
+		if !slices.Contains(globalSettings, e.Key) && !slices.Contains(ownSettings, e.Key) {
 			keys = append(keys, e.Key)
 		}
 	}
 	config.Register(flags, keys...)
 }
 
-// envURL is where clients find a daemon that is reached by HTTP.
+// envURL is where clients find a daemon that is reached by HTTP or gRPC.
 const envURL = "TRL_URL"
 
 // settings loads the configuration as the flags of cmd and the environment say. Where

@@ -17,6 +17,7 @@ func (a *app) waitCommand() *cobra.Command {
 		exit, input, asJSON bool
 		idle, timeout       secondsFlag
 		p                   api.ExecWaitParams
+		w                   screenWait
 	)
 	cmd := &cobra.Command{
 		Use:     "wait EXEC|SESSION...",
@@ -30,7 +31,11 @@ Without flags it is the exit that is waited for. With several flags it is what h
 first; a command that has exited is never waited for. Of several commands it is the
 first to which it happens, or with --all every one.
 
-Prints one line for each: id, what happened (exit, output_match, idle_ms,
+Of one terminal it is the screen that is waited for: --text for a line that matches, in
+whatever way it came to be there, --idle until nothing changes on it, --cursor for the
+cursor. --match looks at what the program has printed, as it came.
+
+Prints one line for each: id, what happened (exit, output_match, text, idle_ms, cursor,
 waiting_for_input or terminated) and its exit code, the line that matched or who waits,
 separated by tabs.
 
@@ -39,7 +44,8 @@ is in its line; trl logs -f answers with its exit status.`,
 		Example: `  trl wait x-3f9a1c02de-7
   trl wait --all build test lint --timeout 10m
   trl wait web --match 'listening on :[0-9]+' --timeout 30
-  trl wait install --input --idle 20s  a prompt, or nothing for a while`,
+  trl wait install --input --idle 20s  a prompt, or nothing for a while
+  trl wait ed --text '^~' && trl send ed :wq enter`,
 		Args: takes(1, -1, "commands or sessions"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, word := range args {
@@ -74,6 +80,11 @@ is in its line; trl logs -f answers with its exit status.`,
 			}
 			defer c.Close()
 			ctx, answer := interruptible(cmd.Context())
+			if is, err := w.isFor(ctx, cmd, c, p); err != nil {
+				return answer(err)
+			} else if is {
+				return answer(a.waitForScreen(ctx, c, w.params(p), asJSON))
+			}
 			res, err := c.ExecWait(ctx, p)
 			if err = answer(noExec(err)); err != nil {
 				return err
@@ -94,7 +105,10 @@ is in its line; trl logs -f answers with its exit status.`,
 	flags.SortFlags = false
 	flags.BoolVar(&exit, "exit", false, "until it has exited (default)")
 	flags.StringVar(&p.OutputMatch, "match", "", "until it prints a line that matches this `RE` (RE2 syntax)")
-	flags.Var(&idle, "idle", "until it has printed nothing for this time (500ms, 20, 1m)")
+	flags.StringVar(&w.text, "text", "", "until a line on the screen matches this `RE`; for a terminal")
+	flags.Uint64Var(&w.since, "since", 0, "--text looks only at what changed since the screen had this `VERSION`")
+	flags.Var(&w.cursor, "cursor", "until the cursor is at `X,Y`, from 0; either may be left out")
+	flags.Var(&idle, "idle", "until it has printed, or shown, nothing new for this time (500ms, 20, 1m)")
 	flags.BoolVar(&input, "input", false, "until it waits for input")
 	flags.BoolVar(&p.All, "all", false, "for every one of the commands, not for the first")
 	flags.Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; 0 only looks)")

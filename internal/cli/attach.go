@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/terminal/view"
+)
+
+// attachFor is how long an attached viewer looks for a daemon that is away.
+const attachFor = 30 * time.Second
+
+func (a *app) attachCommand() *cobra.Command {
+	var readOnly, take bool
+	cmd := &cobra.Command{
+		Use:     "attach SESSION",
+		Aliases: []string{"a"},
+		GroupID: groupTerminals,
+		Short:   "Look at a terminal and type into it",
+		Long: `Look at a terminal that trl new -t began, and type into it. Your window becomes that
+terminal, until its program ends, whose exit status is then yours, or until you leave it
+with Ctrl-\ (--detach-key): then the program goes on.
+
+Any number of people and programs may be attached at once. The size of the terminal follows
+the first of them who types; in a window of another size the others see a part of it, or
+empty space around it. --take makes it follow you.
+
+When the daemon is restarted you stay attached, and see the same screen.`,
+		Example: `  trl new -t ed -- vim notes           and Ctrl-\ to leave it
+  trl attach ed
+  trl attach ed --read-only            only look; Ctrl-C leaves too
+  trl attach ed --detach-key ctrl-]    when vim needs Ctrl-\`,
+		Args: takes(1, 1, "one session"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if readOnly && take {
+				return usageErrorf(cmd, "--read-only and --take do not go together")
+			}
+			keys, err := a.detachKey(cmd)
+			if err != nil {
+				return err
+			}
+			if _, ok := a.terminal(); !ok {
+				return noTerminal("trl attach", args[0])
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.attach(cmd, c, &viewer{session: args[0], name: args[0], keys: keys, readOnly: readOnly, take: take})
+		},
+		ValidArgsFunction: a.completeTerminals,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&readOnly, "read-only", "r", false, "look only: nothing that you type arrives")
+	flags.BoolVar(&take, "take", false, "make the terminal's size follow your window")
+	registerDetachKey(flags)
+	return cmd
+}
+
+// detachKey is the key that leaves, as the settings say.
+func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
+	cfg, err := a.settings(cmd)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := view.NewKeys(cfg.DetachKey)
+	if err != nil {
+		return nil, usageErrorf(cmd, "detach_key: %s (%s)", err, cfg.Origin("detach_key"))
+	}
+	return keys, nil
+}
+
+func noTerminal(what, session string) error {
+	return withHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
+		"`trl screen %s` prints what it shows, `trl send %[1]s` types", session)
+}
+
+// attach shows a terminal to the person until it ends, or they leave. What v is to do
+// with is filled in.
+func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
+	ctx := cmd.Context()
+	c.ReconnectFor = attachFor
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: v.session})
+	if err != nil {
+		return err
+	}
+	if info.SessionID == os.Getenv(api.SessionMarker) {
+		return fmt.Errorf("session %q: this is it; attached to itself it would show itself without end", v.name)
+	}
+	v.app, v.cmd, v.client, v.session = a, cmd, c, info.SessionID
+	v.tty, _ = a.terminal()
+	end, err := v.run(ctx)
+	switch {
+	case errors.Is(err, api.ErrSessionTerminated) && v.window == nil && !v.fresh:
+		return withHint(err, "`trl screen %s` prints what it showed last", v.name)
+	case errors.Is(err, api.ErrSessionTerminated): // before or while nobody was there to tell
+		if v.window == nil {
+			a.printScreen(ctx, c, v.session)
+		}
+		end, err = howItEnded(ctx, c, v.session, err)
+	}
+	switch {
+	case errors.Is(err, errStopped):
+		return withHint(fmt.Errorf("%s: %w", v.name, err), "its sessions have ended with it, unless it keeps them")
+	case errors.Is(err, api.ErrRuntimeUnavailable):
+		return withHint(fmt.Errorf("%s: %w", v.name, err), "its program goes on: `trl attach %s` when there is a daemon", v.name)
+	case err != nil:
+		return err
+	case end.outcome == nil:
+		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: detached; it goes on", v.name)))
+		return nil
+	}
+	a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
+	return exitWith(end.outcome.ExitCode)
+}
+
+// howItEnded asks for the outcome of a session that ended while nobody told.
+func howItEnded(ctx context.Context, c *client.Client, session string, cause error) (seen, error) {
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: session})
+	if err != nil || info.ExitCode == nil {
+		return seen{}, cause
+	}
+	return seen{&api.ExecOutcome{ExitCode: *info.ExitCode, Signal: info.Signal}}, nil
+}
+
+// printScreen prints the last screen of a session, if there is any.
+func (a *app) printScreen(ctx context.Context, c *client.Client, session string) {
+	if res, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: session, Format: api.FormatANSI}); err == nil {
+		_, _ = a.stdout.Write([]byte(screenText(res.Text)))
+	}
+}
+
+// endText tells how a program ended.
+func endText(o api.ExecOutcome) string {
+	switch {
+	case o.Cancelled:
+		return "the program was ended"
+	case o.Signal != "":
+		return "the program died of " + o.Signal
+	}
+	return fmt.Sprintf("the program exited with status %d", o.ExitCode)
+}
+
+func registerDetachKey(flags *pflag.FlagSet) {
+	config.Register(flags, "detach_key")
+	flags.Lookup("detach-key").Usage = "`KEY` that leaves it, such as ctrl-]; none for no key"
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/render"
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+// exportFormats are what a terminal can be written as, and how files of it are named.
+var exportFormats = []struct{ name, suffix, about string }{
+	{"cast", ".cast", "the recording, as an asciicast (version 3)"},
+	{"text", ".txt", "the screen, as text"},
+	{"ansi", ".ansi", "the screen, as text with colours"},
+	{"html", ".html", "the screen, as a page"},
+	{"svg", ".svg", "the screen, as a picture"},
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var (
+		chosen = make([]bool, len(exportFormats))
+		output string
+		lines  linesFlag
+	)
+	cmd := &cobra.Command{
+		Use:     "export SESSION|FILE",
+		GroupID: groupTerminals,
+		Short:   "Write a terminal's recording or screen to a file",
+		Long: `Write what a terminal has recorded (--cast), or what it shows, or showed last: as text, with
+colours, as a page or as a picture. A FILE is a recording (asciicast, version 2 or 3), of
+which the last screen is written.
+
+The format may be left out when the name of the output tells it.`,
+		Example: `  trl export demo --cast -o demo.cast
+  trl export demo -o demo.svg          a picture of the screen
+  trl export demo.cast --text --scrollback all`,
+		Args: takes(1, 1, "one session or file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format := ""
+			for i, f := range exportFormats {
+				if chosen[i] && format != "" {
+					return usageErrorf(cmd, "--%s and --%s: give one of them", format, f.name)
+				}
+				if chosen[i] {
+					format = f.name
+				}
+			}
+			if format == "" {
+				format = formatOf(output)
+			}
+			if format == "" {
+				return usageErrorf(cmd, "what is it to be? --cast, --text, --ansi, --html or --svg")
+			}
+			ex := &exporting{app: a, word: args[0], format: format, scrollback: lines.n}
+			if isFile(args[0]) {
+				return a.writeTo(output, func(w io.Writer) error { return ex.write(cmd.Context(), nil, w) })
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			return answer(a.writeTo(output, func(w io.Writer) error { return ex.write(ctx, c, w) }))
+		},
+		ValidArgsFunction: a.completeRecordings,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	for i, f := range exportFormats {
+		flags.BoolVar(&chosen[i], f.name, false, f.about)
+	}
+	flags.StringVarP(&output, "output", "o", "", "write to this `FILE` (default: stdout)")
+	flags.Var(&lines, "scrollback", "also the last `N` lines above the screen, or all")
+	return cmd
+}
+
+// formatOf is the format that the name of a file tells.
+func formatOf(name string) string {
+	for _, f := range exportFormats {
+		if strings.EqualFold(filepath.Ext(name), f.suffix) {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// writeTo writes to a file or, when it has no name or is -, to stdout. A file is there when
+// it is complete, and nobody else can read it.
+func (a *app) writeTo(name string, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		return write(a.stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// exporting is one `trl export`.
+type exporting struct {
+	app        *app
+	word       string
+	format     string
+	scrollback int
+}
+
+func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) error {
+	if ex.format == "cast" {
+		return ex.cast(ctx, c, w)
+	}
+	t, err := ex.model(ctx, c)
+	if err != nil {
+		return err
+	}
+	opts := render.Options{Scrollback: ex.scrollback, Cursor: true}
+	switch ex.format {
+	case "html":
+		return render.HTML(w, t, opts)
+	case "svg":
+		return render.SVG(w, t, opts)
+	}
+	_, err = io.WriteString(w, rowsOf(t, ex.scrollback, ex.format == "ansi"))
+	return err
+}
+
+// model is a terminal with the screen that is to be written.
+func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal, error) {
+	if c != nil {
+		s, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: ex.word, Format: api.FormatANSI, Scrollback: ex.scrollback})
+		if err != nil {
+			return nil, err
+		}
+		return modelOf(s), nil
+	}
+	f, err := os.Open(ex.word)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := readCast(ex.word, f)
+	if err != nil {
+		return nil, err
+	}
+	lines := ex.scrollback
+	if lines < 0 {
+		lines = api.MaxScrollback
+	}
+	return replay(ex.word, r, lines)
+}
+
+// cast copies the recording of a session. That of a file is written anew: one of version 2
+// becomes one of version 3.
+func (ex *exporting) cast(ctx context.Context, c *client.Client, w io.Writer) error {
+	if c != nil {
+		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: ex.word})
+		return err
+	}
+	f, err := os.Open(ex.word)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := readCast(ex.word, f)
+	if err != nil {
+		return err
+	}
+	if err := r.Copy(w); err != nil {
+		return fmt.Errorf("%s: %w", ex.word, err)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/cast"
+	"github.com/trl-dev/trl/internal/terminal/view"
+)
+
+func (a *app) playCommand() *cobra.Command {
+	p := &player{app: a}
+	var idle secondsFlag
+	cmd := &cobra.Command{
+		Use:     "play FILE|SESSION",
+		GroupID: groupTerminals,
+		Short:   "Play a recording",
+		Long: `Play a recording: a file (asciicast, version 2 or 3), or that of a session. Space pauses and
+goes on, q or Ctrl-C leaves.
+
+Where stdout is no terminal, all of it is printed at once.`,
+		Example: `  trl play demo.cast
+  trl play demo.cast --speed 3 --idle-limit 1
+  trl play demo.cast > all             what the terminal was given, without a pause`,
+		Args: takes(1, 1, "one file or session"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.speed <= 0 {
+				return usageErrorf(cmd, "--speed: must be above 0")
+			}
+			if idle.s != nil {
+				p.idle = time.Duration(*idle.s * float64(time.Second))
+			}
+			ctx, answer := interruptible(cmd.Context())
+			var c *client.Client
+			if !isFile(args[0]) {
+				var err error
+				if c, err = a.connect(cmd); err != nil {
+					return err
+				}
+				defer c.Close()
+			}
+			r, closeFile, err := a.openRecording(ctx, c, args[0])
+			if err != nil {
+				return answer(err)
+			}
+			defer closeFile()
+			if idle.s == nil {
+				p.idle = r.Header().IdleLimit
+			}
+			if !a.stdout.tty {
+				err = p.print(r)
+			} else {
+				err = p.play(ctx, r)
+			}
+			if err != nil && !errors.Is(err, errLeft) && ctx.Err() == nil {
+				err = fmt.Errorf("%s: %w", args[0], err)
+			} else if errors.Is(err, errLeft) {
+				err = nil
+			}
+			return answer(err)
+		},
+		ValidArgsFunction: a.completeRecordings,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Float64Var(&p.speed, "speed", 1, "play it that much faster")
+	flags.Var(&idle, "idle-limit", "pause at most this long (default: as the recording says)")
+	return cmd
+}
+
+// player is one `trl play`. It is used by one goroutine; another one reads keys, and the
+// end of the program ends it.
+type player struct {
+	app   *app
+	speed float64
+	idle  time.Duration // longest pause; 0 for any
+
+	tty    *tty
+	window *view.Window
+	keys   chan byte
+	due    time.Time // when the next event is shown
+	last   time.Duration
+}
+
+// errLeft says that the person did not want to see the rest.
+var errLeft = errors.New("left")
+
+// print prints everything that was shown.
+func (p *player) print(r *cast.Reader) error {
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if e.Code == cast.Output {
+			if _, err := p.app.stdout.Write([]byte(e.Data)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// play shows the recording at its own pace.
+func (p *player) play(ctx context.Context, r *cast.Reader) error {
+	p.tty = &tty{in: p.app.stdin, out: p.app.stdout.f}
+	p.keys = make(chan byte)
+	if term.IsTerminal(int(p.tty.in.Fd())) {
+		if err := p.tty.raw(); err != nil {
+			return fmt.Errorf("terminal: %w", err)
+		}
+		defer p.tty.cook()
+		go readKeys(ctx, p.tty.in, p.keys)
+	}
+	p.window = view.New(p.tty.out, 0, 0)
+	p.window.Measure(p.tty.size())
+	defer p.window.Leave(true)
+	h := r.Header()
+	p.window.Status(fmt.Sprintf("%dx%d", h.Cols, h.Rows))
+	p.window.Snapshot(nil, max(h.Cols, api.MinCols), h.Rows)
+	p.due = time.Now()
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return p.window.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.show(ctx, e); err != nil {
+			return err
+		}
+	}
+}
+
+// show waits until an event is due, and shows it.
+func (p *player) show(ctx context.Context, e cast.Event) error {
+	pause := e.At - p.last
+	p.last = e.At
+	if p.idle > 0 {
+		pause = min(pause, p.idle)
+	}
+	p.due = p.due.Add(time.Duration(float64(pause) / p.speed))
+	if err := p.wait(ctx); err != nil {
+		return err
+	}
+	switch e.Code {
+	case cast.Output:
+		p.window.Output([]byte(e.Data))
+	case cast.Resize:
+		if cols, rows, err := e.Size(); err == nil && cols <= api.MaxCols && rows <= api.MaxRows {
+			p.window.Status(fmt.Sprintf("%dx%d", cols, rows))
+			p.window.Resize(max(cols, api.MinCols), rows)
+		}
+	}
+	return nil
+}
+
+// wait waits for the next event, longer while it is paused.
+func (p *player) wait(ctx context.Context) error {
+	left := time.Until(p.due)
+	if left > 0 {
+		if err := p.window.Flush(); err != nil {
+			return err
+		}
+	}
+	timer := time.NewTimer(max(left, 0))
+	defer timer.Stop()
+	paused, since := false, time.Time{}
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case key := <-p.keys:
+			switch {
+			case key == 'q' || key == 'Q' || key == 0x03:
+				return errLeft
+			case key == ' ' && !paused:
+				paused, since = true, time.Now()
+				timer.Stop()
+			case key == ' ':
+				paused = false
+				p.due = p.due.Add(time.Since(since))
+				timer.Reset(max(time.Until(p.due), 0))
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// readKeys passes on what is typed, byte by byte.
+func readKeys(ctx context.Context, from *os.File, to chan<- byte) {
+	b := make([]byte, 256)
+	for {
+		n, err := from.Read(b)
+		for _, key := range b[:n] {
+			select {
+			case to <- key:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

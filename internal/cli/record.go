@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) recordCommand() *cobra.Command {
+	var (
+		f        terminalFlags
+		p        api.SessionCreateParams
+		output   string
+		env      envFlag
+		withKeys bool
+	)
+	cmd := &cobra.Command{
+		Use:     "record [flags] [--] [PROGRAM...]",
+		GroupID: groupTerminals,
+		Short:   "Record a terminal into a file",
+		Long: `Start PROGRAM, or else your shell, in a terminal, attach to it, and write what it showed into
+a file when it has ended: an asciicast (version 3), for trl play and for every other player.
+Flags end at the first word of the program; no shell reads it.
+
+What you type is not recorded, unless --input says so; passwords are then in the file too.
+The file is yours alone to read. When you leave with Ctrl-\, the terminal goes on and is
+recorded further; trl export --cast writes the file later.
+
+Where nobody sits at a terminal, the program runs in one of 80 columns all the same.
+
+Exit status: the program's own.`,
+		Example: `  trl record                           your shell, until exit
+  trl record -o demo.cast -- vim notes
+  trl play demo.cast`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keys, err := a.detachKey(cmd)
+			if err != nil {
+				return err
+			}
+			place, err := a.likeOurs(p.WorkingDir, "")
+			if err != nil {
+				return err
+			}
+			p.WorkingDir, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.Env, true, withKeys
+			if len(args) > 0 {
+				p.Command = args
+			}
+			if err := errors.Join(f.fill(a, cmd, &p), checkWords(args)); err != nil {
+				return err
+			}
+			for k, v := range env {
+				p.Env[k] = v
+			}
+			if output == "" {
+				output = recordingName(p)
+			}
+			if _, err := os.Stat(output); output != "-" && err == nil {
+				return fmt.Errorf("%s: is there already", output)
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.SessionCreate(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return a.record(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true}, output)
+		},
+	}
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.SortFlags = false
+	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`, - for stdout (default: one named after the program and the time)")
+	flags.BoolVar(&withKeys, "input", false, "record also what is typed, passwords too")
+	flags.StringVar(&p.Name, "name", "", "`NAME` of the session")
+	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
+	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
+	f.register(flags)
+	registerDetachKey(flags)
+	_ = cmd.MarkFlagDirname("cwd")
+	return cmd
+}
+
+// recordingName is the name of a recording that was given none.
+func recordingName(p api.SessionCreateParams) string {
+	what := p.Shell
+	if len(p.Command) > 0 {
+		what = p.Command[0]
+	}
+	if what = filepath.Base(what); what == "." || what == "/" {
+		what = "terminal"
+	}
+	return what + time.Now().Format("-20060102-150405") + ".cast"
+}
+
+// record shows the terminal, or waits for its end where nobody looks, and writes the file.
+func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output string) error {
+	var result error
+	if _, person := a.terminal(); person {
+		result = a.attach(cmd, c, v)
+	} else {
+		ctx, answer := interruptible(cmd.Context())
+		result = answer(a.waitForEnd(ctx, c, v.session))
+	}
+	var f *failure
+	if result != nil && !(errors.As(result, &f) && f.err == nil) {
+		return result
+	}
+	ctx := context.WithoutCancel(cmd.Context())
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: v.session})
+	if err != nil {
+		return err
+	}
+	if info.ExitCode == nil {
+		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", v.name, output)))
+		return result
+	}
+	err = a.writeTo(output, func(w io.Writer) error {
+		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: v.session})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", output, err)
+	}
+	if output != "-" {
+		a.stderr.line(a.stderr.paint(dim, "trl: recorded to "+output))
+	}
+	return result
+}
+
+// waitForEnd waits until the program has ended, and answers its exit status.
+func (a *app) waitForEnd(ctx context.Context, c *client.Client, session string) error {
+	res, err := c.SessionWait(ctx, api.SessionWaitParams{SessionID: session, Exit: true})
+	switch {
+	case ctx.Err() != nil: // interrupted: nobody else knows of it
+		_, _ = c.SessionDestroy(context.WithoutCancel(ctx), api.SessionDestroyParams{SessionID: session})
+		return exitWith(api.ExitCancelled)
+	case err != nil:
+		return err
+	case res.ExitCode == nil:
+		return nil
+	}
+	return exitWith(*res.ExitCode)
+}

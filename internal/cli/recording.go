@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/cast"
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+// isFile reports whether a word means a file rather than a session.
+func isFile(word string) bool {
+	if strings.Contains(word, "/") || strings.HasSuffix(word, ".cast") {
+		return true
+	}
+	info, err := os.Stat(word)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// recorded reads the recording of a session in pieces, as far as it goes now.
+type recorded struct {
+	ctx     context.Context
+	client  *client.Client
+	session string
+	offset  int64
+	rest    []byte
+	done    bool
+}
+
+func (r *recorded) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		res, err := r.client.SessionRecording(r.ctx, api.SessionRecordingParams{SessionID: r.session, Offset: r.offset})
+		if err != nil {
+			return 0, err
+		}
+		r.session = res.SessionID
+		r.rest = []byte(res.Data)
+		r.offset = res.Offset + int64(len(r.rest))
+		r.done = r.offset >= res.Total || len(r.rest) == 0
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// openRecording begins to read the recording in a file, or that of a session.
+func (a *app) openRecording(ctx context.Context, c *client.Client, word string) (r *cast.Reader, done func(), err error) {
+	done = func() {}
+	if isFile(word) {
+		f, err := os.Open(word)
+		if err != nil {
+			return nil, done, err
+		}
+		r, err = readCast(word, f)
+		return r, func() { _ = f.Close() }, err
+	}
+	r, err = readCast(word, &recorded{ctx: ctx, client: c, session: word})
+	return r, done, err
+}
+
+// readCast begins to read a recording whose name is for errors.
+func readCast(name string, r io.Reader) (*cast.Reader, error) {
+	reader, err := cast.NewReader(r)
+	var e *api.Error
+	if errors.As(err, &e) { // of the daemon, not of the file
+		return nil, e
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if h := reader.Header(); h.Cols > api.MaxCols || h.Rows > api.MaxRows {
+		return nil, fmt.Errorf("%s: a terminal of %dx%d: at most %dx%d", name, h.Cols, h.Rows, api.MaxCols, api.MaxRows)
+	}
+	return reader, nil
+}
+
+// replay shows a whole recording to a terminal model.
+func replay(name string, r *cast.Reader, scrollback int) (*vt.Terminal, error) {
+	h := r.Header()
+	t := vt.New(vt.Config{Cols: max(h.Cols, api.MinCols), Rows: h.Rows, Scrollback: scrollback})
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		switch e.Code {
+		case cast.Output:
+			t.Write([]byte(e.Data))
+			t.Replies()
+		case cast.Resize:
+			if cols, rows, err := e.Size(); err == nil && cols <= api.MaxCols && rows <= api.MaxRows {
+				t.Resize(max(cols, api.MinCols), rows)
+			}
+		}
+	}
+}
+
+// modelOf is a terminal that shows what a session shows, of which that is the answer of
+// session.screen with the format ansi.
+func modelOf(s api.SessionScreenResult) *vt.Terminal {
+	lines := strings.Split(s.Text, "\n")
+	t := vt.New(vt.Config{Cols: s.Cols, Rows: s.Rows, Scrollback: len(lines)})
+	t.Write([]byte(strings.Join(lines, "\r\n")))
+	t.Write(fmt.Appendf(nil, "\x1b]2;%s\x1b\\\x1b[%d;%dH", s.Title, s.Cursor.Y+1, min(s.Cursor.X, s.Cols-1)+1))
+	if !s.Cursor.Visible {
+		t.Write([]byte("\x1b[?25l"))
+	}
+	return t
+}
+
+// rowsOf is the screen of a model and what is above it, as text or with colours.
+func rowsOf(t *vt.Terminal, scrollback int, ansi bool) string {
+	_, rows := t.Size()
+	above := t.ScrollbackLen()
+	if scrollback >= 0 {
+		above = min(above, scrollback)
+	}
+	var b bytes.Buffer
+	for y := -above; y < rows; y++ {
+		if ansi {
+			b.Write(t.RowANSI(y, nil))
+		} else {
+			b.WriteString(t.RowText(y))
+		}
+		b.WriteByte('\n')
+	}
+	return screenText(b.String())
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) screenCommand() *cobra.Command {
+	var (
+		ansi, plainText, asJSON bool
+		since                   uint64
+		lines                   linesFlag
+	)
+	cmd := &cobra.Command{
+		Use:     "screen SESSION",
+		GroupID: groupTerminals,
+		Short:   "Print what a terminal shows",
+		Long: `Print what a terminal shows now, or showed last when its program has ended. Rows at the
+bottom that are empty are left out.
+
+On a terminal it has its colours; elsewhere it is plain text, unless --ansi asks for them.
+--json tells more: cursor, title, modes, and the version of the screen. With --since and
+such a version only the rows are printed that have changed, each with its number from 0
+before it, and a tab.`,
+		Example: `  trl screen ed
+  trl screen sh --scrollback all | grep error
+  trl screen top --json | jq .cursor
+  v=$(trl screen sh --json | jq .version); trl screen sh --since $v`,
+		Args: takes(1, 1, "one session"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ansi && plainText {
+				return usageErrorf(cmd, "--ansi and --text do not go together")
+			}
+			p := api.SessionScreenParams{SessionID: args[0], Scrollback: lines.n, Format: api.FormatText}
+			if ansi || a.stdout.colour && !plainText && !asJSON {
+				p.Format = api.FormatANSI
+			}
+			if cmd.Flags().Changed("since") {
+				p.SinceVersion = &since
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			res, err := c.SessionScreen(cmd.Context(), p)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(res)
+			case p.SinceVersion != nil:
+				for _, line := range res.Lines {
+					a.stdout.linef("%d\t%s", line.Row, line.Text)
+				}
+				return nil
+			}
+			_, err = a.stdout.Write([]byte(screenText(res.Text)))
+			return err
+		},
+		ValidArgsFunction: a.completeTerminals,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Var(&lines, "scrollback", "also the last `N` lines above the screen, or all")
+	flags.BoolVar(&ansi, "ansi", false, "with colours, also where nobody looks")
+	flags.BoolVar(&plainText, "text", false, "without colours, also on a terminal")
+	flags.Uint64Var(&since, "since", 0, "only rows that changed since the screen had this `VERSION`")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// screenText is the rows without those at the bottom that are empty.
+func screenText(text string) string {
+	if text = strings.TrimRight(text, "\n"); text != "" {
+		text += "\n"
+	}
+	return text
+}
+
+// linesFlag is a number of lines, or all.
+type linesFlag struct{ n int }
+
+func (f *linesFlag) Type() string { return "N" }
+
+func (f *linesFlag) String() string {
+	switch f.n {
+	case 0:
+		return ""
+	case -1:
+		return "all"
+	}
+	return strconv.Itoa(f.n)
+}
+
+func (f *linesFlag) Set(text string) (err error) {
+	if text == "all" {
+		f.n = -1
+		return nil
+	}
+	if f.n, err = strconv.Atoi(text); err != nil || f.n < 0 {
+		return fmt.Errorf("not a number of lines, or all")
+	}
+	return nil
+}
+
+func (a *app) resizeCommand() *cobra.Command {
+	var force, asJSON bool
+	cmd := &cobra.Command{
+		Use:     "resize SESSION COLSxROWS",
+		GroupID: groupTerminals,
+		Short:   "Give a terminal another size",
+		Long: `Give a terminal another size. While somebody is attached the size follows their window;
+--force resizes it all the same, and it follows nobody then.`,
+		Example: `  trl resize top 120x40
+  trl resize top 80x24 --force`,
+		Args: takes(2, 2, "a session and a size such as 80x24"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := api.SessionResizeParams{SessionID: args[0], Force: force}
+			cols, rows, ok := strings.Cut(args[1], "x")
+			var err, err2 error
+			p.Cols, err = strconv.Atoi(cols)
+			p.Rows, err2 = strconv.Atoi(rows)
+			if !ok || err != nil || err2 != nil {
+				return usageErrorf(cmd, "%q is not a size such as 80x24", args[1])
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			res, err := c.SessionResize(cmd.Context(), p)
+			switch {
+			case errors.Is(err, api.ErrConflict):
+				return withHint(err, "--force resizes it all the same")
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(res)
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeTerminals,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&force, "force", "f", false, "also when it follows the window of somebody")
+	flags.BoolVar(&asJSON, "json", false, "print the size as JSON")
+	return cmd
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+func (a *app) sendCommand() *cobra.Command {
+	var s sending
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "send SESSION [KEY|TEXT...]",
+		GroupID: groupTerminals,
+		Short:   "Type into a terminal, or write to a program",
+		Long: `Type into a terminal. An argument that is the name of a key presses it: enter, tab, esc,
+backspace, delete, up, down, left, right, home, end, pageup, pagedown, insert, space, f1 to
+f24; with ctrl-, alt- and shift- before it, as in ctrl-c, alt-x or shift-tab. What a key
+sends depends on what the program asked for. Any other argument is text, which is typed as
+it is; nothing is put between two of them.
+
+Without arguments your stdin is typed, all of it, as text. With --paste the text is pasted:
+a program that asked for it can tell it from typing, as editors and shells do.
+
+A program (trl new --program) has no keys: it is given the text, and with --close the end
+of its input.`,
+		Example: `  trl send ed :wq enter
+  trl send sh 'make test' enter
+  trl send sh -l enter                 the word, not the key
+  trl send py --paste < script.py
+  trl send calc --enter '6 * 7'        a line, for a program`,
+		Args: takes(1, -1, "a session, and keys or text"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			c.ReconnectFor = lookFor
+			ctx, answer := interruptible(cmd.Context())
+			s.session = args[0]
+			if info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: s.session}); err != nil {
+				return answer(err)
+			} else if s.program = info.Kind == api.KindProgram; s.program && s.paste {
+				return usageErrorf(cmd, "--paste: %s is a program, not a terminal", args[0])
+			}
+			words := args[1:]
+			if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.stdin.Fd()))) {
+				text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+				if err != nil {
+					return fmt.Errorf("read stdin: %w", err)
+				}
+				if len(text) > maxTyped {
+					return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+				}
+				words, s.literal = []string{string(text)}, true
+			}
+			if err := answer(s.send(ctx, c, words)); err != nil {
+				return err
+			}
+			if asJSON {
+				return a.stdout.json(s.result)
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeKeys,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&s.literal, "literal", "l", false, "everything is text, also the names of keys")
+	flags.BoolVar(&s.paste, "paste", false, "paste the text instead of typing it")
+	flags.BoolVar(&s.enter, "enter", false, "press enter at the end; for a program, end the line")
+	flags.BoolVar(&s.close, "close", false, "end the input of a program, after the text")
+	flags.StringVar(&s.id, "write-id", "", "an `ID` for this input: repeated, it is not typed again")
+	flags.BoolVar(&asJSON, "json", false, "print how much was written, as JSON")
+	return cmd
+}
+
+// sending is one `trl send`. It is used by one goroutine.
+type sending struct {
+	session                      string
+	program                      bool
+	literal, paste, enter, close bool
+	id                           string // of the whole; made up when it is not given
+	result                       api.SessionInputResult
+}
+
+// send makes of the words as few calls as possible: each is a text and the keys behind it.
+func (s *sending) send(ctx context.Context, c *client.Client, words []string) error {
+	var calls []api.SessionInputParams
+	last := func() *api.SessionInputParams { return &calls[len(calls)-1] }
+	add := func() { calls = append(calls, api.SessionInputParams{SessionID: s.session}) }
+	for _, word := range words {
+		key, isKey := keyName(word)
+		switch {
+		case isKey && !s.literal && !s.program:
+			if len(calls) == 0 {
+				add()
+			}
+			last().Keys = append(last().Keys, key)
+		case word != "":
+			add()
+			s.text(last(), word)
+		}
+	}
+	if s.enter && s.program {
+		add()
+		last().Text = "\n"
+	} else if s.enter {
+		if len(calls) == 0 {
+			add()
+		}
+		last().Keys = append(last().Keys, "enter")
+	}
+	if s.close {
+		if len(calls) == 0 {
+			add()
+		}
+		last().Close = true
+	}
+	if s.id == "" {
+		s.id = rand.Text()
+	}
+	for i, p := range calls {
+		p.WriteID = fmt.Sprintf("%s/%d", s.id, i+1)
+		res, err := c.SessionInput(ctx, p)
+		if err != nil {
+			return err
+		}
+		res.Bytes += s.result.Bytes
+		s.result = res
+	}
+	return nil
+}
+
+func (s *sending) text(p *api.SessionInputParams, text string) {
+	switch {
+	case s.paste && utf8.ValidString(text):
+		p.Paste = text
+	default:
+		p.Text, p.DataBase64 = onWire([]byte(text))
+	}
+}
+
+// tmuxKeys are names that people know from tmux.
+var tmuxKeys = map[string]string{
+	"bspace": "backspace", "btab": "shift-tab", "dc": "delete", "ic": "insert", "npage": "pagedown", "ppage": "pageup", "escape": "esc",
+}
+
+// keyName is the key that a word names, if it names one. One character alone is text, which
+// comes to the same.
+func keyName(word string) (string, bool) {
+	if utf8.RuneCountInString(word) < 2 {
+		return "", false
+	}
+	prefix, rest := "", word
+	for len(rest) > 2 && rest[1] == '-' {
+		long, ok := map[byte]string{'C': "ctrl-", 'M': "alt-", 'S': "shift-"}[rest[0]]
+		if !ok {
+			break
+		}
+		prefix, rest = prefix+long, rest[2:]
+	}
+	if known, ok := tmuxKeys[strings.ToLower(rest)]; ok {
+		rest = known
+	}
+	if isKey(prefix + rest) {
+		return prefix + rest, true
+	}
+	return "", false
+}
+
+// isKey asks the terminal model, in its widest mode: some keys are there only when the
+// program asks for them, which is for the daemon to say.
+func isKey(name string) bool {
+	t := vt.New(vt.Config{Cols: api.MinCols, Rows: api.MinRows})
+	t.Write([]byte("\x1b[=1u"))
+	_, err := t.Key(name)
+	return err == nil
+}
+
+// completeKeys offers terminals, and behind one of them keys.
+func (a *app) completeKeys(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeTerminals(cmd, args, prefix)
+	}
+	return keep(vt.KeyNames(), prefix), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// terminalFlags are the flags of what makes a terminal. Numbers that were not given are 0,
+// scrollback -1.
+type terminalFlags struct {
+	cols, rows, scrollback int
+
+	term string
+}
+
+func (f *terminalFlags) register(flags *pflag.FlagSet) {
+	flags.IntVar(&f.cols, "cols", 0, "`N` columns (default: those of your window, or 80)")
+	flags.IntVar(&f.rows, "rows", 0, "`N` rows (default: those of your window, or 24)")
+	flags.StringVar(&f.term, "term", "", "value of `TERM` (default "+api.DefaultTerm+")")
+	flags.IntVar(&f.scrollback, "scrollback", -1, "keep `N` lines that left the screen (default 10000)")
+	flags.Lookup("scrollback").DefValue = "0" // not shown
+}
+
+// given reports which of the flags was given, if any was.
+func (f *terminalFlags) given(flags *pflag.FlagSet) (name string, yes bool) {
+	for _, name := range []string{"cols", "rows", "term", "scrollback", "record", "record-input", "detach", "detach-key"} {
+		if flags.Changed(name) {
+			return "--" + name, true
+		}
+	}
+	return "", false
+}
+
+// fill asks for a terminal of the size that was given, or of the person's window. Its shell
+// is the person's.
+func (f *terminalFlags) fill(a *app, cmd *cobra.Command, p *api.SessionCreateParams) error {
+	p.Kind, p.Term = api.KindTerminal, f.term
+	if tty, ok := a.terminal(); ok {
+		if size := measured(tty.size()); size != nil {
+			p.Cols, p.Rows = &size.Cols, &size.Rows
+		}
+	}
+	flags := cmd.Flags()
+	if flags.Changed("cols") {
+		p.Cols = &f.cols
+	}
+	if flags.Changed("rows") {
+		p.Rows = &f.rows
+	}
+	if flags.Changed("scrollback") {
+		p.Scrollback = &f.scrollback
+	}
+	maps.DeleteFunc(p.Env, func(key, _ string) bool { return ofAnotherTerminal(key) })
+	switch {
+	case p.Command != nil:
+		p.Shell = ""
+	case p.Shell == "" && a.sameMachine():
+		p.Shell = os.Getenv("SHELL")
+	}
+	return p.Check()
+}
+
+// ofAnotherTerminal reports whether a variable says something about the terminal of the
+// caller, which is not the one that the program will have.
+func ofAnotherTerminal(key string) bool {
+	if slices.Contains([]string{"TERM", "COLORTERM", "COLUMNS", "LINES", "TERMCAP", "TERMINFO", "TMUX", "TMUX_PANE", "STY", "WINDOW", "WINDOWID", "VTE_VERSION", "SSH_TTY", "WT_SESSION"}, key) {
+		return true
+	}
+	for _, prefix := range []string{"TERM_PROGRAM", "TERM_SESSION", "KITTY_", "ITERM_", "LC_TERMINAL", "WEZTERM_", "ALACRITTY_", "GHOSTTY_", "KONSOLE_", "ZELLIJ"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// endFlags puts -- before the first word of the program in `trl new -t NAME PROGRAM...`:
+// flags behind it are the program's.
+func endFlags(root *cobra.Command, args []string) []string {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd.Name() != "new" {
+		return args
+	}
+	cmd.InitDefaultHelpFlag()
+	flags := cmd.Flags()
+	flags.AddFlagSet(cmd.InheritedFlags())
+	words := 0
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			return args
+		case strings.HasPrefix(arg, "-") && arg != "-":
+			if takesNext(flags, arg) {
+				i++
+			}
+		default:
+			// The command itself, the name, the program.
+			if words++; words == 3 {
+				return slices.Insert(slices.Clone(args), i, "--")
+			}
+		}
+	}
+	return args
+}
+
+// takesNext reports whether the value of a flag is the argument behind it.
+func takesNext(flags *pflag.FlagSet, arg string) bool {
+	if name, long := strings.CutPrefix(arg, "--"); long {
+		f := flags.Lookup(name)
+		return f != nil && f.NoOptDefVal == ""
+	}
+	for i, letter := range arg[1:] {
+		f := flags.ShorthandLookup(string(letter))
+		if f == nil {
+			return false
+		}
+		if f.NoOptDefVal == "" { // it takes the rest, or else the next
+			return i+2 == len(arg)
+		}
+	}
+	return false
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+const (
+	// typedAtOnce is how much of what was typed goes into one session.input.
+	typedAtOnce = 64 << 10
+	// maxTyped bounds what waits for a program that does not read. What is typed then is lost.
+	maxTyped = 16 << 20
+	// lastTyped is how long the last of it is waited for when somebody leaves.
+	lastTyped = 2 * time.Second
+)
+
+// typist types into a terminal, in order: the next piece is sent when the one before is
+// there. Each has an id, so that nothing is typed twice, also when the daemon is restarted
+// meanwhile. It is safe for concurrent use.
+//
+// Goroutines: the one that calls run.
+type typist struct {
+	client  *client.Client
+	session string
+	failed  chan error    // of capacity 1: why nothing more can be typed
+	wake    chan struct{} // of capacity 1
+	done    chan struct{} // closed when run has returned
+
+	mu    sync.Mutex
+	queue []byte // guarded by mu
+	close bool   // guarded by mu; nothing more comes
+}
+
+func newTypist(c *client.Client, session string) *typist {
+	return &typist{
+		client: c, session: session,
+		failed: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// add types data. It reports whether there was room.
+func (y *typist) add(data []byte) bool {
+	y.mu.Lock()
+	room := len(y.queue)+len(data) <= maxTyped
+	if room {
+		y.queue = append(y.queue, data...)
+	}
+	y.mu.Unlock()
+	y.signal()
+	return room
+}
+
+// finish waits until everything is typed, for a moment.
+func (y *typist) finish() {
+	y.mu.Lock()
+	y.close = true
+	y.mu.Unlock()
+	y.signal()
+	select {
+	case <-y.done:
+	case <-time.After(lastTyped):
+	}
+}
+
+func (y *typist) signal() {
+	select {
+	case y.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run types until ctx ends, or finish was called and all is typed.
+func (y *typist) run(ctx context.Context) {
+	defer close(y.done)
+	id := rand.Text()
+	for n := 1; ; {
+		data, last := y.next()
+		if len(data) > 0 {
+			if err := y.write(ctx, data, fmt.Sprintf("%s/%d", id, n)); err != nil {
+				y.failed <- err
+				return
+			}
+			n++
+			continue
+		}
+		if last {
+			return
+		}
+		select {
+		case <-y.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (y *typist) next() (data []byte, last bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	n := min(len(y.queue), typedAtOnce)
+	data = y.queue[:n]
+	if y.queue = y.queue[n:]; len(y.queue) == 0 {
+		y.queue = nil
+	}
+	return data, y.close
+}
+
+// write types one piece. A program that has not read what it was given is waited for.
+func (y *typist) write(ctx context.Context, data []byte, id string) error {
+	p := api.SessionInputParams{SessionID: y.session, WriteID: id}
+	p.Text, p.DataBase64 = onWire(data)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		_, err := y.client.SessionInput(ctx, p)
+		var e *api.Error
+		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

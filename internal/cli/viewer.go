@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/view"
+)
+
+const (
+	// frameTime is how often the screen is drawn at most.
+	frameTime = 16 * time.Millisecond
+	// holdTime is how long the beginning of a key's sequence waits for its rest.
+	holdTime = 50 * time.Millisecond
+	// measureTime is how long a window must have kept its size before it is told.
+	measureTime = 40 * time.Millisecond
+	// settleTime is how long a terminal may take to follow the size of the window.
+	settleTime = 400 * time.Millisecond
+	// noticeTime is how long a daemon may be away before anything is said.
+	noticeTime = 500 * time.Millisecond
+	// startTime is how long it may be away before another one is started.
+	startTime = 2 * time.Second
+	// leaveTime bounds the cleaning up of a terminal that does not take what is written to it.
+	leaveTime = 5 * time.Second
+)
+
+// viewer is one person who looks at a terminal and types. The goroutine that calls run
+// does all that touches the person's terminal.
+//
+// Goroutines: one that receives, one that reads what is typed, one that types it, one for
+// each size that is told. All end with run, but the one that reads: a read of a terminal
+// cannot be ended, the end of the program ends it.
+type viewer struct {
+	app      *app
+	cmd      *cobra.Command
+	client   *client.Client
+	session  string // its id
+	name     string // as the person calls it
+	readOnly bool
+	take     bool
+	fresh    bool // it was made for this person, who sees all of it
+	keys     *view.Keys
+
+	tty    *tty
+	window *view.Window
+	stream *client.Stream
+	typist *typist
+
+	events  chan happened
+	typed   chan []byte
+	panics  chan any
+	settle  *time.Timer // the terminal should have the window's size
+	measure *time.Timer // the window has kept its size
+	hold    *time.Timer // what is held back is let go
+	notice  *time.Timer // the daemon is away for a while
+	restart *time.Timer // and does not come back by itself
+	stopped bool        // the daemon said that it ends, and did not just vanish
+	frame   time.Time   // when the screen was drawn last
+}
+
+// happened is what the receiver tells.
+type happened struct {
+	ev   api.StreamEvent
+	err  error // of the stream, which has ended
+	away error // the connection is lost; nothing else is set
+	back bool  // it is there again; nothing else is set
+}
+
+// seen is how the looking ended: the program's outcome, or none when the person left.
+type seen struct{ outcome *api.ExecOutcome }
+
+// run shows the terminal until its program ends or the person leaves.
+func (v *viewer) run(parent context.Context) (end seen, err error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	cols, rows := v.tty.size()
+	p := api.SessionAttachParams{SessionID: v.session, ReadOnly: v.readOnly, Size: measured(cols, rows)}
+	p.TakeSize = v.take && p.Size != nil
+	if v.fresh { // also when its program has ended already
+		p.FromOffset = new(int64)
+	}
+	s, err := v.client.SessionAttach(ctx, p)
+	if err != nil {
+		return end, err
+	}
+	defer s.Close()
+	v.stream = s.(*client.Stream)
+	v.window = view.New(v.tty.out, cols, rows)
+	v.events, v.typed, v.panics = make(chan happened, 64), make(chan []byte), make(chan any, 1)
+	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.notice, &v.restart} {
+		*t = time.NewTimer(time.Hour)
+		(*t).Stop()
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP)
+	defer signal.Stop(signals)
+	if err := v.tty.raw(); err != nil {
+		return end, fmt.Errorf("terminal: %w", err)
+	}
+	defer func() { v.leave(end.outcome != nil) }() // also when this panics
+
+	v.stream.Watch(func(lost error) { v.tell(ctx, happened{away: lost, back: lost == nil}) })
+	v.start(func() { v.receive(ctx) })
+	v.start(func() { v.read(ctx) })
+	if !v.readOnly {
+		v.typist = newTypist(v.client, v.session)
+		v.start(func() { v.typist.run(ctx) })
+	}
+	return v.loop(ctx, signals)
+}
+
+// start runs f in a goroutine whose panic is that of the loop, which cleans up.
+func (v *viewer) start(f func()) {
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				v.panics <- p
+			}
+		}()
+		f()
+	}()
+}
+
+// leave makes the person's terminal what it was; with the last screen, when the program
+// has ended.
+func (v *viewer) leave(ended bool) {
+	giveUp := time.AfterFunc(leaveTime, func() {
+		v.tty.cook()
+		os.Exit(exitFailure)
+	})
+	defer giveUp.Stop()
+	defer v.tty.cook()
+	_ = v.window.Leave(ended)
+}
+
+// receive passes on what the stream brings.
+func (v *viewer) receive(ctx context.Context) {
+	for {
+		ev, err := v.stream.Recv()
+		if !v.tell(ctx, happened{ev: ev, err: err}) || err != nil {
+			return
+		}
+	}
+}
+
+func (v *viewer) tell(ctx context.Context, h happened) bool {
+	select {
+	case v.events <- h:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read passes on what is typed.
+func (v *viewer) read(ctx context.Context) {
+	for {
+		b := make([]byte, 32<<10)
+		n, err := v.tty.in.Read(b)
+		if n > 0 {
+			select {
+			case v.typed <- b[:n]:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				err = fmt.Errorf("terminal: %w", err)
+			}
+			v.tell(ctx, happened{err: fmt.Errorf("%w: %w", errHungUp, err)})
+			return
+		}
+	}
+}
+
+// errStopped is a daemon that was stopped, and nobody has started another.
+var errStopped = errors.New("the daemon was stopped")
+
+// errHungUp is a terminal that is gone.
+var errHungUp = errors.New("the terminal is gone")
+
+// loop is where everything comes together.
+func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, error) {
+	var failed <-chan error
+	if v.typist != nil {
+		failed = v.typist.failed
+	}
+	for {
+		select {
+		case h := <-v.events:
+			if end, done, err := v.happen(h); done {
+				return end, err
+			}
+			if len(v.events) > 0 && time.Since(v.frame) < frameTime {
+				continue
+			}
+		case p := <-v.typed:
+			if v.takeTyped(p) {
+				return v.detach()
+			}
+		case <-v.hold.C:
+			v.send(v.keys.Release())
+		case s := <-signals:
+			switch s {
+			case unix.SIGWINCH:
+				v.measure.Reset(measureTime)
+			case unix.SIGTSTP:
+				v.suspend()
+			default:
+				return seen{}, exitWith(api.ExitCancelled)
+			}
+		case <-v.measure.C:
+			v.resized(ctx)
+		case <-v.settle.C:
+			v.window.Settle()
+		case <-v.notice.C:
+			v.window.Notice("trl: the daemon is away; reconnecting…")
+		case <-v.restart.C:
+			if v.stopped {
+				return seen{}, errStopped
+			}
+			v.bringBack()
+		case err := <-failed:
+			failed = nil // what has ended is told by the stream
+			if !errors.Is(err, api.ErrSessionTerminated) && ctx.Err() == nil {
+				return seen{}, err
+			}
+		case p := <-v.panics:
+			panic(p)
+		case <-ctx.Done():
+			return seen{}, ctx.Err()
+		}
+		if err := v.window.Flush(); err != nil {
+			return seen{}, fmt.Errorf("terminal: %w", err)
+		}
+		v.frame = time.Now()
+	}
+}

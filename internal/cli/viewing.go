@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// happen takes what the receiver tells. It reports whether that was the end.
+func (v *viewer) happen(h happened) (end seen, done bool, err error) {
+	switch {
+	case h.away != nil:
+		v.notice.Reset(noticeTime)
+		v.restart.Reset(startTime)
+		// One that was stopped on purpose is not for us to start again.
+		var e *api.Error
+		if v.stopped = errors.As(h.away, &e) && e.Message == api.ErrDaemonEnding.Message; v.stopped {
+			v.restart.Reset(lookFor)
+		}
+		return end, false, nil
+	case h.back:
+		v.notice.Stop()
+		v.restart.Stop()
+		v.window.Notice("")
+		return end, false, nil
+	case errors.Is(h.err, io.EOF):
+		return end, true, errors.New("the daemon did not tell how the program ended")
+	case h.err != nil:
+		return end, true, h.err
+	}
+	ev := h.ev
+	switch data := api.Data(ev.Data, ev.DataBase64); ev.Type {
+	case api.EventSnapshot:
+		v.window.Status(v.status(ev))
+		v.window.Snapshot(data, ev.Cols, ev.Rows)
+	case api.EventOutput:
+		v.window.Output(data)
+	case api.EventResize:
+		v.window.Status(v.status(ev))
+		if !v.window.Shown() { // the first push of a stream from the beginning
+			v.window.Snapshot(nil, ev.Cols, ev.Rows)
+		}
+		v.window.Resize(ev.Cols, ev.Rows)
+	case api.EventExit:
+		if ev.ExecOutcome == nil {
+			ev.ExecOutcome = &api.ExecOutcome{}
+		}
+		return seen{ev.ExecOutcome}, true, v.window.Flush()
+	}
+	return end, false, nil
+}
+
+// status is what a person whose window has another size is told.
+func (v *viewer) status(ev api.StreamEvent) string {
+	size := fmt.Sprintf("%s: %dx%d", v.name, ev.Cols, ev.Rows)
+	switch {
+	case v.readOnly:
+		return size + ", read-only"
+	case ev.OwnerID == "":
+		return size
+	case ev.OwnerID == v.stream.Start().ViewerID:
+		return size + ", following this window"
+	}
+	return size + ", the size of another viewer; --take makes it yours"
+}
+
+// takeTyped takes what was typed. It reports whether the key to leave was among it.
+func (v *viewer) takeTyped(p []byte) (detach bool) {
+	typed, detach := v.keys.Scan(p)
+	v.send(typed)
+	v.hold.Stop()
+	if v.keys.Held() {
+		v.hold.Reset(holdTime)
+	}
+	if v.readOnly && !detach {
+		for _, b := range typed {
+			detach = detach || b == 0x03 // ctrl-c has nobody else to go to
+		}
+	}
+	return detach
+}
+
+func (v *viewer) send(typed []byte) {
+	if v.typist == nil || len(typed) == 0 {
+		return
+	}
+	if !v.typist.add(typed) {
+		_, _ = v.tty.out.WriteString("\a")
+	}
+}
+
+// detach leaves, when what was typed before is where it belongs.
+func (v *viewer) detach() (seen, error) {
+	if v.typist != nil {
+		v.typist.finish()
+	}
+	return seen{}, nil
+}
+
+// resized measures the window and tells its size.
+func (v *viewer) resized(ctx context.Context) {
+	cols, rows := v.tty.size()
+	v.window.Measure(cols, rows)
+	v.settle.Reset(settleTime)
+	if size := measured(cols, rows); size != nil && !v.readOnly {
+		// An error needs no answer: the size is told again when the stream is attached again.
+		v.start(func() { _, _ = v.stream.Resize(ctx, size.Cols, size.Rows) })
+	}
+}
+
+// suspend stops the program, with a terminal that others can use meanwhile.
+func (v *viewer) suspend() {
+	_ = v.window.Leave(false)
+	v.tty.cook()
+	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	_ = v.tty.raw()
+	v.window.Measure(v.tty.size())
+	v.window.Repaint()
+	v.measure.Reset(measureTime)
+}
+
+// bringBack starts another daemon when the one that was lost does not come back by itself:
+// its sessions are still there. The stream finds it.
+func (v *viewer) bringBack() {
+	cfg, err := v.app.settings(v.cmd)
+	if err != nil || v.app.url != "" || v.app.noStart {
+		return
+	}
+	v.start(func() {
+		if c, err := v.app.autostart(v.cmd, cfg); err == nil {
+			_ = c.Close()
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// screenWait is what `trl wait` can wait for in a terminal only.
+type screenWait struct {
+	text     string
+	since    uint64
+	hasSince bool
+	cursor   cursorFlag
+}
+
+// isFor reports whether the one session of p is to be waited for with session.wait: when
+// the screen is meant, or it is a terminal or a program, whose end is its own.
+func (w *screenWait) isFor(ctx context.Context, cmd *cobra.Command, c *client.Client, p api.ExecWaitParams) (bool, error) {
+	w.hasSince = cmd.Flags().Changed("since")
+	asked := w.text != "" || w.cursor.at != nil
+	one := len(p.SessionIDs) == 1 && len(p.ExecIDs) == 0
+	_, err := regexp.Compile(w.text)
+	switch {
+	case asked && !one:
+		return false, usageErrorf(cmd, "--text and --cursor are for one terminal")
+	case asked && p.OutputMatch != "":
+		return false, usageErrorf(cmd, "--match looks at the output, --text and --cursor at the screen: give one")
+	case err != nil:
+		return false, usageErrorf(cmd, "--text: %s", err)
+	case w.hasSince && w.text == "":
+		return false, usageErrorf(cmd, "--since is for --text")
+	case asked || !one || p.OutputMatch != "":
+		return asked, nil
+	}
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.SessionIDs[0]})
+	return err == nil && info.Kind != api.KindShell, err
+}
+
+// params is what to wait for, with what a wait for commands has too.
+func (w *screenWait) params(p api.ExecWaitParams) api.SessionWaitParams {
+	q := api.SessionWaitParams{
+		SessionID: p.SessionIDs[0], Text: w.text, Cursor: w.cursor.at, IdleMS: p.IdleMS, TimeoutMS: p.TimeoutMS,
+		Exit: len(p.Until) == 0 || slices.Contains(p.Until, api.UntilExit), WaitingForInput: slices.Contains(p.Until, api.UntilWaitingForInput),
+	}
+	if w.text != "" || w.cursor.at != nil {
+		q.Exit = slices.Contains(p.Until, api.UntilExit)
+	}
+	if w.hasSince {
+		q.SinceVersion = &w.since
+	}
+	return q
+}
+
+// waitForScreen waits and prints what happened.
+func (a *app) waitForScreen(ctx context.Context, c *client.Client, p api.SessionWaitParams, asJSON bool) error {
+	res, err := c.SessionWait(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case asJSON:
+		err = a.stdout.json(res)
+	case !res.TimedOut:
+		t := table{header: []string{"ID", "WHAT", "DETAIL"}}
+		t.add(text(res.SessionID), text(res.Reason), seenCell(res))
+		a.stdout.table(t)
+	case a.stderr.tty || a.verbose:
+		a.stderr.line("trl: timed out")
+	}
+	if err == nil && res.TimedOut {
+		err = exitWith(api.ExitTimedOut)
+	}
+	return err
+}
+
+func seenCell(r api.SessionWaitResult) cell {
+	switch {
+	case r.Reason == api.WaitText:
+		return text(r.Match)
+	case r.Process != nil:
+		return text(fmt.Sprintf("%d %s", r.Process.PID, r.Process.Command))
+	case r.Reason == api.WaitCursor && r.Cursor != nil:
+		return text(fmt.Sprintf("%d,%d", r.Cursor.X, r.Cursor.Y))
+	case r.ExitCode != nil && *r.ExitCode != 0:
+		return cell{strconv.Itoa(*r.ExitCode), red}
+	case r.ExitCode != nil:
+		return cell{"0", green}
+	}
+	return text("")
+}
+
+// cursorFlag is a place of the cursor: X,Y or X, or ,Y.
+type cursorFlag struct{ at *api.CursorAt }
+
+func (f *cursorFlag) Type() string { return "X,Y" }
+
+func (f *cursorFlag) String() string { return "" }
+
+func (f *cursorFlag) Set(text string) error {
+	x, y, ok := strings.Cut(text, ",")
+	at := &api.CursorAt{}
+	for word, to := range map[*string]**int{&x: &at.X, &y: &at.Y} {
+		if *word == "" {
+			continue
+		}
+		n, err := strconv.Atoi(*word)
+		if err != nil || n < 0 {
+			ok = false
+		}
+		*to = &n
+	}
+	if !ok || at.X == nil && at.Y == nil {
+		return errors.New("not a place such as 0,5")
+	}
+	f.at = at
+	return nil
+}
