@@ -70,6 +70,32 @@ var examples = []example{
 	{method: "session.destroy",
 		params: `{"session_id":"build"}`,
 		data:   `{"session_id":"s-3f9a1c02de","state":"terminated","killed":[]}`},
+	{method: "session.create",
+		params: `{"kind":"terminal","name":"demo","command":["sh"],"env":{"PS1":"$ "},"cols":40,"rows":5,"record":true}`,
+		data:   `{"session_id":"s-81d0b7e6f4","name":"demo","kind":"terminal",…,"state":"running",…,"command":["sh"],"exec_id":"x-81d0b7e6f4-1","terminal":{"cols":40,"rows":5,…}}`},
+	{method: "session.input",
+		before: []string{"session.wait", `{"session_id":"demo","cursor":{"x":2,"y":0}}`},
+		params: `{"session_id":"demo","text":"echo hello","keys":["enter"],"write_id":"1"}`,
+		data:   `{"bytes":11,"written":11,"repeated":false}`},
+	{method: "session.wait",
+		params: `{"session_id":"demo","text":"^hel(.*)","timeout_ms":30000}`,
+		data:   `{"session_id":"s-81d0b7e6f4","reason":"text","timed_out":false,"match":"hello","groups":["hello","lo"],"version":…,"cursor":{…}}`},
+	{method: "session.screen",
+		before: []string{"session.wait", `{"session_id":"demo","cursor":{"x":2,"y":2}}`},
+		params: `{"session_id":"demo"}`,
+		data:   `{"session_id":"s-81d0b7e6f4","state":"running","version":…,"offset":…,"cols":40,"rows":5,"cursor":{"x":2,"y":2,"visible":true,…},"title":"","alternate":false,"modes":{…},"scrollback_lines":0,"text":"$ echo hello\nhello\n$…"}`},
+	{method: "session.resize",
+		params: `{"session_id":"demo","cols":60,"rows":5}`,
+		data:   `{"cols":60,"rows":5,"applied":true}`},
+	{method: "session.attach",
+		params: `{"session_id":"demo","read_only":true}`,
+		data:   `{"stream_id":"…","session_id":"s-81d0b7e6f4","viewer_id":"…"}`,
+		pushes: []string{
+			`{"stream_id":"…","seq":1,"type":"snapshot","offset":…,"data":"…","cols":60,"rows":5,"version":…}`,
+		}},
+	{method: "session.recording",
+		params: `{"session_id":"demo","limit":100}`,
+		data:   `{"session_id":"s-81d0b7e6f4","offset":0,"data":"{\"version\":3,…","total":…,"complete":false,"recorded_at":"…"}`},
 }
 
 // firstLines are what a reader sees first: an answer and an error.
@@ -79,14 +105,15 @@ const firstLines = `→ {"id":1,"method":"system.ping"}
 ← {"id":"b","ok":false,"error":{"code":"SESSION_NOT_FOUND","message":"session \"nosuch\": not found"}}
 `
 
-// exampleOf returns the example of a method, or nil.
-func exampleOf(method string) *example {
-	for i := range examples {
-		if examples[i].method == method {
-			return &examples[i]
+// examplesOf returns the examples of a method.
+func examplesOf(method string) []example {
+	var list []example
+	for _, ex := range examples {
+		if ex.method == method {
+			list = append(list, ex)
 		}
 	}
-	return nil
+	return list
 }
 
 // request is the line that is sent.

@@ -54,8 +54,11 @@ func writeHelp(c *contract) ([]byte, error) {
 		if m.Streams {
 			b.WriteString("  then pushes, a line each\n")
 		}
-		if ex := exampleOf(m.Name); ex != nil {
-			fmt.Fprintf(&b, "\nExample:\n  %s\n", strings.TrimSpace("trl call "+m.Name+" "+shellQuoted(ex.params)))
+		for i, ex := range examplesOf(m.Name) {
+			if i == 0 {
+				b.WriteString("\nExample:\n")
+			}
+			fmt.Fprintf(&b, "  %s\n", strings.TrimSpace("trl call "+m.Name+" "+shellQuoted(ex.params)))
 		}
 	}
 	return b.Bytes(), nil

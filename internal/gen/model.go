@@ -85,10 +85,13 @@ func (o *object) parts() (embedded, own []field) {
 
 // oneOf is what omitempty cannot say: fields of which one line must be given.
 var oneOf = map[string][][]string{
-	"ExecStreamParams": {{"session_id", "command"}, {"exec_id"}},
-	"ExecCancelParams": {{"exec_id"}, {"session_id"}},
-	"ExecWaitParams":   {{"exec_ids"}, {"session_ids"}},
-	"ExecInputParams":  {{"data"}, {"data_base64"}, {"close"}},
+	"ExecStreamParams":   {{"session_id", "command"}, {"exec_id"}},
+	"ExecCancelParams":   {{"exec_id"}, {"session_id"}},
+	"ExecWaitParams":     {{"exec_ids"}, {"session_ids"}},
+	"ExecInputParams":    {{"data"}, {"data_base64"}, {"close"}},
+	"SessionInputParams": {{"text"}, {"data_base64"}, {"paste"}, {"keys"}, {"close"}},
+	"SessionWaitParams":  {{"text"}, {"idle_ms"}, {"exit"}, {"cursor"}, {"waiting_for_input"}},
+	"CursorAt":           {{"x"}, {"y"}},
 }
 
 // enumFields are strings in Go that have a known set of values.
@@ -102,6 +105,8 @@ var enumFields = map[string]string{
 	"WaitEvent.reason":           "WaitReason",
 	"ExecWaitParams.until":       "WaitUntil",
 	"EventSubscribeParams.types": "EventFilter",
+	"SessionScreenParams.format": "ScreenFormat",
+	"SessionWaitResult.reason":   "SessionWaitReason",
 }
 
 // readContract takes package api apart; dir is where its source is.
@@ -112,14 +117,15 @@ func readContract(dir string) (*contract, error) {
 	}
 	c := &contract{source: src, byType: map[reflect.Type]*object{}}
 	c.enums = []*enum{
-		{"SessionState", src.withoutSubject(src.types["SessionState"], "SessionState"), src.values(func(k constant) bool { return k.typeName == "SessionState" })},
-		{"ExecState", src.withoutSubject(src.types["ExecState"], "ExecState"), src.values(func(k constant) bool { return k.typeName == "ExecState" })},
+		src.typed("SessionKind"), src.typed("SessionState"), src.typed("ExecState"),
 		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
 		{"EventType", "What a push tells.", src.values(isEvent)},
 		{"EventFilter", "What event.subscribe can be asked for.", append([]string{"session", "exec"}, api.EventTypes...)},
 		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
 		{"WaitUntil", "What exec.wait can wait for.", src.values(isUntil)},
 		{"WaitReason", "Why exec.wait is over for a command.", src.values(func(k constant) bool { return isUntil(k) || strings.HasPrefix(k.name, "Reason") })},
+		{"SessionWaitReason", "Why session.wait is over.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
+		{"ScreenFormat", "How session.screen tells what is shown.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}
 	for _, m := range api.Methods {
 		if err := c.add(m.Params, true, m.Strict); err != nil {
@@ -141,6 +147,11 @@ func readContract(dir string) (*contract, error) {
 
 func isEvent(k constant) bool { return strings.HasPrefix(k.name, "Event") }
 func isUntil(k constant) bool { return strings.HasPrefix(k.name, "Until") }
+
+// typed is the enumeration of the constants of a type.
+func (s *source) typed(name string) *enum {
+	return &enum{name, s.withoutSubject(s.types[name], name), s.values(func(k constant) bool { return k.typeName == name })}
+}
 
 func (s *source) values(which func(constant) bool) []string {
 	var list []string
@@ -184,7 +195,7 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 		if err := c.add(ft, o.params, o.strict); err != nil {
 			return err
 		}
-		o.fields = append(o.fields, field{embed: c.byType[ft], optional: pointer, doc: c.source.fields[o.name][f.Name]})
+		o.fields = append(o.fields, field{embed: c.byType[ft], optional: pointer, doc: c.source.withoutSubject(c.source.fields[o.name][f.Name], f.Name)})
 		return nil
 	case !f.IsExported() || tag == "-":
 		return nil
@@ -230,7 +241,7 @@ func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return kind{word: "time"}, nil
-	case reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState]():
+	case reflect.TypeFor[api.SessionKind](), reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState]():
 		return kind{word: "enum", enum: c.enum(t.Name())}, nil
 	case reflect.TypeFor[api.Code]():
 		return kind{word: "enum", enum: c.enum("ErrorCode")}, nil
@@ -240,7 +251,7 @@ func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
 		return kind{word: "string"}, nil
 	case reflect.Bool:
 		return kind{word: "boolean"}, nil
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return kind{word: "integer"}, nil
 	case reflect.Float64:
 		return kind{word: "number"}, nil

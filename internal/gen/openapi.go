@@ -39,6 +39,8 @@ func doors() []door {
 		raw("stdout"), raw("stderr"),
 		{path: "/v1/exec/{exec_id}/stream", id: "execPushes", summary: "The pushes of a command: exec.stream with exec_id.",
 			params: []string{"ExecStreamParams.after_seq", "ExecStreamParams.stream", "ExecStreamParams.from_offset", "Last-Event-ID"}, responses: stream},
+		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "What a terminal shows and all that follows, for one who only looks: session.attach with read_only.",
+			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/events", id: "events", summary: "What happens to sessions and commands: event.subscribe.",
 			params: []string{"EventSubscribeParams.session_id", "types", "EventSubscribeParams.after_seq", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/ws", id: "webSocket", summary: "A WebSocket that speaks the line protocol, one JSON object per text message. Subprotocols: trl.v1, and trl.token.TOKEN where no header can be set.",
@@ -58,7 +60,7 @@ var queryParams = map[string]node{
 	"follow":        {"name", "follow", "in", "query", "description", "1: go on while the command runs. What the headers tell comes as trailers then.", "schema", node{"enum", []string{"0", "1"}}},
 	"types":         {"name", "types", "in", "query", "description", "Types of events, with commas between.", "schema", node{"type", "string"}},
 	"Range":         {"name", "Range", "in", "header", "description", "One range of bytes.", "schema", node{"type", "string"}},
-	"Last-Event-ID": {"name", "Last-Event-ID", "in", "header", "description", "As after_seq; browsers send it when they connect again.", "schema", node{"type", "string"}},
+	"Last-Event-ID": {"name", "Last-Event-ID", "in", "header", "description", "The id of the last event: as after_seq, or for a terminal as from_offset. Browsers send it when they connect again.", "schema", node{"type", "string"}},
 }
 
 func rawHeaders() node {
@@ -78,7 +80,7 @@ func errorContent() node {
 
 func streamResponse() node {
 	line := []node{ref(schemaRefs, "StreamStart"), ref(schemaRefs, "StreamEvent")}
-	return node{"200", node{"description", "A StreamStart, then a StreamEvent per push. NDJSON: one per line, blank lines keep the connection alive. Server-sent events: event start, then event and id as type and seq.",
+	return node{"200", node{"description", "A StreamStart, then a StreamEvent per push. NDJSON: one per line, blank lines keep the connection alive. Server-sent events: event start, then event and id as type and seq; for session.attach the id is the offset to come back with.",
 		"content", node{"application/x-ndjson", node{"schema", node{"oneOf", line}}, "text/event-stream", node{"schema", node{"type", "string"}}}}}
 }
 
@@ -92,8 +94,8 @@ func writeOpenAPI(c *contract) ([]byte, error) {
 			responses = streamResponse()
 		}
 		body := node{"schema", ref(schemaRefs, m.Params.Name())}
-		if ex := exampleOf(m.Name); ex != nil && ex.params != "" {
-			body = append(body, "example", json.RawMessage(ex.params))
+		if ex := examplesOf(m.Name); len(ex) > 0 && ex[0].params != "" {
+			body = append(body, "example", json.RawMessage(ex[0].params))
 		}
 		params := c.byType[m.Params]
 		required := len(params.oneOf) > 0 || slices.ContainsFunc(params.allFields(), func(f field) bool { return !f.optional })
@@ -131,8 +133,9 @@ func withErrors(responses node) node {
 
 func (c *contract) door(d door) (node, error) {
 	params := []node{}
-	if strings.Contains(d.path, "{exec_id}") {
-		params = append(params, node{"name", "exec_id", "in", "path", "required", true, "schema", node{"type", "string"}})
+	if _, rest, ok := strings.Cut(d.path, "{"); ok {
+		name, _, _ := strings.Cut(rest, "}")
+		params = append(params, node{"name", name, "in", "path", "required", true, "schema", node{"type", "string"}})
 	}
 	for _, name := range d.params {
 		if p, ok := queryParams[name]; ok {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -41,7 +42,7 @@ func writePage(c *contract) ([]byte, error) {
 	}
 	b.WriteString("\n## Types\n")
 	for _, o := range c.objects {
-		if !o.params {
+		if shown[o] == "" && len(o.fields) > 0 { // the parameters of a method stand there
 			fmt.Fprintf(&b, "\n### type %s\n\n%s\n\n", o.name, o.doc)
 			pageFields(&b, o, nil, "may be absent")
 		}
@@ -76,7 +77,7 @@ func (c *contract) pageMethod(b *bytes.Buffer, m api.Method, shown map[*object]s
 		b.WriteString(", then a [StreamEvent](#type-streamevent) per push")
 	}
 	b.WriteString(".\n")
-	if ex := exampleOf(m.Name); ex != nil {
+	for _, ex := range examplesOf(m.Name) {
 		fmt.Fprintf(b, "\n```text\n→ %s\n← %s\n```\n", ex.request(), strings.Join(ex.answers(), "\n← "))
 	}
 }
@@ -147,7 +148,7 @@ func (c *contract) pageWords(b *bytes.Buffer) {
 	b.WriteString("\n## Pushes\n\n| EventType | meaning |\n|---|---|\n")
 	for _, k := range c.source.consts {
 		if isEvent(k) {
-			fmt.Fprintf(b, "| `%s` | %s |\n", k.value, strings.NewReplacer("From", "from", "To", "to").Replace(k.doc))
+			fmt.Fprintf(b, "| `%s` | %s |\n", k.value, onTheWire(k.doc, wireNames(reflect.TypeFor[api.StreamEvent]())))
 		}
 	}
 	b.WriteString("\n## Errors\n\n| ErrorCode | meaning | HTTP | gRPC | exit of trl |\n|---|---|---|---|---|\n")

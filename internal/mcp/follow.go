@@ -33,7 +33,7 @@ func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (string, erro
 	if p.TimeoutMS == nil || *p.TimeoutMS > patience {
 		p.TimeoutMS = &patience
 	}
-	stop := c.progress(ctx, id)
+	stop := c.progress(ctx, func() string { return c.glance(ctx, id) })
 	began := time.Now()
 	r, err := c.Service.ExecWait(ctx, p)
 	stop()
@@ -155,8 +155,8 @@ func (c *conn) piece(ctx call, at position, from, limit int64) (text string, end
 	return b.String(), tail.NextOffset, nil
 }
 
-// progress tells a client that asked for it how a command gets on, until stop is called.
-func (c *conn) progress(ctx call, id string) (stop func()) {
+// progress tells a client that asked for it how something gets on, until stop is called.
+func (c *conn) progress(ctx call, glance func() string) (stop func()) {
 	token := ctx.request.Params.GetProgressToken()
 	if token == nil {
 		return func() {}
@@ -175,7 +175,7 @@ func (c *conn) progress(ctx call, id string) (stop func()) {
 				return
 			}
 			_ = ctx.request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-				ProgressToken: token, Progress: n, Message: c.glance(ctx, id),
+				ProgressToken: token, Progress: n, Message: glance(),
 			})
 		}
 	}()

@@ -40,7 +40,8 @@ type Config struct {
 }
 
 const instructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
-Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.`
+Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.
+Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.`
 
 // Serve talks to one client until ctx ends, which is an error, or the client ends its
 // input. What the client did not name ends with it.
@@ -84,7 +85,9 @@ type conn struct {
 	mu   sync.Mutex
 	seen map[position]int64 // guarded by mu; how far the model has read
 	own  []string           // guarded by mu; sessions that nobody named
-	gone bool               // guarded by mu; no more of them are made
+	// terminal is the one that was started last; guarded by mu.
+	terminal string
+	gone     bool // guarded by mu; no more of them are made
 }
 
 var errGone = api.Errorf(api.CodeResourcePressure, "the client is gone")
@@ -159,30 +162,36 @@ func (c *conn) session(ctx context.Context, name string) (id string, fresh bool,
 			return c.home, false, nil
 		}
 	}
-	c.home, err = c.create(ctx, "")
+	c.home, err = c.create(ctx, api.SessionCreateParams{Ephemeral: true, Tags: []string{"mcp"}})
 	return c.home, true, err
 }
 
 // spare makes a session for one background command, in the directory of the default one.
 func (c *conn) spare(ctx context.Context) (id string, err error) {
+	return c.create(ctx, api.SessionCreateParams{WorkingDir: c.homeDir(ctx), Ephemeral: true, Tags: []string{"mcp"}})
+}
+
+// homeDir is where the default session is; "" when there is none.
+func (c *conn) homeDir(ctx context.Context) string {
 	c.turn.Lock()
 	home := c.home
 	c.turn.Unlock()
-	dir := ""
-	if home != "" {
-		if info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: home}); err == nil {
-			dir = info.WorkingDir
-		}
+	if home == "" {
+		return ""
 	}
-	return c.create(ctx, dir)
+	info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: home})
+	if err != nil {
+		return ""
+	}
+	return info.WorkingDir
 }
 
-// create makes a session that ends with the client: we end it, and if we are killed
-// before, the service sees that our connection is gone.
-func (c *conn) create(ctx context.Context, dir string) (id string, err error) {
-	made, err := c.Service.SessionCreate(ctx, api.SessionCreateParams{WorkingDir: dir, Ephemeral: true, Tags: []string{"mcp"}})
-	if err != nil {
-		return "", err
+// create makes a session. One that is ephemeral ends with the client: we end it, and if
+// we are killed before, the service sees that our connection is gone.
+func (c *conn) create(ctx context.Context, p api.SessionCreateParams) (id string, err error) {
+	made, err := c.Service.SessionCreate(ctx, p)
+	if err != nil || !p.Ephemeral {
+		return made.SessionID, err
 	}
 	c.mu.Lock()
 	c.own = append(c.own, made.SessionID)

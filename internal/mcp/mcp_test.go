@@ -131,7 +131,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("%s: description of %d bytes", tool.Name, len(tool.Description))
 		}
 	}
-	if got := strings.Join(names, " "); got != "cancel destroy input list output run start wait" {
+	if got := strings.Join(names, " "); got != "cancel destroy input list output run start terminal_screen terminal_start terminal_type wait" {
 		t.Errorf("tools: %s", got)
 	}
 	// It is part of every prompt.

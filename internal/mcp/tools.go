@@ -98,14 +98,15 @@ func (c *conn) addTools() {
 	}, c.cancelExec)
 	add(c, &mcp.Tool{
 		Name: "list", Title: "List sessions and commands",
-		Description: "List the shells and the commands that run or ran in them.",
+		Description: "List the shells and terminals, and the commands that run or ran in them.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.list)
 	add(c, &mcp.Tool{
 		Name: "destroy", Title: "End a session",
-		Description: "End a shell and kill every process in it.",
+		Description: "End a shell or terminal and kill every process in it.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.destroy)
+	c.addTerminalTools()
 }
 
 // call is one call of a tool.
@@ -267,7 +268,11 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 	c.turn.Unlock()
 	var b strings.Builder
 	for _, s := range sessions.Sessions {
-		fmt.Fprintf(&b, "%s %s %s in %s", s.SessionID, s.State, s.Shell, s.WorkingDir)
+		what := s.Shell
+		if s.Kind != api.KindShell {
+			what = fmt.Sprintf("%s %s", s.Kind, strings.Join(s.Command, " "))
+		}
+		fmt.Fprintf(&b, "%s %s %s in %s", s.SessionID, s.State, what, s.WorkingDir)
 		if s.Name != "" {
 			fmt.Fprintf(&b, ", name %q", s.Name)
 		}

@@ -51,7 +51,7 @@ for (const [name, transport] of Object.entries(transports)) {
 
     await t.test("tools", async () => {
       const { tools } = await client.listTools();
-      assert.deepEqual(tools.map((x) => x.name).sort(), ["cancel", "destroy", "input", "list", "output", "run", "start", "wait"]);
+      assert.deepEqual(tools.map((x) => x.name).sort(), ["cancel", "destroy", "input", "list", "output", "run", "start", "terminal_screen", "terminal_start", "terminal_type", "wait"]);
     });
     await t.test("the default session keeps its state", async () => {
       await call("run", { command: "cd /usr; export A=ä" });
@@ -67,6 +67,16 @@ for (const [name, transport] of Object.entries(transports)) {
       const exec_id = started.text.match(/^started (\S+)/)[1];
       await call("input", { exec_id, text: "it\n" });
       assert.match((await call("wait", { exec_id })).text, /^got it\n\[exit code 0/);
+    });
+    await t.test("terminals", async () => {
+      const started = await call("terminal_start", { command: "sh", env: { PS1: "$ " }, cols: 50, rows: 10 });
+      const id = started.text.match(/\[terminal (s-\S+), 50x10, cursor at line 1 column 3\]$/)[1];
+      assert.match((await call("terminal_type", { text: "stty size", keys: ["enter"] })).text, /^\$ stty size\n10 50\n\$\n\[/);
+      assert.match((await call("terminal_type", { text: "printf 'a%s\\n' b\n", match: "^ab" })).text, /; matched: ab\]$/);
+      assert.match((await call("terminal_screen", { session: id })).text, /\nab\n(\$\n)?\[terminal/);
+      assert.match((await call("terminal_type", { keys: ["ctrl-d"] })).text, /; the program has ended with exit code 0\]$/);
+      const late = await call("terminal_type", { text: "x" });
+      assert.ok(late.failed && late.text.startsWith("SESSION_TERMINATED"), late.text);
     });
     await t.test("progress and cancellation", async () => {
       const abort = new AbortController();

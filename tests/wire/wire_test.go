@@ -1,6 +1,7 @@
 // Package wire_test speaks the line protocol with the real daemon, as text: every
 // file testdata/*.txtar is run over the unix socket, over `trl serve --stdio`, over
-// WebSocket, and over HTTP with each line as a request of its own.
+// WebSocket, over gRPC with each line in a frame, and over HTTP with each line as a
+// request of its own.
 //
 // The comment of a file says what it shows; a line such as "only: socket stdio" in it
 // restricts where. Its sections are done one after another:
@@ -11,6 +12,8 @@
 //	-- server any order --  lines that must come
 //	-- stream name --       the pushes of the stream bound to $name until its exit, the
 //	                        pieces of one kind joined: stdout "…", stderr "…", exit {…}
+//	-- viewer name --       the next pushes of the stream of session.attach bound to $name:
+//	                        snapshot {…}, output "…" in any number of pieces, resize {…}, exit {…}
 //	-- end of input --      the client ends its side
 //	-- closed --            the server ends the connection
 //
@@ -51,7 +54,7 @@ func TestWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, transport := range []string{"socket", "stdio", "websocket", "http"} {
+		for _, transport := range []string{"socket", "stdio", "websocket", "grpc", "http"} {
 			if only := only(archive.Comment); only != nil && !slices.Contains(only, transport) {
 				continue
 			}
@@ -79,12 +82,19 @@ type script struct {
 	end   func() error
 	vars  map[string]string // JSON scalars, strings without their quotes
 	where string            // for messages
+
+	viewers map[string]*viewed // by the id of their stream
+	aside   []string           // lines that came before they were wanted
 }
 
 func newScript(t *testing.T, transport string) *script {
-	s := &script{t: t, vars: map[string]string{}}
+	s := &script{t: t, vars: map[string]string{}, viewers: map[string]*viewed{}}
 	if transport == "websocket" || transport == "http" {
 		s.webTransport(transport)
+		return s
+	}
+	if transport == "grpc" {
+		s.grpcTransport()
 		return s
 	}
 	if transport == "stdio" {
@@ -128,6 +138,8 @@ func (s *script) run(archive *txtar.Archive) {
 			s.expectAll(lines)
 		case name == "stream":
 			s.stream(arg, lines)
+		case name == "viewer":
+			s.viewer(arg, lines)
 		case section.Name == "end of input":
 			if err := s.end(); err != nil {
 				s.fatalf("%s", err)
@@ -197,7 +209,7 @@ func (s *script) receive() string {
 
 func (s *script) expect(want string) {
 	s.t.Helper()
-	got := s.receive()
+	got := s.next(func(line string) bool { return !s.forViewer(line) })
 	if why := s.match(want, got); why != "" {
 		s.fatalf("%s\ngot  %s\nwant %s", why, got, want)
 	}
@@ -207,7 +219,7 @@ func (s *script) expect(want string) {
 func (s *script) expectAll(want []string) {
 	s.t.Helper()
 	for len(want) > 0 {
-		got := s.receive()
+		got := s.next(func(line string) bool { return !s.forViewer(line) })
 		found := -1
 		for i, w := range want {
 			if s.match(w, got) == "" {

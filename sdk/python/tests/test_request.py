@@ -18,8 +18,16 @@ def keys(of: type) -> set[str]:
     return set(of.__annotations__)
 
 
+TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_input"}
+
+
 @pytest.mark.parametrize("options, params, without", [
-    (_request.SessionOptions, types.SessionCreateParams, set()),
+    (_request.SessionOptions, types.SessionCreateParams, {"kind"} | TERMINAL),
+    (_request.TerminalOptions, types.SessionCreateParams, {"kind", "timeout_s"}),
+    (_request.ProgramOptions, types.SessionCreateParams, {"kind", "timeout_s", "shell", "login", "rc"} | TERMINAL),
+    (_request.ScreenOptions, types.SessionScreenParams, {"session_id"}),
+    (_request.SessionWaitOptions, types.SessionWaitParams, {"session_id"}),
+    (_request.ViewerOptions, types.SessionAttachParams, {"session_id", "snapshot"}),
     (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
     (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
     (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
@@ -64,8 +72,16 @@ def test_input_is_exact_and_repeatable() -> None:
 
 def test_only_what_does_no_harm_twice_is_repeated() -> None:
     again = {m for m in types.METHODS if _request.repeatable(m, {})}
-    assert again == types.READS | {"session.destroy"}
+    assert again == types.READS | {"session.destroy", "session.resize"}
     assert not _request.repeatable("exec.input", {"data": "x"})
+    assert not _request.repeatable("session.input", {"text": "x"})
+
+
+def test_typing_is_exact_and_repeatable() -> None:
+    for data, field in (("ä", {"text": "ä"}), (b"\xff", {"data_base64": "/w=="}), ("a\udcff", {"data_base64": "Yf8="}), ("", {})):
+        request = _request.session_input("s", _request.typed(data), "w")
+        assert request.params == {"session_id": "s", "write_id": "w", **field} and request.repeatable()
+    assert _request.session_input("s", {}, None).params["write_id"] != _request.session_input("s", {}, None).params["write_id"]
 
 
 def test_streaming_methods_are_not_called() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import trl
 from trl import _request
-from trl._resume import ENDING, STARTING, Backoff, Cursor, Retry
+from trl._resume import ENDING, STARTING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
 from trl._wire import Push
 
 
@@ -158,3 +158,31 @@ def test_pauses_grow_and_end() -> None:
     now += 100  # it worked for a long time
     assert backoff.delay() == 0
     assert Backoff(0).delay() is None
+
+
+def test_a_viewer_goes_on_at_its_byte_and_keeps_the_size() -> None:
+    first: _request.ViewerOptions = {"scrollback": 9, "size": {"cols": 80, "rows": 24}, "take_size": True}
+    cursor = ViewerCursor(_request.session_attach("s-1", first))
+    assert cursor.request().params == {"session_id": "s-1", **first}
+    assert cursor.goes_on_after(trl.ConnectionLost("m")) and not cursor.goes_on_after(trl.TrlError("SESSION_TERMINATED", "m"))
+    cursor.started({"stream_id": "q", "session_id": "s-1", "viewer_id": "v-1"})
+    cursor.accept(push(seq=1, type="snapshot", offset=100, data="$ ", cols=80, rows=24, owner_id="v-1", version=3))
+    cursor.accept(push(seq=2, type="output", offset=100, data="\ufffd\ufffd", data_base64=base64.b64encode(b"a\xff\xfe").decode()))
+    cursor.size = {"cols": 90, "rows": 30}
+    again = {"session_id": "s-1", "scrollback": 9, "from_offset": 103, "size": {"cols": 90, "rows": 30}}
+    assert cursor.request().params == {**again, "take_size": True}
+    cursor.started({"stream_id": "r", "session_id": "s-1", "viewer_id": "v-2"})
+    cursor.accept(push(seq=1, type="resize", offset=103, cols=50, rows=10, owner_id="v-9"))
+    assert cursor.request().params == again  # another one has the size now
+    assert cursor.lost(trl.ConnectionLost("m")).details == {"session_id": "s-1", "from_offset": 103}
+    cursor.accept(push(seq=2, type="exit", offset=103, exit_code=3))
+    assert cursor.outcome is not None and cursor.viewer_id == "v-2"
+
+
+def test_a_protocol_does_not_go_on_behind_a_gap() -> None:
+    cursor = WholeCursor(_request.exec_attach("x-1", {"stream": "stdout"}))
+    cursor.started({"stream_id": "q", "exec_id": "x-1"})
+    assert cursor.accept(push(seq=1, type="stdout", offset=0, data="a")) is not None
+    with pytest.raises(trl.TrlError) as e:
+        cursor.accept(push(seq=9, type="gap", stream="stdout", **{"from": 0, "to": 20}))
+    assert (e.value.code, e.value.details) == ("INVALID_PARAMS", {"gap": {"from": 1, "to": 20}})

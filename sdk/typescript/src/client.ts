@@ -4,11 +4,21 @@ import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOpti
 import type { CallMethod, CallParams, CallResult } from "./results.js";
 import { Exec, Session } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
+import { Program, Terminal } from "./terminal.js";
 import type { Abortable, Transport, WireRequest } from "./transport.js";
 import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams } from "./types.js";
 
+type CreateParams = Camel<SessionCreateParams>;
+
 /** What a new session shall be like. */
-export interface SessionOptions extends Camel<SessionCreateParams>, Abortable {}
+export interface SessionOptions
+  extends Omit<CreateParams, "kind" | "command" | "cols" | "rows" | "term" | "scrollback" | "record" | "recordInput">, Abortable {}
+
+/** What a new terminal shall be like. Without a command it runs the shell. */
+export interface TerminalOptions extends Omit<CreateParams, "kind" | "timeoutS">, Abortable {}
+
+/** What the session of a program shall be like. */
+export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral">, Abortable {}
 
 /** Which events to be told of. */
 export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
@@ -46,9 +56,31 @@ export class Trl {
     return new Session(this, await this.call("session.create", params, { signal }));
   }
 
+  /** Starts a program on a pseudo-terminal: an editor, a debugger, a shell; whatever wants a screen and keys. */
+  async terminal(options: TerminalOptions = {}): Promise<Terminal> {
+    const { signal, ...params } = options;
+    return new Terminal(this, await this.call("session.create", { kind: "terminal", ...params }, { signal }));
+  }
+
+  /** Starts a program on three pipes, for protocols such as JSON lines. */
+  async program(command: string[], options: ProgramOptions = {}): Promise<Program> {
+    const { signal, ...params } = options;
+    return new Program(this, await this.call("session.create", { kind: "program", command, ...params }, { signal }));
+  }
+
   /** Returns a session that exists, by its id or name. */
   async findSession(idOrName: string, options: Abortable = {}): Promise<Session> {
     return new Session(this, await this.call("session.info", { sessionId: idOrName }, options));
+  }
+
+  /** Returns a terminal that exists, by its id or name. */
+  async findTerminal(idOrName: string, options: Abortable = {}): Promise<Terminal> {
+    return new Terminal(this, await this.call("session.info", { sessionId: idOrName }, options));
+  }
+
+  /** Returns the session of a program, by its id or name. */
+  async findProgram(idOrName: string, options: Abortable = {}): Promise<Program> {
+    return new Program(this, await this.call("session.info", { sessionId: idOrName }, options));
   }
 
   /** Names a command that was started before, here or by another client. Nothing is asked yet. */
@@ -117,7 +149,10 @@ function isRepeatable({ method, params }: WireRequest): boolean {
     case "exec.cancel":
       return params["exec_id"] !== undefined;
     case "session.destroy": // a name may belong to another session by then
+    case "session.resize":
       return String(params["session_id"]).startsWith("s-");
+    case "session.input":
+      return String(params["session_id"]).startsWith("s-") && params["write_id"] !== undefined;
   }
   return readMethods.includes(method as Method);
 }
@@ -127,10 +162,10 @@ function isTied({ method, params }: WireRequest): boolean {
   return method === "exec.run" && params["detach"] !== true;
 }
 
-/** The request, with the time that has gone by taken off what exec.wait may wait. */
+/** The request, with the time that has gone by taken off what it may wait. */
 function stillToWait(request: WireRequest, begin: number): WireRequest {
   const timeout = request.params["timeout_ms"];
-  if (request.method !== "exec.wait" || typeof timeout !== "number") return request;
+  if (!request.method.endsWith(".wait") || typeof timeout !== "number") return request;
   const left = Math.max(0, Math.round(timeout - (performance.now() - begin)));
   return { method: request.method, params: { ...request.params, timeout_ms: left } };
 }

@@ -1,8 +1,9 @@
-export { Trl, type EventOptions, type SessionOptions } from "./client.js";
+export { Trl, type EventOptions, type ProgramOptions, type SessionOptions, type TerminalOptions } from "./client.js";
 export { ConnectionLostError, TrlError, type Code } from "./errors.js";
 export type { ReconnectOptions } from "./reconnect.js";
 export type * from "./results.js";
 export {
+  AnySession,
   Exec,
   Session,
   type AttachOptions,
@@ -13,7 +14,21 @@ export {
   type StartOptions,
   type WaitOptions,
 } from "./session.js";
-export { EventStream, ExecStream, OutputChunk, type Exit, type Gap, type StreamItem, type StreamOptions, type TrlEvent } from "./stream.js";
+export { Chunk, EventStream, ExecStream, OutputChunk, type Exit, type Gap, type StreamItem, type StreamOptions, type TrlEvent } from "./stream.js";
+export {
+  Program,
+  Snapshot,
+  Terminal,
+  TerminalOutput,
+  TerminalStream,
+  type BytesOptions,
+  type Resize,
+  type ScreenOptions,
+  type SessionWaitOptions,
+  type TerminalItem,
+  type TypeOptions,
+  type ViewerOptions,
+} from "./terminal.js";
 export type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
-export { apiVersion, type ErrorCode, type ExecState, type SessionState, type StreamName, type WaitUntil } from "./types.js";
+export { apiVersion, type ErrorCode, type ExecState, type SessionKind, type SessionState, type StreamName, type WaitUntil } from "./types.js";
 export type * as wire from "./types.js";

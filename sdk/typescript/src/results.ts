@@ -8,6 +8,10 @@ export interface SessionDestroyResult extends Camel<wire.SessionDestroyResult> {
 export interface ExecOutcome extends Camel<wire.ExecOutcome> {}
 export interface ExecInfo extends Camel<wire.ExecInfo> {}
 export interface ExecInputResult extends Camel<wire.ExecInputResult> {}
+export interface SessionInputResult extends Camel<wire.SessionInputResult> {}
+export interface SessionResizeResult extends Camel<wire.SessionResizeResult> {}
+export interface SessionScreenResult extends Camel<wire.SessionScreenResult> {}
+export interface SessionWaitResult extends Camel<wire.SessionWaitResult> {}
 export interface WaitEvent extends Camel<wire.WaitEvent> {}
 
 /** How a command ended and what it printed. */

@@ -47,27 +47,46 @@ export interface InputOptions extends Abortable {
   writeId?: string;
 }
 
-/** A place to work with a living shell: what one command sets, the next one has. */
-export class Session {
+/** What every kind of session has. */
+export abstract class AnySession {
   readonly id: string;
   /** The session as it was when it was created or found. */
   readonly created: SessionInfo;
-  #trl: Trl;
+  /** @internal */
+  protected readonly trl: Trl;
 
   /** For Trl. */
   constructor(trl: Trl, info: SessionInfo) {
-    this.#trl = trl;
+    this.trl = trl;
     this.id = info.sessionId;
     this.created = info;
   }
 
+  /** Everything about the session now. */
+  async info(options: Abortable = {}): Promise<SessionDetails> {
+    return this.trl.call("session.info", { sessionId: this.id }, options);
+  }
+
+  /** Ends the session and every process in it. With force, at once. */
+  async destroy(options: Abortable & { force?: boolean } = {}): Promise<SessionDestroyResult> {
+    const { signal, ...rest } = options;
+    return this.trl.call("session.destroy", { sessionId: this.id, ...rest }, { signal });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.destroy();
+  }
+}
+
+/** A place to work with a living shell: what one command sets, the next one has. */
+export class Session extends AnySession {
   /**
    * Runs a command and waits for its outcome. When the signal is aborted the command
    * is cancelled, unless it is detached; over stdio it goes on in any case.
    */
   async run(command: string, options: RunOptions = {}): Promise<ExecResult> {
     const { signal, ...rest } = options;
-    const result = await this.#trl.request({ method: "exec.run", params: this.#params(command, rest) }, signal);
+    const result = await this.trl.request({ method: "exec.run", params: this.#params(command, rest) }, signal);
     return withBytes(fromWire(result as wire.ExecResult), { stdoutData: ["stdout", "stdoutBase64"], stderrData: ["stderr", "stderrBase64"] });
   }
 
@@ -75,39 +94,24 @@ export class Session {
   stream(command: string, options: ExecStreamOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
     const request = { method: "exec.stream", params: this.#params(command, rest) };
-    return new ExecStream(this.#trl.link, request, { signal, reconnect });
+    return new ExecStream(this.trl.link, request, { signal, reconnect });
   }
 
   /** Starts a command that goes on by itself. */
   async start(command: string, options: StartOptions = {}): Promise<Exec> {
     const { signal, ...rest } = options;
-    const info = (await this.#trl.request({ method: "exec.start", params: this.#params(command, rest) }, signal)) as wire.ExecInfo;
-    return new Exec(this.#trl, info.exec_id);
+    const info = (await this.trl.request({ method: "exec.start", params: this.#params(command, rest) }, signal)) as wire.ExecInfo;
+    return new Exec(this.trl, info.exec_id);
   }
 
   /** Cancels the command that runs now. */
   async cancel(signalName?: string, options: Abortable = {}): Promise<ExecInfo> {
-    return this.#trl.call("exec.cancel", { sessionId: this.id, ...(signalName && { signal: signalName }) }, options);
-  }
-
-  /** Everything about the session now. */
-  async info(options: Abortable = {}): Promise<SessionDetails> {
-    return this.#trl.call("session.info", { sessionId: this.id }, options);
+    return this.trl.call("exec.cancel", { sessionId: this.id, ...(signalName && { signal: signalName }) }, options);
   }
 
   /** The commands of the session that are still known, oldest first. */
   async execs(options: Abortable = {}): Promise<ExecInfo[]> {
-    return (await this.#trl.call("exec.list", { sessionId: this.id }, options)).execs;
-  }
-
-  /** Ends the session and every process in it. With force, at once. */
-  async destroy(options: Abortable & { force?: boolean } = {}): Promise<SessionDestroyResult> {
-    const { signal, ...rest } = options;
-    return this.#trl.call("session.destroy", { sessionId: this.id, ...rest }, { signal });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.destroy();
+    return (await this.trl.call("exec.list", { sessionId: this.id }, options)).execs;
   }
 
   /** The parameters on the wire, where the word "open" as stdin has a meaning of its own. */
@@ -186,6 +190,6 @@ function withBytes<T extends object, P extends string>(result: T, pairs: Record<
 }
 
 /** Random, so that no other client has it. */
-function newWriteID(): string {
+export function newWriteID(): string {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -9,10 +9,10 @@ import { eventTypes, type StreamEvent, type StreamName, type StreamStart } from 
 /** Options of everything that streams. */
 export interface StreamOptions extends Abortable, ReconnectOptions {}
 
-/** A piece of output. */
-export class OutputChunk {
-  readonly type: StreamName;
-  /** Orders the items of a stream; `afterSeq` takes it. */
+/** Bytes of a stream. */
+export abstract class Chunk<T extends string> {
+  readonly type: T;
+  /** Orders the items of a stream. */
   readonly seq: number;
   /** Where the piece begins in its stream, in bytes. */
   readonly offset: number;
@@ -21,7 +21,7 @@ export class OutputChunk {
   readonly #base64: string | undefined;
 
   constructor(push: StreamEvent) {
-    this.type = push.type as StreamName;
+    this.type = push.type as string as T;
     this.seq = push.seq;
     this.offset = push.offset ?? 0;
     this.data = push.data ?? "";
@@ -33,6 +33,9 @@ export class OutputChunk {
     return exactBytes(this.data, this.#base64);
   }
 }
+
+/** A piece of output of a command; `afterSeq` takes its `seq`. */
+export class OutputChunk extends Chunk<StreamName> {}
 
 /** Bytes [from, to) of a stream that are no longer kept. */
 export interface Gap {
@@ -61,7 +64,7 @@ export type TrlEvent = LifecycleEvent | MissedEvent;
  * item that is asked for, is read no faster than its one consumer takes it, and is
  * let go by break, close or the signal.
  */
-abstract class PushStream<T> implements AsyncIterable<T> {
+export abstract class PushStream<T> implements AsyncIterable<T> {
   #link: Link;
   #request: WireRequest;
   #signal: AbortSignal | undefined;
@@ -81,8 +84,14 @@ abstract class PushStream<T> implements AsyncIterable<T> {
 
   /** What to ask for after the connection was lost; start is what was answered at first, request what was asked last. */
   protected abstract resume(start: StreamStart, request: WireRequest): WireRequest;
+  /** Takes what was answered, each time the stream is opened. */
+  protected started(_: StreamStart): void {}
   /** Whether a request may be sent again before it was answered. */
   protected abstract repeatable(request: WireRequest): boolean;
+  /** What another reader needs to go on from here. */
+  protected whereabouts(start: StreamStart | undefined): Record<string, unknown> {
+    return { exec_id: start?.exec_id, after_seq: this.lastSeq };
+  }
   /** Makes an item of a push; nothing when the consumer has it already or cannot know it. */
   protected abstract accept(push: StreamEvent): T | undefined;
 
@@ -149,6 +158,7 @@ abstract class PushStream<T> implements AsyncIterable<T> {
     try {
       const pushes = await this.#opening;
       this.#start ??= pushes.start;
+      this.started(pushes.start);
       if (this.#over) pushes.close();
       return pushes;
     } catch (error) {
@@ -173,7 +183,7 @@ abstract class PushStream<T> implements AsyncIterable<T> {
     } catch (final) {
       this.#end();
       if (!(final instanceof ConnectionLostError)) throw final;
-      throw new ConnectionLostError(final.message, final.sent, final, { exec_id: this.#start?.exec_id, after_seq: this.lastSeq });
+      throw new ConnectionLostError(final.message, final.sent, final, this.whereabouts(this.#start));
     }
   }
 

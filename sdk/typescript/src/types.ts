@@ -3,6 +3,12 @@
 /** The version of the wire contract, as system.info tells it. */
 export const apiVersion = 1;
 
+/** Says what a session is. */
+export type SessionKind =
+  | "shell"
+  | "terminal"
+  | "program";
+
 /** The life of a session: creating → idle ⇄ running → terminated. */
 export type SessionState =
   | "creating"
@@ -42,6 +48,9 @@ export type ErrorCode =
 
 /** What a push tells. */
 export type EventType =
+  | "snapshot"
+  | "output"
+  | "resize"
   | "stdout"
   | "stderr"
   | "gap"
@@ -90,6 +99,21 @@ export type WaitReason =
   | "waiting_for_input"
   | "terminated";
 
+/** Why session.wait is over. */
+export type SessionWaitReason =
+  | "text"
+  | "idle_ms"
+  | "exit"
+  | "cursor"
+  | "waiting_for_input"
+  | "timeout";
+
+/** How session.screen tells what is shown. */
+export type ScreenFormat =
+  | "text"
+  | "ansi"
+  | "cells";
+
 /** Has no fields. */
 export type SystemPingParams = Record<string, never>;
 
@@ -107,9 +131,16 @@ export interface SystemUpgradeParams {
 
 /** Asks for a new session. */
 export interface SessionCreateParams {
+  /** shell, terminal or program; shell when empty. */
+  kind?: SessionKind;
+  /**
+   * The program of a terminal or program session and its arguments. The program is a path or a name
+   * on PATH; no shell reads it. A terminal without one runs the shell.
+   */
+  command?: string[];
   /** A path or a name on PATH; /bin/sh when empty. */
   shell?: string;
-  /** Where the shell starts; the home directory when empty. */
+  /** Where the shell or program starts; the home directory when empty. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
@@ -118,14 +149,35 @@ export interface SessionCreateParams {
    * asked for.
    */
   name?: string;
-  /** Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none. */
+  /**
+   * Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none. It is
+   * for kind shell: a terminal or program has none.
+   */
   timeout_s?: number;
   /** Free words to tell sessions apart. */
   tags?: string[];
   /** Starts a login shell. */
   login?: boolean;
-  /** Reads the user's rc files. Neither is done by default. */
+  /**
+   * Reads the user's rc files. Neither is done by default; but the shell of a terminal is
+   * interactive, and reads them as such.
+   */
   rc?: boolean;
+  /** The width of a terminal, from 2 to 1000; 80 when absent. */
+  cols?: number;
+  /** The height of a terminal, from 1 to 1000; 24 when absent. */
+  rows?: number;
+  /** The value of TERM in a terminal; xterm-256color when empty. */
+  term?: string;
+  /** How many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000. */
+  scrollback?: number;
+  /**
+   * Writes what a terminal shows into a file that only its owner can read, as an asciicast;
+   * session.recording reads it.
+   */
+  record?: boolean;
+  /** Also writes what is typed, passwords included. It needs record. */
+  record_input?: boolean;
   /** Ties the session to the connection that made it: it is destroyed when that connection goes away. */
   ephemeral?: boolean;
 }
@@ -150,6 +202,145 @@ export interface SessionDestroyParams {
   session_id: string;
   /** Kills at once, without the grace time. */
   force?: boolean;
+}
+
+/** Writes to a terminal or program. */
+export interface SessionInputParams {
+  /** id or name */
+  session_id: string;
+  /** Written as it is. In a terminal a line is ended by the key enter, not by a line feed. */
+  text?: string;
+  /** text for bytes that are not UTF-8. */
+  data_base64?: string;
+  /**
+   * Written as a terminal pastes: between marks when the program asked for them, so that it can tell
+   * it from typing. For terminals.
+   */
+  paste?: string;
+  /**
+   * Pressed after the text, one by one: enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab, or one
+   * character. What a key sends depends on what the program asked for. For terminals.
+   */
+  keys?: string[];
+  /** Ends the input of a program, after the text. For programs. */
+  close?: boolean;
+  /** Makes a repetition harmless: a second write with the same id does nothing. */
+  write_id?: string;
+}
+
+/** Gives a terminal another size. */
+export interface SessionResizeParams {
+  /** id or name */
+  session_id: string;
+  /** 2 to 1000 */
+  cols: number;
+  /** 1 to 1000 */
+  rows: number;
+  /**
+   * Says which attached viewer was measured. The size follows the viewer that owns it; that of
+   * another is remembered for when it becomes the owner.
+   */
+  viewer_id?: string;
+  /** Resizes also when a viewer owns the size, who then no longer does. */
+  force?: boolean;
+}
+
+/** Asks what a terminal shows. */
+export interface SessionScreenParams {
+  /** id or name */
+  session_id: string;
+  /** text (default), ansi for text with colours, or cells for runs of equal style. */
+  format?: ScreenFormat;
+  /** How many lines above the screen are wanted too; -1 for all. */
+  scrollback?: number;
+  /** Asks only for the rows that changed since the screen had that version. */
+  since_version?: number;
+}
+
+/** A place of the cursor. What is absent may be anything. */
+export interface CursorAt {
+  /** column from 0 */
+  x?: number;
+  /** row from 0 */
+  y?: number;
+}
+
+/**
+ * Waits for something to happen in a terminal or program. Of several things the first ends the
+ * waiting, and so does the end of the session.
+ */
+export interface SessionWaitParams {
+  /** id or name */
+  session_id: string;
+  /**
+   * A regular expression in RE2 syntax, tried on each line, with the rows of a wrapped line joined:
+   * on what is shown now, and on whatever comes. Blanks at the end of a line do not count, but those
+   * before the cursor do: a prompt "$ " is found by \$ $.
+   */
+  text?: string;
+  /**
+   * Makes text look only at lines that changed since the screen had that version; for a program,
+   * only at what was printed since.
+   */
+  since_version?: number;
+  /**
+   * How long nothing has changed on the screen, no cell, no cursor, no mode; for a program, how long
+   * no output has come. It counts from the last input at the earliest.
+   */
+  idle_ms?: number;
+  /** Waits for the end of the program. */
+  exit?: boolean;
+  /** Waits until the cursor is there. For terminals. */
+  cursor?: CursorAt;
+  /** Waits until the program waits for input, as the kernel tells. */
+  waiting_for_input?: boolean;
+  /** Bounds the waiting. Absent: no bound; 0: look and answer at once. */
+  timeout_ms?: number;
+}
+
+/** A measured size. */
+export interface TerminalSize {
+  /** 2 to 1000 */
+  cols: number;
+  /** 1 to 1000 */
+  rows: number;
+}
+
+/** Asks for what a terminal shows, and for everything it will. */
+export interface SessionAttachParams {
+  /** id or name */
+  session_id: string;
+  /**
+   * Begins with the whole screen, as bytes that make a terminal show it; as is done when from_offset
+   * is absent.
+   */
+  snapshot?: boolean;
+  /**
+   * Begins with the byte behind the last one the viewer has. When that is too long ago, a snapshot
+   * comes instead.
+   */
+  from_offset?: number;
+  /** How many lines above the screen a snapshot has. Absent: 1,000; -1 for all. */
+  scrollback?: number;
+  /** A viewer that never types and whose size does not count. */
+  read_only?: boolean;
+  /**
+   * That of the viewer, when it has measured itself. The first viewer with a size that is not
+   * read-only owns the size of the terminal until it leaves.
+   */
+  size?: TerminalSize;
+  /** Makes this viewer the owner of the size even if another is. */
+  take_size?: boolean;
+}
+
+/** Reads the recording of a terminal. */
+export interface SessionRecordingParams {
+  /** id or name */
+  session_id: string;
+  /** first byte */
+  offset?: number;
+  /** Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB. */
+  limit?: number;
 }
 
 /** Asks for a command to be run. */
@@ -346,6 +537,8 @@ export interface SystemInfoResult {
   pid: number;
   /** The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off. */
   http?: string;
+  /** The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off. */
+  grpc?: string;
   /** When this daemon began; after a restart or an upgrade it is another. */
   started_at: string;
   /** Holds every limit by its name in the configuration. */
@@ -371,14 +564,42 @@ export interface SystemUpgradeResult {
   to: string;
 }
 
+/** Says where the recording of a terminal is. */
+export interface RecordingInfo {
+  /** in the place where the session lives */
+  path: string;
+  /** until now */
+  bytes: number;
+  /** what is typed is in it */
+  input: boolean;
+  /** Says why nothing more is recorded; empty while it goes on. */
+  stopped?: string;
+}
+
+/** What listings tell of a terminal. */
+export interface TerminalInfo {
+  /** width now */
+  cols: number;
+  /** height now */
+  rows: number;
+  /** as the program set it last */
+  title: string;
+  /** Says that the program shows its own screen, as editors and pagers do. */
+  alternate: boolean;
+  /** How many are attached now. */
+  viewers: number;
+  /** Set when what is shown is written to a file. */
+  recording?: RecordingInfo;
+}
+
 /** A snapshot of one session. */
 export interface SessionInfo {
   /** s-…; never used again */
   session_id: string;
   /** empty when none was given */
   name: string;
-  /** "shell" */
-  kind: string;
+  /** shell, terminal or program */
+  kind: SessionKind;
   /** "host" */
   runtime: string;
   /** absolute path */
@@ -401,8 +622,19 @@ export interface SessionInfo {
   output_bytes: number;
   /** as given */
   tags: string[];
-  /** The command that runs now. */
+  /** The program of a terminal or program session and its arguments. */
+  command?: string[];
+  /**
+   * The command that runs now. The program of a terminal or program session is a command too:
+   * exec.output, exec.stream and exec.info read it, also after its end.
+   */
   exec_id?: string;
+  /** Set for kind terminal. */
+  terminal?: TerminalInfo;
+  /** How the program of a terminal or program session ended, when it has. */
+  exit_code?: number;
+  /** The signal that program died of, such as SIGKILL. */
+  signal?: string;
   /** terminated_at and cause are set when the session has ended. */
   terminated_at?: string;
   /** terminated_at and cause are set when the session has ended. */
@@ -461,6 +693,202 @@ export interface SessionDestroyResult {
   state: SessionState;
   /** Lists the processes that had to be signalled, the shell left out. */
   killed: KilledProcess[];
+}
+
+/** Tells what was written. */
+export interface SessionInputResult {
+  /** written by this call; keys and marks included */
+  bytes: number;
+  /** since the session began */
+  written: number;
+  /** Says that this write_id was written before, and nothing was done. */
+  repeated: boolean;
+}
+
+/** The size of the terminal now. */
+export interface SessionResizeResult {
+  /** now */
+  cols: number;
+  /** now */
+  rows: number;
+  /** Says that this is the size that was asked for. */
+  applied: boolean;
+  /** The viewer whose size is followed; empty when there is none. */
+  owner_id?: string;
+}
+
+/** The cursor of a terminal. */
+export interface ScreenCursor {
+  /** column from 0; the width when the last column was written and the line will wrap */
+  x: number;
+  /** row from 0 */
+  y: number;
+  /** the program did not hide it */
+  visible: boolean;
+  /** block, underline or bar */
+  style: string;
+  /** it blinks */
+  blink: boolean;
+}
+
+/** The modes of a terminal that those who type or look care for. */
+export interface ScreenModes {
+  /** arrow keys send SS3 */
+  application_cursor: boolean;
+  /** the keypad sends SS3 */
+  application_keypad: boolean;
+  /** a paste is marked */
+  bracketed_paste: boolean;
+  /** characters push what is right of them */
+  insert: boolean;
+  /** rows count from the scroll region */
+  origin: boolean;
+  /** lines wrap */
+  wraparound: boolean;
+  /** backspace goes to the row before */
+  reverse_wraparound: boolean;
+  /** the program is told of focus */
+  send_focus: boolean;
+  /** inside a batch */
+  synchronized_output: boolean;
+  /** none, x10, vt200, drag or any */
+  mouse: string;
+  /** default, sgr, … */
+  mouse_encoding: string;
+  /** of the kitty keyboard protocol */
+  kitty_flags: number;
+  /** level of xterm's option of that name */
+  modify_other_keys: number;
+}
+
+/** A run of cells of one style. */
+export interface ScreenRun {
+  /** first column */
+  x: number;
+  /** how many columns; a wide character takes two */
+  width: number;
+  /** its characters */
+  text: string;
+  /** colour: p0 to p255 of the palette, or #rrggbb; empty for the default */
+  fg?: string;
+  /** like fg */
+  bg?: string;
+  /**
+   * Words with blanks between: bold, dim, italic, underline, blink, inverse, hidden, strike,
+   * overline.
+   */
+  attrs?: string;
+  /** Says what the line is when it is not a single one: double, curly, dotted or dashed. */
+  underline?: string;
+  /** address of a hyperlink */
+  link?: string;
+}
+
+/** One row. */
+export interface ScreenLine {
+  /** Counts from 0 at the top of the screen; -1 is the line above it. */
+  row: number;
+  /** Says that the row continues the one above it. */
+  wrapped?: boolean;
+  /** blanks at the end left out */
+  text: string;
+  /** Runs of cells of one style; for format cells. */
+  cells?: ScreenRun[];
+}
+
+/** What a terminal shows. It is one moment: nothing in it is newer than the rest. */
+export interface SessionScreenResult {
+  /** its id, also when a name was given */
+  session_id: string;
+  /** running, or terminated when it is the last screen */
+  state: SessionState;
+  /** Rises with every change; since_version of a later call. */
+  version: number;
+  /** How many bytes of output the screen is made of. */
+  offset: number;
+  /** width */
+  cols: number;
+  /** height */
+  rows: number;
+  /** where it is and how it looks */
+  cursor: ScreenCursor;
+  /** as the program set it last */
+  title: string;
+  /** the program shows its own screen */
+  alternate: boolean;
+  /** what the program asked of the terminal */
+  modes: ScreenModes;
+  /** What the program told last (OSC 7); empty when it never did. */
+  working_dir?: string;
+  /** How many lines there are above the screen. */
+  scrollback_lines: number;
+  /**
+   * The rows from top to bottom, blanks at their ends left out; with since_version only those that
+   * changed. For formats text and ansi.
+   */
+  text?: string;
+  /** The rows one by one, for format cells and whenever since_version is given. */
+  lines?: ScreenLine[];
+}
+
+/** What happened. */
+export interface SessionWaitResult {
+  /** its id, also when a name was given */
+  session_id: string;
+  /** text, idle_ms, exit, cursor, waiting_for_input or timeout. */
+  reason: SessionWaitReason;
+  /** Says that timeout_ms was over first. */
+  timed_out: boolean;
+  /** The line in which the text was found. */
+  match?: string;
+  /** What the parentheses of the expression matched; the first is the whole match. */
+  groups?: string[];
+  /**
+   * That of the screen when it happened, for since_version; for a program, the number of its last
+   * output.
+   */
+  version?: number;
+  /** Where the cursor is. For terminals. */
+  cursor?: ScreenCursor;
+  /** Who waits for input. */
+  process?: Process;
+  /** How the program ended, when it has. */
+  exit_code?: number;
+  /** that it died of, such as SIGKILL */
+  signal?: string;
+}
+
+/** The immediate answer of a streaming method. */
+export interface StreamStart {
+  /** What the pushes of this stream carry. No two streams of a connection have the same. */
+  stream_id: string;
+  /** the command, for exec.stream */
+  exec_id?: string;
+  /** where it runs, for exec.stream; the terminal, for session.attach */
+  session_id?: string;
+  /** Names this viewer in session.resize, for session.attach. */
+  viewer_id?: string;
+  /**
+   * The number of the last event before the stream, for event.subscribe: where a subscriber that has
+   * seen nothing yet comes back.
+   */
+  seq?: number;
+}
+
+/** A piece of an asciicast (version 3). */
+export interface SessionRecordingResult {
+  /** its id, also when a name was given */
+  session_id: string;
+  /** of the first byte */
+  offset: number;
+  /** never ends inside a character */
+  data: string;
+  /** bytes there are now */
+  total: number;
+  /** nothing follows, now or later */
+  complete: boolean;
+  /** when it began */
+  recorded_at: string;
 }
 
 /** What a command consumed, with everything it waited for. */
@@ -569,21 +997,6 @@ export interface ExecInfo {
   usage: Usage;
   /** Set once the command has ended. */
   outcome?: ExecOutcome;
-}
-
-/** The immediate answer of a streaming method. */
-export interface StreamStart {
-  /** What the pushes of this stream carry. No two streams of a connection have the same. */
-  stream_id: string;
-  /** the command, for exec.stream */
-  exec_id?: string;
-  /** where it runs, for exec.stream */
-  session_id?: string;
-  /**
-   * The number of the last event before the stream, for event.subscribe: where a subscriber that has
-   * seen nothing yet comes back.
-   */
-  seq?: number;
 }
 
 /** One line of output, without its end. */
@@ -704,17 +1117,32 @@ export interface ErrorBody {
   details?: Record<string, unknown>;
 }
 
+/** What the pushes snapshot and resize tell. */
+export interface ViewerEvent {
+  /** of the terminal */
+  cols?: number;
+  /** of the terminal */
+  rows?: number;
+  /** The viewer whose size is followed; empty when there is none. */
+  owner_id?: string;
+  /** That of the screen in a snapshot. */
+  version?: number;
+}
+
 /** One push of a stream. */
-export interface StreamEvent extends Partial<ExecOutcome> {
+export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> {
   /** as in the answer */
   stream_id: string;
   /** Orders the pushes. A reader that comes back with it as after_seq gets exactly what follows. */
   seq: number;
   /** what is told */
   type: EventType;
-  /** Where data begins in its stream, in bytes. Set for stdout and stderr. */
+  /**
+   * Where data begins in its stream, in bytes, for stdout, stderr and output. For snapshot and
+   * resize it is where the output goes on behind them.
+   */
   offset?: number;
-  /** what was written, for stdout and stderr */
+  /** what was written, for stdout, stderr and output; a snapshot */
   data?: string;
   /** only when data is not UTF-8 */
   data_base64?: string;
@@ -759,6 +1187,18 @@ export interface Methods {
   "session.info": { params: SessionInfoParams; result: SessionDetails };
   /** End a session and every process in it. */
   "session.destroy": { params: SessionDestroyParams; result: SessionDestroyResult };
+  /** Type into a terminal, or write to the stdin of a program. */
+  "session.input": { params: SessionInputParams; result: SessionInputResult };
+  /** Give a terminal another size. */
+  "session.resize": { params: SessionResizeParams; result: SessionResizeResult };
+  /** Tell what a terminal shows: text, cursor, title, modes; or what changed. */
+  "session.screen": { params: SessionScreenParams; result: SessionScreenResult };
+  /** Wait until a terminal shows a text, falls silent, waits for input or ends. */
+  "session.wait": { params: SessionWaitParams; result: SessionWaitResult };
+  /** Push the screen of a terminal as bytes for a terminal, and all that follows. */
+  "session.attach": { params: SessionAttachParams; result: StreamStart };
+  /** Read the recording of a terminal. */
+  "session.recording": { params: SessionRecordingParams; result: SessionRecordingResult };
   /** Run a command in a session and wait for its outcome. */
   "exec.run": { params: ExecParams; result: ExecResult };
   /** Start a command in a session and answer at once. */
@@ -785,7 +1225,7 @@ export interface Methods {
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "exec.stream" | "event.subscribe";
+export type StreamingMethod = "session.attach" | "exec.stream" | "event.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -803,6 +1243,12 @@ export const methods: readonly Method[] = [
   "session.list",
   "session.info",
   "session.destroy",
+  "session.input",
+  "session.resize",
+  "session.screen",
+  "session.wait",
+  "session.attach",
+  "session.recording",
   "exec.run",
   "exec.start",
   "exec.stream",
@@ -817,6 +1263,7 @@ export const methods: readonly Method[] = [
 
 /** The methods whose answer is followed by pushes. */
 export const streamingMethods: readonly StreamingMethod[] = [
+  "session.attach",
   "exec.stream",
   "event.subscribe",
 ];
@@ -828,6 +1275,9 @@ export const readMethods: readonly Method[] = [
   "system.info",
   "session.list",
   "session.info",
+  "session.screen",
+  "session.wait",
+  "session.recording",
   "exec.output",
   "exec.wait",
   "exec.info",
@@ -837,6 +1287,9 @@ export const readMethods: readonly Method[] = [
 
 /** All types of pushes. A newer daemon may have more. */
 export const eventTypes: readonly EventType[] = [
+  "snapshot",
+  "output",
+  "resize",
   "stdout",
   "stderr",
   "gap",

@@ -100,6 +100,42 @@ test("a stream goes on where its connection was lost; nothing comes twice or is 
   assert.equal(items.at(-1)?.type, "exit");
 });
 
+test("a viewer goes on at its byte, and keeps the size if it had it", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    const { connection } = request;
+    if (request.method === "session.info") return connection.answer(request, { session_id: "s-1", exec_id: "x-1-1" });
+    if (request.method === "session.resize") return connection.answer(request, { cols: 90, rows: 30, applied: true });
+    const n = requests.filter((r) => r.method === "session.attach").length;
+    connection.answer(request, { stream_id: "1", session_id: "s-1", viewer_id: `v-${n}` });
+    switch (n) {
+      case 1:
+        return connection.say({ stream_id: "1", seq: 1, type: "snapshot", offset: 100, data: "$ ", cols: 80, rows: 24, owner_id: "v-1", version: 3 });
+      case 2:
+        connection.say({ stream_id: "1", seq: 1, type: "output", offset: 100, data: "\ufffd\ufffd", data_base64: "Yf/+" });
+        connection.say({ stream_id: "1", seq: 2, type: "resize", offset: 103, cols: 50, rows: 10, owner_id: "v-9" });
+        return connection.socket.end();
+      case 3:
+        connection.say({ stream_id: "1", seq: 1, type: "weather" });
+        connection.say({ stream_id: "1", seq: 2, type: "exit", offset: 103, exit_code: 3 });
+    }
+  });
+  const viewer = (await trl.findTerminal("t")).attach({ scrollback: 9, size: { cols: 80, rows: 24 }, takeSize: true });
+  const { value: first } = await viewer.next();
+  await viewer.resize(90, 30);
+  requests[1]!.connection.socket.destroy();
+  const rest = [];
+  for await (const item of viewer) rest.push(item);
+  assert.deepEqual([first, ...rest].map((item) => item?.type), ["snapshot", "output", "resize", "exit"]);
+  assert.deepEqual(rest[0]?.type === "output" && [...rest[0].bytes], [0x61, 0xff, 0xfe]);
+  const params = { session_id: "s-1", scrollback: 9 };
+  assert.deepEqual(requests.slice(1).map((r) => r.params), [
+    { ...params, size: { cols: 80, rows: 24 }, take_size: true },
+    { session_id: "s-1", cols: 90, rows: 30, viewer_id: "v-1" },
+    { ...params, from_offset: 100, size: { cols: 90, rows: 30 }, take_size: true },
+    { ...params, from_offset: 103, size: { cols: 90, rows: 30 } }, // another one has the size now
+  ]);
+});
+
 test("a subscription goes on where its connection was lost, also before its first event", async (t) => {
   const { trl, requests } = await fakeDaemon(t, (request) => {
     const { connection } = request;

@@ -40,6 +40,61 @@ class SessionOptions(TypedDict, total=False):
     ephemeral: bool
 
 
+class ProgramOptions(TypedDict, total=False):
+    """How the session of a program is made; see types.SessionCreateParams."""
+
+    working_dir: str
+    env: Mapping[str, str]
+    name: str
+    tags: Sequence[str]
+    ephemeral: bool
+
+
+class TerminalOptions(ProgramOptions, total=False):
+    """How a terminal is made; see types.SessionCreateParams."""
+
+    command: Sequence[str]
+    shell: str
+    login: bool
+    rc: bool
+    cols: int
+    rows: int
+    term: str
+    scrollback: int
+    record: bool
+    record_input: bool
+
+
+class ScreenOptions(TypedDict, total=False):
+    """What of a screen is wanted; see types.SessionScreenParams."""
+
+    format: types.ScreenFormat
+    scrollback: int
+    since_version: int
+
+
+class SessionWaitOptions(TypedDict, total=False):
+    """What is waited for in a terminal or program; see types.SessionWaitParams."""
+
+    text: str
+    since_version: int
+    idle_ms: int
+    exit: bool
+    cursor: types.CursorAt
+    waiting_for_input: bool
+    timeout_ms: int
+
+
+class ViewerOptions(TypedDict, total=False):
+    """How a terminal is looked at; see types.SessionAttachParams."""
+
+    from_offset: int
+    scrollback: int
+    read_only: bool
+    size: types.TerminalSize
+    take_size: bool
+
+
 class _CommandOptions(TypedDict, total=False):
     timeout_s: float
     env: Mapping[str, str]
@@ -106,7 +161,10 @@ class EventOptions(TypedDict, total=False):
     after_seq: int
 
 
-Options = Union[SessionOptions, RunOptions, StartOptions, StreamOptions, AttachOptions, OutputOptions, WaitOptions, EventOptions]
+Options = Union[
+    SessionOptions, ProgramOptions, TerminalOptions, ScreenOptions, SessionWaitOptions, ViewerOptions,
+    RunOptions, StartOptions, StreamOptions, AttachOptions, OutputOptions, WaitOptions, EventOptions,
+]
 
 
 @dataclass(frozen=True)
@@ -124,21 +182,80 @@ class Request(Generic[T]):
 
 def repeatable(method: str, params: Mapping[str, Any]) -> bool:
     """Tell whether a request may be sent again when nobody knows what became of the first."""
-    if method == "exec.input":
+    if method in ("exec.input", "session.input"):
         return bool(params.get("write_id"))
-    return method in types.READS or method == "session.destroy"
+    return method in types.READS or method in ("session.destroy", "session.resize")
 
 
 def raw(method: str, params: Mapping[str, Any] | None) -> Request[Any]:
     """Any method by its name, answered as it is on the wire."""
     if method in types.STREAMING:
-        raise TypeError(f"{method} streams: use stream() or events()")
+        raise TypeError(f"{method} streams: use stream(), attach() or events()")
     return Request(method, dict(params or {}), lambda data: data)
 
 
 def session_create(options: SessionOptions) -> Request[types.SessionInfo]:
-    """session.create."""
+    """session.create of a shell."""
     return Request("session.create", _given(options), types.SessionInfo.from_dict)
+
+
+def terminal_create(options: TerminalOptions) -> Request[types.SessionInfo]:
+    """session.create of a terminal."""
+    return Request("session.create", {"kind": "terminal", **_given(options)}, types.SessionInfo.from_dict)
+
+
+def program_create(command: Sequence[str], options: ProgramOptions) -> Request[types.SessionInfo]:
+    """session.create of a program."""
+    params = {"kind": "program", "command": list(command), **_given(options)}
+    return Request("session.create", params, types.SessionInfo.from_dict)
+
+
+def session_input(session_id: str, what: Mapping[str, Any], write_id: str | None) -> Request[types.SessionInputResult]:
+    """session.input. Without an id the write gets one, so that it can be repeated."""
+    params = {"session_id": session_id, "write_id": write_id or uuid.uuid4().hex, **what}
+    return Request("session.input", params, types.SessionInputResult.from_dict)
+
+
+def typed(data: str | bytes) -> dict[str, str]:
+    """Return the field of session.input that carries text or bytes; none when there are none."""
+    fields = _text_or_bytes("data", data) if data else {}
+    return {"text": fields["data"]} if "data" in fields else fields
+
+
+def session_resize(
+    session_id: str, cols: int, rows: int, *, force: bool = False, viewer_id: str = ""
+) -> Request[types.SessionResizeResult]:
+    """session.resize."""
+    params = {"session_id": session_id, "cols": cols, "rows": rows, "force": force, "viewer_id": viewer_id}
+    return Request("session.resize", params, types.SessionResizeResult.from_dict)
+
+
+def session_screen(session_id: str, options: ScreenOptions) -> Request[types.SessionScreenResult]:
+    """session.screen."""
+    return Request("session.screen", {"session_id": session_id, **_given(options)}, types.SessionScreenResult.from_dict)
+
+
+def session_wait(session_id: str, options: SessionWaitOptions) -> Request[types.SessionWaitResult]:
+    """session.wait; TimeoutError after timeout_ms."""
+
+    def decode(data: Any) -> types.SessionWaitResult:
+        result = types.SessionWaitResult.from_dict(data)
+        if result.timed_out:
+            raise TimeoutError(f"session {session_id!r}: nothing of what was waited for has happened in time")
+        return result
+
+    return Request("session.wait", {"session_id": session_id, **_given(options)}, decode)
+
+
+def session_recording(session_id: str, offset: int) -> Request[types.SessionRecordingResult]:
+    """session.recording."""
+    params = {"session_id": session_id, "offset": offset}
+    return Request("session.recording", params, types.SessionRecordingResult.from_dict)
+
+
+def session_attach(session_id: str, options: ViewerOptions) -> Request[types.StreamStart]:
+    """session.attach."""
+    return Request("session.attach", {"session_id": session_id, **_given(options)}, types.StreamStart.from_dict)
 
 
 def session_destroy(session_id: str, force: bool) -> Request[types.SessionDestroyResult]:

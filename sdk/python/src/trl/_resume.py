@@ -95,7 +95,7 @@ class Retry:
     def params(self) -> Mapping[str, Any]:
         """Return the parameters for now: of the time to wait, some may be over."""
         params = self._request.params
-        if self._request.method != "exec.wait" or "timeout_ms" not in params:
+        if self._request.method not in ("exec.wait", "session.wait") or "timeout_ms" not in params:
             return params
         over = int((self._clock() - self._begun) * 1000)
         return {**params, "timeout_ms": max(0, params["timeout_ms"] - over)}
@@ -188,3 +188,59 @@ class Cursor:
         have = self._have.get(event.stream, 0)
         self._have[event.stream] = max(have, end)
         return replace(event, from_=max(begin, have)) if end > have else None
+
+
+class WholeCursor(Cursor):
+    """Where the reader of a protocol is, who cannot go on behind a gap."""
+
+    def accept(self, push: Push) -> StreamEvent | None:
+        """Take a push; bytes that are not kept any more are an error."""
+        event = super().accept(push)
+        if event is None or event.type != "gap" or event.from_ is None or event.to is None:
+            return event
+        gap = {"from": event.from_, "to": event.to}
+        message = f"exec {self.exec_id!r}: the bytes {event.from_} to {event.to - 1} of {event.stream} are gone"
+        raise TrlError("INVALID_PARAMS", message, {"gap": gap})
+
+
+class ViewerCursor(Cursor):
+    """Where the viewer of a terminal is: at which byte of its output."""
+
+    def __init__(self, request: Request[types.StreamStart]) -> None:
+        super().__init__(request)
+        self.viewer_id = ""
+        self.size: types.TerminalSize | None = request.params.get("size")
+        self._offset: int | None = None
+        self._owned = False
+
+    def request(self) -> Request[types.StreamStart]:
+        """Return what asks for everything that is still to come."""
+        if self._offset is None:
+            return self._first
+        again = {**self._first.params, "from_offset": self._offset}
+        again.pop("take_size", None)
+        if self.size is not None:
+            again["size"] = self.size
+            if self._owned:  # and keeps it; the daemon may still know the viewer that is gone
+                again["take_size"] = True
+        return replace(self._first, params=again)
+
+    def started(self, data: Any) -> None:
+        """Take the answer to the request."""
+        super().started(data)
+        self.viewer_id = self._first.decode(data).viewer_id or self.viewer_id
+
+    def accept(self, push: Push) -> StreamEvent | None:
+        """Take a push, and note at which byte the output goes on behind it."""
+        event = super().accept(push)
+        if event is None:
+            return None
+        if event.type in ("snapshot", "resize"):
+            self._owned = event.owner_id == self.viewer_id
+        if event.offset is not None:
+            self._offset = event.offset + (event.size if event.type == "output" else 0)
+        return event
+
+    def lost(self, cause: TrlError) -> ConnectionLost:
+        """Return the error of a viewer that cannot go on, with what is needed to attach later."""
+        return ConnectionLost(cause.message, {"session_id": self.session_id, "from_offset": self._offset})

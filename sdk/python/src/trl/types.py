@@ -25,6 +25,13 @@ def _time(text: str) -> datetime:
 
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
+SessionKind = Literal[
+    "shell",
+    "terminal",
+    "program",
+]
+"""Says what a session is."""
+
 SessionState = Literal[
     "creating",
     "idle",
@@ -65,6 +72,9 @@ ErrorCode = Literal[
 """A stable name of a kind of error."""
 
 EventType = Literal[
+    "snapshot",
+    "output",
+    "resize",
     "stdout",
     "stderr",
     "gap",
@@ -119,6 +129,23 @@ WaitReason = Literal[
 ]
 """Why exec.wait is over for a command."""
 
+SessionWaitReason = Literal[
+    "text",
+    "idle_ms",
+    "exit",
+    "cursor",
+    "waiting_for_input",
+    "timeout",
+]
+"""Why session.wait is over."""
+
+ScreenFormat = Literal[
+    "text",
+    "ansi",
+    "cells",
+]
+"""How session.screen tells what is shown."""
+
 
 class SystemPingParams(TypedDict, total=False):
     """Has no fields."""
@@ -142,11 +169,19 @@ class SystemUpgradeParams(TypedDict, total=False):
 class SessionCreateParams(TypedDict, total=False):
     """Asks for a new session."""
 
+    kind: SessionKind
+    """shell, terminal or program; shell when empty."""
+
+    command: list[str]
+    """The program of a terminal or program session and its arguments. The program is a path or a
+    name on PATH; no shell reads it. A terminal without one runs the shell.
+    """
+
     shell: str
     """A path or a name on PATH; /bin/sh when empty."""
 
     working_dir: str
-    """Where the shell starts; the home directory when empty."""
+    """Where the shell or program starts; the home directory when empty."""
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
@@ -157,7 +192,9 @@ class SessionCreateParams(TypedDict, total=False):
     """
 
     timeout_s: float
-    """Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none."""
+    """Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none. It
+    is for kind shell: a terminal or program has none.
+    """
 
     tags: list[str]
     """Free words to tell sessions apart."""
@@ -166,7 +203,29 @@ class SessionCreateParams(TypedDict, total=False):
     """Starts a login shell."""
 
     rc: bool
-    """Reads the user's rc files. Neither is done by default."""
+    """Reads the user's rc files. Neither is done by default; but the shell of a terminal is
+    interactive, and reads them as such.
+    """
+
+    cols: int
+    """The width of a terminal, from 2 to 1000; 80 when absent."""
+
+    rows: int
+    """The height of a terminal, from 1 to 1000; 24 when absent."""
+
+    term: str
+    """The value of TERM in a terminal; xterm-256color when empty."""
+
+    scrollback: int
+    """How many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000."""
+
+    record: bool
+    """Writes what a terminal shows into a file that only its owner can read, as an asciicast;
+    session.recording reads it.
+    """
+
+    record_input: bool
+    """Also writes what is typed, passwords included. It needs record."""
 
     ephemeral: bool
     """Ties the session to the connection that made it: it is destroyed when that connection goes
@@ -203,6 +262,197 @@ class SessionDestroyParams(_SessionDestroyParams, total=False):
 
     force: bool
     """Kills at once, without the grace time."""
+
+
+class _SessionInputParams(TypedDict):
+    """The keys of SessionInputParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionInputParams(_SessionInputParams, total=False):
+    """Writes to a terminal or program."""
+
+    text: str
+    """Written as it is. In a terminal a line is ended by the key enter, not by a line feed."""
+
+    data_base64: str
+    """text for bytes that are not UTF-8."""
+
+    paste: str
+    """Written as a terminal pastes: between marks when the program asked for them, so that it can
+    tell it from typing. For terminals.
+    """
+
+    keys: list[str]
+    """Pressed after the text, one by one: enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab, or
+    one character. What a key sends depends on what the program asked for. For terminals.
+    """
+
+    close: bool
+    """Ends the input of a program, after the text. For programs."""
+
+    write_id: str
+    """Makes a repetition harmless: a second write with the same id does nothing."""
+
+
+class _SessionResizeParams(TypedDict):
+    """The keys of SessionResizeParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+    cols: int
+    """2 to 1000"""
+
+    rows: int
+    """1 to 1000"""
+
+
+class SessionResizeParams(_SessionResizeParams, total=False):
+    """Gives a terminal another size."""
+
+    viewer_id: str
+    """Says which attached viewer was measured. The size follows the viewer that owns it; that of
+    another is remembered for when it becomes the owner.
+    """
+
+    force: bool
+    """Resizes also when a viewer owns the size, who then no longer does."""
+
+
+class _SessionScreenParams(TypedDict):
+    """The keys of SessionScreenParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionScreenParams(_SessionScreenParams, total=False):
+    """Asks what a terminal shows."""
+
+    format: ScreenFormat
+    """text (default), ansi for text with colours, or cells for runs of equal style."""
+
+    scrollback: int
+    """How many lines above the screen are wanted too; -1 for all."""
+
+    since_version: int
+    """Asks only for the rows that changed since the screen had that version."""
+
+
+class CursorAt(TypedDict, total=False):
+    """A place of the cursor. What is absent may be anything."""
+
+    x: int
+    """column from 0"""
+
+    y: int
+    """row from 0"""
+
+
+class _SessionWaitParams(TypedDict):
+    """The keys of SessionWaitParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionWaitParams(_SessionWaitParams, total=False):
+    """Waits for something to happen in a terminal or program. Of several things the first ends the
+    waiting, and so does the end of the session.
+    """
+
+    text: str
+    """A regular expression in RE2 syntax, tried on each line, with the rows of a wrapped line
+    joined: on what is shown now, and on whatever comes. Blanks at the end of a line do not
+    count, but those before the cursor do: a prompt "$ " is found by \\$ $.
+    """
+
+    since_version: int
+    """Makes text look only at lines that changed since the screen had that version; for a program,
+    only at what was printed since.
+    """
+
+    idle_ms: int
+    """How long nothing has changed on the screen, no cell, no cursor, no mode; for a program, how
+    long no output has come. It counts from the last input at the earliest.
+    """
+
+    exit: bool
+    """Waits for the end of the program."""
+
+    cursor: CursorAt
+    """Waits until the cursor is there. For terminals."""
+
+    waiting_for_input: bool
+    """Waits until the program waits for input, as the kernel tells."""
+
+    timeout_ms: int
+    """Bounds the waiting. Absent: no bound; 0: look and answer at once."""
+
+
+class TerminalSize(TypedDict):
+    """A measured size."""
+
+    cols: int
+    """2 to 1000"""
+
+    rows: int
+    """1 to 1000"""
+
+
+class _SessionAttachParams(TypedDict):
+    """The keys of SessionAttachParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionAttachParams(_SessionAttachParams, total=False):
+    """Asks for what a terminal shows, and for everything it will."""
+
+    snapshot: bool
+    """Begins with the whole screen, as bytes that make a terminal show it; as is done when
+    from_offset is absent.
+    """
+
+    from_offset: int
+    """Begins with the byte behind the last one the viewer has. When that is too long ago, a
+    snapshot comes instead.
+    """
+
+    scrollback: int
+    """How many lines above the screen a snapshot has. Absent: 1,000; -1 for all."""
+
+    read_only: bool
+    """A viewer that never types and whose size does not count."""
+
+    size: TerminalSize
+    """That of the viewer, when it has measured itself. The first viewer with a size that is not
+    read-only owns the size of the terminal until it leaves.
+    """
+
+    take_size: bool
+    """Makes this viewer the owner of the size even if another is."""
+
+
+class _SessionRecordingParams(TypedDict):
+    """The keys of SessionRecordingParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionRecordingParams(_SessionRecordingParams, total=False):
+    """Reads the recording of a terminal."""
+
+    offset: int
+    """first byte"""
+
+    limit: int
+    """Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB."""
 
 
 class _ExecParams(TypedDict):
@@ -533,6 +783,9 @@ class SystemInfoResult:
     http: str = ""
     """The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off."""
 
+    grpc: str = ""
+    """The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off."""
+
     started_at: datetime = _NEVER
     """When this daemon began; after a restart or an upgrade it is another."""
 
@@ -556,6 +809,7 @@ class SystemInfoResult:
             arch=get("arch") or "",
             pid=get("pid") or 0,
             http=get("http") or "",
+            grpc=get("grpc") or "",
             started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             limits=get("limits") or {},
             capabilities=get("capabilities") or [],
@@ -594,6 +848,70 @@ class SystemUpgradeResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordingInfo:
+    """Says where the recording of a terminal is."""
+
+    path: str = ""
+    """in the place where the session lives"""
+
+    bytes: int = 0
+    """until now"""
+
+    input: bool = False
+    """what is typed is in it"""
+
+    stopped: str = ""
+    """Says why nothing more is recorded; empty while it goes on."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RecordingInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            path=get("path") or "",
+            bytes=get("bytes") or 0,
+            input=get("input") or False,
+            stopped=get("stopped") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminalInfo:
+    """What listings tell of a terminal."""
+
+    cols: int = 0
+    """width now"""
+
+    rows: int = 0
+    """height now"""
+
+    title: str = ""
+    """as the program set it last"""
+
+    alternate: bool = False
+    """Says that the program shows its own screen, as editors and pagers do."""
+
+    viewers: int = 0
+    """How many are attached now."""
+
+    recording: RecordingInfo | None = None
+    """Set when what is shown is written to a file."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TerminalInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            title=get("title") or "",
+            alternate=get("alternate") or False,
+            viewers=get("viewers") or 0,
+            recording=RecordingInfo.from_dict(data["recording"]) if get("recording") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionInfo:
     """A snapshot of one session."""
 
@@ -603,9 +921,8 @@ class SessionInfo:
     name: str = ""
     """empty when none was given"""
 
-    kind: str = ""
-    """"shell"
-    """
+    kind: SessionKind | str = ""
+    """shell, terminal or program"""
 
     runtime: str = ""
     """"host"
@@ -641,8 +958,22 @@ class SessionInfo:
     tags: list[str] = field(default_factory=list)
     """as given"""
 
+    command: list[str] = field(default_factory=list)
+    """The program of a terminal or program session and its arguments."""
+
     exec_id: str = ""
-    """The command that runs now."""
+    """The command that runs now. The program of a terminal or program session is a command too:
+    exec.output, exec.stream and exec.info read it, also after its end.
+    """
+
+    terminal: TerminalInfo | None = None
+    """Set for kind terminal."""
+
+    exit_code: int | None = None
+    """How the program of a terminal or program session ended, when it has."""
+
+    signal: str = ""
+    """The signal that program died of, such as SIGKILL."""
 
     terminated_at: datetime | None = None
     """terminated_at and cause are set when the session has ended."""
@@ -669,7 +1000,11 @@ class SessionInfo:
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
+            command=get("command") or [],
             exec_id=get("exec_id") or "",
+            terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
+            exit_code=get("exit_code"),
+            signal=get("signal") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
         )
@@ -758,7 +1093,11 @@ class SessionDetails(SessionInfo):
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
+            command=get("command") or [],
             exec_id=get("exec_id") or "",
+            terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
+            exit_code=get("exit_code"),
+            signal=get("signal") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
             env_keys=get("env_keys") or [],
@@ -817,6 +1156,422 @@ class SessionDestroyResult:
             session_id=get("session_id") or "",
             state=get("state") or "",
             killed=[KilledProcess.from_dict(x) for x in get("killed") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionInputResult:
+    """Tells what was written."""
+
+    bytes: int = 0
+    """written by this call; keys and marks included"""
+
+    written: int = 0
+    """since the session began"""
+
+    repeated: bool = False
+    """Says that this write_id was written before, and nothing was done."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionInputResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            bytes=get("bytes") or 0,
+            written=get("written") or 0,
+            repeated=get("repeated") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionResizeResult:
+    """The size of the terminal now."""
+
+    cols: int = 0
+    """now"""
+
+    rows: int = 0
+    """now"""
+
+    applied: bool = False
+    """Says that this is the size that was asked for."""
+
+    owner_id: str = ""
+    """The viewer whose size is followed; empty when there is none."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionResizeResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            applied=get("applied") or False,
+            owner_id=get("owner_id") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenCursor:
+    """The cursor of a terminal."""
+
+    x: int = 0
+    """column from 0; the width when the last column was written and the line will wrap"""
+
+    y: int = 0
+    """row from 0"""
+
+    visible: bool = False
+    """the program did not hide it"""
+
+    style: str = ""
+    """block, underline or bar"""
+
+    blink: bool = False
+    """it blinks"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScreenCursor:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            x=get("x") or 0,
+            y=get("y") or 0,
+            visible=get("visible") or False,
+            style=get("style") or "",
+            blink=get("blink") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenModes:
+    """The modes of a terminal that those who type or look care for."""
+
+    application_cursor: bool = False
+    """arrow keys send SS3"""
+
+    application_keypad: bool = False
+    """the keypad sends SS3"""
+
+    bracketed_paste: bool = False
+    """a paste is marked"""
+
+    insert: bool = False
+    """characters push what is right of them"""
+
+    origin: bool = False
+    """rows count from the scroll region"""
+
+    wraparound: bool = False
+    """lines wrap"""
+
+    reverse_wraparound: bool = False
+    """backspace goes to the row before"""
+
+    send_focus: bool = False
+    """the program is told of focus"""
+
+    synchronized_output: bool = False
+    """inside a batch"""
+
+    mouse: str = ""
+    """none, x10, vt200, drag or any"""
+
+    mouse_encoding: str = ""
+    """default, sgr, …"""
+
+    kitty_flags: int = 0
+    """of the kitty keyboard protocol"""
+
+    modify_other_keys: int = 0
+    """level of xterm's option of that name"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScreenModes:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            application_cursor=get("application_cursor") or False,
+            application_keypad=get("application_keypad") or False,
+            bracketed_paste=get("bracketed_paste") or False,
+            insert=get("insert") or False,
+            origin=get("origin") or False,
+            wraparound=get("wraparound") or False,
+            reverse_wraparound=get("reverse_wraparound") or False,
+            send_focus=get("send_focus") or False,
+            synchronized_output=get("synchronized_output") or False,
+            mouse=get("mouse") or "",
+            mouse_encoding=get("mouse_encoding") or "",
+            kitty_flags=get("kitty_flags") or 0,
+            modify_other_keys=get("modify_other_keys") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenRun:
+    """A run of cells of one style."""
+
+    x: int = 0
+    """first column"""
+
+    width: int = 0
+    """how many columns; a wide character takes two"""
+
+    text: str = ""
+    """its characters"""
+
+    fg: str = ""
+    """colour: p0 to p255 of the palette, or #rrggbb; empty for the default"""
+
+    bg: str = ""
+    """like fg"""
+
+    attrs: str = ""
+    """Words with blanks between: bold, dim, italic, underline, blink, inverse, hidden, strike,
+    overline.
+    """
+
+    underline: str = ""
+    """Says what the line is when it is not a single one: double, curly, dotted or dashed."""
+
+    link: str = ""
+    """address of a hyperlink"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScreenRun:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            x=get("x") or 0,
+            width=get("width") or 0,
+            text=get("text") or "",
+            fg=get("fg") or "",
+            bg=get("bg") or "",
+            attrs=get("attrs") or "",
+            underline=get("underline") or "",
+            link=get("link") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenLine:
+    """One row."""
+
+    row: int = 0
+    """Counts from 0 at the top of the screen; -1 is the line above it."""
+
+    wrapped: bool = False
+    """Says that the row continues the one above it."""
+
+    text: str = ""
+    """blanks at the end left out"""
+
+    cells: list[ScreenRun] = field(default_factory=list)
+    """Runs of cells of one style; for format cells."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScreenLine:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            row=get("row") or 0,
+            wrapped=get("wrapped") or False,
+            text=get("text") or "",
+            cells=[ScreenRun.from_dict(x) for x in get("cells") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionScreenResult:
+    """What a terminal shows. It is one moment: nothing in it is newer than the rest."""
+
+    session_id: str = ""
+    """its id, also when a name was given"""
+
+    state: SessionState | str = ""
+    """running, or terminated when it is the last screen"""
+
+    version: int = 0
+    """Rises with every change; since_version of a later call."""
+
+    offset: int = 0
+    """How many bytes of output the screen is made of."""
+
+    cols: int = 0
+    """width"""
+
+    rows: int = 0
+    """height"""
+
+    cursor: ScreenCursor = field(default_factory=lambda: ScreenCursor())
+    """where it is and how it looks"""
+
+    title: str = ""
+    """as the program set it last"""
+
+    alternate: bool = False
+    """the program shows its own screen"""
+
+    modes: ScreenModes = field(default_factory=lambda: ScreenModes())
+    """what the program asked of the terminal"""
+
+    working_dir: str = ""
+    """What the program told last (OSC 7); empty when it never did."""
+
+    scrollback_lines: int = 0
+    """How many lines there are above the screen."""
+
+    text: str = ""
+    """The rows from top to bottom, blanks at their ends left out; with since_version only those
+    that changed. For formats text and ansi.
+    """
+
+    lines: list[ScreenLine] = field(default_factory=list)
+    """The rows one by one, for format cells and whenever since_version is given."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionScreenResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            session_id=get("session_id") or "",
+            state=get("state") or "",
+            version=get("version") or 0,
+            offset=get("offset") or 0,
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            cursor=ScreenCursor.from_dict(get("cursor") or {}),
+            title=get("title") or "",
+            alternate=get("alternate") or False,
+            modes=ScreenModes.from_dict(get("modes") or {}),
+            working_dir=get("working_dir") or "",
+            scrollback_lines=get("scrollback_lines") or 0,
+            text=get("text") or "",
+            lines=[ScreenLine.from_dict(x) for x in get("lines") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionWaitResult:
+    """What happened."""
+
+    session_id: str = ""
+    """its id, also when a name was given"""
+
+    reason: SessionWaitReason | str = ""
+    """text, idle_ms, exit, cursor, waiting_for_input or timeout."""
+
+    timed_out: bool = False
+    """Says that timeout_ms was over first."""
+
+    match: str = ""
+    """The line in which the text was found."""
+
+    groups: list[str] = field(default_factory=list)
+    """What the parentheses of the expression matched; the first is the whole match."""
+
+    version: int = 0
+    """That of the screen when it happened, for since_version; for a program, the number of its
+    last output.
+    """
+
+    cursor: ScreenCursor | None = None
+    """Where the cursor is. For terminals."""
+
+    process: Process | None = None
+    """Who waits for input."""
+
+    exit_code: int | None = None
+    """How the program ended, when it has."""
+
+    signal: str = ""
+    """that it died of, such as SIGKILL"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionWaitResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            session_id=get("session_id") or "",
+            reason=get("reason") or "",
+            timed_out=get("timed_out") or False,
+            match=get("match") or "",
+            groups=get("groups") or [],
+            version=get("version") or 0,
+            cursor=ScreenCursor.from_dict(data["cursor"]) if get("cursor") is not None else None,
+            process=Process.from_dict(data["process"]) if get("process") is not None else None,
+            exit_code=get("exit_code"),
+            signal=get("signal") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStart:
+    """The immediate answer of a streaming method."""
+
+    stream_id: str = ""
+    """What the pushes of this stream carry. No two streams of a connection have the same."""
+
+    exec_id: str = ""
+    """the command, for exec.stream"""
+
+    session_id: str = ""
+    """where it runs, for exec.stream; the terminal, for session.attach"""
+
+    viewer_id: str = ""
+    """Names this viewer in session.resize, for session.attach."""
+
+    seq: int = 0
+    """The number of the last event before the stream, for event.subscribe: where a subscriber that
+    has seen nothing yet comes back.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            stream_id=get("stream_id") or "",
+            exec_id=get("exec_id") or "",
+            session_id=get("session_id") or "",
+            viewer_id=get("viewer_id") or "",
+            seq=get("seq") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecordingResult:
+    """A piece of an asciicast (version 3)."""
+
+    session_id: str = ""
+    """its id, also when a name was given"""
+
+    offset: int = 0
+    """of the first byte"""
+
+    data: str = ""
+    """never ends inside a character"""
+
+    total: int = 0
+    """bytes there are now"""
+
+    complete: bool = False
+    """nothing follows, now or later"""
+
+    recorded_at: datetime = _NEVER
+    """when it began"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionRecordingResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            session_id=get("session_id") or "",
+            offset=get("offset") or 0,
+            data=get("data") or "",
+            total=get("total") or 0,
+            complete=get("complete") or False,
+            recorded_at=_time(data["recorded_at"]) if get("recorded_at") else _NEVER,
         )
 
 
@@ -1047,36 +1802,6 @@ class ExecInfo:
             quiet_ms=get("quiet_ms"),
             usage=Usage.from_dict(get("usage") or {}),
             outcome=ExecOutcome.from_dict(data["outcome"]) if get("outcome") is not None else None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamStart:
-    """The immediate answer of a streaming method."""
-
-    stream_id: str = ""
-    """What the pushes of this stream carry. No two streams of a connection have the same."""
-
-    exec_id: str = ""
-    """the command, for exec.stream"""
-
-    session_id: str = ""
-    """where it runs, for exec.stream"""
-
-    seq: int = 0
-    """The number of the last event before the stream, for event.subscribe: where a subscriber that
-    has seen nothing yet comes back.
-    """
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            stream_id=get("stream_id") or "",
-            exec_id=get("exec_id") or "",
-            session_id=get("session_id") or "",
-            seq=get("seq") or 0,
         )
 
 
@@ -1333,6 +2058,34 @@ class ErrorBody:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ViewerEvent:
+    """What the pushes snapshot and resize tell."""
+
+    cols: int = 0
+    """of the terminal"""
+
+    rows: int = 0
+    """of the terminal"""
+
+    owner_id: str = ""
+    """The viewer whose size is followed; empty when there is none."""
+
+    version: int = 0
+    """That of the screen in a snapshot."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ViewerEvent:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            cols=get("cols") or 0,
+            rows=get("rows") or 0,
+            owner_id=get("owner_id") or "",
+            version=get("version") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamEvent:
     """One push of a stream."""
 
@@ -1346,10 +2099,12 @@ class StreamEvent:
     """what is told"""
 
     offset: int | None = None
-    """Where data begins in its stream, in bytes. Set for stdout and stderr."""
+    """Where data begins in its stream, in bytes, for stdout, stderr and output. For snapshot and
+    resize it is where the output goes on behind them.
+    """
 
     data: str = ""
-    """what was written, for stdout and stderr"""
+    """what was written, for stdout, stderr and output; a snapshot"""
 
     data_base64: str = ""
     """only when data is not UTF-8"""
@@ -1382,6 +2137,18 @@ class StreamEvent:
 
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
+
+    cols: int | None = None
+    """of the terminal"""
+
+    rows: int | None = None
+    """of the terminal"""
+
+    owner_id: str | None = None
+    """The viewer whose size is followed; empty when there is none."""
+
+    version: int | None = None
+    """That of the screen in a snapshot."""
 
     exit_code: int | None = None
     """124 when timed out, 130 when cancelled, else the command's"""
@@ -1447,6 +2214,10 @@ class StreamEvent:
             exec_id=get("exec_id") or "",
             cause=get("cause") or "",
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
+            cols=get("cols"),
+            rows=get("rows"),
+            owner_id=get("owner_id"),
+            version=get("version"),
             exit_code=get("exit_code"),
             signal=get("signal"),
             duration_ms=get("duration_ms"),
@@ -1473,6 +2244,12 @@ METHODS: tuple[str, ...] = (
     "session.list",
     "session.info",
     "session.destroy",
+    "session.input",
+    "session.resize",
+    "session.screen",
+    "session.wait",
+    "session.attach",
+    "session.recording",
     "exec.run",
     "exec.start",
     "exec.stream",
@@ -1487,6 +2264,7 @@ METHODS: tuple[str, ...] = (
 """All methods."""
 
 STREAMING: frozenset[str] = frozenset((
+    "session.attach",
     "exec.stream",
     "event.subscribe",
 ))
@@ -1498,6 +2276,9 @@ READS: frozenset[str] = frozenset((
     "system.info",
     "session.list",
     "session.info",
+    "session.screen",
+    "session.wait",
+    "session.recording",
     "exec.output",
     "exec.wait",
     "exec.info",
@@ -1515,6 +2296,12 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
     "session.destroy": SessionDestroyResult.from_dict,
+    "session.input": SessionInputResult.from_dict,
+    "session.resize": SessionResizeResult.from_dict,
+    "session.screen": SessionScreenResult.from_dict,
+    "session.wait": SessionWaitResult.from_dict,
+    "session.attach": StreamStart.from_dict,
+    "session.recording": SessionRecordingResult.from_dict,
     "exec.run": ExecResult.from_dict,
     "exec.start": ExecInfo.from_dict,
     "exec.stream": StreamStart.from_dict,

@@ -1,0 +1,285 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const (
+	// still is how long a screen must not change to be worth a look.
+	still = 300 * time.Millisecond
+	// restless is how long a program that keeps busy is waited for.
+	restless = 10 * time.Second
+	// screenBytes is how much of a screen and the lines above it an answer has.
+	screenBytes = 20000
+)
+
+type terminalStartInput struct {
+	Command string            `json:"command,omitempty" jsonschema:"command line of the program, such as: vim notes.txt; default: an interactive shell"`
+	Session string            `json:"session,omitempty" jsonschema:"name for it, which then outlives this connection"`
+	Dir     string            `json:"working_dir,omitempty" jsonschema:"where it starts; default: the current directory"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for it"`
+	Cols    int               `json:"cols,omitempty" jsonschema:"default 80"`
+	Rows    int               `json:"rows,omitempty" jsonschema:"default 24"`
+}
+
+type terminalTypeInput struct {
+	Session  string   `json:"session,omitempty" jsonschema:"name or id of the terminal; default: the one started last"`
+	Text     string   `json:"text,omitempty" jsonschema:"text to type; a newline presses enter"`
+	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, for several lines into an editor or prompt"`
+	Keys     []string `json:"keys,omitempty" jsonschema:"keys to press after the text: enter, tab, esc, backspace, up, pagedown, f5, ctrl-c, alt-x, shift-tab or one character"`
+	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2), whatever the program does"`
+	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, whatever the program does"`
+	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"answer after so many seconds in any case; default 10, with match 50, maximum 50"`
+}
+
+type terminalScreenInput struct {
+	Session    string  `json:"session,omitempty" jsonschema:"name or id of the terminal; default: the one started last"`
+	Scrollback int     `json:"scrollback,omitempty" jsonschema:"so many lines above the screen too"`
+	Match      string  `json:"match,omitempty" jsonschema:"first wait until a line matches this regular expression (RE2)"`
+	IdleS      float64 `json:"idle_s,omitempty" jsonschema:"first wait until the screen has not changed for so many seconds"`
+	TimeoutS   float64 `json:"timeout_s,omitempty" jsonschema:"wait no longer than this; default and maximum 50"`
+}
+
+func (c *conn) addTerminalTools() {
+	yes := true
+	add(c, &mcp.Tool{
+		Name: "terminal_start", Title: "Start a terminal",
+		Description: "Start an interactive program in a terminal of its own (editor, REPL, debugger, ssh, top, a login) and answer its screen. Use run for everything that needs no terminal.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
+	}, c.terminalStart)
+	add(c, &mcp.Tool{
+		Name: "terminal_type", Title: "Type into a terminal",
+		Description: "Type text, press keys, and answer the screen when the program waits for input again. End a terminal with destroy, or quit its program.",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
+	}, c.terminalType)
+	add(c, &mcp.Tool{
+		Name: "terminal_screen", Title: "Look at a terminal",
+		Description: "Answer what a terminal shows now, or when it shows something; also the last screen of one that has ended.",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+	}, c.terminalScreen)
+}
+
+func (c *conn) terminalStart(ctx call, in terminalStartInput) (string, error) {
+	p := api.SessionCreateParams{
+		Kind: api.KindTerminal, Name: in.Session, WorkingDir: cmp.Or(in.Dir, c.homeDir(ctx)), Env: in.Env,
+		Ephemeral: in.Session == "", Tags: []string{"mcp"},
+	}
+	if in.Command != "" {
+		p.Command = []string{"/bin/sh", "-c", inPlaceOfShell(in.Command)}
+	}
+	if in.Cols != 0 {
+		p.Cols = &in.Cols
+	}
+	if in.Rows != 0 {
+		p.Rows = &in.Rows
+	}
+	id, err := c.create(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.terminal = id
+	c.mu.Unlock()
+	return c.show(ctx, id, 0, func() (string, error) { return c.atRest(ctx, id, 0) })
+}
+
+// inPlaceOfShell makes one program the program of the terminal, and not a child of a
+// shell that ctrl-c would reach too. What may be more than one program is left as it is.
+func inPlaceOfShell(command string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(command), " ")
+	if strings.ContainsAny(command, ";&|\n(){}!") || strings.Contains(first, "=") {
+		return command
+	}
+	return "exec " + command
+}
+
+func (c *conn) terminalType(ctx call, in terminalTypeInput) (string, error) {
+	id, err := c.terminalOf(in.Session)
+	if err != nil {
+		return "", err
+	}
+	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
+	if in.Match != "" {
+		// What was there before is no answer to what is typed now.
+		now, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id})
+		if err != nil {
+			return "", err
+		}
+		p.SinceVersion = &now.Version
+	}
+	enter := strings.NewReplacer("\r\n", "\r", "\n", "\r")
+	_, err = c.Service.SessionInput(ctx, api.SessionInputParams{SessionID: id, Text: enter.Replace(in.Text), Paste: in.Paste, Keys: in.Keys})
+	if err != nil {
+		return "", err
+	}
+	return c.show(ctx, id, 0, func() (string, error) {
+		if in.Match == "" && in.IdleS <= 0 {
+			return c.atRest(ctx, id, in.TimeoutS)
+		}
+		return c.happened(ctx, p)
+	})
+}
+
+func (c *conn) terminalScreen(ctx call, in terminalScreenInput) (string, error) {
+	id, err := c.terminalOf(in.Session)
+	if err != nil {
+		return "", err
+	}
+	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
+	if in.Match == "" && in.IdleS <= 0 {
+		now := int64(0)
+		p.Exit, p.TimeoutMS = true, &now
+	}
+	return c.show(ctx, id, in.Scrollback, func() (string, error) { return c.happened(ctx, p) })
+}
+
+// terminalOf is the terminal that is meant: without a name the one that was started last.
+func (c *conn) terminalOf(name string) (id string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id = cmp.Or(name, c.terminal); id == "" {
+		return "", api.Errorf(api.CodeSessionNotFound, "there is no terminal yet: terminal_start makes one")
+	}
+	return id, nil
+}
+
+// watch is what a model asks to wait for.
+func watch(id, match string, idleS, timeoutS float64) api.SessionWaitParams {
+	p := api.SessionWaitParams{SessionID: id, Text: match}
+	if idleS > 0 {
+		p.IdleMS = inMillis(time.Duration(idleS * float64(time.Second)))
+	}
+	if timeoutS > 0 {
+		p.TimeoutMS = inMillis(time.Duration(timeoutS * float64(time.Second)))
+	}
+	return p
+}
+
+func inMillis(d time.Duration) *int64 {
+	ms := max(d.Milliseconds(), 1)
+	return &ms
+}
+
+// happened waits, within the client's patience, and says what for the waiting is over.
+func (c *conn) happened(ctx call, p api.SessionWaitParams) (note string, err error) {
+	if p.TimeoutMS == nil || *p.TimeoutMS > c.Patience.Milliseconds() {
+		p.TimeoutMS = inMillis(c.Patience)
+	}
+	began := time.Now()
+	r, err := c.Service.SessionWait(ctx, p)
+	waited := time.Since(began).Round(time.Second / 10)
+	switch {
+	case err != nil:
+		return "", err
+	case r.Reason == api.WaitText:
+		return "matched: " + r.Match, nil
+	case r.TimedOut && p.Text != "":
+		return fmt.Sprintf("nothing matched in %s: look again with terminal_screen", waited), nil
+	case r.TimedOut && p.IdleMS != nil:
+		return fmt.Sprintf("still changing after %s", waited), nil
+	}
+	return ended(r), nil
+}
+
+// ended says how the program ended; "" when it has not.
+func ended(r api.SessionWaitResult) string {
+	switch {
+	case r.Reason != api.WaitExit:
+		return ""
+	case r.Signal != "":
+		return "the program has ended: killed by " + r.Signal
+	case r.ExitCode != nil:
+		return fmt.Sprintf("the program has ended with exit code %d", *r.ExitCode)
+	}
+	return "the program has ended"
+}
+
+// atRest waits until the screen is still and the program waits for input: then it has
+// done what it was told. One that is busy for long is not waited for to its end.
+func (c *conn) atRest(ctx call, id string, timeoutS float64) (note string, err error) {
+	limit := restless
+	if timeoutS > 0 {
+		limit = time.Duration(timeoutS * float64(time.Second))
+	}
+	limit = min(limit, c.Patience)
+	deadline := time.Now().Add(limit)
+	wait := func(p api.SessionWaitParams) (api.SessionWaitResult, error) {
+		p.SessionID, p.TimeoutMS = id, inMillis(time.Until(deadline))
+		return c.Service.SessionWait(ctx, p)
+	}
+	for {
+		r, err := wait(api.SessionWaitParams{IdleMS: inMillis(still)})
+		switch {
+		case err != nil:
+			return "", err
+		case r.TimedOut:
+			return fmt.Sprintf("still changing after %s", limit), nil
+		case r.Reason == api.WaitExit:
+			return ended(r), nil
+		}
+		quiet := r.Version
+		r, err = wait(api.SessionWaitParams{WaitingForInput: true})
+		switch {
+		case errors.Is(err, api.ErrRuntimeUnavailable): // not every system tells
+			return "", nil
+		case err != nil:
+			return "", err
+		case r.TimedOut:
+			return "busy: it does not wait for input; look again with terminal_screen", nil
+		case r.Reason == api.WaitExit || r.Version == quiet:
+			return ended(r), nil
+		}
+	}
+}
+
+// show waits for what is worth a look, and answers the screen and a note on it.
+func (c *conn) show(ctx call, id string, scrollback int, wait func() (note string, err error)) (string, error) {
+	stop := c.progress(ctx, func() string { return c.lastLine(ctx, id) })
+	note, err := wait()
+	stop()
+	if err != nil {
+		return "", err
+	}
+	s, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id, Scrollback: max(scrollback, 0)})
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	text := strings.TrimRight(s.Text, "\n ")
+	if n := len(text) - screenBytes; n > 0 {
+		n += strings.IndexByte(text[n:]+"\n", '\n') + 1 // whole lines
+		fmt.Fprintf(&b, "[%s bytes above left out]\n", number(int64(n)))
+		text = text[min(n, len(text)):]
+	}
+	if text != "" {
+		b.WriteString(text + "\n")
+	}
+	fmt.Fprintf(&b, "[terminal %s, %dx%d, cursor at line %d column %d", s.SessionID, s.Cols, s.Rows, s.Cursor.Y+1, s.Cursor.X+1)
+	if s.Title != "" {
+		fmt.Fprintf(&b, ", title %q", s.Title)
+	}
+	if note != "" {
+		b.WriteString("; " + note)
+	}
+	b.WriteByte(']')
+	return b.String(), nil
+}
+
+// lastLine is the last line of a screen that has something, to tell how it gets on.
+func (c *conn) lastLine(ctx context.Context, id string) string {
+	s, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id})
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(s.Text, "\n "), "\n")
+	return lines[len(lines)-1]
+}

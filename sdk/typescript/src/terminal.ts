@@ -1,0 +1,252 @@
+import { dataFields, type TextOrBytes } from "./bytes.js";
+import type { Trl } from "./client.js";
+import { TrlError } from "./errors.js";
+import { fromWire, toWire, type Camel } from "./names.js";
+import type { SessionInfo, SessionInputResult, SessionResizeResult, SessionScreenResult, SessionWaitResult } from "./results.js";
+import { AnySession, Exec, newWriteID } from "./session.js";
+import { Chunk, PushStream, type Exit, type OutputChunk, type StreamOptions } from "./stream.js";
+import type { Abortable, WireRequest } from "./transport.js";
+import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamEvent, StreamName, StreamStart } from "./types.js";
+
+/** What to wait for; several things end the waiting with the first of them, and so does the end of the program. */
+export interface SessionWaitOptions extends Omit<Camel<SessionWaitParams>, "sessionId">, Abortable {}
+
+/** How to type. */
+export interface TypeOptions extends Abortable {
+  /** Keys to press after the text, such as enter, up, f5, ctrl-c, alt-x or one character. */
+  keys?: string[];
+  /** Input with an id that was seen before is not written again. Absent: a new one. */
+  writeId?: string;
+}
+
+/** What of a screen is wanted, and how. */
+export interface ScreenOptions extends Omit<Camel<SessionScreenParams>, "sessionId">, Abortable {}
+
+/** How a terminal is looked at. */
+export interface ViewerOptions extends StreamOptions, Pick<Camel<SessionAttachParams>, "fromOffset" | "scrollback" | "readOnly" | "size" | "takeSize"> {}
+
+/** From which byte on to read. */
+export interface BytesOptions extends StreamOptions {
+  fromOffset?: number;
+}
+
+/** A session that is one program. It ends with the program; what it left can still be read. */
+abstract class ProgramSession extends AnySession {
+  /** The program as a command: its output by offset, its exit, its signals. */
+  readonly exec: Exec;
+
+  /** For Trl. */
+  constructor(trl: Trl, info: SessionInfo) {
+    super(trl, info);
+    this.exec = new Exec(trl, info.execId ?? "");
+  }
+
+  /** Waits until what the options ask for, or the end of the program; null when timeoutMs is over first. */
+  async wait(options: SessionWaitOptions): Promise<SessionWaitResult | null> {
+    const { signal, ...rest } = options;
+    const result = await this.trl.call("session.wait", { sessionId: this.id, ...rest }, { signal });
+    return result.timedOut ? null : result;
+  }
+
+  /** @internal */
+  protected async write(params: Record<string, unknown>, { signal, writeId = newWriteID() }: TypeOptions): Promise<SessionInputResult> {
+    const request = { method: "session.input", params: { session_id: this.id, write_id: writeId, ...params } };
+    return fromWire(await this.trl.request(request, signal)) as SessionInputResult;
+  }
+}
+
+/** A program on a pseudo-terminal, with a screen. */
+export class Terminal extends ProgramSession {
+  /** Types text, then presses the keys. A line is ended by the key enter. It is typed once, however often it is sent. */
+  async input(data: TextOrBytes, options: TypeOptions = {}): Promise<SessionInputResult> {
+    const fields = typeof data === "string" ? { text: data } : dataFields("data", data);
+    return this.write({ ...(data.length > 0 && fields), ...(options.keys && { keys: options.keys }) }, options);
+  }
+
+  /** Presses keys, one after the other: enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab, or one character. */
+  async keys(...keys: string[]): Promise<SessionInputResult> {
+    return this.write({ keys }, {});
+  }
+
+  /** Pastes text: between marks, if the program asked for them. Then presses the keys. */
+  async paste(text: string, options: TypeOptions = {}): Promise<SessionInputResult> {
+    return this.write({ paste: text, ...(options.keys && { keys: options.keys }) }, options);
+  }
+
+  /** What the terminal shows now, or showed last. */
+  async screen(options: ScreenOptions = {}): Promise<SessionScreenResult> {
+    const { signal, ...rest } = options;
+    return this.trl.call("session.screen", { sessionId: this.id, ...rest }, { signal });
+  }
+
+  /** Gives the terminal another size. While a viewer owns the size this is an error, unless it is forced. */
+  async resize(cols: number, rows: number, options: Abortable & { force?: boolean } = {}): Promise<SessionResizeResult> {
+    const { signal, ...rest } = options;
+    return this.trl.call("session.resize", { sessionId: this.id, cols, rows, ...rest }, { signal });
+  }
+
+  /** Yields what makes a terminal show the screen, all that follows, and the exit. */
+  attach(options: ViewerOptions = {}): TerminalStream {
+    const { signal, reconnect, ...rest } = options;
+    return new TerminalStream(this.trl, { session_id: this.id, ...(toWire(rest) as object) }, { signal, reconnect });
+  }
+
+  /** Yields the recording, an asciicast, piece by piece up to its present end. */
+  async *recording(options: Abortable & { offset?: number } = {}): AsyncGenerator<string, void> {
+    for (let offset = options.offset ?? 0; ; ) {
+      const piece = await this.trl.call("session.recording", { sessionId: this.id, offset }, { signal: options.signal });
+      if (piece.data !== "") yield piece.data;
+      offset = piece.offset + new TextEncoder().encode(piece.data).length;
+      if (piece.data === "" || offset >= piece.total) return;
+    }
+  }
+}
+
+/** A program on three pipes. */
+export class Program extends ProgramSession {
+  /** Writes to the program's stdin; with close, and ends it. It is written once, however often it is sent. */
+  async input(data: TextOrBytes, options: Omit<TypeOptions, "keys"> & { close?: boolean } = {}): Promise<SessionInputResult> {
+    const fields = typeof data === "string" ? { text: data } : dataFields("data", data);
+    return this.write({ ...(data.length > 0 && fields), ...(options.close && { close: true }) }, options);
+  }
+
+  /** Ends the program's stdin. */
+  async closeInput(options: Abortable = {}): Promise<SessionInputResult> {
+    return this.write({ close: true }, options);
+  }
+
+  /** Yields the bytes of stdout from an offset on, until the program has ended. */
+  stdout(options: BytesOptions = {}): AsyncGenerator<OutputChunk, void> {
+    return this.#bytes("stdout", options);
+  }
+
+  /** Yields the bytes of stderr from an offset on, until the program has ended. */
+  stderr(options: BytesOptions = {}): AsyncGenerator<OutputChunk, void> {
+    return this.#bytes("stderr", options);
+  }
+
+  /** Bytes that are not kept any more are an error: a protocol cannot go on behind a gap. */
+  async *#bytes(stream: StreamName, options: BytesOptions): AsyncGenerator<OutputChunk, void> {
+    for await (const item of this.exec.stream({ stream, ...options })) {
+      if (item.type === "gap") {
+        const { from, to } = item;
+        throw new TrlError("INVALID_PARAMS", `exec "${this.exec.id}": the bytes ${from} to ${to - 1} of ${stream} are gone`, { gap: { from, to } });
+      }
+      if (item.type === stream) yield item as OutputChunk;
+    }
+  }
+}
+
+/** A whole screen: a fresh terminal of that size that is written the bytes shows it. The output goes on at `offset`. */
+export class Snapshot extends Chunk<"snapshot"> {
+  readonly cols: number;
+  readonly rows: number;
+  /** The viewer whose size is followed. */
+  readonly ownerId: string | undefined;
+  /** That of the screen, for `sinceVersion`. */
+  readonly version: number;
+
+  constructor(push: StreamEvent) {
+    super(push);
+    this.cols = push.cols ?? 0;
+    this.rows = push.rows ?? 0;
+    this.ownerId = push.owner_id;
+    this.version = push.version ?? 0;
+  }
+}
+
+/** Bytes of the program. They never end inside a character. */
+export class TerminalOutput extends Chunk<"output"> {}
+
+/** The terminal has another size from `offset` on, or another owner. */
+export interface Resize {
+  type: "resize";
+  seq: number;
+  offset: number;
+  cols: number;
+  rows: number;
+  ownerId?: string;
+}
+
+/** What an attached viewer gets. Tell them apart by `type`. */
+export type TerminalItem = Snapshot | TerminalOutput | Resize | Exit;
+
+/**
+ * What a terminal shows: a snapshot, the bytes that follow, changes of size, the exit.
+ * After a lost connection it goes on with exactly the bytes that are missing; or with a
+ * new snapshot, when they are too many.
+ */
+export class TerminalStream extends PushStream<TerminalItem> {
+  #trl: Trl;
+  #sessionId: string;
+  #last: Snapshot | TerminalOutput | Resize | undefined;
+  #size: { cols: number; rows: number } | undefined; // as it was measured last
+  #owned = false; // the size of the terminal followed this viewer
+  #viewerId = "";
+
+  /** For Terminal. */
+  constructor(trl: Trl, params: { session_id: string }, options: StreamOptions) {
+    super(trl.link, { method: "session.attach", params }, options);
+    this.#trl = trl;
+    this.#sessionId = params.session_id;
+  }
+
+  /** The name of this viewer; another one after each time the connection was lost. */
+  async viewerId(): Promise<string> {
+    await this.opened();
+    return this.#viewerId;
+  }
+
+  /** Tells the size of this viewer. The terminal follows it if this viewer owns the size. */
+  async resize(cols: number, rows: number, options: Abortable = {}): Promise<SessionResizeResult> {
+    this.#size = { cols, rows };
+    const viewerId = await this.viewerId();
+    return this.#trl.call("session.resize", { sessionId: this.#sessionId, cols, rows, viewerId }, options);
+  }
+
+  protected override started(start: StreamStart): void {
+    this.#viewerId = start.viewer_id ?? this.#viewerId;
+  }
+
+  protected override repeatable(): boolean {
+    return true;
+  }
+
+  protected override resume(_: StreamStart, { method, params }: WireRequest): WireRequest {
+    const from_offset = this.#offset();
+    if (from_offset === undefined) return { method, params };
+    const { take_size: _take, ...rest } = params;
+    // Who owned the size keeps it; the daemon may still know the viewer that is gone.
+    return { method, params: { ...rest, from_offset, ...(this.#size && { size: this.#size }), ...(this.#owned && { take_size: true }) } };
+  }
+
+  protected override whereabouts(): Record<string, unknown> {
+    return { session_id: this.#sessionId, from_offset: this.#offset() };
+  }
+
+  /** Where the output goes on. */
+  #offset(): number | undefined {
+    return this.#last?.type === "output" ? this.#last.offset + this.#last.bytes.length : this.#last?.offset;
+  }
+
+  protected override accept(push: StreamEvent): TerminalItem | undefined {
+    switch (push.type) {
+      case "snapshot":
+        this.#owned = push.owner_id === this.#viewerId;
+        return (this.#last = new Snapshot(push));
+      case "output":
+        return (this.#last = new TerminalOutput(push));
+      case "resize": {
+        this.#owned = push.owner_id === this.#viewerId;
+        const { seq, offset = 0, cols = 0, rows = 0, owner_id } = push;
+        return (this.#last = { type: "resize", seq, offset, cols, rows, ...(owner_id && { ownerId: owner_id }) });
+      }
+      case "exit": {
+        const { streamId: _, ...exit } = fromWire(push);
+        return exit as unknown as Exit;
+      }
+      default:
+        return undefined; // of a newer daemon
+    }
+  }
+}
