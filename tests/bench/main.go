@@ -53,6 +53,8 @@ var parts = []part{
 	{"throughput", (*bench).throughput},
 	{"streams", (*bench).streams},
 	{"web", (*bench).web},
+	{"grpc", (*bench).grpc},
+	{"terminals", (*bench).terminals},
 	{"memory", (*bench).memory},
 	{"scale", (*bench).scale},
 }

@@ -13,65 +13,91 @@ import (
 // memory measures what an idle session costs: our own private memory in runner
 // and daemon, the shell apart.
 func (b *bench) memory() error {
+	s := b.shells[0]
+	alone, err := b.idle(idleSessions{
+		name: "idle session", program: "the shell (" + s.name + ")", target: 1.5e6,
+		params: object{"shell": s.path, "working_dir": "/"},
+		// One command each: a session that was used is what stays idle.
+		use: func(w *wire, id string) error {
+			_, err := w.runCommand(id, "true")
+			return err
+		},
+	})
+	if err == nil && alone > 0 {
+		b.report.size("daemon without a session", alone, 0, 0, "")
+	}
+	return err
+}
+
+// idleSessions are sessions whose memory is measured.
+type idleSessions struct {
+	name    string
+	params  object // of session.create
+	use     func(w *wire, id string) error
+	program string  // what runs in them
+	target  float64 // for all that is ours, in bytes; 0 for none
+}
+
+// idle reports what such sessions cost, and returns what the daemon takes without any; 0
+// where that cannot be known.
+func (b *bench) idle(s idleSessions) (alone float64, err error) {
 	if _, err := os.Stat("/proc/self/smaps_rollup"); err != nil {
-		fmt.Fprintln(os.Stderr, "SKIPPED: memory: no /proc/self/smaps_rollup here")
-		return nil
+		fmt.Fprintf(os.Stderr, "SKIPPED: %s: no /proc/self/smaps_rollup here\n", s.name)
+		return 0, nil
 	}
 	const n = 200
 	// A fresh daemon: one that has done other things has room left for sessions.
 	fresh := *b
-	var err error
 	if fresh.daemon, err = startDaemon(b.binary); err != nil {
-		return err
+		return 0, err
 	}
 	defer fresh.daemon.stop()
 	if fresh.conn, err = dial(fresh.daemon.socket); err != nil {
-		return err
+		return 0, err
 	}
 	defer fresh.conn.close()
 	before, err := private(fresh.daemon.cmd.Process.Pid)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	ids, err := fresh.openMany(n)
+	ids, err := fresh.openMany(n, s.params)
 	defer fresh.closeMany(ids)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	var runners, shells int64
+	var runners, programs int64
 	for _, id := range ids {
-		// One command each: a session that was used is what stays idle.
-		if _, err := fresh.conn.runCommand(id, "true"); err != nil {
-			return err
+		if err := s.use(fresh.conn, id); err != nil {
+			return 0, err
 		}
 		var info struct {
 			ShellPID  int `json:"shell_pid"`
 			RunnerPID int `json:"runner_pid"`
 		}
 		if err := fresh.conn.call("session.info", object{"session_id": id}, &info); err != nil {
-			return err
+			return 0, err
 		}
 		r, err := private(info.RunnerPID)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		s, err := private(info.ShellPID)
+		p, err := private(info.ShellPID)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		runners, shells = runners+r, shells+s
+		runners, programs = runners+r, programs+p
 	}
 	after, err := private(fresh.daemon.cmd.Process.Pid)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	perDaemon := float64(after-before) / n
-	b.report.size("idle session at 200: runner", float64(runners)/n, 0)
-	b.report.size("idle session at 200: daemon's share", perDaemon, 0)
-	b.report.size("idle session at 200: ours in all", float64(runners)/n+perDaemon, 1.5e6)
-	b.report.size("idle session at 200: the shell ("+b.shells[0].name+")", float64(shells)/n, 0)
-	b.report.size("daemon without a session", float64(before), 0)
-	return nil
+	name := s.name + " at 200: "
+	b.report.size(name+"runner", float64(runners)/n, 0, 0, "")
+	b.report.size(name+"daemon's share", perDaemon, 0, 0, "")
+	b.report.size(name+"ours in all", float64(runners)/n+perDaemon, 0, s.target, "")
+	b.report.size(name+s.program, float64(programs)/n, 0, 0, "")
+	return float64(before), nil
 }
 
 // private is the memory that a process shares with nobody.
@@ -97,7 +123,7 @@ func private(pid int) (int64, error) {
 // scale has 1,000 idle sessions that all answer, then 200 that run at once.
 func (b *bench) scale() error {
 	start := time.Now()
-	ids, err := b.openMany(1000)
+	ids, err := b.openMany(1000, object{"shell": b.shells[0].path, "working_dir": "/"})
 	defer b.closeMany(ids)
 	if err != nil {
 		return err
@@ -114,12 +140,12 @@ func (b *bench) scale() error {
 	return nil
 }
 
-func (b *bench) openMany(n int) ([]string, error) {
+func (b *bench) openMany(n int, params object) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string
 	var failure error
 	b.workers(4, n, func(w *wire, _ int) {
-		id, err := w.newSession(b.shells[0].path)
+		id, err := w.create(params)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -29,8 +29,12 @@ type row struct {
 	Floor    float64 `json:"floor,omitempty"`
 	FloorP99 float64 `json:"floor_p99,omitempty"`
 	Ratio    float64 `json:"ratio,omitempty"`
+	// CPU and FloorCPU are rates per second of a processor's time instead of the clock's.
+	CPU      float64 `json:"cpu,omitempty"`
+	FloorCPU float64 `json:"floor_cpu,omitempty"`
 	Target   string  `json:"target,omitempty"`
 	OK       *bool   `json:"ok,omitempty"`
+	Remark   string  `json:"remark,omitempty"`
 }
 
 // report is what bench.json holds.
@@ -76,20 +80,36 @@ func (r *report) latency(name string, s, floor samples, limit time.Duration, rat
 // rate adds bytes per second, with a target in MB/s.
 func (r *report) rate(name string, bytes int64, took time.Duration, floor, target float64) {
 	line := row{Name: name, Unit: "MB/s", Value: float64(bytes) / took.Seconds() / 1e6, Floor: floor / 1e6}
-	line.Ratio = line.Value / line.Floor
+	r.addRate(line, target)
+}
+
+// speed is rate for work of the processor alone: on a busy machine the clock tells
+// little, so the table has both.
+func (r *report) speed(name string, ours, floor pace, target float64, remark string) {
+	line := row{Name: name, Unit: "MB/s", Value: ours.wall / 1e6, Floor: floor.wall / 1e6, CPU: ours.cpu / 1e6, FloorCPU: floor.cpu / 1e6, Remark: remark}
+	r.addRate(line, target)
+}
+
+func (r *report) addRate(line row, target float64) {
+	if line.Floor > 0 {
+		line.Ratio = line.Value / line.Floor
+	}
 	if target > 0 {
 		line.judge(fmt.Sprintf("≥ %g MB/s", target), line.Value >= target)
 	}
 	r.add(line, fmt.Sprintf("%.0f MB/s", line.Value), "", fmt.Sprintf("%.0f MB/s", line.Floor))
 }
 
-// size adds bytes, with a target or none.
-func (r *report) size(name string, bytes, target float64) {
-	line := row{Name: name, Unit: "bytes", Value: bytes}
+// size adds bytes, with a floor and a target, or none.
+func (r *report) size(name string, bytes, floor, target float64, remark string) {
+	line := row{Name: name, Unit: "bytes", Value: bytes, Floor: floor, Remark: remark}
+	if floor > 0 {
+		line.Ratio = bytes / floor
+	}
 	if target > 0 {
 		line.judge(fmt.Sprintf("≤ %g MB", target/1e6), bytes <= target)
 	}
-	r.add(line, fmt.Sprintf("%.2f MB", bytes/1e6), "", "")
+	r.add(line, fmt.Sprintf("%.2f MB", bytes/1e6), "", fmt.Sprintf("%.2f MB", floor/1e6))
 }
 
 // count adds how many of how many.
@@ -110,7 +130,7 @@ func (r *report) add(line row, value, p99, floor string) {
 	if line.Floor == 0 {
 		floor = ""
 	}
-	ratio, verdict := "", ""
+	ratio, verdict, remark := "", "", line.Remark
 	if line.Ratio > 0 {
 		ratio = fmt.Sprintf("%.2f", line.Ratio)
 	}
@@ -120,6 +140,15 @@ func (r *report) add(line row, value, p99, floor string) {
 			verdict = line.Target + "  MISSED"
 			r.Missed++
 		}
+	}
+	if line.CPU > 0 {
+		remark = strings.TrimLeft(fmt.Sprintf("%s; per CPU second %.0f MB", remark, line.CPU), "; ")
+	}
+	if line.FloorCPU > 0 {
+		remark += fmt.Sprintf(", floor %.0f MB", line.FloorCPU)
+	}
+	if remark != "" {
+		verdict = strings.TrimLeft(verdict+"  ("+remark+")", " ")
 	}
 	fmt.Printf("%-42s %10s %10s %10s %7s  %s\n", line.Name, value, p99, floor, ratio, verdict)
 	r.Rows = append(r.Rows, line)

@@ -98,12 +98,17 @@ func decode(method string, line []byte, data any) error {
 
 type object = map[string]any
 
-// newSession makes a session and returns its id.
+// newSession makes a session with a shell and returns its id.
 func (w *wire) newSession(shell string) (string, error) {
+	return w.create(object{"shell": shell, "working_dir": "/"})
+}
+
+// create makes a session and returns its id.
+func (w *wire) create(params object) (string, error) {
 	var info struct {
 		SessionID string `json:"session_id"`
 	}
-	err := w.call("session.create", object{"shell": shell, "working_dir": "/"}, &info)
+	err := w.call("session.create", params, &info)
 	return info.SessionID, err
 }
 

@@ -16,8 +16,9 @@ var mayImport = map[string][]string{
 	"api":              {},
 	"api/spec":         {},
 	"internal/gen":     {"api", "internal/config"},
-	"client":           {"api", "internal/wire"},
+	"client":           {"api", "internal/rpc", "internal/wire"},
 	"internal/wire":    {"api"},
+	"internal/rpc":     {"api", "internal/wire"},
 	"internal/version": {},
 
 	// The runner is copied to where sessions live.
@@ -25,27 +26,37 @@ var mayImport = map[string][]string{
 	"internal/output":  {"api"},
 	"internal/process": {"api"},
 	"internal/shell":   {"api", "internal/output", "internal/process"},
-	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/shell", "internal/version"},
+	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/shell", "internal/terminal", "internal/version"},
+
+	// Terminals. The screen model knows nothing but bytes.
+	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/terminal/cast", "internal/terminal/vt"},
+	"internal/terminal/vt":     {},
+	"internal/terminal/cast":   {},
+	"internal/terminal/render": {"internal/terminal/vt"},
+	"internal/terminal/view":   {"internal/terminal/vt"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":        {"api", "api/spec", "internal/wire"},
+	"internal/server":        {"api", "api/spec", "internal/rpc", "internal/wire"},
 	"internal/mcp":           {"api", "internal/version"},
 	"internal/config":        {"api"},
-	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner"},
+	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
 	"internal/session":       {"api", "internal/archive", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/link", "internal/process", "internal/session", "internal/version"},
 	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/wire"},
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/link", "internal/mcp", "internal/process", "internal/runtimes/host", "internal/server",
 		"internal/service", "internal/session", "internal/version"},
 
-	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/runner", "internal/version"},
+	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/runner",
+		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
 	"internal/cli":     {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
 	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
-	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys"},
+	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
+	"client":           {"google.golang.org/grpc"},
+	"internal/rpc":     {"google.golang.org/grpc", "google.golang.org/protobuf"},
 	"internal/mcp":     {"github.com/modelcontextprotocol/go-sdk"},
 	"internal/wire":    {"golang.org/x/sys"},
 	"internal/daemon":  {"golang.org/x/sys"},

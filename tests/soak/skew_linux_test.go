@@ -14,18 +14,18 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// protocol1 is the last commit whose runners speak protocol 1.
-const protocol1 = "20f997e81b4eab6c2e3192f6d4a5de50ef4f2b97"
+// protocol2 is the last commit whose runners speak protocol 2.
+const protocol2 = "5e4a38ab129a06c9cdeb4736ca3534e595bea084"
 
-// before builds the trl of protocol1.
+// before builds the trl of protocol2.
 func before(t *testing.T) string {
 	t.Helper()
-	if exec.Command("git", "cat-file", "-e", protocol1+"^{commit}").Run() != nil {
+	if exec.Command("git", "cat-file", "-e", protocol2+"^{commit}").Run() != nil {
 		fmt.Fprintln(os.Stderr, "SKIPPED: the history is not there; runners of the version before are not tested")
 		t.SkipNow()
 	}
 	dir := t.TempDir()
-	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol1+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
+	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol2+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %s\n%s", err, out)
@@ -72,20 +72,53 @@ func TestVersionSkew(t *testing.T) {
 				return ""
 			})
 			says(t, service, "skew", "echo $X $PWD", "kept /usr\n")
+			out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: stream.Start().ExecID})
+			if err != nil || out.Data != "up\ndone\n" {
+				t.Errorf("exec.output: %+v, %v", out, err)
+			}
 			if c.first == old {
-				var failed *api.Error
-				_, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: stream.Start().ExecID})
-				if !errors.As(err, &failed) || failed.Code != api.CodeRuntimeUnavailable || !strings.Contains(failed.Message, "create a new session") {
-					t.Errorf("exec.output of an old runner: %v", err)
+				_, err := service.SessionInput(context.Background(), api.SessionInputParams{SessionID: id, Text: "x"})
+				if !errors.Is(err, api.ErrInvalidParams) {
+					t.Errorf("session.input of an old runner: %v", err)
 				}
 				// A new session of the new daemon has it all.
-				fresh := create(t, service, api.SessionCreateParams{}).SessionID
-				x := run(t, service, fresh, "echo new")
-				if out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: x.ExecID}); err != nil || out.Data != "new\n" {
-					t.Errorf("exec.output: %+v, %v", out, err)
+				fresh := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"cat"}}).SessionID
+				if _, err := service.SessionInput(context.Background(), api.SessionInputParams{SessionID: fresh, Text: "new", Keys: []string{"enter"}}); err != nil {
+					t.Error(err)
 				}
 			}
 			destroy(t, service, id)
 		})
 	}
+}
+
+// TestTerminalOfLaterVersion: a daemon of the version before does not know terminals, but
+// it lists one that it finds, reads its output and ends it.
+func TestTerminalOfLaterVersion(t *testing.T) {
+	old := before(t)
+	daemon := trltest.Start(t)
+	service := daemon.Client(t)
+	info := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "echo up; sleep 1000"}})
+	eventually(t, func() string {
+		out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID})
+		if err != nil || out.Data != "up\r\n" {
+			return fmt.Sprintf("%+v, %v", out, err)
+		}
+		return ""
+	})
+	daemon.Kill9()
+	daemon.Use(old)
+	daemon.Restart(t)
+	service = daemon.Client(t)
+	eventually(t, func() string {
+		now, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: info.SessionID})
+		if err != nil || now.State != api.SessionRunning || now.ExecID != info.ExecID {
+			return fmt.Sprintf("%+v, %v", now, err)
+		}
+		return ""
+	})
+	if out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID}); err != nil || out.Data != "up\r\n" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	destroy(t, service, info.SessionID)
 }

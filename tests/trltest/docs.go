@@ -1,0 +1,115 @@
+package trltest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Page runs every sh block of a document in one bash, from top to bottom, and compares
+// what each prints with the text block behind it; … stands for anything. A block behind
+// the line <!-- not run: why --> is left out. The reader has a home directory of their
+// own with the token of a daemon, trl in their path, and finds replaced what the
+// Replacer says.
+func Page(t *testing.T, file, token string, replaced *strings.Replacer) {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	state, bin := filepath.Join(dir, ".local", "state", "trl"), filepath.Join(dir, "bin")
+	for _, d := range []string{state, bin} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(state, "token"), []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(Binary(t), filepath.Join(bin, "trl")); err != nil {
+		t.Fatal(err)
+	}
+	blocks := blocksOf(replaced.Replace(string(page)))
+	var script strings.Builder
+	script.WriteString("set -eu\n")
+	for i, b := range blocks {
+		fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%s", dir, i, b.code)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-c", script.String())
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
+	failed := cmd.Run()
+	printed := 0
+	for i, b := range blocks {
+		out, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			t.Errorf("line %d was not reached", b.line)
+			continue
+		}
+		printed += len(out)
+		// curl prints a body without a line end as it is, and headers with CR.
+		got := strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(out), "\r", ""), "}{", "}\n{"))
+		if !matches(b.shown, got) {
+			t.Errorf("%s, line %d: printed\n%s\nthe page says\n%s", filepath.Base(file), b.line, got, b.shown)
+		}
+	}
+	if failed != nil || len(blocks) < 2 || printed == 0 {
+		t.Errorf("%d blocks: %v", len(blocks), failed)
+	}
+}
+
+type block struct {
+	line        int
+	code, shown string
+}
+
+// blocksOf returns the sh blocks that are to be run, with the text blocks behind them.
+func blocksOf(page string) []block {
+	var blocks []block
+	before, lang, skipped, text, last := "", "", false, "", -10
+	for i, line := range strings.Split(page, "\n") {
+		switch {
+		case lang == "" && strings.HasPrefix(line, "```"):
+			lang, text = line[3:], ""
+			if lang == "sh" {
+				skipped = strings.HasPrefix(before, "<!-- not run: ")
+				if !skipped {
+					blocks = append(blocks, block{line: i + 1})
+				}
+			}
+			if lang == "text" && last != i-1 { // it shows something else
+				lang = "other"
+			}
+		case lang != "" && line == "```":
+			switch n := len(blocks) - 1; {
+			case lang == "sh" && !skipped:
+				blocks[n].code, last = text, i
+			case lang == "text":
+				blocks[n].shown = strings.TrimSpace(text)
+			}
+			lang = ""
+		case lang != "":
+			text += line + "\n"
+		}
+		before = line
+	}
+	return blocks
+}
+
+func matches(shown, printed string) bool {
+	var pattern strings.Builder
+	for i, part := range strings.Split(shown, "…") {
+		if i > 0 {
+			pattern.WriteString("(?s:.*)")
+		}
+		pattern.WriteString(regexp.QuoteMeta(part))
+	}
+	return regexp.MustCompile(`\A` + pattern.String() + `\z`).MatchString(printed)
+}
