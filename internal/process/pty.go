@@ -137,6 +137,18 @@ func (p *PTY) Resize(cols, rows int) error {
 	})
 }
 
+// Size is what was set last, by us or by a program.
+func (p *PTY) Size() (cols, rows int, err error) {
+	err = p.control(func(fd int) error {
+		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
+			cols, rows = int(size.Col), int(size.Row)
+		}
+		return err
+	})
+	return cols, rows, err
+}
+
 // Unread is how many bytes were typed that a program could read and has not.
 func (p *PTY) Unread() int {
 	p.mu.Lock()

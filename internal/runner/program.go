@@ -155,7 +155,10 @@ func (r *Runner) watch(p *program) {
 	}
 	cause := causeOf(exit)
 	if cancelled != 0 {
-		oc.ExitCode, oc.Signal, oc.Cancelled = api.ExitCancelled, strongest(cancelled, p.killed), true
+		oc.ExitCode, oc.Cancelled = api.ExitCancelled, true
+		if oc.Signal == 0 { // it exited, because it was told to
+			oc.Signal = strongest(cancelled, p.killed)
+		}
 		cause = "its program was cancelled"
 	}
 	e := p.exec
@@ -163,7 +166,7 @@ func (r *Runner) watch(p *program) {
 	out.StdoutTruncated, out.StderrTruncated = hasGap(e.log, output.Stdout), hasGap(e.log, output.Stderr)
 	e.exited(out, nil)
 	r.mu.Lock()
-	r.current, r.status = nil, &exit
+	r.current, r.outcome = nil, out
 	memory, file := e.log.Kept()
 	e.kept = memory + file
 	r.kept += e.kept

@@ -119,7 +119,7 @@ func TestProgramDoesNotRead(t *testing.T) {
 		t.Errorf("%s, %v", text(info), err)
 	}
 	end := d.terminated()
-	if end.Cause != "its program was cancelled" || *end.ExitCode != 143 || end.Signal != "SIGTERM" {
+	if end.Cause != "its program was cancelled" || *end.ExitCode != api.ExitCancelled || end.Signal != "SIGTERM" {
 		t.Errorf("%s", text(end))
 	}
 	if now := descriptors(t, d); now > before-3 {

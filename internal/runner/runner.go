@@ -60,7 +60,7 @@ type Runner struct {
 	activity   time.Time         // guarded by mu
 	commands   int64             // guarded by mu
 	restarts   int64             // guarded by mu
-	status     *process.Exit     // guarded by mu; how the program ended
+	outcome    *api.ExecOutcome  // guarded by mu; of the program of a terminal or program session, once it has ended
 	cause      string            // guarded by mu
 	endedAt    time.Time         // guarded by mu
 	current    *Exec             // guarded by mu
@@ -125,12 +125,8 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	if r.current != nil {
 		info.ExecID = r.current.id
 	}
-	if r.status != nil {
-		code := r.status.Code()
-		info.ExitCode = &code
-		if r.status.Signal != 0 {
-			info.Signal = process.SignalName(r.status.Signal)
-		}
+	if r.outcome != nil {
+		info.ExitCode, info.Signal = &r.outcome.ExitCode, r.outcome.Signal
 	}
 	if !r.endedAt.IsZero() {
 		t := r.endedAt.UTC()

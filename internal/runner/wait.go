@@ -10,7 +10,6 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/process"
 )
 
 // wait is session.wait.
@@ -37,13 +36,8 @@ func (r *Runner) wait(ctx context.Context, p api.SessionWaitParams) (api.Session
 			return api.SessionWaitResult{}, ctx.Err()
 		}
 	}
-	if !pr.Running() {
-		exit := pr.Process().Exit()
-		code := exit.Code()
-		res.ExitCode = &code
-		if exit.Signal != 0 {
-			res.Signal = process.SignalName(exit.Signal)
-		}
+	if oc, _ := pr.exec.result(); oc != nil {
+		res.ExitCode, res.Signal = &oc.ExitCode, oc.Signal
 	}
 	return res, nil
 }

@@ -16,6 +16,9 @@ const (
 	// drainSize is more than a pseudo-terminal holds: what it still gives beyond that was
 	// written by somebody who outlived the program.
 	drainSize = 1 << 20
+	// hugePiece is how much is shown at a time on a screen of more than hugeCells.
+	hugePiece = 128
+	hugeCells = 50_000
 	// hangupPause keeps a program that hangs up its terminal again and again from
 	// keeping us busy.
 	hangupPause = 10 * time.Millisecond
@@ -75,8 +78,17 @@ func (t *Terminal) drain(buf []byte) {
 	}
 }
 
-// take takes in what the program wrote.
+// take takes in what the program wrote: all at once, or on a huge screen, where a few bytes
+// can mean much work, in pieces between which others have their turn.
 func (t *Terminal) take(p []byte) {
+	for len(p) > hugePiece && t.huge.Load() {
+		t.takePiece(p[:hugePiece])
+		p = p[hugePiece:]
+	}
+	t.takePiece(p)
+}
+
+func (t *Terminal) takePiece(p []byte) {
 	// The log first: what is on the screen can be read there. It may have to wait for a
 	// disk, but not with mu.
 	t.config.Log.Append(output.Stdout, p)

@@ -63,6 +63,7 @@ type Terminal struct {
 	news     notices
 	recorder *recorder // nil: none
 	wrote    atomic.Int64
+	huge     atomic.Bool // the screen has more than hugeCells
 
 	closing    chan struct{} // closed by the first Close
 	closeOnce  sync.Once
@@ -101,6 +102,7 @@ func Start(c Config) (*Terminal, error) {
 	}
 	t.screen.vt = t.screen.new(c.Cols, c.Rows)
 	t.shown = t.show()
+	t.huge.Store(c.Cols*c.Rows > hugeCells)
 	t.keyboard = keyboard{pty: pty, limit: c.MaxInput, name: c.Name, goroutines: &t.goroutines}
 	t.news.changed, t.news.warn = c.Changed, c.Warn
 	if t.program, err = t.start(); err != nil {
@@ -187,13 +189,13 @@ func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 	}
 	at := t.offset - int64(t.tail.unfinished())
 	res := link.ResizeResult{Cols: cols, Rows: rows, Offset: at}
+	if err := t.setSize(cols, rows); err != nil {
+		t.mu.Unlock()
+		return link.ResizeResult{}, api.Errorf(api.CodeInternal, "%s: set the size: %s", t.config.Name, err)
+	}
 	if now := t.show(); now.cols == cols && now.rows == rows {
 		t.mu.Unlock()
 		return res, nil
-	}
-	if err := t.pty.Resize(cols, rows); err != nil {
-		t.mu.Unlock()
-		return link.ResizeResult{}, api.Errorf(api.CodeInternal, "%s: set the size: %s", t.config.Name, err)
 	}
 	// A program that has begun a character and not finished it has shown nothing of it:
 	// the size may as well have changed before it.
@@ -205,6 +207,14 @@ func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 	}
 	t.unlockChanged(now)
 	return res, nil
+}
+
+// setSize sets what programs are told, unless it is so: the program may have set it too.
+func (t *Terminal) setSize(cols, rows int) error {
+	if c, r, err := t.pty.Size(); err != nil || c == cols && r == rows {
+		return err
+	}
+	return t.pty.Resize(cols, rows)
 }
 
 func (t *Terminal) hasEnded() error {
@@ -239,6 +249,7 @@ func (t *Terminal) unlockChanged(now time.Time) {
 	s := t.show()
 	news := s != t.shown
 	t.shown = s
+	t.huge.Store(s.cols*s.rows > hugeCells)
 	t.mu.Unlock()
 	if wake != nil {
 		close(wake)

@@ -234,3 +234,15 @@ func TestManyTerminalsLeaveNothing(t *testing.T) {
 		term.Close()
 	}
 }
+
+// What a program is told of the size is what was asked for last, also when the program
+// has set it otherwise meanwhile.
+func TestResizeOfWhoResizedItself(t *testing.T) {
+	term := sh(t, `stty cols 40 rows 10; echo set; read x; stty size; read x`)
+	term.see("^set$")
+	if _, err := term.Resize(80, 24); err != nil {
+		t.Fatal(err)
+	}
+	term.press("enter")
+	term.see("^24 80$")
+}

@@ -33,6 +33,7 @@ func dump(t *Terminal) string {
 	}
 	say("charsets %v gl %d in use %v", charsets, t.gl, t.charset)
 	say("title %q icon %q titles %q icons %q directory %q", t.title, t.iconTitle, t.titles, t.icons, t.directory)
+	say("colours %v %v", t.palette.colors, t.palette.special)
 	say("unfinished %q", t.unfinished(nil))
 	for i := range t.history.len() {
 		ln := t.history.at(i)

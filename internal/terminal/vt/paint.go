@@ -10,7 +10,7 @@ type painter struct {
 	pen    attr   // of the terminal that reads this
 	number uint32 // the pen's number in styles
 
-	changes [64]styleChange
+	changes [1024]styleChange // of the same from and to, by a hash of both
 
 	y     int    // its cursor's row
 	top   int    // the row that its row 1 is, in origin mode
@@ -69,7 +69,7 @@ func (p *painter) style(number uint32) {
 	if number == p.number {
 		return
 	}
-	change := &p.changes[(p.number*31+number)%uint32(len(p.changes))]
+	change := &p.changes[(p.number*0x9e3779b1^number*0x85ebca6b)>>22]
 	if change.from != p.number || change.to != number {
 		start := len(p.out)
 		from := p.number

@@ -74,21 +74,22 @@ func (t *Terminal) appendText(dst []byte, cells []cell, trim bool) []byte {
 		}
 		cells = cells[:n-1]
 	}
-	for _, c := range cells {
-		dst = t.appendCell(dst, c)
+	for x := range cells {
+		dst = t.appendCell(dst, cells, x)
 	}
 	return dst
 }
 
-// appendCell appends what one cell shows: nothing for the right half of a wide character.
-func (t *Terminal) appendCell(dst []byte, c cell) []byte {
-	switch {
+// appendCell appends what the cell at x shows: nothing for the right half of a wide character, a space if that is all there is of it.
+func (t *Terminal) appendCell(dst []byte, cells []cell, x int) []byte {
+	switch c := cells[x]; {
 	case c.ch < 0x80 && c.ch > 0:
 		return append(dst, byte(c.ch))
-	case c.empty():
+	case c.empty(), c.ch == isSpacer && (x == 0 || cells[x-1].width() != 2):
 		return append(dst, ' ')
+	default:
+		return t.text(dst, c)
 	}
-	return t.text(dst, c)
 }
 
 // RowRuns appends the runs of row y to dst. Blanks of the default style at the end of the row are left out.
@@ -110,7 +111,7 @@ func (t *Terminal) RowRuns(y int, dst []Run) []Run {
 				}
 				number = c.style
 			}
-			text = t.appendCell(text, cells[end])
+			text = t.appendCell(text, cells, end)
 		}
 		dst = append(dst, Run{Text: string(text), X: x, Width: end - x, Style: style})
 		x = end

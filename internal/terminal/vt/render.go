@@ -33,14 +33,17 @@ func (t *Terminal) RowPart(y, x, width int, dst []byte) []byte {
 func (t *Terminal) appendANSI(dst []byte, cells []cell) []byte {
 	var pen attr
 	var number uint32
-	for _, c := range cells {
+	for x, c := range cells {
 		if c.style != number {
 			number = c.style
 			next := t.style(c)
 			dst = appendRestyle(dst, pen, next)
 			pen = next
 		}
-		dst = t.appendCell(dst, c)
+		if t.lone(c) { // it has a column of its own
+			dst = append(dst, ' ')
+		}
+		dst = t.appendCell(dst, cells, x)
 	}
 	return appendRestyle(dst, pen, attr{})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -192,14 +193,28 @@ func FuzzSnapshot(f *testing.F) {
 }
 
 func BenchmarkSnapshot(b *testing.B) {
-	for _, kind := range []struct{ name, line string }{
-		{"plain", "The quick brown fox jumps over the lazy dog, again and again, until it is tired.\r\n"},
-		{"colour", "\x1b[32m%4d\x1b[0m \x1b[1;34mname\x1b[0m: \x1b[38;5;208mvalue\x1b[0m and \x1b[38;2;10;200;30mmore\x1b[0m of it, to the end of the row\r\n"},
+	for _, kind := range []struct {
+		name string
+		line func(i int) string
+	}{
+		{"plain", func(int) string {
+			return "The quick brown fox jumps over the lazy dog, again and again, until it is tired.\r\n"
+		}},
+		{"colour", func(i int) string {
+			return fmt.Sprintf("\x1b[32m%4d\x1b[0m \x1b[1;34mname\x1b[0m: \x1b[38;5;208mvalue\x1b[0m and \x1b[38;2;10;200;30mmore\x1b[0m of it, to the end of the row\r\n", i)
+		}},
+		{"full", func(i int) string { // every cell written, another colour every eight
+			var line strings.Builder
+			for k := range 10 {
+				fmt.Fprintf(&line, "\x1b[38;5;%dmcoloured", (i*10+k)%256)
+			}
+			return line.String()
+		}},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			term := New(Config{Cols: 80, Rows: 24, Scrollback: 10000})
-			for range 10100 {
-				term.Write([]byte(kind.line))
+			for i := range 10100 {
+				term.Write([]byte(kind.line(i)))
 			}
 			size := 0
 			for b.Loop() {
@@ -210,46 +225,11 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// TestSnapshotOfWildStreams: whatever the streams are made of, resizes included. A few of those without resizes may end differently: DECRC can
-// leave links and character sets in a state that nothing else brings about.
-func TestSnapshotOfWildStreams(t *testing.T) {
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 40
-	}
-	random := rand.New(rand.NewPCG(5, 6))
-	different, total := 0, 0
-	for kind := range kinds {
-		for seed := range seeds {
-			s := newStream(kind, seed%2 == 0, seed/2)
-			if len(s.Ops) == 0 {
-				continue
-			}
-			at := random.IntN(len(s.Ops))
-			n := random.IntN(len(s.Ops[at].Write) + 1)
-			other, loaded := checkLoaded(play(s, at, n))
-			if loaded != "" {
-				t.Errorf("%s: op %d byte %d: %s", s.Name, at, n, loaded)
-			}
-			if seed%2 == 1 {
-				total++
-				goOn(other, s, at, n)
-				if ended := firstDifference(dump(play(s, len(s.Ops), 0)), dump(other)); ended != "" {
-					different++
-					t.Logf("%s: op %d byte %d: at the end: %s", s.Name, at, n, ended)
-				}
-			}
-		}
-	}
-	if different*200 > total {
-		t.Errorf("%d of %d end differently", different, total)
-	}
-}
-
 // states of every kind, to be restored whether or not the terminal that loads the snapshot was in use before.
 var snapshotStates = map[string]string{
 	"protected cells":        "\x1b[1\"qab\x1b[31mcd\x1b[0\"qef\x1b[1\"q\x1b[1;3;9;32mg\x1b[m\x1b[1\"q\x1b[2mh\x1b[H",
 	"directory":              "\x1b]7;file://host/tmp/a%20b\x1b\\",
+	"colours":                "\x1b]4;1;rgb:12/34/56;200;#abcdef\x07\x1b]11;#102030\x07\x1b]12;rgb:ff/00/00\x07",
 	"titles":                 "\x1b]0;one\x07\x1b[22t\x1b]2;two\x07\x1b[22;2t\x1b]1;icon\x07\x1b]2;three — ✳\x07",
 	"keyboard of both":       "\x1b[>1u\x1b[>5u\x1b[?1049h\x1b[>8u\x1b[?1049l",
 	"keyboard of the other":  "\x1b[>1u\x1b[?1049h\x1b[>8u",
