@@ -29,6 +29,7 @@ func TestTwoViewersOfDifferentSize(t *testing.T) {
 		s.see(`^from-small$`)
 	}
 	small.press("printf '%60s' ''; echo far\r") // the view follows the cursor
+	owner.see(`(?s)^ {60}far\n\$`)
 	large.press("echo from-large\r")
 	for _, s := range []*person{owner, large, small} {
 		s.see(`^from-large$`)
