@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -44,6 +45,12 @@ func exitWith(status int) error {
 		return nil
 	}
 	return &failure{status: status}
+}
+
+// exitBySignal leaves as one that died of a signal would, without a word.
+func exitBySignal(s os.Signal) error {
+	n, _ := s.(syscall.Signal)
+	return exitWith(128 + int(n))
 }
 
 // answersForCommand are the commands whose status may be that of what they ran.

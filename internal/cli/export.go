@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,7 +103,7 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return err
+		return asNamed(name, "", err)
 	}
 	err = write(f)
 	if closeErr := f.Close(); err == nil {
@@ -113,6 +114,20 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
+	}
+	return asNamed(name, f.Name(), err)
+}
+
+// asNamed is an error of the file that is to become name, without the name that it has
+// until then; "" when that is not known.
+func asNamed(name, temporary string, err error) error {
+	var p *os.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p) && (temporary == "" || p.Path == temporary):
+		return fmt.Errorf("%s: %w", name, p.Err)
+	case errors.As(err, &l) && l.Old == temporary:
+		return fmt.Errorf("%s: %w", name, l.Err)
 	}
 	return err
 }

@@ -17,6 +17,18 @@ import (
 // nothing else. The returned function tells what to answer then: 130 instead of the error
 // that came of it.
 func interruptible(parent context.Context) (ctx context.Context, answer func(error) error) {
+	ctx, bySignal := signalled(parent)
+	return ctx, func(err error) error {
+		ended := ctx.Err() != nil
+		if err = bySignal(err); ended && err != nil {
+			return exitWith(api.ExitCancelled)
+		}
+		return err
+	}
+}
+
+// signalled is interruptible, but answers as one that died of the signal would.
+func signalled(parent context.Context) (ctx context.Context, answer func(error) error) {
 	var signals []os.Signal
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -26,11 +38,21 @@ func interruptible(parent context.Context) (ctx context.Context, answer func(err
 	if len(signals) == 0 {
 		return parent, func(err error) error { return err }
 	}
-	ctx, stop := signal.NotifyContext(parent, signals...)
+	ctx, cancel := context.WithCancelCause(parent)
+	arrived := make(chan os.Signal, 1)
+	signal.Notify(arrived, signals...)
+	go func() { // ends with the context
+		select {
+		case s := <-arrived:
+			cancel(exitBySignal(s))
+		case <-ctx.Done():
+		}
+	}()
 	return ctx, func(err error) error {
-		defer stop()
+		defer cancel(nil)
+		defer signal.Stop(arrived)
 		if ctx.Err() != nil && err != nil {
-			return exitWith(api.ExitCancelled)
+			return context.Cause(ctx)
 		}
 		return err
 	}

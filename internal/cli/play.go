@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/trl-dev/trl/api"
@@ -33,13 +34,13 @@ Where stdout is no terminal, all of it is printed at once.`,
   trl play demo.cast > all             what the terminal was given, without a pause`,
 		Args: takes(1, 1, "one file or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if p.speed <= 0 {
-				return usageErrorf(cmd, "--speed: must be above 0")
+			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // so that NaN is refused too
+				return usageErrorf(cmd, "--speed: %v: must be %v to %d", p.speed, minSpeed, maxSpeed)
 			}
 			if idle.s != nil {
 				p.idle = time.Duration(*idle.s * float64(time.Second))
 			}
-			ctx, answer := interruptible(cmd.Context())
+			ctx, answer := signalled(cmd.Context())
 			var c *client.Client
 			if !isFile(args[0]) {
 				var err error
@@ -57,14 +58,16 @@ Where stdout is no terminal, all of it is printed at once.`,
 				p.idle = r.Header().IdleLimit
 			}
 			if !a.stdout.tty {
-				err = p.print(r)
+				err = p.print(ctx, r)
 			} else {
 				err = p.play(ctx, r)
 			}
-			if err != nil && !errors.Is(err, errLeft) && ctx.Err() == nil {
-				err = fmt.Errorf("%s: %w", args[0], err)
-			} else if errors.Is(err, errLeft) {
+			var f *failure
+			switch {
+			case errors.Is(err, errLeft):
 				err = nil
+			case err != nil && !errors.As(err, &f):
+				err = fmt.Errorf("%s: %w", args[0], err)
 			}
 			return answer(err)
 		},
@@ -77,25 +80,37 @@ Where stdout is no terminal, all of it is printed at once.`,
 	return cmd
 }
 
+// What --speed may be.
+const (
+	minSpeed = 0.001
+	maxSpeed = 1_000_000
+)
+
+// longestPause bounds one pause, so that none overflows.
+const longestPause = 365 * 24 * time.Hour
+
 // player is one `trl play`. It is used by one goroutine; another one reads keys, and the
-// end of the program ends it.
+// end of the program ends it, and the ttyOut has its own.
 type player struct {
 	app   *app
 	speed float64
 	idle  time.Duration // longest pause; 0 for any
 
 	tty    *tty
+	out    *ttyOut
 	window *view.Window
 	keys   chan byte
 	due    time.Time // when the next event is shown
 	last   time.Duration
+	frame  time.Time // when the screen was drawn last
 }
 
 // errLeft says that the person did not want to see the rest.
 var errLeft = errors.New("left")
 
 // print prints everything that was shown.
-func (p *player) print(r *cast.Reader) error {
+func (p *player) print(ctx context.Context, r *cast.Reader) error {
+	p.out = &ttyOut{f: p.app.stdout.f}
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -104,10 +119,17 @@ func (p *player) print(r *cast.Reader) error {
 		if err != nil {
 			return err
 		}
-		if e.Code == cast.Output {
-			if _, err := p.app.stdout.Write([]byte(e.Data)); err != nil {
-				return err
-			}
+		if e.Code != cast.Output {
+			continue
+		}
+		_, _ = p.out.Write([]byte(e.Data))
+		select {
+		case <-p.out.written():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := p.out.failed(); err != nil {
+			return err
 		}
 	}
 }
@@ -123,9 +145,15 @@ func (p *player) play(ctx context.Context, r *cast.Reader) error {
 		defer p.tty.cook()
 		go readKeys(ctx, p.tty.in, p.keys)
 	}
-	p.window = view.New(p.tty.out, 0, 0)
+	p.out = &ttyOut{f: p.tty.out}
+	p.window = view.New(p.out, 0, 0)
 	p.window.Measure(p.tty.size())
-	defer p.window.Leave(true)
+	defer func() {
+		_ = p.window.Leave(true)
+		if !p.out.finish() {
+			p.app.stderr.mute()
+		}
+	}()
 	h := r.Header()
 	p.window.Status(fmt.Sprintf("%dx%d", h.Cols, h.Rows))
 	p.window.Snapshot(nil, max(h.Cols, api.MinCols), h.Rows)
@@ -133,7 +161,8 @@ func (p *player) play(ctx context.Context, r *cast.Reader) error {
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return p.window.Flush()
+			p.frame = time.Time{}
+			return p.wait(ctx)
 		}
 		if err != nil {
 			return err
@@ -151,7 +180,7 @@ func (p *player) show(ctx context.Context, e cast.Event) error {
 	if p.idle > 0 {
 		pause = min(pause, p.idle)
 	}
-	p.due = p.due.Add(time.Duration(float64(pause) / p.speed))
+	p.due = p.due.Add(time.Duration(min(float64(pause)/p.speed, float64(longestPause))))
 	if err := p.wait(ctx); err != nil {
 		return err
 	}
@@ -167,20 +196,26 @@ func (p *player) show(ctx context.Context, e cast.Event) error {
 	return nil
 }
 
-// wait waits for the next event, longer while it is paused.
+// wait waits for the next event, longer while it is paused, and until the terminal has
+// taken what was shown.
 func (p *player) wait(ctx context.Context) error {
 	left := time.Until(p.due)
-	if left > 0 {
-		if err := p.window.Flush(); err != nil {
-			return err
-		}
+	if left > 0 || time.Since(p.frame) > frameTime {
+		_ = p.window.Flush() // an error is seen below
+		p.frame = time.Now()
 	}
 	timer := time.NewTimer(max(left, 0))
 	defer timer.Stop()
+	var written <-chan struct{} // when it is due
 	paused, since := false, time.Time{}
 	for {
 		select {
 		case <-timer.C:
+			written = p.out.written()
+		case <-written:
+			if p.out.failed() != nil { // the terminal is gone
+				return exitBySignal(unix.SIGHUP)
+			}
 			return nil
 		case key := <-p.keys:
 			switch {
@@ -189,6 +224,7 @@ func (p *player) wait(ctx context.Context) error {
 			case key == ' ' && !paused:
 				paused, since = true, time.Now()
 				timer.Stop()
+				written = nil
 			case key == ' ':
 				paused = false
 				p.due = p.due.Add(time.Since(since))

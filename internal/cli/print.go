@@ -19,6 +19,7 @@ type printer struct {
 	tty    bool
 	colour bool
 	err    error // the first write that failed
+	muted  bool  // nothing is printed any more
 }
 
 func newPrinter(f *os.File) *printer {
@@ -31,12 +32,18 @@ func newPrinter(f *os.File) *printer {
 // Write passes b on and remembers the first error, so that a caller that prints
 // many lines may look once, at the end.
 func (p *printer) Write(b []byte) (int, error) {
+	if p.muted {
+		return len(b), nil
+	}
 	n, err := p.f.Write(b)
 	if err != nil && p.err == nil {
 		p.err = err
 	}
 	return n, err
 }
+
+// mute is for a terminal that takes nothing: a write to it would never return.
+func (p *printer) mute() { p.muted = p.muted || p.tty }
 
 func (p *printer) line(s string) { _, _ = p.Write([]byte(s + "\n")) }
 

@@ -37,7 +37,7 @@ recorded further; trl export --cast writes the file later.
 
 Where nobody sits at a terminal, the program runs in one of 80 columns all the same.
 
-Exit status: the program's own.`,
+Exit status: the program's own, also when the recording was stopped early, which is said.`,
 		Example: `  trl record                           your shell, until exit
   trl record -o demo.cast -- vim notes
   trl play demo.cast`,
@@ -65,6 +65,9 @@ Exit status: the program's own.`,
 			}
 			if _, err := os.Stat(output); output != "-" && err == nil {
 				return fmt.Errorf("%s: is there already", output)
+			}
+			if _, err := os.Stat(filepath.Dir(output)); err != nil { // now, not when all is done
+				return asNamed(output, "", err)
 			}
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -134,10 +137,13 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output str
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", output, err)
+		return withHint(err, "`trl export %s --cast -o FILE` writes it elsewhere", v.session)
 	}
 	if output != "-" {
 		a.stderr.line(a.stderr.paint(dim, "trl: recorded to "+output))
+	}
+	if t := info.Terminal; t != nil && t.Recording != nil && t.Recording.Stopped != "" {
+		a.stderr.line(a.stderr.paint(yellow, "trl: recording stopped: "+t.Recording.Stopped+"; what came later is not in it"))
 	}
 	return result
 }

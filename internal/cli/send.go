@@ -101,9 +101,12 @@ func (s *sending) send(ctx context.Context, c *client.Client, words []string) er
 	last := func() *api.SessionInputParams { return &calls[len(calls)-1] }
 	add := func() { calls = append(calls, api.SessionInputParams{SessionID: s.session}) }
 	for _, word := range words {
-		key, isKey := keyName(word)
+		key, isKey := "", false
+		if !s.literal && !s.program {
+			key, isKey = keyName(word)
+		}
 		switch {
-		case isKey && !s.literal && !s.program:
+		case isKey:
 			if len(calls) == 0 {
 				add()
 			}
@@ -157,10 +160,13 @@ var tmuxKeys = map[string]string{
 	"bspace": "backspace", "btab": "shift-tab", "dc": "delete", "ic": "insert", "npage": "pagedown", "ppage": "pageup", "escape": "esc",
 }
 
+// maxKeyName is longer than the name of any key.
+const maxKeyName = 32
+
 // keyName is the key that a word names, if it names one. One character alone is text, which
 // comes to the same.
 func keyName(word string) (string, bool) {
-	if utf8.RuneCountInString(word) < 2 {
+	if len(word) > maxKeyName || utf8.RuneCountInString(word) < 2 {
 		return "", false
 	}
 	prefix, rest := "", word

@@ -37,6 +37,7 @@ func TestKeyName(t *testing.T) {
 		"enter": "enter", "Enter": "Enter", "ctrl-c": "ctrl-c", "C-c": "ctrl-c", "M-x": "alt-x", "C-M-x": "ctrl-alt-x", "S-Tab": "shift-Tab",
 		"F5": "F5", "BSpace": "backspace", "PPage": "pageup", "ctrl-shift-up": "ctrl-shift-up", "alt-enter": "alt-enter", `ctrl-\`: `ctrl-\`,
 		"": "", "a": "", "é": "", "ls": "", "up the hill": "", "ctrl-": "", "C-": "", "c-c": "", "X-c": "", "ctrl-nosuch": "", ":wq": "", "-l": "", "f25": "",
+		"ctrl-alt-shift-ctrl-alt-shift-pagedown": "", // longer than a key's name can be
 	} {
 		if got, ok := keyName(word); got != want || ok != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", word, got, ok, want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -30,16 +29,14 @@ const (
 	noticeTime = 500 * time.Millisecond
 	// startTime is how long it may be away before another one is started.
 	startTime = 2 * time.Second
-	// leaveTime bounds the cleaning up of a terminal that does not take what is written to it.
-	leaveTime = 5 * time.Second
 )
 
 // viewer is one person who looks at a terminal and types. The goroutine that calls run
 // does all that touches the person's terminal.
 //
 // Goroutines: one that receives, one that reads what is typed, one that types it, one for
-// each size that is told. All end with run, but the one that reads: a read of a terminal
-// cannot be ended, the end of the program ends it.
+// each size that is told, and that of the ttyOut. All end with run, but the one that reads:
+// a read of a terminal cannot be ended, the end of the program ends it.
 type viewer struct {
 	app      *app
 	cmd      *cobra.Command
@@ -52,12 +49,13 @@ type viewer struct {
 	keys     *view.Keys
 
 	tty    *tty
+	out    *ttyOut
 	window *view.Window
 	stream *client.Stream
 	typist *typist
 
 	events  chan happened
-	typed   chan []byte
+	typed   chan []byte // closed when the terminal is gone
 	panics  chan any
 	settle  *time.Timer // the terminal should have the window's size
 	measure *time.Timer // the window has kept its size
@@ -95,7 +93,8 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 	}
 	defer s.Close()
 	v.stream = s.(*client.Stream)
-	v.window = view.New(v.tty.out, cols, rows)
+	v.out = &ttyOut{f: v.tty.out}
+	v.window = view.New(v.out, cols, rows)
 	v.events, v.typed, v.panics = make(chan happened, 64), make(chan []byte), make(chan any, 1)
 	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.notice, &v.restart} {
 		*t = time.NewTimer(time.Hour)
@@ -134,13 +133,11 @@ func (v *viewer) start(f func()) {
 // leave makes the person's terminal what it was; with the last screen, when the program
 // has ended.
 func (v *viewer) leave(ended bool) {
-	giveUp := time.AfterFunc(leaveTime, func() {
-		v.tty.cook()
-		os.Exit(exitFailure)
-	})
-	defer giveUp.Stop()
 	defer v.tty.cook()
 	_ = v.window.Leave(ended)
+	if !v.out.finish() {
+		v.app.stderr.mute()
+	}
 }
 
 // receive passes on what the stream brings.
@@ -164,6 +161,7 @@ func (v *viewer) tell(ctx context.Context, h happened) bool {
 
 // read passes on what is typed.
 func (v *viewer) read(ctx context.Context) {
+	defer close(v.typed)
 	for {
 		b := make([]byte, 32<<10)
 		n, err := v.tty.in.Read(b)
@@ -175,10 +173,6 @@ func (v *viewer) read(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				err = fmt.Errorf("terminal: %w", err)
-			}
-			v.tell(ctx, happened{err: fmt.Errorf("%w: %w", errHungUp, err)})
 			return
 		}
 	}
@@ -187,9 +181,6 @@ func (v *viewer) read(ctx context.Context) {
 // errStopped is a daemon that was stopped, and nobody has started another.
 var errStopped = errors.New("the daemon was stopped")
 
-// errHungUp is a terminal that is gone.
-var errHungUp = errors.New("the terminal is gone")
-
 // loop is where everything comes together.
 func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, error) {
 	var failed <-chan error
@@ -197,15 +188,28 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 		failed = v.typist.failed
 	}
 	for {
+		// While the terminal does not take what is shown, nothing more is; everything else
+		// goes on.
+		events, written := v.events, (<-chan struct{})(nil)
+		if v.out.busy() {
+			events, written = nil, v.out.written()
+		}
+		if v.out.failed() != nil {
+			return seen{}, hungUp(signals)
+		}
 		select {
-		case h := <-v.events:
+		case <-written:
+		case h := <-events:
 			if end, done, err := v.happen(h); done {
 				return end, err
 			}
 			if len(v.events) > 0 && time.Since(v.frame) < frameTime {
 				continue
 			}
-		case p := <-v.typed:
+		case p, ok := <-v.typed:
+			if !ok {
+				return seen{}, hungUp(signals)
+			}
 			if v.takeTyped(p) {
 				return v.detach()
 			}
@@ -218,7 +222,7 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 			case unix.SIGTSTP:
 				v.suspend()
 			default:
-				return seen{}, exitWith(api.ExitCancelled)
+				return seen{}, exitBySignal(s)
 			}
 		case <-v.measure.C:
 			v.resized(ctx)
@@ -241,9 +245,24 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 		case <-ctx.Done():
 			return seen{}, ctx.Err()
 		}
-		if err := v.window.Flush(); err != nil {
-			return seen{}, fmt.Errorf("terminal: %w", err)
+		if !v.out.busy() {
+			_ = v.window.Flush() // an error is seen above
+			v.frame = time.Now()
 		}
-		v.frame = time.Now()
+	}
+}
+
+// hungUp is how it ends when the terminal is gone: by SIGHUP, unless another signal came
+// before.
+func hungUp(signals <-chan os.Signal) error {
+	for {
+		select {
+		case s := <-signals:
+			if s != unix.SIGWINCH && s != unix.SIGTSTP {
+				return exitBySignal(s)
+			}
+		default:
+			return exitBySignal(unix.SIGHUP)
+		}
 	}
 }

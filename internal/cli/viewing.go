@@ -90,7 +90,7 @@ func (v *viewer) send(typed []byte) {
 		return
 	}
 	if !v.typist.add(typed) {
-		_, _ = v.tty.out.WriteString("\a")
+		_, _ = v.out.Write([]byte("\a"))
 	}
 }
 
@@ -116,6 +116,7 @@ func (v *viewer) resized(ctx context.Context) {
 // suspend stops the program, with a terminal that others can use meanwhile.
 func (v *viewer) suspend() {
 	_ = v.window.Leave(false)
+	v.out.finish()
 	v.tty.cook()
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	_ = v.tty.raw()

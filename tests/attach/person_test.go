@@ -35,9 +35,9 @@ type place struct {
 	env  []string
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t *testing.T, opts ...trltest.Option) *place {
 	t.Helper()
-	d := trltest.Start(t)
+	d := trltest.Start(t, opts...)
 	p := &place{Daemon: d, trl: trltest.Binary(t), work: t.TempDir()}
 	p.env = []string{
 		"PATH=" + filepath.Dir(p.trl) + ":" + os.Getenv("PATH"), "HOME=" + p.work, "LANG=C.UTF-8", "TERM=xterm-256color", "PS1=$ ", "SHELL=/bin/sh", "HISTFILE=",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/internal/terminal/cast"
 	"github.com/trl-dev/trl/internal/terminal/vt"
+	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // readCast reads a recording.
@@ -135,5 +136,17 @@ func TestRecordWhereNobodySits(t *testing.T) {
 	p.run(t, "wait", "typed")
 	if got := p.run(t, "export", "typed", "--cast"); !strings.Contains(got, `"i", "sécret`) || !strings.Contains(got, `got sécret`) {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestRecordingThatIsFull: that there is no more of it is said, and the program's status is kept.
+func TestRecordingThatIsFull(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, trltest.Env("TRL_RECORDING_BYTES=2000"))
+	cmd := exec.Command(p.trl, "record", "-o", "full.cast", "--", "sh", "-c", "yes | head -n 2000; exit 6")
+	cmd.Dir, cmd.Env = p.work, p.env
+	out, err := cmd.CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 6 || !strings.Contains(string(out), "trl: recording stopped: it has reached recording_bytes (2000)") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

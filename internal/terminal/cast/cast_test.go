@@ -213,7 +213,7 @@ func TestReadsCommentsUnknownCodesAndATornEnd(t *testing.T) {
 	if len(events) != 2 || events[1].At != 2*time.Second {
 		t.Errorf("events %v", events)
 	}
-	for _, torn := range []string{`[1, "o", "hal`, `[1, "o", "hal` + "\n", "[", "\x00\x00\x00\n", `[1, "o"]`} {
+	for _, torn := range []string{`[1, "o", "hal`, "[", "\x00\x00\x00", `[1, "o"`} {
 		r, err := cast.NewReader(strings.NewReader(head + "[1, \"o\", \"x\"]\n" + torn))
 		if err != nil {
 			t.Fatal(err)
@@ -225,9 +225,30 @@ func TestReadsCommentsUnknownCodesAndATornEnd(t *testing.T) {
 			t.Errorf("%q: %v, truncated %v", torn, err, r.Truncated())
 		}
 	}
-	r, _ := cast.NewReader(strings.NewReader(head + "[1, \"o\"\n[1, \"o\", \"x\"]\n"))
-	if _, err := r.Next(); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("a torn line in the middle: %v", err)
+}
+
+// A line that has an end and is no event is a mistake wherever it is. What is wrong is said
+// in the words of the format.
+func TestRefusesWhatIsNoEvent(t *testing.T) {
+	const head = `{"version":3,"term":{"cols":80,"rows":24}}` + "\n"
+	for line, want := range map[string]string{
+		"[1, \"o\"\n[1, \"o\", \"x\"]\n": "line 2: not an event: ",
+		"[1, \"o\", \"hal\n":             "line 2: not an event: ",
+		"\x00\x00\x00\n":                 "line 2: not an event, which is a list of JSON",
+		"{\"a\": 1}\n":                   "line 2: not an event, which is a list of JSON",
+		"[1, \"o\"]\n":                   "line 2: not an event: has fewer than three parts",
+		"[\"1\", \"o\", \"x\"]\n":        `line 2: not an event: its time is not a number`,
+		"[1, 2, \"x\"]\n":                "line 2: not an event: its code is not a text",
+		"[1, \"o\", {\"a\":1}]\n":        `line 2: not an event: its data is not a text`,
+		"[1, \"o\", null]\n":             "line 2: not an event: its data is not a text",
+	} {
+		r, err := cast.NewReader(strings.NewReader(head + line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := r.Next(); err == nil || errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: %v, %v, want %s", line, e, err, want)
+		}
 	}
 }
 
@@ -235,6 +256,9 @@ func TestRefusesWhatIsNoRecording(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "empty",
 		"hello\nworld\n":              "not an asciicast",
+		"[1, 2]\n":                    "not an asciicast: the first line is no header, which is an object of JSON",
+		`{"version": "3"}`:            "not an asciicast: in the first line, version is of the wrong type: string",
+		`{"version": 3, "term": []}`:  "not an asciicast: in the first line, term is of the wrong type: array",
 		"{}\n":                        "no version",
 		`{"version": 1, "width": 80}`: "version 1: only 2 and 3",
 		"{\n \"version\": 1,\n \"width\": 80\n}\n": "version 1: only 2 and 3",

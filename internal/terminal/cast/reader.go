@@ -60,7 +60,7 @@ func (c *Reader) Next() (Event, error) {
 		}
 		e, err := c.event(line)
 		if err != nil {
-			if _, peek := c.in.Peek(1); last || errors.Is(peek, io.EOF) {
+			if last { // a line without an end was not written to its end
 				c.truncated = true
 				return Event{}, io.EOF
 			}
@@ -123,7 +123,14 @@ func (c *Reader) readHeader(line []byte) error {
 		Title     string            `json:"title"`
 		Env       map[string]string `json:"env"`
 	}
+	if first := bytes.TrimSpace(line)[0]; first != '{' {
+		return errors.New("not an asciicast: the first line is no header, which is an object of JSON")
+	}
 	if err := json.Unmarshal(line, &h); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return fmt.Errorf("not an asciicast: in the first line, %s is of the wrong type: %s", wrong.Field, wrong.Value)
+		}
 		// Version 1 is one object of many lines.
 		one := json.NewDecoder(io.LimitReader(io.MultiReader(bytes.NewReader(line), c.in), maxLine))
 		if h.Version = 0; one.Decode(&h) != nil || h.Version != 1 {
@@ -154,6 +161,9 @@ func (c *Reader) readHeader(line []byte) error {
 
 func (c *Reader) event(line []byte) (e Event, err error) {
 	var parts []json.RawMessage
+	if line[0] != '[' {
+		return e, errors.New("not an event, which is a list of JSON")
+	}
 	if err := json.Unmarshal(line, &parts); err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
 	}
@@ -161,9 +171,12 @@ func (c *Reader) event(line []byte) (e Event, err error) {
 		return e, errors.New("not an event: has fewer than three parts")
 	}
 	var s float64
-	for i, into := range []any{&s, &e.Code, &e.Data} {
-		if err := json.Unmarshal(parts[i], into); err != nil {
-			return e, fmt.Errorf("not an event: %w", err)
+	for i, part := range []struct {
+		what string
+		into any
+	}{{"time is not a number", &s}, {"code is not a text", &e.Code}, {"data is not a text", &e.Data}} {
+		if json.Unmarshal(parts[i], part.into) != nil || string(parts[i]) == "null" {
+			return e, fmt.Errorf("not an event: its %s", part.what)
 		}
 	}
 	// Version 2 has the time since the beginning, version 3 that since the event before.

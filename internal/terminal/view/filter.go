@@ -29,6 +29,8 @@ type Filter struct {
 	Spare bool
 	// Tabs and Colors say that tab stops, or colours of the palette, were changed.
 	Tabs, Colors bool
+	// Progress says that a progress bar is shown.
+	Progress bool
 
 	state  state
 	seq    []byte // the sequence until now, without what began it
@@ -256,6 +258,8 @@ func (f *Filter) endString(dst []byte) []byte {
 	switch {
 	case err != nil || asks:
 		return dst
+	case n == 9 && (string(rest) == "4" || bytes.HasPrefix(rest, []byte("4;"))):
+		f.Progress = !bytes.HasPrefix(rest, []byte("4;0"))
 	case n == 9 || n == 52 || n == 777: // notification, clipboard, notification
 	case f.Effects:
 		return dst

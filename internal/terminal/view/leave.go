@@ -30,6 +30,10 @@ func (w *Window) Leave(last bool) error {
 	if w.filter.Colors {
 		w.add(ownColors)
 	}
+	if w.filter.Progress {
+		w.add(noProgress)
+		w.filter.Progress = false
+	}
 	w.way, w.kitty, w.pushed, w.titled, w.title, w.modified = hidden, [2]int{}, [2]bool{}, false, "", false
 	return w.Flush()
 }

@@ -26,6 +26,7 @@ const (
 
 	noModifiedKeys = "\x1b[>4m" // of modifyOtherKeys
 	ownColors      = "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\"
+	noProgress     = "\x1b]9;4;0\x1b\\"
 	pushTitle      = "\x1b[22;0t"
 	popTitle       = "\x1b[23;0t"
 	popKitty       = "\x1b[<u"

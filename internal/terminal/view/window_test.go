@@ -199,3 +199,22 @@ func TestPassing(t *testing.T) {
 		}
 	}
 }
+
+// TestProgressIsTakenAway: a bar that the program shows in the window's frame goes with it.
+func TestProgressIsTakenAway(t *testing.T) {
+	for output, want := range map[string]bool{
+		"\x1b]9;4;1;50\x07": true, "\x1b]9;4;3\x1b\\": true, "\x1b]9;4;1;50\x07\x1b]9;4;0\x07": false, "\x1b]9;done\x07": false, "\x1b]9;42\x07": false, "x": false,
+	} {
+		for _, cols := range []int{80, 60} { // where it passes, and where it is drawn
+			var written bytes.Buffer
+			w := New(&written, cols, 24)
+			w.Snapshot(nil, 80, 24)
+			w.Output([]byte(output))
+			_ = w.Flush()
+			written.Reset()
+			if _ = w.Leave(false); strings.Contains(written.String(), noProgress) != want {
+				t.Errorf("%q in %d columns: left with %q", output, cols, written.String())
+			}
+		}
+	}
+}
