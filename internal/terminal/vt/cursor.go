@@ -1,5 +1,7 @@
 package vt
 
+import "slices"
+
 // up and down stay inside the region when they begin inside it.
 func (t *Terminal) up(n int) {
 	s := t.active
@@ -141,7 +143,8 @@ const tabWidth = 8
 
 // setTabs puts a stop at every eighth column.
 func (s *screen) setTabs(cols int) {
-	s.tabs = make([]bool, cols+2) // as far as the cursor can be
+	s.tabs = slices.Grow(s.tabs[:0], cols+2)[:cols+2] // as far as the cursor can be
+	clear(s.tabs)
 	for x := 0; x < cols; x += tabWidth {
 		s.tabs[x] = true
 	}

@@ -91,8 +91,14 @@ func (t *Terminal) Key(name string) ([]byte, error) {
 	return out, nil
 }
 
+// maxKeyName is longer than any name with all modifiers.
+const maxKeyName = 32
+
 func parseKey(name string) (keyPress, error) {
 	var key keyPress
+	if len(name) > maxKeyName {
+		return key, fmt.Errorf("key %q…: unknown; it has %d bytes, and no name of a key more than %d", name[:maxKeyName], len(name), maxKeyName)
+	}
 	rest := name
 	for again := true; again; {
 		again = false

@@ -85,6 +85,27 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// A name that is too long to be one is refused before anything is made of it, and the error does not repeat it.
+func TestLongKeyNames(t *testing.T) {
+	term := New(Config{Cols: 80, Rows: 24})
+	huge := strings.Repeat("a", 20<<20)
+	for _, name := range []string{huge, "enter" + huge, strings.Repeat("ctrl-", 1<<20) + "enter", strings.Repeat("\xff", 1<<20), strings.Repeat("漢", 1<<20)} {
+		var err error
+		allocations := testing.AllocsPerRun(1, func() { _, err = term.Key(name) })
+		if err == nil || len(err.Error()) > 250 || !strings.Contains(err.Error(), "unknown") || strings.Contains(err.Error(), "near") {
+			t.Errorf("%.10q with %d bytes: %.300v", name, len(name), err)
+		}
+		if allocations > 10 {
+			t.Errorf("%.10q with %d bytes: %.0f allocations", name, len(name), allocations)
+		}
+	}
+	if longest := "ctrl-alt-shift-super-backspace"; len(longest) > maxKeyName {
+		t.Errorf("%s is longer than a name may be", longest)
+	} else if _, err := term.Key(longest); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPasteAndFocus(t *testing.T) {
 	term := New(Config{Cols: 80, Rows: 24})
 	if got := string(term.Paste("a\nb\r\n")); got != "a\rb\r" {

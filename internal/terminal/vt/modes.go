@@ -179,12 +179,12 @@ func (t *Terminal) show(alternate bool) {
 	from, to := t.active, &t.primary
 	if alternate {
 		to = &t.alternate
-		to.lines = t.emptyLines(t.blank())
+		to.lines, to.spare = t.emptyLines(to.spare, t.blank()), nil
 	}
 	to.x, to.y = from.x, from.y
 	t.active = to
 	if !alternate {
-		from.lines, from.above, from.room = nil, nil, t.rows
+		from.lines, from.spare, from.above, from.room = nil, from.lines, nil, t.rows
 		from.top, from.bottom = 0, t.rows-1
 		from.x, from.y = 0, 0
 		from.setTabs(t.cols)

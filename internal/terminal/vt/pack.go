@@ -143,19 +143,31 @@ func packColor(data []byte, c Color) []byte {
 
 // unpack gives the cells of a line, valid until the next call.
 func (t *Terminal) unpack(ln *packedLine) []cell {
-	cells := t.history.cells[:0]
+	t.history.cells = t.appendCells(t.history.cells[:0], ln)
+	return t.history.cells
+}
+
+// appendCells appends the cells of a line.
+func (t *Terminal) appendCells(cells []cell, ln *packedLine) []cell {
 	data := ln.page.data[ln.offset:]
-	for len(cells) < int(ln.cells) {
+	for end := len(cells) + int(ln.cells); len(cells) < end; {
 		n, size := binary.Uvarint(data)
 		a, rest := ln.page.unpackStyle(data[size:])
 		cells, data = t.unpackCells(cells, rest, int(n), t.styles.intern(a))
 	}
-	t.history.cells = cells
 	return cells
 }
 
 func (t *Terminal) unpackCells(cells []cell, data []byte, n int, style uint32) ([]cell, []byte) {
-	for ; n > 0; n-- {
+	cells = slices.Grow(cells, n)
+	plain := cells[len(cells) : len(cells)+n]
+	done := 0
+	for done < len(plain) && data[done]-0x20 < 0x5f {
+		plain[done] = cell{uint32(data[done]), style}
+		done++
+	}
+	cells, data = cells[:len(cells)+done], data[done:]
+	for n -= done; n > 0; n-- {
 		ch := uint32(data[0])
 		size := 1
 		switch {

@@ -5,15 +5,19 @@ package vt
 //
 // The rows that come or go move the cursor and the border between history and screen. How is best understood as what the page does: it has one
 // list of lines, of which the last ones are the screen, and base is where they begin.
+//
+// A long line can be the whole history, so its text is poured from the old rows into the new ones and never held in one piece.
 func (t *Terminal) reflow(oldCols int) {
 	r := reflow{t: t, oldCols: oldCols, old: t.history, base: t.history.len(), screen: &t.primary}
 	r.total = r.base + len(r.screen.lines)
 	r.cursor = r.base + r.screen.y
+	t.history = history{limit: r.most(), first: r.old.first}
 	if t.cols < oldCols {
 		r.narrow()
 	} else {
 		r.widen()
 	}
+	r.finish()
 }
 
 type reflow struct {
@@ -25,18 +29,27 @@ type reflow struct {
 	base    int // lines of history
 	cursor  int // the line the cursor is in
 
-	group    []line // the lines that are being looked at: one, and those that continue it
-	inserted int    // lines that were added so far
-	lost     int    // lines that fell off the bottom
+	inserted int // lines that were added so far
+	lost     int // lines that fell off the bottom
+	skip     int // of the rows that are emitted next, how many are too old to be kept
+
+	text  []cell    // of the group, as far as it has not become a row
+	lines [2][]cell // lines of history as they were read last
+	row   []cell    // a row that is put together
 }
 
-// line is line i as it was, 0 being the oldest of the history. Its cells may be fewer or more than the columns.
-func (r *reflow) line(i int) line {
-	if i >= r.old.len() {
-		return *r.screen.lines[i-r.old.len()]
+// most is how many lines history and screen have together at most.
+func (r *reflow) most() int { return r.old.limit + r.t.rows }
+
+// read is the cells of line i as it was, 0 being the oldest of the history; into is used when they have to be unpacked. They may be fewer than
+// the columns, and then the others are empty.
+func (r *reflow) read(i int, into *[]cell) []cell {
+	if i < r.old.len() {
+		*into = r.t.appendCells((*into)[:0], r.old.at(i))
+		return *into
 	}
-	packed := r.old.at(i)
-	return line{cells: r.t.unpack(packed), wrapped: packed.wrapped, version: packed.version}
+	cells := r.screen.lines[i-r.old.len()].cells
+	return cells[:min(len(cells), max(r.oldCols, r.t.cols))]
 }
 
 func (r *reflow) wrapped(i int) bool {
@@ -46,80 +59,107 @@ func (r *reflow) wrapped(i int) bool {
 	return r.old.at(i).wrapped
 }
 
-// each goes through the groups from line i on, which must be the first of one. Nothing is in flight between two of them.
-func (r *reflow) each(i int, visit func(first int)) {
-	for i < r.total {
-		r.t.settle()
-		r.next(i)
-		n := len(r.group)
-		visit(i)
-		i += n
+func (r *reflow) version(i int) uint64 {
+	if i >= r.old.len() {
+		return r.screen.lines[i-r.old.len()].version
 	}
+	return r.old.at(i).version
 }
 
-// next collects the lines that belong together with line i, in lines of the old width at least.
-func (r *reflow) next(i int) {
-	r.group = r.group[:0]
-	for first := i; i < r.total && (i == first || r.wrapped(i)); i++ {
-		r.add(r.line(i))
+// A group is a line and those that continue it. groupEnd is where the one that begins with line i ends, groupStart where the one that line i
+// is in begins.
+func (r *reflow) groupEnd(i int) int {
+	for i++; i < r.total && r.wrapped(i); i++ {
 	}
+	return i
 }
 
-// add appends a copy of a line to the group, with as many cells as the wider of the two sizes has.
-func (r *reflow) add(ln line) {
-	n := len(r.group)
-	if n == cap(r.group) {
-		r.group = append(r.group, line{})
+func (r *reflow) groupStart(i int) int {
+	for ; i > 0 && r.wrapped(i); i-- {
 	}
-	r.group = r.group[:n+1]
-	g := &r.group[n]
-	g.wrapped, g.version = ln.wrapped, ln.version
-	g.cells = append(g.cells[:0], ln.cells...)
-	for len(g.cells) < max(r.oldCols, r.t.cols) {
-		g.cells = append(g.cells, cell{})
-	}
+	return i
 }
 
-// length is how much of line i of the group counts as text: all of it, unless it is the last, or a wide character did not fit at its end.
-func (r *reflow) length(i int) int {
-	cells := r.group[i].cells
-	if i == len(r.group)-1 {
-		return contentLen(cells[:max(r.oldCols, r.t.cols)])
+// pour distributes the text of a group over rows of the new width, and says how many they are. Each is shown to visit, if that is given.
+func (r *reflow) pour(first, end int, visit func(row int, cells []cell)) (rows int) {
+	cols := r.t.cols
+	text := r.text[:0]
+	var next []cell
+	for i := first; i < end; i++ {
+		ln := next
+		if i == first {
+			ln = r.read(i, &r.lines[i%2])
+		}
+		n := contentLen(ln)
+		if i+1 < end {
+			next = r.read(i+1, &r.lines[(i+1)%2])
+			n = r.fullLen(ln, next)
+		}
+		text = append(text, ln[:min(n, len(ln))]...)
+		for x := len(ln); x < n; x++ {
+			if x < max(r.oldCols, cols) {
+				text = append(text, cell{})
+			} else { // half of a wide character, whose other half was cut off earlier
+				text = append(text, cell{ch: isSpacer})
+			}
+		}
+		at := 0
+		for ; len(text)-at >= cols; rows++ {
+			n := cols
+			if text[at+n-1].width() == 2 {
+				n--
+			}
+			if visit != nil {
+				visit(rows, text[at:at+n])
+			}
+			at += n
+		}
+		text = text[:copy(text, text[at:])]
+		r.t.settle(text, next)
 	}
-	if cells[r.oldCols-1].ch&^widthMask == 0 && cells[r.oldCols-1].width() == 1 && r.group[i+1].cells[0].width() == 2 {
+	if r.text = text; len(text) > 0 {
+		if visit != nil {
+			visit(rows, text)
+		}
+		rows++
+	}
+	return rows
+}
+
+// fullLen is how much of a line counts as text that another one continues: all of it, unless a wide character did not fit at its end.
+func (r *reflow) fullLen(ln, next []cell) int {
+	last := cell{}
+	if len(ln) >= r.oldCols {
+		last = ln[r.oldCols-1]
+	}
+	if last.ch&^widthMask == 0 && last.width() == 1 && len(next) > 0 && next[0].width() == 2 {
 		return r.oldCols - 1
 	}
 	return r.oldCols
 }
 
-// text is the whole text of the group in one piece.
-func (r *reflow) text() []cell {
-	var all []cell
-	for i := range r.group {
-		cells, n := r.group[i].cells, r.length(i)
-		all = append(all, cells[:min(n, len(cells))]...)
-		if n > len(cells) { // half of a wide character, whose other half was cut off earlier
-			all = append(all, cell{ch: isSpacer})
-		}
+// emit makes a row the newest of the new history.
+func (r *reflow) emit(cells []cell, wrapped bool, version uint64) {
+	if r.skip > 0 {
+		r.skip--
+		return
 	}
-	return all
+	r.t.record(cells[:min(len(cells), r.t.cols)], wrapped, version)
 }
 
-// begin starts a new history without bounds; finish applies them.
-func (r *reflow) begin() {
-	r.t.history = history{limit: r.total * (r.oldCols + 1), first: r.old.first}
-}
-
-func (r *reflow) emit(ln line) {
-	r.t.record(ln.cells[:min(len(ln.cells), r.t.cols)], ln.wrapped, ln.version)
+// emitOld emits lines as they were.
+func (r *reflow) emitOld(from, to int) {
+	skipped := max(0, min(r.skip, to-from))
+	r.skip -= skipped
+	for i := from + skipped; i < to; i++ {
+		r.t.settle()
+		r.emit(r.read(i, &r.row), r.wrapped(i), r.version(i))
+	}
 }
 
 // finish takes the screen out of the new history: the rows from base on.
 func (r *reflow) finish() {
 	t, h := r.t, &r.t.history
-	for h.len() > r.old.limit+t.rows {
-		h.dropOldest() // which base allows for already
-	}
 	for h.len() < r.base+t.rows {
 		t.record(nil, false, t.stamp)
 	}
@@ -137,17 +177,14 @@ func (r *reflow) finish() {
 // widen joins lines that continue one another. What becomes free is taken from the history, and at the bottom when that is used up.
 func (r *reflow) widen() {
 	removed := 0
-	r.begin()
-	r.each(0, func(first int) {
-		n := len(r.group)
-		if n > 1 && (r.cursor < first || r.cursor >= first+n) {
-			r.join()
+	for first, end := 0, 0; first < r.total; first = end {
+		end = r.groupEnd(first)
+		if end == first+1 || r.cursor >= first && r.cursor < end {
+			r.emitOld(first, end)
+		} else {
+			removed += end - first - r.join(first, end)
 		}
-		for _, ln := range r.group {
-			r.emit(ln)
-		}
-		removed += n - len(r.group)
-	})
+	}
 	for n := removed; n > 0; n-- {
 		if r.base > 0 {
 			r.base--
@@ -156,129 +193,25 @@ func (r *reflow) widen() {
 		}
 	}
 	r.screen.saved.y = max(r.screen.saved.y-removed, 0)
-	r.finish()
 }
 
-// join distributes the text of the group over fewer lines.
-func (r *reflow) join() {
-	cols := r.t.cols
-	text := r.text()
-	used := 0
-	for {
-		ln := &r.group[used]
-		n := min(len(text), cols)
-		if n == cols && text[n-1].width() == 2 {
-			n--
-		}
-		copy(ln.cells, text[:n])
-		clear(ln.cells[n:])
-		ln.version = r.t.stamp
-		text = text[n:]
-		used++
-		if len(text) == 0 {
-			break
-		}
-	}
-	for used > 1 && contentLen(r.group[used-1].cells) == 0 {
-		used--
-	}
-	r.group = r.group[:used]
-}
-
-// narrow splits lines that are too long. The cursor moves down while there is room below it, at the cost of the lines at the bottom; then
-// lines move into the history. That is reckoned from the bottom up, because it decides what becomes of the lines above: which of them
-// the cursor is said to be in, and how many are lost.
-func (r *reflow) narrow() {
-	start := 0
-	if r.base > 0 { // nothing above the cursor decides anything
-		for start = r.cursor; start > 0 && r.wrapped(start); start-- {
-		}
-	}
-	var below, above []growth
-	r.each(start, func(first int) { below = append(below, r.split(first)) })
-	spared := -1
-	for i := len(below) - 1; i >= 0; i-- {
-		if cursor := r.base + r.screen.y; cursor >= below[i].first && cursor < below[i].end {
-			spared = below[i].first
+// join distributes the text of a group over fewer lines, and says how many they are. Empty ones at the end are left out.
+func (r *reflow) join(first, end int) int {
+	blank := 0
+	used := r.pour(first, end, func(row int, cells []cell) {
+		r.emit(cells, row > 0 || r.wrapped(first), r.t.stamp)
+		if row > 0 && contentLen(cells) == 0 {
+			blank++
 		} else {
-			r.makeRoom(below[i])
-		}
-	}
-	kept := r.total - r.lost
-	r.begin()
-	r.each(0, func(first int) {
-		g := growth{first: first, end: first + len(r.group)}
-		if first != spared {
-			g = r.split(first)
-		}
-		for i, ln := range r.group {
-			if at := first + i; at < kept || at >= g.end {
-				r.emit(ln)
-			}
-		}
-		if first < start {
-			above = append(above, g)
+			blank = 0
 		}
 	})
-	for i := len(above) - 1; i >= 0; i-- {
-		r.makeRoom(above[i])
+	if used == 0 {
+		r.emit(nil, r.wrapped(first), r.t.stamp)
+		return 1
 	}
-	r.finish()
-}
-
-// growth is by how many lines a group became longer, and where it was.
-type growth struct {
-	first, end, added int
-	split             bool // it was distributed anew, perhaps over as many lines as before
-}
-
-// makeRoom moves cursor and base for a group that grew.
-func (r *reflow) makeRoom(g growth) {
-	t, s := r.t, r.screen
-	if !g.split {
-		return
+	for range blank {
+		r.t.history.dropNewest()
 	}
-	r.inserted += g.added
-	most := r.old.limit + t.rows
-	lines := r.total - r.lost
-	if r.base == 0 && s.y != lines-1 {
-		lines = s.y
-	}
-	for n := g.added - max(0, lines-most+g.added); n > 0; n-- {
-		switch {
-		case r.base == 0 && s.y < t.rows-1:
-			s.y++
-			r.lost++
-		case r.base == 0, r.base < min(most, r.total-r.lost+r.inserted)-t.rows:
-			r.base++
-		}
-	}
-	s.saved.y = min(s.saved.y+g.added, r.base+t.rows-1)
-}
-
-// split distributes the text of the group over more lines, if it has to. What is beyond the text stays, as far as it is not cut off.
-func (r *reflow) split(first int) growth {
-	cols := r.t.cols
-	lines := len(r.group)
-	if lines == 1 && !r.group[0].wrapped && r.length(0) <= cols {
-		return growth{first: first, end: first + 1}
-	}
-	text := r.text()
-	for i := 0; len(text) > 0; i++ {
-		n := min(len(text), cols)
-		if n == cols && text[n-1].width() == 2 {
-			n--
-		}
-		if i == len(r.group) {
-			r.add(line{wrapped: true})
-		}
-		ln := &r.group[i]
-		copy(ln.cells, text[:n])
-		if n < cols {
-			ln.cells[n] = cell{}
-		}
-		ln.version = r.t.stamp
-		text = text[n:]
-	}
-	return growth{first: first, end: first + lines, added: len(r.group) - lines, split: true}
+	return used - blank
 }

@@ -16,6 +16,7 @@ func (t *Terminal) Resize(cols, rows int) {
 			t.resizeScreen(s, oldCols, rows)
 			s.above, s.room = nil, rows
 		}
+		s.spare = nil
 		s.room = max(s.room, rows)
 		s.bottom = rows - 1
 		s.addTabs(cols)

@@ -1,8 +1,11 @@
 package vt
 
+import "slices"
+
 // screen is one of the two screens, with the state that belongs to it and not to the terminal.
 type screen struct {
 	lines       []*line // from the top; as many as the terminal has rows. The alternate screen has none while it is not shown
+	spare       []*line // those the alternate screen had when it was shown last, to be used again
 	x, y        int     // the cursor; x is cols (rarely one more) when the next character wraps first
 	top, bottom int     // the scroll region, both ends included
 	tabs        []bool  // tab stops by column; longer than cols
@@ -159,13 +162,9 @@ func (t *Terminal) shift(top, bottom, n int, fill cell) {
 
 // rotate makes element n the first one.
 func rotate(lines []*line, n int) {
-	if n == 0 || n == len(lines) {
-		return
-	}
-	var room [64]*line
-	first := append(room[:0], lines[:n]...)
-	copy(lines, lines[n:])
-	copy(lines[len(lines)-n:], first)
+	slices.Reverse(lines[:n])
+	slices.Reverse(lines[n:])
+	slices.Reverse(lines)
 }
 
 // insertCells moves the cells of a line from x on to the right by n and fills the gap.

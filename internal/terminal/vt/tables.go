@@ -15,6 +15,7 @@ type styleTable struct {
 const (
 	leastStyles   = 512
 	leastClusters = 256
+	cellsPerLook  = 16      // a look through is worth it when every new number in the table pays for so many cells at most
 	maxCluster    = 512     // bytes of text in one cell; further combining characters are left out
 	maxClusters   = 8 << 20 // bytes in all; likewise
 )
@@ -49,8 +50,8 @@ func (a attr) hash() uint32 {
 	return h ^ h>>15
 }
 
-// keep forgets every style but the ones marked.
-func (s *styleTable) keep(marked []bool) {
+// keep forgets every style but the ones marked, which looking through that many cells has found.
+func (s *styleTable) keep(marked []bool, looked int) {
 	clear(s.recent[:])
 	s.free = s.free[:0]
 	live := 1
@@ -65,7 +66,7 @@ func (s *styleTable) keep(marked []bool) {
 		s.attrs[n] = attr{}
 		s.free = append(s.free, uint32(n))
 	}
-	s.limit = max(leastStyles, 2*live)
+	s.limit = max(leastStyles, 2*live, looked/cellsPerLook)
 }
 
 func (s *styleTable) inUse() int { return len(s.attrs) - len(s.free) }
@@ -106,7 +107,7 @@ func (c *clusterTable) intern(text []byte) (uint32, bool) {
 }
 
 // keep forgets every text but the ones marked.
-func (c *clusterTable) keep(marked []bool) {
+func (c *clusterTable) keep(marked []bool, looked int) {
 	c.free = c.free[:0]
 	c.bytes = 0
 	for n := len(c.texts) - 1; n >= 0; n-- {
@@ -120,29 +121,37 @@ func (c *clusterTable) keep(marked []bool) {
 		}
 		c.free = append(c.free, uint32(n))
 	}
-	c.limit = max(leastClusters, 2*c.inUse())
+	c.limit = max(leastClusters, 2*c.inUse(), looked/cellsPerLook)
 }
 
 func (c *clusterTable) inUse() int { return len(c.texts) - len(c.free) }
 
-// settle looks through the tables if they have grown. No cell may be in flight: only what the screens hold is kept.
-func (t *Terminal) settle() {
+// settle looks through the tables if they have grown. Only what the screens hold and what is in flight is kept.
+func (t *Terminal) settle(inFlight ...[]cell) {
 	if t.styles.inUse() <= t.styles.limit && t.clusters.inUse() <= t.clusters.limit && t.clusters.bytes <= maxClusters/2 {
 		return
 	}
 	styles := make([]bool, len(t.styles.attrs))
 	clusters := make([]bool, len(t.clusters.texts))
-	for _, s := range []*screen{&t.primary, &t.alternate} {
-		for _, ln := range s.lines {
-			for _, c := range ln.cells {
-				styles[c.style] = true
-				if c.ch&isCluster != 0 {
-					clusters[c.ch&chMask] = true
-				}
+	looked := 0
+	mark := func(cells []cell) {
+		looked += len(cells)
+		for _, c := range cells {
+			styles[c.style] = true
+			if c.ch&isCluster != 0 {
+				clusters[c.ch&chMask] = true
 			}
 		}
 	}
-	t.styles.keep(styles)
-	t.clusters.keep(clusters)
+	for _, s := range []*screen{&t.primary, &t.alternate} {
+		for _, ln := range s.lines {
+			mark(ln.cells)
+		}
+	}
+	for _, cells := range inFlight {
+		mark(cells)
+	}
+	t.styles.keep(styles, looked)
+	t.clusters.keep(clusters, looked)
 	t.penDirty = true
 }

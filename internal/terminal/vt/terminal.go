@@ -88,8 +88,9 @@ func New(c Config) *Terminal {
 // reset is the state a terminal begins with. The title and what is counted stay.
 func (t *Terminal) reset() {
 	t.history.clear()
+	lines := t.emptyLines(t.primary.lines, cell{})
 	t.primary = t.newScreen()
-	t.primary.lines = t.emptyLines(cell{})
+	t.primary.lines = lines
 	t.alternate = t.newScreen()
 	t.active = &t.primary
 	t.extended = extended{}
@@ -105,11 +106,19 @@ func (t *Terminal) newScreen() screen {
 	return s
 }
 
-func (t *Terminal) emptyLines(fill cell) []*line {
-	lines := make([]*line, t.rows)
-	for i := range lines {
-		lines[i] = newLine(t.cols, fill)
-		lines[i].version = t.stamp
+// emptyLines is a screen of them, made of the lines of one that is no longer needed, if it has any.
+func (t *Terminal) emptyLines(old []*line, fill cell) []*line {
+	lines := old
+	if len(lines) != t.rows {
+		lines = make([]*line, t.rows)
+	}
+	for i, ln := range lines {
+		if ln == nil || len(ln.cells) < t.cols {
+			ln = &line{cells: make([]cell, t.cols)}
+			lines[i] = ln
+		}
+		ln.reset(t.cols, fill, false)
+		ln.version = t.stamp
 	}
 	return lines
 }
