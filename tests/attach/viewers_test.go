@@ -15,24 +15,24 @@ func TestTwoViewersOfDifferentSize(t *testing.T) {
 	owner := p.sit(t, 80, 24, p.trl, "new", "-t", "sh")
 	owner.see(`^\$`)
 	owner.press("printf 'left%72sright\\n' ''; stty size\r")
-	owner.see(`^24 80$`)
+	owner.see(`^(\$ )?24 80$`)
 
 	large := p.sit(t, 120, 40, p.trl, "attach", "sh")
 	large.see(`^left {72}righ$`)
 	large.see(`sh: 80x24, the size of another viewer; --take makes it yours`)
 	small := p.sit(t, 40, 10, p.trl, "attach", "sh")
-	small.see(`^24 80$`)
+	small.see(`^(\$ )?24 80$`)
 	small.see(`(?s)^left\nt\n24 80`)
 	// All may type, and all see it.
 	small.press("echo from-small\r")
 	for _, s := range []*person{owner, large, small} {
-		s.see(`^from-small$`)
+		s.see(`^(\$ )?from-small$`)
 	}
 	small.press("printf '%60s' ''; echo far\r") // the view follows the cursor
 	owner.see(`(?s)^ {60}far\n\$`)
 	large.press("echo from-large\r")
 	for _, s := range []*person{owner, large, small} {
-		s.see(`^from-large$`)
+		s.see(`^(\$ )?from-large$`)
 	}
 	if info := p.info(t, "sh"); info.Terminal.Cols != 80 || info.Terminal.Rows != 24 || info.Terminal.Viewers != 3 {
 		t.Errorf("%+v", info.Terminal)
@@ -41,7 +41,7 @@ func TestTwoViewersOfDifferentSize(t *testing.T) {
 	large.resize(100, 30)
 	large.see(`sh: 80x24, the size`)
 	owner.press("stty size\r")
-	owner.see(`(?s)^24 80\n.*^24 80$`)
+	owner.see(`(?s)^24 80\n.*^(\$ )?24 80$`)
 
 	taker := p.sit(t, 100, 28, p.trl, "attach", "sh", "--take")
 	taker.see(`from-large`)
@@ -57,7 +57,7 @@ func TestTwoViewersOfDifferentSize(t *testing.T) {
 		return info.Terminal.Cols == 80 && info.Terminal.Rows == 24
 	})
 	owner.press("clear; stty size\r")
-	owner.see(`^24 80$`)
+	owner.see(`^(\$ )?24 80$`)
 	p.same(t, owner, "sh")
 	for _, s := range []*person{small, large, owner} {
 		s.press("\x1c")
@@ -77,13 +77,13 @@ func TestWindowIsFollowed(t *testing.T) {
 	a := p.sit(t, 80, 24, p.trl, "new", "-t", "sh")
 	a.see(`^\$`)
 	a.press("for i in 1 2 3 4 5 6 7 8 9; do echo line-$i; done\r")
-	a.see(`^line-9$`)
+	a.see(`^(\$ )?line-9$`)
 	for _, size := range [][2]int{{100, 30}, {60, 10}, {61, 11}, {132, 50}, {80, 24}, {70, 20}} {
 		a.resize(size[0], size[1])
 	}
 	p.follows(t, a)
 	a.press("stty size\r")
-	a.see(`^20 70$`)
+	a.see(`^(\$ )?20 70$`)
 	p.same(t, a, "sh")
 	a.press("exit\r")
 	if status := a.left(); status != 0 {
@@ -103,7 +103,7 @@ func TestReadOnlyTypesNothing(t *testing.T) {
 	a.see(`sh: 80x24, read-only`)
 	a.press("echo typed\r")
 	p.run(t, "send", "sh", "echo sent", "enter")
-	a.see(`^sent$`)
+	a.see(`^(\$ )?sent$`)
 	if text := p.screenOf(t, "sh").Text; strings.Contains(text, "typed") {
 		t.Errorf("it was typed:\n%s", text)
 	}
