@@ -1,5 +1,7 @@
 package vt
 
+import "sync"
+
 // charset is a character set by the byte that designates it; ascii is the usual one.
 type charset byte
 
@@ -37,7 +39,7 @@ func designated(final byte) (c charset, known bool) {
 	return c, known
 }
 
-var translations = func() map[charset]*[128]rune {
+var translations = sync.OnceValue(func() map[charset]*[128]rune {
 	all := make(map[charset]*[128]rune, len(charsets))
 	for c, pairs := range charsets {
 		var table [128]rune
@@ -56,6 +58,6 @@ var translations = func() map[charset]*[128]rune {
 		all[c] = &table
 	}
 	return all
-}()
+})
 
-func (c charset) translate(r rune) rune { return translations[c][r] }
+func (c charset) translate(r rune) rune { return translations()[c][r] }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -26,7 +27,7 @@ type namedKey struct {
 	code   int
 }
 
-var namedKeys = func() []namedKey {
+var namedKeys = sync.OnceValue(func() []namedKey {
 	keys := []namedKey{
 		{name: "enter", code: 13}, {name: "tab", code: 9}, {name: "esc", code: 27}, {name: "backspace", code: 127}, {name: "space", code: ' '},
 		{name: "up", letter: 'A'}, {name: "down", letter: 'B'}, {name: "right", letter: 'C'}, {name: "left", letter: 'D'},
@@ -44,7 +45,7 @@ var namedKeys = func() []namedKey {
 		keys = append(keys, key)
 	}
 	return keys
-}()
+})
 
 var keyAliases = map[string]string{
 	"escape": "esc", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown", "bs": "backspace",
@@ -57,8 +58,8 @@ var modifierNames = []struct {
 
 // KeyNames are the names of all keys that are not characters.
 func KeyNames() []string {
-	names := make([]string, len(namedKeys))
-	for i, k := range namedKeys {
+	names := make([]string, len(namedKeys()))
+	for i, k := range namedKeys() {
 		names[i] = k.name
 	}
 	return names
@@ -120,11 +121,11 @@ func parseKey(name string) (keyPress, error) {
 	if alias, ok := keyAliases[lower]; ok {
 		lower = alias
 	}
-	i := slices.IndexFunc(namedKeys, func(k namedKey) bool { return k.name == lower })
+	i := slices.IndexFunc(namedKeys(), func(k namedKey) bool { return k.name == lower })
 	if i < 0 {
 		return key, unknownKey(name, lower)
 	}
-	key.namedKey = namedKeys[i]
+	key.namedKey = namedKeys()[i]
 	if lower == "space" {
 		key.char, key.typed = ' ', ' '
 	}

@@ -177,4 +177,7 @@ func (t *Terminal) continues(y int) bool {
 }
 
 // RuneWidth is how many columns a character takes: 0 when it combines with the one before, otherwise 1 or 2.
-func RuneWidth(r rune) int { return width(r) }
+func RuneWidth(r rune) int {
+	loadWidths()
+	return width(r)
+}

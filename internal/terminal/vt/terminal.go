@@ -77,6 +77,7 @@ type Cursor struct {
 
 // New makes an empty terminal.
 func New(c Config) *Terminal {
+	loadWidths()
 	t := &Terminal{config: c, styles: newStyleTable(), clusters: newClusterTable()}
 	t.cols = min(max(c.Cols, minCols), maxCols)
 	t.rows = min(max(c.Rows, minRows), maxRows)

@@ -1,5 +1,7 @@
 package vt
 
+import "sync"
+
 // width is how many columns a character takes: 0 when it combines with the one before, otherwise 1 or 2.
 func width(r rune) int {
 	if r < 0x300 {
@@ -9,7 +11,10 @@ func width(r rune) int {
 }
 
 // widths has for each 256 characters the number of a block with their widths. Blocks 0, 1 and 2 are those whose characters are all alike.
-var widths = newWidthTable()
+// It is made with the first terminal: a process that has none does without.
+var widths *widthTable
+
+var loadWidths = sync.OnceFunc(func() { widths = newWidthTable() })
 
 type widthTable struct {
 	pages  [0x1100]uint8
