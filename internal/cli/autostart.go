@@ -52,6 +52,9 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 			if c, dialErr := dial(ctx, cfg); dialErr == nil {
 				return c, nil
 			}
+			if strings.Contains(err.Error(), "already running") {
+				continue // but it has ended meanwhile
+			}
 			return nil, err
 		}
 	}
