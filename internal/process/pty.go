@@ -22,19 +22,27 @@ type PTY struct {
 	slave int // guarded by mu; -1 when it is closed
 }
 
+// OpenMaster makes a pseudo-terminal: the master, non-blocking, and the path of the slave.
+func OpenMaster() (fd int, slave string, err error) {
+	fd, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, "", &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+	}
+	if slave, err = unlockSlave(fd); err != nil {
+		unix.Close(fd)
+		return -1, "", err
+	}
+	return fd, slave, nil
+}
+
 // OpenPTY makes a pseudo-terminal that expects UTF-8 when it erases a character.
 func OpenPTY() (*PTY, error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	fd, slave, err := OpenMaster()
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+		return nil, err
 	}
-	p := &PTY{slave: -1}
-	p.path, err = unlockSlave(fd)
-	p.master = os.NewFile(uintptr(fd), "/dev/ptmx")
-	if err == nil {
-		err = p.Reopen()
-	}
-	if err == nil {
+	p := &PTY{master: os.NewFile(uintptr(fd), "/dev/ptmx"), path: slave, slave: -1}
+	if err = p.Reopen(); err == nil {
 		err = p.prepare()
 	}
 	if err != nil {

@@ -5,14 +5,21 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // connect makes the control channel and the sinks of a new shell process: three
 // pipes, or one terminal. It returns the shell's ends.
 func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 	if s.dialect.terminal() {
-		master, slave, err := openTerminal()
+		master, path, err := process.OpenMaster()
 		if err != nil {
+			return nil, out, err
+		}
+		slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			unix.Close(master)
 			return nil, out, err
 		}
 		s.control, s.sinkOut = master, master
