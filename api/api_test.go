@@ -290,7 +290,7 @@ func TestWords(t *testing.T) {
 func TestReads(t *testing.T) {
 	for _, m := range api.Methods {
 		_, verb, _ := strings.Cut(m.Name, ".")
-		reads := strings.Contains(" ping stats info list output wait subscribe screen recording ", " "+verb+" ")
+		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw ", " "+verb+" ")
 		if m.Reads != reads {
 			t.Errorf("%s: reads = %v", m.Name, m.Reads)
 		}

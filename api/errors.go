@@ -27,6 +27,9 @@ const (
 	CodeAuthFailed           Code = "AUTH_FAILED"
 	CodeForbidden            Code = "FORBIDDEN"
 	CodeConflict             Code = "CONFLICT"
+	CodeDialogueNotFound     Code = "DIALOGUE_NOT_FOUND"
+	CodeDialogueEnded        Code = "DIALOGUE_ENDED"
+	CodeAgentFailed          Code = "AGENT_FAILED"
 	CodeInternal             Code = "INTERNAL_ERROR"
 )
 
@@ -58,6 +61,9 @@ var Codes = []CodeInfo{
 	{CodeAuthFailed, 401, "UNAUTHENTICATED", 125, "the caller did not prove who it is"},
 	{CodeForbidden, 403, "PERMISSION_DENIED", 125, "the caller may not do this"},
 	{CodeConflict, 409, "ALREADY_EXISTS", 125, "the name is taken, or the thing is in the wrong state"},
+	{CodeDialogueNotFound, 404, "NOT_FOUND", 125, "there is no such dialogue, or it is no longer kept"},
+	{CodeDialogueEnded, 410, "FAILED_PRECONDITION", 125, "the process of the agent has ended; dialogue.resume starts it again"},
+	{CodeAgentFailed, 422, "FAILED_PRECONDITION", 126, "the agent's program did not start, or did not answer as it should; details has its stderr"},
 	{CodeInternal, 500, "INTERNAL", 125, "a fault in TRL"},
 }
 
@@ -90,6 +96,9 @@ var (
 	ErrSessionTerminated  = &Error{Code: CodeSessionTerminated}
 	ErrExecNotFound       = &Error{Code: CodeExecNotFound}
 	ErrMaxSessionsReached = &Error{Code: CodeMaxSessionsReached}
+	ErrDialogueNotFound   = &Error{Code: CodeDialogueNotFound}
+	ErrDialogueEnded      = &Error{Code: CodeDialogueEnded}
+	ErrAgentFailed        = &Error{Code: CodeAgentFailed}
 	ErrConflict           = &Error{Code: CodeConflict}
 	ErrRuntimeUnavailable = &Error{Code: CodeRuntimeUnavailable}
 )

@@ -240,6 +240,8 @@ type ExecCancelParams struct {
 	SessionID string `json:"session_id,omitempty"`
 	// Signal is the first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2.
 	Signal string `json:"signal,omitempty"`
+	// Force cancels also the program of a session that belongs to a dialogue.
+	Force bool `json:"force,omitempty"`
 }
 
 // ExecInfoParams names one command.

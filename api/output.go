@@ -113,6 +113,8 @@ type ExecInputParams struct {
 	// WriteID makes a repetition harmless: input with an id that was seen before is
 	// not written again, and gets the same answer.
 	WriteID string `json:"write_id,omitempty"`
+	// Force writes also to the program of a session that belongs to a dialogue.
+	Force bool `json:"force,omitempty"`
 }
 
 // Check reports the first parameter that cannot be.

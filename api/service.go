@@ -42,6 +42,20 @@ type Service interface {
 	ExecInfo(ctx context.Context, p ExecInfoParams) (ExecInfo, error)
 	ExecList(ctx context.Context, p ExecListParams) (ExecListResult, error)
 
+	DialogueCreate(ctx context.Context, p DialogueCreateParams) (DialogueInfo, error)
+	DialogueList(ctx context.Context, p DialogueListParams) (DialogueListResult, error)
+	DialogueInfo(ctx context.Context, p DialogueInfoParams) (DialogueInfo, error)
+	DialogueSend(ctx context.Context, p DialogueSendParams) (DialogueSendResult, error)
+	DialogueInterrupt(ctx context.Context, p DialogueInterruptParams) (DialogueInfo, error)
+	DialogueRespond(ctx context.Context, p DialogueRespondParams) (DialogueInfo, error)
+	DialogueSet(ctx context.Context, p DialogueSetParams) (DialogueInfo, error)
+	DialogueEvents(ctx context.Context, p DialogueEventsParams) (Stream, error)
+	DialogueTranscript(ctx context.Context, p DialogueTranscriptParams) (DialogueTranscriptResult, error)
+	DialogueRaw(ctx context.Context, p DialogueRawParams) (DialogueRawResult, error)
+	DialogueTerminate(ctx context.Context, p DialogueTerminateParams) (DialogueInfo, error)
+	DialogueResume(ctx context.Context, p DialogueResumeParams) (DialogueInfo, error)
+	DialogueRetry(ctx context.Context, p DialogueRetryParams) (DialogueInfo, error)
+
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
 }
 

@@ -64,6 +64,8 @@ type StreamStart struct {
 	SessionID string `json:"session_id,omitempty"` // where it runs, for exec.stream; the terminal, for session.attach
 	// ViewerID names this viewer in session.resize, for session.attach.
 	ViewerID string `json:"viewer_id,omitempty"`
+	// DialogueID is the dialogue, for dialogue.events.
+	DialogueID string `json:"dialogue_id,omitempty"`
 	// Seq is the number of the last event before the stream, for event.subscribe: where
 	// a subscriber that has seen nothing yet comes back.
 	Seq int64 `json:"seq,omitempty"`
@@ -89,6 +91,12 @@ const (
 	EventExecExited        = "exec.exited"        // the command has ended, with an outcome
 	EventExecClosed        = "exec.closed"        // its output is complete
 	EventMissed            = "missed"             // what was asked for is partly too old: the numbers [From, To) are gone
+)
+
+// Types of StreamEvent in a stream of a dialogue.
+const (
+	EventDialogue = "dialogue" // something happened in it
+	EventEnd      = "end"      // nothing follows: its process is gone, or what was there has been told
 )
 
 // EventTypes lists what event.subscribe can tell of.
@@ -120,6 +128,9 @@ type StreamEvent struct {
 	Name      string     `json:"name,omitempty"`       // of the session, for its events
 	ExecID    string     `json:"exec_id,omitempty"`    // of events of execs
 	Cause     string     `json:"cause,omitempty"`      // of session.terminated
+	// DialogueID and Event are set for type dialogue.
+	DialogueID string         `json:"dialogue_id,omitempty"`
+	Event      *DialogueEvent `json:"event,omitempty"` // what happened in the dialogue
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.

@@ -59,6 +59,8 @@ type SessionInputParams struct {
 	Close bool `json:"close,omitempty"`
 	// WriteID makes a repetition harmless: a second write with the same id does nothing.
 	WriteID string `json:"write_id,omitempty"`
+	// Force writes also to a session that belongs to a dialogue.
+	Force bool `json:"force,omitempty"`
 }
 
 // Check reports the first parameter that cannot be.
@@ -81,8 +83,12 @@ func (p SessionInputParams) Check() error {
 	case len(p.WriteID) > 128:
 		return invalid("write_id", "has more than 128 bytes")
 	}
-	if _, err := base64.StdEncoding.DecodeString(p.DataBase64); err != nil {
-		return invalid("data_base64", "is not base64")
+	return checkBase64("data_base64", p.DataBase64)
+}
+
+func checkBase64(field, s string) error {
+	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+		return invalid(field, "is not base64")
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type contract struct {
 	enums   []*enum
 	objects []*object // parameters first, then results, each in the order of the methods
 	byType  map[reflect.Type]*object
+	byField map[string]*enum // type.field → its words, where it is a string in Go
 }
 
 // object is a struct of package api.
@@ -92,6 +93,10 @@ var oneOf = map[string][][]string{
 	"SessionInputParams": {{"text"}, {"data_base64"}, {"paste"}, {"keys"}, {"close"}},
 	"SessionWaitParams":  {{"text"}, {"idle_ms"}, {"exit"}, {"cursor"}, {"waiting_for_input"}},
 	"CursorAt":           {{"x"}, {"y"}},
+
+	"DialogueSendParams":    {{"text"}, {"content"}},
+	"DialogueRespondParams": {{"decision"}, {"option"}, {"answers"}},
+	"DialogueSetParams":     {{"model"}, {"permission_mode"}, {"policy"}},
 }
 
 // enumFields are strings in Go that have a known set of values.
@@ -115,9 +120,9 @@ func readContract(dir string) (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &contract{source: src, byType: map[reflect.Type]*object{}}
+	c := &contract{source: src, byType: map[reflect.Type]*object{}, byField: map[string]*enum{}}
 	c.enums = []*enum{
-		src.typed("SessionKind"), src.typed("SessionState"), src.typed("ExecState"),
+		src.typed("SessionKind"), src.typed("SessionState"), src.typed("ExecState"), src.typed("DialogueState"), src.typed("DialogueEventType"),
 		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
 		{"EventType", "What a push tells.", src.values(isEvent)},
 		{"EventFilter", "What event.subscribe can be asked for.", append([]string{"session", "exec"}, api.EventTypes...)},
@@ -127,6 +132,7 @@ func readContract(dir string) (*contract, error) {
 		{"SessionWaitReason", "Why session.wait is over.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
 		{"ScreenFormat", "How session.screen tells what is shown.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}
+	c.nameFields()
 	for _, m := range api.Methods {
 		if err := c.add(m.Params, true, m.Strict); err != nil {
 			return nil, err
@@ -143,6 +149,19 @@ func readContract(dir string) (*contract, error) {
 		}
 	}
 	return c, nil
+}
+
+// nameFields finds the words of the fields that are strings in Go.
+func (c *contract) nameFields() {
+	for field, name := range enumFields {
+		c.byField[field] = c.enum(name)
+	}
+	for _, w := range dialogueWords {
+		c.enums = append(c.enums, &w.enum)
+		for _, field := range w.fields {
+			c.byField[field] = &w.enum
+		}
+	}
 }
 
 func isEvent(k constant) bool { return strings.HasPrefix(k.name, "Event") }
@@ -174,12 +193,12 @@ func (c *contract) add(t reflect.Type, params, strict bool) error {
 	}
 	o := &object{name: t.Name(), params: params, strict: strict, oneOf: oneOf[t.Name()]}
 	o.doc = c.source.withoutSubject(onTheWire(c.source.types[o.name], wireNames(t)), o.name)
+	c.byType[t] = o // before its fields: it may be made of itself
 	for i := range t.NumField() {
 		if err := c.addField(o, t, t.Field(i)); err != nil {
 			return fmt.Errorf("%s.%s: %w", o.name, t.Field(i).Name, err)
 		}
 	}
-	c.byType[t] = o
 	c.objects = append(c.objects, o)
 	return nil
 }
@@ -206,8 +225,9 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 	if err != nil {
 		return err
 	}
-	if name := enumFields[o.name+"."+tag]; name != "" {
-		e := kind{word: "enum", enum: c.enum(name)}
+	set := c.byField[o.name+"."+tag]
+	if set != nil {
+		e := kind{word: "enum", enum: set}
 		if k.word == "list" {
 			k.elem = &e
 		} else {
@@ -217,6 +237,9 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 	doc := c.source.fieldDoc(o.name, f.Name, wireNames(t))
 	if doc == "" {
 		return fmt.Errorf("has no comment: what is it to a reader of the documents?")
+	}
+	if first := strings.ToLower(goWord.FindString(doc)); set != nil && slices.Contains(set.values, first) {
+		doc = first + doc[len(first):] // a word on the wire is written so
 	}
 	o.fields = append(o.fields, field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omit"), pointer: pointer})
 	return nil
@@ -241,7 +264,10 @@ func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return kind{word: "time"}, nil
-	case reflect.TypeFor[api.SessionKind](), reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState]():
+	case reflect.TypeFor[json.RawMessage]():
+		return kind{word: "any"}, nil
+	case reflect.TypeFor[api.SessionKind](), reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState](),
+		reflect.TypeFor[api.DialogueState](), reflect.TypeFor[api.DialogueEventType]():
 		return kind{word: "enum", enum: c.enum(t.Name())}, nil
 	case reflect.TypeFor[api.Code]():
 		return kind{word: "enum", enum: c.enum("ErrorCode")}, nil

@@ -23,8 +23,8 @@ func doors() []door {
 	text := func(kind, description string) node {
 		return node{"200", node{"description", description, "content", node{kind, node{"schema", node{"type", "string"}}}}}
 	}
+	bytes := node{"application/octet-stream", node{"schema", node{"type", "string", "format", "binary"}}}
 	raw := func(stream string) door {
-		bytes := node{"application/octet-stream", node{"schema", node{"type", "string", "format", "binary"}}}
 		return door{path: "/v1/exec/{exec_id}/" + stream, id: stream, summary: "The bytes of " + stream + " as they are.",
 			params: []string{"offset", "follow", "Range"},
 			responses: node{
@@ -41,6 +41,15 @@ func doors() []door {
 			params: []string{"ExecStreamParams.after_seq", "ExecStreamParams.stream", "ExecStreamParams.from_offset", "Last-Event-ID"}, responses: stream},
 		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "What a terminal shows and all that follows, for one who only looks: session.attach with read_only.",
 			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "Last-Event-ID"}, responses: streamResponse()},
+		{path: "/v1/dialogue/{dialogue_id}/events", id: "dialoguePushes", summary: "What happens in a dialogue: dialogue.events.",
+			params: []string{"DialogueEventsParams.after_seq", "DialogueEventsParams.no_follow", "DialogueEventsParams.no_deltas", "Last-Event-ID"}, responses: stream},
+		{path: "/v1/dialogue/{dialogue_id}/raw", id: "dialogueBytes", summary: "What the agent's program wrote, as it is: dialogue.raw.",
+			params: []string{"DialogueRawParams.epoch", "DialogueRawParams.stream", "offset", "Range"},
+			responses: node{
+				"200", node{"description", "The bytes from the offset on.", "headers", rawHeaders(), "content", bytes},
+				"206", node{"description", "The range that was asked for.", "headers", rawHeaders(), "content", bytes},
+				"416", node{"description", "The range begins behind the end.", "content", errorContent()},
+			}},
 		{path: "/v1/events", id: "events", summary: "What happens to sessions and commands: event.subscribe.",
 			params: []string{"EventSubscribeParams.session_id", "types", "EventSubscribeParams.after_seq", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/ws", id: "webSocket", summary: "A WebSocket that speaks the line protocol, one JSON object per text message. Subprotocols: trl.v1, and trl.token.TOKEN where no header can be set.",
