@@ -97,14 +97,11 @@ func Token(address, file string) (string, error) {
 	if !IsLocal(address) { // the token of this machine is nobody else's business
 		return "", nil
 	}
-	text, err := os.ReadFile(file)
+	token, err := ReadToken(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", api.Errorf(api.CodeAuthFailed, "token"), err)
-	}
-	return firstToken(string(text)), nil
+	return token, err
 }
 
 // IsLocal reports whether an address is one of this machine: the path of a socket, or a
@@ -119,6 +116,15 @@ func IsLocal(address string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ReadToken reads the best token of a file of tokens, which may be a token alone.
+func ReadToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", api.Errorf(api.CodeAuthFailed, "token"), err)
+	}
+	return firstToken(string(text)), nil
 }
 
 // firstToken reads the lines of a file of tokens: TOKEN, full TOKEN, read TOKEN, or a

@@ -243,7 +243,7 @@ func callID(raw json.RawMessage) (uint64, bool) {
 func (c *conn) push(ev *api.StreamEvent) {
 	c.mu.Lock()
 	s := c.streams[ev.StreamID]
-	last := ev.Type == api.EventExit || ev.Type == api.EventError
+	last := ev.Type == api.EventExit || ev.Type == api.EventEnd || ev.Type == api.EventError
 	if last {
 		delete(c.streams, ev.StreamID)
 	}

@@ -166,7 +166,7 @@ func (s *Stream) Recv() (api.StreamEvent, error) {
 		s.outage.over()
 		fresh := s.fresh(&ev)
 		s.seq = max(s.seq, ev.Seq)
-		if ev.Type == api.EventExit {
+		if ev.Type == api.EventExit || ev.Type == api.EventEnd {
 			s.ended = io.EOF
 			s.end(io.EOF)
 		}
@@ -239,7 +239,9 @@ func (s *Stream) fresh(ev *api.StreamEvent) bool {
 		from := max(*ev.From, s.seq+1)
 		ev.From, ev.Seq = &from, max(ev.Seq, *ev.To-1)
 		return from < *ev.To
-	case s.method == "event.subscribe":
+	case s.method == "dialogue.events" && ev.Type == api.EventEnd:
+		return true
+	case s.method == "event.subscribe" || s.method == "dialogue.events":
 		return ev.Seq > s.seq
 	case ev.Type == api.EventGap && ev.From != nil && ev.To != nil:
 		from := max(*ev.From, s.have[ev.Stream])
