@@ -50,6 +50,13 @@ type Config struct {
 	RecordingBytes       int64 `key:"recording_bytes" kind:"bytes" doc:"bytes of one recording of a terminal, which then stops; 0 = no limit"`
 	RecordingsTotalBytes int64 `key:"recordings_total_bytes" kind:"bytes" doc:"bytes of all recordings; beyond that, those of ended sessions go, the oldest first; 0 = no limit"`
 
+	// Dialogues.
+	DialogueStartTimeoutS float64 `key:"dialogue_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until an agent that does not answer is given up"`
+	DialogueStallS        float64 `key:"dialogue_stall_s" kind:"seconds" doc:"seconds that an agent may work and say nothing before that is told; 0 = for ever"`
+	DialogueLineBytes     int64   `key:"dialogue_line_bytes" kind:"bytes" min:"4096" max:"1073741824" doc:"bytes of one line of an agent; a longer one is only kept"`
+	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output that wait for a daemon"`
+	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"bytes of the records of all dialogues; beyond that, those of ended ones go, the oldest first; 0 = no limit"`
+
 	// Connections.
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
@@ -102,6 +109,12 @@ func base() Config {
 
 		RecordingBytes:       256 << 20,
 		RecordingsTotalBytes: 2 << 30,
+
+		DialogueStartTimeoutS: 60,
+		DialogueStallS:        120,
+		DialogueLineBytes:     64 << 20,
+		DialogueOutputBytes:   256 << 20,
+		DialoguesTotalBytes:   4 << 30,
 
 		MaxRequestBytes:    32 << 20,
 		MaxConnections:     2048,

@@ -21,6 +21,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes/host"
@@ -65,6 +66,7 @@ type daemon struct {
 	runtime  *host.Runtime
 	stateDir string // the one that runtime has taken
 	registry *session.Registry
+	talks    *dialogue.Host
 	server   *server.Server
 }
 
@@ -122,6 +124,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	d.registry = d.newRegistry(journal, kept)
+	d.talks = d.newDialogues()
 	svc := d.newServer(subreaper)
 	err = d.startHTTP(svc)
 	if err == nil {
@@ -130,7 +133,11 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if err == nil {
 		err = d.registry.Recover(ctx, slot)
 	}
+	if err == nil {
+		err = d.talks.Recover(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
+		d.talks.Leave()
 		d.registry.Leave()
 		_ = d.server.Shutdown(context.Background())
 		d.stopHTTP()
@@ -229,7 +236,9 @@ func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *s
 		IdleTimeout:  config.Seconds(c.IdleTimeoutS),
 		Lifetime:     config.Seconds(c.LifetimeS),
 		Retention:    config.Seconds(c.RetentionS),
-		AutoExit:     config.Seconds(c.AutoExitS),
+
+		DialogueOutput: c.DialogueOutputBytes,
+		AutoExit:       config.Seconds(c.AutoExitS),
 		Limits: link.Limits{
 			DefaultTimeoutS:   c.DefaultTimeoutS,
 			KillGraceS:        c.KillGraceS,
@@ -249,6 +258,20 @@ func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *s
 	})
 }
 
+func (d *daemon) newDialogues() *dialogue.Host {
+	c := d.config
+	return dialogue.New(dialogue.Config{
+		Registry:     d.registry,
+		Logger:       d.log,
+		Dir:          filepath.Join(d.stateDir, "dialogues"),
+		StartTimeout: config.Seconds(c.DialogueStartTimeoutS),
+		Grace:        config.Seconds(c.KillGraceS),
+		Stall:        config.Seconds(c.DialogueStallS),
+		LineBytes:    c.DialogueLineBytes,
+		TotalBytes:   c.DialoguesTotalBytes,
+	})
+}
+
 // retention is for how long a runner waits for the next daemon; one that is not to wait
 // is told a negative number.
 func retention(seconds float64) float64 {
@@ -259,7 +282,7 @@ func retention(seconds float64) float64 {
 }
 
 func (d *daemon) newServer(subreaper bool) api.Service {
-	capabilities := []string{"shell", "terminal", "program", "exec.stream"}
+	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	if subreaper {
 		capabilities = append(capabilities, "subreaper")
 	}
@@ -267,7 +290,7 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 		capabilities = append(capabilities, "cgroup.kill")
 	}
 	svc := service.New(service.Config{
-		Registry: d.registry, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
+		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(), GRPC: d.grpcAddress(),
 	})
 	d.server = server.New(server.Config{
@@ -359,6 +382,7 @@ func (d *daemon) stop() {
 	d.runtime.Stopping()
 	if d.config.KeepSessions {
 		// First the sessions: a call that waits for a command must not look like a caller who left.
+		d.talks.Leave()
 		d.registry.Leave()
 	}
 	var tasks sync.WaitGroup
@@ -371,6 +395,7 @@ func (d *daemon) stop() {
 	})
 	if !d.config.KeepSessions {
 		again, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		d.talks.Close(again.Done())
 		d.registry.Close(again.Done())
 		forget()
 	}

@@ -85,6 +85,9 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
 		return api.ExecInfo{}, err
 	}
+	if err := notOwned(found, p.Force, "dialogue.interrupt or dialogue.terminate"); err != nil {
+		return api.ExecInfo{}, err
+	}
 	return found.Cancel(ctx, p)
 }
 

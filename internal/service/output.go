@@ -190,6 +190,9 @@ func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exe
 	if err != nil {
 		return api.ExecInputResult{}, err
 	}
+	if err := notOwned(found, p.Force, "dialogue.send"); err != nil {
+		return api.ExecInputResult{}, err
+	}
 	data := []byte(p.Data)
 	if p.DataBase64 != "" {
 		data, _ = base64.StdEncoding.DecodeString(p.DataBase64) // it was checked

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/version"
@@ -20,7 +21,9 @@ import (
 // Config is what a Service needs.
 type Config struct {
 	Registry *session.Registry
-	Logger   *slog.Logger
+	// Dialogues are the conversations with agents.
+	Dialogues *dialogue.Host
+	Logger    *slog.Logger
 	// Connections counts the clients; nil for none.
 	Connections func() int
 	// Limits are told by system.info.

@@ -29,7 +29,7 @@ func (s *Service) SessionList(ctx context.Context, p api.SessionListParams) (api
 	if !slices.Contains(states, p.State) {
 		return api.SessionListResult{}, invalid("state", "%q is not one of creating, idle, running, terminated", p.State)
 	}
-	list := s.registry.List
+	list := s.registry.Present
 	if p.State == api.SessionTerminated {
 		list = s.registry.Past
 	}
@@ -75,6 +75,11 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 	}
 	if p.SessionID == "" {
 		return api.SessionDestroyResult{}, invalid("session_id", "is required")
+	}
+	if found, err := s.registry.Get(p.SessionID); err == nil {
+		if err := notOwned(found, p.Force, "dialogue.terminate"); err != nil {
+			return api.SessionDestroyResult{}, err
+		}
 	}
 	return s.registry.Destroy(ctx, p.SessionID, p.Force)
 }

@@ -22,6 +22,9 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	if err != nil {
 		return api.SessionInputResult{}, err
 	}
+	if err := notOwned(found, p.Force, "dialogue.send"); err != nil {
+		return api.SessionInputResult{}, err
+	}
 	terminal := found.Kind() == api.KindTerminal
 	switch {
 	case terminal && p.Close:

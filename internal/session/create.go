@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s, err := r.reserve(p.Name, cancel)
+	s, err := r.reserve(p, cancel)
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
@@ -38,7 +39,8 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 
 // reserve takes a place and the name for a new session, or tells why it cannot be.
 // The caller owes creating.Done.
-func (r *Registry) reserve(name string, cancel context.CancelCauseFunc) (*Session, error) {
+func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCauseFunc) (*Session, error) {
+	name := p.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing != nil {
@@ -59,14 +61,33 @@ func (r *Registry) reserve(name string, cancel context.CancelCauseFunc) (*Sessio
 	if name != "" {
 		r.names[name] = id
 	}
-	r.starting[id] = cancel
+	s := newSession(r, id, name)
+	s.describe(p)
+	r.starting[id] = starting{s, cancel}
 	r.noteFree()
 	r.creating.Add(1) // under mu and before closing is set, so that refuse waits for it
-	return newSession(r, id, name), nil
+	return s, nil
+}
+
+// starting is a session that is being created, and how that is given up.
+type starting struct {
+	session *Session
+	cancel  context.CancelCauseFunc
+}
+
+// describe says what is known of a session before its runner tells.
+func (s *Session) describe(p api.SessionCreateParams) {
+	now := time.Now().UTC()
+	s.details.Kind, s.details.Command, s.details.Shell, s.details.WorkingDir, s.details.Tags = p.Kind, p.Command, p.Shell, p.WorkingDir, p.Tags
+	s.details.CreatedAt, s.details.LastActivity = now, now
+	if p.Kind == "" {
+		s.details.Kind = api.KindShell
+	}
 }
 
 func (r *Registry) known(id string) bool {
-	return r.starting[id] != nil || r.living[id] != nil || r.past[id] != nil
+	_, begun := r.starting[id]
+	return begun || r.living[id] != nil || r.past[id] != nil
 }
 
 // release gives back what reserve took.
@@ -115,6 +136,10 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	create := link.CreateParams{
 		SessionID: s.id, Params: p, BaseEnv: s.registry.runtime.BaseEnv(),
 		CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
+	}
+	if slices.Contains(p.Tags, api.TagDialogue) {
+		create.Limits.OutputBytes = max(create.Limits.OutputBytes, s.registry.config.DialogueOutput)
+		create.Limits.SessionOutput = max(create.Limits.SessionOutput, s.registry.config.DialogueOutput)
 	}
 	if p.Record {
 		path, err := s.registry.recordings.prepare(s.id)

@@ -221,3 +221,14 @@ func (s *Session) receiptOf() api.SessionDestroyResult {
 	}
 	return api.SessionDestroyResult{SessionID: s.id, State: s.state, Killed: killed}
 }
+
+// Kill ends the session at once, and waits until nothing is left of it.
+func (s *Session) Kill(ctx context.Context) error {
+	s.destroy(true, "destroyed")
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -96,7 +96,8 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 func (r *Registry) lives(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.living[id] != nil || r.starting[id] != nil
+	_, begun := r.starting[id]
+	return begun || r.living[id] != nil
 }
 
 // expect makes sure that keep is awake at that time.

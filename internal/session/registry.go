@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,9 @@ type Config struct {
 	DefaultShell string
 	// Limits are passed on to the runners.
 	Limits link.Limits
+	// DialogueOutput is how many bytes are kept of the output of a session that belongs to a
+	// dialogue, when that is more than of others: nothing of it may be lost on the way.
+	DialogueOutput int64
 	// KillGrace is the time between SIGTERM and SIGKILL.
 	KillGrace time.Duration
 	// IdleTimeout and Lifetime end a session by themselves; 0 = never.
@@ -74,15 +78,15 @@ type Registry struct {
 	unused chan struct{}
 
 	mu       sync.Mutex
-	closing  error                              // guarded by mu; why nothing is created any more
-	starting map[string]context.CancelCauseFunc // guarded by mu; by id
-	living   map[string]*Session                // guarded by mu; idle or running, by id
-	past     map[string]*Session                // guarded by mu; terminated, by id
-	names    map[string]string                  // guarded by mu; name → id of those starting and living
-	commands int64                              // guarded by mu; run by sessions that are not living any more
-	next     time.Time                          // guarded by mu; when keep wakes; zero = not by itself
-	holds    int                                // guarded by mu; those who need the daemon
-	free     time.Time                          // guarded by mu; since when nobody needs it
+	closing  error               // guarded by mu; why nothing is created any more
+	starting map[string]starting // guarded by mu; by id
+	living   map[string]*Session // guarded by mu; idle or running, by id
+	past     map[string]*Session // guarded by mu; terminated, by id
+	names    map[string]string   // guarded by mu; name → id of those starting and living
+	commands int64               // guarded by mu; run by sessions that are not living any more
+	next     time.Time           // guarded by mu; when keep wakes; zero = not by itself
+	holds    int                 // guarded by mu; those who need the daemon
+	free     time.Time           // guarded by mu; since when nobody needs it
 
 	closed     atomic.Bool  // nothing is kept of what ends from now on
 	weight     atomic.Int64 // bytes of output that living sessions keep
@@ -97,7 +101,7 @@ func NewRegistry(c Config) *Registry {
 	r := &Registry{
 		config: c, runtime: c.Runtime, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), kept: make(chan struct{}), unused: make(chan struct{}),
-		starting: map[string]context.CancelCauseFunc{}, living: map[string]*Session{}, past: map[string]*Session{},
+		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
 		names: map[string]string{}, free: time.Now(),
 	}
 	if r.journal == nil {
@@ -126,7 +130,7 @@ func (r *Registry) Get(ref string) (*Session, error) {
 	if s := r.past[id]; s != nil {
 		return s, nil
 	}
-	if r.starting[id] != nil {
+	if _, ok := r.starting[id]; ok {
 		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
 	}
 	return nil, api.Errorf(api.CodeSessionNotFound, "session %.100q: not found", ref)
@@ -151,13 +155,25 @@ func (r *Registry) Look(ref string) (*Session, error) {
 // List returns the living sessions, oldest first.
 func (r *Registry) List() []*Session { return r.list(func() map[string]*Session { return r.living }) }
 
+// Present returns the living sessions and those that are being created, oldest first.
+func (r *Registry) Present() []*Session {
+	return r.list(func() map[string]*Session {
+		all := maps.Clone(r.living)
+		for id, s := range r.starting {
+			all[id] = s.session
+		}
+		return all
+	})
+}
+
 // Past returns the terminated sessions that can still be read, oldest first.
 func (r *Registry) Past() []*Session { return r.list(func() map[string]*Session { return r.past }) }
 
 func (r *Registry) list(which func() map[string]*Session) []*Session {
 	r.mu.Lock()
-	list := make([]*Session, 0, len(which()))
-	for _, s := range which() {
+	all := which()
+	list := make([]*Session, 0, len(all))
+	for _, s := range all {
 		list = append(list, s)
 	}
 	r.mu.Unlock()
@@ -273,8 +289,8 @@ func (r *Registry) Leave() {
 func (r *Registry) refuse() []*Session {
 	r.mu.Lock()
 	r.closing = errStopping
-	for _, cancel := range r.starting {
-		cancel(errStopping)
+	for _, s := range r.starting {
+		s.cancel(errStopping)
 	}
 	r.mu.Unlock()
 	r.creating.Wait()

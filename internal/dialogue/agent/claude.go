@@ -1,0 +1,322 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+)
+
+var _ = register("claude", claude{})
+
+// claude is Claude Code, spoken to in stream-json: a JSON object a line, in both
+// directions, on pipes. It is written for what versions 2.1.197 and 2.1.325 do.
+type claude struct{}
+
+// Command gives only flags that old versions know too: one they do not know ends them.
+// What is newer is asked for in the first step, where they overlook it.
+func (claude) Command(o Options) (argv []string, env map[string]string, err error) {
+	argv = slices.Clone(o.Argv)
+	if len(argv) == 0 {
+		argv = []string{"claude"}
+	}
+	argv = append(argv, "-p",
+		"--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+		"--permission-prompt-tool", "stdio",
+		"--include-partial-messages", "--replay-user-messages")
+	if o.Model != "" {
+		argv = append(argv, "--model", o.Model)
+	}
+	if o.PermissionMode != "" {
+		argv = append(argv, "--permission-mode", o.PermissionMode)
+	}
+	if o.Resume != "" {
+		argv = append(argv, "--resume", o.Resume)
+	}
+	// It makes the program tell when it works and when it rests. What does not know it is
+	// understood without.
+	return argv, map[string]string{"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}, nil
+}
+
+func (claude) New(o Options) Protocol {
+	return &claudeProtocol{
+		options:   o,
+		about:     api.DialogueOpened{Agent: "claude"},
+		waits:     map[string]func(claudeAnswer){},
+		asked:     map[string]bool{},
+		requests:  map[string]*claudeRequest{},
+		messages:  map[string]*claudeMessage{},
+		blocks:    map[string]int{},
+		partials:  map[string]*claudePartials{},
+		tools:     map[string]*claudeTool{},
+		scopeTurn: map[string]string{},
+		made:      map[string][]string{},
+		tasks:     map[string]*claudeTask{},
+		taskOf:    map[string]string{},
+	}
+}
+
+// claudeProtocol is the conversation with one process of Claude Code.
+type claudeProtocol struct {
+	options Options
+	step    Step         // what follows from the line or call that is being taken
+	line    claudeLine   // the line that is being taken; empty in a call
+	seen    claudeMemory // the lines that were taken
+	ready   bool
+
+	controls int                           // control requests made until now
+	waits    map[string]func(claudeAnswer) // what follows from their answers, by id
+	asked    map[string]bool               // the program's own control requests, by id
+	requests map[string]*claudeRequest     // those of them that wait for an answer
+	waiting  []string                      // their ids, oldest first
+
+	about    api.DialogueOpened // what was told of the program last
+	session  string             // the id of the conversation, as the last line had it
+	resetWhy string             // a reset was announced; the next line has the new session id
+
+	state      api.DialogueState // that was told last
+	ownState   string            // the state in the program's words, once it tells any
+	turns      int               // begun until now
+	turn       *claudeTurn       // the open one
+	messages   map[string]*claudeMessage
+	unfinished []string // the messages that are not done, oldest first
+	lifecycle  bool     // the program tells what becomes of messages
+	hushed     bool     // all was stopped, and nothing was sent since
+	used       api.DialogueUsage
+	usedBefore api.DialogueUsage // until the last reset, for versions that tell only totals
+
+	blocks    map[string]int             // finished blocks, by the model's message
+	partials  map[string]*claudePartials // what is being written, by scope
+	tools     map[string]*claudeTool     // tool calls that something may still happen to
+	toolOrder []string
+	scopeTurn map[string]string   // the turn of a tool call that has a sub-transcript
+	made      map[string][]string // the items that a line made, by its uuid
+	tasks     map[string]*claudeTask
+	taskOrder []string
+	taskOf    map[string]string // the task of a tool call
+	agents    int               // subagents that work
+}
+
+// Start asks for the newer features and for the version. The answer to the first says that
+// the program can be spoken to: it prints nothing before it is spoken to.
+func (p *claudeProtocol) Start() Step {
+	p.begin(claudeLine{})
+	p.control(map[string]any{
+		"subtype": "initialize",
+		// What subagents say is told, not only what they do.
+		"forwardSubagentText": true,
+		// An interrupt leaves subagents in the background alone: they can be stopped by themselves.
+		"perTaskStopAffordance": true,
+	}, p.initialized)
+	p.control(map[string]any{"subtype": "get_binary_version"}, p.versioned)
+	return p.end()
+}
+
+func (p *claudeProtocol) initialized(a claudeAnswer) {
+	if a.failed != "" {
+		p.step.Failed = "initialize: " + a.failed
+		return
+	}
+	var r struct {
+		Version string `json:"claude_code_version"`
+		Mode    string `json:"current_permission_mode"`
+	}
+	lenient(a.response, &r)
+	p.ready, p.step.Ready = true, true
+	p.tellAbout(api.DialogueOpened{Version: r.Version, PermissionMode: r.Mode})
+}
+
+// versioned takes the version of the program. An old one does not know the question.
+func (p *claudeProtocol) versioned(a claudeAnswer) {
+	var r struct {
+		Version string `json:"version"`
+	}
+	lenient(a.response, &r)
+	p.tellAbout(api.DialogueOpened{Version: r.Version})
+}
+
+// Do takes a call.
+func (p *claudeProtocol) Do(c Call) Step {
+	p.begin(claudeLine{})
+	switch {
+	case c.Send != nil:
+		p.send(c.ID, c.Send)
+	case c.Interrupt != nil:
+		p.interrupt(c.ID, c.Interrupt.All)
+	case c.Respond != nil:
+		p.answer(c.ID, p.respond(c.Respond))
+	case c.Set != nil:
+		p.set(c.ID, *c.Set)
+	default:
+		p.answer(c.ID, api.Errorf(api.CodeInvalidParams, "call %s: it asks for nothing", c.ID))
+	}
+	return p.end()
+}
+
+func (p *claudeProtocol) send(call string, m *Message) {
+	if _, known := p.messages[m.ID]; known {
+		p.answer(call, api.Errorf(api.CodeConflict, "message %s: it was sent before", m.ID))
+		return
+	}
+	content := make([]any, len(m.Content))
+	parts := make([]api.DialoguePart, len(m.Content))
+	for i, c := range m.Content {
+		if c.Type == "image" {
+			content[i] = map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": c.MediaType, "data": c.DataBase64}}
+			parts[i] = api.DialoguePart{Type: "image", MediaType: c.MediaType, DataBase64: c.DataBase64}
+		} else {
+			content[i] = map[string]any{"type": "text", "text": c.Text}
+			parts[i] = api.DialoguePart{Type: "text", Text: c.Text}
+		}
+	}
+	p.write(map[string]any{
+		"type": "user", "uuid": m.ID, "session_id": "", "parent_tool_use_id": nil,
+		"message": map[string]any{"role": "user", "content": content},
+	})
+	p.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Parts: parts, Status: "final"}})
+	p.messages[m.ID] = &claudeMessage{}
+	p.unfinished = append(p.unfinished, m.ID)
+	p.hushed = false
+	p.moveMessage(m.ID, "sent")
+	p.answer(call, nil)
+}
+
+// interrupt stops the turn. What runs in the background is stopped one by one: the program
+// spares it, because Start said that it can be.
+func (p *claudeProtocol) interrupt(call string, all bool) {
+	request := map[string]any{"subtype": "interrupt"}
+	if all {
+		request["cancel_queued"] = true
+	}
+	p.control(request, func(a claudeAnswer) { p.answer(call, a.err("interrupt")) })
+	if !all {
+		return
+	}
+	p.hushed = true
+	for _, id := range p.taskOrder {
+		if t := p.tasks[id]; t.told.Status == "running" && t.told.Background {
+			p.control(map[string]any{"subtype": "stop_task", "task_id": id}, func(claudeAnswer) {})
+		}
+	}
+}
+
+// set asks for each change by itself, and is answered when all are; the first error counts.
+func (p *claudeProtocol) set(call string, s Setting) {
+	var open int
+	var failed *api.Error
+	change := func(request map[string]any, done func(claudeAnswer)) {
+		open++
+		p.control(request, func(a claudeAnswer) {
+			if err := a.err("set"); err == nil {
+				done(a)
+			} else if failed == nil {
+				failed = err
+			}
+			if open--; open == 0 {
+				p.answer(call, failed)
+			}
+		})
+	}
+	if s.Model != "" {
+		change(map[string]any{"subtype": "set_model", "model": s.Model}, func(a claudeAnswer) {
+			var r struct {
+				Model string `json:"model"`
+			}
+			lenient(a.response, &r)
+			p.tellAbout(api.DialogueOpened{Model: or(r.Model, s.Model)})
+		})
+	}
+	if s.PermissionMode != "" {
+		change(map[string]any{"subtype": "set_permission_mode", "mode": s.PermissionMode}, func(a claudeAnswer) {
+			var r struct {
+				Mode string `json:"mode"`
+			}
+			lenient(a.response, &r)
+			p.tellAbout(api.DialogueOpened{PermissionMode: or(r.Mode, s.PermissionMode)})
+		})
+	}
+	if open == 0 {
+		p.answer(call, api.Errorf(api.CodeInvalidParams, "call %s: it sets nothing", call))
+	}
+}
+
+// control makes a control request. The answer may come after those to later ones.
+func (p *claudeProtocol) control(request map[string]any, done func(claudeAnswer)) {
+	p.controls++
+	id := fmt.Sprintf("trl-%d", p.controls)
+	p.waits[id] = done
+	p.write(map[string]any{"type": "control_request", "request_id": id, "request": request})
+}
+
+func (p *claudeProtocol) answered(l claudeLine) {
+	r := l.Response
+	done, mine := p.waits[r.RequestID]
+	if !mine {
+		return
+	}
+	delete(p.waits, r.RequestID)
+	a := claudeAnswer{response: r.Response}
+	if r.Subtype != "success" {
+		a.failed = or(r.Error.text(), "the program refused")
+	}
+	done(a)
+}
+
+// claudeAnswer is the answer to a control request.
+type claudeAnswer struct {
+	response json.RawMessage
+	failed   string // why it was refused
+}
+
+func (a claudeAnswer) err(what string) *api.Error {
+	if a.failed == "" {
+		return nil
+	}
+	return api.Errorf(api.CodeAgentFailed, "%s: claude: %s", what, a.failed)
+}
+
+func (p *claudeProtocol) begin(l claudeLine) {
+	p.step, p.line = Step{}, l
+}
+
+// end closes a step: what the state is now follows from all of it.
+func (p *claudeProtocol) end() Step {
+	p.tellState()
+	s := p.step
+	p.step, p.line = Step{}, claudeLine{}
+	return s
+}
+
+func (p *claudeProtocol) tell(ev api.DialogueEvent) {
+	ev.NativeID = p.line.UUID
+	p.step.Events = append(p.step.Events, ev)
+}
+
+func (p *claudeProtocol) notice(level, code, text string) {
+	p.tell(api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: level, Code: code, Text: text}})
+}
+
+func (p *claudeProtocol) answer(call string, err *api.Error) {
+	p.step.Answers = append(p.step.Answers, Answer{ID: call, Err: err})
+}
+
+// write adds a line for the program. It is always marshalled: a line that is not JSON ends it.
+func (p *claudeProtocol) write(v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // only an input that is not JSON, which is checked before
+		p.notice("error", "internal", "a line for the agent could not be made: "+err.Error())
+		return
+	}
+	p.step.Write = append(p.step.Write, append(b, '\n'))
+}
+
+// or is the first that is not empty.
+func or(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,336 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// claudeTool is a tool call that something may still happen to.
+type claudeTool struct {
+	item  api.DialogueItem
+	scope string
+}
+
+func (t *claudeTool) open() bool {
+	switch t.item.Tool.Status {
+	case "pending", "awaiting_approval", "running":
+		return true
+	}
+	return false
+}
+
+// assistant takes what the model said: one block a line, under the id of its message.
+func (p *claudeProtocol) assistant(l claudeLine) {
+	blocks, ok := l.Message.blocks()
+	if !ok || l.UUID == "" {
+		p.unparsed("bad_shape")
+		return
+	}
+	if l.Scope == "" {
+		p.openTurn()
+		p.joinTurn(l.UserMessages)
+	}
+	p.retractLines(l.Supersedes)
+	message := or(l.Message.ID, l.UUID)
+	for _, b := range blocks {
+		n := p.blocks[message]
+		p.blocks[message]++
+		item := api.DialogueItem{
+			ItemID: fmt.Sprintf("%s/%d", message, n), Kind: "agent", Status: "final",
+			Synthetic: l.Message.Model == "<synthetic>", Error: l.Error.text(),
+		}
+		if l.Aborted {
+			item.Status = "aborted"
+		}
+		switch {
+		case b.Type == "text":
+			item.Parts = textParts(b.Text)
+		case b.Type == "thinking" || b.Type == "redacted_thinking":
+			item.Kind = "reasoning"
+			item.Parts = textParts(b.Thinking)
+		case strings.HasSuffix(b.Type, "tool_use") && b.ID != "":
+			item.ItemID, item.Kind = b.ID, "tool_call"
+			item.Tool = newToolCall(b)
+			if l.Aborted {
+				item.Tool.Status = "cancelled"
+			}
+		case strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != "":
+			// A tool that the model's own service has; the result is in the same message.
+			p.toolResult(l, b)
+			continue
+		default:
+			item.Parts = []api.DialoguePart{{Type: "data", Data: b.raw}}
+		}
+		p.finishPartial(l.Scope, item.ItemID)
+		p.newItem(l.Scope, item)
+	}
+}
+
+// user takes what was said to the model: by a person, by the program, or by a tool.
+func (p *claudeProtocol) user(l claudeLine) {
+	blocks, ok := l.Message.blocks()
+	if !ok || l.UUID == "" {
+		// A terminal that echoes what was written to the program gives lines like this.
+		p.unparsed("bad_shape")
+		return
+	}
+	p.retractLines(l.Retracted)
+	if _, ours := p.messages[l.UUID]; ours && l.Scope == "" {
+		p.echoed(l.UUID)
+		return
+	}
+	var parts []api.DialoguePart
+	var text string
+	for _, b := range blocks {
+		if b.Type == "tool_result" && b.ToolUseID != "" {
+			p.toolResult(l, b)
+			continue
+		}
+		parts = append(parts, blockPart(b))
+		text = or(text, b.Text)
+	}
+	if len(parts) == 0 {
+		return
+	}
+	interrupted := strings.HasPrefix(text, "[Request interrupted by user")
+	if interrupted && l.Scope == "" && p.turn != nil {
+		p.turn.interrupted = true
+	}
+	// In a sub-transcript it is what the model asked the subagent for; otherwise, unless
+	// it is the echo of a person's message, the program speaks.
+	byProgram := l.Synthetic || interrupted || l.Scope == "" && !l.Replay ||
+		strings.HasPrefix(text, "<local-command") || strings.HasPrefix(text, "<command-name>")
+	p.newItem(l.Scope, api.DialogueItem{ItemID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
+}
+
+// newItem tells of an item, and remembers which line made it and what may follow.
+func (p *claudeProtocol) newItem(scope string, item api.DialogueItem) {
+	item.TurnID = p.turnOf(scope)
+	p.made[p.line.UUID] = append(p.made[p.line.UUID], item.ItemID)
+	if item.Tool == nil {
+		p.tellItem(scope, item)
+		return
+	}
+	t := p.tools[item.ItemID]
+	if t == nil {
+		t = &claudeTool{}
+		p.tools[item.ItemID] = t
+		p.toolOrder = append(p.toolOrder, item.ItemID)
+	}
+	item.Tool.TaskID = p.taskOf[item.ItemID] // old versions may tell of the task first
+	t.item, t.scope = item, scope
+	if item.Tool.Kind == "agent" {
+		p.scopeTurn[item.ItemID] = item.TurnID
+	}
+	p.tellTool(t)
+}
+
+func (p *claudeProtocol) tellItem(scope string, item api.DialogueItem) {
+	p.tell(api.DialogueEvent{Type: api.ToldItem, Scope: scope, Item: &item})
+}
+
+// tellTool tells a tool call as a whole: an item takes the place of what was told of it.
+func (p *claudeProtocol) tellTool(t *claudeTool) {
+	tool := *t.item.Tool
+	item := t.item
+	item.Tool = &tool
+	p.tellItem(t.scope, item)
+}
+
+// turnOf is the turn that an item belongs to. A subagent's is that of its tool call, also
+// when the turn is over.
+func (p *claudeProtocol) turnOf(scope string) string {
+	if id, ok := p.scopeTurn[scope]; ok && scope != "" {
+		return id
+	}
+	if p.turn != nil {
+		return p.turn.id
+	}
+	return ""
+}
+
+// toolResult closes a tool call.
+func (p *claudeProtocol) toolResult(l claudeLine, b claudeBlock) {
+	t := p.tools[b.ToolUseID]
+	if t == nil { // its call was never told
+		t = &claudeTool{scope: l.Scope, item: api.DialogueItem{
+			ItemID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
+			Tool: &api.DialogueToolCall{Name: "unknown", Kind: "other"},
+		}}
+		p.tools[b.ToolUseID] = t
+		p.toolOrder = append(p.toolOrder, b.ToolUseID)
+	}
+	p.finishPartial(t.scope, b.ToolUseID)
+	if t.item.Status == "streaming" {
+		t.item.Status = "final"
+	}
+	p.made[l.UUID] = append(p.made[l.UUID], b.ToolUseID)
+	tool := t.item.Tool
+	tool.Output = contentParts(b.Content)
+	tool.Status = "completed"
+	var structured struct {
+		Interrupted bool   `json:"interrupted"`
+		AgentID     string `json:"agentId"`
+		ShellID     string `json:"backgroundTaskId"`
+		Status      string `json:"status"`
+	}
+	if len(l.Structured) > 0 && (l.Structured[0] == '{' || l.Structured[0] == '[') {
+		tool.Structured = l.Structured
+		lenient(l.Structured, &structured)
+	}
+	rejected := strings.Contains(string(l.Structured), "User rejected tool use") && l.Structured[0] == '"'
+	switch {
+	case rejected || structured.Interrupted:
+		tool.Status = "cancelled"
+	case b.IsError:
+		tool.Status = "failed"
+	}
+	if tool.Kind == "execute" && b.IsError && len(tool.Output) > 0 {
+		var code int
+		if n, _ := fmt.Sscanf(tool.Output[0].Text, "Exit code %d", &code); n == 1 {
+			tool.ExitCode = &code
+		}
+	}
+	p.tellTool(t)
+	if id := or(structured.ShellID, structured.AgentID); id != "" {
+		p.launched(id, b.ToolUseID, structured.ShellID != "" || structured.Status == "async_launched")
+	}
+	// What was asked about it is settled, also when nobody said so.
+	for _, id := range slices.Clone(p.waiting) {
+		if p.requests[id].told.ToolCallID == b.ToolUseID {
+			p.closeRequest(id, "withdrawn")
+		}
+	}
+}
+
+// forgetTools drops the calls that have ended, unless their tasks go on.
+func (p *claudeProtocol) forgetTools() {
+	busy := map[string]bool{}
+	for _, id := range p.taskOrder {
+		if t := p.tasks[id]; t.told.Status == "running" {
+			busy[t.told.ToolCallID] = true
+		}
+	}
+	p.toolOrder = slices.DeleteFunc(p.toolOrder, func(id string) bool {
+		if p.tools[id].open() || busy[id] {
+			return false
+		}
+		delete(p.tools, id)
+		return true
+	})
+}
+
+// retractLines takes back what lines made that the program has replaced.
+func (p *claudeProtocol) retractLines(uuids []string) {
+	var ids []string
+	for _, uuid := range uuids {
+		for _, id := range p.made[uuid] {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		delete(p.made, uuid)
+	}
+	p.retract(p.line.Scope, ids)
+}
+
+func (p *claudeProtocol) retract(scope string, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	for _, id := range ids {
+		if _, ok := p.tools[id]; ok {
+			delete(p.tools, id)
+			p.toolOrder = slices.DeleteFunc(p.toolOrder, func(s string) bool { return s == id })
+		}
+	}
+	p.tell(api.DialogueEvent{Type: api.ToldRetracted, Scope: scope, Retracted: ids})
+}
+
+func textParts(s string) []api.DialoguePart {
+	if s == "" {
+		return nil
+	}
+	return []api.DialoguePart{{Type: "text", Text: s}}
+}
+
+func blockPart(b claudeBlock) api.DialoguePart {
+	switch {
+	case b.Type == "text":
+		return api.DialoguePart{Type: "text", Text: b.Text}
+	case b.Type == "image" && b.Source.Data != "":
+		return api.DialoguePart{Type: "image", MediaType: b.Source.MediaType, DataBase64: b.Source.Data}
+	}
+	return api.DialoguePart{Type: "data", Data: b.raw}
+}
+
+// contentParts reads the content of a tool's result: a text, or blocks.
+func contentParts(content json.RawMessage) []api.DialoguePart {
+	blocks, ok := claudeWords{Content: content}.blocks()
+	if !ok {
+		if len(content) == 0 || string(content) == "null" {
+			return nil
+		}
+		return []api.DialoguePart{{Type: "data", Data: content}}
+	}
+	var parts []api.DialoguePart
+	for _, b := range blocks {
+		if b.Type != "text" || b.Text != "" {
+			parts = append(parts, blockPart(b))
+		}
+	}
+	return parts
+}
+
+// newToolCall makes the tool call of a block whose input is complete.
+func newToolCall(b claudeBlock) *api.DialogueToolCall {
+	tool := &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Input: b.Input, Status: "running"}
+	tool.Subject, tool.Title = toolSubject(b.Input)
+	return tool
+}
+
+func toolKind(b claudeBlock) string {
+	switch b.Name {
+	case "Bash", "PowerShell", "BashOutput", "KillShell", "KillBash":
+		return "execute"
+	case "Read", "NotebookRead":
+		return "read"
+	case "Edit", "MultiEdit", "Write", "NotebookEdit":
+		return "edit"
+	case "Glob", "Grep", "LS", "ToolSearch":
+		return "search"
+	case "WebFetch", "WebSearch", "web_search", "web_fetch":
+		return "fetch"
+	case "Agent", "Task":
+		return "agent"
+	case "AskUserQuestion":
+		return "question"
+	case "ExitPlanMode", "EnterPlanMode":
+		return "plan"
+	}
+	if strings.HasPrefix(b.Name, "mcp__") || b.Type == "mcp_tool_use" {
+		return "mcp"
+	}
+	return "other"
+}
+
+// toolSubject is what a tool is used on, and what the model calls it.
+func toolSubject(input json.RawMessage) (subject, title string) {
+	var in struct {
+		Command     string `json:"command"`
+		File        string `json:"file_path"`
+		Notebook    string `json:"notebook_path"`
+		Path        string `json:"path"`
+		Pattern     string `json:"pattern"`
+		URL         string `json:"url"`
+		Query       string `json:"query"`
+		Skill       string `json:"skill"`
+		Description string `json:"description"`
+	}
+	lenient(input, &in)
+	return or(in.Command, in.File, in.Notebook, in.URL, in.Pattern, in.Path, in.Query, in.Skill, in.Description), in.Description
+}

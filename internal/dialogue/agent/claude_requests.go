@@ -1,0 +1,266 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// claudeRequest is a control request of the program that waits for an answer. The turn
+// waits with it.
+type claudeRequest struct {
+	told        api.DialogueRequest
+	subtype     string
+	input       json.RawMessage   // of the tool
+	suggestions []json.RawMessage // rules that would allow the same from now on
+}
+
+// controlRequest is what the program's control requests have that we answer.
+type controlRequest struct {
+	Subtype string `json:"subtype"`
+	// can_use_tool
+	Tool        string            `json:"tool_name"`
+	Input       json.RawMessage   `json:"input"`
+	ToolUseID   string            `json:"tool_use_id"`
+	AgentID     string            `json:"agent_id"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Reason      string            `json:"decision_reason"`
+	BlockedPath string            `json:"blocked_path"`
+	Suggestions []json.RawMessage `json:"permission_suggestions"`
+	// elicitation
+	Server  string          `json:"mcp_server_name"`
+	Message string          `json:"message"`
+	URL     string          `json:"url"`
+	Schema  json.RawMessage `json:"requested_schema"`
+	// request_user_dialog
+	Dialog  string          `json:"dialog_kind"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// request takes a control request of the program. None is left without an answer, except
+// those that people answer.
+func (p *claudeProtocol) request(l claudeLine) {
+	var in controlRequest
+	lenient(l.Request, &in)
+	if l.RequestID == "" || in.Subtype == "" {
+		p.unparsed("bad_shape")
+		return
+	}
+	if p.asked[l.RequestID] {
+		p.step.Ignored = l.Type + " (repeated)"
+		return
+	}
+	p.asked[l.RequestID] = true
+	told := api.DialogueRequest{RequestID: l.RequestID, ToolCallID: in.ToolUseID, TaskID: in.AgentID, Title: in.Title}
+	switch in.Subtype {
+	case "can_use_tool":
+		p.askForTool(&told, in)
+	case "elicitation":
+		told.Kind, told.Tool, told.Subject, told.Input = "elicitation", in.Server, in.URL, in.Schema
+		told.Title, told.Reason = or(in.Title, in.Message), in.Description
+		told.Options = allowOrDeny(nil)
+	case "request_user_dialog":
+		told.Kind, told.Subject, told.Input = "dialog", in.Dialog, in.Payload
+		told.Options = allowOrDeny(nil)
+	default:
+		// A hook or an MCP server of the host: there are none, so nobody else answers.
+		p.reply(l.RequestID, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
+		p.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.100q, which was refused", in.Subtype))
+		return
+	}
+	p.requests[l.RequestID] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
+	p.waiting = append(p.waiting, l.RequestID)
+	p.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &told})
+	p.moveTool(told.ToolCallID, "awaiting_approval")
+}
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+// askForTool fills in a request to use a tool. Questions and plans come as tools, too.
+func (p *claudeProtocol) askForTool(told *api.DialogueRequest, in controlRequest) {
+	told.Kind, told.Tool, told.Input = "permission", in.Tool, in.Input
+	told.Subject, _ = toolSubject(in.Input)
+	told.Subject = or(told.Subject, in.BlockedPath)
+	told.Title = or(in.Title, in.Description)
+	told.Reason = ansi.ReplaceAllString(in.Reason, "")
+	told.Options = allowOrDeny(in.Suggestions)
+	switch in.Tool {
+	case "ExitPlanMode":
+		told.Kind = "plan"
+		if t := p.tools[in.ToolUseID]; t != nil && len(in.Input) <= len("{}") {
+			told.Input = t.item.Tool.Input // the request has it only when it is in a file
+		}
+	case "AskUserQuestion":
+		told.Kind, told.Options = "question", nil
+		var ask struct {
+			Questions []struct {
+				Question string `json:"question"`
+				Header   string `json:"header"`
+				Multiple bool   `json:"multiSelect"`
+				Options  []struct {
+					Label       string `json:"label"`
+					Description string `json:"description"`
+				} `json:"options"`
+			} `json:"questions"`
+		}
+		lenient(in.Input, &ask)
+		for i, q := range ask.Questions {
+			question := api.DialogueQuestion{ID: fmt.Sprintf("q%d", i+1), Question: q.Question, Header: q.Header, Multiple: q.Multiple}
+			for _, o := range q.Options {
+				question.Options = append(question.Options, api.DialogueOption{ID: o.Label, Label: o.Label, Description: o.Description})
+			}
+			told.Questions = append(told.Questions, question)
+		}
+	}
+}
+
+func allowOrDeny(suggestions []json.RawMessage) []api.DialogueOption {
+	options := []api.DialogueOption{{ID: "allow", Label: "Allow", Kind: "allow"}}
+	if rules := remembered(suggestions); len(rules) > 0 {
+		texts := make([]string, len(rules))
+		for i, r := range rules {
+			texts[i] = string(r)
+		}
+		options = append(options, api.DialogueOption{ID: "allow_always", Label: "Allow from now on", Description: strings.Join(texts, " "), Kind: "allow_always"})
+	}
+	return append(options, api.DialogueOption{ID: "deny", Label: "Deny", Kind: "deny"})
+}
+
+// remembered picks from what the program suggests: rules, which allow the same again; only
+// if there are none, what allows more, such as another mode.
+func remembered(suggestions []json.RawMessage) []json.RawMessage {
+	var rules []json.RawMessage
+	for _, s := range suggestions {
+		var in struct {
+			Type string `json:"type"`
+		}
+		if lenient(s, &in); in.Type == "addRules" {
+			rules = append(rules, s)
+		}
+	}
+	if rules == nil {
+		return suggestions
+	}
+	return rules
+}
+
+// respond answers a request.
+func (p *claudeProtocol) respond(r *Response) *api.Error {
+	req := p.requests[r.RequestID]
+	if req == nil {
+		return api.Errorf(api.CodeConflict, "request %q: it does not wait for an answer", r.RequestID)
+	}
+	decision, remember, answers := r.Decision, r.Remember, r.Answers
+	switch {
+	case r.Option == "":
+	case req.told.Kind == "question" && len(req.told.Questions) == 1 && answers == nil:
+		answers = map[string]string{req.told.Questions[0].Question: r.Option}
+	case slices.ContainsFunc(req.told.Options, func(o api.DialogueOption) bool { return o.ID == r.Option }):
+		remember = remember || r.Option == "allow_always"
+		decision, _, _ = strings.Cut(r.Option, "_")
+	default:
+		return api.Errorf(api.CodeInvalidParams, "request %q: it has no option %.60q", r.RequestID, r.Option)
+	}
+	if decision == "" {
+		decision = "allow"
+	}
+	if r.Input != nil && !json.Valid(r.Input) {
+		return api.Errorf(api.CodeInvalidParams, "request %q: input is not JSON", r.RequestID)
+	}
+	var response map[string]any
+	switch req.subtype {
+	case "can_use_tool":
+		response = req.toolAnswer(decision, r, answers)
+		if decision == "allow" && remember {
+			response["updatedPermissions"] = remembered(req.suggestions)
+		}
+	case "elicitation":
+		response = map[string]any{"action": "decline"}
+		if decision == "allow" {
+			response = map[string]any{"action": "accept", "content": formContent(r.Input, answers)}
+		}
+	default:
+		response = map[string]any{"behavior": "cancelled"}
+		if decision == "allow" {
+			response = map[string]any{"behavior": "completed", "result": formContent(r.Input, answers)}
+		}
+	}
+	p.reply(r.RequestID, map[string]any{"subtype": "success", "response": response})
+	told := req.told
+	told.How, told.Decision, told.By = "answered", decision, r.By
+	p.dropRequest(told)
+	if decision == "allow" {
+		p.moveTool(told.ToolCallID, "running")
+	}
+	return nil
+}
+
+// toolAnswer allows or denies the use of a tool. Old versions need the input, also when it
+// is to stay as it is.
+func (q *claudeRequest) toolAnswer(decision string, r *Response, answers map[string]string) map[string]any {
+	if decision == "deny" {
+		return map[string]any{"behavior": "deny", "message": or(r.Message, "This was denied."), "interrupt": r.Interrupt}
+	}
+	input := map[string]json.RawMessage{}
+	lenient(q.input, &input)
+	if r.Input != nil {
+		input = map[string]json.RawMessage{}
+		lenient(r.Input, &input)
+	}
+	if len(answers) > 0 {
+		byText := map[string]string{}
+		for key, answer := range answers {
+			for _, question := range q.told.Questions {
+				if key == question.ID {
+					key = question.Question
+				}
+			}
+			byText[key] = answer
+		}
+		input["answers"], _ = json.Marshal(byText)
+	}
+	return map[string]any{"behavior": "allow", "updatedInput": input}
+}
+
+// formContent is what was filled in: an object, or answers by name.
+func formContent(input json.RawMessage, answers map[string]string) any {
+	switch {
+	case input != nil:
+		return input
+	case answers != nil:
+		return answers
+	}
+	return map[string]any{}
+}
+
+func (p *claudeProtocol) reply(id string, response map[string]any) {
+	response["request_id"] = id
+	p.write(map[string]any{"type": "control_response", "response": response})
+}
+
+// closeRequest closes a request that the program does not want an answer to any more.
+func (p *claudeProtocol) closeRequest(id, how string) {
+	if req := p.requests[id]; req != nil {
+		told := req.told
+		told.How, told.By = how, "agent"
+		p.dropRequest(told)
+	}
+}
+
+func (p *claudeProtocol) dropRequest(told api.DialogueRequest) {
+	delete(p.requests, told.RequestID)
+	p.waiting = slices.DeleteFunc(p.waiting, func(s string) bool { return s == told.RequestID })
+	p.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &told})
+}
+
+func (p *claudeProtocol) moveTool(id, status string) {
+	if t := p.tools[id]; t != nil && t.open() && t.item.Tool.Status != status {
+		t.item.Tool.Status = status
+		p.tellTool(t)
+	}
+}

@@ -1,0 +1,330 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// claudeTurn is the open turn.
+type claudeTurn struct {
+	id          string
+	trigger     string
+	messages    []string
+	interrupted bool // the program said so in words
+}
+
+// claudeMessage is what became of a message that was sent.
+type claudeMessage struct {
+	state     string
+	turn      string // that answers it
+	lifecycle bool   // the program tells of it
+	noticed   bool   // it has shown in what the program does
+}
+
+// openTurn begins a turn, unless there is one.
+func (p *claudeProtocol) openTurn() {
+	if p.turn != nil {
+		return
+	}
+	if p.agents == 0 {
+		clear(p.blocks)
+	}
+	clear(p.made)
+	p.forgetTools()
+	p.turns++
+	t := &claudeTurn{id: fmt.Sprintf("t%d.%d", p.options.Epoch, p.turns), trigger: "agent"}
+	for _, id := range p.unfinished {
+		m := p.messages[id]
+		m.noticed = m.noticed || m.state != "sent"
+		switch {
+		case m.state == "started" && m.turn == "":
+			m.turn, t.trigger = t.id, "user"
+			t.messages = append(t.messages, id)
+		case m.state == "sent" && !p.lifecycle:
+			t.trigger = "user" // which messages it answers is told later
+		}
+	}
+	if t.trigger == "agent" && p.turns == 1 && p.options.Resume != "" {
+		t.trigger = "resume"
+	}
+	if t.trigger == "agent" && p.hushed {
+		// What was stopped is reported to the model, in a turn that nobody asked for.
+		p.control(map[string]any{"subtype": "interrupt"}, func(claudeAnswer) {})
+	}
+	p.turn = t
+	p.tell(api.DialogueEvent{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
+}
+
+// joinTurn says that messages are answered by the open turn. One that comes while the agent
+// works is taken into the turn, so a turn may have several.
+func (p *claudeProtocol) joinTurn(ids []string) {
+	if p.turn == nil {
+		return
+	}
+	for _, id := range ids {
+		if id == "" || slices.Contains(p.turn.messages, id) {
+			continue
+		}
+		p.turn.messages = append(p.turn.messages, id)
+		if m := p.messages[id]; m != nil {
+			m.turn, m.noticed = p.turn.id, true
+		}
+	}
+}
+
+// lifecycleOf takes what became of a message.
+func (p *claudeProtocol) lifecycleOf(l claudeLine) {
+	p.lifecycle = true
+	m := p.messages[l.CommandUUID]
+	if m == nil {
+		return
+	}
+	m.lifecycle = true
+	switch l.State {
+	case "queued": // also when one that was started is put back
+		m.turn = ""
+		p.moveMessage(l.CommandUUID, "queued")
+	case "started":
+		p.moveMessage(l.CommandUUID, "started")
+		p.joinTurn([]string{l.CommandUUID})
+	case "completed":
+		p.moveMessage(l.CommandUUID, "done")
+	case "cancelled":
+		p.moveMessage(l.CommandUUID, "cancelled")
+	}
+}
+
+// echoed takes the echo of a message: the agent has begun with it.
+func (p *claudeProtocol) echoed(id string) {
+	if m := p.messages[id]; !m.lifecycle && m.state == "sent" {
+		p.moveMessage(id, "started")
+		p.joinTurn([]string{id})
+	}
+}
+
+func (p *claudeProtocol) moveMessage(id, state string) {
+	m := p.messages[id]
+	if m.state == state || m.state == "done" || m.state == "cancelled" {
+		return
+	}
+	m.state = state
+	if state == "done" || state == "cancelled" {
+		p.unfinished = slices.DeleteFunc(p.unfinished, func(s string) bool { return s == id })
+	}
+	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
+}
+
+// result is the end of a turn. It is not the end of what the agent does: subagents may go
+// on, and report in a turn that nobody asked for.
+func (p *claudeProtocol) result(l claudeLine) {
+	var r struct {
+		IsError  bool                 `json:"is_error"`
+		Reason   string               `json:"terminal_reason"`
+		Text     string               `json:"result"` // absent when something went wrong
+		Errors   []string             `json:"errors"`
+		Duration float64              `json:"duration_ms"`
+		Steps    int                  `json:"num_turns"`
+		Usage    claudeTokens         `json:"usage"`
+		Total    map[string]claudeUse `json:"modelUsage"`
+		Since    map[string]claudeUse `json:"model_usage_since_last_result"`
+		Cost     *float64             `json:"total_cost_usd"`
+		Origin   struct {
+			Kind string `json:"kind"`
+		} `json:"origin"`
+		Denials []struct {
+			ID string `json:"tool_use_id"`
+		} `json:"permission_denials"`
+	}
+	lenient(l.raw, &r)
+	wrong := strings.Join(r.Errors, "; ")
+	if !p.ready && p.turn == nil && r.IsError {
+		// It is what a conversation that cannot be resumed gives, in place of an answer.
+		p.step.Failed = or(wrong, r.Text, l.Subtype)
+		return
+	}
+	p.openTurn()
+	p.joinTurn(l.UserMessages)
+	turn := p.turn
+	if r.Origin.Kind == "task-notification" {
+		turn.trigger = "agent"
+	}
+	p.dropPartials("")
+
+	told := &api.DialogueTurn{
+		TurnID: turn.id, Trigger: turn.trigger, Messages: turn.messages,
+		Native: or(r.Reason, l.Subtype), Text: r.Text, Steps: r.Steps, DurationMS: int64(r.Duration),
+		Usage: &api.DialogueUsage{InputTokens: r.Usage.Input, OutputTokens: r.Usage.Output, CacheReadTokens: r.Usage.CacheRead, CacheWriteTokens: r.Usage.CacheWrite},
+	}
+	switch {
+	case strings.HasPrefix(l.Subtype, "error_max_"):
+		told.Outcome, told.Text = "limit", or(told.Text, wrong)
+	case strings.HasPrefix(r.Reason, "aborted") || l.Subtype == "error_during_execution" && turn.interrupted:
+		told.Outcome = "interrupted"
+	case r.IsError || l.Subtype != "success":
+		told.Outcome, told.Text = "failed", or(told.Text, wrong)
+	default:
+		told.Outcome = "completed"
+	}
+	for _, d := range r.Denials {
+		told.Denials = append(told.Denials, d.ID)
+	}
+	if r.Since != nil {
+		since := sumUses(r.Since)
+		told.Usage.CostUSD = since.CostUSD
+		p.tellUsage(addUses(p.used, since))
+	} else if r.Total != nil {
+		total := sumUses(r.Total)
+		if r.Cost != nil {
+			total.CostUSD = r.Cost
+		}
+		total = addUses(p.usedBefore, total)
+		// The totals of a conversation that was resumed begin with its first process.
+		total.Carried = p.options.Resume != ""
+		p.tellUsage(total)
+	}
+	p.settleTurn(turn)
+	p.turn = nil
+	p.tell(api.DialogueEvent{Type: api.ToldTurnEnded, Turn: told})
+}
+
+// settleTurn closes what cannot outlive a turn.
+func (p *claudeProtocol) settleTurn(turn *claudeTurn) {
+	for _, id := range slices.Clone(p.waiting) {
+		if p.requests[id].told.TaskID == "" {
+			p.closeRequest(id, "withdrawn")
+		}
+	}
+	for _, id := range slices.Clone(p.unfinished) {
+		m := p.messages[id]
+		// Old versions say only that a message was begun, or not even that.
+		if !m.lifecycle && (m.turn == turn.id || m.state == "sent" && turn.trigger == "user" && len(turn.messages) == 0) {
+			p.moveMessage(id, "done")
+		}
+	}
+}
+
+type claudeTokens struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+}
+
+type claudeUse struct {
+	Input      int64   `json:"inputTokens"`
+	Output     int64   `json:"outputTokens"`
+	CacheRead  int64   `json:"cacheReadInputTokens"`
+	CacheWrite int64   `json:"cacheCreationInputTokens"`
+	Cost       float64 `json:"costUSD"`
+}
+
+// sumUses adds up what each model took, in the order of their names: sums of fractions
+// depend on the order.
+func sumUses(uses map[string]claudeUse) api.DialogueUsage {
+	var sum api.DialogueUsage
+	var cost float64
+	for _, model := range slices.Sorted(maps.Keys(uses)) {
+		u := uses[model]
+		sum.InputTokens += u.Input
+		sum.OutputTokens += u.Output
+		sum.CacheReadTokens += u.CacheRead
+		sum.CacheWriteTokens += u.CacheWrite
+		cost += u.Cost
+	}
+	sum.CostUSD = &cost
+	return sum
+}
+
+func addUses(a, b api.DialogueUsage) api.DialogueUsage {
+	sum := api.DialogueUsage{
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
+		CacheReadTokens: a.CacheReadTokens + b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens + b.CacheWriteTokens,
+		CostUSD: b.CostUSD,
+	}
+	if a.CostUSD != nil && b.CostUSD != nil {
+		cost := *a.CostUSD + *b.CostUSD
+		sum.CostUSD = &cost
+	}
+	return sum
+}
+
+func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
+	p.used = u
+	p.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
+}
+
+// stateChanged takes the program's own word for what it does.
+func (p *claudeProtocol) stateChanged(l claudeLine) {
+	p.ownState = or(l.State, p.ownState)
+	for _, id := range p.unfinished {
+		m := p.messages[id]
+		m.noticed = m.noticed || m.state != "sent"
+	}
+}
+
+// tellState tells whether the agent works, when that has changed. The program's own word
+// counts, if it gives any; otherwise an agent works in a turn, and while a subagent does.
+// In both cases a message that it has not noticed yet will make it work.
+func (p *claudeProtocol) tellState() {
+	running := p.turn != nil || p.agents > 0
+	if p.ownState != "" {
+		running = p.ownState != "idle"
+	}
+	for _, id := range p.unfinished {
+		running = running || !p.messages[id].noticed
+	}
+	state := api.DialogueIdle
+	if running {
+		state = api.DialogueRunning
+	}
+	if p.state == state || !running && !p.ready && p.state == "" {
+		return
+	}
+	p.state = state
+	p.tell(api.DialogueEvent{Type: api.ToldState, State: state})
+}
+
+// tellAbout tells what the program is and does, when anything in it is new.
+func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
+	now := p.about
+	now.Version = or(new.Version, now.Version)
+	now.NativeSession = or(new.NativeSession, now.NativeSession)
+	now.Model = or(new.Model, now.Model)
+	now.PermissionMode = or(new.PermissionMode, now.PermissionMode)
+	now.WorkingDir = or(new.WorkingDir, now.WorkingDir)
+	if new.Tools != nil {
+		now.Tools = new.Tools
+	}
+	if new.Capabilities != nil {
+		now.Capabilities = new.Capabilities
+	}
+	same, _ := json.Marshal(p.about)
+	if after, _ := json.Marshal(now); string(after) == string(same) {
+		return
+	}
+	p.about = now
+	p.tell(api.DialogueEvent{Type: api.ToldOpened, Opened: &now})
+}
+
+// follow takes the id of the conversation from a line. It changes when the conversation is
+// cleared, and it is another from the start when one is forked.
+func (p *claudeProtocol) follow(l claudeLine) {
+	if l.SessionID == "" || l.SessionID == p.session || l.Type == "conversation_reset" {
+		return
+	}
+	before := or(p.session, p.options.Resume)
+	p.session = l.SessionID
+	if before == "" || before == l.SessionID {
+		return // init tells it, with the rest
+	}
+	why := or(p.resetWhy, "forked")
+	p.resetWhy = ""
+	p.usedBefore = p.used
+	p.about.NativeSession = l.SessionID
+	p.tell(api.DialogueEvent{Type: api.ToldReset, Opened: &api.DialogueOpened{Agent: p.about.Agent, NativeSession: l.SessionID, Why: why}})
+}

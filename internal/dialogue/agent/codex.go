@@ -1,0 +1,309 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+var _ = register("codex", codex{})
+
+// codex drives the app server of Codex, which speaks JSON-RPC over its stdin and stdout.
+type codex struct{}
+
+// Command implements Agent.
+func (codex) Command(o Options) ([]string, map[string]string, error) {
+	if _, _, err := codexMode(o.PermissionMode); err != nil {
+		return nil, nil, err
+	}
+	argv := o.Argv
+	if len(argv) == 0 {
+		argv = []string{"codex"}
+	}
+	return append(slices.Clone(argv), "app-server"), nil, nil
+}
+
+// New implements Agent.
+func (codex) New(o Options) Protocol { return &codexProtocol{options: o, warned: map[string]bool{}} }
+
+// codexMode reads a permission mode: when Codex asks (untrusted, on-request or never), what
+// its commands may touch (read-only, workspace-write or danger-full-access), or both with a
+// slash between, as in on-request/workspace-write. What is left out is Codex's own default.
+func codexMode(mode string) (approval, sandbox string, err *api.Error) {
+	if mode == "" {
+		return "", "", nil
+	}
+	for _, word := range strings.Split(mode, "/") {
+		switch word {
+		case "untrusted", "on-request", "never":
+			approval = word
+		case "read-only", "workspace-write", "danger-full-access":
+			sandbox = word
+		default:
+			return "", "", api.Errorf(api.CodeInvalidParams, "permission_mode %.80q: codex knows untrusted, on-request, never; read-only, workspace-write, danger-full-access; or one of each, as in on-request/workspace-write", mode)
+		}
+	}
+	return approval, sandbox, nil
+}
+
+// codexProtocol is the conversation with one app server. The dialogue is one thread of it;
+// subagents are threads of their own, which are heard in the scope of the call that made them.
+type codexProtocol struct {
+	rpc
+	options  Options
+	opened   api.DialogueOpened
+	main     *codexThread   // nil until it is there
+	threads  []*codexThread // main, and those of subagents
+	messages []*codexMessage
+	requests []*codexRequest // that wait
+	// override is told to Codex with the next turn.
+	override Setting
+	// interrupts are calls that wait for the turn to begin that they are to stop.
+	interrupts []string
+	running    bool // as told last
+	told       bool // that anything was told of the state
+	usage      api.DialogueUsage
+	warned     map[string]bool // texts that are repeated with every turn, and told once
+}
+
+// codexMessage is a message that was sent and is not done.
+type codexMessage struct {
+	Message
+	turn    string // that takes it up, once it is known
+	started bool
+	asked   bool // it was written to Codex
+}
+
+type codexParams map[string]any
+
+// Start implements Protocol.
+func (c *codexProtocol) Start() Step {
+	c.ask("initialize", codexParams{"clientInfo": codexParams{"name": "trl", "title": "TRL", "version": "1"}}, c.initialized)
+	return c.take()
+}
+
+func (c *codexProtocol) initialized(result json.RawMessage, err *rpcError) {
+	if err != nil {
+		c.step.Failed = "codex initialize: " + err.text()
+		return
+	}
+	var r struct{ UserAgent string }
+	json.Unmarshal(result, &r)
+	// It begins with our own name and the version of Codex: trl/0.166.0 (…).
+	if agent, _, _ := strings.Cut(r.UserAgent, " "); strings.HasPrefix(agent, "trl/") {
+		c.opened.Version = strings.TrimPrefix(agent, "trl/")
+	}
+	c.notify("initialized", nil)
+	p := codexParams{}
+	if c.options.WorkingDir != "" {
+		p["cwd"] = c.options.WorkingDir
+	}
+	if c.options.Model != "" {
+		p["model"] = c.options.Model
+	}
+	approval, sandbox, _ := codexMode(c.options.PermissionMode)
+	if approval != "" {
+		p["approvalPolicy"] = approval
+	}
+	if sandbox != "" {
+		p["sandbox"] = sandbox
+	}
+	method := "thread/start"
+	if c.options.Resume != "" {
+		method = "thread/resume"
+		p["threadId"] = c.options.Resume
+		p["excludeTurns"] = true
+	}
+	c.ask(method, p, func(result json.RawMessage, err *rpcError) { c.threadThere(method, result, err) })
+}
+
+// codexSettings is how a thread works, as its start and changes to it tell.
+type codexSettings struct {
+	Model          string
+	Cwd            string
+	ApprovalPolicy json.RawMessage
+	Sandbox        struct{ Type string }
+	SandboxPolicy  struct{ Type string }
+}
+
+func (c *codexProtocol) threadThere(method string, result json.RawMessage, err *rpcError) {
+	if err != nil {
+		c.step.Failed = "codex " + method + ": " + err.text()
+		return
+	}
+	var r struct {
+		codexSettings
+		Thread struct{ ID, CLIVersion string }
+	}
+	json.Unmarshal(result, &r) // A field of another shape than we know is as if it were absent.
+	if r.Thread.ID == "" {
+		c.step.Failed = "codex " + method + ": the answer names no thread"
+		return
+	}
+	c.main = &codexThread{id: r.Thread.ID}
+	c.threads = append([]*codexThread{c.main}, c.threads...)
+	if c.opened.Version == "" {
+		c.opened.Version = r.Thread.CLIVersion
+	}
+	c.opened.Agent, c.opened.NativeSession = "codex", r.Thread.ID
+	c.settings(r.codexSettings)
+	c.step.Ready = true
+	for _, m := range c.messages {
+		c.turnStart(m)
+	}
+	c.settle()
+}
+
+// settings tells how the thread works when that has changed.
+func (c *codexProtocol) settings(s codexSettings) {
+	before := c.opened
+	if s.Model != "" {
+		c.opened.Model = s.Model
+	}
+	if s.Cwd != "" {
+		c.opened.WorkingDir = s.Cwd
+	}
+	var approval string
+	if json.Unmarshal(s.ApprovalPolicy, &approval) != nil {
+		approval = "granular"
+	}
+	sandbox := map[string]string{"readOnly": "read-only", "workspaceWrite": "workspace-write", "dangerFullAccess": "danger-full-access", "externalSandbox": "external-sandbox"}
+	if mode := sandbox[s.Sandbox.Type+s.SandboxPolicy.Type]; approval != "" && mode != "" {
+		c.opened.PermissionMode = approval + "/" + mode
+	}
+	if now := c.opened; now.Model != before.Model || now.WorkingDir != before.WorkingDir || now.PermissionMode != before.PermissionMode || !c.told {
+		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+	}
+}
+
+// Line implements Protocol.
+func (c *codexProtocol) Line(line []byte) Step {
+	c.line(line, c)
+	return c.take()
+}
+
+// Do implements Protocol.
+func (c *codexProtocol) Do(call Call) Step {
+	switch {
+	case call.Send != nil:
+		c.send(*call.Send)
+		c.answered(call.ID, nil)
+	case call.Interrupt != nil:
+		c.interrupt(call.ID, call.Interrupt.All)
+	case call.Respond != nil:
+		c.answered(call.ID, c.respond(*call.Respond))
+	case call.Set != nil:
+		c.answered(call.ID, c.set(*call.Set))
+	}
+	return c.take()
+}
+
+// send gives Codex a message. While a turn runs, Codex adds it to that turn, at its next step.
+func (c *codexProtocol) send(m Message) {
+	c.sent(m)
+	message := &codexMessage{Message: m}
+	c.messages = append(c.messages, message)
+	if c.main != nil {
+		c.turnStart(message)
+	}
+}
+
+func (c *codexProtocol) turnStart(m *codexMessage) {
+	input := []codexParams{}
+	for _, block := range m.Content {
+		if block.Type == "image" {
+			input = append(input, codexParams{"type": "image", "url": "data:" + block.MediaType + ";base64," + block.DataBase64})
+		} else {
+			input = append(input, codexParams{"type": "text", "text": block.Text, "text_elements": []any{}})
+		}
+	}
+	p := codexParams{"threadId": c.main.id, "clientUserMessageId": m.ID, "input": input}
+	if c.override.Model != "" {
+		p["model"] = c.override.Model
+	}
+	approval, sandbox, _ := codexMode(c.override.PermissionMode)
+	if approval != "" {
+		p["approvalPolicy"] = approval
+	}
+	if sandbox != "" {
+		p["sandboxPolicy"] = codexSandboxes[sandbox]
+	}
+	c.override = Setting{}
+	m.asked = true
+	c.ask("turn/start", p, func(result json.RawMessage, err *rpcError) {
+		if err != nil {
+			c.messages = slices.DeleteFunc(c.messages, func(o *codexMessage) bool { return o == m })
+			c.message(m.ID, "cancelled")
+			c.notice("error", "send_refused", "codex turn/start: "+err.text())
+			c.interruptLater()
+			return
+		}
+		var r struct{ Turn struct{ ID string } }
+		json.Unmarshal(result, &r)
+		if m.turn == "" {
+			m.turn = r.Turn.ID
+		}
+	})
+}
+
+// codexSandboxes are the sandboxes as a turn wants them; a thread is content with the word.
+var codexSandboxes = map[string]codexParams{
+	"read-only":          {"type": "readOnly", "networkAccess": false},
+	"workspace-write":    {"type": "workspaceWrite", "writableRoots": []string{}, "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": false},
+	"danger-full-access": {"type": "dangerFullAccess"},
+}
+
+// set is for the next turn: Codex takes such changes only with the start of one.
+func (c *codexProtocol) set(s Setting) *api.Error {
+	if _, _, err := codexMode(s.PermissionMode); err != nil {
+		return err
+	}
+	if s.Model != "" {
+		c.override.Model = s.Model
+	}
+	if s.PermissionMode != "" {
+		c.override.PermissionMode = s.PermissionMode
+	}
+	return nil
+}
+
+// interrupt stops the turn; all stops those of subagents too. Codex wants to be told which
+// turn, so the one that was asked for and has not begun is waited for.
+func (c *codexProtocol) interrupt(call string, all bool) {
+	if all {
+		for _, t := range c.threads {
+			if t != c.main && t.turn != "" {
+				c.ask("turn/interrupt", codexParams{"threadId": t.id, "turnId": t.turn}, func(json.RawMessage, *rpcError) {})
+			}
+		}
+	}
+	switch {
+	case c.main != nil && c.main.turn != "":
+		turn := c.main.turn
+		c.ask("turn/interrupt", codexParams{"threadId": c.main.id, "turnId": turn}, func(_ json.RawMessage, err *rpcError) {
+			if err != nil && c.main.turn == turn {
+				c.answered(call, api.Errorf(api.CodeConflict, "codex turn %s: %s", turn, err.text()))
+				return
+			}
+			c.answered(call, nil)
+		})
+	case len(c.messages) > 0:
+		c.interrupts = append(c.interrupts, call)
+	default:
+		c.answered(call, nil) // Nothing runs: that is what was asked for.
+	}
+}
+
+// interruptLater takes up the interrupts that waited, when a turn has begun or none will.
+func (c *codexProtocol) interruptLater() {
+	if c.main.turn == "" && len(c.messages) > 0 {
+		return
+	}
+	waited := c.interrupts
+	c.interrupts = nil
+	for _, call := range waited {
+		c.interrupt(call, false)
+	}
+}

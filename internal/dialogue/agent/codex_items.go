@@ -1,0 +1,357 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// codexOpen is an item that has begun and not ended.
+type codexOpen struct {
+	item api.DialogueItem
+	turn string
+	keys []string           // what its parts are, as deltas name them
+	text []*strings.Builder // of its parts; of a tool call, one: the output until now
+	// background says that the turn ended while the command ran on.
+	background bool
+}
+
+// keep remembers an item, apart from the one that is told.
+func (o *codexOpen) keep(item *api.DialogueItem) {
+	o.item = *item
+	if item.Tool != nil {
+		tool := *item.Tool
+		o.item.Tool = &tool
+	}
+}
+
+// said is the item with what was said until now.
+func (o *codexOpen) said(status string) *api.DialogueItem {
+	item := o.item
+	item.Status = status
+	item.Parts = nil
+	for _, b := range o.text {
+		item.Parts = append(item.Parts, api.DialoguePart{Type: "text", Text: b.String()})
+	}
+	return &item
+}
+
+// tool is the item with its tool call in another status.
+func (o *codexOpen) tool(status string) *api.DialogueItem {
+	tool := *o.item.Tool
+	tool.Status = status
+	if len(o.text) > 0 && len(tool.Output) == 0 {
+		tool.Output = []api.DialoguePart{{Type: "text", Text: o.text[0].String()}}
+	}
+	item := o.item
+	item.Tool = &tool
+	return &item
+}
+
+func (t *codexThread) find(id string) *codexOpen {
+	for _, o := range t.open {
+		if o.item.ItemID == id {
+			return o
+		}
+	}
+	return nil
+}
+
+// dropTexts forgets the texts that are being said, and returns their ids.
+func (t *codexThread) dropTexts() (ids []string) {
+	t.open = slices.DeleteFunc(t.open, func(o *codexOpen) bool {
+		if o.item.Tool != nil {
+			return false
+		}
+		ids = append(ids, o.item.ItemID)
+		return true
+	})
+	return ids
+}
+
+// item takes the begin or the end of an item.
+func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done bool) (why string) {
+	if it.ID == "" {
+		return "bad_shape"
+	}
+	switch it.Type {
+	case "userMessage":
+		c.userMessage(t, turn, it, done)
+		return ""
+	case "contextCompaction":
+		if done {
+			c.compacted(t, turn)
+		}
+		return ""
+	case "enteredReviewMode":
+		return ""
+	case "subAgentActivity":
+		if it.Kind != "started" {
+			c.activity(it)
+			return ""
+		}
+	}
+	item := it.item(done)
+	if item == nil {
+		return "unknown_subtype"
+	}
+	if t == c.main {
+		item.TurnID = turn
+	}
+	open := t.find(it.ID)
+	if !done {
+		if open == nil {
+			open = &codexOpen{turn: turn}
+			t.open = append(t.open, open)
+		}
+		open.keep(item)
+		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+		return ""
+	}
+	t.open = slices.DeleteFunc(t.open, func(o *codexOpen) bool { return o == open })
+	if item.Kind == "agent" && len(item.Parts) > 0 {
+		t.text = item.Parts[0].Text
+	}
+	if it.Status == "declined" {
+		t.denials = append(t.denials, it.ID)
+	}
+	background := open != nil && open.background
+	if background {
+		item.Tool.TaskID = it.ID
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+	if background {
+		c.scoped(t, codexShellTask(item))
+	}
+	switch it.Type {
+	case "collabAgentToolCall":
+		c.collab(t, it)
+	case "subAgentActivity":
+		c.spawned(t, it.AgentThreadID, it.ID, it.AgentPath)
+	}
+	return ""
+}
+
+// userMessage tells that a message of ours is taken up, or shows one that is not ours: what
+// a subagent was told.
+func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, done bool) {
+	for _, m := range c.messages {
+		if m.ID == it.ClientID {
+			if m.turn = turn; !m.started {
+				m.started = true
+				c.message(m.ID, "started")
+			}
+			return
+		}
+	}
+	if done {
+		item := it.item(true)
+		if t == c.main {
+			item.TurnID = turn
+		}
+		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+	}
+}
+
+// delta appends to a text that is being said. One that begins another part, or goes on
+// with an earlier one, is told as the whole item, because deltas go to the last part.
+func (c *codexProtocol) delta(t *codexThread, id, key, text string) {
+	o := t.find(id)
+	if o == nil || o.item.Tool != nil {
+		return // The whole item is told at its end.
+	}
+	i := slices.Index(o.keys, key)
+	if i < 0 {
+		o.keys = append(o.keys, key)
+		o.text = append(o.text, &strings.Builder{})
+		i = len(o.keys) - 1
+	}
+	appends := i == len(o.keys)-1 && (o.text[i].Len() > 0 || i == 0)
+	o.text[i].WriteString(text)
+	if appends {
+		c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: id, Field: "text", Text: text}})
+		return
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("streaming")})
+}
+
+// maxOpenOutput is how much output is kept of a command that runs, for the case that Codex
+// never tells its end.
+const maxOpenOutput = 1 << 20
+
+func (c *codexProtocol) outputDelta(t *codexThread, id, text string) {
+	o := t.find(id)
+	if o == nil || o.item.Tool == nil {
+		return
+	}
+	if len(o.text) == 0 {
+		o.text = []*strings.Builder{{}}
+	}
+	if o.text[0].Len() < maxOpenOutput {
+		o.text[0].WriteString(text)
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: id, Field: "output", Text: text}})
+}
+
+func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.RawMessage) {
+	o := t.find(id)
+	var list []codexChange
+	if o == nil || o.item.Tool == nil || json.Unmarshal(changes, &list) != nil {
+		return
+	}
+	item := codexItem{Type: "fileChange", ID: id, Status: "inProgress", Changes: list}.item(false)
+	item.TurnID, item.Tool.Status = o.item.TurnID, o.item.Tool.Status
+	o.keep(item)
+	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
+}
+
+// closeItems ends what a turn left open: after an interrupt Codex does not tell the end of
+// what ran. A command that runs when its turn completes goes on in the background.
+func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
+	open := t.open
+	t.open = nil
+	for _, o := range open {
+		id := o.item.ItemID
+		switch {
+		case o.background || (o.item.Tool != nil && o.item.Tool.Name == "commandExecution" && outcome == "completed"):
+			t.open = append(t.open, o)
+			if !o.background {
+				o.background = true
+				o.item.Tool.TaskID = id
+				item := o.tool("running")
+				c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
+				c.scoped(t, codexShellTask(item))
+			}
+		case o.item.Tool != nil:
+			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.tool("cancelled")})
+		case outcome == "interrupted" && len(o.text) > 0:
+			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("aborted")})
+		default:
+			c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{id}})
+		}
+	}
+}
+
+func codexShellTask(item *api.DialogueItem) api.DialogueEvent {
+	return api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{
+		TaskID: item.ItemID, ToolCallID: item.ItemID, Kind: "shell", Name: item.Tool.Subject, Background: true, Status: item.Tool.Status,
+	}}
+}
+
+// planned tells the plan of a turn, which Codex tells whole with every change.
+func (c *codexProtocol) planned(t *codexThread, ev codexEvent) {
+	var b strings.Builder
+	if ev.Explanation != "" {
+		fmt.Fprintf(&b, "%s\n\n", ev.Explanation)
+	}
+	for _, step := range ev.Plan {
+		fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(step.Status), step.Step)
+	}
+	item := &api.DialogueItem{ItemID: ev.TurnID + "/plan", Kind: "plan", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}}}
+	if t == c.main {
+		item.TurnID = ev.TurnID
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, Item: item})
+}
+
+// rpcPlanMark shows the status of a step of a plan as lists of tasks in Markdown do.
+func rpcPlanMark(status string) string {
+	switch status {
+	case "completed":
+		return "x"
+	case "inProgress", "in_progress":
+		return "~"
+	}
+	return " "
+}
+
+// thread finds a thread. One that nobody told of is that of the subagent which is being
+// started, if there is one.
+func (c *codexProtocol) thread(id string) *codexThread {
+	for _, t := range c.threads {
+		if t.id == id {
+			return t
+		}
+	}
+	child := &codexThread{id: id, task: &api.DialogueTask{TaskID: id, Kind: "agent", Background: true, Status: "running"}}
+	for _, t := range c.threads {
+		for _, o := range t.open {
+			if o.item.Tool != nil && o.item.Tool.Name == "spawnAgent" {
+				child.task.ToolCallID, child.task.Name = o.item.ItemID, o.item.Tool.Subject
+				child.parent(t)
+			}
+		}
+	}
+	c.threads = append(c.threads, child)
+	return child
+}
+
+func (t *codexThread) parent(p *codexThread) {
+	t.task.Depth = 1
+	if p.task != nil {
+		t.task.ParentID, t.task.Depth = p.id, p.task.Depth+1
+	}
+}
+
+func (c *codexProtocol) threadStarted(params json.RawMessage) {
+	var p struct {
+		Thread struct{ ID, ParentThreadID, AgentNickname string }
+	}
+	json.Unmarshal(params, &p)
+	if c.main == nil || p.Thread.ID == "" || p.Thread.ParentThreadID == "" || p.Thread.ID == c.main.id {
+		return
+	}
+	t := c.thread(p.Thread.ID)
+	if t.task.Name == "" {
+		t.task.Name = p.Thread.AgentNickname
+	}
+}
+
+// spawned ties a subagent to the tool call that started it.
+func (c *codexProtocol) spawned(by *codexThread, thread, call, name string) {
+	t := c.thread(thread)
+	if t.task == nil {
+		return
+	}
+	t.task.ToolCallID, t.task.Name = call, name
+	t.parent(by)
+	c.taskStatus(t, t.task.Status, t.task.Summary)
+}
+
+// collab takes the end of a call that has to do with subagents.
+func (c *codexProtocol) collab(t *codexThread, it codexItem) {
+	if it.Tool == "spawnAgent" {
+		for _, id := range it.ReceiverThreadIDs {
+			c.spawned(t, id, it.ID, it.Prompt)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(it.AgentsStates)) {
+		state := it.AgentsStates[id]
+		status := map[string]string{"completed": "completed", "interrupted": "cancelled", "shutdown": "cancelled", "errored": "failed", "notFound": "failed"}[state.Status]
+		if child := c.thread(id); status != "" && child.task != nil && child.task.Status == "running" && child.turn == "" {
+			c.taskStatus(child, status, state.Message)
+		}
+	}
+}
+
+// activity takes what a subagent is said to do after it was started.
+func (c *codexProtocol) activity(it codexItem) {
+	status := map[string]string{"completed": "completed", "interrupted": "cancelled"}[it.Kind]
+	if t := c.thread(it.AgentThreadID); status != "" && t.task != nil && t.task.Status != status && t.turn == "" {
+		c.taskStatus(t, status, "")
+	}
+}
+
+func (c *codexProtocol) taskStatus(t *codexThread, status, summary string) {
+	t.task.Status = status
+	if summary != "" {
+		t.task.Summary = summary
+	}
+	t.task.Usage = t.total
+	task := *t.task
+	c.tell(api.DialogueEvent{Type: api.ToldTask, NativeID: t.id, Task: &task})
+}

@@ -1,0 +1,388 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// codexThread is a thread of the app server: that of the dialogue, or that of a subagent.
+type codexThread struct {
+	id     string
+	task   *api.DialogueTask // the subagent; nil for the thread of the dialogue
+	active bool              // Codex says that it works
+	turn   string            // that runs
+	open   []*codexOpen      // items that have begun and not ended, in that order
+	text   string            // what was said last in the turn
+	// denials are the tool calls of the turn that were not allowed.
+	denials []string
+	total   *api.DialogueUsage // of all its turns, as told last
+	base    *api.DialogueUsage // total when the turn began, when that is known
+	compact string             // the turn that was told to be compacted last
+}
+
+// scope is the tool call in whose sub-transcript the thread is heard.
+func (t *codexThread) scope() string {
+	if t.task == nil {
+		return ""
+	}
+	if t.task.ToolCallID == "" {
+		return t.id
+	}
+	return t.task.ToolCallID
+}
+
+// codexEvent is what notifications have in common.
+type codexEvent struct {
+	ThreadID, TurnID, ItemID string
+	Delta                    string
+	SummaryIndex             int
+	ContentIndex             int
+	Changes                  json.RawMessage
+	Item                     codexItem
+	Turn                     codexTurn
+	Status                   json.RawMessage
+	TokenUsage               struct{ Total, Last codexTokens }
+	Error                    json.RawMessage
+	WillRetry                bool
+	Message, Summary         string
+	Details                  string
+	RequestID                json.RawMessage
+	Explanation              string
+	Plan                     []struct{ Step, Status string }
+	FromModel, ToModel       string
+	ThreadSettings           codexSettings
+	RateLimits               struct{ RateLimitReachedType string }
+	Name                     string
+	Run                      struct{ EventName, Status, StatusMessage string }
+	Review                   struct{ Status, Rationale string }
+}
+
+type codexTurn struct {
+	ID         string
+	Status     string
+	Error      *codexFault
+	DurationMs int64
+}
+
+type codexFault struct {
+	Message           string
+	CodexErrorInfo    json.RawMessage
+	AdditionalDetails string
+}
+
+// word is the kind of a fault: a string, or an object whose key it is.
+func (f codexFault) word() string {
+	var word string
+	if json.Unmarshal(f.CodexErrorInfo, &word) == nil && word != "" {
+		return word
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(f.CodexErrorInfo, &object) == nil && len(object) == 1 {
+		for word = range object {
+			return word
+		}
+	}
+	return "error"
+}
+
+type codexTokens struct {
+	InputTokens, CachedInputTokens, CacheWriteInputTokens, OutputTokens int64
+}
+
+func (t codexTokens) usage() api.DialogueUsage {
+	return api.DialogueUsage{
+		InputTokens: t.InputTokens - t.CachedInputTokens, OutputTokens: t.OutputTokens,
+		CacheReadTokens: t.CachedInputTokens, CacheWriteTokens: t.CacheWriteInputTokens,
+	}
+}
+
+// codexSilent are notifications that say nothing for a transcript: of other things that the
+// app server does, of what is told by another line too, or of what only a window would show.
+var codexSilent = []string{
+	"account/", "app/", "autoApprovalReview/", "command/exec/", "externalAgentConfig/", "fs/", "fuzzyFileSearch/",
+	"hook/started", "item/autoApprovalReview/started", "item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "item/mcpToolCall/progress",
+	"mcpServer/", "model/safetyBuffering/", "model/verification", "process/", "project/", "rawResponse", "remoteControl/", "skills/",
+	"thread/archived", "thread/attachment/", "thread/closed", "thread/deleted", "thread/environment/", "thread/goal/", "thread/name/",
+	"thread/prediction/", "thread/project/", "thread/queue/", "thread/readState/", "thread/realtime/", "thread/reverted", "thread/unarchived",
+	"turn/diff/", "turn/moderationMetadata", "windows",
+}
+
+func (c *codexProtocol) notification(m rpcMessage) (why string) {
+	var ev codexEvent
+	if len(m.Params) > 0 && m.Params[0] != '{' {
+		return "bad_shape"
+	}
+	json.Unmarshal(m.Params, &ev) // A field of another shape than we know is as if it were absent.
+	defer c.settle()
+	switch m.Method {
+	case "thread/started":
+		c.threadStarted(m.Params)
+		return ""
+	case "warning", "guardianWarning", "configWarning", "deprecationNotice":
+		c.warn(m.Method, ev)
+		return ""
+	case "account/rateLimits/updated":
+		if ev.RateLimits.RateLimitReachedType != "" {
+			c.notice("warning", "rate_limit", "a limit of the account is reached: "+ev.RateLimits.RateLimitReachedType)
+		}
+		return ""
+	case "mcpServer/startupStatus/updated":
+		var status string
+		if json.Unmarshal(ev.Status, &status) == nil && status == "failed" {
+			var reason string
+			json.Unmarshal(ev.Error, &reason)
+			c.notice("warning", "mcp_server", fmt.Sprintf("MCP server %s did not start: %s", ev.Name, reason))
+		}
+		return ""
+	case "serverRequest/resolved":
+		c.resolved(ev.RequestID)
+		return ""
+	}
+	if slices.ContainsFunc(codexSilent, func(s string) bool { return strings.HasPrefix(m.Method, s) }) {
+		return ""
+	}
+	if c.main == nil || ev.ThreadID == "" {
+		if strings.Contains(m.Method, "/") || m.Method == "error" {
+			return "bad_shape"
+		}
+		return "unknown_type"
+	}
+	return c.inThread(c.thread(ev.ThreadID), m.Method, ev)
+}
+
+// inThread takes a notification about a thread.
+func (c *codexProtocol) inThread(t *codexThread, method string, ev codexEvent) (why string) {
+	switch method {
+	case "thread/status/changed":
+		var status struct{ Type string }
+		json.Unmarshal(ev.Status, &status)
+		t.active = status.Type == "active"
+	case "thread/settings/updated":
+		if t == c.main {
+			c.settings(ev.ThreadSettings)
+		}
+	case "thread/tokenUsage/updated":
+		c.tokens(t, ev.TokenUsage.Total.usage(), ev.TokenUsage.Last.usage())
+	case "thread/compacted":
+		c.compacted(t, ev.TurnID)
+	case "turn/started":
+		c.turnStarted(t, ev.Turn.ID)
+	case "turn/completed":
+		c.turnCompleted(t, ev.Turn)
+	case "turn/plan/updated":
+		c.planned(t, ev)
+	case "item/started", "item/completed":
+		return c.item(t, ev.TurnID, ev.Item, method == "item/completed")
+	case "item/agentMessage/delta", "item/plan/delta":
+		c.delta(t, ev.ItemID, "text", ev.Delta)
+	case "item/reasoning/summaryTextDelta":
+		c.delta(t, ev.ItemID, fmt.Sprint("summary", ev.SummaryIndex), ev.Delta)
+	case "item/reasoning/textDelta":
+		c.delta(t, ev.ItemID, fmt.Sprint("content", ev.ContentIndex), ev.Delta)
+	case "item/reasoning/summaryPartAdded":
+		// The next delta says the same.
+	case "item/commandExecution/outputDelta":
+		c.outputDelta(t, ev.ItemID, ev.Delta)
+	case "item/fileChange/patchUpdated":
+		c.patchUpdated(t, ev.ItemID, ev.Changes)
+	case "item/autoApprovalReview/completed":
+		if ev.Review.Status == "denied" {
+			c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "permission_denied", Text: ev.Review.Rationale}})
+		}
+	case "hook/completed":
+		if ev.Run.Status == "failed" || ev.Run.Status == "blocked" || ev.Run.Status == "stopped" {
+			c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "hook", Text: strings.TrimSuffix("hook "+ev.Run.EventName+" "+ev.Run.Status+": "+ev.Run.StatusMessage, ": ")}})
+		}
+	case "model/rerouted":
+		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "model_fallback", Text: "the model is " + ev.ToModel + " in place of " + ev.FromModel}})
+	case "modelProvider/authRecoveryStarted", "modelProvider/authRecoveryCompleted":
+		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "info", Code: "auth", Text: ev.Message}})
+	case "error":
+		c.fault(t, ev)
+	default:
+		return "unknown_type"
+	}
+	return ""
+}
+
+// scoped tells something that happened in a thread.
+func (c *codexProtocol) scoped(t *codexThread, ev api.DialogueEvent) {
+	ev.Scope = t.scope()
+	c.tell(ev)
+}
+
+// settle tells the state when it has changed. The end of a turn is told a moment after the
+// rest of its thread, so the turn counts: who waits for rest finds everything ended.
+func (c *codexProtocol) settle() {
+	if c.main == nil {
+		return
+	}
+	running := slices.ContainsFunc(c.threads, func(t *codexThread) bool { return t.turn != "" || t.active })
+	if running == c.running && c.told {
+		return
+	}
+	c.running, c.told = running, true
+	state := api.DialogueIdle
+	if running {
+		state = api.DialogueRunning
+	}
+	c.tell(api.DialogueEvent{Type: api.ToldState, State: state})
+}
+
+func (c *codexProtocol) turnStarted(t *codexThread, id string) {
+	if t.turn != "" && t.turn != id {
+		c.turnCompleted(t, codexTurn{ID: t.turn, Status: "lost"})
+	}
+	t.turn, t.text, t.denials, t.base = id, "", nil, nil
+	if t.total != nil || (t == c.main && c.options.Resume == "") {
+		base := api.DialogueUsage{}
+		if t.total != nil {
+			base = *t.total
+		}
+		t.base = &base
+	}
+	if t != c.main {
+		c.taskStatus(t, "running", "")
+		return
+	}
+	turn := &api.DialogueTurn{TurnID: id, Trigger: "agent", Messages: c.messagesOf(id)}
+	if len(turn.Messages) > 0 {
+		turn.Trigger = "user"
+	}
+	c.tell(api.DialogueEvent{Type: api.ToldTurnStarted, NativeID: id, Turn: turn})
+	c.interruptLater()
+}
+
+// messagesOf are the messages that a turn answers. One whose turn is not known yet began it.
+func (c *codexProtocol) messagesOf(turn string) (ids []string) {
+	for _, m := range c.messages {
+		if m.turn == "" && m.asked {
+			m.turn = turn
+		}
+		if m.turn == turn {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+func (c *codexProtocol) turnCompleted(t *codexThread, end codexTurn) {
+	outcome, task := "completed", "completed"
+	switch end.Status {
+	case "interrupted":
+		outcome, task = "interrupted", "cancelled"
+	case "lost":
+		outcome, task = "lost", "failed"
+	case "failed":
+		outcome, task = "failed", "failed"
+	}
+	text, native := t.text, end.Status
+	if end.Error != nil {
+		text, native = end.Error.Message, end.Error.word()
+		if end.Status == "failed" && slices.Contains([]string{"contextWindowExceeded", "sessionBudgetExceeded", "usageLimitExceeded"}, native) {
+			outcome = "limit"
+		}
+	}
+	c.closeItems(t, outcome)
+	c.withdraw(t)
+	t.turn = ""
+	if t != c.main {
+		c.taskStatus(t, task, text)
+		return
+	}
+	turn := &api.DialogueTurn{TurnID: end.ID, Outcome: outcome, Native: native, Text: text, DurationMS: end.DurationMs, Denials: t.denials}
+	if t.base != nil && t.total != nil {
+		turn.Usage = codexMinus(*t.total, *t.base)
+	}
+	for _, m := range c.messages {
+		if m.turn != end.ID {
+			continue
+		}
+		turn.Messages = append(turn.Messages, m.ID)
+		if m.started || outcome == "completed" {
+			c.message(m.ID, "done")
+		} else {
+			c.message(m.ID, "cancelled")
+		}
+	}
+	c.messages = slices.DeleteFunc(c.messages, func(m *codexMessage) bool { return m.turn == end.ID })
+	c.tell(api.DialogueEvent{Type: api.ToldTurnEnded, NativeID: end.ID, Turn: turn})
+	c.interruptLater()
+}
+
+// tokens takes the figures of a thread. They are told as the sum over all threads, each of
+// which counts for itself.
+func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
+	if t.base == nil {
+		t.base = codexMinus(total, last) // The first figures of a thread that was there before us.
+	}
+	t.total = &total
+	sum := api.DialogueUsage{Carried: c.options.Resume != ""}
+	for _, each := range c.threads {
+		if u := each.total; u != nil {
+			sum.InputTokens += u.InputTokens
+			sum.OutputTokens += u.OutputTokens
+			sum.CacheReadTokens += u.CacheReadTokens
+			sum.CacheWriteTokens += u.CacheWriteTokens
+		}
+	}
+	if sum != c.usage {
+		c.usage = sum
+		c.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &sum})
+	}
+}
+
+func codexMinus(a, b api.DialogueUsage) *api.DialogueUsage {
+	return &api.DialogueUsage{
+		InputTokens: a.InputTokens - b.InputTokens, OutputTokens: a.OutputTokens - b.OutputTokens,
+		CacheReadTokens: a.CacheReadTokens - b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens - b.CacheWriteTokens,
+	}
+}
+
+// fault takes an error of the model: Codex tries again, or ends the turn with it. What was
+// being said is said anew in the next try, as another item.
+func (c *codexProtocol) fault(t *codexThread, ev codexEvent) {
+	var f codexFault
+	json.Unmarshal(ev.Error, &f)
+	if !ev.WillRetry {
+		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "error", Code: f.word(), Text: f.Message}})
+		return
+	}
+	if ids := t.dropTexts(); len(ids) > 0 {
+		c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: ids})
+	}
+	retry := &api.DialogueRetry{Cause: f.AdditionalDetails}
+	if retry.Cause == "" {
+		retry.Cause = f.Message
+	}
+	// The numbers are only in the text: Reconnecting... 1/5.
+	if i := strings.LastIndex(f.Message, " "); i >= 0 {
+		fmt.Sscanf(f.Message[i+1:], "%d/%d", &retry.Attempt, &retry.Most)
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldRetry, Retry: retry})
+}
+
+// warn tells a warning once: some come with every turn.
+func (c *codexProtocol) warn(method string, ev codexEvent) {
+	text := ev.Message
+	if text == "" {
+		text = strings.TrimSuffix(ev.Summary+": "+ev.Details, ": ")
+	}
+	if c.warned[text] {
+		return
+	}
+	c.warned[text] = true
+	code := map[string]string{"warning": "warning", "guardianWarning": "guardian", "configWarning": "config", "deprecationNotice": "deprecated"}[method]
+	c.notice("warning", code, text)
+}
+
+func (c *codexProtocol) compacted(t *codexThread, turn string) {
+	if t.compact != turn || turn == "" { // It is told as an item and as a notification.
+		t.compact = turn
+		c.scoped(t, api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
+	}
+}

@@ -1,0 +1,116 @@
+package dialogue
+
+import (
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+// attend answers the open requests that a rule fits, and sees to it that the others do not
+// wait for ever when nobody is there. mu is held; the caller writes the record.
+func (d *Dialogue) attend(p *process) {
+	if p == nil || p.replay != nil || p.ending != "" {
+		return
+	}
+	policy := d.about.Params.Policy
+	pending := d.tracker.Pending()
+	for _, r := range pending {
+		rule := decide(policy, r)
+		if rule == nil || p.answering[r.RequestID] {
+			continue
+		}
+		d.answer(p, r.RequestID, rule.Action, rule.Message)
+	}
+	if d.follow > 0 || len(d.tracker.Pending()) == 0 || policy == nil || policy.DenyAfterS == nil {
+		d.stopDenying()
+		return
+	}
+	if d.denyAt == nil {
+		after := time.Duration(*policy.DenyAfterS * float64(time.Second))
+		var timer *time.Timer
+		timer = time.AfterFunc(after, func() { d.deny(p, &timer) })
+		d.denyAt = timer
+	}
+}
+
+// answer answers a request for the policy. mu is held.
+func (d *Dialogue) answer(p *process, id, decision, message string) {
+	// The answer makes events, and each may bring us here again.
+	p.answering[id] = true
+	defer delete(p.answering, id)
+	d.do(p, agent.Call{Respond: &agent.Response{
+		DialogueRespondParams: api.DialogueRespondParams{DialogueID: d.id, RequestID: id, Decision: decision, Message: message}, By: "policy",
+	}})
+}
+
+// deny denies what nobody answered.
+func (d *Dialogue) deny(p *process, timer **time.Timer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.denyAt != *timer || d.process != p {
+		return
+	}
+	d.denyAt = nil
+	for _, r := range d.tracker.Pending() {
+		d.answer(p, r.RequestID, "deny", "nobody was there to answer")
+	}
+	d.flush()
+}
+
+// stopDenying forgets the time at which requests are denied. mu is held.
+func (d *Dialogue) stopDenying() {
+	if d.denyAt != nil {
+		d.denyAt.Stop()
+		d.denyAt = nil
+	}
+}
+
+// followed counts those who follow the events, by 1 or -1.
+func (d *Dialogue) followed(by int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.follow += by
+	if d.process != nil {
+		d.attend(d.process)
+		d.flush()
+	}
+}
+
+// watchSilence looks after a program that works and may say nothing for ever. mu is held.
+func (d *Dialogue) watchSilence(p *process) {
+	patience := d.patience()
+	if patience <= 0 || d.state != api.DialogueRunning || p.watch != nil || d.stalled != nil {
+		return
+	}
+	p.watch = time.AfterFunc(patience, func() { d.lookAtSilence(p) })
+}
+
+// patience is how long the program may say nothing. mu is held.
+func (d *Dialogue) patience() time.Duration {
+	if s := d.about.Params.StallS; s != nil {
+		return time.Duration(*s * float64(time.Second))
+	}
+	return d.host.config.Stall
+}
+
+// lookAtSilence tells when the program has said nothing for too long.
+func (d *Dialogue) lookAtSilence(p *process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != p || p.left || d.state != api.DialogueRunning {
+		p.watch = nil
+		return
+	}
+	patience := d.patience()
+	if left := patience - time.Since(p.heard); left > 0 {
+		p.watch.Reset(left)
+		return
+	}
+	p.watch = nil
+	since := p.heard.UTC()
+	d.stalled = &since
+	d.tell(p, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{
+		Level: "warning", Code: "stalled", Text: "the agent works and has said nothing for " + patience.String(),
+	}})
+}

@@ -1,0 +1,389 @@
+package dialogue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/transcript"
+)
+
+// Dialogue is a conversation with an agent, and owns the session of the agent's program.
+//
+// Everything that happens to it goes through one place, in one order: take, with mu held.
+// A line of the program or a call goes into the protocol, and what follows from it into the
+// record. The record is what readers read; nobody waits for them.
+//
+// Goroutines, of each process: read, write, and end when it is to be ended. The host counts
+// them. A Dialogue is safe for concurrent use.
+type Dialogue struct {
+	id      string
+	created time.Time
+	host    *Host
+	log     *slog.Logger
+
+	// moving is held by who starts a process.
+	moving chan struct{}
+
+	mu       sync.Mutex
+	about    about               // guarded by mu
+	env      map[string]string   // guarded by mu; never on the disk
+	record   *record             // its appending methods are guarded by mu
+	info     *api.DialogueInfo   // guarded by mu; of one that has ended and whose events were not read
+	state    api.DialogueState   // guarded by mu; written by to alone
+	told     api.DialogueState   // guarded by mu; the last state in the record
+	fault    *api.DialogueFault  // guarded by mu; why it is in state error
+	process  *process            // guarded by mu; nil when none lives
+	tracker  *transcript.Tracker // guarded by mu; nil with info
+	messages map[string]int64    // guarded by mu; what was sent, and the number of the event that tells
+	seq      int64               // guarded by mu; of the last event
+	stalled  *time.Time          // guarded by mu
+	follow   int                 // guarded by mu; how many follow the events
+	denyAt   *time.Timer         // guarded by mu; when nobody has followed for too long
+	removed  bool                // guarded by mu; nothing is kept of it
+}
+
+// process is one process of the agent.
+type process struct {
+	program program
+	ctx     context.Context // ends when the dialogue lets go of it
+	leave   context.CancelFunc
+	done    chan struct{} // closed when it is over, or was left
+
+	// The rest is guarded by the dialogue's mu.
+	protocol  agent.Protocol
+	lines     lines
+	base      api.DialogueState // as the protocol told it: running or idle
+	ready     chan struct{}     // closed when the agent has answered, or will not
+	isReady   bool
+	failed    string                     // why the conversation could not be opened
+	waiting   map[string]chan *api.Error // calls that have no answer yet
+	calls     int                        // how many were made
+	stderr    []byte                     // its end
+	stdin     int64                      // bytes written to it until now
+	out       outbox
+	heard     time.Time     // when it last wrote
+	watch     *time.Timer   // for its silence
+	replay    *replay       // while it is brought back to where it was
+	ending    string        // why it is being ended, when it is
+	forced    chan struct{} // closed when its end cannot wait
+	rushed    bool          // forced is closed
+	left      bool          // it goes on without us
+	retry     chan struct{}
+	answering map[string]bool // requests that the policy is answering
+}
+
+// stderrTail is how much is kept of what a program writes to stderr.
+const stderrTail = 8 << 10
+
+// ID returns the dialogue's id.
+func (d *Dialogue) ID() string { return d.id }
+
+// label is what an error calls the dialogue. mu is held.
+func (d *Dialogue) label() string {
+	if d.about.Params.Name != "" {
+		return d.about.Params.Name
+	}
+	return d.id
+}
+
+// Info returns a snapshot.
+func (d *Dialogue) Info() api.DialogueInfo {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.snapshot()
+}
+
+// snapshot is Info with mu held.
+func (d *Dialogue) snapshot() api.DialogueInfo {
+	if d.info != nil {
+		return *d.info
+	}
+	p := d.about.Params
+	info := api.DialogueInfo{
+		DialogueID: d.id, Name: p.Name, Agent: p.Agent, SessionID: d.about.SessionID, WorkingDir: p.WorkingDir, Runtime: p.Runtime,
+		Model: p.Model, PermissionMode: p.PermissionMode, Tags: p.Tags, Epoch: d.about.Epoch, CreatedAt: d.about.CreatedAt, LastActivity: d.about.CreatedAt,
+	}
+	d.tracker.Describe(&info)
+	info.State, info.Error, info.Seq, info.StalledAt = d.state, d.fault, d.seq, d.stalled
+	if info.Tags == nil {
+		info.Tags = []string{}
+	}
+	return info
+}
+
+// to moves the dialogue to its next state; nothing else writes it. mu is held.
+func (d *Dialogue) to(next api.DialogueState) {
+	if next == d.state {
+		return
+	}
+	if !d.state.CanBecome(next) {
+		d.log.Error("dialogue makes no sense", "error", "cannot go from "+string(d.state)+" to "+string(next))
+		return
+	}
+	d.state = next
+	if next != api.DialogueError {
+		d.fault = nil
+	}
+}
+
+// take does what follows from a line or a call: events into the record, lines to the
+// program, answers to those who wait. mu is held; the caller writes the record.
+func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
+	for _, ev := range s.Events {
+		if ev.Type == api.ToldState {
+			p.base = ev.State
+			d.tellState(p, at)
+			continue
+		}
+		ev.Offset = at
+		d.append(p, ev)
+	}
+	for _, text := range s.Write {
+		d.send(p, text)
+	}
+	for _, a := range s.Answers {
+		if c := p.waiting[a.ID]; c != nil {
+			c <- a.Err
+			delete(p.waiting, a.ID)
+		}
+	}
+	if s.Failed != "" && !p.isReady {
+		p.failed = s.Failed
+		p.isReady = true
+		close(p.ready)
+	}
+	if s.Ready && !p.isReady {
+		p.isReady = true
+		close(p.ready)
+		if p.base == "" {
+			p.base = api.DialogueIdle
+		}
+		d.tellState(p, at)
+	}
+}
+
+// tellState tells the state when it is another: that an open request requires action is
+// known here alone.
+func (d *Dialogue) tellState(p *process, at *int64) {
+	state := p.base
+	switch {
+	case !p.isReady:
+		return
+	case len(d.tracker.Pending()) > 0:
+		state = api.DialogueRequiresAction
+	case state == "":
+		state = api.DialogueIdle
+	}
+	if state != d.told {
+		d.append(p, api.DialogueEvent{Type: api.ToldState, State: state, Offset: at})
+	}
+	d.to(state)
+}
+
+// append puts an event into the record, and what follows from it. mu is held.
+func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
+	ev.Epoch = d.about.Epoch
+	for _, known := range p.replay.next(&ev) {
+		d.apply(p, known)
+	}
+	if ev.Seq == 0 { // it is new
+		ev.Seq, ev.At = d.seq+1, time.Now().UTC()
+		if err := d.record.add(ev); err != nil {
+			d.log.Error("event cannot be kept", "error", err)
+			return
+		}
+	}
+	if ev.Seq < 0 { // the record says otherwise, and is right
+		return
+	}
+	d.apply(p, ev)
+	for _, next := range d.tracker.Follow() {
+		next.Offset = ev.Offset
+		d.append(p, next)
+	}
+	if ev.Type == api.ToldRequestOpened || ev.Type == api.ToldRequestClosed {
+		d.tellState(p, ev.Offset)
+		d.attend(p)
+	}
+}
+
+// apply takes note of an event that is in the record. mu is held.
+func (d *Dialogue) apply(p *process, ev api.DialogueEvent) {
+	d.seq = ev.Seq
+	d.tracker.Apply(ev)
+	switch ev.Type {
+	case api.ToldState:
+		d.told = ev.State
+	case api.ToldMessage:
+		if _, known := d.messages[ev.Message.MessageID]; !known {
+			d.messages[ev.Message.MessageID] = ev.Seq
+		}
+	}
+}
+
+// own is an event that the dialogue makes by itself: nothing that the program or a caller
+// did leads to it again.
+const own = "trl"
+
+// tell appends an event of the dialogue's own. mu is held.
+func (d *Dialogue) tell(p *process, ev api.DialogueEvent) {
+	ev.NativeID = own
+	d.append(p, ev)
+	d.flush()
+}
+
+// flush writes the record. mu is held.
+func (d *Dialogue) flush() {
+	if err := d.record.write(d.seq, d.state == api.DialogueEnded); err != nil {
+		d.log.Error("events cannot be written", "error", err)
+	}
+}
+
+// heard takes what the program wrote.
+func (d *Dialogue) heard(p *process, got piece) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if got.stream == api.EventStderr {
+		p.stderr = append(p.stderr, got.data...)
+		if extra := len(p.stderr) - stderrTail; extra > 0 {
+			p.stderr = append(p.stderr[:0], p.stderr[extra:]...)
+		}
+		return
+	}
+	if got.gap > p.lines.have {
+		d.gap(p, got.gap)
+	}
+	offset, data := p.lines.fresh(got.offset, got.data)
+	if len(data) == 0 {
+		return
+	}
+	if offset > p.lines.have {
+		d.gap(p, offset)
+	}
+	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
+		d.log.Error("output cannot be written", "error", err)
+	}
+	p.heard = time.Now()
+	d.stalled = nil
+	p.lines.add(data, func(l line) { d.line(p, l) })
+	d.flush()
+	d.watchSilence(p)
+}
+
+// gap notes that output is lost, and what was cut off by it. mu is held.
+func (d *Dialogue) gap(p *process, to int64) {
+	from := p.lines.have
+	cut, _ := p.lines.skip(to)
+	at := from
+	d.append(p, unparsed("gap", at, cut.text, to-from))
+	d.flush()
+}
+
+// line takes one line of the program. mu is held.
+func (d *Dialogue) line(p *process, l line) {
+	text := l.text
+	if n := len(text); n > 0 && text[n-1] == '\r' {
+		text = text[:n-1]
+	}
+	switch {
+	case l.lost:
+		d.append(p, unparsed("gap", l.at, text, l.bytes))
+	case l.bytes > int64(len(l.text)):
+		d.append(p, unparsed("too_long", l.at, text, l.bytes))
+	case len(text) > 0:
+		d.take(p, p.protocol.Line(text), &l.at)
+	}
+}
+
+// unparsedText is how much of a line that says nothing is in its event.
+const unparsedText = 4 << 10
+
+func unparsed(why string, at int64, text []byte, bytes int64) api.DialogueEvent {
+	s, _ := api.Text(text[:min(len(text), unparsedText)])
+	return api.DialogueEvent{Type: api.ToldUnparsed, Offset: &at, Unparsed: &api.DialogueUnparsed{Why: why, Text: s, Bytes: bytes}}
+}
+
+// call makes a call of the protocol and waits for its answer, as long as ctx does. check,
+// with mu held, may refuse it.
+func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) error {
+	d.mu.Lock()
+	p := d.process
+	err := d.live()
+	if err == nil && check != nil {
+		err = check()
+	}
+	if err != nil {
+		d.mu.Unlock()
+		return err
+	}
+	answer := d.do(p, c)
+	d.mu.Unlock()
+	select {
+	case err := <-answer:
+		if err != nil {
+			return err
+		}
+		return nil
+	case <-p.done:
+		select {
+		case err := <-answer:
+			if err != nil {
+				return err
+			}
+			return nil
+		default:
+		}
+		return d.endedError()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// do makes a call. The answer comes through the channel. mu is held.
+func (d *Dialogue) do(p *process, c agent.Call) <-chan *api.Error {
+	answer := make(chan *api.Error, 1)
+	p.calls++
+	c.ID = callID(p.calls)
+	if err := d.record.addCall(callAt{p.lines.have, c}); err != nil {
+		answer <- api.Errorf(api.CodeInternal, "dialogue %q: the call cannot be recorded: %s", d.label(), err)
+		return answer
+	}
+	p.waiting[c.ID] = answer
+	p.heard = time.Now() // it is its turn
+	d.take(p, p.protocol.Do(c), nil)
+	d.flush()
+	d.watchSilence(p)
+	return answer
+}
+
+// live refuses what needs a process. mu is held.
+func (d *Dialogue) live() error {
+	switch {
+	case d.process == nil || d.process.ending != "":
+		return d.isOver()
+	case d.state == api.DialogueStarting:
+		return api.Errorf(api.CodeConflict, "dialogue %q: the agent has not answered yet", d.label())
+	case d.state == api.DialogueError:
+		return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry looks for it again", d.label(), d.fault.Reason)
+	case d.process.left:
+		return api.ErrDaemonEnding
+	}
+	return nil
+}
+
+func (d *Dialogue) isOver() error {
+	return api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended; dialogue.resume starts the agent again", d.label())
+}
+
+func (d *Dialogue) endedError() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != nil && d.process.left {
+		return api.ErrDaemonEnding
+	}
+	return d.isOver()
+}

@@ -1,0 +1,204 @@
+package dialogue
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/transcript"
+)
+
+// Events pushes what happens, from behind an event on.
+func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.Stream, error) {
+	if err := d.index(); err != nil {
+		return nil, err
+	}
+	size, seq, _, _ := d.record.state()
+	if p.AfterSeq > seq {
+		e := api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last event of dialogue %q, which is %d", p.AfterSeq, d.id, seq)
+		e.Details = map[string]any{"field": "after_seq"}
+		return nil, e
+	}
+	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
+	if err != nil && size > 0 {
+		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %q: is no longer kept", d.id)
+	}
+	s := &stream{
+		dialogue: d, file: f, params: p, after: p.AfterSeq,
+		start: api.StreamStart{StreamID: d.id + "/" + strconv.FormatInt(d.host.streams.Add(1), 10), DialogueID: d.id, SessionID: d.Info().SessionID},
+	}
+	s.at, _ = d.record.near(p.AfterSeq + 1)
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	if !p.NoFollow {
+		d.followed(1)
+	}
+	context.AfterFunc(s.ctx, s.leave)
+	return s, nil
+}
+
+// index finds out where the events are, of a dialogue that had ended before this daemon.
+func (d *Dialogue) index() error {
+	d.record.mu.Lock()
+	known := d.record.marks != nil || d.record.seq == 0
+	d.record.mu.Unlock()
+	if known {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != nil || d.removed {
+		return nil
+	}
+	if err := d.record.load(func(api.DialogueEvent) {}); err != nil {
+		return api.Errorf(api.CodeInternal, "dialogue %q: %s", d.id, err)
+	}
+	return nil
+}
+
+// stream is one reader of the events. It has no goroutine: Recv reads the file, so a
+// reader that does not keep up holds nothing and nobody up. Recv is used by one goroutine
+// at a time; Close may be called at any time.
+type stream struct {
+	ctx      context.Context
+	cancel   context.CancelFunc
+	dialogue *Dialogue
+	start    api.StreamStart
+	params   api.DialogueEventsParams
+	left     sync.Once
+
+	// Used by Recv alone.
+	at    int64  // where the next event is in the file
+	ahead []byte // what was read of the file from there on
+	after int64  // the last event that was pushed, or left out
+	ended bool
+
+	mu   sync.Mutex
+	file *os.File // guarded by mu; nil when closed, or nothing was written yet
+}
+
+func (s *stream) Start() api.StreamStart { return s.start }
+
+func (s *stream) Close() error {
+	s.cancel()
+	return nil
+}
+
+func (s *stream) leave() {
+	s.left.Do(func() {
+		s.mu.Lock()
+		if s.file != nil {
+			s.file.Close()
+			s.file = nil
+		}
+		s.mu.Unlock()
+		if !s.params.NoFollow {
+			s.dialogue.followed(-1)
+		}
+	})
+}
+
+// Recv returns the next push. The last one has the type end.
+func (s *stream) Recv() (api.StreamEvent, error) {
+	for {
+		if s.ended {
+			return api.StreamEvent{}, io.EOF
+		}
+		if err := s.ctx.Err(); err != nil {
+			return api.StreamEvent{}, err
+		}
+		size, _, over, news := s.dialogue.record.state()
+		if s.at < size {
+			ev, err := s.read(size)
+			if err != nil {
+				return api.StreamEvent{}, err
+			}
+			if ev.Seq <= s.after || s.params.NoDeltas && ev.Type == api.ToldDelta {
+				continue
+			}
+			s.after = ev.Seq
+			return api.StreamEvent{StreamID: s.start.StreamID, Seq: ev.Seq, Type: api.EventDialogue, DialogueID: s.dialogue.id, Event: &ev}, nil
+		}
+		if over || s.params.NoFollow {
+			s.ended = true
+			return api.StreamEvent{StreamID: s.start.StreamID, Seq: s.after, Type: api.EventEnd, DialogueID: s.dialogue.id}, nil
+		}
+		select {
+		case <-news:
+		case <-s.ctx.Done():
+		case <-s.dialogue.host.leaving:
+			return api.StreamEvent{}, api.ErrDaemonEnding
+		}
+	}
+}
+
+// read reads the next event, which ends before size.
+func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		if s.ctx.Err() != nil {
+			return ev, s.ctx.Err()
+		}
+		if s.file, err = os.Open(filepath.Join(s.dialogue.record.dir, eventsFile)); err != nil {
+			return ev, api.Errorf(api.CodeDialogueNotFound, "dialogue %q: is no longer kept", s.dialogue.id)
+		}
+	}
+	n := bytes.IndexByte(s.ahead, '\n')
+	for n < 0 { // a line may be much longer than what is usually read
+		have := int64(len(s.ahead))
+		more := make([]byte, min(max(readAhead, 2*have), size-s.at))
+		if _, err := s.file.ReadAt(more, s.at); err != nil {
+			return ev, s.unreadable(err)
+		}
+		s.ahead = more
+		if n = bytes.IndexByte(more, '\n'); n < 0 && int64(len(more)) == size-s.at {
+			return ev, s.unreadable(io.ErrUnexpectedEOF)
+		}
+	}
+	if err := json.Unmarshal(s.ahead[:n], &ev); err != nil {
+		return ev, s.unreadable(err)
+	}
+	s.ahead = s.ahead[n+1:]
+	s.at += int64(n) + 1
+	return ev, nil
+}
+
+// readAhead is how much is read at once.
+const readAhead = 32 << 10
+
+func (s *stream) unreadable(err error) error {
+	return api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", s.dialogue.id, err)
+}
+
+// Transcript reduces the events to a tree.
+func (d *Dialogue) Transcript() (api.DialogueTranscriptResult, error) {
+	if err := d.index(); err != nil {
+		return api.DialogueTranscriptResult{}, err
+	}
+	size, _, _, _ := d.record.state()
+	tree := transcript.NewTree()
+	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
+	if err == nil {
+		defer f.Close()
+		in := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16))
+		for err == nil {
+			var ev api.DialogueEvent
+			if err = in.Decode(&ev); err == nil {
+				tree.Apply(ev)
+			}
+		}
+	}
+	if err != io.EOF {
+		return api.DialogueTranscriptResult{}, api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", d.id, err)
+	}
+	r := tree.Result()
+	r.DialogueID = d.id
+	return r, nil
+}

@@ -1,0 +1,346 @@
+// Package dialogue has the conversations with coding agents: each owns a session of kind
+// program, and a record on the disk that outlives the program, the daemon and the machine.
+// What the programs say and mean is in package agent; what is made of it in transcript.
+package dialogue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// Config is what a Host needs to know.
+type Config struct {
+	Registry *session.Registry
+	Logger   *slog.Logger
+	// Dir is where the records are; made when it is needed.
+	Dir string
+	// StartTimeout is how long an agent may take to answer for the first time.
+	StartTimeout time.Duration
+	// Grace is how long an agent may take to end by itself, when its input has ended.
+	Grace time.Duration
+	// Stall is how long an agent that works may say nothing; 0 = for ever.
+	Stall time.Duration
+	// LineBytes is how long a line of an agent may be.
+	LineBytes int64
+	// TotalBytes bounds the records; those of dialogues that have ended go, the oldest
+	// first; 0 = no bound.
+	TotalBytes int64
+}
+
+// Host has the dialogues of a daemon.
+//
+// Goroutines: those of the dialogues, and sweep while it runs; Close and Leave wait for
+// them. A Host is safe for concurrent use.
+type Host struct {
+	config  Config
+	log     *slog.Logger
+	streams atomic.Int64            // how many have been numbered
+	leaving chan struct{}           // closed when the dialogues go on without us
+	ctx     context.Context         // ends when no more agents are started
+	refused context.CancelCauseFunc // ends ctx
+	tasks   sync.WaitGroup
+
+	mu        sync.Mutex
+	closing   bool                 // guarded by mu; nothing begins any more
+	dialogues map[string]*Dialogue // guarded by mu; by id
+	starting  map[string]string    // guarded by mu; names of those that are being made, and their ids
+	sweeping  bool                 // guarded by mu
+}
+
+// New makes a Host without dialogues.
+func New(c Config) *Host {
+	h := &Host{config: c, log: c.Logger, leaving: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]string{}}
+	h.ctx, h.refused = context.WithCancelCause(context.Background())
+	return h
+}
+
+// Get finds a dialogue by its id or name. Of several that had the name, it is the one
+// that lives, or else the youngest.
+func (h *Host) Get(ref string) (*Dialogue, error) {
+	h.mu.Lock()
+	d := h.dialogues[ref]
+	h.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	for _, one := range h.all() {
+		if info := one.Info(); ref != "" && info.Name == ref && (d == nil || info.State != api.DialogueEnded || d.Info().State == api.DialogueEnded) {
+			d = one
+		}
+	}
+	if d == nil {
+		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %.100q: not found", ref)
+	}
+	return d, nil
+}
+
+// List returns the dialogues, oldest first.
+func (h *Host) List(p api.DialogueListParams) []api.DialogueInfo {
+	list := []api.DialogueInfo{}
+	for _, d := range h.all() {
+		info := d.Info()
+		missing := slices.ContainsFunc(p.Tags, func(t string) bool { return !slices.Contains(info.Tags, t) })
+		if !missing && (p.State == "" || p.State == info.State) {
+			list = append(list, info)
+		}
+	}
+	return list
+}
+
+// all is every dialogue, oldest first.
+func (h *Host) all() []*Dialogue {
+	h.mu.Lock()
+	list := make([]*Dialogue, 0, len(h.dialogues))
+	for _, d := range h.dialogues {
+		list = append(list, d)
+	}
+	h.mu.Unlock()
+	slices.SortFunc(list, func(a, b *Dialogue) int {
+		if c := a.created.Compare(b.created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	return list
+}
+
+// Create starts an agent in a dialogue of its own, and returns when it has answered. When
+// it cannot, or ctx ends before, nothing is left of it.
+func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
+	if p.Runtime == "" {
+		p.Runtime = "host"
+	}
+	if _, err := findAgent(p.Agent); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	id, err := h.reserve(p.Name, p.Agent, p.Resume)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	defer h.release(p.Name)
+	r, err := newRecord(filepath.Join(h.config.Dir, id))
+	if err != nil {
+		return api.DialogueInfo{}, api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+	}
+	prompt, resume := p.Prompt, p.Resume
+	d := h.newDialogue(r, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
+	d.env, d.about.Params.Env = p.Env, nil
+	d.state = api.DialogueStarting
+	d.reset()
+	if err := d.start(ctx, resume); err != nil {
+		_ = r.remove()
+		return api.DialogueInfo{}, err
+	}
+	h.mu.Lock()
+	h.dialogues[id] = d
+	h.mu.Unlock()
+	d.log.Info("dialogue created", "agent", p.Agent, "dialogue_session", d.Info().SessionID)
+	if prompt != "" {
+		if _, err := d.Send(ctx, api.DialogueSendParams{DialogueID: id, Text: prompt}); err != nil {
+			d.log.Warn("first message was not sent", "error", err)
+			if !errors.Is(err, api.ErrDialogueEnded) {
+				return d.Info(), err
+			}
+		}
+	}
+	return d.Info(), nil
+}
+
+func (h *Host) newDialogue(r *record, a about) *Dialogue {
+	return &Dialogue{
+		id: a.ID, created: a.CreatedAt, host: h, log: h.log.With("dialogue_id", a.ID), moving: make(chan struct{}, 1),
+		about: a, record: r, messages: map[string]int64{},
+	}
+}
+
+func findAgent(name string) (agent.Agent, error) {
+	a, ok := agent.Find(name)
+	if !ok {
+		e := api.Errorf(api.CodeInvalidParams, "params.agent: %.40q is not one of %s", name, strings.Join(agent.Names(), ", "))
+		e.Details = map[string]any{"field": "agent"}
+		return nil, e
+	}
+	return a, nil
+}
+
+// reserve takes a name and the agent's own conversation for a new dialogue.
+func (h *Host) reserve(name, agentName, native string) (id string, err error) {
+	for _, d := range h.all() {
+		info := d.Info()
+		if info.State == api.DialogueEnded {
+			continue
+		}
+		if name != "" && info.Name == name {
+			return "", api.Errorf(api.CodeConflict, "dialogue name %q is taken by %s", name, info.DialogueID)
+		}
+		if native != "" && info.NativeSession == native && info.Agent == agentName {
+			return "", api.Errorf(api.CodeConflict, "conversation %q of %s is driven by dialogue %s", native, agentName, info.DialogueID)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return "", api.ErrDaemonEnding
+	}
+	if other, taken := h.starting[name]; taken && name != "" {
+		return "", api.Errorf(api.CodeConflict, "dialogue name %q is taken by %s", name, other)
+	}
+	for id = newID(); h.dialogues[id] != nil; {
+		id = newID()
+	}
+	h.starting[name] = id
+	h.tasks.Add(1) // under mu and before closing is set, so that Close waits for it
+	return id, nil
+}
+
+func (h *Host) release(name string) {
+	h.mu.Lock()
+	delete(h.starting, name)
+	h.mu.Unlock()
+	h.tasks.Done()
+}
+
+// Forget removes what is kept of a dialogue that has ended.
+func (h *Host) forget(d *Dialogue) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != nil {
+		return api.Errorf(api.CodeConflict, "dialogue %q: lives", d.label())
+	}
+	d.removed = true
+	h.mu.Lock()
+	delete(h.dialogues, d.id)
+	h.mu.Unlock()
+	return d.record.remove()
+}
+
+// Recover finds the dialogues of earlier daemons. Those whose program lives go on; of the
+// others what was open is lost. It is called after the registry has recovered its sessions.
+func (h *Host) Recover(ctx context.Context) error {
+	list, err := os.ReadDir(h.config.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), "d-") || !e.IsDir() || ctx.Err() != nil {
+			continue
+		}
+		dir := filepath.Join(h.config.Dir, e.Name())
+		r, a, err := openRecord(dir)
+		if err != nil { // it was being made, or is not ours to understand
+			h.log.Warn("record of a dialogue cannot be read", "dialogue_id", e.Name(), "error", err)
+			if errors.Is(err, os.ErrNotExist) {
+				_ = os.RemoveAll(dir)
+			}
+			continue
+		}
+		d := h.newDialogue(r, a)
+		if a.Info != nil {
+			d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
+		} else if err := d.recover(); err != nil {
+			h.log.Error("dialogue cannot be taken over", "dialogue_id", d.id, "error", err)
+			continue
+		}
+		h.mu.Lock()
+		h.dialogues[d.id] = d
+		h.mu.Unlock()
+	}
+	h.nudge()
+	return nil
+}
+
+// nudge lets the records be looked after, soon.
+func (h *Host) nudge() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.config.TotalBytes <= 0 || h.sweeping || h.closing {
+		return
+	}
+	h.sweeping = true
+	h.tasks.Go(h.sweep)
+}
+
+// sweep removes the records that are too many.
+func (h *Host) sweep() {
+	h.mu.Lock()
+	h.sweeping = false // what ends from now on is another one's business
+	h.mu.Unlock()
+	type past struct {
+		d     *Dialogue
+		bytes int64
+		at    time.Time
+	}
+	var total int64
+	var ended []past
+	for _, d := range h.all() {
+		bytes := d.record.bytesOf()
+		total += bytes
+		if info := d.Info(); info.State == api.DialogueEnded {
+			ended = append(ended, past{d, bytes, info.LastActivity})
+		}
+	}
+	slices.SortFunc(ended, func(a, b past) int { return a.at.Compare(b.at) })
+	for _, p := range ended {
+		if total <= h.config.TotalBytes {
+			return
+		}
+		if err := h.forget(p.d); err == nil {
+			total -= p.bytes
+			p.d.log.Info("record of a dialogue is removed (dialogues_total_bytes)")
+		}
+	}
+}
+
+// Close ends all dialogues and waits until nothing is left of them. When force is done,
+// they are killed.
+func (h *Host) Close(force <-chan struct{}) {
+	list := h.refuse()
+	var all sync.WaitGroup
+	for _, d := range list {
+		all.Go(func() { d.close("the daemon is shutting down", force) })
+	}
+	all.Wait()
+	h.tasks.Wait()
+	close(h.leaving)
+}
+
+// Leave lets the programs go on; a later daemon finds them.
+func (h *Host) Leave() {
+	list := h.refuse()
+	close(h.leaving)
+	for _, d := range list {
+		d.leave()
+	}
+	h.tasks.Wait()
+}
+
+func (h *Host) refuse() []*Dialogue {
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	h.refused(api.ErrDaemonEnding)
+	return h.all()
+}
+
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails; see crypto/rand
+	return "d-" + hex.EncodeToString(b[:])
+}

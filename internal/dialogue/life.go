@@ -1,0 +1,453 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/transcript"
+)
+
+// reset makes the parts of a dialogue without events. mu is held, or nobody knows it yet.
+func (d *Dialogue) reset() { d.tracker = transcript.NewTracker() }
+
+// start starts the agent's program, as the next epoch, and returns when the agent has
+// answered. When it cannot, or ctx ends before, the program is gone.
+func (d *Dialogue) start(ctx context.Context, resume string) error {
+	d.mu.Lock()
+	params, env := d.about.Params, d.env
+	o := agent.Options{
+		Argv: params.Argv, Model: params.Model, PermissionMode: params.PermissionMode, WorkingDir: params.WorkingDir,
+		Resume: resume, Epoch: d.about.Epoch + 1,
+	}
+	d.mu.Unlock()
+	a, err := findAgent(params.Agent)
+	if err != nil {
+		return err
+	}
+	if o.WorkingDir == "" && params.Runtime == "host" {
+		o.WorkingDir, _ = os.UserHomeDir()
+	}
+	argv, needs, err := a.Command(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, d.host.config.StartTimeout, errNoAnswer)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(d.host.ctx, func() { stop(api.ErrDaemonEnding) })()
+	prog, err := d.open(ctx, api.SessionCreateParams{
+		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
+		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
+	})
+	if err != nil {
+		return d.startError(ctx, err, nil)
+	}
+	p := d.newProcess(prog, a.New(o))
+	d.mu.Lock()
+	d.about.Epoch, d.about.Resume, d.about.Info = o.Epoch, resume, nil
+	d.about.SessionID, d.about.ExecID = prog.ids()
+	err = d.record.begin(o.Epoch)
+	if err == nil {
+		err = d.record.save(d.about)
+	}
+	if err != nil {
+		d.mu.Unlock()
+		d.kill(prog)
+		prog.close()
+		return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+	}
+	d.process = p
+	d.take(p, p.protocol.Start(), nil)
+	d.flush()
+	d.mu.Unlock()
+	d.run(p)
+	return d.await(ctx, p)
+}
+
+// errNoAnswer is why an agent that does not answer is given up.
+var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_timeout_s)")
+
+// open makes the session of the program.
+func (d *Dialogue) open(ctx context.Context, p api.SessionCreateParams) (program, error) {
+	if r := d.about.Params.Remote; r != nil {
+		return createRemote(ctx, *r, p)
+	}
+	info, err := d.host.config.Registry.Create(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.host.config.Registry.Get(info.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	return newLocal(s, info.ExecID), nil
+}
+
+// await waits for the first answer of the agent. Without one the program is ended.
+func (d *Dialogue) await(ctx context.Context, p *process) error {
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	ready := p.isReady && p.failed == "" && d.process == p
+	if !ready && p.failed == "" && ctx.Err() != nil {
+		p.failed = context.Cause(ctx).Error()
+	}
+	d.mu.Unlock()
+	if ready {
+		return nil
+	}
+	// What it still has to say is why.
+	select {
+	case <-p.done:
+	case <-time.After(lastWords):
+		d.kill(p.program)
+		d.reap(p)
+	}
+	return d.startError(ctx, errors.New(p.failed), p)
+}
+
+// lastWords is how long an agent that refused may take to end by itself.
+const lastWords = 200 * time.Millisecond
+
+// killTimeout bounds how long a session may take to be killed.
+const killTimeout = 10 * time.Second
+
+// kill ends the session of a program at once.
+func (d *Dialogue) kill(prog program) {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	if err := prog.kill(ctx); err != nil {
+		d.log.Error("session of the agent is not gone", "error", err)
+	}
+}
+
+// reap waits for the end of a process that was killed.
+func (d *Dialogue) reap(p *process) {
+	select {
+	case <-p.done:
+	case <-time.After(killTimeout): // it cannot be reached: nothing is heard of its end
+		d.mu.Lock()
+		if p.ending == "" {
+			p.ending = "killed"
+		}
+		d.mu.Unlock()
+		select {
+		case p.retry <- struct{}{}: // wakes awaitRetry
+		default:
+		}
+		select {
+		case <-p.done:
+		case <-time.After(time.Second):
+			p.leave()
+			<-p.done
+		}
+	}
+}
+
+// startError makes the answer to a start that did not succeed.
+func (d *Dialogue) startError(ctx context.Context, err error, p *process) error {
+	e := api.AsError(err)
+	var given *api.Error
+	if p == nil && errors.As(err, &given) && given.Code != api.CodeShellNotFound && given.Code != api.CodeShellFailed && given.Code != api.CodeInternal {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && cause != errNoAnswer {
+		return cause
+	}
+	out := api.Errorf(api.CodeAgentFailed, "agent %s: %s", d.about.Params.Agent, e.Message)
+	out.Details = map[string]any{}
+	if p == nil {
+		return out
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	stderr := strings.TrimSpace(text(p.stderr))
+	how := ""
+	if d.info != nil && d.info.Ended != nil {
+		if code := d.info.Ended.ExitCode; code != nil {
+			out.Details["exit_code"] = *code
+		}
+		if d.info.Ended.Signal != "" {
+			out.Details["signal"] = d.info.Ended.Signal
+		}
+		how = d.info.Ended.Text
+	}
+	if p.failed == "" {
+		out.Message = "agent " + d.about.Params.Agent + ": its program ended before it answered"
+		if how != "" {
+			out.Message += " (" + how + ")"
+		}
+	}
+	if stderr != "" {
+		out.Message += ": " + stderr
+	}
+	out.Details["stderr"] = stderr
+	return out
+}
+
+func merged(needs, given map[string]string) map[string]string {
+	env := map[string]string{}
+	for k, v := range needs {
+		env[k] = v
+	}
+	for k, v := range given {
+		env[k] = v
+	}
+	return env
+}
+
+// Resume starts the agent again, in the same dialogue.
+func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.DialogueInfo, error) {
+	select {
+	case d.moving <- struct{}{}:
+		defer func() { <-d.moving }()
+	case <-ctx.Done():
+		return api.DialogueInfo{}, ctx.Err()
+	}
+	info := d.Info()
+	if info.State != api.DialogueEnded {
+		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
+	}
+	if _, err := d.host.reserve(info.Name, info.Agent, info.NativeSession); err != nil {
+		return info, err
+	}
+	defer d.host.release(info.Name)
+	if err := d.wake(p.Env); err != nil {
+		return info, err
+	}
+	if err := d.start(ctx, info.NativeSession); err != nil {
+		d.rest()
+		return d.Info(), err
+	}
+	d.log.Info("dialogue resumed", "epoch", d.Info().Epoch)
+	if p.Prompt != "" {
+		if _, err := d.Send(ctx, api.DialogueSendParams{DialogueID: d.id, Text: p.Prompt}); err != nil {
+			return d.Info(), err
+		}
+	}
+	return d.Info(), nil
+}
+
+// wake reads the events of a dialogue that has ended.
+func (d *Dialogue) wake(env map[string]string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.removed {
+		return api.Errorf(api.CodeDialogueNotFound, "dialogue %q: not found", d.id)
+	}
+	d.reset()
+	d.messages = map[string]int64{}
+	d.told = ""
+	if err := d.record.load(func(ev api.DialogueEvent) { d.apply(nil, ev) }); err != nil {
+		return api.Errorf(api.CodeInternal, "dialogue %q: %s", d.id, err)
+	}
+	if env != nil {
+		d.env = env
+	}
+	d.info = nil
+	d.to(api.DialogueStarting)
+	return nil
+}
+
+// rest lets a dialogue be ended again whose program could not be started at all.
+func (d *Dialogue) rest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.info != nil { // the end of the program was told
+		return
+	}
+	d.to(api.DialogueEnded)
+	info := d.snapshot()
+	d.about.Info, d.info, d.tracker = &info, &info, nil
+	if err := d.record.save(d.about); err != nil {
+		d.log.Error("dialogue cannot be kept", "error", err)
+	}
+}
+
+// recover takes over the process that an earlier daemon had, or closes what it left open.
+func (d *Dialogue) recover() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reset()
+	var known []api.DialogueEvent
+	err := d.record.load(func(ev api.DialogueEvent) {
+		if ev.Epoch < d.about.Epoch {
+			d.apply(nil, ev)
+		} else {
+			known = append(known, ev)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.record.begin(d.about.Epoch); err != nil {
+		return err
+	}
+	a, err := findAgent(d.about.Params.Agent)
+	if err != nil {
+		return err
+	}
+	params := d.about.Params
+	o := agent.Options{
+		Argv: params.Argv, Model: params.Model, PermissionMode: params.PermissionMode, WorkingDir: params.WorkingDir,
+		Resume: d.about.Resume, Epoch: d.about.Epoch,
+	}
+	p := d.newProcess(d.find(), a.New(o))
+	d.state, d.process = api.DialogueStarting, p
+	if err := d.rejoin(p, known); err != nil {
+		d.log.Warn("record of the dialogue has a gap", "error", err)
+	}
+	if !p.isReady { // its first daemon died before the agent had answered
+		p.isReady, p.base = true, api.DialogueIdle
+		close(p.ready)
+	}
+	d.to(d.recovered(p))
+	d.attend(p)
+	d.watchSilence(p)
+	d.flush()
+	d.run(p)
+	return nil
+}
+
+// find is the program of an earlier daemon. mu is held.
+func (d *Dialogue) find() program {
+	if r := d.about.Params.Remote; r != nil {
+		return findRemote(*r, d.about.SessionID, d.about.ExecID)
+	}
+	s, err := d.host.config.Registry.Get(d.about.SessionID)
+	if err != nil {
+		return vanished{d.about.SessionID, d.about.ExecID}
+	}
+	return newLocal(s, d.about.ExecID)
+}
+
+// Terminate ends the agent's program and everything it started, and waits for it. It is
+// idempotent.
+func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
+	force := make(chan struct{})
+	if p.Force {
+		close(force)
+	}
+	done := d.end("terminated", force)
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return d.Info(), ctx.Err()
+	}
+	info := d.Info()
+	if p.Forget {
+		if err := d.host.forget(d); err != nil {
+			return info, api.AsError(err)
+		}
+	}
+	return info, nil
+}
+
+// close is Terminate for the end of the daemon.
+func (d *Dialogue) close(why string, force <-chan struct{}) { <-d.end(why, force) }
+
+// end begins to end the process, and returns a channel that is closed when it is over.
+func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.process
+	if p == nil {
+		over := make(chan struct{})
+		close(over)
+		return over
+	}
+	if p.ending == "" {
+		p.ending = why
+		d.stopDenying()
+		if d.tracker.Busy() || p.base == api.DialogueRunning {
+			d.do(p, agent.Call{Interrupt: &agent.Interrupt{All: true}})
+		}
+		p.out.put(message{}) // its input ends
+		d.host.tasks.Go(func() { d.ladder(p) })
+	}
+	d.host.tasks.Go(func() { // a later call may be in a greater hurry
+		select {
+		case <-force:
+			d.mu.Lock()
+			if !p.rushed {
+				p.rushed = true
+				close(p.forced)
+			}
+			d.mu.Unlock()
+		case <-p.done:
+		}
+	})
+	return p.done
+}
+
+// ladder ends the process: the input has ended; then SIGTERM, SIGKILL, and the session.
+func (d *Dialogue) ladder(p *process) {
+	if within(p.done, p.forced, d.host.config.Grace) {
+		return
+	}
+	d.mu.Lock()
+	rushed := p.rushed
+	d.mu.Unlock()
+	if !rushed {
+		ctx, cancel := context.WithTimeout(context.Background(), d.host.config.Grace+killTimeout)
+		stop := make(chan struct{})
+		d.host.tasks.Go(func() {
+			select {
+			case <-p.forced:
+				cancel()
+			case <-stop:
+			}
+		})
+		err := p.program.cancel(ctx)
+		close(stop)
+		cancel()
+		if err == nil && within(p.done, p.forced, killTimeout) {
+			return
+		}
+	}
+	d.kill(p.program)
+	d.reap(p)
+}
+
+// within waits for done, at most for a time, and not when it is forced.
+func within(done, forced <-chan struct{}, most time.Duration) bool {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-forced:
+	case <-t.C:
+	}
+	return false
+}
+
+// leave ends our part in the process, which goes on.
+func (d *Dialogue) leave() {
+	d.mu.Lock()
+	p := d.process
+	if p != nil {
+		p.left = true
+		if p.watch != nil {
+			p.watch.Stop()
+		}
+		d.stopDenying()
+	}
+	d.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.leave()
+	<-p.done
+	d.mu.Lock()
+	d.record.end()
+	d.mu.Unlock()
+}

@@ -1,0 +1,309 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+// newProcess makes the dialogue's part of a process; nothing runs yet.
+func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *process {
+	p := &process{
+		program: prog, protocol: protocol, done: make(chan struct{}), ready: make(chan struct{}), forced: make(chan struct{}),
+		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{most: d.host.config.LineBytes}, retry: make(chan struct{}, 1), heard: time.Now(),
+	}
+	p.out.news = make(chan struct{}, 1)
+	p.ctx, p.leave = context.WithCancel(context.Background())
+	return p
+}
+
+// run starts the goroutines of a process. The daemon is needed as long as they run.
+func (d *Dialogue) run(p *process) {
+	release, err := d.host.config.Registry.Hold()
+	if err != nil {
+		release = func() {} // it ends anyway
+	}
+	d.host.tasks.Go(func() { d.write(p) })
+	d.host.tasks.Go(func() {
+		defer release()
+		d.read(p)
+	})
+}
+
+func callID(n int) string { return "c" + strconv.Itoa(n) }
+
+// read takes what the program writes until it ends, or is left.
+func (d *Dialogue) read(p *process) {
+	defer func() {
+		p.leave()
+		p.out.close()
+		p.program.close()
+		close(p.done)
+	}()
+	for {
+		got, err := p.program.recv(p.ctx)
+		var away *lost
+		switch {
+		case p.ctx.Err() != nil:
+			if d.given(p) {
+				d.over(p, nil)
+			}
+			return
+		case errors.As(err, &away):
+			if !d.awaitRetry(p, away) {
+				return
+			}
+		case err != nil: // its runner is gone, and with it how it ended
+			d.over(p, nil)
+			return
+		case got.exit != nil:
+			d.over(p, got.exit)
+			return
+		default:
+			d.heard(p, got)
+		}
+	}
+}
+
+// awaitRetry tells that the program cannot be reached, and waits until it is, or is given
+// up. It reports whether to go on.
+func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
+	for {
+		d.mu.Lock()
+		d.fail(p, why)
+		d.mu.Unlock()
+		if !d.given(p) {
+			select {
+			case <-p.retry:
+			case <-p.ctx.Done():
+			}
+		}
+		if d.given(p) {
+			d.over(p, nil)
+			return false
+		}
+		if p.ctx.Err() != nil {
+			return false
+		}
+		err := p.program.reopen(p.ctx)
+		if err == nil {
+			d.mu.Lock()
+			d.fault = nil
+			d.to(d.recovered(p))
+			d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+			d.mu.Unlock()
+			return true
+		}
+		if p.ctx.Err() != nil {
+			return false
+		}
+		if !errors.As(err, &why) {
+			why = &lost{reason: "refused", cause: err}
+		}
+	}
+}
+
+// given reports whether the process is given up: it is to end, and not to be left.
+func (d *Dialogue) given(p *process) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return p.ending != "" && !p.left
+}
+
+// recovered is the state of a dialogue whose program is reached again. mu is held.
+func (d *Dialogue) recovered(p *process) api.DialogueState {
+	switch {
+	case len(d.tracker.Pending()) > 0:
+		return api.DialogueRequiresAction
+	case p.base != "":
+		return p.base
+	}
+	return api.DialogueIdle
+}
+
+// fail tells that the program cannot be reached. mu is held.
+func (d *Dialogue) fail(p *process, why *lost) {
+	if !p.isReady {
+		p.failed = why.Error()
+		p.isReady = true
+		close(p.ready)
+	}
+	d.to(api.DialogueError)
+	d.fault = &api.DialogueFault{Code: "reconnect_failed", Reason: why.reason, Retry: why.retry, Message: why.cause.Error()}
+	d.log.Warn("agent cannot be reached", "reason", why.reason, "error", why.cause)
+	d.tell(p, api.DialogueEvent{Type: api.ToldState, State: api.DialogueError})
+}
+
+// over is the end of a process: what is open is lost, and that is all.
+func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
+	ended := p.program.ended()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	end := &api.DialogueEnd{StderrTail: text(p.stderr), Tail: text(p.lines.tail()[:min(len(p.lines.tail()), unparsedText)])}
+	if outcome != nil {
+		end.ExitCode, end.Signal = &outcome.ExitCode, outcome.Signal
+	}
+	busy := p.base == api.DialogueRunning || d.tracker.Busy()
+	switch {
+	case !p.isReady || p.failed != "":
+		end.Cause, end.Text = "start_failed", p.failed
+	case p.ending != "":
+		end.Cause, end.Text = "closed", p.ending
+	case ended == "destroyed":
+		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
+	case busy:
+		end.Cause = "unexpected_exit"
+	default:
+		end.Cause = "exited"
+	}
+	if end.Text == "" && ended != "" && ended != "destroyed" {
+		end.Text = ended
+	}
+	if p.watch != nil {
+		p.watch.Stop()
+	}
+	d.stopDenying()
+	for _, ev := range d.tracker.Lost() {
+		ev.NativeID = own
+		d.append(p, ev)
+	}
+	d.stalled = nil
+	d.to(api.DialogueEnded)
+	d.tell(p, api.DialogueEvent{Type: api.ToldEnded, Ended: end})
+	if !p.isReady {
+		p.isReady = true
+		close(p.ready)
+	}
+	info := d.snapshot()
+	d.about.Info = &info
+	if err := d.record.save(d.about); err != nil {
+		d.log.Error("dialogue cannot be kept", "error", err)
+	}
+	d.record.end()
+	d.process, d.info, d.tracker = nil, &info, nil
+	d.log.Info("dialogue ended", "cause", end.Cause)
+	d.host.nudge()
+}
+
+func text(b []byte) string {
+	s, _ := api.Text(b)
+	return s
+}
+
+// outbox is what is to be written to a program, in order.
+type outbox struct {
+	news chan struct{} // has a value when there is something new
+
+	mu     sync.Mutex
+	queue  []message // guarded by mu
+	closed bool      // guarded by mu; nothing is taken any more
+}
+
+// message is one write; without data it ends the input.
+type message struct {
+	id   string
+	data []byte
+}
+
+func (o *outbox) put(m message) {
+	o.mu.Lock()
+	if !o.closed {
+		o.queue = append(o.queue, m)
+	}
+	o.mu.Unlock()
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) take() (m message, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return m, false
+	}
+	m = o.queue[0]
+	o.queue[0] = message{}
+	o.queue = o.queue[1:]
+	return m, true
+}
+
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed, o.queue = true, nil
+	o.mu.Unlock()
+}
+
+// writeBytes is how much is written at once.
+const writeBytes = 1 << 20
+
+// send queues a line for the program. mu is held.
+func (d *Dialogue) send(p *process, text []byte) {
+	if p.replay.sent(p, text) {
+		return
+	}
+	if _, err := d.record.stdin.Write(text); err != nil {
+		d.log.Error("input cannot be recorded", "error", err)
+	}
+	p.put(text)
+}
+
+// put queues text, in pieces that are named after where they are in stdin.
+func (p *process) put(text []byte) {
+	for len(text) > 0 {
+		n := min(len(text), writeBytes)
+		p.out.put(message{id: "stdin-" + strconv.FormatInt(p.stdin, 10), data: text[:n]})
+		p.stdin += int64(n)
+		text = text[n:]
+	}
+}
+
+// write writes what is queued. A program that does not read holds up nobody else.
+func (d *Dialogue) write(p *process) {
+	for {
+		m, ok := p.out.take()
+		if !ok {
+			select {
+			case <-p.out.news:
+				continue
+			case <-p.ctx.Done():
+				return
+			}
+		}
+		if err := d.writeOne(p, m); err != nil && p.ctx.Err() == nil {
+			d.log.Debug("program takes no input", "error", err)
+		}
+	}
+}
+
+// writeOne writes one message, however long the program does not read, and however long
+// it cannot be reached.
+func (d *Dialogue) writeOne(p *process, m message) error {
+	pause := 10 * time.Millisecond
+	for {
+		var err error
+		if m.data == nil {
+			err = p.program.closeInput(p.ctx)
+		} else {
+			err = p.program.write(p.ctx, m.id, m.data)
+		}
+		var e *api.Error
+		full := errors.As(err, &e) && (e.Code == api.CodeResourcePressure || e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeAuthFailed)
+		if !full || strings.Contains(e.Message, api.ErrDaemonEnding.Message) && p.program.ended() != "" {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		case <-p.ctx.Done():
+			return p.ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// program is the process of an agent, as it is reached. Its methods are safe for
+// concurrent use, but for recv, which is used by one goroutine at a time.
+type program interface {
+	// ids are those of the session and of the command in it.
+	ids() (sessionID, execID string)
+	// recv returns what the program wrote next, or its exit. It begins at the beginning,
+	// or near where it was, so that something may come again. The error is a *lost when
+	// the program cannot be reached any more, although it may live.
+	recv(ctx context.Context) (piece, error)
+	// write writes to the program once, however often it is called with the same id.
+	write(ctx context.Context, id string, data []byte) error
+	// closeInput ends the program's stdin.
+	closeInput(ctx context.Context) error
+	// cancel ends the program and everything it started: SIGTERM, the grace time, SIGKILL.
+	cancel(ctx context.Context) error
+	// kill ends the session at once.
+	kill(ctx context.Context) error
+	// reopen looks for a program that could not be reached.
+	reopen(ctx context.Context) error
+	// ended says why the session has ended, when it has.
+	ended() string
+	// close lets go of the program, which goes on.
+	close()
+}
+
+// piece is a part of what a program wrote, or its end.
+type piece struct {
+	stream string // stdout or stderr
+	offset int64
+	data   []byte
+	gap    int64 // when not 0, the bytes from offset up to here are lost
+	exit   *api.ExecOutcome
+}
+
+// lost is why a program cannot be reached.
+type lost struct {
+	reason string
+	retry  bool
+	cause  error
+}
+
+func (e *lost) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.cause) }
+func (e *lost) Unwrap() error { return e.cause }
+
+// readBytes is how much is read at once.
+const readBytes = 256 << 10
+
+// local is a program in a session of this daemon.
+type local struct {
+	session *session.Session
+	execID  string
+
+	// Used by recv alone.
+	after int64
+	ready []piece
+}
+
+func newLocal(s *session.Session, execID string) *local { return &local{session: s, execID: execID} }
+
+func (l *local) ids() (sessionID, execID string) { return l.session.ID(), l.execID }
+
+func (l *local) recv(ctx context.Context) (piece, error) {
+	for len(l.ready) == 0 {
+		r, text, err := l.session.Read(ctx, link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true})
+		if err != nil {
+			return piece{}, err
+		}
+		for _, c := range r.Chunks {
+			p := piece{stream: c.Stream, offset: c.Offset}
+			switch {
+			case c.Gap:
+				p.gap = c.Offset + c.Len
+			case c.Len < 0 || c.Len > int64(len(text)):
+				return piece{}, api.Errorf(api.CodeInternal, "exec %q: the runner told of more output than it sent", l.execID)
+			default:
+				p.data, text = text[:c.Len], text[c.Len:]
+			}
+			l.after = c.Seq
+			l.ready = append(l.ready, p)
+		}
+		if r.Outcome != nil {
+			l.ready = append(l.ready, piece{exit: r.Outcome})
+		}
+	}
+	p := l.ready[0]
+	l.ready = l.ready[1:]
+	if p.exit != nil { // the two end together
+		select {
+		case <-l.session.Done():
+		case <-time.After(killTimeout):
+		case <-ctx.Done():
+			return piece{}, ctx.Err()
+		}
+	}
+	return p, nil
+}
+
+func (l *local) write(ctx context.Context, id string, data []byte) error {
+	_, err := l.session.Type(ctx, link.TypeParams{WriteID: id}, data)
+	return err
+}
+
+func (l *local) closeInput(ctx context.Context) error {
+	_, err := l.session.Type(ctx, link.TypeParams{Close: true}, nil)
+	return err
+}
+
+func (l *local) cancel(ctx context.Context) error {
+	_, err := l.session.Cancel(ctx, api.ExecCancelParams{ExecID: l.execID})
+	return err
+}
+
+func (l *local) kill(ctx context.Context) error { return l.session.Kill(ctx) }
+
+func (l *local) reopen(context.Context) error { return errors.New("the session is of this daemon") }
+
+func (l *local) ended() string {
+	if info := l.session.Info(); info.State == api.SessionTerminated {
+		return info.Cause
+	}
+	return ""
+}
+
+func (l *local) close() {}
+
+// vanished is a program that was gone when nobody was there.
+type vanished struct{ sessionID, execID string }
+
+var errVanished = errors.New("its session is gone")
+
+func (v vanished) ids() (sessionID, execID string)           { return v.sessionID, v.execID }
+func (vanished) recv(context.Context) (piece, error)         { return piece{}, errVanished }
+func (vanished) write(context.Context, string, []byte) error { return errVanished }
+func (vanished) closeInput(context.Context) error            { return errVanished }
+func (vanished) cancel(context.Context) error                { return nil }
+func (vanished) kill(context.Context) error                  { return nil }
+func (vanished) reopen(context.Context) error                { return errVanished }
+func (vanished) ended() string                               { return "its session was gone when the daemon started" }
+func (vanished) close()                                      {}

@@ -1,0 +1,233 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// remote is a program in a session of another daemon, reached over gRPC. What is read
+// follows by offset however often the connection breaks; what is written carries ids.
+type remote struct {
+	at api.DialogueRemote
+
+	mu        sync.Mutex
+	client    *client.Client        // guarded by mu
+	reader    *client.RemoteSession // guarded by mu; nil before the first recv and after a failure
+	sessionID string                // guarded by mu
+	execID    string                // guarded by mu
+	closed    bool                  // guarded by mu
+
+	after int64 // used by recv alone: the last push
+}
+
+// dialRemote connects to the daemon that is to have the session, or has it.
+func dialRemote(ctx context.Context, at api.DialogueRemote) (*client.Client, error) {
+	o := client.GRPCOptions{CAFile: at.CAFile, CertFile: at.CertFile, KeyFile: at.KeyFile, ServerName: at.ServerName}
+	if at.TokenFile != "" {
+		token, err := client.ReadToken(at.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Token = token
+	}
+	return client.DialGRPC(ctx, at.Address, o)
+}
+
+// createRemote makes a session there.
+func createRemote(ctx context.Context, at api.DialogueRemote, p api.SessionCreateParams) (*remote, error) {
+	c, err := dialRemote(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.SessionCreate(ctx, p)
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return &remote{at: at, client: c, sessionID: info.SessionID, execID: info.ExecID}, nil
+}
+
+// findRemote is a program that an earlier daemon started there. The connection is made
+// by recv.
+func findRemote(at api.DialogueRemote, sessionID, execID string) *remote {
+	return &remote{at: at, sessionID: sessionID, execID: execID}
+}
+
+func (r *remote) ids() (sessionID, execID string) { return r.sessionID, r.execID }
+
+// connection is the way to the daemon, made when there is none.
+func (r *remote) connection(ctx context.Context) (*client.Client, error) {
+	r.mu.Lock()
+	c, closed := r.client, r.closed
+	r.mu.Unlock()
+	switch {
+	case closed:
+		return nil, io.ErrClosedPipe
+	case c != nil:
+		return c, nil
+	}
+	c, err := dialRemote(ctx, r.at)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.client != nil {
+		defer c.Close()
+	}
+	if r.closed {
+		return nil, io.ErrClosedPipe
+	}
+	if r.client == nil {
+		r.client = c
+	}
+	return r.client, nil
+}
+
+func (r *remote) recv(ctx context.Context) (piece, error) {
+	reader, err := r.follow(ctx)
+	if err != nil {
+		return piece{}, asLost(err)
+	}
+	for {
+		p, err := reader.Recv(ctx)
+		if err != nil {
+			return piece{}, asLost(err)
+		}
+		r.after = max(r.after, p.Event.Seq)
+		switch p.Type {
+		case api.EventStdout, api.EventStderr:
+			return piece{stream: p.Type, offset: p.Offset, data: p.Data}, nil
+		case api.EventGap:
+			return piece{stream: p.Event.Stream, offset: p.Offset, gap: *p.Event.To}, nil
+		case api.EventExit:
+			return piece{exit: p.Event.ExecOutcome}, nil
+		}
+	}
+}
+
+// follow is what the output comes from, made when there is none.
+func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {
+	r.mu.Lock()
+	reader := r.reader
+	r.mu.Unlock()
+	if reader != nil {
+		return reader, nil
+	}
+	c, err := r.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reader, err = client.OpenRemote(ctx, c, r.sessionID, client.RemoteOptions{ExecID: r.execID, AfterSeq: r.after})
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		go reader.Close()
+		return nil, io.ErrClosedPipe
+	}
+	r.reader = reader
+	return reader, nil
+}
+
+// asLost tells a program that cannot be reached from one whose end is known.
+func asLost(err error) error {
+	var failed *client.RemoteError
+	if errors.As(err, &failed) {
+		return &lost{reason: string(failed.Reason), retry: failed.Reason == client.ReasonUnreachable, cause: failed.Cause}
+	}
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return err // the dialogue is being left
+	}
+	switch e.Code {
+	case api.CodeAuthFailed, api.CodeForbidden:
+		return &lost{reason: string(client.ReasonAuthRejected), cause: err}
+	case api.CodeSessionNotFound, api.CodeExecNotFound, api.CodeSessionTerminated:
+		return &lost{reason: string(client.ReasonSessionGone), cause: err}
+	case api.CodeRuntimeUnavailable, api.CodeResourcePressure:
+		return &lost{reason: string(client.ReasonUnreachable), retry: true, cause: err}
+	}
+	return &lost{reason: string(client.ReasonRefused), cause: err}
+}
+
+func (r *remote) write(ctx context.Context, id string, data []byte) error {
+	p := api.ExecInputParams{ExecID: r.execID, WriteID: id, Force: true}
+	p.Data, p.DataBase64 = api.Text(data)
+	if p.DataBase64 != "" {
+		p.Data = ""
+	}
+	return r.input(ctx, p)
+}
+
+func (r *remote) closeInput(ctx context.Context) error {
+	return r.input(ctx, api.ExecInputParams{ExecID: r.execID, Close: true, WriteID: "close", Force: true})
+}
+
+func (r *remote) input(ctx context.Context, p api.ExecInputParams) error {
+	c, err := r.connection(ctx)
+	if err == nil {
+		_, err = c.ExecInput(ctx, p)
+	}
+	return err
+}
+
+func (r *remote) cancel(ctx context.Context) error {
+	c, err := r.connection(ctx)
+	if err == nil {
+		_, err = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: r.execID, Force: true})
+	}
+	return err
+}
+
+func (r *remote) kill(ctx context.Context) error {
+	c, err := r.connection(ctx)
+	if err == nil {
+		_, err = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: r.sessionID, Force: true})
+	}
+	if errors.Is(err, api.ErrSessionNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reopen makes the connection anew, with the credentials as they are now.
+func (r *remote) reopen(ctx context.Context) error {
+	r.drop()
+	_, err := r.follow(ctx)
+	if err != nil {
+		r.drop()
+		return asLost(err)
+	}
+	return nil
+}
+
+// drop lets go of the connection.
+func (r *remote) drop() {
+	r.mu.Lock()
+	reader, c := r.reader, r.client
+	r.reader, r.client = nil, nil
+	r.mu.Unlock()
+	if reader != nil {
+		reader.Close()
+	}
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
+func (r *remote) ended() string { return "" }
+
+func (r *remote) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.drop()
+}

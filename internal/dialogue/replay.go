@@ -1,0 +1,118 @@
+package dialogue
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// replay brings a process of an earlier daemon back to where it was: its protocol gets the
+// same lines and calls in the same order, and so makes the same events. Those that are in
+// the record are taken from there; those that the earlier daemon could not write any more
+// are written now. A nil replay is a process that needs none.
+type replay struct {
+	known    []api.DialogueEvent // of this epoch, in the record, not met again yet
+	diverged bool                // this program makes other events than the one that wrote them; the record is right
+	stdin    int64               // bytes that are in the record of what was sent
+}
+
+// resend is how much of what was sent last is sent again: the earlier daemon may have died
+// before it was. The runner knows what it has got by its id.
+const resend = 64 << 10
+
+// next makes ev the next event of the record, when there is one. It returns those before
+// it that the dialogue made by itself. It sets a negative number when ev is not to be.
+func (r *replay) next(ev *api.DialogueEvent) (before []api.DialogueEvent) {
+	if r == nil || ev.NativeID == own {
+		return nil
+	}
+	for len(r.known) > 0 && r.known[0].NativeID == own {
+		before = append(before, r.known[0])
+		r.known = r.known[1:]
+	}
+	switch {
+	case r.diverged:
+		ev.Seq = -1
+	case len(r.known) == 0:
+	case r.known[0].Type == ev.Type:
+		*ev = r.known[0]
+		r.known = r.known[1:]
+	default:
+		r.diverged = true
+		before = append(before, r.known...)
+		r.known = nil
+		ev.Seq = -1
+	}
+	return before
+}
+
+// sent reports whether text was sent by an earlier daemon. The last of it is sent again.
+func (r *replay) sent(p *process, text []byte) bool {
+	if r == nil || p.stdin >= r.stdin {
+		return false
+	}
+	if p.stdin+int64(len(text)) > r.stdin-resend {
+		p.put(bytes.Clone(text))
+	} else {
+		p.stdin += int64(len(text))
+	}
+	return true
+}
+
+// rejoin brings p to where the record says it was. mu is held, and nothing runs yet.
+func (d *Dialogue) rejoin(p *process, known []api.DialogueEvent) error {
+	calls, err := d.record.loadCalls(d.about.Epoch)
+	if err != nil {
+		return err
+	}
+	stdout, err := os.Open(d.record.path("stdout", d.about.Epoch))
+	if err != nil {
+		return err
+	}
+	defer stdout.Close()
+	p.replay = &replay{known: known, stdin: d.record.sizeOf("stdin", d.about.Epoch)}
+	d.take(p, p.protocol.Start(), nil)
+	for _, c := range calls {
+		if err := d.feed(p, stdout, c.Offset); err != nil {
+			return err
+		}
+		p.calls++
+		d.take(p, p.protocol.Do(c.Call), nil)
+	}
+	if err := d.feed(p, stdout, -1); err != nil {
+		return err
+	}
+	for _, ev := range p.replay.known {
+		d.apply(p, ev)
+	}
+	if p.replay.diverged {
+		d.log.Warn("the record of this dialogue was written by another version of trl, and is kept as it is")
+	}
+	p.replay = nil
+	d.to(d.recovered(p))
+	d.flush()
+	return nil
+}
+
+// feed gives p what the program wrote, up to an offset; a negative one is the end.
+func (d *Dialogue) feed(p *process, from io.Reader, to int64) error {
+	buf := make([]byte, readBytes)
+	for to < 0 || p.lines.have < to {
+		want := int64(len(buf))
+		if to >= 0 {
+			want = min(want, to-p.lines.have)
+		}
+		n, err := from.Read(buf[:want])
+		p.lines.add(buf[:n], func(l line) { d.line(p, l) })
+		if err == io.EOF && to < 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("stdout.%d at byte %d: %w", d.about.Epoch, p.lines.have, err)
+		}
+	}
+	return nil
+}

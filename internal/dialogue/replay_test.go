@@ -1,0 +1,232 @@
+package dialogue
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+// quiet is a dialogue without goroutines: a test gives it what a program writes.
+func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *process) {
+	t.Helper()
+	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20})
+	a, _ := agent.Find("claude")
+	o := agent.Options{Epoch: 1}
+	var r *record
+	var err error
+	if fresh {
+		r, err = newRecord(dir)
+	} else {
+		r = &record{dir: dir, news: make(chan struct{})}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := h.newDialogue(r, about{ID: filepath.Base(dir), Epoch: 1, Params: api.DialogueCreateParams{Agent: "claude"}})
+	d.state = api.DialogueStarting
+	d.reset()
+	p := d.newProcess(vanished{}, a.New(o))
+	d.process = p
+	t.Cleanup(func() { r.end(); p.leave() })
+	return d, p
+}
+
+func begin(t *testing.T, dir string) (*Dialogue, *process) {
+	t.Helper()
+	d, p := quiet(t, dir, true)
+	if err := d.record.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	d.take(p, p.protocol.Start(), nil)
+	d.flush()
+	return d, p
+}
+
+// again is the dialogue as the next daemon finds it.
+func again(t *testing.T, dir string) (*Dialogue, *process) {
+	t.Helper()
+	d, p := quiet(t, dir, false)
+	var known []api.DialogueEvent
+	if err := d.record.load(func(ev api.DialogueEvent) { known = append(known, ev) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.record.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.rejoin(p, known); err != nil {
+		t.Fatal(err)
+	}
+	return d, p
+}
+
+// eventsIn are the events of a record, without what another run makes otherwise.
+func eventsIn(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, eventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for one := range bytes.Lines(text) {
+		var ev api.DialogueEvent
+		if err := json.Unmarshal(one, &ev); err != nil {
+			t.Fatalf("%s: %s", one, err)
+		}
+		ev.At = time.Time{}
+		out, _ := json.Marshal(ev)
+		b.Write(append(out, '\n'))
+	}
+	return b.String()
+}
+
+// script is what happens in the test: what the program writes, and calls at offsets.
+type script struct {
+	stdout []byte
+	calls  []callAt
+}
+
+func recorded(t *testing.T) script {
+	t.Helper()
+	dir := filepath.Join("agent", "testdata", "claude-2.1.325")
+	stdout, err := os.ReadFile(filepath.Join(dir, "e_perm_allow.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout = append([]byte("garbage\r\n\n"), stdout...)
+	s := script{stdout: stdout}
+	var asked struct {
+		RequestID string `json:"request_id"`
+	}
+	at := int64(0)
+	for one := range bytes.Lines(stdout) {
+		at += int64(len(one))
+		if bytes.Contains(one, []byte(`"can_use_tool"`)) {
+			_ = json.Unmarshal(one, &asked)
+			break
+		}
+	}
+	if asked.RequestID == "" {
+		t.Fatal("the recording has no request")
+	}
+	s.calls = []callAt{
+		{20, agent.Call{Send: &agent.Message{ID: "3f1c5a52-0000-4000-8000-000000000001", Content: []api.DialogueContent{{Type: "text", Text: "hi"}}}}},
+		{at, agent.Call{Respond: &agent.Response{DialogueRespondParams: api.DialogueRespondParams{RequestID: asked.RequestID, Decision: "allow"}, By: "client"}}},
+	}
+	return s
+}
+
+// play lets happen what is behind the offset that p has come to, up to another.
+func (s script) play(d *Dialogue, p *process, to int64) {
+	for _, c := range s.calls {
+		if c.Offset < p.lines.have || c.Offset >= to || p.calls >= len(s.calls) {
+			continue
+		}
+		d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: s.stdout[p.lines.have:c.Offset]})
+		d.mu.Lock()
+		d.do(p, c.Call)
+		d.mu.Unlock()
+	}
+	d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: s.stdout[p.lines.have:to]})
+}
+
+// A daemon may end at any byte, and may or may not have written all its events: the next
+// one comes to the same.
+func TestReplayFromAnywhere(t *testing.T) {
+	s := recorded(t)
+	base := t.TempDir()
+	d, p := begin(t, filepath.Join(base, "d-whole"))
+	s.play(d, p, int64(len(s.stdout)))
+	want := eventsIn(t, d.record.dir)
+	if !strings.Contains(want, `"request_closed"`) || !strings.Contains(want, `"turn_ended"`) {
+		t.Fatalf("the script does not get far:\n%s", want)
+	}
+	wantIn, _ := os.ReadFile(d.record.path("stdin", 1))
+	rng := rand.New(rand.NewPCG(5, 6))
+	for n := range 150 {
+		dir := filepath.Join(base, "d-"+time.Duration(n).String())
+		cut := rng.Int64N(int64(len(s.stdout)))
+		d, p := begin(t, dir)
+		s.play(d, p, cut)
+		d.record.end()
+		if n%3 == 1 { // the last events are not there, or only half of one
+			size, _, _, _ := d.record.state()
+			if err := os.Truncate(filepath.Join(dir, eventsFile), rng.Int64N(size+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, p = again(t, dir)
+		if p.lines.have != cut {
+			t.Fatalf("came to byte %d, was at %d", p.lines.have, cut)
+		}
+		if n%2 == 0 { // the next one may end there as well
+			d.record.end()
+			d, p = again(t, dir)
+		}
+		// The runner has everything, and tells it from the beginning.
+		from := rng.Int64N(cut + 1)
+		d.heard(p, piece{stream: api.EventStdout, offset: from, data: s.stdout[from:cut]})
+		s.play(d, p, int64(len(s.stdout)))
+		if got := eventsIn(t, dir); got != want {
+			t.Fatalf("cut at %d: got\n%s\nwant\n%s", cut, got, want)
+		}
+		if in, _ := os.ReadFile(d.record.path("stdin", 1)); !bytes.Equal(in, wantIn) {
+			t.Fatalf("cut at %d: stdin is\n%s\nwant\n%s", cut, in, wantIn)
+		}
+		if out, _ := os.ReadFile(d.record.path("stdout", 1)); !bytes.Equal(out, s.stdout) {
+			t.Fatalf("cut at %d: stdout is not what was written", cut)
+		}
+	}
+}
+
+// What was sent last is sent again under the same name, since it may not have arrived.
+func TestReplaySendsAgain(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, int64(len(s.stdout)))
+	queued := p.out.queue
+	d.record.end()
+	_, p = again(t, dir)
+	if len(queued) == 0 || len(p.out.queue) != len(queued) {
+		t.Fatalf("%d messages again, of %d", len(p.out.queue), len(queued))
+	}
+	for i, m := range p.out.queue {
+		if m.id != queued[i].id || !bytes.Equal(m.data, queued[i].data) {
+			t.Errorf("message %d: %s %q, was %s %q", i, m.id, m.data, queued[i].id, queued[i].data)
+		}
+	}
+}
+
+// A record that another version wrote is right, whatever this one would make of it.
+func TestReplayOfAnotherVersion(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, int64(len(s.stdout)))
+	d.record.end()
+	path := filepath.Join(dir, eventsFile)
+	text, _ := os.ReadFile(path)
+	text = bytes.Replace(text, []byte(`"type":"turn_started"`), []byte(`"type":"notice"`), 1)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := eventsIn(t, dir)
+	d, p = again(t, dir)
+	if got := eventsIn(t, dir); got != want {
+		t.Fatalf("the record was changed")
+	}
+	d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: []byte("more\n")})
+	if got := eventsIn(t, dir); !strings.HasPrefix(got, want) || !strings.Contains(got[len(want):], "not_json") {
+		t.Errorf("it does not go on behind what was there: %s", got[min(len(want), len(got)):])
+	}
+}

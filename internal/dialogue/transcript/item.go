@@ -1,0 +1,127 @@
+package transcript
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// item is an item as it is told, piece by piece. Pieces are kept apart until it is looked
+// at, so that a thousand of them do not copy the text a thousand times.
+type item struct {
+	scope   string // of the event that told of it first
+	parent  bool   // it has been the scope of another that was open
+	whole   api.DialogueItem
+	written *written // since whole was told; nil: nothing
+}
+
+// written is what deltas told of an item.
+type written struct {
+	text, input, output strings.Builder
+}
+
+// replace takes what is told of the item anew. The links to what is around it stay when it
+// tells of none, and so does input of which there are only pieces.
+func (i *item) replace(by api.DialogueItem) {
+	if by.TurnID == "" {
+		by.TurnID = i.whole.TurnID
+	}
+	if by.Tool != nil {
+		tool := *by.Tool
+		tool.Items = nil
+		if tool.TaskID == "" && i.whole.Tool != nil {
+			tool.TaskID = i.whole.Tool.TaskID
+		}
+		by.Tool = &tool
+	}
+	unfinished := by.Status == statusStreaming && by.Tool != nil && by.Tool.Input == nil
+	if i.written != nil && i.written.input.Len() > 0 && unfinished {
+		kept := &written{}
+		kept.input.WriteString(i.written.input.String())
+		i.written = kept
+	} else {
+		i.written = nil
+	}
+	i.whole = by
+}
+
+// open reports whether more is to come of the item itself: it is being written, or it is a
+// tool call without a result.
+func (i *item) open() bool {
+	return i.whole.Status == statusStreaming || i.call() && !toolEnded(i.whole.Tool.Status)
+}
+
+// call reports whether the item is a tool call.
+func (i *item) call() bool { return i.whole.Tool != nil }
+
+func toolEnded(status string) bool {
+	return status == toolCompleted || status == toolFailed || status == toolCancelled || status == statusLost
+}
+
+// write takes a delta. A delta of an item that is whole already changes nothing.
+func (i *item) write(d api.DialogueDelta) {
+	if !i.open() || d.Text == "" {
+		return
+	}
+	if i.written == nil {
+		i.written = &written{}
+	}
+	switch {
+	case d.Field == "input" && i.call():
+		i.written.input.WriteString(d.Text)
+	case d.Field == "output" && i.call():
+		i.written.output.WriteString(d.Text)
+	default:
+		i.written.text.WriteString(d.Text)
+	}
+}
+
+// told is the item until now. It shares nothing that changes with it, and has no items below it.
+func (i *item) told() api.DialogueItem {
+	it := i.whole
+	if it.Tool != nil {
+		tool := *it.Tool
+		it.Tool = &tool
+	}
+	if i.written == nil {
+		return it
+	}
+	it.Parts = appendText(it.Parts, i.written.text.String())
+	if it.Tool != nil {
+		it.Tool.Output = appendText(it.Tool.Output, i.written.output.String())
+		// Half of an input is no JSON.
+		if input := i.written.input.String(); it.Tool.Input == nil && json.Valid([]byte(input)) {
+			it.Tool.Input = json.RawMessage(input)
+		}
+	}
+	return it
+}
+
+// appendText returns parts with the text added to the last one, or as one of its own. The
+// parts themselves stay as they are.
+func appendText(parts []api.DialoguePart, text string) []api.DialoguePart {
+	if text == "" {
+		return parts
+	}
+	n := len(parts)
+	longer := append(make([]api.DialoguePart, 0, n+1), parts...)
+	if n > 0 && parts[n-1].Type == "text" {
+		longer[n-1].Text += text
+		return longer
+	}
+	return append(longer, api.DialoguePart{Type: "text", Text: text})
+}
+
+// closed is the item with an end that the agent did not tell: the status of what is being
+// written, and that of a tool call.
+func (i *item) closed(status, tool string) api.DialogueItem {
+	it := i.told()
+	if it.Status == statusStreaming {
+		it.Status = status
+	}
+	if it.Tool != nil && !toolEnded(it.Tool.Status) {
+		it.Tool.Status = tool
+	}
+	return it
+}

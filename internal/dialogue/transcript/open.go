@@ -1,0 +1,102 @@
+package transcript
+
+import "iter"
+
+// mostRecent is how much of what was closed is remembered, of each kind.
+const mostRecent = 1000
+
+// open has what is open, by id and in the order in which it was opened.
+type open[T any] struct {
+	at    map[string]*entry[T]
+	order []*entry[T]
+}
+
+type entry[T any] struct {
+	id      string
+	value   T
+	dropped bool
+}
+
+func (o *open[T]) len() int { return len(o.at) }
+
+func (o *open[T]) get(id string) (value T, ok bool) {
+	if e := o.at[id]; e != nil {
+		return e.value, true
+	}
+	return value, false
+}
+
+// put adds the value, or replaces the one with that id in its place.
+func (o *open[T]) put(id string, value T) {
+	if e := o.at[id]; e != nil {
+		e.value = value
+		return
+	}
+	if o.at == nil {
+		o.at = map[string]*entry[T]{}
+	}
+	e := &entry[T]{id: id, value: value}
+	o.at[id] = e
+	o.order = append(o.order, e)
+}
+
+func (o *open[T]) drop(id string) {
+	e := o.at[id]
+	if e == nil {
+		return
+	}
+	delete(o.at, id)
+	*e = entry[T]{dropped: true}
+	// Gaps are closed when they are the greater part, so that it costs little in all.
+	if len(o.order) > 2*len(o.at) {
+		kept := make([]*entry[T], 0, len(o.at))
+		for _, e := range o.order {
+			if !e.dropped {
+				kept = append(kept, e)
+			}
+		}
+		o.order = kept
+	}
+}
+
+// each goes through what is open. Values may be dropped meanwhile.
+func (o *open[T]) each() iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		for _, e := range o.order {
+			if !e.dropped && !yield(e.id, e.value) {
+				return
+			}
+		}
+	}
+}
+
+// recent remembers the last values that were put.
+type recent[T any] struct {
+	at    map[string]T
+	order []string // a ring
+	next  int
+}
+
+func (r *recent[T]) get(id string) (value T, ok bool) {
+	value, ok = r.at[id]
+	return value, ok
+}
+
+func (r *recent[T]) put(id string, value T) {
+	if r.at == nil {
+		r.at = map[string]T{}
+	}
+	_, known := r.at[id]
+	r.at[id] = value
+	switch {
+	case known:
+	case len(r.order) < mostRecent:
+		r.order = append(r.order, id)
+	default:
+		delete(r.at, r.order[r.next])
+		r.order[r.next] = id
+		r.next = (r.next + 1) % mostRecent
+	}
+}
+
+func (r *recent[T]) drop(id string) { delete(r.at, id) }

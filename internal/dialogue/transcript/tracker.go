@@ -1,0 +1,255 @@
+package transcript
+
+import (
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// Tracker knows what is open in a dialogue: the turn, items that are being written, tool
+// calls, tasks, requests, messages; and the figures that listings tell. Its size is that of
+// what is open: an item is kept until it is whole. It is used by one goroutine at a time.
+type Tracker struct {
+	course
+	opened   api.DialogueOpened
+	activity time.Time
+
+	items    open[*item]
+	turns    open[api.DialogueTurn]
+	tasks    open[api.DialogueTask] // that run
+	requests open[api.DialogueRequest]
+	messages open[struct{}] // that no turn has taken up
+
+	begun int // turns
+	// Of what was closed the last ones are known: turns, to count each once; requests, to
+	// say how they were closed; and the scopes of tool calls that have a sub-transcript,
+	// which may go on.
+	turnsClosed    recent[struct{}]
+	requestsClosed recent[api.DialogueRequest]
+	callsClosed    recent[string]
+
+	over over // with the last event
+}
+
+// NewTracker makes a Tracker for a dialogue without events.
+func NewTracker() *Tracker { return &Tracker{} }
+
+// Apply takes the next event.
+func (t *Tracker) Apply(ev api.DialogueEvent) {
+	t.over = over{}
+	if !t.take(ev) {
+		return
+	}
+	if !ev.At.IsZero() {
+		t.activity = ev.At
+	}
+	switch {
+	case ev.Opened != nil:
+		t.learn(*ev.Opened)
+	case ev.Type == api.ToldState:
+		t.over.idle = ev.State == api.DialogueIdle
+	case ev.Type == api.ToldTurnStarted && ev.Turn != nil:
+		t.turnStarted(*ev.Turn)
+	case ev.Type == api.ToldTurnEnded && ev.Turn != nil:
+		t.turnEnded(*ev.Turn)
+	case ev.Type == api.ToldItem && ev.Item != nil:
+		t.upsert(ev.Scope, *ev.Item)
+	case ev.Type == api.ToldDelta && ev.Delta != nil:
+		if it, ok := t.items.get(ev.Delta.ItemID); ok {
+			it.write(*ev.Delta)
+		}
+	case ev.Type == api.ToldRetracted:
+		t.retract(ev.Retracted)
+	case ev.Type == api.ToldTask && ev.Task != nil:
+		t.task(*ev.Task)
+	case ev.Type == api.ToldRequestOpened && ev.Request != nil:
+		t.requestsClosed.drop(ev.Request.RequestID)
+		t.requests.put(ev.Request.RequestID, opens(*ev.Request))
+	case ev.Type == api.ToldRequestClosed && ev.Request != nil:
+		t.requestClosed(*ev.Request)
+	case ev.Type == api.ToldMessage && ev.Message != nil:
+		if ev.Message.State == "sent" || ev.Message.State == "queued" {
+			t.messages.put(ev.Message.MessageID, struct{}{})
+		} else {
+			t.messages.drop(ev.Message.MessageID)
+		}
+	}
+}
+
+// learn takes what the agent tells of itself. What it leaves out stays.
+func (t *Tracker) learn(o api.DialogueOpened) {
+	for _, field := range []struct{ is, told *string }{
+		{&t.opened.Version, &o.Version}, {&t.opened.NativeSession, &o.NativeSession}, {&t.opened.Model, &o.Model},
+		{&t.opened.PermissionMode, &o.PermissionMode}, {&t.opened.WorkingDir, &o.WorkingDir},
+	} {
+		if *field.told != "" {
+			*field.is = *field.told
+		}
+	}
+}
+
+func (t *Tracker) turnStarted(told api.DialogueTurn) {
+	turn, _ := t.turns.get(told.TurnID)
+	t.count(told.TurnID)
+	t.turns.put(told.TurnID, begins(turn, told))
+	t.taken(told.Messages)
+}
+
+func (t *Tracker) turnEnded(told api.DialogueTurn) {
+	turn, _ := t.turns.get(told.TurnID)
+	turn = ends(turn, told)
+	t.count(told.TurnID)
+	t.turns.drop(told.TurnID)
+	t.turnsClosed.put(told.TurnID, struct{}{})
+	t.taken(turn.Messages)
+	if turn.Outcome != "completed" {
+		t.over.turn = &turn.TurnID
+	}
+}
+
+// count counts a turn that has not been told of before.
+func (t *Tracker) count(id string) {
+	_, open := t.turns.get(id)
+	_, closed := t.turnsClosed.get(id)
+	if !open && !closed {
+		t.begun++
+	}
+}
+
+// taken notes the messages that a turn answers.
+func (t *Tracker) taken(messages []string) {
+	for _, id := range messages {
+		t.messages.drop(id)
+	}
+}
+
+func (t *Tracker) upsert(scope string, told api.DialogueItem) {
+	it, was := t.items.get(told.ItemID)
+	if !was {
+		it = &item{scope: scope}
+		if first, known := t.callsClosed.get(told.ItemID); known {
+			it.scope = first
+		}
+	}
+	it.replace(told)
+	if above, open := t.items.get(it.scope); open {
+		above.parent = true
+	}
+	if it.open() {
+		t.items.put(told.ItemID, it)
+		return
+	}
+	t.items.drop(told.ItemID)
+	if !it.call() {
+		return
+	}
+	if it.parent || it.whole.Tool.Kind == kindAgent || it.whole.Tool.TaskID != "" {
+		t.callsClosed.put(told.ItemID, it.scope)
+	}
+	if was {
+		t.over.scope = told.ItemID
+	}
+}
+
+// retract forgets items, and what is below them.
+func (t *Tracker) retract(ids []string) {
+	gone := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		gone[id] = true
+	}
+	below := func(scope string) bool {
+		for above := range t.above(scope) {
+			if gone[above] {
+				return true
+			}
+		}
+		return false
+	}
+	var items, calls []string
+	for id, it := range t.items.each() {
+		if gone[id] || below(it.scope) {
+			items = append(items, id)
+		}
+	}
+	for id, scope := range t.callsClosed.at {
+		if gone[id] || below(scope) {
+			calls = append(calls, id)
+		}
+	}
+	for _, id := range items {
+		t.items.drop(id)
+	}
+	for _, id := range calls {
+		t.callsClosed.drop(id)
+	}
+}
+
+func (t *Tracker) task(told api.DialogueTask) {
+	task, _ := t.tasks.get(told.TaskID)
+	task = updates(task, told)
+	if task.Status == taskRunning {
+		t.tasks.put(task.TaskID, task)
+		return
+	}
+	t.tasks.drop(task.TaskID)
+	t.over.scope = task.ToolCallID
+}
+
+// requestClosed keeps who closed it and how, and forgets what it was about.
+func (t *Tracker) requestClosed(told api.DialogueRequest) {
+	if _, closed := t.requestsClosed.get(told.RequestID); closed {
+		return
+	}
+	r, _ := t.requests.get(told.RequestID)
+	t.requests.drop(told.RequestID)
+	r = closes(r, told)
+	t.requestsClosed.put(r.RequestID, api.DialogueRequest{
+		RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID,
+		How: r.How, Decision: r.Decision, By: r.By,
+	})
+}
+
+// Busy reports whether anything is under way: a turn, an item, a tool call, a task or a request.
+func (t *Tracker) Busy() bool {
+	return t.turns.len()+t.items.len()+t.tasks.len()+t.requests.len() > 0
+}
+
+// Request returns a request by its id, open or closed. Of one that was closed only the
+// names and how are known, and that of the last 1,000.
+func (t *Tracker) Request(id string) (r api.DialogueRequest, known bool) {
+	if r, known = t.requests.get(id); known {
+		return r, true
+	}
+	return t.requestsClosed.get(id)
+}
+
+// Pending returns the open requests, oldest first.
+func (t *Tracker) Pending() []api.DialogueRequest {
+	pending := make([]api.DialogueRequest, 0, t.requests.len())
+	for _, r := range t.requests.each() {
+		pending = append(pending, r)
+	}
+	return pending
+}
+
+// Describe fills in what the events tell: state, version, native session, model, mode,
+// working directory, epoch, seq, turns, requests, tasks, usage, last activity, ended. What
+// they do not tell stays as it is.
+func (t *Tracker) Describe(info *api.DialogueInfo) {
+	for _, field := range []struct{ is, told *string }{
+		{&info.Version, &t.opened.Version}, {&info.NativeSession, &t.opened.NativeSession}, {&info.Model, &t.opened.Model},
+		{&info.PermissionMode, &t.opened.PermissionMode}, {&info.WorkingDir, &t.opened.WorkingDir},
+	} {
+		if *field.told != "" {
+			*field.is = *field.told
+		}
+	}
+	info.State = t.state(t.requests.len())
+	info.Epoch, info.Seq = t.epoch, t.seq
+	info.Turns, info.Requests, info.Tasks = t.begun, t.requests.len(), t.tasks.len()
+	info.Usage = t.usage.total()
+	if !t.activity.IsZero() {
+		info.LastActivity = t.activity
+	}
+	info.Ended = t.ended
+}

@@ -1,0 +1,196 @@
+// Package transcript reduces the events of a dialogue: to what is open now (Tracker), and
+// to the tree that dialogue.transcript tells (Tree). Both are pure: what they tell depends
+// only on the events, in order, and events that they were given are not changed.
+//
+// Both take an event whose number is not above that of the one before as known already.
+package transcript
+
+import "github.com/trl-dev/trl/api"
+
+// maxDepth bounds the nesting of sub-transcripts. What an agent tells may nest deeper, or
+// in a circle.
+const maxDepth = 100
+
+// Words of the model that are decided on here.
+const (
+	kindAgent = "agent" // of a tool call: it starts a subagent
+
+	statusStreaming = "streaming"
+	statusAborted   = "aborted"
+	statusLost      = "lost"
+
+	toolCompleted = "completed"
+	toolFailed    = "failed"
+	toolCancelled = "cancelled"
+
+	taskRunning = "running"
+)
+
+// course is what both reductions know of where a dialogue is.
+type course struct {
+	seq   int64
+	epoch int
+	told  api.DialogueState // by the agent, without what open requests make of it
+	ended *api.DialogueEnd
+	usage usage
+}
+
+// take notes what every event tells. It is false for an event that is known already.
+func (c *course) take(ev api.DialogueEvent) bool {
+	if ev.Seq != 0 && ev.Seq <= c.seq {
+		return false
+	}
+	c.seq = max(c.seq, ev.Seq)
+	if ev.Epoch > c.epoch {
+		c.epoch = ev.Epoch
+		c.told, c.ended = api.DialogueStarting, nil
+	}
+	switch {
+	case ev.Type == api.ToldState && ev.State != api.DialogueRequiresAction && ev.State != "":
+		c.told = ev.State
+	case ev.Type == api.ToldEnded:
+		c.told, c.ended = api.DialogueEnded, &api.DialogueEnd{}
+		if ev.Ended != nil {
+			*c.ended = *ev.Ended
+		}
+	case ev.Type == api.ToldUsage && ev.Usage != nil:
+		c.usage.take(c.epoch, *ev.Usage)
+	}
+	return true
+}
+
+// state is that of the dialogue when so many requests wait.
+func (c *course) state(waiting int) api.DialogueState {
+	switch {
+	case c.told == "":
+		return api.DialogueStarting
+	case c.told == api.DialogueEnded || c.told == api.DialogueError || waiting == 0:
+		return c.told
+	}
+	return api.DialogueRequiresAction
+}
+
+// usage adds up figures that are each a sum since a process began.
+type usage struct {
+	epoch  int
+	before api.DialogueUsage // of the processes before that of epoch
+	now    api.DialogueUsage // the last figure of epoch
+}
+
+func (u *usage) take(epoch int, figure api.DialogueUsage) {
+	if epoch != u.epoch {
+		u.epoch, u.before = epoch, u.total()
+	}
+	if figure.Carried {
+		u.before = api.DialogueUsage{}
+	}
+	figure.Carried = false
+	u.now = figure
+}
+
+func (u *usage) total() api.DialogueUsage {
+	sum := api.DialogueUsage{
+		InputTokens:      u.before.InputTokens + u.now.InputTokens,
+		OutputTokens:     u.before.OutputTokens + u.now.OutputTokens,
+		CacheReadTokens:  u.before.CacheReadTokens + u.now.CacheReadTokens,
+		CacheWriteTokens: u.before.CacheWriteTokens + u.now.CacheWriteTokens,
+	}
+	for _, cost := range []*float64{u.before.CostUSD, u.now.CostUSD} {
+		if cost == nil {
+			continue
+		}
+		if sum.CostUSD == nil {
+			sum.CostUSD = new(float64)
+		}
+		*sum.CostUSD += *cost
+	}
+	return sum
+}
+
+// opens is the request as it waits.
+func opens(r api.DialogueRequest) api.DialogueRequest {
+	r.How, r.Decision, r.By = "", "", ""
+	return r
+}
+
+// closes is the request r, closed as by says. What was closed stays as it was.
+func closes(r, by api.DialogueRequest) api.DialogueRequest {
+	if r.How != "" {
+		return r
+	}
+	if r.RequestID == "" {
+		r = by
+	}
+	r.How, r.Decision, r.By = by.How, by.Decision, by.By
+	if r.How == "" {
+		r.How = "answered"
+	}
+	return r
+}
+
+// updates is the task with what the newer event tells of it. What that leaves out stays.
+func updates(task, newer api.DialogueTask) api.DialogueTask {
+	task.TaskID = newer.TaskID
+	for _, field := range []struct{ is, told *string }{
+		{&task.ToolCallID, &newer.ToolCallID}, {&task.ParentID, &newer.ParentID}, {&task.Kind, &newer.Kind},
+		{&task.Name, &newer.Name}, {&task.Status, &newer.Status}, {&task.Summary, &newer.Summary},
+	} {
+		if *field.told != "" {
+			*field.is = *field.told
+		}
+	}
+	if newer.Depth != 0 {
+		task.Depth = newer.Depth
+	}
+	if newer.Usage != nil {
+		task.Usage = newer.Usage
+	}
+	task.Background = task.Background || newer.Background
+	if task.Status == "" {
+		task.Status = taskRunning
+	}
+	return task
+}
+
+// begins is the turn with what a turn_started tells of it.
+func begins(turn, newer api.DialogueTurn) api.DialogueTurn {
+	turn = amends(turn, newer)
+	turn.Outcome = ""
+	return turn
+}
+
+// ends is the turn with what a turn_ended tells of it.
+func ends(turn, newer api.DialogueTurn) api.DialogueTurn {
+	turn = amends(turn, newer)
+	if turn.Outcome == "" {
+		turn.Outcome = "completed"
+	}
+	return turn
+}
+
+func amends(turn, newer api.DialogueTurn) api.DialogueTurn {
+	turn.TurnID = newer.TurnID
+	for _, field := range []struct{ is, told *string }{
+		{&turn.Trigger, &newer.Trigger}, {&turn.Outcome, &newer.Outcome}, {&turn.Native, &newer.Native}, {&turn.Text, &newer.Text},
+	} {
+		if *field.told != "" {
+			*field.is = *field.told
+		}
+	}
+	if len(newer.Messages) > 0 {
+		turn.Messages = newer.Messages
+	}
+	if len(newer.Denials) > 0 {
+		turn.Denials = newer.Denials
+	}
+	if newer.Usage != nil {
+		turn.Usage = newer.Usage
+	}
+	if newer.DurationMS != 0 {
+		turn.DurationMS = newer.DurationMS
+	}
+	if newer.Steps != 0 {
+		turn.Steps = newer.Steps
+	}
+	return turn
+}

@@ -1,0 +1,177 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// dialogueOf finds a dialogue for a caller, whose connection needs the daemon from now on.
+func (s *Service) dialogueOf(ctx context.Context, ref string) (*dialogue.Dialogue, error) {
+	if err := s.hold(ctx); err != nil {
+		return nil, err
+	}
+	if ref == "" {
+		return nil, invalid("dialogue_id", "is required")
+	}
+	return s.config.Dialogues.Get(ref)
+}
+
+// DialogueCreate starts an agent in a dialogue of its own.
+func (s *Service) DialogueCreate(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return s.config.Dialogues.Create(ctx, p)
+}
+
+// DialogueList lists the dialogues.
+func (s *Service) DialogueList(ctx context.Context, p api.DialogueListParams) (api.DialogueListResult, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.DialogueListResult{}, err
+	}
+	return api.DialogueListResult{Dialogues: s.config.Dialogues.List(p)}, nil
+}
+
+// DialogueInfo tells everything about one dialogue.
+func (s *Service) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (api.DialogueInfo, error) {
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Info(), nil
+}
+
+// DialogueSend gives the agent a message.
+func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueSendResult{}, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueSendResult{}, err
+	}
+	return d.Send(ctx, p)
+}
+
+// DialogueInterrupt stops what the agent does now.
+func (s *Service) DialogueInterrupt(ctx context.Context, p api.DialogueInterruptParams) (api.DialogueInfo, error) {
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Interrupt(ctx)
+}
+
+// DialogueRespond answers a request of the agent.
+func (s *Service) DialogueRespond(ctx context.Context, p api.DialogueRespondParams) (api.DialogueInfo, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Respond(ctx, p)
+}
+
+// DialogueSet changes how the agent works.
+func (s *Service) DialogueSet(ctx context.Context, p api.DialogueSetParams) (api.DialogueInfo, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Set(ctx, p)
+}
+
+// DialogueEvents pushes what happens in a dialogue.
+func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams) (api.Stream, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return nil, err
+	}
+	return d.Events(ctx, p)
+}
+
+// DialogueTranscript tells the transcript.
+func (s *Service) DialogueTranscript(ctx context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueTranscriptResult{}, err
+	}
+	return d.Transcript()
+}
+
+// DialogueRaw reads what the agent's program wrote.
+func (s *Service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api.DialogueRawResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueRawResult{}, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueRawResult{}, err
+	}
+	return d.Raw(p)
+}
+
+// DialogueTerminate ends the agent's program and everything it started.
+func (s *Service) DialogueTerminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Terminate(ctx, p)
+}
+
+// DialogueResume starts the agent again.
+func (s *Service) DialogueResume(ctx context.Context, p api.DialogueResumeParams) (api.DialogueInfo, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueInfo{}, err
+	}
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Resume(ctx, p)
+}
+
+// DialogueRetry looks again for an agent that could not be reached.
+func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) (api.DialogueInfo, error) {
+	d, err := s.dialogueOf(ctx, p.DialogueID)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	return d.Retry(ctx)
+}
+
+// notOwned refuses what would get in the way of a dialogue: its session is written to and
+// ended through it.
+func notOwned(s *session.Session, force bool, instead string) error {
+	info := s.Info()
+	if force || info.State == api.SessionTerminated || !slices.Contains(info.Tags, api.TagDialogue) {
+		return nil
+	}
+	owner := "a dialogue"
+	for _, tag := range info.Tags {
+		if strings.HasPrefix(tag, "d-") {
+			owner = "dialogue " + tag
+			break
+		}
+	}
+	e := api.Errorf(api.CodeConflict, "session %q: belongs to %s; use %s, or force", s.Label(), owner, instead)
+	e.Details = map[string]any{"owner": strings.TrimPrefix(owner, "dialogue ")}
+	return e
+}
