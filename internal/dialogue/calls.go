@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -76,15 +77,24 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil && p.Policy != nil {
-		if err = d.live(); err == nil {
-			d.about.Params.Policy = p.Policy
-			err = d.record.save(d.about)
-			d.attend(d.process)
-			d.flush()
-		}
+	if err == nil {
+		err = d.live()
 	}
-	return d.snapshot(), err
+	if err != nil {
+		return d.snapshot(), err
+	}
+	// The next process begins with it.
+	params := &d.about.Params
+	params.Model, params.PermissionMode = cmp.Or(p.Model, params.Model), cmp.Or(p.PermissionMode, params.PermissionMode)
+	if p.Policy != nil {
+		params.Policy = p.Policy
+	}
+	if err := d.record.save(d.about); err != nil {
+		return d.snapshot(), api.Errorf(api.CodeInternal, "dialogue %q: %s", d.label(), err)
+	}
+	d.attend(d.process)
+	d.flush()
+	return d.snapshot(), nil
 }
 
 // Retry looks again for a program that could not be reached, and returns when it is

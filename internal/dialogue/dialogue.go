@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -104,7 +105,7 @@ func (d *Dialogue) snapshot() api.DialogueInfo {
 	}
 	p := d.about.Params
 	info := api.DialogueInfo{
-		DialogueID: d.id, Name: p.Name, Agent: p.Agent, SessionID: d.about.SessionID, WorkingDir: p.WorkingDir, Runtime: p.Runtime,
+		DialogueID: d.id, Name: p.Name, Agent: p.Agent, SessionID: d.about.SessionID, WorkingDir: cmp.Or(d.about.Options.WorkingDir, p.WorkingDir), Runtime: p.Runtime,
 		Model: p.Model, PermissionMode: p.PermissionMode, Tags: p.Tags, Epoch: d.about.Epoch, CreatedAt: d.about.CreatedAt, LastActivity: d.about.CreatedAt,
 	}
 	d.tracker.Describe(&info)

@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,8 @@ type Config struct {
 	Grace time.Duration
 	// Stall is how long an agent that works may say nothing; 0 = for ever.
 	Stall time.Duration
+	// Reconnect is how long another daemon is looked for when the connection is lost.
+	Reconnect time.Duration
 	// LineBytes is how long a line of an agent may be.
 	LineBytes int64
 	// TotalBytes bounds the records; those of dialogues that have ended go, the oldest
@@ -54,16 +58,18 @@ type Host struct {
 	refused context.CancelCauseFunc // ends ctx
 	tasks   sync.WaitGroup
 
+	reserving sync.Mutex // held by who takes a name
+
 	mu        sync.Mutex
 	closing   bool                 // guarded by mu; nothing begins any more
 	dialogues map[string]*Dialogue // guarded by mu; by id
-	starting  map[string]string    // guarded by mu; names of those that are being made, and their ids
+	starting  map[string]reserved  // guarded by mu; what is being started, by id
 	sweeping  bool                 // guarded by mu
 }
 
 // New makes a Host without dialogues.
 func New(c Config) *Host {
-	h := &Host{config: c, log: c.Logger, leaving: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]string{}}
+	h := &Host{config: c, log: c.Logger, leaving: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]reserved{}}
 	h.ctx, h.refused = context.WithCancelCause(context.Background())
 	return h
 }
@@ -127,11 +133,11 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 	if _, err := findAgent(p.Agent); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	id, err := h.reserve(p.Name, p.Agent, p.Resume)
-	if err != nil {
+	id := newID()
+	if err := h.reserve(id, reserved{p.Name, p.Agent, p.Resume}); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	defer h.release(p.Name)
+	defer h.release(id)
 	r, err := newRecord(filepath.Join(h.config.Dir, id))
 	if err != nil {
 		return api.DialogueInfo{}, api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
@@ -145,20 +151,45 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 		_ = r.remove()
 		return api.DialogueInfo{}, err
 	}
-	h.mu.Lock()
-	h.dialogues[id] = d
-	h.mu.Unlock()
-	d.log.Info("dialogue created", "agent", p.Agent, "dialogue_session", d.Info().SessionID)
 	if prompt != "" {
 		if _, err := d.Send(ctx, api.DialogueSendParams{DialogueID: id, Text: prompt}); err != nil {
-			d.log.Warn("first message was not sent", "error", err)
-			if !errors.Is(err, api.ErrDialogueEnded) {
-				return d.Info(), err
-			}
+			d.close("its first message could not be sent", closed)
+			_ = r.remove()
+			return api.DialogueInfo{}, err
 		}
 	}
-	return d.Info(), nil
+	h.mu.Lock()
+	if !h.closing {
+		h.dialogues[id] = d
+	}
+	h.mu.Unlock()
+	if err := d.tooLate(); err != nil {
+		_ = r.remove()
+		return api.DialogueInfo{}, err
+	}
+	info := d.Info()
+	d.log.Info("dialogue created", "agent", info.Agent, "session_id", info.SessionID)
+	return info, nil
 }
+
+// tooLate ends a program that was started while the daemon began to end.
+func (d *Dialogue) tooLate() error {
+	d.host.mu.Lock()
+	late := d.host.closing
+	d.host.mu.Unlock()
+	if !late {
+		return nil
+	}
+	d.close("the daemon is shutting down", closed)
+	return api.ErrDaemonEnding
+}
+
+// closed is a channel for who cannot wait.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 func (h *Host) newDialogue(r *record, a about) *Dialogue {
 	return &Dialogue{
@@ -177,44 +208,57 @@ func findAgent(name string) (agent.Agent, error) {
 	return a, nil
 }
 
-// reserve takes a name and the agent's own conversation for a new dialogue.
-func (h *Host) reserve(name, agentName, native string) (id string, err error) {
-	for _, d := range h.all() {
-		info := d.Info()
-		if info.State == api.DialogueEnded {
-			continue
+// reserved is what two dialogues cannot have at once: a name, and the agent's own
+// conversation.
+type reserved struct{ name, agent, native string }
+
+// clash says what of it another has too; empty for nothing.
+func (r reserved) clash(other reserved) string {
+	switch {
+	case r.name != "" && r.name == other.name:
+		return "name " + strconv.Quote(r.name)
+	case r.native != "" && r.native == other.native && r.agent == other.agent:
+		return "conversation " + strconv.Quote(r.native) + " of " + r.agent
+	}
+	return ""
+}
+
+// reserve takes for a dialogue that is to be started what no other may have.
+func (h *Host) reserve(id string, r reserved) error {
+	h.reserving.Lock() // nothing is started between looking and taking
+	defer h.reserving.Unlock()
+	taken := map[string]reserved{}
+	h.mu.Lock()
+	maps.Copy(taken, h.starting)
+	h.mu.Unlock()
+	for _, d := range h.all() { // after those that are starting, which become these
+		if info := d.Info(); info.State != api.DialogueEnded {
+			taken[d.id] = reserved{info.Name, info.Agent, info.NativeSession}
 		}
-		if name != "" && info.Name == name {
-			return "", api.Errorf(api.CodeConflict, "dialogue name %q is taken by %s", name, info.DialogueID)
-		}
-		if native != "" && info.NativeSession == native && info.Agent == agentName {
-			return "", api.Errorf(api.CodeConflict, "conversation %q of %s is driven by dialogue %s", native, agentName, info.DialogueID)
+	}
+	for other, has := range taken {
+		if what := r.clash(has); what != "" {
+			return api.Errorf(api.CodeConflict, "dialogue: %s is taken by %s", what, other)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
-		return "", api.ErrDaemonEnding
+		return api.ErrDaemonEnding
 	}
-	if other, taken := h.starting[name]; taken && name != "" {
-		return "", api.Errorf(api.CodeConflict, "dialogue name %q is taken by %s", name, other)
-	}
-	for id = newID(); h.dialogues[id] != nil; {
-		id = newID()
-	}
-	h.starting[name] = id
+	h.starting[id] = r
 	h.tasks.Add(1) // under mu and before closing is set, so that Close waits for it
-	return id, nil
+	return nil
 }
 
-func (h *Host) release(name string) {
+func (h *Host) release(id string) {
 	h.mu.Lock()
-	delete(h.starting, name)
+	delete(h.starting, id)
 	h.mu.Unlock()
 	h.tasks.Done()
 }
 
-// Forget removes what is kept of a dialogue that has ended.
+// forget removes what is kept of a dialogue that has ended.
 func (h *Host) forget(d *Dialogue) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

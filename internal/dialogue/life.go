@@ -3,7 +3,6 @@ package dialogue
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"time"
 
@@ -29,9 +28,6 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	if err != nil {
 		return err
 	}
-	if o.WorkingDir == "" && params.Runtime == "host" {
-		o.WorkingDir, _ = os.UserHomeDir()
-	}
 	argv, needs, err := a.Command(o)
 	if err != nil {
 		return err
@@ -48,9 +44,10 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	if err != nil {
 		return d.startError(ctx, err, nil)
 	}
+	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
 	d.mu.Lock()
-	d.about.Epoch, d.about.Resume, d.about.Info = o.Epoch, resume, nil
+	d.about.Epoch, d.about.Options, d.about.Info = o.Epoch, o, nil
 	d.about.SessionID, d.about.ExecID = prog.ids()
 	err = d.record.begin(o.Epoch)
 	if err == nil {
@@ -76,7 +73,7 @@ var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_t
 // open makes the session of the program.
 func (d *Dialogue) open(ctx context.Context, p api.SessionCreateParams) (program, error) {
 	if r := d.about.Params.Remote; r != nil {
-		return createRemote(ctx, *r, p)
+		return createRemote(ctx, *r, d.host.config.Reconnect, p)
 	}
 	info, err := d.host.config.Registry.Create(ctx, p)
 	if err != nil {
@@ -129,26 +126,23 @@ func (d *Dialogue) kill(prog program) {
 	}
 }
 
-// reap waits for the end of a process that was killed.
+// reap waits for the end of a process that was killed. One that cannot be reached is over
+// although nothing is heard of its end.
 func (d *Dialogue) reap(p *process) {
+	d.mu.Lock()
+	if p.ending == "" {
+		p.ending = "killed"
+	}
+	d.mu.Unlock()
+	select {
+	case p.retry <- struct{}{}: // for awaitRetry
+	default:
+	}
 	select {
 	case <-p.done:
-	case <-time.After(killTimeout): // it cannot be reached: nothing is heard of its end
-		d.mu.Lock()
-		if p.ending == "" {
-			p.ending = "killed"
-		}
-		d.mu.Unlock()
-		select {
-		case p.retry <- struct{}{}: // wakes awaitRetry
-		default:
-		}
-		select {
-		case <-p.done:
-		case <-time.After(time.Second):
-			p.leave()
-			<-p.done
-		}
+	case <-time.After(killTimeout):
+		p.leave()
+		<-p.done
 	}
 }
 
@@ -216,15 +210,18 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
 	}
-	if _, err := d.host.reserve(info.Name, info.Agent, info.NativeSession); err != nil {
+	if err := d.host.reserve(d.id, reserved{info.Name, info.Agent, info.NativeSession}); err != nil {
 		return info, err
 	}
-	defer d.host.release(info.Name)
+	defer d.host.release(d.id)
 	if err := d.wake(p.Env); err != nil {
 		return info, err
 	}
 	if err := d.start(ctx, info.NativeSession); err != nil {
 		d.rest()
+		return d.Info(), err
+	}
+	if err := d.tooLate(); err != nil {
 		return d.Info(), err
 	}
 	d.log.Info("dialogue resumed", "epoch", d.Info().Epoch)
@@ -295,12 +292,7 @@ func (d *Dialogue) recover() error {
 	if err != nil {
 		return err
 	}
-	params := d.about.Params
-	o := agent.Options{
-		Argv: params.Argv, Model: params.Model, PermissionMode: params.PermissionMode, WorkingDir: params.WorkingDir,
-		Resume: d.about.Resume, Epoch: d.about.Epoch,
-	}
-	p := d.newProcess(d.find(), a.New(o))
+	p := d.newProcess(d.find(), a.New(d.about.Options))
 	d.state, d.process = api.DialogueStarting, p
 	if err := d.rejoin(p, known); err != nil {
 		d.log.Warn("record of the dialogue has a gap", "error", err)
@@ -320,7 +312,7 @@ func (d *Dialogue) recover() error {
 // find is the program of an earlier daemon. mu is held.
 func (d *Dialogue) find() program {
 	if r := d.about.Params.Remote; r != nil {
-		return findRemote(*r, d.about.SessionID, d.about.ExecID)
+		return findRemote(*r, d.host.config.Reconnect, d.about.SessionID, d.about.ExecID)
 	}
 	s, err := d.host.config.Registry.Get(d.about.SessionID)
 	if err != nil {
@@ -332,9 +324,9 @@ func (d *Dialogue) find() program {
 // Terminate ends the agent's program and everything it started, and waits for it. It is
 // idempotent.
 func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
-	force := make(chan struct{})
+	var force <-chan struct{}
 	if p.Force {
-		close(force)
+		force = closed
 	}
 	done := d.end("terminated", force)
 	select {
@@ -360,9 +352,7 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	defer d.mu.Unlock()
 	p := d.process
 	if p == nil {
-		over := make(chan struct{})
-		close(over)
-		return over
+		return closed
 	}
 	if p.ending == "" {
 		p.ending = why
@@ -394,7 +384,7 @@ func (d *Dialogue) ladder(p *process) {
 		return
 	}
 	d.mu.Lock()
-	rushed := p.rushed
+	rushed := p.rushed || d.state == api.DialogueError // nobody would hear of a signal
 	d.mu.Unlock()
 	if !rushed {
 		ctx, cancel := context.WithTimeout(context.Background(), d.host.config.Grace+killTimeout)

@@ -16,6 +16,8 @@ import (
 type program interface {
 	// ids are those of the session and of the command in it.
 	ids() (sessionID, execID string)
+	// dir is where it was started.
+	dir() string
 	// recv returns what the program wrote next, or its exit. It begins at the beginning,
 	// or near where it was, so that something may come again. The error is a *lost when
 	// the program cannot be reached any more, although it may live.
@@ -71,6 +73,8 @@ type local struct {
 func newLocal(s *session.Session, execID string) *local { return &local{session: s, execID: execID} }
 
 func (l *local) ids() (sessionID, execID string) { return l.session.ID(), l.execID }
+
+func (l *local) dir() string { return l.session.Info().WorkingDir }
 
 func (l *local) recv(ctx context.Context) (piece, error) {
 	for len(l.ready) == 0 {
@@ -142,6 +146,7 @@ type vanished struct{ sessionID, execID string }
 var errVanished = errors.New("its session is gone")
 
 func (v vanished) ids() (sessionID, execID string)           { return v.sessionID, v.execID }
+func (vanished) dir() string                                 { return "" }
 func (vanished) recv(context.Context) (piece, error)         { return piece{}, errVanished }
 func (vanished) write(context.Context, string, []byte) error { return errVanished }
 func (vanished) closeInput(context.Context) error            { return errVanished }

@@ -55,7 +55,8 @@ type about struct {
 	Epoch     int                      `json:"epoch"`
 	SessionID string                   `json:"session_id"`
 	ExecID    string                   `json:"exec_id"`
-	Resume    string                   `json:"resume,omitempty"` // what this process was given to resume
+	// Options are what the protocol of this process began with.
+	Options agent.Options `json:"options"`
 	// Info is as it was when its last process ended; nil while one lives.
 	Info *api.DialogueInfo `json:"info,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -13,14 +14,16 @@ import (
 // remote is a program in a session of another daemon, reached over gRPC. What is read
 // follows by offset however often the connection breaks; what is written carries ids.
 type remote struct {
-	at api.DialogueRemote
+	at        api.DialogueRemote
+	patience  time.Duration // how long the daemon is looked for after a loss
+	sessionID string
+	execID    string
+	startDir  string // where the program was started, when we started it
 
-	mu        sync.Mutex
-	client    *client.Client        // guarded by mu
-	reader    *client.RemoteSession // guarded by mu; nil before the first recv and after a failure
-	sessionID string                // guarded by mu
-	execID    string                // guarded by mu
-	closed    bool                  // guarded by mu
+	mu     sync.Mutex
+	client *client.Client        // guarded by mu
+	reader *client.RemoteSession // guarded by mu; nil before the first recv and after a failure
+	closed bool                  // guarded by mu
 
 	after int64 // used by recv alone: the last push
 }
@@ -39,7 +42,7 @@ func dialRemote(ctx context.Context, at api.DialogueRemote) (*client.Client, err
 }
 
 // createRemote makes a session there.
-func createRemote(ctx context.Context, at api.DialogueRemote, p api.SessionCreateParams) (*remote, error) {
+func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Duration, p api.SessionCreateParams) (*remote, error) {
 	c, err := dialRemote(ctx, at)
 	if err != nil {
 		return nil, err
@@ -49,16 +52,18 @@ func createRemote(ctx context.Context, at api.DialogueRemote, p api.SessionCreat
 		_ = c.Close()
 		return nil, err
 	}
-	return &remote{at: at, client: c, sessionID: info.SessionID, execID: info.ExecID}, nil
+	return &remote{at: at, patience: patience, client: c, sessionID: info.SessionID, execID: info.ExecID, startDir: info.WorkingDir}, nil
 }
 
 // findRemote is a program that an earlier daemon started there. The connection is made
 // by recv.
-func findRemote(at api.DialogueRemote, sessionID, execID string) *remote {
-	return &remote{at: at, sessionID: sessionID, execID: execID}
+func findRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {
+	return &remote{at: at, patience: patience, sessionID: sessionID, execID: execID}
 }
 
 func (r *remote) ids() (sessionID, execID string) { return r.sessionID, r.execID }
+
+func (r *remote) dir() string { return r.startDir }
 
 // connection is the way to the daemon, made when there is none.
 func (r *remote) connection(ctx context.Context) (*client.Client, error) {
@@ -123,7 +128,9 @@ func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err = client.OpenRemote(ctx, c, r.sessionID, client.RemoteOptions{ExecID: r.execID, AfterSeq: r.after})
+	reader, err = client.OpenRemote(ctx, c, r.sessionID, client.RemoteOptions{
+		ExecID: r.execID, AfterSeq: r.after, Backoff: client.Backoff{GiveUp: r.patience},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -150,6 +150,9 @@ func (p *claudeProtocol) result(l claudeLine) {
 	p.openTurn()
 	p.joinTurn(l.UserMessages)
 	turn := p.turn
+	if turn.trigger == "user" && len(turn.messages) == 0 {
+		p.joinTurn(p.unnoticed()) // nothing says which; those that were there
+	}
 	if r.Origin.Kind == "task-notification" {
 		turn.trigger = "agent"
 	}
@@ -201,11 +204,20 @@ func (p *claudeProtocol) settleTurn(turn *claudeTurn) {
 	}
 	for _, id := range slices.Clone(p.unfinished) {
 		m := p.messages[id]
-		// Old versions say only that a message was begun, or not even that.
-		if !m.lifecycle && (m.turn == turn.id || m.state == "sent" && turn.trigger == "user" && len(turn.messages) == 0) {
+		if m.turn == turn.id && !m.lifecycle { // old versions do not say that it is done
 			p.moveMessage(id, "done")
 		}
 	}
+}
+
+// unnoticed are the messages that nothing was heard of.
+func (p *claudeProtocol) unnoticed() (ids []string) {
+	for _, id := range p.unfinished {
+		if m := p.messages[id]; m.state == "sent" && !m.lifecycle {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 type claudeTokens struct {
@@ -267,14 +279,15 @@ func (p *claudeProtocol) stateChanged(l claudeLine) {
 	}
 }
 
-// tellState tells whether the agent works, when that has changed. The program's own word
-// counts, if it gives any; otherwise an agent works in a turn, and while a subagent does.
-// In both cases a message that it has not noticed yet will make it work.
+// tellState tells whether the agent works, when that has changed: in a turn, while a
+// subagent works, and when there is a message that it has not noticed yet. If the program
+// has a word of its own for it, that counts in place of the subagents.
 func (p *claudeProtocol) tellState() {
-	running := p.turn != nil || p.agents > 0
+	running := p.agents > 0
 	if p.ownState != "" {
 		running = p.ownState != "idle"
 	}
+	running = running || p.turn != nil
 	for _, id := range p.unfinished {
 		running = running || !p.messages[id].noticed
 	}

@@ -197,6 +197,7 @@ func (c *codexProtocol) Do(call Call) Step {
 	case call.Set != nil:
 		c.answered(call.ID, c.set(*call.Set))
 	}
+	c.settle()
 	return c.take()
 }
 
@@ -230,6 +231,7 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 	if sandbox != "" {
 		p["sandboxPolicy"] = codexSandboxes[sandbox]
 	}
+	override := c.override
 	c.override = Setting{}
 	m.asked = true
 	c.ask("turn/start", p, func(result json.RawMessage, err *rpcError) {
@@ -238,6 +240,7 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 			c.message(m.ID, "cancelled")
 			c.notice("error", "send_refused", "codex turn/start: "+err.text())
 			c.interruptLater()
+			c.settle()
 			return
 		}
 		var r struct{ Turn struct{ ID string } }
@@ -245,7 +248,27 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 		if m.turn == "" {
 			m.turn = r.Turn.ID
 		}
+		c.overridden(override.Model, approval, sandbox)
 	})
+}
+
+// overridden tells how the thread works after a turn took our changes: Codex does not.
+func (c *codexProtocol) overridden(model, approval, sandbox string) {
+	wasApproval, wasSandbox, _ := strings.Cut(c.opened.PermissionMode, "/")
+	before := c.opened
+	if model != "" {
+		c.opened.Model = model
+	}
+	if approval == "" {
+		approval = wasApproval
+	}
+	if sandbox == "" {
+		sandbox = wasSandbox
+	}
+	c.opened.PermissionMode = strings.Trim(approval+"/"+sandbox, "/")
+	if now := c.opened; now.Model != before.Model || now.PermissionMode != before.PermissionMode {
+		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+	}
 }
 
 // codexSandboxes are the sandboxes as a turn wants them; a thread is content with the word.

@@ -353,5 +353,9 @@ func (c *codexProtocol) taskStatus(t *codexThread, status, summary string) {
 	}
 	t.task.Usage = t.total
 	task := *t.task
+	if task == t.told {
+		return
+	}
+	t.told = task
 	c.tell(api.DialogueEvent{Type: api.ToldTask, NativeID: t.id, Task: &task})
 }

@@ -13,6 +13,7 @@ import (
 type codexThread struct {
 	id     string
 	task   *api.DialogueTask // the subagent; nil for the thread of the dialogue
+	told   api.DialogueTask  // as it was told last
 	active bool              // Codex says that it works
 	turn   string            // that runs
 	open   []*codexOpen      // items that have begun and not ended, in that order
@@ -215,13 +216,14 @@ func (c *codexProtocol) scoped(t *codexThread, ev api.DialogueEvent) {
 	c.tell(ev)
 }
 
-// settle tells the state when it has changed. The end of a turn is told a moment after the
-// rest of its thread, so the turn counts: who waits for rest finds everything ended.
+// settle tells the state when it has changed. A message that is not done counts as work, so
+// there is no rest between it and its turn; and so does a turn, because Codex tells its end
+// a moment after the rest of its thread.
 func (c *codexProtocol) settle() {
 	if c.main == nil {
 		return
 	}
-	running := slices.ContainsFunc(c.threads, func(t *codexThread) bool { return t.turn != "" || t.active })
+	running := len(c.messages) > 0 || slices.ContainsFunc(c.threads, func(t *codexThread) bool { return t.turn != "" || t.active })
 	if running == c.running && c.told {
 		return
 	}

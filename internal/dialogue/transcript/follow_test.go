@@ -9,8 +9,10 @@ func TestLost(t *testing.T) {
 		{"a tool call", "call c running", "c:final,lost"},
 		{"a tool call whose input is not whole", "begin c", "c:lost,lost"},
 		{"a turn that never began for us", "end t1 failed", ""},
-		{"a message", "message m1 sent\nmessage m2 queued\nmessage m3 sent\nmessage m3 started", "message m1:lost; message m2:lost"},
-		{"a message that a turn took up", "message m1 sent\nmessage m2 sent\nturn t1 m1\nend t1 completed", "message m2:lost"},
+		{"a message", "message m1 sent\nmessage m2 queued\nmessage m3 started\nmessage m4 sent\nmessage m4 done\nmessage m5 queued\nmessage m5 cancelled", "message m1:lost; message m2:lost; message m3:lost"},
+		{"a message that a turn answers", "message m1 sent\nturn t1 m1", "message m1:lost; turn t1:lost"},
+		{"a message that a turn answered", "message m1 sent\nmessage m2 sent\nturn t1 m1\nend t1 completed", "message m2:lost"},
+		{"a message that was taken up in a turn", "turn t1\nmessage m1 sent\nmessage m2 started\nend t1 completed", "message m1:lost"},
 		{"a request", "ask r1\nask r2\nclose r1 answered allow client", "request r2:lost"},
 		{"a request that was asked again", "ask r1\nclose r1 lost\nask r1", "request r1:lost"},
 		{"a task that outlives its tool call and turn", "turn t1\nagent c running\ntask k c running\nagent c completed\nend t1 completed", "task k:lost"},
@@ -21,6 +23,13 @@ func TestLost(t *testing.T) {
 		{"children of one that is closed, before its parent",
 			"agent a running\nagent a/b running\nagent b/c running\nagent b/c completed\nagent c/d running\ncall d/e running",
 			"d/e:final,lost; c/d:final,lost; a/b:final,lost; a:final,lost"},
+		{"children of a tool that is closed, before its parent",
+			"agent a running\nagent a/b running\ncall b/c running\nagent c/d running\ncall b/c completed\ncall d/e running",
+			"d/e:final,lost; c/d:final,lost; a/b:final,lost; a:final,lost"},
+		{"children of a tool with a task, before its parent",
+			"agent a running\nagent a/b running\nstarts b/c k\nagent c/d running",
+			"c/d:final,lost; a/b:final,lost; a:final,lost"},
+		{"the first scope stays", "agent a running\nagent a/b completed\nagent b running", "a/b:final,lost; a:final,lost"},
 		{"in a circle", "agent b/a running\nagent a/b running\nwithin k l - running\nwithin l k - running", "b/a:final,lost; a/b:final,lost; task k:lost; task l:lost"},
 		{"below what never showed", "call x/a running\ncall b running", "x/a:final,lost; b:final,lost"},
 	} {
@@ -41,6 +50,15 @@ func TestLost(t *testing.T) {
 				t.Errorf("still open: %s", briefly(tracker.Lost()))
 			}
 		})
+	}
+}
+
+// What a tool came to stays when the item is never whole.
+func TestLostKeepsTheResult(t *testing.T) {
+	all := events(t, "call c completed")
+	all[0].Item.Status = "streaming"
+	if got := briefly(trackerOf(all).Lost()); got != "c:lost,completed" {
+		t.Error(got)
 	}
 }
 
@@ -80,6 +98,7 @@ func TestLostIsWhole(t *testing.T) {
 func TestFollow(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"a turn that was interrupted leaves its calls", "turn t1\ncall c running\nbegin d\nend t1 interrupted", "c:cancelled d:cancelled"},
+		{"also those of no turn", "call c running\nturn t1\nend t1 interrupted", "c:cancelled"},
 		{"so does one that failed", "turn t1\ncall c running\nend t1 failed", "c:cancelled"},
 		{"and one at its limit", "turn t1\ncall c running\nend t1 limit", "c:cancelled"},
 		{"one that was completed does not", "turn t1\ncall c running\nend t1 completed", "c:running"},
@@ -89,12 +108,14 @@ func TestFollow(t *testing.T) {
 		{"work in the background goes on", "turn t1\nagent a running\ntask k a running\nagent a completed\ncall a/b running\nend t1 interrupted", "a:completed(b:running)"},
 		{"until its task ends", "turn t1\nagent a running\ntask k a running\nagent a completed\ncall a/b running\nend t1 interrupted\ntask k - cancelled", "a:completed(b:cancelled)"},
 		{"the call of a task is not below it", "agent a running\ntask k a running\ncall a/b running\ntask k - completed", "a:running(b:cancelled)"},
+		{"the call of a task may be told later", "agent a running\ntask k - running\ntask k a running\ncall a/b running\ntask k - failed", "a:running(b:cancelled)"},
 		{"nor are those beside it", "agent a running\nagent b running\ncall a/c running\ncall b/d running\ntask k a running\ntask l b running\ntask k - failed", "a:running(c:cancelled) b:running(d:running)"},
 		{"nested, down to a task that runs",
 			"agent a running\ntask k a running\nagent a/b running\ncall b/x running\nagent a/c running\nwithin l k c running\ncall c/y running\ntask k - cancelled",
 			"a:running(b:cancelled(x:cancelled) c:cancelled(y:running))"},
 		{"nested, below one that is closed", "agent a running\ntask k a running\nagent a/b running\nwithin l k b running\nagent a/b completed\ncall b/c running\ntask l - completed", "a:running(b:completed(c:cancelled))"},
 		{"a subagent without a task ends with its call", "agent a running\ncall a/b running\nagent a completed", "a:completed(b:cancelled)"},
+		{"but not when that is told again", "agent a completed\ncall a/b running\nagent a completed", "a:completed(b:running)"},
 		{"as measured: results first, then the tasks",
 			"turn t1\nagent a running\ntask k a running\nagent b running\ntask l b running\ncall b/x running\ncall a/y running\n" +
 				"agent b failed\ntask l - cancelled\ntask l b cancelled\nagent a failed\ntask k - cancelled\nend t1 interrupted",

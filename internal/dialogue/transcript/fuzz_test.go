@@ -14,7 +14,7 @@ func FuzzTree(f *testing.F) {
 	for seed := range uint64(20) {
 		var lines bytes.Buffer
 		enc := json.NewEncoder(&lines)
-		for _, ev := range random(seed, 40, seed%2 == 0) {
+		for _, ev := range random(seed, 12, seed%2 == 0) {
 			ev.Seq = 0
 			if err := enc.Encode(ev); err != nil {
 				f.Fatal(err)

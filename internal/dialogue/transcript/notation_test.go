@@ -13,14 +13,15 @@ import (
 // events reads a notation in which a line is an event:
 //
 //	turn ID [MESSAGE…]        end ID OUTCOME
-//	item PATH STATUS [TEXT]   call PATH STATUS      agent PATH STATUS     begin PATH
+//	item PATH STATUS [TEXT]   call PATH STATUS      agent PATH STATUS     begin PATH    starts PATH TASK
 //	delta ID TEXT             input ID TEXT         output ID TEXT        retract ID…
 //	task ID CALL STATUS       within ID PARENT CALL STATUS
 //	ask ID                    close ID HOW          message ID STATE
 //	state STATE               exit                  note CODE             epoch N
 //
 // A PATH is SCOPE/ID, or ID alone at the root. Items are of the turn that is open; call and agent are tool
-// calls whose input is whole, begin is one whose input comes in pieces.
+// calls whose input is whole, begin is one whose input comes in pieces, starts one that is
+// completed and started a task.
 func events(t *testing.T, script string) []api.DialogueEvent {
 	t.Helper()
 	var all []api.DialogueEvent
@@ -50,7 +51,7 @@ func events(t *testing.T, script string) []api.DialogueEvent {
 		case "end":
 			ev.Type, ev.Turn = api.ToldTurnEnded, &api.DialogueTurn{TurnID: word(1), Outcome: word(2)}
 			turn = ""
-		case "item", "call", "agent", "begin":
+		case "item", "call", "agent", "begin", "starts":
 			ev.Type, ev.Item = api.ToldItem, &api.DialogueItem{ItemID: word(1), TurnID: turn, Kind: "agent", Status: word(2)}
 			if scope, id, ok := strings.Cut(word(1), "/"); ok {
 				ev.Scope, ev.Item.ItemID = scope, id
@@ -65,6 +66,8 @@ func events(t *testing.T, script string) []api.DialogueEvent {
 			switch words[0] {
 			case "agent":
 				ev.Item.Tool.Kind = "agent"
+			case "starts":
+				ev.Item.Tool.Status, ev.Item.Tool.TaskID = "completed", word(2)
 			case "begin":
 				ev.Item.Status, ev.Item.Tool.Status, ev.Item.Tool.Input = "streaming", "pending", nil
 			}

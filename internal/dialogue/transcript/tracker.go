@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -18,7 +19,7 @@ type Tracker struct {
 	turns    open[api.DialogueTurn]
 	tasks    open[api.DialogueTask] // that run
 	requests open[api.DialogueRequest]
-	messages open[struct{}] // that no turn has taken up
+	messages open[string] // their states, until they are done
 
 	begun int // turns
 	// Of what was closed the last ones are known: turns, to count each once; requests, to
@@ -68,23 +69,19 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 	case ev.Type == api.ToldRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
 	case ev.Type == api.ToldMessage && ev.Message != nil:
-		if ev.Message.State == "sent" || ev.Message.State == "queued" {
-			t.messages.put(ev.Message.MessageID, struct{}{})
-		} else {
-			t.messages.drop(ev.Message.MessageID)
-		}
+		t.message(*ev.Message)
 	}
 }
 
 // learn takes what the agent tells of itself. What it leaves out stays.
 func (t *Tracker) learn(o api.DialogueOpened) {
-	for _, field := range []struct{ is, told *string }{
-		{&t.opened.Version, &o.Version}, {&t.opened.NativeSession, &o.NativeSession}, {&t.opened.Model, &o.Model},
-		{&t.opened.PermissionMode, &o.PermissionMode}, {&t.opened.WorkingDir, &o.WorkingDir},
-	} {
-		if *field.told != "" {
-			*field.is = *field.told
-		}
+	was := t.opened
+	t.opened = api.DialogueOpened{
+		Version:        cmp.Or(o.Version, was.Version),
+		NativeSession:  cmp.Or(o.NativeSession, was.NativeSession),
+		Model:          cmp.Or(o.Model, was.Model),
+		PermissionMode: cmp.Or(o.PermissionMode, was.PermissionMode),
+		WorkingDir:     cmp.Or(o.WorkingDir, was.WorkingDir),
 	}
 }
 
@@ -92,7 +89,6 @@ func (t *Tracker) turnStarted(told api.DialogueTurn) {
 	turn, _ := t.turns.get(told.TurnID)
 	t.count(told.TurnID)
 	t.turns.put(told.TurnID, begins(turn, told))
-	t.taken(told.Messages)
 }
 
 func (t *Tracker) turnEnded(told api.DialogueTurn) {
@@ -101,8 +97,8 @@ func (t *Tracker) turnEnded(told api.DialogueTurn) {
 	t.count(told.TurnID)
 	t.turns.drop(told.TurnID)
 	t.turnsClosed.put(told.TurnID, struct{}{})
-	t.taken(turn.Messages)
-	if turn.Outcome != "completed" {
+	t.answered(turn.Messages)
+	if turn.Outcome != turnCompleted {
 		t.over.turn = &turn.TurnID
 	}
 }
@@ -116,10 +112,25 @@ func (t *Tracker) count(id string) {
 	}
 }
 
-// taken notes the messages that a turn answers.
-func (t *Tracker) taken(messages []string) {
-	for _, id := range messages {
+func (t *Tracker) message(m api.DialogueMessage) {
+	switch m.State {
+	case "done", "cancelled", statusLost:
+		t.messages.drop(m.MessageID)
+	default:
+		t.messages.put(m.MessageID, m.State)
+	}
+}
+
+// answered notes the messages that are done with the end of a turn: those that it names, and
+// those that were taken up.
+func (t *Tracker) answered(named []string) {
+	for _, id := range named {
 		t.messages.drop(id)
+	}
+	for id, state := range t.messages.each() {
+		if state == "started" {
+			t.messages.drop(id)
+		}
 	}
 }
 
@@ -236,14 +247,11 @@ func (t *Tracker) Pending() []api.DialogueRequest {
 // working directory, epoch, seq, turns, requests, tasks, usage, last activity, ended. What
 // they do not tell stays as it is.
 func (t *Tracker) Describe(info *api.DialogueInfo) {
-	for _, field := range []struct{ is, told *string }{
-		{&info.Version, &t.opened.Version}, {&info.NativeSession, &t.opened.NativeSession}, {&info.Model, &t.opened.Model},
-		{&info.PermissionMode, &t.opened.PermissionMode}, {&info.WorkingDir, &t.opened.WorkingDir},
-	} {
-		if *field.told != "" {
-			*field.is = *field.told
-		}
-	}
+	info.Version = cmp.Or(t.opened.Version, info.Version)
+	info.NativeSession = cmp.Or(t.opened.NativeSession, info.NativeSession)
+	info.Model = cmp.Or(t.opened.Model, info.Model)
+	info.PermissionMode = cmp.Or(t.opened.PermissionMode, info.PermissionMode)
+	info.WorkingDir = cmp.Or(t.opened.WorkingDir, info.WorkingDir)
 	info.State = t.state(t.requests.len())
 	info.Epoch, info.Seq = t.epoch, t.seq
 	info.Turns, info.Requests, info.Tasks = t.begun, t.requests.len(), t.tasks.len()

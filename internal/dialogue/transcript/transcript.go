@@ -5,7 +5,11 @@
 // Both take an event whose number is not above that of the one before as known already.
 package transcript
 
-import "github.com/trl-dev/trl/api"
+import (
+	"cmp"
+
+	"github.com/trl-dev/trl/api"
+)
 
 // maxDepth bounds the nesting of sub-transcripts. What an agent tells may nest deeper, or
 // in a circle.
@@ -24,6 +28,9 @@ const (
 	toolCancelled = "cancelled"
 
 	taskRunning = "running"
+	kindOther   = "other" // of a task: nothing is known of it
+
+	turnCompleted = "completed"
 )
 
 // course is what both reductions know of where a dialogue is.
@@ -84,7 +91,6 @@ func (u *usage) take(epoch int, figure api.DialogueUsage) {
 	if figure.Carried {
 		u.before = api.DialogueUsage{}
 	}
-	figure.Carried = false
 	u.now = figure
 }
 
@@ -121,33 +127,23 @@ func closes(r, by api.DialogueRequest) api.DialogueRequest {
 	if r.RequestID == "" {
 		r = by
 	}
-	r.How, r.Decision, r.By = by.How, by.Decision, by.By
-	if r.How == "" {
-		r.How = "answered"
-	}
+	r.How, r.Decision, r.By = cmp.Or(by.How, "answered"), by.Decision, by.By
 	return r
 }
 
 // updates is the task with what the newer event tells of it. What that leaves out stays.
 func updates(task, newer api.DialogueTask) api.DialogueTask {
 	task.TaskID = newer.TaskID
-	for _, field := range []struct{ is, told *string }{
-		{&task.ToolCallID, &newer.ToolCallID}, {&task.ParentID, &newer.ParentID}, {&task.Kind, &newer.Kind},
-		{&task.Name, &newer.Name}, {&task.Status, &newer.Status}, {&task.Summary, &newer.Summary},
-	} {
-		if *field.told != "" {
-			*field.is = *field.told
-		}
-	}
-	if newer.Depth != 0 {
-		task.Depth = newer.Depth
-	}
-	if newer.Usage != nil {
-		task.Usage = newer.Usage
-	}
-	task.Background = task.Background || newer.Background
-	if task.Status == "" {
-		task.Status = taskRunning
+	task.ToolCallID = cmp.Or(newer.ToolCallID, task.ToolCallID)
+	task.ParentID = cmp.Or(newer.ParentID, task.ParentID)
+	task.Name = cmp.Or(newer.Name, task.Name)
+	task.Depth = cmp.Or(newer.Depth, task.Depth)
+	task.Background = newer.Background || task.Background
+	task.Status = cmp.Or(newer.Status, task.Status, taskRunning)
+	task.Summary = cmp.Or(newer.Summary, task.Summary)
+	task.Usage = cmp.Or(newer.Usage, task.Usage)
+	if task.Kind == "" || newer.Kind != "" && newer.Kind != kindOther {
+		task.Kind = cmp.Or(newer.Kind, kindOther)
 	}
 	return task
 }
@@ -162,35 +158,24 @@ func begins(turn, newer api.DialogueTurn) api.DialogueTurn {
 // ends is the turn with what a turn_ended tells of it.
 func ends(turn, newer api.DialogueTurn) api.DialogueTurn {
 	turn = amends(turn, newer)
-	if turn.Outcome == "" {
-		turn.Outcome = "completed"
-	}
+	turn.Outcome = cmp.Or(turn.Outcome, turnCompleted)
 	return turn
 }
 
 func amends(turn, newer api.DialogueTurn) api.DialogueTurn {
 	turn.TurnID = newer.TurnID
-	for _, field := range []struct{ is, told *string }{
-		{&turn.Trigger, &newer.Trigger}, {&turn.Outcome, &newer.Outcome}, {&turn.Native, &newer.Native}, {&turn.Text, &newer.Text},
-	} {
-		if *field.told != "" {
-			*field.is = *field.told
-		}
-	}
+	turn.Trigger = cmp.Or(newer.Trigger, turn.Trigger)
+	turn.Outcome = cmp.Or(newer.Outcome, turn.Outcome)
+	turn.Native = cmp.Or(newer.Native, turn.Native)
+	turn.Text = cmp.Or(newer.Text, turn.Text)
+	turn.Usage = cmp.Or(newer.Usage, turn.Usage)
+	turn.DurationMS = cmp.Or(newer.DurationMS, turn.DurationMS)
+	turn.Steps = cmp.Or(newer.Steps, turn.Steps)
 	if len(newer.Messages) > 0 {
 		turn.Messages = newer.Messages
 	}
 	if len(newer.Denials) > 0 {
 		turn.Denials = newer.Denials
-	}
-	if newer.Usage != nil {
-		turn.Usage = newer.Usage
-	}
-	if newer.DurationMS != 0 {
-		turn.DurationMS = newer.DurationMS
-	}
-	if newer.Steps != 0 {
-		turn.Steps = newer.Steps
 	}
 	return turn
 }

@@ -111,7 +111,6 @@ func (t *Tree) retract(id string) {
 				rest = append(rest, child.whole.ItemID)
 			}
 		}
-		delete(t.below, id)
 	}
 	// Now and then, so that it costs little in all.
 	if t.gone > 100 && t.gone > len(t.order)/2 {

@@ -123,7 +123,7 @@ func TestTreeTurnsTasksRequests(t *testing.T) {
 		want string
 	}{
 		{r.Turns, `[{"turn_id":"t1","trigger":"user","messages":["m1"],"outcome":"interrupted"},{"turn_id":"t0","outcome":"failed"}]`},
-		{r.Tasks, `[{"task_id":"k","tool_call_id":"c","kind":"","status":"completed"}]`},
+		{r.Tasks, `[{"task_id":"k","tool_call_id":"c","kind":"other","status":"completed"}]`},
 		{r.Requests, `[{"request_id":"r1","kind":"permission","tool":"Bash","subject":"make","how":"answered","decision":"allow","by":"client"},` +
 			`{"request_id":"r2","kind":"permission","tool":"Bash","subject":"make"},{"request_id":"r3","kind":"","how":"expired"}]`},
 	} {
@@ -142,6 +142,7 @@ func TestTreeMerges(t *testing.T) {
 	for _, task := range []api.DialogueTask{
 		{TaskID: "k", ToolCallID: "c", ParentID: "p", Kind: "agent", Name: "look", Depth: 2, Background: true, Status: "running", Summary: "reads", Usage: &api.DialogueUsage{InputTokens: 1}},
 		{TaskID: "k"},
+		{TaskID: "k", Kind: "other"},
 		{TaskID: "k", Status: "completed", Summary: "read", Usage: &api.DialogueUsage{InputTokens: 2}},
 	} {
 		tree.Apply(api.DialogueEvent{Type: api.ToldTask, Task: &task})
@@ -150,6 +151,11 @@ func TestTreeMerges(t *testing.T) {
 		`"usage":{"input_tokens":2,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0}}`
 	if got := marshal(t, tree.Result().Tasks[0]); got != want {
 		t.Errorf("\ngot  %s\nwant %s", got, want)
+	}
+	tree.Apply(api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "l"}})
+	tree.Apply(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &api.DialogueRequest{RequestID: "r", How: "answered", Decision: "allow", By: "client"}})
+	if r := tree.Result(); r.Tasks[1].Status != "running" || r.Tasks[1].Kind != "other" || marshal(t, r.Requests[0]) != `{"request_id":"r","kind":""}` {
+		t.Errorf("a new task is %+v, a new request %+v", r.Tasks[1], r.Requests[0])
 	}
 	for _, ev := range []api.DialogueEvent{
 		{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: "t", Trigger: "agent"}},
@@ -213,6 +219,41 @@ func depth(items []api.DialogueItem) (deepest int) {
 		deepest = max(deepest, 1+below)
 	}
 	return deepest
+}
+
+// What has no id is an item like others, and not the root.
+func TestTreeWithoutIDs(t *testing.T) {
+	tree := treeOf(events(t, "call / running\nitem a final\nagent b running\nitem b/c final"))
+	if got := outline(tree.Result().Items); got != ":running a:final b:running(c:final)" {
+		t.Error(got)
+	}
+	tree.Apply(api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{""}})
+	if got := outline(tree.Result().Items); got != "a:final b:running(c:final)" {
+		t.Error(got)
+	}
+}
+
+// What was retracted is forgotten, and so are old notices; what is left stays in order.
+func TestTreeForgets(t *testing.T) {
+	tree := treeOf(events(t, "item first final\nagent c running\nitem c/d final"))
+	before := heap()
+	for n := range 20_000 {
+		text := fmt.Sprint(n, strings.Repeat("x", 1000))
+		it := api.DialogueItem{ItemID: fmt.Sprint("i", n), Status: "streaming", Parts: []api.DialoguePart{{Type: "text", Text: text}}}
+		tree.Apply(api.DialogueEvent{Type: api.ToldItem, Scope: []string{"", "c", "never"}[n%3], Item: &it})
+		tree.Apply(api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{it.ItemID}})
+		tree.Apply(api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Text: text}})
+	}
+	if grown := heap() - before; grown > 5<<20 {
+		t.Errorf("%d bytes are left of what was forgotten", grown)
+	}
+	for _, ev := range events(t, "item c/e final\nitem last final") {
+		ev.Seq = 0
+		tree.Apply(ev)
+	}
+	if got := outline(tree.Result().Items); got != "first:final c:running(d:final e:final) last:final" {
+		t.Error(got)
+	}
 }
 
 // Lists of an empty transcript are empty, not absent.

@@ -1,0 +1,221 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// acpUpdate is what an agent tells in a session: the fields of all updates.
+type acpUpdate struct {
+	SessionUpdate string
+	acpToolCall
+	MessageID     string
+	Entries       []struct{ Content, Status string }
+	CurrentModeID string
+	ConfigOptions []acpOption
+	Cost          *struct {
+		Amount   float64
+		Currency string
+	}
+	Severity, Description string
+	Error                 string
+}
+
+func (a *acpProtocol) notification(m rpcMessage) (why string) {
+	switch m.Method {
+	case "session/update":
+		var p struct {
+			SessionID string
+			Update    json.RawMessage
+		}
+		if json.Unmarshal(m.Params, &p) != nil || len(p.Update) == 0 || p.Update[0] != '{' {
+			return "bad_shape"
+		}
+		if a.session != "" && p.SessionID != a.session {
+			a.step.Ignored = "session/update of another session"
+			return ""
+		}
+		var u acpUpdate
+		json.Unmarshal(p.Update, &u) // A field of another shape than we know is as if it were absent.
+		a.step.Ignored = "session/update " + u.SessionUpdate
+		if a.loading && a.options.Epoch > 1 {
+			return "" // The dialogue has heard it.
+		}
+		why = a.update(u)
+		if len(a.step.Events) > 0 || why != "" {
+			a.step.Ignored = ""
+		}
+		return why
+	case "$/cancel_request":
+		var p struct{ RequestID json.RawMessage }
+		json.Unmarshal(m.Params, &p)
+		a.withdraw("agent", func(r *acpRequest) bool { return bytes.Equal(r.native, p.RequestID) })
+		return ""
+	case "elicitation/complete":
+		return ""
+	}
+	if strings.HasPrefix(m.Method, "_") {
+		return "" // An extension of the agent's own.
+	}
+	return "unknown_type"
+}
+
+func (a *acpProtocol) update(u acpUpdate) (why string) {
+	switch u.SessionUpdate {
+	case "user_message_chunk":
+		a.chunk("user", u)
+	case "agent_message_chunk":
+		a.chunk("agent", u)
+	case "agent_thought_chunk":
+		a.chunk("reasoning", u)
+	case "tool_call", "tool_call_update":
+		if u.ToolCallID == "" {
+			return "bad_shape"
+		}
+		a.toolCall(u.acpToolCall)
+	case "plan":
+		a.finishText("final")
+		var b strings.Builder
+		for _, e := range u.Entries {
+			fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(e.Status), e.Content)
+		}
+		a.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{
+			ItemID: a.within() + "/plan", Kind: "plan", TurnID: a.turnID(), Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}},
+		}})
+	case "current_mode_update":
+		if a.config.Modes == nil {
+			a.config.Modes = &struct{ CurrentModeID string }{}
+		}
+		a.config.Modes.CurrentModeID = u.CurrentModeID
+		a.configured(false)
+	case "config_option_update":
+		a.config.ConfigOptions = u.ConfigOptions
+		a.configured(false)
+	case "usage_update":
+		if u.Cost != nil && u.Cost.Currency == "USD" && (a.usage.CostUSD == nil || *a.usage.CostUSD != u.Cost.Amount) {
+			a.usage.CostUSD, a.usage.Carried = &u.Cost.Amount, a.options.Resume != ""
+			usage := a.usage
+			a.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &usage})
+		}
+	case "notice":
+		level := map[string]string{"info": "info", "warning": "warning", "error": "error"}[u.Severity]
+		a.notice(cmp.Or(level, "info"), "informational", strings.TrimSuffix(u.Title+": "+u.Description, ": "))
+	case "compaction_update":
+		if u.Status == "completed" {
+			a.tell(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
+		} else if u.Status == "failed" {
+			a.notice("warning", "compaction_failed", "the conversation could not be compacted: "+u.Error)
+		}
+	case "available_commands_update", "session_info_update", "compaction_summary_chunk":
+	default:
+		return "unknown_subtype"
+	}
+	return ""
+}
+
+// within is the turn, or what was before the first one: it makes ids unique.
+func (a *acpProtocol) within() string {
+	if id := a.turnID(); id != "" {
+		return id
+	}
+	return fmt.Sprintf("t%d.%d+", a.options.Epoch, a.turns)
+}
+
+// acpText is something that is being said, in chunks that follow each other.
+type acpText struct {
+	item    api.DialogueItem
+	message string // the agent's id of the message, where it has one
+	last    strings.Builder
+	open    bool // the last part is a text that grows
+}
+
+// chunk takes a piece of what is said. Pieces of one kind, and of one message where the
+// agent tells that, make an item.
+func (a *acpProtocol) chunk(kind string, u acpUpdate) {
+	part := rpcPart(u.Content)
+	if kind == "user" {
+		if p := a.turn(); p != nil && acpEchoes(p, part) {
+			return
+		}
+	}
+	t := a.saying
+	if t == nil || t.item.Kind != kind || t.message != u.MessageID {
+		a.finishText("final")
+		if a.texts == nil {
+			a.texts = map[string]int{}
+		}
+		of := cmp.Or(u.MessageID, a.within())
+		t = &acpText{message: u.MessageID, item: api.DialogueItem{
+			ItemID: fmt.Sprintf("%s/%d", of, a.texts[of]), Kind: kind, TurnID: a.turnID(), Status: "streaming", Synthetic: kind == "user" && a.turn() != nil,
+		}}
+		a.texts[of]++
+		a.saying = t
+		if part.Type == "text" {
+			t.open = true
+			t.item.Parts = []api.DialoguePart{{Type: "text"}}
+			a.tellText(t)
+		}
+	}
+	switch {
+	case part.Type == "text" && t.open:
+		t.last.WriteString(part.Text)
+		a.tell(api.DialogueEvent{Type: api.ToldDelta, Delta: &api.DialogueDelta{ItemID: t.item.ItemID, Field: "text", Text: part.Text}})
+	default:
+		t.close()
+		t.item.Parts = append(t.item.Parts, part)
+		if part.Type == "text" {
+			t.open = true
+			t.last.WriteString(part.Text)
+		}
+		a.tellText(t)
+	}
+}
+
+// acpEchoes reports whether a part is what we sent ourselves, which some agents tell back.
+func acpEchoes(p *acpPrompt, part api.DialoguePart) bool {
+	return slices.ContainsFunc(p.Content, func(c api.DialogueContent) bool {
+		return c.Type == part.Type && strings.Contains(c.Text, part.Text)
+	})
+}
+
+// close puts the text that grew into its part.
+func (t *acpText) close() {
+	if t.open {
+		t.item.Parts[len(t.item.Parts)-1].Text = t.last.String()
+		t.last.Reset()
+		t.open = false
+	}
+}
+
+func (a *acpProtocol) tellText(t *acpText) {
+	item := t.item
+	item.Parts = slices.Clone(t.item.Parts)
+	if t.open {
+		item.Parts[len(item.Parts)-1].Text = t.last.String()
+	}
+	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: t.message, Item: &item})
+}
+
+// finishText ends what is being said, when something else begins.
+func (a *acpProtocol) finishText(status string) {
+	t := a.saying
+	if t == nil {
+		return
+	}
+	a.saying = nil
+	t.close()
+	t.item.Status = status
+	if p := a.turn(); p != nil && t.item.Kind == "agent" {
+		p.text = ""
+		for _, part := range t.item.Parts {
+			p.text += part.Text
+		}
+	}
+	a.tellText(t)
+}

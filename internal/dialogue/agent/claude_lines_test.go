@@ -1,0 +1,250 @@
+package agent_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+const claudeAsks = `{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"AskUserQuestion","tool_use_id":"t-1","input":{"questions":[` +
+	`{"question":"Which color?","header":"Color","options":[{"label":"Red"},{"label":"Blue"}],"multiSelect":false}]}}}`
+
+const claudeWantsBash = `{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"t-1","agent_id":"a-1",` +
+	`"decision_reason":"\u001b[31mrisky\u001b[0m","input":{"command":"rm x","n":1},"permission_suggestions":[{"type":"setMode","mode":"acceptEdits"}]}}`
+
+func TestClaudeRequests(t *testing.T) {
+	const answer = `{"type":"control_response","response":{"subtype":"success","request_id":"r-1","response":%s}}`
+	for name, tc := range map[string]struct {
+		request string
+		with    api.DialogueRespondParams
+		want    string
+	}{
+		"allow":        {claudeWantsBash, api.DialogueRespondParams{Decision: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
+		"other input":  {claudeWantsBash, api.DialogueRespondParams{Decision: "allow", Input: []byte(`{"command":"ls"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		"option":       {claudeWantsBash, api.DialogueRespondParams{Option: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
+		"remember":     {claudeWantsBash, api.DialogueRespondParams{Option: "allow_always"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1},"updatedPermissions":[{"type":"setMode","mode":"acceptEdits"}]}`},
+		"deny":         {claudeWantsBash, api.DialogueRespondParams{Decision: "deny", Message: "no", Interrupt: true}, `{"behavior":"deny","message":"no","interrupt":true}`},
+		"deny, silent": {claudeWantsBash, api.DialogueRespondParams{Option: "deny"}, `{"behavior":"deny","message":"This was denied.","interrupt":false}`},
+		"answer by id": {claudeAsks, api.DialogueRespondParams{Answers: map[string]string{"q1": "Blue"}},
+			`{"behavior":"allow","updatedInput":{"answers":{"Which color?":"Blue"},"questions":[{"question":"Which color?","header":"Color","options":[{"label":"Red"},{"label":"Blue"}],"multiSelect":false}]}}`},
+		"answer by option": {claudeAsks, api.DialogueRespondParams{Option: "Red"},
+			`{"behavior":"allow","updatedInput":{"answers":{"Which color?":"Red"},"questions":[{"question":"Which color?","header":"Color","options":[{"label":"Red"},{"label":"Blue"}],"multiSelect":false}]}}`},
+		"form": {`{"type":"control_request","request_id":"r-1","request":{"subtype":"elicitation","mcp_server_name":"x","message":"Who?","requested_schema":{"type":"object"}}}`,
+			api.DialogueRespondParams{Decision: "allow", Input: []byte(`{"name":"me"}`)}, `{"action":"accept","content":{"name":"me"}}`},
+		"form, declined": {`{"type":"control_request","request_id":"r-1","request":{"subtype":"elicitation","mcp_server_name":"x","message":"Who?"}}`,
+			api.DialogueRespondParams{Decision: "deny"}, `{"action":"decline"}`},
+		"dialog": {`{"type":"control_request","request_id":"r-1","request":{"subtype":"request_user_dialog","dialog_kind":"k","payload":{}}}`,
+			api.DialogueRespondParams{Decision: "deny"}, `{"behavior":"cancelled"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := claudeReady(t)
+			k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{}}]}}`)
+			k.hear([]byte(tc.request))
+			k.hear([]byte(tc.request)) // again: it is one request
+			if n := k.count(api.ToldRequestOpened); n != 1 {
+				t.Fatalf("%d requests were opened", n)
+			}
+			tc.with.RequestID = "r-1"
+			if err := k.respond(tc.with); err != nil {
+				t.Fatal(err)
+			}
+			wantJSON(t, k.sent(), fmt.Sprintf(answer, tc.want))
+			if q := k.last(api.ToldRequestClosed).Request; q.How != "answered" || q.By != "client" || q.Decision == "" {
+				t.Errorf("closed %s", show(q))
+			}
+			if err := k.respond(tc.with); err == nil || err.Code != api.CodeConflict {
+				t.Errorf("a second answer: %v", err)
+			}
+		})
+	}
+}
+
+func TestClaudeRequestTold(t *testing.T) {
+	k := claudeReady(t)
+	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"rm x"}}]}}`)
+	k.hear([]byte(claudeWantsBash))
+	q := k.last(api.ToldRequestOpened).Request
+	if q.Kind != "permission" || q.Tool != "Bash" || q.ToolCallID != "t-1" || q.TaskID != "a-1" || q.Subject != "rm x" || q.Reason != "risky" || len(q.Options) != 3 {
+		t.Errorf("request %s", show(q))
+	}
+	if it := k.last(api.ToldItem).Item; it.ItemID != "t-1" || it.Tool.Status != "awaiting_approval" {
+		t.Errorf("tool %s", show(it))
+	}
+	if err := k.respond(api.DialogueRespondParams{RequestID: "r-1", Option: "perhaps"}); err == nil || err.Code != api.CodeInvalidParams {
+		t.Errorf("an option that it has not: %v", err)
+	}
+	k.says(`{"type":"control_cancel_request","request_id":"r-1"}`)
+	if q := k.last(api.ToldRequestClosed).Request; q.How != "withdrawn" || q.By != "agent" {
+		t.Errorf("closed %s", show(q))
+	}
+	// A plan that the request does not have is that of the tool call.
+	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-2","name":"ExitPlanMode","input":{"plan":"do it"}}]}}`,
+		`{"type":"control_request","request_id":"r-2","request":{"subtype":"can_use_tool","tool_name":"ExitPlanMode","tool_use_id":"t-2","input":{}}}`)
+	if q := k.last(api.ToldRequestOpened).Request; q.Kind != "plan" || string(q.Input) != `{"plan":"do it"}` {
+		t.Errorf("request %s", show(q))
+	}
+	if err := k.respond(api.DialogueRespondParams{RequestID: "r-2", Decision: "allow"}); err != nil {
+		t.Fatal(err)
+	}
+	wantJSON(t, k.sent(), `{"type":"control_response","response":{"subtype":"success","request_id":"r-2","response":{"behavior":"allow","updatedInput":{}}}}`)
+}
+
+// A request that nobody can answer is refused: one that is left blocks the turn.
+func TestClaudeUnknownRequest(t *testing.T) {
+	for _, subtype := range []string{"hook_callback", "mcp_message", "something_new"} {
+		k := claudeReady(t)
+		k.says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"` + subtype + `"}}`)
+		wantJSON(t, k.sent(), `{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"unsupported request: `+subtype+`"}}`)
+		if n := k.last(api.ToldNotice).Notice; n.Code != "unknown_request" || n.Level != "warning" {
+			t.Errorf("notice %s", show(n))
+		}
+	}
+}
+
+func TestClaudeRetraction(t *testing.T) {
+	said := func(uuid, message, text, more string) string {
+		return `{"type":"assistant","uuid":"` + uuid + `","session_id":"s-1","message":{"id":"` + message + `","content":[{"type":"text","text":"` + text + `"}]}` + more + `}`
+	}
+	for name, taken := range map[string]string{
+		"superseded":    said("u-3", "msg-2", "better", `,"supersedes":["u-1","u-2"]`),
+		"by a notice":   `{"type":"system","subtype":"model_refusal_fallback","retracted_message_uuids":["u-1","u-2"],"content":"another model"}`,
+		"asked again":   `{"type":"user","isSynthetic":true,"retracted_message_uuids":["u-1","u-2"],"message":{"role":"user","content":"again"}}`,
+		"named unknown": said("u-3", "msg-2", "better", `,"supersedes":["u-1","u-2","u-9"]`),
+	} {
+		k := claudeReady(t)
+		k.says(said("u-0", "msg-0", "stays", ""), said("u-1", "msg-1", "no", ""),
+			`{"type":"assistant","uuid":"u-2","session_id":"s-1","message":{"id":"msg-1","content":[{"type":"tool_use","id":"t-1","name":"Read","input":{}}]}}`, taken)
+		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "msg-1/0 t-1" {
+			t.Errorf("%s: retracted %q", name, got)
+		}
+		if first := k.tree.Result().Items[0]; first.ItemID != "msg-0/0" {
+			t.Errorf("%s: first is %s", name, show(first))
+		}
+	}
+}
+
+// A heartbeat names the tool itself as its parent, which makes no sub-transcript.
+func TestClaudeHeartbeat(t *testing.T) {
+	k := claudeReady(t)
+	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"sleep 99"}}]}}`)
+	before := len(k.events)
+	k.says(`{"type":"tool_progress","tool_use_id":"t-1-heartbeat-1","parent_tool_use_id":"t-1","tool_name":"Bash","elapsed_time_seconds":30,"heartbeat":true}`)
+	if len(k.events) != before {
+		t.Errorf("it made %s", show(k.events[before:]))
+	}
+}
+
+// Old versions tell of a task before the call that started it.
+func TestClaudeTaskBeforeItsCall(t *testing.T) {
+	k := claudeReady(t)
+	k.says(`{"type":"system","subtype":"init"}`,
+		`{"type":"system","subtype":"task_started","task_id":"a","task_type":"local_agent","tool_use_id":"t-1","description":"d"}`,
+		`{"type":"assistant","parent_tool_use_id":"t-1","message":{"id":"msg-2","content":[{"type":"text","text":"early"}]}}`,
+		`{"type":"assistant","message":{"id":"msg-1","content":[{"type":"tool_use","id":"t-1","name":"Task","input":{}}]}}`)
+	items := k.tree.Result().Items
+	if len(items) != 1 || items[0].Tool.TaskID != "a" || items[0].Tool.Kind != "agent" || len(items[0].Tool.Items) != 1 {
+		t.Errorf("items %s", show(items))
+	}
+}
+
+func TestClaudeReset(t *testing.T) {
+	k := claudeReady(t)
+	k.says(`{"type":"system","subtype":"init","uuid":"a","session_id":"s-1"}`, `{"type":"result","subtype":"success","uuid":"b","session_id":"s-1"}`,
+		`{"type":"conversation_reset","new_conversation_id":"no session","uuid":"c","session_id":"s-1"}`,
+		`{"type":"system","subtype":"init","uuid":"d","session_id":"s-2"}`)
+	if o := k.last(api.ToldReset).Opened; o.NativeSession != "s-2" || o.Why != "cleared" || k.count(api.ToldReset) != 1 {
+		t.Errorf("reset %s", show(o))
+	}
+	k = newTalk(t, "claude", agent.Options{Resume: "s-1"})
+	k.says(`{"type":"system","subtype":"init","uuid":"a","session_id":"s-2"}`)
+	if o := k.last(api.ToldReset).Opened; o.NativeSession != "s-2" || o.Why != "forked" {
+		t.Errorf("reset %s", show(o))
+	}
+}
+
+// Totals are never added up: old versions tell only them, and those of a conversation that
+// was resumed include earlier processes; a reset sets them back.
+func TestClaudeTotals(t *testing.T) {
+	result := func(uuid, session string, n int) string {
+		return fmt.Sprintf(`{"type":"result","subtype":"success","uuid":"%s","session_id":"%s","total_cost_usd":%d,"modelUsage":{"x":{"inputTokens":%d},"y":{"inputTokens":%d}}}`, uuid, session, n, n, n)
+	}
+	for resume, carried := range map[string]bool{"": false, "s-1": true} {
+		k := newTalk(t, "claude", agent.Options{Resume: resume})
+		k.says(result("a", "s-1", 1), result("b", "s-1", 3), `{"type":"conversation_reset","uuid":"c","session_id":"s-1"}`, result("d", "s-2", 10))
+		if u := k.last(api.ToldUsage).Usage; u.InputTokens != 26 || *u.CostUSD != 13 || u.Carried != carried {
+			t.Errorf("usage %s", show(u))
+		}
+	}
+}
+
+func TestClaudeUnparsed(t *testing.T) {
+	long := strings.Repeat("é", 5000)
+	for line, why := range map[string]string{
+		"\x1b[?25h":                       "not_json",
+		`{"type":"assistant"`:             "not_json",
+		long:                              "not_json",
+		`null`:                            "bad_shape",
+		`[1]`:                             "bad_shape",
+		`{"type":7}`:                      "bad_shape",
+		`{"type":"assistant","uuid":"u"}`: "bad_shape",
+		`{"type":"user","message":{"content":"hi"}}`: "bad_shape", // an echo of the terminal: it has no id
+		`{"type":"control_request"}`:                 "bad_shape",
+		`{"type":"system","subtype":"task_started"}`: "bad_shape",
+		`{"type":"brand_new","uuid":"u"}`:            "unknown_type",
+		`{"type":"system","subtype":"brand_new"}`:    "unknown_subtype",
+	} {
+		k := claudeReady(t)
+		k.hear([]byte(line))
+		if u := k.last(api.ToldUnparsed).Unparsed; u.Why != why || u.Bytes != int64(len(line)) || len(u.Text) > 4100 {
+			t.Errorf("%.60q: %s", line, show(u))
+		}
+	}
+}
+
+// Notices, each with the line that makes it.
+func TestClaudeNotices(t *testing.T) {
+	for line, code := range map[string]string{
+		`{"type":"system","subtype":"informational","content":"x","level":"warning"}`:                   "informational",
+		`{"type":"system","subtype":"hook_response","hook_name":"h","outcome":"error","stderr":"boom"}`: "hook",
+		`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}`:                           "rate_limit",
+		`{"type":"auth_status","isAuthenticating":false,"error":"expired"}`:                             "auth",
+		`{"type":"system","subtype":"model_refusal_no_fallback","content":"refused"}`:                   "model_refusal",
+		`{"type":"system","subtype":"session_writes_lost","error_code":"ENOSPC"}`:                       "session_writes_lost",
+	} {
+		k := claudeReady(t)
+		k.says(line)
+		if n := k.last(api.ToldNotice).Notice; n.Code != code || n.Text == "" {
+			t.Errorf("%s: %s", line, show(n))
+		}
+	}
+	k := claudeReady(t)
+	before := len(k.events)
+	k.says(`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed"}}`, `{"type":"system","subtype":"hook_response","outcome":"success"}`,
+		`{"type":"keep_alive"}`, `{"type":"system","subtype":"thinking_tokens"}`)
+	if len(k.events) != before {
+		t.Errorf("nothing to tell, but %s", show(k.events[before:]))
+	}
+}
+
+// Lines in any order, with any left out: everything can still be closed.
+func TestClaudeShuffled(t *testing.T) {
+	for i, r := range recordings(t, "claude") {
+		moves := claudeMoves(t, r)
+		for seed := range uint64(20) {
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			mixed := append([]move(nil), moves...)
+			random.Shuffle(len(mixed), func(a, b int) { mixed[a], mixed[b] = mixed[b], mixed[a] })
+			k := newTalk(t, "claude", claudeOptions(r))
+			k.play(mixed[:len(mixed)-random.IntN(len(mixed))])
+			k.end()
+			k.check()
+			if t.Failed() {
+				t.Fatalf("%s, seed %d", r.name, seed)
+			}
+		}
+	}
+}
