@@ -189,7 +189,7 @@ func (p *claudeProtocol) interrupt(call string, all bool) {
 	if all {
 		request["cancel_queued"] = true
 	}
-	p.control(request, func(a claudeAnswer) { p.answer(call, a.err("interrupt")) })
+	p.control(request, func(a claudeAnswer) { p.answer(call, a.err(api.CodeAgentFailed, "interrupt")) })
 	if !all {
 		return
 	}
@@ -208,7 +208,7 @@ func (p *claudeProtocol) set(call string, s Setting) {
 	change := func(request map[string]any, done func(claudeAnswer)) {
 		open++
 		p.control(request, func(a claudeAnswer) {
-			if err := a.err("set"); err == nil {
+			if err := a.err(api.CodeInvalidParams, "set"); err == nil {
 				done(a)
 			} else if failed == nil {
 				failed = err
@@ -269,11 +269,11 @@ type claudeAnswer struct {
 	failed   string // why it was refused
 }
 
-func (a claudeAnswer) err(what string) *api.Error {
+func (a claudeAnswer) err(code api.Code, what string) *api.Error {
 	if a.failed == "" {
 		return nil
 	}
-	return api.Errorf(api.CodeAgentFailed, "%s: claude: %s", what, a.failed)
+	return api.Errorf(code, "%s: claude: %s", what, a.failed)
 }
 
 func (p *claudeProtocol) begin(l claudeLine) {

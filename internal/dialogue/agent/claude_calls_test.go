@@ -262,7 +262,7 @@ func TestClaudeSet(t *testing.T) {
 		t.Error("answered before both were")
 	}
 	k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-3","response":{"model":"claude-opus-5-5"}}}`)
-	if err := k.answers["s"]; err == nil || err.Code != api.CodeAgentFailed || k.last(api.ToldOpened).Opened.Model != "claude-opus-5-5" {
+	if err := k.answers["s"]; err == nil || err.Code != api.CodeInvalidParams || k.last(api.ToldOpened).Opened.Model != "claude-opus-5-5" {
 		t.Errorf("answer %v, events %s", err, show(k.events))
 	}
 }

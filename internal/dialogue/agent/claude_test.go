@@ -187,7 +187,7 @@ func TestClaudeRecordings(t *testing.T) {
 				}
 				if err, ok := k.answers[m.call.ID]; !ok && !strings.Contains(r.name, "kill9") {
 					t.Errorf("call %s was never answered: %s", m.call.ID, show(m.call))
-				} else if err != nil && err.Code != api.CodeConflict && err.Code != api.CodeAgentFailed {
+				} else if err != nil && err.Code != api.CodeConflict && err.Code != api.CodeInvalidParams {
 					t.Errorf("call %s: %v", m.call.ID, err)
 				}
 			}

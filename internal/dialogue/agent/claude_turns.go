@@ -87,7 +87,7 @@ func (p *claudeProtocol) lifecycleOf(l claudeLine) {
 	m.lifecycle = true
 	switch l.State {
 	case "queued": // also when one that was started is put back
-		m.turn = ""
+		m.turn, m.noticed = "", false
 		p.moveMessage(l.CommandUUID, "queued")
 	case "started":
 		p.moveMessage(l.CommandUUID, "started")

@@ -146,10 +146,10 @@ func (c *codexProtocol) notification(m rpcMessage) (why string) {
 	if slices.ContainsFunc(codexSilent, func(s string) bool { return strings.HasPrefix(m.Method, s) }) {
 		return ""
 	}
-	if c.main == nil || ev.ThreadID == "" {
-		if strings.Contains(m.Method, "/") || m.Method == "error" {
-			return "bad_shape"
-		}
+	switch {
+	case c.main == nil && strings.HasPrefix(m.Method, "thread/"):
+		return "" // Of the thread that is being resumed: the answer will tell it all.
+	case c.main == nil || ev.ThreadID == "":
 		return "unknown_type"
 	}
 	return c.inThread(c.thread(ev.ThreadID), m.Method, ev)
@@ -170,10 +170,15 @@ func (c *codexProtocol) inThread(t *codexThread, method string, ev codexEvent) (
 		c.tokens(t, ev.TokenUsage.Total.usage(), ev.TokenUsage.Last.usage())
 	case "thread/compacted":
 		c.compacted(t, ev.TurnID)
-	case "turn/started":
-		c.turnStarted(t, ev.Turn.ID)
-	case "turn/completed":
-		c.turnCompleted(t, ev.Turn)
+	case "turn/started", "turn/completed":
+		switch {
+		case ev.Turn.ID == "":
+			return "bad_shape"
+		case method == "turn/started":
+			c.turnStarted(t, ev.Turn.ID)
+		default:
+			c.turnCompleted(t, ev.Turn)
+		}
 	case "turn/plan/updated":
 		c.planned(t, ev)
 	case "item/started", "item/completed":

@@ -29,7 +29,7 @@ type codexItem struct {
 	Output            json.RawMessage // functionCallOutput
 	ReceiverThreadIDs []string        // collabAgentToolCall
 	Prompt            string
-	AgentsStates      map[string]struct{ Status, Message string }
+	AgentsStates      map[string]codexAgentState
 	Kind              string // subAgentActivity
 	AgentThreadID     string
 	AgentPath         string
@@ -39,6 +39,11 @@ type codexItem struct {
 	RevisedPrompt     string
 	Review            string // exitedReviewMode
 	DurationMs        int64  // sleep
+}
+
+type codexAgentState struct {
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
 }
 
 // codexChange is the change of one file.

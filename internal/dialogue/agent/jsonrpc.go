@@ -197,7 +197,11 @@ func (r *rpc) message(id, state string) {
 func (r *rpc) sent(m Message) {
 	item := &api.DialogueItem{ItemID: m.ID, Kind: "user", Status: "final"}
 	for _, c := range m.Content {
-		item.Parts = append(item.Parts, api.DialoguePart{Type: c.Type, Text: c.Text, MediaType: c.MediaType, DataBase64: c.DataBase64})
+		part := api.DialoguePart{Type: "text", Text: c.Text}
+		if c.Type == "image" {
+			part = api.DialoguePart{Type: "image", MediaType: c.MediaType, DataBase64: c.DataBase64}
+		}
+		item.Parts = append(item.Parts, part)
 	}
 	r.tell(api.DialogueEvent{Type: api.ToldItem, Item: item})
 	r.message(m.ID, "sent")

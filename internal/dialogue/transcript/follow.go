@@ -97,7 +97,7 @@ func (t *Tracker) above(scope string) iter.Seq[string] {
 func (t *Tracker) Lost() []api.DialogueEvent {
 	var events []api.DialogueEvent
 	for _, r := range t.requests.each() {
-		closed := api.DialogueRequest{RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID, How: "lost"}
+		closed := api.DialogueRequest{RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID, How: statusLost}
 		events = append(events, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &closed})
 	}
 	var items []*item
@@ -113,10 +113,10 @@ func (t *Tracker) Lost() []api.DialogueEvent {
 		events = append(events, api.DialogueEvent{Type: api.ToldTask, Task: &task})
 	}
 	for id := range t.messages.each() {
-		events = append(events, api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: "lost"}})
+		events = append(events, api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: statusLost}})
 	}
 	for _, turn := range t.turns.each() {
-		turn.Outcome = "lost"
+		turn.Outcome = statusLost
 		events = append(events, api.DialogueEvent{Type: api.ToldTurnEnded, Turn: &turn})
 	}
 	return events

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -24,22 +25,18 @@ type written struct {
 // replace takes what is told of the item anew. The links to what is around it stay when it
 // tells of none, and so does input of which there are only pieces.
 func (i *item) replace(by api.DialogueItem) {
-	if by.TurnID == "" {
-		by.TurnID = i.whole.TurnID
-	}
+	by.TurnID = cmp.Or(by.TurnID, i.whole.TurnID)
 	if by.Tool != nil {
 		tool := *by.Tool
 		tool.Items = nil
-		if tool.TaskID == "" && i.whole.Tool != nil {
-			tool.TaskID = i.whole.Tool.TaskID
+		if i.call() {
+			tool.TaskID = cmp.Or(tool.TaskID, i.whole.Tool.TaskID)
 		}
 		by.Tool = &tool
 	}
-	unfinished := by.Status == statusStreaming && by.Tool != nil && by.Tool.Input == nil
-	if i.written != nil && i.written.input.Len() > 0 && unfinished {
-		kept := &written{}
-		kept.input.WriteString(i.written.input.String())
-		i.written = kept
+	if by.Status == statusStreaming && by.Tool != nil && by.Tool.Input == nil && i.written != nil {
+		i.written.text.Reset()
+		i.written.output.Reset()
 	} else {
 		i.written = nil
 	}

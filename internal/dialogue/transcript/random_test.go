@@ -77,8 +77,8 @@ func random(seed uint64, n int, wild bool) []api.DialogueEvent {
 
 // seeds runs a test on many streams, short ones in which everything meets and longer ones.
 func seeds(t *testing.T, wild bool, check func(t *testing.T, all []api.DialogueEvent)) {
-	for seed := range uint64(200) {
-		n := []int{10, 30, 100, 400}[seed%4]
+	for seed := range uint64(80) {
+		n := []int{10, 30, 100, 300}[seed%4]
 		check(t, random(seed, n, wild))
 		if t.Failed() {
 			t.Fatalf("seed %d, %d events", seed, n)
@@ -262,7 +262,7 @@ func TestRandomSnapshots(t *testing.T) {
 		for n, ev := range all {
 			tree.Apply(ev)
 			again.Apply(ev)
-			if n%7 == 0 {
+			if n%(1+len(all)/15) == 0 {
 				results = append(results, tree.Result())
 				texts = append(texts, marshal(t, results[len(results)-1]))
 			}

@@ -151,14 +151,11 @@ func (t *Tracker) upsert(scope string, told api.DialogueItem) {
 		return
 	}
 	t.items.drop(told.ItemID)
-	if !it.call() {
-		return
-	}
-	if it.parent || it.whole.Tool.Kind == kindAgent || it.whole.Tool.TaskID != "" {
+	if it.call() && (it.parent || it.whole.Tool.Kind == kindAgent || it.whole.Tool.TaskID != "") {
 		t.callsClosed.put(told.ItemID, it.scope)
-	}
-	if was {
-		t.over.scope = told.ItemID
+		if was {
+			t.over.scope = told.ItemID
+		}
 	}
 }
 

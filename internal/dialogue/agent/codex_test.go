@@ -1,0 +1,420 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+// rpcWritten is a message to a program that speaks JSON-RPC.
+type rpcWritten struct {
+	ID     json.RawMessage
+	Method string
+	Params map[string]any
+	Result map[string]any
+	Error  *struct{ Code int }
+}
+
+// rpcOptions are those that a recording was made with, as its first messages tell.
+func rpcOptions(t testing.TB, r recording) (o agent.Options) {
+	t.Helper()
+	text := func(p map[string]any, name string) string { s, _ := p[name].(string); return s }
+	for _, in := range r.in {
+		var w rpcWritten
+		if err := json.Unmarshal(in.Line, &w); err != nil {
+			t.Fatal(err)
+		}
+		switch w.Method {
+		case "thread/start", "thread/resume":
+			mode := strings.Trim(text(w.Params, "approvalPolicy")+"/"+text(w.Params, "sandbox"), "/")
+			return agent.Options{WorkingDir: text(w.Params, "cwd"), Model: text(w.Params, "model"), PermissionMode: mode, Resume: text(w.Params, "threadId"), Epoch: 1}
+		case "session/new", "session/load", "session/resume":
+			return agent.Options{WorkingDir: text(w.Params, "cwd"), Resume: text(w.Params, "sessionId"), Epoch: 1}
+		}
+	}
+	return agent.Options{Epoch: 1}
+}
+
+// rpcMoves are the lines of a recording with the calls that were made in between, which
+// are beside it.
+func rpcMoves(t testing.TB, r recording) (moves []move) {
+	t.Helper()
+	var calls []recordedCall
+	for _, line := range lines(t, "testdata/"+r.name+".calls") {
+		var c recordedCall
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, c)
+	}
+	for i := 0; ; i++ {
+		for ; len(calls) > 0 && calls[0].After == i; calls = calls[1:] {
+			moves = append(moves, move{call: &calls[0].Call})
+		}
+		if i == len(r.out) {
+			return moves
+		}
+		moves = append(moves, move{line: r.out[i]})
+	}
+}
+
+type recordedCall struct {
+	After int        `json:"after_stdout_lines"`
+	Call  agent.Call `json:"call"`
+}
+
+// replay plays a recording; what is written must be what was written to the real program,
+// at the same place.
+func replay(t *testing.T, name string, r recording) *talk {
+	k := newTalk(t, name, rpcOptions(t, r))
+	heard, checked := 0, 0
+	check := func() {
+		for ; checked < len(k.wrote); checked++ {
+			if checked >= len(r.in) {
+				t.Fatalf("it wrote more than was written to the real program: %s", k.wrote[checked])
+			}
+			if in := r.in[checked]; in.After != heard || !sameJSON(t, in.Line, k.wrote[checked]) {
+				t.Fatalf("message %d, behind line %d:\n%s\nwas, behind line %d:\n%s", checked, heard, k.wrote[checked], in.After, in.Line)
+			}
+		}
+	}
+	check()
+	for _, m := range rpcMoves(t, r) {
+		k.play([]move{m})
+		if m.call == nil {
+			heard++
+		}
+		check()
+	}
+	if checked != len(r.in) {
+		t.Errorf("it wrote %d messages; to the real program %d were written", checked, len(r.in))
+	}
+	return k
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		t.Fatalf("not JSON: %s %s", a, b)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// replays plays all recordings of an agent, and compares with the transcripts expected.
+func replays(t *testing.T, name string) {
+	for _, r := range recordings(t, name) {
+		t.Run(r.name, func(t *testing.T) {
+			k := replay(t, name, r)
+			for _, ev := range k.events {
+				if ev.Type == api.ToldUnparsed {
+					t.Errorf("a line of the real program is not understood: %s", show(ev))
+				}
+			}
+			if !k.ready && k.failed == "" {
+				t.Error("it is neither ready nor failed")
+			}
+			before := show(k.events)
+			if again := replay(t, name, r); show(again.events) != before {
+				t.Error("played again, it tells something else")
+			}
+			open := len(k.events)
+			k.end()
+			if lost := k.events[open:]; len(lost) > 0 {
+				t.Errorf("at the end of a recording that was left at rest, this is open: %s", show(lost))
+			}
+			k.check()
+			golden(t, r.name, k.outcome())
+		})
+	}
+}
+
+// TestCodexRecordings plays what the real program wrote.
+func TestCodexRecordings(t *testing.T) { replays(t, "codex") }
+
+// TestCodexCutAnywhere ends every recording behind every line: what is open can be closed.
+func TestCodexCutAnywhere(t *testing.T) { cutAnywhere(t, "codex") }
+
+func cutAnywhere(t *testing.T, name string) {
+	for _, r := range recordings(t, name) {
+		moves := rpcMoves(t, r)
+		for cut := range moves {
+			k := newTalk(t, name, rpcOptions(t, r))
+			k.play(moves[:cut])
+			k.end()
+			k.check()
+			if k.tracker.Busy() {
+				t.Fatalf("%s, cut behind %d: something is open", r.name, cut)
+			}
+		}
+	}
+}
+
+// codexTalk is a dialogue with an app server that has answered.
+func codexTalk(t testing.TB) *talk {
+	k := newTalk(t, "codex", agent.Options{WorkingDir: "/w"})
+	k.hear([]byte(`{"id":1,"result":{"userAgent":"trl/0.166.0 (x)"}}`))
+	k.hear([]byte(`{"id":2,"result":{"thread":{"id":"T"},"model":"m","cwd":"/w","approvalPolicy":"on-request","sandbox":{"type":"workspaceWrite"}}}`))
+	if !k.ready || k.failed != "" {
+		t.Fatalf("not ready: %s", k.failed)
+	}
+	return k
+}
+
+func (k *talk) hears(lines ...string) {
+	k.t.Helper()
+	for _, line := range lines {
+		k.hear([]byte(line))
+	}
+}
+
+// written is the newest message to the program.
+func (k *talk) written() (w rpcWritten) {
+	k.t.Helper()
+	if len(k.wrote) == 0 || json.Unmarshal(k.wrote[len(k.wrote)-1], &w) != nil {
+		k.t.Fatal("nothing was written")
+	}
+	return w
+}
+
+const codexTurn = `{"method":"turn/started","params":{"threadId":"T","turn":{"id":"turn1"}}}`
+
+// TestCodexModes tries the words for the permission mode, at the start and later.
+func TestCodexModes(t *testing.T) {
+	codex, _ := agent.Find("codex")
+	for mode, want := range map[string][2]any{
+		"":                           {nil, nil},
+		"untrusted":                  {"untrusted", nil},
+		"never":                      {"never", nil},
+		"read-only":                  {nil, "read-only"},
+		"on-request/workspace-write": {"on-request", "workspace-write"},
+		"danger-full-access/never":   {"never", "danger-full-access"},
+	} {
+		if _, _, err := codex.Command(agent.Options{PermissionMode: mode}); err != nil {
+			t.Errorf("%q: %v", mode, err)
+		}
+		k := newTalk(t, "codex", agent.Options{PermissionMode: mode})
+		k.hears(`{"id":1,"result":{}}`)
+		if w := k.written(); w.Method != "thread/start" || w.Params["approvalPolicy"] != want[0] || w.Params["sandbox"] != want[1] {
+			t.Errorf("%q: %+v", mode, w)
+		}
+	}
+	if _, _, err := codex.Command(agent.Options{PermissionMode: "acceptEdits"}); err == nil || !strings.Contains(err.Error(), "acceptEdits") {
+		t.Errorf("a mode of another agent: %v", err)
+	}
+	argv, _, err := codex.Command(agent.Options{Argv: []string{"/opt/codex", "-c", "x=1"}})
+	if err != nil || !slices.Equal(argv, []string{"/opt/codex", "-c", "x=1", "app-server"}) {
+		t.Errorf("argv %q, %v", argv, err)
+	}
+	k := codexTalk(t)
+	k.do(agent.Call{ID: "set", Set: &agent.Setting{PermissionMode: "plan"}})
+	if err := k.answers["set"]; err == nil || err.Code != api.CodeInvalidParams {
+		t.Errorf("setting an unknown mode: %v", err)
+	}
+}
+
+// TestCodexSubjects checks what a request is about: rules are compared with it, so it must
+// never look like less than what will be done.
+func TestCodexSubjects(t *testing.T) {
+	for command, want := range map[string]string{
+		`/bin/bash -lc 'git status'`:                `git status`,
+		`/bin/bash -lc ls`:                          `ls`,
+		`bash -c "echo \"a\" 'b'"`:                  `echo "a" 'b'`,
+		`/bin/zsh -lc 'echo '\''x'\'''`:             `echo 'x'`,
+		`/bin/bash -lc 'git status' ; rm -rf /`:     `/bin/bash -lc 'git status' ; rm -rf /`,
+		`/bin/bash -lc 'git status' x`:              `/bin/bash -lc 'git status' x`,
+		`/bin/bash -lc "echo $(id)"`:                `/bin/bash -lc "echo $(id)"`,
+		`/bin/bash -lc 'git`:                        `/bin/bash -lc 'git`,
+		`/bin/bash -lc git;id`:                      `/bin/bash -lc git;id`,
+		`python -c 'print(1)'`:                      `python -c 'print(1)'`,
+		`git status`:                                `git status`,
+		`/bin/bash -lc 'git status && rm -rf /tmp'`: `git status && rm -rf /tmp`,
+	} {
+		k := codexTalk(t)
+		q, _ := json.Marshal(command)
+		k.hears(fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i","command":%s}}`, q))
+		if got := k.last(api.ToldRequestOpened).Request.Subject; got != want {
+			t.Errorf("%s is about %q", command, got)
+		}
+	}
+	for paths, want := range map[string]string{
+		`/w/a.go`: `/w/a.go`, `/w/a.go /w/b/c.go`: `/w/`, `/w/src/a /etc/passwd`: `/`, `/w/src/a /w/src2/b`: `/w/`, `src/a src/b`: `src/`, `src/a other`: `./`,
+		`/w/src/../../etc/x /w/src/y`: `/`,
+	} {
+		k := codexTalk(t)
+		var changes []string
+		for _, p := range strings.Fields(paths) {
+			changes = append(changes, fmt.Sprintf(`{"path":%q,"kind":{"type":"add"},"diff":"x"}`, p))
+		}
+		k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"i","status":"inProgress","changes":[`+strings.Join(changes, ",")+`]}}}`,
+			`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`)
+		if got := k.last(api.ToldRequestOpened).Request.Subject; got != want {
+			t.Errorf("%s is about %q, not %q", paths, got, want)
+		}
+	}
+}
+
+// TestCodexAnswers checks what Codex is told for each answer to each kind of request.
+func TestCodexAnswers(t *testing.T) {
+	command := `{"method":"item/commandExecution/requestApproval","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i","command":"x","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["x"]}},"cancel"]}}`
+	file := `{"method":"item/fileChange/requestApproval","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`
+	more := `{"method":"item/permissions/requestApproval","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i","permissions":{"network":{"enabled":true},"fileSystem":null}}}`
+	form := `{"method":"mcpServer/elicitation/request","id":"q","params":{"threadId":"T","turnId":null,"serverName":"s","mode":"form","message":"Who?","requestedSchema":{"type":"object"}}}`
+	ask := `{"method":"item/tool/requestUserInput","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i","questions":[{"id":"a","header":"A","question":"Which?","options":[{"label":"x","description":"y"}]},{"id":"b","header":"B","question":"Why?","options":null}]}}`
+	type answer = api.DialogueRespondParams
+	for _, c := range []struct {
+		request string
+		answer  answer
+		want    string // the result, or the code of the error
+	}{
+		{command, answer{Decision: "allow"}, `{"decision":"accept"}`},
+		{command, answer{Decision: "allow", Remember: true}, `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["x"]}}}`},
+		{command, answer{Decision: "deny"}, `{"decision":"decline"}`},
+		{command, answer{Decision: "deny", Interrupt: true}, `{"decision":"cancel"}`},
+		{command, answer{Option: "acceptWithExecpolicyAmendment"}, `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["x"]}}}`},
+		{command, answer{Option: "cancel"}, `{"decision":"cancel"}`},
+		{command, answer{Option: "acceptForSession"}, "INVALID_PARAMS"},
+		{command, answer{Decision: "allow", Input: json.RawMessage(`{}`)}, "INVALID_PARAMS"},
+		{file, answer{Decision: "allow", Remember: true}, `{"decision":"acceptForSession"}`},
+		{file, answer{Decision: "deny"}, `{"decision":"decline"}`},
+		{more, answer{Decision: "allow"}, `{"permissions":{"network":{"enabled":true}},"scope":"turn"}`},
+		{more, answer{Decision: "allow", Remember: true}, `{"permissions":{"network":{"enabled":true}},"scope":"session"}`},
+		{more, answer{Decision: "deny"}, `{"permissions":{},"scope":"turn"}`},
+		{form, answer{Decision: "allow", Input: json.RawMessage(`{"name":"Ada"}`)}, `{"action":"accept","content":{"name":"Ada"},"_meta":null}`},
+		{form, answer{Answers: map[string]string{"name": "Ada"}}, `{"action":"accept","content":{"name":"Ada"},"_meta":null}`},
+		{form, answer{Decision: "deny"}, `{"action":"decline","content":null,"_meta":null}`},
+		{form, answer{Decision: "deny", Interrupt: true}, `{"action":"cancel","content":null,"_meta":null}`},
+		{ask, answer{Answers: map[string]string{"Which?": "x", "b": "so"}}, `{"answers":{"a":{"answers":["x"]},"b":{"answers":["so"]}}}`},
+		{ask, answer{Decision: "deny"}, `{"answers":{}}`},
+	} {
+		k := codexTalk(t)
+		k.hears(codexTurn, c.request)
+		id := k.last(api.ToldRequestOpened).Request.RequestID
+		if id != "r1.q" {
+			t.Errorf("request id %q", id)
+		}
+		c.answer.RequestID = id
+		err := k.respond(c.answer)
+		if err != nil {
+			if string(err.Code) != c.want {
+				t.Errorf("%+v: %v", c.answer, err)
+			}
+			if again := k.respond(answer{RequestID: id, Decision: "deny"}); again != nil {
+				t.Errorf("after an answer that could not be, it can no longer be answered: %v", again)
+			}
+			continue
+		}
+		w := k.wrote[len(k.wrote)-1]
+		if want := `{"id":"q","result":` + c.want + `}`; !sameJSON(t, []byte(want), w) {
+			t.Errorf("%+v: wrote %s, not %s", c.answer, w, want)
+		}
+		if how := k.last(api.ToldRequestClosed).Request; how.How != "answered" || how.By != "client" {
+			t.Errorf("closed %+v", how)
+		}
+		if err := k.respond(c.answer); err == nil || err.Code != api.CodeConflict {
+			t.Errorf("a second answer: %v", err)
+		}
+	}
+}
+
+// TestCodexLines gives single lines, and looks for what they must make.
+func TestCodexLines(t *testing.T) {
+	in := func(method, params string) string {
+		return `{"method":"` + method + `","params":{"threadId":"T","turnId":"turn1",` + params + `}}`
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		want  string // in the last event, as JSON
+	}{
+		"plan":            {[]string{in("turn/plan/updated", `"explanation":"why","plan":[{"step":"one","status":"completed"},{"step":"two","status":"inProgress"},{"step":"three","status":"pending"}]`)}, `why\n\n- [x] one\n- [~] two\n- [ ] three\n`},
+		"unknown":         {[]string{in("thread/somethingNew", `"x":1`)}, `"why": "unknown_type"`},
+		"unknown item":    {[]string{in("item/started", `"item":{"type":"hologram","id":"h"}`)}, `"why": "unknown_subtype"`},
+		"no item id":      {[]string{in("item/started", `"item":{"type":"plan"}`)}, `"why": "bad_shape"`},
+		"not json":        {[]string{`Segmentation fault`}, `"why": "not_json"`},
+		"not an object":   {[]string{`[1]`}, `"why": "bad_shape"`},
+		"nothing":         {[]string{`{}`}, `"why": "bad_shape"`},
+		"stray answer":    {[]string{`{"id":99,"result":{}}`}, `"why": "unknown_type"`},
+		"unknown request": {[]string{`{"id":5,"method":"attestation/generate","params":{}}`}, `unknown_request`},
+		"rerouted":        {[]string{in("model/rerouted", `"fromModel":"a","toModel":"b"`)}, `model_fallback`},
+		"rate limit":      {[]string{`{"method":"account/rateLimits/updated","params":{"rateLimits":{"rateLimitReachedType":"primary"}}}`}, `rate_limit`},
+		"compacted once":  {[]string{in("item/completed", `"item":{"type":"contextCompaction","id":"c"}`), in("thread/compacted", `"x":1`)}, `"type": "compacted"`},
+		"limit":           {[]string{in("turn/completed", `"turn":{"id":"turn1","status":"failed","error":{"message":"too long","codexErrorInfo":"contextWindowExceeded"}}`)}, `"outcome": "limit"`},
+		"mcp":             {[]string{in("item/completed", `"item":{"type":"mcpToolCall","id":"m","server":"s","tool":"t","status":"failed","arguments":{"a":1},"result":{"content":[{"type":"image","data":"eA==","mimeType":"image/png"}],"structuredContent":{"b":2}},"error":{"message":"no"}}`)}, `"structured": {`},
+		"search":          {[]string{in("item/completed", `"item":{"type":"webSearch","id":"w","query":"q","action":{"type":"openPage","url":"https://example.org"}}`)}, `"subject": "https://example.org"`},
+		"moved":           {[]string{in("item/completed", `"item":{"type":"fileChange","id":"f","status":"completed","changes":[{"path":"/w/a","kind":{"type":"update","move_path":"/w/b"},"diff":"@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n@@ -9 +9 @@\n z\n+q\n"}]}`)}, `"old": "z\n"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := codexTalk(t)
+			k.hears(codexTurn)
+			k.hears(c.lines...)
+			found := slices.ContainsFunc(k.events, func(ev api.DialogueEvent) bool { return strings.Contains(show(ev), c.want) })
+			if !found {
+				t.Errorf("no event has %s: %s", c.want, show(k.events))
+			}
+			if name == "compacted once" && strings.Count(show(k.events), `"type": "compacted"`) != 1 {
+				t.Error("told twice")
+			}
+			if name == "unknown request" && !bytes.Contains(k.wrote[len(k.wrote)-1], []byte(`"error":{"code":-32601`)) {
+				t.Errorf("it was not refused: %s", k.wrote[len(k.wrote)-1])
+			}
+			k.end()
+			k.check()
+		})
+	}
+}
+
+// TestCodexKnowsItsNotifications gives every notification that Codex 0.166.0 declares.
+func TestCodexKnowsItsNotifications(t *testing.T) {
+	for _, method := range lines(t, "testdata/codex-0.166.0/notifications.txt") {
+		k := codexTalk(t)
+		k.hears(fmt.Sprintf(`{"method":%q,"params":{"threadId":"T","turnId":"turn1","item":{"type":"plan","id":"p"},"turn":{"id":"turn1"},"error":{"message":"x"},"message":"m"}}`, method))
+		if show(k.events); slices.ContainsFunc(k.events, func(ev api.DialogueEvent) bool { return ev.Type == api.ToldUnparsed }) {
+			t.Errorf("%s is not known", method)
+		}
+	}
+}
+
+// TestCodexInterrupts interrupts at rest, before the turn has begun, and when it is refused.
+func TestCodexInterrupts(t *testing.T) {
+	k := codexTalk(t)
+	k.do(agent.Call{ID: "idle", Interrupt: &agent.Interrupt{}})
+	if err, answered := k.answers["idle"]; !answered || err != nil {
+		t.Errorf("at rest: %v, %v", answered, err)
+	}
+	k.send("m1", "go")
+	k.do(agent.Call{ID: "early", Interrupt: &agent.Interrupt{}})
+	if w := k.written(); w.Method != "turn/start" {
+		t.Errorf("before there is a turn, it wrote %s", w.Method)
+	}
+	k.hears(`{"id":3,"result":{"turn":{"id":"turn1"}}}`, codexTurn)
+	if w := k.written(); w.Method != "turn/interrupt" || w.Params["turnId"] != "turn1" {
+		t.Errorf("with the turn, it wrote %+v", w)
+	}
+	k.hears(`{"id":4,"error":{"code":-32600,"message":"busy"}}`)
+	if err := k.answers["early"]; err == nil || err.Code != api.CodeConflict || !strings.Contains(err.Message, "busy") {
+		t.Errorf("refused: %v", err)
+	}
+	// A turn that never begins leaves nothing to interrupt.
+	k.hears(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
+	k.send("m2", "go")
+	k.do(agent.Call{ID: "never", Interrupt: &agent.Interrupt{}})
+	k.hears(`{"id":5,"error":{"code":-32600,"message":"no such model"}}`)
+	if err, answered := k.answers["never"]; !answered || err != nil {
+		t.Errorf("for a turn that never began: %v, %v", answered, err)
+	}
+	if m := k.last(api.ToldMessage).Message; m.MessageID != "m2" || m.State != "cancelled" {
+		t.Errorf("the message is %+v", m)
+	}
+	if ev := k.last(api.ToldState); ev.State != api.DialogueIdle {
+		t.Errorf("state %s", ev.State)
+	}
+}
+
+func FuzzCodex(f *testing.F) { fuzz(f, "codex", rpcMoves) }
