@@ -44,7 +44,7 @@ func (a *ahead) fetch() {
 		var f fetched
 		defer func() {
 			if r := recover(); r != nil {
-				f.err = panicked(a.log, "exec.output", r)
+				f.err = panicked(a.log, a.method, r)
 			}
 			next <- f
 		}()

@@ -24,15 +24,13 @@ const (
 // rawBytes is how much is read at once.
 const rawBytes = 1 << 20
 
-// output is one stream of a command, for raw.
+// output is a stream of bytes, for raw.
 type output struct {
-	reader api.OutputReader
-	exec   string
+	method string // of the API, that reads it
+	name   string // of what it belongs to, for people
 	stream string
-}
-
-func (o output) read(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
-	return o.reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: o.exec, Stream: o.stream, Offset: offset, Limit: &limit}, wait)
+	// read reads a piece of it. With a limit of 0 it tells only how long the stream is.
+	read func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error)
 }
 
 // raw answers GET /v1/exec/{id}/stdout and stderr: the bytes as they are.
@@ -48,7 +46,14 @@ func (x *exchange) raw(exec, stream string) {
 		x.fail(cause)
 		return
 	}
-	o := output{reader, exec, stream}
+	read := func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
+		return reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: exec, Stream: stream, Offset: offset, Limit: &limit}, wait)
+	}
+	x.sendRaw(output{x.method, fmt.Sprintf("exec %q", exec), stream, read}, offset, follow)
+}
+
+// sendRaw sends the part of a stream that is asked for.
+func (x *exchange) sendRaw(o output, offset int64, follow bool) {
 	now, err := o.read(x.ctx, 0, 0, false)
 	if err != nil {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
@@ -179,7 +184,7 @@ func (x *exchange) tell(state api.ExecState, next int64, gap *api.Span, complete
 
 // gone answers a request whose first byte is gone: the headers say where it goes on.
 func (x *exchange) gone(o output, p rawSpan) {
-	e := api.Errorf(api.CodeInvalidParams, "exec %q: the bytes %d to %d of %s are gone; it goes on at %d", o.exec, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
+	e := api.Errorf(api.CodeInvalidParams, "%s: the bytes %d to %d of %s are gone; it goes on at %d", o.name, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
 	e.Details = map[string]any{"gap": p.gap, "next_offset": p.gap.To}
 	x.refuse(http.StatusGone, e)
 }
@@ -212,7 +217,7 @@ func (x *exchange) whole(o output, p rawSpan) {
 		out, err := pieces.take()
 		if err != nil || out.Offset != p.first || len(out.Bytes) == 0 {
 			// Dropped meanwhile, or out of reach. What is missing must not look complete.
-			x.log.Debug("raw output broken off", "exec_id", o.exec, "offset", p.first, "error", err)
+			x.log.Debug("raw output broken off", "of", o.name, "offset", p.first, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		if !x.writeRaw(out.Bytes) {
@@ -242,7 +247,7 @@ func (x *exchange) follow(o output, offset int64) {
 		out, err := pieces.take()
 		switch {
 		case err != nil:
-			x.log.Debug("raw output broken off", "exec_id", o.exec, "offset", offset, "error", err)
+			x.log.Debug("raw output broken off", "of", o.name, "offset", offset, "error", err)
 			panic(http.ErrAbortHandler) // a proper end would look complete
 		case out.Offset != offset:
 			x.tell(out.State, out.Offset, &api.Span{From: offset, To: out.Offset}, false)

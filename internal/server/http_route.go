@@ -73,6 +73,16 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 		}
 		return endpoint{}, false
 	}
+	if rest, ok := strings.CutPrefix(path, "/v1/dialogue/"); ok {
+		id, what, _ := strings.Cut(rest, "/")
+		switch what {
+		case "events":
+			return endpoint{allow: "GET", need: ScopeRead, serve: func(x *exchange) { x.dialogueEvents(id) }}, true
+		case "raw":
+			return endpoint{allow: get, need: ScopeRead, serve: func(x *exchange) { x.dialogueRaw(id) }}, true
+		}
+		return endpoint{}, false
+	}
 	if rest, ok := strings.CutPrefix(path, "/v1/session/"); ok {
 		if id, what, _ := strings.Cut(rest, "/"); what == "attach" {
 			return endpoint{allow: "GET", need: ScopeRead, serve: func(x *exchange) { x.attach(id) }}, true

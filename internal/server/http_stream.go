@@ -43,6 +43,7 @@ const (
 	queryText   queryKind = iota
 	queryNumber           // a JSON number
 	queryWords            // with commas, or repeated
+	queryFlag             // 1 or 0
 )
 
 // get calls a streaming method with parameters of the URL.
@@ -68,6 +69,12 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 			return
 		case kind == queryText:
 			params[name] = values[0]
+			continue
+		case kind == queryFlag:
+			if params[name], err = strconv.ParseBool(values[0]); err != nil {
+				x.fail(invalidField(name, "must be 1 or 0"))
+				return
+			}
 			continue
 		}
 		n, err := strconv.ParseInt(values[0], 10, 64)
@@ -166,75 +173,6 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 		}
 		seq = ev.Seq
 	}
-}
-
-// resumption is what a client that comes back says it has.
-type resumption struct {
-	execID string // "" for events of sessions and for terminals
-	seq    int64
-}
-
-// resume puts the number of a client that comes back into the parameters. Without
-// such a number it returns them as they are.
-func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage, *resumption, *api.Error) {
-	given := x.r.Header.Values(lastEventID)
-	if len(given) == 0 || given[0] == "" {
-		return params, nil, nil
-	}
-	seq, err := strconv.ParseInt(given[0], 10, 64)
-	if err != nil || seq < 0 || len(given) > 1 {
-		return nil, nil, api.Errorf(api.CodeInvalidParams, "header %s: %q is not the number of an event", lastEventID, shortened(given[0]))
-	}
-	fields := map[string]json.RawMessage{}
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &fields); err != nil {
-			return params, nil, nil // the method tells what is wrong
-		}
-	}
-	r := &resumption{seq: seq}
-	if _, ok := fields["command"]; ok || m.Name == "exec.stream" {
-		_ = json.Unmarshal(fields["exec_id"], &r.execID)
-		if r.execID == "" {
-			// A client that repeats its request must not run the command twice.
-			return nil, nil, api.Errorf(api.CodeInvalidParams, "header %s: needs exec_id; the command runs already", lastEventID)
-		}
-	}
-	if m.Name == attachMethod {
-		resumeViewer(fields, seq)
-	} else {
-		delete(fields, "from_offset")
-		fields["after_seq"] = strconv.AppendInt(nil, seq, 10)
-	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, nil, api.AsError(err)
-	}
-	return text, r, nil
-}
-
-// first looks at the stream of a client that came back, before it is answered. If it
-// has everything, the stream is over; a number that no push has had is refused.
-func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *api.StreamEvent, over bool, cause *api.Error) {
-	if r == nil || r.execID == "" {
-		return nil, false, nil
-	}
-	info, err := x.http.server.cfg.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: r.execID})
-	switch {
-	case err != nil:
-		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())
-	case info.Outcome == nil && r.seq > info.LastSeq:
-		return nil, false, api.Errorf(api.CodeInvalidParams, "header %s: %d is of the future; exec %q is at %d", lastEventID, r.seq, r.execID, info.LastSeq)
-	case info.Outcome == nil:
-		return nil, false, nil
-	}
-	next, err := recv(x.log, s) // does not wait: the command has ended
-	switch {
-	case errors.Is(err, io.EOF), err == nil && next.Type == api.EventExit && next.Seq <= r.seq: // told again
-		return nil, true, nil
-	case err != nil:
-		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())
-	}
-	return &next, false, nil
 }
 
 // pushes writes a stream, and something that means nothing when it is silent, so that
