@@ -49,6 +49,7 @@ const (
 	groupCommands  = "commands"
 	groupSessions  = "sessions"
 	groupTerminals = "terminals"
+	groupDialogues = "dialogues"
 	groupDaemon    = "daemon"
 	groupOther     = "other"
 )
@@ -61,13 +62,15 @@ func (a *app) root() *cobra.Command {
 
 A session is a living shell with a directory, variables and functions that stay
 from one command to the next; or a terminal, in which a program such as vim or top
-lives on whether anybody looks or not. A small daemon owns the sessions; it is
+lives on whether anybody looks or not. A dialogue is a conversation with a coding agent,
+in a session of its own. A small daemon owns the sessions; it is
 started in the background when it is needed and ends by itself when nothing is left.`,
 		Example: `  trl run 'echo hello'                 run a command in a throw-away session
   trl run -s build 'cd src && make'    run it in the session "build", which stays
   trl run -s build 'git status'        still in src
   trl new -t ed -- vim notes           run vim in a terminal; Ctrl-\ leaves it,
   trl attach ed                        and this comes back
+  trl chat 'fix the failing test'      talk with Claude Code, or another agent
   trl ls                               list the sessions
   trl kill build                       end one, with everything it started`,
 		SilenceErrors: true,
@@ -83,6 +86,7 @@ started in the background when it is needed and ends by itself when nothing is l
 		&cobra.Group{ID: groupCommands, Title: "Commands:"},
 		&cobra.Group{ID: groupSessions, Title: "Sessions:"},
 		&cobra.Group{ID: groupTerminals, Title: "Terminals:"},
+		&cobra.Group{ID: groupDialogues, Title: "Dialogues:"},
 		&cobra.Group{ID: groupDaemon, Title: "Daemon:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
@@ -100,6 +104,7 @@ started in the background when it is needed and ends by itself when nothing is l
 		a.runCommand(), a.startCommand(), a.logsCommand(), a.waitCommand(), a.inputCommand(), a.cancelCommand(), a.psCommand(), a.eventsCommand(),
 		a.newCommand(), a.lsCommand(), a.infoCommand(), a.killCommand(),
 		a.attachCommand(), a.sendCommand(), a.screenCommand(), a.resizeCommand(), a.recordCommand(), a.playCommand(), a.exportCommand(),
+		a.chatCommand(), a.dialogueCommand(),
 		a.serveCommand(), a.mcpCommand(), a.stopCommand(), a.upgradeCommand(), a.configCommand(), a.doctorCommand(),
 		a.callCommand(), a.versionCommand(), a.completionCommand(),
 	)

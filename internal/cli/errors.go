@@ -119,6 +119,10 @@ func hintFor(err error) string {
 		return "`trl new` makes another session"
 	case api.CodeExecNotFound:
 		return "`trl ps -a` lists the commands"
+	case api.CodeDialogueNotFound:
+		return "`trl dialogue ls -a` lists the dialogues"
+	case api.CodeDialogueEnded:
+		return "`trl chat --resume DIALOGUE` starts the agent again"
 	case api.CodeMaxSessionsReached:
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeShellNotFound, api.CodeShellFailed:

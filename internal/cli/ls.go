@@ -26,7 +26,8 @@ func (a *app) lsCommand() *cobra.Command {
 On a terminal this is a table. Elsewhere it is one line for each session, without
 a header: name, id, state, shell or program, commands run, last activity (RFC 3339),
 directory, kind (shell, terminal or program), and of a terminal its size, with what else
-there is to say, and its title, separated by tabs; a field without a value is "-".`,
+there is to say, and its title, separated by tabs; a field without a value is "-". The
+program of an agent has, in place of a title, the id of its dialogue (see trl dialogue).`,
 		Example: `  trl ls
   trl ls -a                            ended ones too, while they are remembered
   trl ls -q | xargs trl kill
@@ -97,6 +98,12 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		if s.Terminal != nil {
 			title = s.Terminal.Title
 		}
+		if id := dialogueOf(s); id != "" {
+			title = id
+			if a.stdout.tty {
+				kind, terminal = text("dialogue"), text(id)
+			}
+		}
 		switch {
 		case !a.stdout.tty:
 			t.add(name, id, state, text(runs), commands, active, directory, kind, terminal, text(title))
@@ -107,6 +114,19 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		}
 	}
 	a.stdout.table(t)
+}
+
+// dialogueOf is the id of the dialogue that a session belongs to; "" when it is none's.
+func dialogueOf(s api.SessionInfo) string {
+	if !slices.Contains(s.Tags, api.TagDialogue) {
+		return ""
+	}
+	for _, tag := range s.Tags {
+		if strings.HasPrefix(tag, "d-") {
+			return tag
+		}
+	}
+	return ""
 }
 
 // terminalCell is the size of a terminal, who looks at it, and whether it is recorded.

@@ -81,7 +81,7 @@ func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 			}
 		}
 	}
-	if a.url != "" && localOnly[cmd.Name()] && (cmd.Name() != "serve" || origin == "--socket") {
+	if a.url != "" && localOnly[cmd.Name()] && cmd.Parent() == cmd.Root() && (cmd.Name() != "serve" || origin == "--socket") {
 		return nil, &failure{err: fmt.Errorf("%s works with the socket of a daemon on this machine, not with the URL in %s", cmd.CommandPath(), origin),
 			status: exitUsage, hint: "give --socket PATH"}
 	}

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// chatFlags are the flags of `trl chat`.
+type chatFlags struct {
+	create  api.DialogueCreateParams
+	remote  api.DialogueRemote
+	env     envFlag
+	policy  policyFlags
+	join    string // a dialogue to go on with
+	resume  string // a dialogue that has ended
+	timeout secondsFlag
+	print   bool
+	stdin   bool
+	keep    bool
+	json    bool
+}
+
+func (a *app) chatCommand() *cobra.Command {
+	var f chatFlags
+	cmd := &cobra.Command{
+		Use:     "chat [flags] [PROMPT] [-- PROGRAM...]",
+		GroupID: groupDialogues,
+		Short:   "Talk with a coding agent",
+		Long: `Talk with a coding agent: Claude Code, Codex, or any that speaks the Agent Client
+Protocol. It begins with your directory and environment. Its program is claude or codex on
+the PATH, or PROGRAM.
+
+On a terminal you type messages, a line each; a line that ends with \ goes on in the next.
+What you type while the agent works is queued. When it asks for something you are asked:
+y is yes, a always, n no, e changes what it wants to do; anything else is no, and told to
+the agent. Ctrl-C interrupts the agent, and a second one leaves, as Ctrl-D does. Then the
+agent ends, unless --keep is given; --resume goes on with it later.
+
+With -p, or where there is no terminal, the answer to PROMPT is printed and nobody is
+asked: what no --allow fits is denied. A rule is a tool, and in brackets what it is about:
+"Bash(git *)", "Read", "*"; the first that fits decides.
+
+Exit status of -p: 0 the agent has answered; 1 it failed, or its program was lost; 124 it
+did not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
+		Example: `  trl chat                             in this directory, with claude
+  trl chat --agent codex 'fix the failing test'
+  trl chat -p 'what does main.go do?'
+  git diff | trl chat -p -i 'review this:'
+  trl chat -p --allow 'Bash(git *)' --allow Read 'what changed this week?'
+  trl chat --keep --name fix           and later: trl chat --dialogue fix
+  trl chat --resume d-3f9a1c02de
+  trl chat --agent acp -- gemini --acp
+  trl chat --remote grpcs://box.example:7331 --remote-token-file box.token`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words := args
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				words = args[:dash]
+				if f.create.Argv = args[dash:]; len(f.create.Argv) == 0 {
+					return usageErrorf(cmd, "there is no program behind --")
+				}
+			}
+			ch := &chat{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
+			return ch.start()
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.create.Agent, "agent", "claude", "how the `AGENT` is spoken to: claude, codex or acp")
+	flags.StringVar(&f.create.Model, "model", "", "`MODEL` to use (default: the agent's)")
+	flags.StringVar(&f.create.PermissionMode, "permission-mode", "", "`MODE` in the agent's words, such as acceptEdits or plan (default: the agent's)")
+	flags.StringVar(&f.create.WorkingDir, "cwd", "", "`DIR` where it works (default: yours)")
+	flags.VarP(&f.env, "env", "e", "set a variable for it; KEY alone passes yours on")
+	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
+	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a free `WORD` to tell dialogues apart; may be repeated")
+	f.policy.register(flags)
+	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")
+	flags.Var(&f.timeout, "timeout", "with -p, leave after this time (30, 1.5s, 2m; 0 is never)")
+	flags.StringVar(&f.join, "dialogue", "", "go on with the dialogue of this `NAME` or id; it stays when you leave")
+	flags.StringVar(&f.resume, "resume", "", "start the agent of a `DIALOGUE` that has ended again")
+	flags.BoolVar(&f.keep, "keep", false, "do not end the agent when you leave")
+	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON; implies -p")
+	flags.StringVar(&f.remote.Address, "remote", "", "have it run with the daemon at this `ADDRESS`, such as grpcs://box.example:7331")
+	flags.StringVar(&f.remote.TokenFile, "remote-token-file", "", "`FILE` with the token for that daemon")
+	flags.StringVar(&f.remote.CAFile, "remote-ca-file", "", "`FILE` of certificates that its own is checked against")
+	flags.StringVar(&f.remote.CertFile, "remote-cert-file", "", "`FILE` of a certificate to show it")
+	flags.StringVar(&f.remote.KeyFile, "remote-key-file", "", "`FILE` of the key of that certificate")
+	flags.StringVar(&f.remote.ServerName, "remote-server-name", "", "`NAME` in its certificate, if not that of the address")
+	a.completeFlag(cmd, "agent", cobra.FixedCompletions([]string{"claude", "codex", "acp"}, cobra.ShellCompDirectiveNoFileComp))
+	a.completeFlag(cmd, "dialogue", a.completeLiving)
+	a.completeFlag(cmd, "resume", a.completeEnded)
+	_ = cmd.MarkFlagDirname("cwd")
+	return cmd
+}
+
+// chat is one `trl chat`. See talk for a person, and answer for a program.
+type chat struct {
+	app    *app
+	cmd    *cobra.Command
+	flags  *chatFlags
+	prompt string
+
+	client *client.Client
+	info   api.DialogueInfo
+	ours   bool // we have started the agent, and end it
+}
+
+func (ch *chat) start() error {
+	f := ch.flags
+	if err := ch.check(); err != nil {
+		return err
+	}
+	_, person := ch.app.terminal()
+	person = person && !f.print && !f.json && !f.stdin
+	if !person {
+		if err := ch.readPrompt(); err != nil {
+			return err
+		}
+	}
+	c, err := ch.app.connect(ch.cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ch.client = c
+	if person {
+		return ch.talk()
+	}
+	return ch.answer()
+}
+
+func (ch *chat) check() error {
+	f, flags := ch.flags, ch.cmd.Flags()
+	if f.join != "" && f.resume != "" {
+		return usageErrorf(ch.cmd, "--dialogue and --resume do not go together")
+	}
+	if f.join != "" || f.resume != "" {
+		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "remote"} {
+			if flags.Changed(name) {
+				return usageErrorf(ch.cmd, "--%s is for a new dialogue", name)
+			}
+		}
+		if f.create.Argv != nil {
+			return usageErrorf(ch.cmd, "a program is for a new dialogue")
+		}
+	}
+	if f.join != "" && (f.env != nil || f.policy.given()) {
+		return usageErrorf(ch.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
+	}
+	if f.resume != "" && f.policy.given() {
+		return usageErrorf(ch.cmd, "rules are for a new dialogue; see `trl dialogue set`")
+	}
+	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
+		return usageErrorf(ch.cmd, "--remote is missing")
+	}
+	return checkText("prompt", ch.prompt)
+}
+
+// readPrompt takes the message from stdin, where it is to be found there.
+func (ch *chat) readPrompt() error {
+	a := ch.app
+	onTerminal := term.IsTerminal(int(a.stdin.Fd()))
+	if !ch.flags.stdin && (ch.prompt != "" || onTerminal) {
+		if ch.prompt == "" {
+			return usageErrorf(ch.cmd, "there is no PROMPT")
+		}
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+	if err != nil {
+		return fmt.Errorf("read stdin: %w", err)
+	}
+	if len(text) > maxTyped {
+		return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+	}
+	if ch.prompt != "" && len(text) > 0 {
+		ch.prompt += "\n\n"
+	}
+	if ch.prompt += string(text); strings.TrimSpace(ch.prompt) == "" {
+		return usageErrorf(ch.cmd, "there is no PROMPT")
+	}
+	return checkText("prompt", ch.prompt)
+}
+
+// open starts the agent, or finds the one to go on with. The prompt is not sent yet.
+func (ch *chat) open(ctx context.Context) (err error) {
+	f := ch.flags
+	switch {
+	case f.join != "":
+		ch.info, err = ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.join})
+		if err == nil && ch.info.State == api.DialogueEnded {
+			return withHint(api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended", f.join), "`trl chat --resume %s` starts it again", f.join)
+		}
+		return err
+	case f.resume != "":
+		if ch.info, err = ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.resume}); err != nil {
+			return err
+		}
+		env := ch.app.agentEnv(f.env, ch.info.Runtime == "remote")
+		ch.info, err = ch.client.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: f.resume, Env: env})
+	default:
+		var p api.DialogueCreateParams
+		if p, err = ch.params(); err != nil {
+			return err
+		}
+		ch.info, err = ch.client.DialogueCreate(ctx, p)
+	}
+	if err != nil {
+		return ch.app.agentFailed(err)
+	}
+	ch.ours = !f.keep
+	return nil
+}
+
+// params asks for an agent like the caller's own: with their directory and environment.
+func (ch *chat) params() (api.DialogueCreateParams, error) {
+	f, a := ch.flags, ch.app
+	p := f.create
+	var err error
+	if p.Policy, err = f.policy.policy(); err != nil {
+		return p, err
+	}
+	elsewhere := f.remote.Address != ""
+	if elsewhere {
+		p.Runtime = "remote"
+		remote := f.remote
+		for _, file := range []*string{&remote.TokenFile, &remote.CAFile, &remote.CertFile, &remote.KeyFile} {
+			if *file != "" && a.sameMachine() { // the daemon reads them, from another directory
+				*file, err = filepath.Abs(*file)
+			}
+			if err != nil {
+				return p, err
+			}
+		}
+		p.Remote = &remote
+	}
+	if a.sameMachine() && !elsewhere {
+		if p.WorkingDir, err = filepath.Abs(p.WorkingDir); err != nil {
+			return p, err
+		}
+	}
+	p.Env = a.agentEnv(f.env, elsewhere)
+	return p, errors.Join(checkText("directory", p.WorkingDir), checkWords(p.Argv))
+}
+
+// agentEnv is the environment of an agent: the caller's, unless it is on another machine,
+// and what the flags say.
+func (a *app) agentEnv(given envFlag, elsewhere bool) map[string]string {
+	env := map[string]string{}
+	if a.sameMachine() && !elsewhere {
+		env = callerEnv()
+	}
+	for k, v := range given {
+		env[k] = v
+	}
+	return env
+}
+
+// agentFailed shows what an agent that did not start wrote to stderr.
+func (a *app) agentFailed(err error) error {
+	var e *api.Error
+	if !errors.As(err, &e) || e.Code != api.CodeAgentFailed {
+		return err
+	}
+	said, _ := e.Details["stderr"].(string)
+	if said = strings.TrimSpace(said); said != "" && !strings.Contains(e.Message, firstLine(said)) {
+		all := lines(clean(said))
+		for _, l := range all[max(0, len(all)-20):] {
+			a.stderr.line("  " + l)
+		}
+	}
+	return err
+}
+
+// handle is what a person calls the dialogue.
+func (ch *chat) handle() string { return cmp.Or(ch.info.Name, ch.info.DialogueID) }
+
+// close ends the agent, if it is ours to end. A person who does not wait that long leaves
+// it to the daemon.
+func (ch *chat) close(ctx context.Context) error {
+	if !ch.ours {
+		return nil
+	}
+	_, err := ch.client.DialogueTerminate(ctx, api.DialogueTerminateParams{DialogueID: ch.info.DialogueID})
+	if errors.Is(err, api.ErrDialogueEnded) {
+		return nil
+	}
+	return err
+}

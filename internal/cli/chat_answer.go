@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// nobody is what an agent is told that asks where nobody is to be asked.
+const nobody = "This was not allowed, and nobody is here to be asked."
+
+// answer prints the agent's answer to the prompt, for a program.
+func (ch *chat) answer() (err error) {
+	ctx, cancel := context.WithCancel(ch.cmd.Context())
+	defer cancel()
+	signals, stop := chatSignals()
+	defer stop()
+	interrupted, err := ch.openFor(ctx, signals)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := ch.closeFor(ctx, signals); err == nil {
+			err = closeErr
+		}
+	}()
+	if interrupted {
+		return exitWith(api.ExitCancelled)
+	}
+	ch.sayWhich()
+	r := ch.newReply()
+	events, err := ch.follow(ctx, ch.info.Seq, !ch.app.stdout.tty && !ch.flags.json)
+	if err != nil {
+		return err
+	}
+	id := newMessageID()
+	r.expect(id)
+	r.out.own[id], r.err.own[id] = true, true
+	if _, err := ch.client.DialogueSend(ctx, api.DialogueSendParams{DialogueID: ch.info.DialogueID, Text: ch.prompt, MessageID: id}); err != nil {
+		return err
+	}
+	return r.wait(ctx, events, signals)
+}
+
+// sayWhich tells where the answer comes from, to who wants to know, or needs it to go on.
+func (ch *chat) sayWhich() {
+	if ch.app.verbose || ch.flags.keep {
+		ch.app.stderr.linef("trl: dialogue %s", ch.info.DialogueID)
+	}
+}
+
+// reply is one answer on its way to a program.
+type reply struct {
+	*chat
+	course
+	out, err *dialogueView // what the agent says; what else is to be told
+}
+
+func (ch *chat) newReply() *reply {
+	r := &reply{chat: ch, course: course{state: ch.info.State}}
+	r.out, r.err = newDialogueView(ch.app.stdout), newDialogueView(ch.app.stderr)
+	r.out.work, r.out.notes = false, false
+	r.err.answers, r.err.work, r.err.full = false, ch.app.verbose, ch.app.verbose
+	return r
+}
+
+// wait prints the answer as it comes, until the agent is at rest.
+func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.Signal) error {
+	var late <-chan time.Time
+	if s := r.flags.timeout.s; s != nil && *s > 0 {
+		timer := time.NewTimer(time.Duration(*s * float64(time.Second)))
+		defer timer.Stop()
+		late = timer.C
+	}
+	stopped := false
+	for {
+		select {
+		case t := <-events:
+			if t.err != nil {
+				return fmt.Errorf("dialogue %s: %w", r.info.DialogueID, t.err)
+			}
+			if done, err := r.take(ctx, t.push); done || err != nil {
+				if err == nil && stopped {
+					err = exitWith(api.ExitCancelled)
+				}
+				return err
+			}
+		case <-late:
+			r.out.endLine()
+			r.app.stderr.linef("trl: dialogue %s: no answer after %s", r.info.DialogueID, seconds(*r.flags.timeout.s))
+			r.interrupt(ctx)
+			return exitWith(api.ExitTimedOut)
+		case <-signals:
+			if stopped {
+				return exitWith(api.ExitCancelled)
+			}
+			stopped = true
+			go r.interrupt(ctx) // its outcome is an event
+		}
+	}
+}
+
+// take prints one push. done says that it was the last of the answer.
+func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err error) {
+	if r.flags.json {
+		if err := r.app.printValue(push); err != nil {
+			return true, err
+		}
+	}
+	if push.Event == nil {
+		if push.Type == api.EventEnd {
+			return true, exitWith(exitBroken)
+		}
+		return false, nil
+	}
+	ev := *push.Event
+	r.course.take(ev)
+	if !r.flags.json {
+		r.out.event(ev)
+		if err := r.app.stdout.err; err != nil {
+			return true, err
+		}
+	}
+	r.err.event(ev)
+	switch {
+	case ev.Type == api.ToldRequestOpened:
+		go r.deny(ctx, *ev.Request)
+	case ev.Type == api.ToldRequestClosed && ev.Request.By == "client" && ev.Request.Decision == "deny":
+		r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
+	case r.course.end != nil:
+		r.out.endLine()
+		return true, exitWith(exitBroken)
+	case ev.Type == api.ToldState && ev.State == api.DialogueError:
+		return true, r.unreachable(ctx)
+	case r.settled():
+		r.out.endLine()
+		return true, exitWith(r.status())
+	}
+	return false, nil
+}
+
+// deny answers for somebody who is not there. A rule, or another client, may have answered before.
+func (r *reply) deny(ctx context.Context, q api.DialogueRequest) {
+	_, _ = r.client.DialogueRespond(ctx, api.DialogueRespondParams{
+		DialogueID: r.info.DialogueID, RequestID: q.RequestID, Decision: "deny", Message: nobody,
+	})
+}
+
+// interruptTime bounds the waiting for an agent to hear that it is to stop.
+const interruptTime = 5 * time.Second
+
+// interrupt stops the agent. One that has ended, or does nothing, is as good.
+func (ch *chat) interrupt(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, interruptTime)
+	defer cancel()
+	_, _ = ch.client.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: ch.info.DialogueID})
+}
+
+// unreachable is the error of a dialogue whose agent cannot be reached any more.
+func (ch *chat) unreachable(ctx context.Context) error {
+	err := errors.New("the agent cannot be reached")
+	info, infoErr := ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: ch.info.DialogueID})
+	if infoErr == nil && info.Error != nil {
+		err = errors.New(info.Error.Message)
+	}
+	return &failure{err: fmt.Errorf("dialogue %s: %w", ch.info.DialogueID, err), status: exitBroken,
+		hint: fmt.Sprintf("`trl dialogue retry %s` looks for it again", ch.info.DialogueID)}
+}

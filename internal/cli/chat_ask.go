@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// asker asks a person what to answer to a request of the agent, a line at a time. It is
+// used by one goroutine.
+type asker struct {
+	request api.DialogueRequest
+	answers map[string]string // to the questions until now
+	editing bool              // the next line is the new input
+}
+
+// text is what the person is to decide.
+func (k *asker) text(p *printer) string {
+	r := k.request
+	var b strings.Builder
+	head := map[string]string{
+		"question": "The agent asks", "plan": "The agent has a plan", "permission": "The agent wants to use " + printable(cmp.Or(r.Tool, "a tool")),
+	}[r.Kind]
+	about := cmp.Or(r.Subject, r.Title)
+	if len(k.questions()) > 0 && r.Subject == "" {
+		about = ""
+	}
+	b.WriteString(p.paint(yellow, "? ") + p.paint(bold, cmp.Or(head, "The agent asks: "+printable(r.Kind))) + prefixed(": ", clean(about)) + "\n")
+	if r.Title != "" && r.Title != about {
+		b.WriteString(indent("  ", clean(r.Title)) + "\n")
+	}
+	if r.Reason != "" {
+		b.WriteString(p.paint(dim, indent("  ", clean(r.Reason))) + "\n")
+	}
+	if len(r.Questions) == 0 {
+		most := unfolded
+		if r.Kind == "plan" { // is to be read whole
+			most = 0
+		}
+		if more := inputText(r.Input, most, r.Subject, r.Title, r.Reason); more != "" {
+			b.WriteString(indent("  ", more) + "\n")
+		}
+	}
+	if k.choice() {
+		for i, o := range r.Options {
+			b.WriteString(optionLine(p, i, o))
+		}
+	}
+	return b.String()
+}
+
+// choice reports whether the options are more than yes, always and no.
+func (k *asker) choice() bool {
+	seen := map[string]bool{"": true}
+	for _, o := range k.request.Options {
+		if seen[o.Kind] || o.Kind == "deny_always" {
+			return true
+		}
+		seen[o.Kind] = true
+	}
+	return false
+}
+
+// always reports whether the agent can remember an answer.
+func (k *asker) always() bool {
+	return len(k.request.Options) == 0 || slices.ContainsFunc(k.request.Options, func(o api.DialogueOption) bool { return o.Kind == "allow_always" })
+}
+
+func optionLine(p *printer, i int, o api.DialogueOption) string {
+	return fmt.Sprintf("  %d. %s%s\n", i+1, printable(o.Label), p.paint(dim, prefixed(" – ", printable(o.Description))))
+}
+
+// questions are those that have no answer yet.
+func (k *asker) questions() []api.DialogueQuestion {
+	return slices.DeleteFunc(slices.Clone(k.request.Questions), func(q api.DialogueQuestion) bool {
+		_, answered := k.answers[questionKey(q)]
+		return answered
+	})
+}
+
+func questionKey(q api.DialogueQuestion) string { return cmp.Or(q.ID, q.Question) }
+
+// prompt is what the person is asked now.
+func (k *asker) prompt(p *printer) string {
+	if k.editing {
+		return "  instead (a text, or all of the input as JSON): "
+	}
+	if open := k.questions(); len(open) > 0 {
+		q := open[0]
+		var b strings.Builder
+		b.WriteString("  " + p.paint(bold, printable(prefixed2(q.Header, ": ")+q.Question)) + "\n")
+		for i, o := range q.Options {
+			b.WriteString(optionLine(p, i, o))
+		}
+		switch {
+		case len(q.Options) == 0:
+			b.WriteString("  your answer, or 0 for none: ")
+		case q.Multiple:
+			b.WriteString("  numbers with commas, or your own words, or 0 for none: ")
+		default:
+			b.WriteString("  number, or your own words, or 0 for none: ")
+		}
+		return b.String()
+	}
+	if k.request.Kind == "plan" && !k.choice() {
+		return "  go ahead? y(es), n(o), or what to change: "
+	}
+	words := []string{"y(es)"}
+	if k.choice() {
+		words = []string{"number", "y(es)"}
+	}
+	if k.always() {
+		words = append(words, "a(lways)")
+	}
+	if len(k.request.Input) > 0 {
+		words = append(words, "e(dit)")
+	}
+	return "  " + strings.Join(append(words, "n(o)", "or what to do instead: "), ", ")
+}
+
+func prefixed2(s, suffix string) string {
+	if s == "" {
+		return ""
+	}
+	return s + suffix
+}
+
+// answer takes a line. Done says that p is the answer; otherwise there is more to ask, and
+// problem says what was wrong with the line, if anything.
+func (k *asker) answer(line string) (p api.DialogueRespondParams, done bool, problem string) {
+	p.RequestID = k.request.RequestID
+	line = strings.TrimSpace(line)
+	switch {
+	case k.editing:
+		return k.edited(p, line)
+	case line == "":
+		return p, false, ""
+	case len(k.questions()) > 0:
+		return k.replied(p, line)
+	}
+	if n, err := strconv.Atoi(line); err == nil && k.choice() {
+		if n < 1 || n > len(k.request.Options) {
+			return p, false, fmt.Sprintf("there is no %d", n)
+		}
+		p.Option = k.request.Options[n-1].ID
+		return p, true, ""
+	}
+	switch strings.ToLower(line) {
+	case "y", "yes":
+		p.Decision = "allow"
+	case "a", "always":
+		p.Decision, p.Remember = "allow", true
+	case "n", "no":
+		p.Decision = "deny"
+	case "e", "edit":
+		k.editing = true
+		return p, false, ""
+	default:
+		p.Decision, p.Message = "deny", line
+	}
+	return p, true, ""
+}
+
+// replied takes the answer to the first question that is open.
+func (k *asker) replied(p api.DialogueRespondParams, line string) (api.DialogueRespondParams, bool, string) {
+	if line == "0" {
+		p.Decision = "deny"
+		return p, true, ""
+	}
+	q := k.questions()[0]
+	words := []string{line}
+	if q.Multiple {
+		words = strings.Split(line, ",")
+	}
+	for i, w := range words {
+		words[i] = strings.TrimSpace(w)
+		n, err := strconv.Atoi(words[i])
+		if err != nil || len(q.Options) == 0 {
+			continue
+		}
+		if n < 1 || n > len(q.Options) {
+			return p, false, fmt.Sprintf("there is no %d", n)
+		}
+		words[i] = q.Options[n-1].Label
+	}
+	if k.answers == nil {
+		k.answers = map[string]string{}
+	}
+	k.answers[questionKey(q)] = strings.Join(words, ", ")
+	p.Answers = k.answers
+	return p, len(k.questions()) == 0, ""
+}
+
+// edited takes the new input of the tool: a whole one, or what takes the place of what it
+// is about.
+func (k *asker) edited(p api.DialogueRespondParams, line string) (api.DialogueRespondParams, bool, string) {
+	if line == "" {
+		k.editing = false
+		return p, false, ""
+	}
+	p.Decision = "allow"
+	if line[0] == '{' {
+		if !json.Valid([]byte(line)) {
+			return p, false, "this is not JSON"
+		}
+		p.Input = json.RawMessage(line)
+		return p, true, ""
+	}
+	input, ok := replaced(k.request.Input, k.request.Subject, line)
+	if !ok {
+		return p, false, "give all of the input, as JSON: " + shorten(printable(string(k.request.Input)), 400)
+	}
+	p.Input = input
+	return p, true, ""
+}
+
+// replaced is an input whose field that has the old text has the new one.
+func replaced(input json.RawMessage, old, text string) (json.RawMessage, bool) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(input, &fields) != nil || old == "" {
+		return nil, false
+	}
+	for name, raw := range fields {
+		var value string
+		if json.Unmarshal(raw, &value) != nil || value != old {
+			continue
+		}
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(text) // a text always has a JSON form
+		fields[name] = bytes.TrimSpace(b.Bytes())
+		changed, err := json.Marshal(fields)
+		return changed, err == nil
+	}
+	return nil, false
+}

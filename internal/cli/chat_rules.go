@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// policyFlags are the flags that say what is allowed without asking.
+type policyFlags struct {
+	rules []api.DialogueRule // of --allow and --deny, in their order
+	file  string
+}
+
+func (f *policyFlags) register(flags *pflag.FlagSet) {
+	flags.Var(&ruleFlag{&f.rules, "allow"}, "allow", "allow what fits this rule, such as Read or \"Bash(git *)\"; may be repeated")
+	flags.Var(&ruleFlag{&f.rules, "deny"}, "deny", "deny what fits this rule; may be repeated")
+	flags.StringVar(&f.file, "policy", "", "`FILE` of JSON with rules that are tried after these (see trl call --help dialogue.set)")
+}
+
+func (f *policyFlags) given() bool { return f.rules != nil || f.file != "" }
+
+// policy is what the flags ask for; nil when they ask for nothing.
+func (f *policyFlags) policy() (*api.DialoguePolicy, error) {
+	if !f.given() {
+		return nil, nil
+	}
+	p := &api.DialoguePolicy{}
+	if f.file != "" {
+		text, err := os.ReadFile(f.file)
+		if err != nil {
+			return nil, err
+		}
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields() // a rule that is not understood would not be kept
+		if err := dec.Decode(p); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.file, err)
+		}
+	}
+	p.Rules = append(f.rules, p.Rules...)
+	return p, nil
+}
+
+// ruleFlag is --allow or --deny, which share one list: the order of both counts.
+type ruleFlag struct {
+	rules  *[]api.DialogueRule
+	action string
+}
+
+func (f *ruleFlag) Type() string { return "RULE" }
+
+func (f *ruleFlag) String() string { return "" }
+
+func (f *ruleFlag) Set(text string) error {
+	rule := api.DialogueRule{Tool: strings.TrimSpace(text), Action: f.action}
+	if tool, rest, ok := strings.Cut(rule.Tool, "("); ok {
+		pattern, closed := strings.CutSuffix(rest, ")")
+		if !closed {
+			return fmt.Errorf("the bracket is not closed")
+		}
+		rule.Tool, rule.Pattern = strings.TrimSpace(tool), pattern
+	}
+	if rule.Tool == "" {
+		return fmt.Errorf("no tool is named; * is any")
+	}
+	*f.rules = append(*f.rules, rule)
+	return nil
+}

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// groupOne is the one group of the commands below another one.
+const groupOne = "one"
+
+func (a *app) dialogueCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "dialogue",
+		Aliases: []string{"dlg"},
+		GroupID: groupDialogues,
+		Short:   "Look at dialogues with agents, and drive them from scripts",
+		Long: `Look at dialogues with coding agents, and drive them from scripts. trl chat is for people,
+and begins them. Wherever a command asks for a dialogue, its name and id both do.`,
+		Example: `  trl dialogue ls
+  trl dialogue show fix
+  trl dialogue send fix 'and now the tests'
+  trl dialogue respond fix allow       when it waits for an answer
+  trl dialogue stop fix`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := usageErrorf(cmd, "there is no command %q", "dialogue "+args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err.hint = "did you mean `trl dialogue " + strings.Join(near, "` or `trl dialogue ") + "`?"
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddGroup(&cobra.Group{ID: groupOne, Title: "Commands:"})
+	cmd.AddCommand(
+		a.dialogueListCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueRawCommand(),
+		a.dialogueSendCommand(), a.dialogueRespondCommand(), a.dialogueInterruptCommand(), a.dialogueSetCommand(),
+		a.dialogueStopCommand(), a.dialogueResumeCommand(), a.dialogueRetryCommand(), a.dialogueRemoveCommand(),
+	)
+	for _, sub := range cmd.Commands() {
+		sub.GroupID = groupOne
+	}
+	return cmd
+}
+
+func (a *app) dialogueListCommand() *cobra.Command {
+	var (
+		all, quiet, asJSON bool
+		p                  api.DialogueListParams
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the dialogues",
+		Long: `List the dialogues whose agents run, oldest first; with -a also those that have ended.
+
+On a terminal this is a table. Elsewhere it is one line for each, without a header: name,
+id, agent, state, turns, cost in dollars as the agent tells it, last activity (RFC 3339),
+session, directory, separated by tabs; a field without a value is "-".`,
+		Example: `  trl dialogue ls
+  trl dialogue ls -a --tag nightly
+  trl dialogue ls --json | jq -r '.dialogues[] | select(.requests > 0).dialogue_id'`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			res, err := c.DialogueList(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			if !all && p.State == "" {
+				res.Dialogues = slices.DeleteFunc(res.Dialogues, func(d api.DialogueInfo) bool { return d.State == api.DialogueEnded })
+			}
+			switch {
+			case asJSON:
+				return a.stdout.json(res)
+			case quiet:
+				for _, d := range res.Dialogues {
+					a.stdout.line(d.DialogueID)
+				}
+			default:
+				a.printDialogues(res.Dialogues)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
+	flags.StringArrayVar(&p.Tags, "tag", nil, "only those with this `WORD`; may be repeated")
+	flags.StringVar((*string)(&p.State), "state", "", "only those in this `STATE`, such as requires_action")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	states := []string{"starting", "idle", "running", "requires_action", "error", "ended"}
+	a.completeFlag(cmd, "state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (a *app) printDialogues(list []api.DialogueInfo) {
+	if len(list) == 0 {
+		if a.stdout.tty {
+			a.stdout.line("no dialogues")
+		}
+		return
+	}
+	t := table{header: []string{"NAME", "ID", "AGENT", "STATE", "TURNS", "COST", "ACTIVE", "SESSION", "DIRECTORY"}}
+	for _, d := range list {
+		t.add(text(d.Name), text(d.DialogueID), text(d.Agent), dialogueStateCell(d), text(strconv.Itoa(d.Turns)), text(costText(d.Usage, a.stdout.tty)),
+			text(a.stdout.when(d.LastActivity)), text(d.SessionID), text(d.WorkingDir))
+	}
+	a.stdout.table(t)
+}
+
+// dialogueStateCell colours the state of a dialogue: what a person must do something about
+// catches the eye.
+func dialogueStateCell(d api.DialogueInfo) cell {
+	switch d.State {
+	case api.DialogueIdle:
+		return cell{string(d.State), green}
+	case api.DialogueRunning:
+		return cell{string(d.State), yellow}
+	case api.DialogueRequiresAction, api.DialogueError:
+		return cell{string(d.State), red}
+	}
+	return cell{string(d.State), dim}
+}
+
+// costText is what the agent says that it has cost.
+func costText(u api.DialogueUsage, tty bool) string {
+	switch {
+	case u.CostUSD == nil:
+		return ""
+	case tty:
+		return fmt.Sprintf("$%.2f", *u.CostUSD)
+	}
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.6f", *u.CostUSD), "0"), ".")
+}
+
+func (a *app) dialogueInfoCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "info DIALOGUE",
+		Short: "Tell everything about a dialogue",
+		Long: `Tell everything about a dialogue: its agent, what it does now, what it has taken, and how
+it ended. trl dialogue show prints what was said.`,
+		Example: `  trl dialogue info fix
+  trl dialogue info fix --json | jq .native_session`,
+		Args: takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			d, err := c.DialogueInfo(cmd.Context(), api.DialogueInfoParams{DialogueID: args[0]})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(d)
+			}
+			a.stdout.facts(a.dialogueFacts(d))
+			return nil
+		},
+		ValidArgsFunction: a.completeDialogues,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
+	var facts [][2]string
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, [2]string{name, value})
+		}
+	}
+	add("id", d.DialogueID)
+	add("name", d.Name)
+	add("agent", strings.TrimSpace(d.Agent+" "+d.Version))
+	add("state", string(d.State))
+	if d.StalledAt != nil {
+		add("silent since", a.stdout.when(*d.StalledAt))
+	}
+	if d.Error != nil {
+		add("error", fmt.Sprintf("%s: %s", d.Error.Reason, d.Error.Message))
+	}
+	if d.Ended != nil {
+		add("ended", endedText(*d.Ended))
+	}
+	add("waiting requests", nonZero(int64(d.Requests)))
+	add("running tasks", nonZero(int64(d.Tasks)))
+	add("session", d.SessionID)
+	add("agent's session", d.NativeSession)
+	add("model", d.Model)
+	add("permission mode", d.PermissionMode)
+	add("directory", d.WorkingDir)
+	add("runtime", d.Runtime)
+	add("tags", strings.Join(d.Tags, " "))
+	add("turns", strconv.Itoa(d.Turns))
+	add("processes", strconv.Itoa(d.Epoch))
+	add("events", strconv.FormatInt(d.Seq, 10))
+	add("tokens in", strconv.FormatInt(d.Usage.InputTokens, 10))
+	add("tokens out", strconv.FormatInt(d.Usage.OutputTokens, 10))
+	add("tokens cached", fmt.Sprintf("%d read, %d written", d.Usage.CacheReadTokens, d.Usage.CacheWriteTokens))
+	add("cost", prefixed("$", costText(d.Usage, false)))
+	add("created", a.stdout.when(d.CreatedAt))
+	add("active", a.stdout.when(d.LastActivity))
+	return facts
+}
+
+// completeDialogues offers the names and ids of all dialogues, for one argument.
+func (a *app) completeDialogues(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeManyDialogues(cmd, args, prefix)
+}
+
+// completeManyDialogues offers them for any number of arguments.
+func (a *app) completeManyDialogues(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completeSomeDialogues(cmd, prefix, func(api.DialogueInfo) bool { return true })
+}
+
+// completeLiving offers those whose agents run.
+func (a *app) completeLiving(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if cmd.Name() != "chat" && len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeSomeDialogues(cmd, prefix, func(d api.DialogueInfo) bool { return d.State != api.DialogueEnded })
+}
+
+// completeEnded offers those that can be resumed.
+func (a *app) completeEnded(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if cmd.Name() != "chat" && len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeSomeDialogues(cmd, prefix, func(d api.DialogueInfo) bool { return d.State == api.DialogueEnded })
+}
+
+func (a *app) completeSomeDialogues(cmd *cobra.Command, prefix string, wanted func(api.DialogueInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list []cobra.Completion
+	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
+		res, err := c.DialogueList(ctx, api.DialogueListParams{})
+		if err != nil {
+			return
+		}
+		for _, d := range res.Dialogues {
+			if !wanted(d) {
+				continue
+			}
+			about := fmt.Sprintf("%s, %s in %s", d.Agent, d.State, printable(d.WorkingDir))
+			if d.Name != "" {
+				list = append(list, cobra.CompletionWithDesc(d.Name, about))
+			}
+			if d.Name == "" || strings.HasPrefix(prefix, "d-") {
+				list = append(list, cobra.CompletionWithDesc(d.DialogueID, about))
+			}
+		}
+	})
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}

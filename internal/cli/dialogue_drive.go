@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) dialogueSendCommand() *cobra.Command {
+	var asJSON bool
+	var images []string
+	var p api.DialogueSendParams
+	cmd := &cobra.Command{
+		Use:   "send DIALOGUE [TEXT...]",
+		Short: "Give the agent a message",
+		Long: `Give the agent a message: the words, or without them your stdin. It does not wait for an
+answer; trl chat -p --dialogue DIALOGUE does. A message that comes while the agent works
+is taken up at its next step, or after the turn. Prints the id of the message.`,
+		Example: `  trl dialogue send fix 'and now the tests'
+  trl dialogue send fix < message.md
+  trl dialogue send fix --image screen.png 'what is wrong here?'
+  trl chat -p --dialogue fix 'and now the tests'   waits for the answer`,
+		Args: takes(1, -1, "a dialogue and a message"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.DialogueID, p.Text = args[0], strings.Join(args[1:], " ")
+			if len(args) == 1 && len(images) == 0 {
+				text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+				if err != nil {
+					return fmt.Errorf("read stdin: %w", err)
+				}
+				if len(text) > maxTyped {
+					return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+				}
+				p.Text = string(text)
+			}
+			if err := checkText("message", p.Text); err != nil {
+				return err
+			}
+			if err := withImages(&p, images); err != nil {
+				return err
+			}
+			if p.Text == "" && len(p.Content) == 0 {
+				return usageErrorf(cmd, "there is no message")
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			res, err := c.DialogueSend(cmd.Context(), p)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(res)
+			}
+			a.stdout.line(res.MessageID)
+			return nil
+		},
+		ValidArgsFunction: a.completeLiving,
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(true)
+	flags.SortFlags = false
+	flags.StringArrayVar(&images, "image", nil, "add the picture in this `FILE`; may be repeated")
+	flags.StringVar(&p.MessageID, "message-id", "", "a `UUID` for it: repeated, it is not sent again")
+	flags.BoolVar(&asJSON, "json", false, "print what became of it, as JSON")
+	_ = cmd.MarkFlagFilename("image")
+	return cmd
+}
+
+// withImages makes blocks of a message that has pictures.
+func withImages(p *api.DialogueSendParams, files []string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if p.Text != "" {
+		p.Content = append(p.Content, api.DialogueContent{Type: "text", Text: p.Text})
+		p.Text = ""
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		kind := http.DetectContentType(data)
+		if !strings.HasPrefix(kind, "image/") {
+			return fmt.Errorf("%s: is not a picture", file)
+		}
+		p.Content = append(p.Content, api.DialogueContent{Type: "image", MediaType: kind, DataBase64: base64.StdEncoding.EncodeToString(data)})
+	}
+	return nil
+}
+
+func (a *app) dialogueRespondCommand() *cobra.Command {
+	var (
+		asJSON  bool
+		input   string
+		answers []string
+		p       api.DialogueRespondParams
+	)
+	cmd := &cobra.Command{
+		Use:   "respond DIALOGUE [REQUEST] [allow|deny]",
+		Short: "Answer a request of the agent: a permission, a question, a plan",
+		Long: `Answer a request of the agent. trl dialogue show lists those that wait, with their ids;
+where one waits alone, its id may be left out. The first answer counts.`,
+		Example: `  trl dialogue respond fix allow
+  trl dialogue respond fix deny --message 'use make test'
+  trl dialogue respond fix 7d1c-4 allow --remember
+  trl dialogue respond fix allow --input '{"command":"make check"}'
+  trl dialogue respond fix --answer 'Which one?=the second'`,
+		Args: takes(1, 3, "a dialogue, a request, and allow or deny"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.DialogueID = args[0]
+			for _, word := range args[1:] {
+				if (word == "allow" || word == "deny") && p.Decision == "" {
+					p.Decision = word
+				} else if p.RequestID == "" {
+					p.RequestID = word
+				} else {
+					return usageErrorf(cmd, "%q: must be allow or deny", word)
+				}
+			}
+			if input != "" {
+				if p.Input = json.RawMessage(input); !json.Valid(p.Input) {
+					return usageErrorf(cmd, "--input: is not JSON")
+				}
+			}
+			for _, pair := range answers {
+				question, reply, ok := strings.Cut(pair, "=")
+				if !ok {
+					return usageErrorf(cmd, "--answer: %q is not QUESTION=ANSWER", pair)
+				}
+				if p.Answers == nil {
+					p.Answers = map[string]string{}
+				}
+				p.Answers[question] = reply
+			}
+			if p.Decision == "" && len(p.Answers) == 0 && p.Option == "" {
+				return usageErrorf(cmd, "what is the answer? allow, deny, --answer or --option")
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if p.RequestID == "" {
+				tr, err := c.DialogueTranscript(cmd.Context(), api.DialogueTranscriptParams{DialogueID: p.DialogueID})
+				if err != nil {
+					return err
+				}
+				if p.RequestID, err = onlyRequest(p.DialogueID, tr.Requests); err != nil {
+					return err
+				}
+			}
+			info, err := c.DialogueRespond(cmd.Context(), p)
+			if err == nil && asJSON {
+				return a.stdout.json(info)
+			}
+			return err
+		},
+		ValidArgsFunction: a.completeRequests,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&p.Message, "message", "m", "", "a `TEXT` that the agent is told when it is denied")
+	flags.BoolVar(&p.Interrupt, "interrupt", false, "also end the turn when it is denied")
+	flags.StringVar(&input, "input", "", "`JSON` in place of the input of the tool that is allowed")
+	flags.BoolVar(&p.Remember, "remember", false, "allow the same from now on, where the agent offers it")
+	flags.StringVar(&p.Option, "option", "", "`ID` of one of the answers that the agent offers")
+	flags.StringArrayVar(&answers, "answer", nil, "`QUESTION=ANSWER`, by the question's text or id; may be repeated")
+	flags.BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}
+
+// onlyRequest is the id of the request that waits alone.
+func onlyRequest(dialogue string, all []api.DialogueRequest) (string, error) {
+	var open []api.DialogueRequest
+	for _, r := range all {
+		if r.How == "" {
+			open = append(open, r)
+		}
+	}
+	switch len(open) {
+	case 0:
+		return "", fmt.Errorf("dialogue %q: no request waits for an answer", dialogue)
+	case 1:
+		return open[0].RequestID, nil
+	}
+	return "", withHint(fmt.Errorf("dialogue %q: %d requests wait for an answer", dialogue, len(open)),
+		"name one, such as %s (%s)", open[0].RequestID, requestTitle(open[0]))
+}
+
+// completeRequests offers dialogues, then the requests that wait, then the decisions.
+func (a *app) completeRequests(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeLiving(cmd, args, prefix)
+	}
+	list := []cobra.Completion{"allow", "deny"}
+	if len(args) == 1 {
+		list = append(list, a.openRequests(cmd, args[0])...)
+	}
+	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) dialogueInterruptCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "interrupt DIALOGUE",
+		Short:   "Stop what the agent does now; the dialogue goes on",
+		Long:    `Stop what the agent does now, as Ctrl-C in trl chat does. The dialogue goes on.`,
+		Example: `  trl dialogue interrupt fix`,
+		Args:    takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.DialogueInterrupt(cmd.Context(), api.DialogueInterruptParams{DialogueID: args[0]})
+			if err == nil && asJSON {
+				return a.stdout.json(info)
+			}
+			return err
+		},
+		ValidArgsFunction: a.completeLiving,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}
+
+func (a *app) dialogueSetCommand() *cobra.Command {
+	var asJSON bool
+	var policy policyFlags
+	var p api.DialogueSetParams
+	cmd := &cobra.Command{
+		Use:   "set DIALOGUE",
+		Short: "Change the model, the permission mode or the rules",
+		Long: `Change the model or the permission mode of an agent that runs, or the rules by which its
+requests are answered. New rules take the place of all that were there.`,
+		Example: `  trl dialogue set fix --model opus
+  trl dialogue set fix --permission-mode acceptEdits
+  trl dialogue set fix --deny 'Bash(rm *)' --allow Bash --allow Read`,
+		Args: takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			p.DialogueID = args[0]
+			if p.Policy, err = policy.policy(); err != nil {
+				return err
+			}
+			if p.Model == "" && p.PermissionMode == "" && p.Policy == nil {
+				return usageErrorf(cmd, "what is to change? --model, --permission-mode, --allow, --deny or --policy")
+			}
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.DialogueSet(cmd.Context(), p)
+			if err == nil && asJSON {
+				return a.stdout.json(info)
+			}
+			return err
+		},
+		ValidArgsFunction: a.completeLiving,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&p.Model, "model", "", "`MODEL` from the next step on")
+	flags.StringVar(&p.PermissionMode, "permission-mode", "", "`MODE` in the agent's words")
+	policy.register(flags)
+	flags.BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}

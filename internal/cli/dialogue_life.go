@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) dialogueStopCommand() *cobra.Command {
+	var all, force, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stop DIALOGUE...",
+		Short: "End agents, with everything they started",
+		Long: `End the programs of agents, with every process that they started. What was said stays:
+trl dialogue show prints it, and trl chat --resume goes on with it. An agent is told to
+end, given some seconds, and then killed. Prints each dialogue that has ended. One that
+had ended before is no error.`,
+		Example: `  trl dialogue stop fix
+  trl dialogue stop --force d-3f9a1c02de   SIGKILL at once
+  trl dialogue stop --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return usageErrorf(cmd, "trl dialogue stop takes the dialogues to end, or --all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if all {
+				res, err := c.DialogueList(cmd.Context(), api.DialogueListParams{})
+				if err != nil {
+					return err
+				}
+				for _, d := range res.Dialogues {
+					if d.State != api.DialogueEnded {
+						args = append(args, d.DialogueID)
+					}
+				}
+			}
+			return a.terminate(cmd.Context(), c, args, api.DialogueTerminateParams{Force: force}, asJSON)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.completeLiving(cmd, nil, prefix)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&all, "all", false, "end all agents")
+	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once")
+	flags.BoolVar(&asJSON, "json", false, "print the dialogues as JSON")
+	return cmd
+}
+
+func (a *app) dialogueRemoveCommand() *cobra.Command {
+	var force, asJSON bool
+	cmd := &cobra.Command{
+		Use:     "rm DIALOGUE...",
+		Aliases: []string{"forget"},
+		Short:   "End agents and forget all that was said",
+		Long: `End the programs of agents and remove everything that is kept of their dialogues. What
+the agents themselves keep stays. Prints each dialogue that is gone.`,
+		Example: `  trl dialogue rm fix
+  trl dialogue ls -a -q --state ended | xargs trl dialogue rm`,
+		Args: takes(1, -1, "dialogues"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.terminate(cmd.Context(), c, args, api.DialogueTerminateParams{Force: force, Forget: true}, asJSON)
+		},
+		ValidArgsFunction: a.completeManyDialogues,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once")
+	flags.BoolVar(&asJSON, "json", false, "print the dialogues as JSON")
+	return cmd
+}
+
+// terminate ends dialogues at the same time, and prints those that have.
+func (a *app) terminate(ctx context.Context, c *client.Client, names []string, p api.DialogueTerminateParams, asJSON bool) error {
+	infos, errs := make([]api.DialogueInfo, len(names)), make([]error, len(names))
+	var wait sync.WaitGroup
+	for i, name := range names {
+		p := p
+		p.DialogueID = name
+		wait.Go(func() { infos[i], errs[i] = c.DialogueTerminate(ctx, p) })
+	}
+	wait.Wait()
+	ended := []api.DialogueInfo{}
+	for i, info := range infos {
+		if errs[i] != nil {
+			continue
+		}
+		if ended = append(ended, info); !asJSON {
+			a.stdout.line(names[i])
+		}
+	}
+	if asJSON {
+		if err := a.stdout.json(map[string]any{"dialogues": ended}); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) dialogueResumeCommand() *cobra.Command {
+	var asJSON bool
+	var env envFlag
+	cmd := &cobra.Command{
+		Use:   "resume DIALOGUE [PROMPT...]",
+		Short: "Start an agent that has ended again, in the same dialogue",
+		Long: `Start the agent of a dialogue that has ended again. It knows what was said, and works in
+the same directory, with your environment as it is now. Prints the id of the dialogue.`,
+		Example: `  trl dialogue resume fix
+  trl dialogue resume fix 'go on'
+  trl chat --resume fix                to talk with it`,
+		Args: takes(1, -1, "a dialogue, and a message"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.DialogueInfo(cmd.Context(), api.DialogueInfoParams{DialogueID: args[0]})
+			if err != nil {
+				return err
+			}
+			p := api.DialogueResumeParams{DialogueID: args[0], Env: a.agentEnv(env, info.Runtime == "remote"), Prompt: strings.Join(args[1:], " ")}
+			if err := checkText("message", p.Prompt); err != nil {
+				return err
+			}
+			info, err = c.DialogueResume(cmd.Context(), p)
+			switch {
+			case err != nil:
+				return a.agentFailed(err)
+			case asJSON:
+				return a.stdout.json(info)
+			}
+			a.stdout.line(info.DialogueID)
+			return nil
+		},
+		ValidArgsFunction: a.completeEnded,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.VarP(&env, "env", "e", "set a variable for it; KEY alone passes yours on")
+	flags.BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}
+
+func (a *app) dialogueRetryCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "retry DIALOGUE",
+		Short: "Look again for an agent that could not be reached",
+		Long: `Look again for an agent on another machine that could not be reached, for a dialogue in
+the state error. trl dialogue info tells why it could not.`,
+		Example: `  trl dialogue retry fix`,
+		Args:    takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.DialogueRetry(cmd.Context(), api.DialogueRetryParams{DialogueID: args[0]})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(info)
+			}
+			a.stdout.line(string(info.State))
+			return nil
+		},
+		ValidArgsFunction: a.completeDialogues,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
+	return cmd
+}
+
+// openRequests offers the requests of a dialogue that wait for an answer.
+func (a *app) openRequests(cmd *cobra.Command, dialogue string) (list []cobra.Completion) {
+	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
+		tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: dialogue})
+		if err != nil {
+			return
+		}
+		for _, r := range tr.Requests {
+			if r.How == "" {
+				list = append(list, cobra.CompletionWithDesc(r.RequestID, shorten(requestTitle(r), 40)))
+			}
+		}
+	})
+	return list
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+func (a *app) dialogueShowCommand() *cobra.Command {
+	var full, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show DIALOGUE",
+		Short: "Print what was said and done",
+		Long: `Print the transcript of a dialogue: messages behind >, what the agent said, and each tool
+call as one line, with another for its result. What subagents did is indented below the
+call that started them. --full shows everything: thoughts, and what tools were given and
+gave. At the end is what waits for an answer.`,
+		Example: `  trl dialogue show fix
+  trl dialogue show d-3f9a1c02de --full | less
+  trl dialogue show fix --json | jq '.items[] | select(.tool).tool.name'`,
+		Args: takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			tr, err := c.DialogueTranscript(cmd.Context(), api.DialogueTranscriptParams{DialogueID: args[0]})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.stdout.json(tr)
+			}
+			a.showTranscript(tr, full || a.verbose)
+			return nil
+		},
+		ValidArgsFunction: a.completeDialogues,
+	}
+	cmd.Flags().BoolVar(&full, "full", false, "fold nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the transcript as JSON")
+	return cmd
+}
+
+// showTranscript prints a transcript for a person.
+func (a *app) showTranscript(tr api.DialogueTranscriptResult, full bool) {
+	v := newDialogueView(a.stdout)
+	v.full = full
+	items := tr.Items
+	if !full {
+		items = slices.DeleteFunc(slices.Clone(items), func(it api.DialogueItem) bool { return it.Kind == "reasoning" })
+	}
+	// A turn is told to have ended behind its last item.
+	for i, it := range items {
+		v.tree("", []api.DialogueItem{it})
+		if it.TurnID == "" || i+1 < len(items) && items[i+1].TurnID == it.TurnID {
+			continue
+		}
+		n := slices.IndexFunc(tr.Turns, func(t api.DialogueTurn) bool { return t.TurnID == it.TurnID })
+		if n >= 0 && tr.Turns[n].Outcome != "" {
+			v.turn(tr.Turns[n])
+		}
+	}
+	for _, t := range tr.Tasks {
+		if t.Status == "running" {
+			v.note(yellow, "runs in the background: "+t.Name)
+		}
+	}
+	v.endLine()
+	for _, r := range tr.Requests {
+		if r.How == "" {
+			v.line(fmt.Sprintf("%s %s  %s", a.stdout.paint(yellow, "?"), printable(r.RequestID), requestTitle(r)))
+		}
+	}
+	if tr.Ended != nil {
+		v.ended(*tr.Ended)
+	}
+}
+
+func (a *app) dialogueEventsCommand() *cobra.Command {
+	var asJSON, follow bool
+	var p api.DialogueEventsParams
+	cmd := &cobra.Command{
+		Use:   "events DIALOGUE",
+		Short: "Print what happened in a dialogue; -f goes on",
+		Long: `Print the events of a dialogue, all of them or those after a number. With -f it goes on
+with what happens next, until the agent has ended, also when the daemon is restarted
+meanwhile.
+
+One line for each event: number, time (RFC 3339), type and what it tells, separated by
+tabs; a field without a value is "-". On a terminal they are aligned.`,
+		Example: `  trl dialogue events fix -f
+  trl dialogue events fix --after 120 --no-deltas
+  trl dialogue events fix -f --json | jq -r 'select(.event.type == "request_opened").event.request.request_id'`,
+		Args: takes(1, 1, "one dialogue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.DialogueID, p.NoFollow = args[0], !follow
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, answer := interruptible(cmd.Context())
+			return answer(a.printDialogueEvents(ctx, c, p, asJSON))
+		},
+		ValidArgsFunction: a.completeDialogues,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens next")
+	flags.Int64Var(&p.AfterSeq, "after", 0, "only what came after the event of this `SEQ`")
+	flags.BoolVar(&p.NoDeltas, "no-deltas", false, "without the pieces of what is still being written")
+	flags.BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
+	return cmd
+}
+
+func (a *app) printDialogueEvents(ctx context.Context, c *client.Client, p api.DialogueEventsParams, asJSON bool) error {
+	s, err := c.DialogueEvents(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		push, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case asJSON:
+			err = a.printValue(push)
+		case push.Event != nil:
+			err = a.printDialogueEvent(*push.Event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (a *app) printDialogueEvent(ev api.DialogueEvent) error {
+	out, about := a.stdout, eventText(ev)
+	if !out.tty {
+		at := ev.At.UTC().Format(time.RFC3339Nano)
+		out.table(table{rows: [][]cell{{text(strconv.FormatInt(ev.Seq, 10)), text(at), text(string(ev.Type)), text(about)}}})
+		return out.err
+	}
+	room := max(out.width()-40, 20)
+	out.linef("%6d  %s  %-14s  %s", ev.Seq, out.paint(dim, ev.At.Local().Format("15:04:05.000")), ev.Type, shorten(printable(about), room))
+	return out.err
+}
+
+// eventText is what an event tells, in one line.
+func eventText(ev api.DialogueEvent) string {
+	var words []string
+	switch {
+	case ev.Opened != nil:
+		o := ev.Opened
+		words = []string{o.Agent, o.Version, o.Model, o.PermissionMode, o.NativeSession, o.Why}
+	case ev.Type == api.ToldState:
+		words = []string{string(ev.State)}
+	case ev.Turn != nil:
+		words = []string{ev.Turn.TurnID, ev.Turn.Trigger, ev.Turn.Outcome, ev.Turn.Text}
+	case ev.Item != nil && ev.Item.Tool != nil:
+		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Tool.Status, ev.Item.Tool.Name, ev.Item.Tool.Subject}
+	case ev.Item != nil:
+		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Status, partsText(ev.Item.Parts)}
+	case ev.Delta != nil:
+		words = []string{ev.Delta.ItemID, ev.Delta.Field, ev.Delta.Text}
+	case ev.Retracted != nil:
+		words = ev.Retracted
+	case ev.Task != nil:
+		words = []string{ev.Task.TaskID, ev.Task.Kind, ev.Task.Status, ev.Task.Name}
+	case ev.Request != nil:
+		words = []string{ev.Request.RequestID, ev.Request.Kind, ev.Request.How, ev.Request.Decision, ev.Request.By, ev.Request.Tool, ev.Request.Subject}
+	case ev.Message != nil:
+		words = []string{ev.Message.MessageID, ev.Message.State}
+	case ev.Notice != nil:
+		words = []string{ev.Notice.Level, ev.Notice.Code, ev.Notice.Text}
+	case ev.Unparsed != nil:
+		words = []string{ev.Unparsed.Why, ev.Unparsed.Text}
+	case ev.Ended != nil:
+		words = []string{ev.Ended.Cause, endedText(*ev.Ended)}
+	case ev.Retry != nil:
+		words = []string{fmt.Sprintf("attempt %d of %d", ev.Retry.Attempt, ev.Retry.Most), ev.Retry.Cause}
+	case ev.Usage != nil:
+		b, _ := json.Marshal(ev.Usage) // plain figures
+		words = []string{string(b)}
+	}
+	if ev.Scope != "" {
+		words = append([]string{"in " + ev.Scope + ":"}, words...)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// What the lines of a folded tool call begin with.
+const (
+	toolMark   = "● "
+	resultMark = "⎿ "
+)
+
+// unfolded is how many lines of what a tool was given a question shows.
+const unfolded = 20
+
+// partsText is what was said, as text; what is not text is named.
+func partsText(parts []api.DialoguePart) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if b.Len() > 0 && p.Type != "text" {
+			b.WriteByte('\n')
+		}
+		switch p.Type {
+		case "text":
+			b.WriteString(p.Text)
+		case "diff":
+			fmt.Fprintf(&b, "[diff of %s]", p.Path)
+		case "data":
+			b.WriteString("[data]")
+		default:
+			b.WriteString("[" + strings.Join(slices.DeleteFunc([]string{p.Type, p.MediaType, p.Path}, func(s string) bool { return s == "" }), " ") + "]")
+		}
+	}
+	return b.String()
+}
+
+// toolTitle names a tool call: the tool and what it is about.
+func toolTitle(t *api.DialogueToolCall) (name, about string) {
+	about = t.Subject
+	if about == "" {
+		about = t.Title
+	}
+	return printable(t.Name), printable(strings.TrimSpace(about))
+}
+
+// toolDone reports whether a tool call has come to its end.
+func toolDone(t *api.DialogueToolCall) bool {
+	switch t.Status {
+	case "completed", "failed", "cancelled", "lost":
+		return true
+	}
+	return false
+}
+
+// toolOutcome is the result of a tool call in a few words. An output of one line is among
+// them, unless it is shown below.
+func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st style) {
+	var parts []string
+	st = dim
+	switch {
+	case t.Status == "cancelled" || t.Status == "lost":
+		parts, st = append(parts, t.Status), yellow
+	case t.ExitCode != nil:
+		parts = append(parts, fmt.Sprintf("exit %d", *t.ExitCode))
+	case t.Status == "failed":
+		parts = append(parts, "failed")
+	}
+	if t.Status == "failed" || t.ExitCode != nil && *t.ExitCode != 0 {
+		st = red
+	}
+	if added, removed, changed := diffSize(t.Output); changed {
+		parts = append(parts, fmt.Sprintf("+%d −%d", added, removed))
+	}
+	output := partsText(textParts(t.Output))
+	line := printable(firstLine(output))
+	switch n := countLines(strings.TrimSpace(output)); {
+	case n == 1 && line != "" && !below:
+		parts = append(parts, shorten(line, 70))
+	case n > 1 && t.Status == "failed" && t.ExitCode == nil && !below:
+		parts = append(parts, shorten(line, 70), fmt.Sprintf("%d lines", n))
+	case n > 0:
+		parts = append(parts, plural(n, "line", "lines"))
+	case len(parts) == 0 || t.ExitCode != nil:
+		parts = append(parts, "no output")
+	}
+	return strings.Join(parts, " · "), st
+}
+
+// textParts are the parts that are no diffs, which are counted.
+func textParts(parts []api.DialoguePart) []api.DialoguePart {
+	return slices.DeleteFunc(slices.Clone(parts), func(p api.DialoguePart) bool { return p.Type == "diff" })
+}
+
+// diffSize counts the lines that diffs add and take away.
+func diffSize(parts []api.DialoguePart) (added, removed int, any bool) {
+	for _, p := range parts {
+		if p.Type != "diff" {
+			continue
+		}
+		any = true
+		plus, minus := changedLines(p.Old, p.Text)
+		added, removed = added+len(plus), removed+len(minus)
+	}
+	return added, removed, any
+}
+
+// changedLines is what is between the lines that two texts begin and end with alike.
+func changedLines(before, after string) (added, removed []string) {
+	removed, added = lines(before), lines(after)
+	for len(removed) > 0 && len(added) > 0 && removed[0] == added[0] {
+		removed, added = removed[1:], added[1:]
+	}
+	for len(removed) > 0 && len(added) > 0 && removed[len(removed)-1] == added[len(added)-1] {
+		removed, added = removed[:len(removed)-1], added[:len(added)-1]
+	}
+	return added, removed
+}
+
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+// inputText tells what a tool was given, apart from what was shown of it: a field on each
+// line, longer ones below their names. most bounds the lines of each; 0 is all.
+func inputText(input json.RawMessage, most int, shown ...string) string {
+	dec := json.NewDecoder(strings.NewReader(string(input)))
+	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
+		return ""
+	}
+	var b strings.Builder
+	for dec.More() { // in the order of the agent
+		key, err := dec.Token()
+		var raw json.RawMessage
+		if err != nil || dec.Decode(&raw) != nil {
+			break
+		}
+		var value string
+		if json.Unmarshal(raw, &value) != nil {
+			value = string(raw)
+		}
+		if value == "" || slices.Contains(shown, value) {
+			continue
+		}
+		all := lines(clean(value))
+		if len(all) == 1 {
+			fmt.Fprintf(&b, "%s: %s\n", printable(fmt.Sprint(key)), all[0])
+			continue
+		}
+		fmt.Fprintf(&b, "%s:\n", printable(fmt.Sprint(key)))
+		left := 0
+		if most > 0 && len(all) > most {
+			all, left = all[:most], len(all)-most
+		}
+		b.WriteString(indent("  ", strings.Join(all, "\n")) + "\n")
+		if left > 0 {
+			fmt.Fprintf(&b, "  … %s\n", plural(left, "line more", "lines more"))
+		}
+	}
+	return b.String()
+}
+
+// diffText shows the lines of diffs that change.
+func diffText(parts []api.DialoguePart, most int) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type != "diff" {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", printable(p.Path))
+		added, removed := changedLines(p.Old, p.Text)
+		var all []string
+		for _, l := range removed {
+			all = append(all, "- "+clean(l))
+		}
+		for _, l := range added {
+			all = append(all, "+ "+clean(l))
+		}
+		if most > 0 && len(all) > most {
+			all = append(all[:most], fmt.Sprintf("… %s", plural(len(all)-most, "line more", "lines more")))
+		}
+		b.WriteString(strings.Join(all, "\n") + "\n")
+	}
+	return b.String()
+}

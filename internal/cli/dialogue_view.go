@@ -1,0 +1,397 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// dialogueView shows what happens in a dialogue to a person, as it comes: what the agent
+// says as it is, tool calls folded to one line and one for the result, what subagents do
+// below the call that started them. It is used by one goroutine.
+type dialogueView struct {
+	out     *printer
+	answers bool // shows what the agent says
+	work    bool // shows how it comes to that: thoughts, tool calls, tasks, the messages of others
+	notes   bool // shows what went wrong
+	full    bool // folds nothing
+
+	items map[string]*shownItem
+	// requests are kept to name them when they are closed.
+	requests map[string]api.DialogueRequest
+
+	own     map[string]bool // messages that need not be shown: the person has typed them here
+	open    string          // the item whose text is being written; "" for none
+	midLine bool            // the output does not end with the end of a line
+	written int             // how often something was written
+	last    string          // kind of what was shown last: text, tool, note
+	tool    string          // the tool call whose line is the last that was shown
+	scope   string          // whose items were shown last
+	answer  string          // what the agent said last
+}
+
+// shownItem is what is known of an item, and what of it was shown.
+type shownItem struct {
+	kind, scope string
+	title       string // of a tool call
+	printed     string // of its text
+	held        string // of its text, while another item is being written
+	line        bool   // the line of a tool call was shown
+	result      bool   // and that of its result
+}
+
+func newDialogueView(out *printer) *dialogueView {
+	return &dialogueView{
+		out: out, answers: true, work: true, notes: true,
+		items: map[string]*shownItem{}, own: map[string]bool{}, requests: map[string]api.DialogueRequest{},
+	}
+}
+
+// event shows the next event. Requests are for whoever asks the person.
+func (v *dialogueView) event(ev api.DialogueEvent) {
+	switch ev.Type {
+	case api.ToldItem:
+		v.item(ev.Scope, *ev.Item)
+	case api.ToldDelta:
+		v.delta(ev.Scope, *ev.Delta)
+	case api.ToldRetracted:
+		for _, id := range ev.Retracted {
+			v.retract(id)
+		}
+	case api.ToldTurnEnded:
+		v.turn(*ev.Turn)
+	case api.ToldTask:
+		v.task(*ev.Task)
+	case api.ToldRequestOpened:
+		v.requests[ev.Request.RequestID] = *ev.Request
+	case api.ToldRequestClosed:
+		v.closed(*ev.Request)
+	case api.ToldNotice:
+		v.notice(*ev.Notice)
+	case api.ToldCompacted:
+		v.note(dim, "the agent has shortened what it remembers"+colon(ev.Notice.Text))
+	case api.ToldReset:
+		v.note(dim, "the agent begins a new conversation"+colon(ev.Opened.Why))
+	case api.ToldRetry:
+		v.retry(*ev.Retry)
+	case api.ToldUnparsed:
+		if v.full {
+			v.note(dim, fmt.Sprintf("a line that says nothing we know (%s): %s", ev.Unparsed.Why, shorten(printable(ev.Unparsed.Text), 200)))
+		}
+	case api.ToldEnded:
+		v.ended(*ev.Ended)
+	}
+}
+
+// tree shows items of a transcript, with those below their tool calls.
+func (v *dialogueView) tree(scope string, items []api.DialogueItem) {
+	for _, it := range items {
+		if it.Tool == nil {
+			v.item(scope, it)
+			continue
+		}
+		begun, running := it, *it.Tool
+		begun.Tool, running.Status = &running, "running"
+		v.item(scope, begun)
+		v.tree(it.ItemID, it.Tool.Items)
+		v.item(scope, it)
+	}
+}
+
+// item shows an item that is new, or what is new of it.
+func (v *dialogueView) item(scope string, it api.DialogueItem) {
+	known := v.know(it.ItemID, scope)
+	known.kind = it.Kind
+	switch {
+	case it.Tool != nil:
+		v.toolCall(it, known)
+	case it.Kind == "user":
+		v.said(it, known)
+	case !v.shows(known):
+		known.printed = partsText(it.Parts)
+	case it.Status == "streaming" && !v.out.tty: // a program gets what is never taken back
+	case it.Status == "streaming":
+		v.more(it.ItemID, known, strings.TrimPrefix(partsText(it.Parts), known.printed+known.held))
+	default:
+		v.whole(it, known)
+	}
+	if it.Error != "" && it.Status != "streaming" && (v.full || len(it.Parts) == 0) { // the end of the turn tells it, too
+		v.note(red, it.Error)
+	}
+}
+
+func (v *dialogueView) know(id, scope string) *shownItem {
+	if v.items[id] == nil {
+		v.items[id] = &shownItem{scope: scope}
+	}
+	return v.items[id]
+}
+
+// shows reports whether the text of an item is for the reader.
+func (v *dialogueView) shows(it *shownItem) bool {
+	if it.scope == "" && it.kind != "reasoning" {
+		return v.answers
+	}
+	return v.work
+}
+
+func (v *dialogueView) delta(scope string, d api.DialogueDelta) {
+	known := v.know(d.ItemID, scope)
+	if d.Field == "text" && known.kind != "tool_call" && known.kind != "" && v.shows(known) && v.out.tty {
+		v.more(d.ItemID, known, d.Text)
+	}
+}
+
+// more writes more of a text. One text is written at a time: what comes of others
+// meanwhile, and what subagents say, waits.
+func (v *dialogueView) more(id string, it *shownItem, text string) {
+	it.held += text
+	if it.held == "" || it.scope != "" || v.open != "" && v.open != id {
+		return
+	}
+	if v.open == "" {
+		v.begin("text")
+		v.open = id
+		if it.kind == "reasoning" && it.printed == "" {
+			v.write(v.out.paint(dim, "✻ "))
+		}
+	}
+	v.writeText(it, it.held)
+	it.printed, it.held = it.printed+it.held, ""
+}
+
+// whole shows a text to its end: what it is in the end takes the place of what came before.
+func (v *dialogueView) whole(it api.DialogueItem, known *shownItem) {
+	text := partsText(it.Parts)
+	if known.scope == "" && known.kind == "agent" {
+		v.answer = text
+	}
+	switch {
+	case text == known.printed && v.open != it.ItemID:
+		return
+	case known.scope != "":
+		v.below(known, text)
+		known.printed, known.held = text, ""
+		return
+	case !strings.HasPrefix(text, known.printed):
+		v.endLine()
+		known.printed = ""
+	}
+	if v.open != it.ItemID {
+		v.endLine()
+	}
+	known.held = ""
+	v.more(it.ItemID, known, strings.TrimPrefix(text, known.printed))
+	v.endLine()
+}
+
+// below shows what a subagent said: its first line, unless all is to be seen.
+func (v *dialogueView) below(known *shownItem, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	v.under(known.scope)
+	margin := v.margin(known.scope)
+	if !v.full {
+		text = firstLine(text)
+		text = shorten(printable(text), max(v.out.width()-len(margin), 20))
+	}
+	st := plain
+	if known.kind == "reasoning" {
+		st = dim
+	}
+	v.line(indent(margin, v.out.paint(st, v.out.text(text))))
+}
+
+// said shows a message to the agent that the person has not typed here.
+func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
+	text := strings.TrimSpace(partsText(it.Parts))
+	if known.line || v.own[it.ItemID] || !v.work || text == "" || known.scope != "" && !v.full {
+		return
+	}
+	known.line = true
+	if known.scope != "" {
+		v.under(known.scope)
+		v.line(indent(v.margin(known.scope)+"> ", v.out.text(text)))
+		return
+	}
+	if it.Synthetic && !v.full && strings.HasPrefix(text, "[Request interrupted") { // the end of the turn tells it
+		return
+	}
+	v.begin("text")
+	if it.Synthetic {
+		v.line(v.out.paint(dim, v.out.text(text)))
+		return
+	}
+	for _, l := range lines(v.out.text(text)) {
+		v.line(v.out.paint(bold, "> "+l))
+	}
+}
+
+// toolCall shows the line of a tool call once its input is complete, and its result.
+func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
+	name, about := toolTitle(it.Tool)
+	known.title = strings.TrimSpace(name + " " + about)
+	if !v.work || it.Status == "streaming" && !toolDone(it.Tool) {
+		return
+	}
+	margin := v.margin(known.scope)
+	if !known.line {
+		known.line = true
+		v.under(known.scope)
+		v.begin("tool")
+		room := max(v.out.width()-len(margin)-len(name)-4, 20)
+		v.line(margin + toolMark + v.out.paint(bold, name) + prefixed("  ", shorten(about, room)))
+		if v.full {
+			v.block(margin+"    ", inputText(it.Tool.Input, 0, it.Tool.Subject), dim)
+		}
+		v.tool = it.ItemID
+	}
+	if known.result || !toolDone(it.Tool) {
+		return
+	}
+	known.result = true
+	words, st := toolOutcome(it.Tool, v.full)
+	if v.tool != it.ItemID { // another line is between
+		words = shorten(known.title, 40) + ": " + words
+	}
+	v.under(known.scope)
+	v.begin("tool")
+	v.line(margin + "  " + v.out.paint(dim, resultMark) + v.out.paint(st, words))
+	if v.full {
+		v.block(margin+"    ", diffText(it.Tool.Output, 0), plain)
+		v.block(margin+"    ", v.out.text(partsText(textParts(it.Tool.Output))), plain)
+	}
+	v.tool = ""
+}
+
+// retract takes back what was said. What is on the screen stays there, with a word.
+func (v *dialogueView) retract(id string) {
+	it := v.items[id]
+	if it == nil {
+		return
+	}
+	delete(v.items, id)
+	if it.printed != "" && v.shows(it) || it.line {
+		v.endLine()
+		v.always(dim, "(the agent has taken this back)")
+	}
+}
+
+func (v *dialogueView) turn(t api.DialogueTurn) {
+	v.endLine()
+	if v.answer == "" && t.Outcome == "completed" && t.Text != "" && v.answers {
+		v.begin("text")
+		v.line(v.out.text(strings.TrimSuffix(t.Text, "\n")))
+	}
+	why := t.Text
+	if strings.TrimSpace(why) == strings.TrimSpace(v.answer) { // it was shown
+		why = ""
+	}
+	switch t.Outcome {
+	case "failed":
+		v.note(red, "failed"+colon(why))
+	case "limit":
+		v.note(yellow, "stopped at a limit"+colon(cmp.Or(t.Native, why)))
+	case "interrupted", "lost":
+		v.note(yellow, t.Outcome)
+	}
+	if v.full {
+		v.note(dim, turnFigures(t))
+	}
+	v.answer = ""
+}
+
+// turnFigures is what a turn took.
+func turnFigures(t api.DialogueTurn) string {
+	parts := []string{"turn " + printable(t.TurnID)}
+	if t.DurationMS > 0 {
+		parts = append(parts, span(time.Duration(t.DurationMS)*time.Millisecond))
+	}
+	if t.Steps > 0 {
+		parts = append(parts, plural(t.Steps, "step", "steps"))
+	}
+	if u := t.Usage; u != nil {
+		parts = append(parts, fmt.Sprintf("%d tokens in", u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens), fmt.Sprintf("%d out", u.OutputTokens))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (v *dialogueView) task(t api.DialogueTask) {
+	if !t.Background && t.Status != "lost" || t.Status == "running" || !v.work {
+		return
+	}
+	v.note(dim, strings.TrimSpace("in the background: "+t.Name+" "+t.Status)+colon(firstLine(t.Summary)))
+}
+
+// closed tells of a request that a rule has answered.
+func (v *dialogueView) closed(r api.DialogueRequest) {
+	if r.By == "policy" && r.Decision == "deny" {
+		v.note(yellow, "denied by a rule: "+requestTitle(v.opened(r)))
+	} else if r.By == "policy" && v.full {
+		v.note(dim, "allowed by a rule: "+requestTitle(v.opened(r)))
+	}
+}
+
+// opened is a request as it was when it was opened.
+func (v *dialogueView) opened(r api.DialogueRequest) api.DialogueRequest {
+	if known, ok := v.requests[r.RequestID]; ok {
+		return known
+	}
+	return r
+}
+
+func (v *dialogueView) notice(n api.DialogueNotice) {
+	switch {
+	case n.Level == "error":
+		v.note(red, n.Text)
+	case n.Level == "warning":
+		v.note(yellow, n.Text)
+	case v.full:
+		v.note(dim, n.Text)
+	}
+}
+
+func (v *dialogueView) retry(r api.DialogueRetry) {
+	text := fmt.Sprintf("the agent calls its model again, try %d", r.Attempt)
+	if r.Most > 0 {
+		text += fmt.Sprintf(" of %d", r.Most)
+	}
+	if r.DelayMS > 0 {
+		text += " in " + span(time.Duration(r.DelayMS)*time.Millisecond)
+	}
+	v.note(yellow, text+colon(r.Cause))
+}
+
+func (v *dialogueView) ended(e api.DialogueEnd) {
+	v.endLine()
+	if e.Cause == "closed" {
+		return
+	}
+	v.note(red, endedText(e))
+	if tail := strings.TrimSpace(e.StderrTail); tail != "" && v.notes {
+		all := lines(clean(tail))
+		v.block("  ", strings.Join(all[max(0, len(all)-10):], "\n"), dim)
+	}
+}
+
+// endedText tells how the program of an agent ended.
+func endedText(e api.DialogueEnd) string {
+	text := map[string]string{
+		"closed": "the agent has ended, as it was asked to", "exited": "the agent has ended",
+		"unexpected_exit": "the agent has ended unexpectedly", "session_destroyed": "the session of the agent was ended",
+	}[e.Cause]
+	if text == "" {
+		text = "the agent has ended: " + printable(e.Cause)
+	}
+	switch {
+	case e.Signal != "":
+		text += ", by " + e.Signal
+	case e.ExitCode != nil:
+		text += fmt.Sprintf(", with status %d", *e.ExitCode)
+	}
+	return text
+}

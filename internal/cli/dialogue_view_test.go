@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/trl-dev/trl/api"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the archives")
+
+// shown is what a printer printed.
+func shown(t *testing.T, tty, colour bool, print func(*printer)) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := &printer{f: f, tty: tty, colour: colour}
+	print(p)
+	b, err := os.ReadFile(f.Name())
+	if err != nil || p.err != nil {
+		t.Fatal(err, p.err)
+	}
+	return string(b)
+}
+
+// TestDialogueView plays events, a line of JSON each, to a person in several moods. The
+// archives in testdata/dialogue have them, and what must be printed; lines that begin with
+// # are for the reader.
+func TestDialogueView(t *testing.T) {
+	files, _ := filepath.Glob("testdata/dialogue/*.txtar")
+	if len(files) == 0 {
+		t.Fatal("no archives")
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var events []api.DialogueEvent
+			for i, f := range archive.Files {
+				if f.Name == "events" {
+					events = parseEvents(t, string(f.Data))
+					continue
+				}
+				mood, ok := moods[f.Name]
+				if !ok {
+					t.Fatalf("%s: no such mood", f.Name)
+				}
+				got := shown(t, mood.tty, mood.colour, func(p *printer) {
+					v := newDialogueView(p)
+					mood.set(v)
+					for _, ev := range events {
+						v.event(ev)
+					}
+					v.endLine()
+				})
+				got = strings.ReplaceAll(got, "\x1b", "␛")
+				if got != string(f.Data) && !*update {
+					t.Errorf("%s: prints\n%s\nwant\n%s", f.Name, got, f.Data)
+				}
+				archive.Files[i].Data = []byte(got)
+			}
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// moods are the ways in which a dialogue is looked at.
+var moods = map[string]struct {
+	tty, colour bool
+	set         func(*dialogueView)
+}{
+	"terminal": {true, false, func(*dialogueView) {}},
+	"colours":  {true, true, func(*dialogueView) {}},
+	"full":     {true, false, func(v *dialogueView) { v.full = true }},
+	"answer":   {false, false, func(v *dialogueView) { v.work, v.notes = false, false }},
+	"problems": {false, false, func(v *dialogueView) { v.answers, v.work = false, false }},
+}
+
+func parseEvents(t *testing.T, text string) []api.DialogueEvent {
+	t.Helper()
+	var events []api.DialogueEvent
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		var ev api.DialogueEvent
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&ev); err != nil {
+			t.Fatalf("%s: %s", line, err)
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// TestTranscriptLooksLikeEvents: what is read later is what was seen as it came.
+func TestTranscriptLooksLikeEvents(t *testing.T) {
+	exit := 1
+	call := api.DialogueItem{ItemID: "a", Kind: "tool_call", TurnID: "t", Status: "final", Tool: &api.DialogueToolCall{
+		Name: "Agent", Kind: "agent", Subject: "look", Status: "completed", Output: []api.DialoguePart{{Type: "text", Text: "report"}},
+		Items: []api.DialogueItem{
+			{ItemID: "b", Kind: "agent", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: "I look\nand look"}}},
+			{ItemID: "c", Kind: "tool_call", Status: "final", Tool: &api.DialogueToolCall{
+				Name: "Bash", Subject: "make test", Status: "failed", ExitCode: &exit, Output: []api.DialoguePart{{Type: "text", Text: "a\nb\n"}},
+			}},
+		},
+	}}
+	tr := api.DialogueTranscriptResult{
+		Turns: []api.DialogueTurn{{TurnID: "t", Outcome: "interrupted"}},
+		Items: []api.DialogueItem{
+			{ItemID: "u", Kind: "user", TurnID: "t", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: "go\non"}}},
+			{ItemID: "r", Kind: "reasoning", TurnID: "t", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: "hm"}}},
+			call,
+			{ItemID: "z", Kind: "agent", TurnID: "t", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: "done\x1b[2J"}}},
+		},
+		Tasks:    []api.DialogueTask{{TaskID: "k", Name: "watching", Status: "running"}},
+		Requests: []api.DialogueRequest{{RequestID: "r1", Tool: "Bash", Subject: "rm x"}, {RequestID: "r0", How: "answered"}},
+	}
+	got := shown(t, true, false, func(p *printer) { (&app{stdout: p}).showTranscript(tr, false) })
+	want := `> go
+> on
+
+● Agent  look
+    I look
+    ● Bash  make test
+      ⎿ exit 1 · 2 lines
+  ⎿ Agent look: report
+
+done\x1b[2J
+! interrupted
+! runs in the background: watching
+? r1  Bash rm x
+`
+	if got != want {
+		t.Errorf("prints\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\n\ttext":           "plain\n\ttext",
+		"a\x1b]0;title\x07b":      `a\x1b]0;title\x07b`,
+		"one\r\ntwo\rthree":       "one\ntwo\\x0dthree",
+		"\u009b31m c1":            `\x9b31m c1`,
+		"\u202etxt.exe":           `\u202etxt.exe`,
+		"👩\u200d👩 ok, grün":       "👩\u200d👩 ok, grün",
+		"bad \xff byte\x1b":       `bad \xff byte\x1b`,
+		"del\x7f bell\x07 back\b": `del\x7f bell\x07 back\x08`,
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
