@@ -41,7 +41,8 @@ type Config struct {
 
 const instructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
 Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.
-Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.`
+Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.
+Other coding agents as helpers: "dialogue_start" with a task, then "dialogue_send", and "dialogue_respond" when they ask.`
 
 // Serve talks to one client until ctx ends, which is an error, or the client ends its
 // input. What the client did not name ends with it.
@@ -87,7 +88,11 @@ type conn struct {
 	own  []string           // guarded by mu; sessions that nobody named
 	// terminal is the one that was started last; guarded by mu.
 	terminal string
-	gone     bool // guarded by mu; no more of them are made
+	dialogue string           // guarded by mu; the one that was started last
+	heard    map[string]int64 // guarded by mu; by dialogue: the last event that the model has heard of
+	// ownDialogues are those that nobody named; guarded by mu.
+	ownDialogues []string
+	gone         bool // guarded by mu; no more of them are made
 }
 
 var errGone = api.Errorf(api.CodeResourcePressure, "the client is gone")
@@ -102,7 +107,7 @@ func newConn(ctx context.Context, c Config) *conn {
 	if c.Logger != nil {
 		c.Logger = slog.New(quiet{c.Logger.Handler()})
 	}
-	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}}
+	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}, heard: map[string]int64{}}
 	conn.server = mcp.NewServer(&mcp.Implementation{Name: "trl", Title: "TRL", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
 	})
@@ -216,8 +221,8 @@ func (c *conn) end() {
 
 func (c *conn) destroyOwn() {
 	c.mu.Lock()
-	own := c.own
-	c.own = nil
+	own, dialogues := c.own, c.ownDialogues
+	c.own, c.ownDialogues = nil, nil
 	c.mu.Unlock()
 	// The client is gone and with it every context.
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -225,6 +230,9 @@ func (c *conn) destroyOwn() {
 	var all sync.WaitGroup
 	for _, id := range own {
 		all.Go(func() { _, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id}) })
+	}
+	for _, id := range dialogues {
+		all.Go(func() { _, _ = c.Service.DialogueTerminate(ctx, api.DialogueTerminateParams{DialogueID: id}) })
 	}
 	all.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -98,7 +99,7 @@ func (c *conn) addTools() {
 	}, c.cancelExec)
 	add(c, &mcp.Tool{
 		Name: "list", Title: "List sessions and commands",
-		Description: "List the shells and terminals, and the commands that run or ran in them.",
+		Description: "List the shells and terminals, the commands that run or ran in them, and the dialogues with agents.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.list)
 	add(c, &mcp.Tool{
@@ -107,6 +108,7 @@ func (c *conn) addTools() {
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.destroy)
 	c.addTerminalTools()
+	c.addDialogueTools()
 }
 
 // call is one call of a tool.
@@ -263,6 +265,10 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	dialogues, err := c.Service.DialogueList(ctx, api.DialogueListParams{})
+	if err != nil {
+		return "", err
+	}
 	c.turn.Lock()
 	home := c.home
 	c.turn.Unlock()
@@ -279,9 +285,13 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 		if s.SessionID == home {
 			b.WriteString(", the default")
 		}
+		if slices.Contains(s.Tags, api.TagDialogue) {
+			b.WriteString(", of a dialogue")
+		}
 		b.WriteByte('\n')
 		listExecs(&b, execs.Execs, s.SessionID)
 	}
+	listDialogues(&b, dialogues.Dialogues)
 	if b.Len() == 0 {
 		return "no sessions", nil
 	}

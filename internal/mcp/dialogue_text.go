@@ -1,0 +1,281 @@
+package mcp
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/trl-dev/trl/api"
+)
+
+const (
+	// shortLine is how much of a line an answer has where it is one of many.
+	shortLine = 160
+	// shortOutput is how much of what a tool gave dialogue_read has, unless all is asked for.
+	shortOutput = 1000
+)
+
+// digest makes of events what a model is told: what the agent said, and its tool calls in
+// short. It is safe for concurrent use.
+type digest struct {
+	mu   sync.Mutex
+	b    strings.Builder // guarded by mu
+	last string          // guarded by mu; the last line
+	// told are the items that are in it; guarded by mu.
+	told map[string]bool
+}
+
+func (d *digest) text() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.b.String()
+}
+
+// glance is what the agent did last, in one line.
+func (d *digest) glance() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return cmp.Or(d.last, "working")
+}
+
+func (d *digest) add(ev api.DialogueEvent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch ev.Type {
+	case api.ToldItem:
+		d.item(ev.Scope, *ev.Item)
+	case api.ToldTurnEnded:
+		if ev.Turn.Outcome != "completed" {
+			d.note("the turn is %s%s", ev.Turn.Outcome, colon(ev.Turn.Text))
+		}
+	case api.ToldRequestClosed:
+		if ev.Request.By == "policy" && ev.Request.Decision == "deny" {
+			d.note("denied by a rule%s", colon(requestTitle(*ev.Request)))
+		}
+	case api.ToldRetry:
+		d.note("the agent calls its model again, try %d%s", ev.Retry.Attempt, colon(ev.Retry.Cause))
+	case api.ToldNotice:
+		if ev.Notice.Level != "info" {
+			d.note("%s", ev.Notice.Text)
+		}
+	case api.ToldTask:
+		if t := ev.Task; t.Background && t.Status != "running" {
+			d.note("in the background: %s %s%s", t.Name, t.Status, colon(t.Summary))
+		}
+	case api.ToldEnded:
+		d.note("the agent has ended: %s%s", ev.Ended.Cause, colon(lastOf(ev.Ended.StderrTail, 500)))
+	}
+}
+
+func (d *digest) item(scope string, it api.DialogueItem) {
+	if scope != "" || it.Status == "streaming" || d.told[it.ItemID] {
+		return
+	}
+	if d.told == nil {
+		d.told = map[string]bool{}
+	}
+	switch {
+	case it.Kind == "agent" || it.Kind == "plan":
+		text := strings.TrimSpace(plainText(it.Parts))
+		if text == "" {
+			return
+		}
+		d.b.WriteString(text + "\n")
+		d.last = firstLine(text)
+	case it.Tool != nil && it.Tool.Status == "running":
+		d.last = strings.TrimSpace(it.Tool.Name + " " + firstLine(it.Tool.Subject))
+		return
+	case it.Tool != nil && finished(it.Tool):
+		d.b.WriteString(toolLine(it.Tool) + "\n")
+	default:
+		return
+	}
+	d.told[it.ItemID] = true
+}
+
+func (d *digest) note(format string, args ...any) {
+	fmt.Fprintf(&d.b, "[%s]\n", fmt.Sprintf(format, args...))
+}
+
+func finished(t *api.DialogueToolCall) bool {
+	return t.Status == "completed" || t.Status == "failed" || t.Status == "cancelled" || t.Status == "lost"
+}
+
+// toolLine is a tool call in one line.
+func toolLine(t *api.DialogueToolCall) string {
+	how := t.Status
+	if t.ExitCode != nil {
+		how = fmt.Sprintf("exit code %d", *t.ExitCode)
+	}
+	output := strings.TrimSpace(plainText(t.Output))
+	if n := strings.Count(output, "\n") + 1; output != "" && n > 1 {
+		how += fmt.Sprintf(", %d lines", n)
+	} else {
+		how += colon(firstLine(output))
+	}
+	return fmt.Sprintf("[%s%s → %s]", t.Name, colon(firstLine(cmp.Or(t.Subject, t.Title))), how)
+}
+
+// requestText tells what the agent asks, and how it is answered.
+func requestText(id string, r api.DialogueRequest) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[asks (%s)%s; dialogue_respond {\"dialogue\": %q, \"request_id\": %q, ", r.Kind, colon(requestTitle(r)), id, r.RequestID)
+	if len(r.Questions) == 0 {
+		b.WriteString("\"decision\": \"allow\" or \"deny\"}]\n")
+		if r.Reason != "" {
+			fmt.Fprintf(&b, "  %s\n", firstLine(r.Reason))
+		}
+		if len(r.Input) > 0 {
+			fmt.Fprintf(&b, "  input: %s\n", cut(string(r.Input), shortOutput, ""))
+		}
+		return b.String()
+	}
+	b.WriteString("\"answers\": {question: answer}}]\n")
+	for _, q := range r.Questions {
+		fmt.Fprintf(&b, "  question: %s\n", q.Question)
+		for _, o := range q.Options {
+			fmt.Fprintf(&b, "    - %s%s\n", o.Label, colon(o.Description))
+		}
+	}
+	return b.String()
+}
+
+func requestTitle(r api.DialogueRequest) string {
+	return strings.TrimSpace(r.Tool + " " + firstLine(cmp.Or(r.Subject, r.Title)))
+}
+
+func (c *conn) dialogueRead(ctx call, in dialogueReadInput) (string, error) {
+	id, err := c.dialogueOf(in.Dialogue)
+	if err != nil {
+		return "", err
+	}
+	tr, err := c.Service.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: id})
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	writeItems(&all, tr.Items, "", in.Full)
+	text, limit := all.String(), int(bytesOr(in.MaxBytes))
+	from := int(min(max(in.Offset, 0), int64(len(text))))
+	if in.Tail > 0 {
+		from = max(len(text)-int(min(in.Tail, int64(limit))), 0)
+	}
+	to := min(from+limit, len(text))
+	var b strings.Builder
+	b.WriteString(strings.ToValidUTF8(text[from:to], ""))
+	if to < len(text) {
+		fmt.Fprintf(&b, "\n[%s bytes more: dialogue_read {\"dialogue\": %q, \"offset\": %d}]\n", number(int64(len(text)-to)), tr.DialogueID, to)
+	}
+	for _, r := range tr.Requests {
+		if r.How == "" && to == len(text) {
+			b.WriteString(requestText(tr.DialogueID, r))
+		}
+	}
+	fmt.Fprintf(&b, "[%s is %s; %d turns, %s bytes]", tr.DialogueID, tr.State, len(tr.Turns), number(int64(len(text))))
+	return b.String(), nil
+}
+
+// writeItems writes a transcript, that of subagents below their calls.
+func writeItems(b *strings.Builder, items []api.DialogueItem, margin string, full bool) {
+	put := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			b.WriteString(margin + strings.ReplaceAll(text, "\n", "\n"+margin) + "\n")
+		}
+	}
+	for _, it := range items {
+		text := plainText(it.Parts)
+		switch {
+		case it.Tool != nil:
+			put(toolLine(it.Tool))
+			if full {
+				put("input: " + string(it.Tool.Input))
+			}
+			writeItems(b, it.Tool.Items, margin+"  ", full)
+			if output := strings.TrimSpace(plainText(it.Tool.Output)); full {
+				put(output)
+			} else if strings.Contains(output, "\n") {
+				put(cut(output, shortOutput, ""))
+			}
+		case it.Kind == "user":
+			put("> " + text)
+		case it.Kind != "reasoning":
+			put(text)
+		case full:
+			put("(thinks) " + text)
+		}
+	}
+}
+
+// plainText is what parts say; what is no text is named.
+func plainText(parts []api.DialoguePart) string {
+	var b strings.Builder
+	for _, p := range parts {
+		switch p.Type {
+		case "text":
+			b.WriteString(p.Text)
+		case "diff":
+			fmt.Fprintf(&b, "[diff of %s]\n", p.Path)
+		default:
+			fmt.Fprintf(&b, "[%s]\n", strings.TrimSpace(p.Type+" "+cmp.Or(p.Path, p.MediaType)))
+		}
+	}
+	return b.String()
+}
+
+// cut leaves out the middle of a text that is longer than limit, and says how to read it.
+func cut(text string, limit int64, how string) string {
+	n := int64(len(text))
+	if n <= limit {
+		return text
+	}
+	head, tail := limit/3, limit-limit/3
+	return fmt.Sprintf("%s\n[%s of %s bytes left out%s]\n%s", strings.ToValidUTF8(text[:head], ""), number(n-limit), number(n), colon(how),
+		strings.ToValidUTF8(text[n-tail:], ""))
+}
+
+func lastOf(s string, n int) string {
+	s = strings.TrimSpace(s)
+	return strings.ToValidUTF8(s[max(len(s)-n, 0):], "")
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if len(line) > shortLine {
+		line = strings.ToValidUTF8(line[:shortLine], "") + "…"
+	}
+	return line
+}
+
+func colon(s string) string {
+	if s = strings.TrimSpace(s); s == "" {
+		return ""
+	}
+	return ": " + s
+}
+
+// listDialogues lists the agents that run, and the last that have ended.
+func listDialogues(b *strings.Builder, all []api.DialogueInfo) {
+	var ended []api.DialogueInfo
+	line := func(d api.DialogueInfo) {
+		fmt.Fprintf(b, "%s %s %s in %s, %d turns", d.DialogueID, d.State, d.Agent, d.WorkingDir, d.Turns)
+		if d.Name != "" {
+			fmt.Fprintf(b, ", name %q", d.Name)
+		}
+		b.WriteByte('\n')
+	}
+	for _, d := range all {
+		if d.State == api.DialogueEnded {
+			ended = append(ended, d)
+			continue
+		}
+		line(d)
+	}
+	if n := len(ended) - listed; n > 0 {
+		fmt.Fprintf(b, "(%d older dialogues)\n", n)
+		ended = ended[n:]
+	}
+	for _, d := range ended {
+		line(d)
+	}
+}
