@@ -3,7 +3,8 @@
 # What cannot run here is said, not hidden.
 set -eu
 cd "$(dirname "$0")/.."
-export TRL_TEST_BIN="$PWD/bin/trl"
+export TRL_TEST_BIN="$PWD/bin/trl" TRL_TEST_AGENT="$PWD/build/fakeagent"
+CGO_ENABLED=0 go build -trimpath -o "$TRL_TEST_AGENT" ./tests/dialogue/fakeagent
 
 # npm_test DIRECTORY installs what its lock file says, if that changed, and runs its tests.
 npm_test() {

@@ -35,6 +35,14 @@ def binary() -> str:
     return os.path.abspath(path)
 
 
+def agent() -> str:
+    """A program that speaks as Claude Code does, and does what its messages say."""
+    path = os.environ.get("TRL_TEST_AGENT") or str(ROOT / "build" / "fakeagent")
+    if not os.path.exists(path):
+        pytest.exit(f"{path}: not there; run sdk/test.sh, or set TRL_TEST_AGENT", returncode=3)
+    return os.path.abspath(path)
+
+
 class Daemon:
     """A running `trl serve` with directories of its own, which stay over a restart."""
 
@@ -47,10 +55,13 @@ class Daemon:
 
     def env(self) -> dict[str, str]:
         """A small environment that is the same on every machine."""
-        home = self.root / "home"
-        home.mkdir(exist_ok=True)
+        home, programs = self.root / "home", self.root / "bin"
+        for directory in home, programs:
+            directory.mkdir(exist_ok=True)
+        if not (programs / "claude").exists():
+            (programs / "claude").symlink_to(agent())
         return {
-            "PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8",
+            "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8",
             "TRL_SOCKET_PATH": self.socket, "TRL_STATE_DIR": str(self.root / "state"),
             "TRL_RUNTIME_DIR": str(self.root / "run"), "TRL_CONFIG": os.devnull,
         }

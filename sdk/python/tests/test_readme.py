@@ -24,4 +24,4 @@ def test_the_examples_work(shared: Daemon, n: int) -> None:
         [sys.executable, "-I", "-S", "-W", "error", "-c", program], timeout=PATIENCE,
         env={**os.environ, **shared.env()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert ("hello", "got a line", "2 line(s)", "hello")[n] in done.stdout
+    assert ("hello", "got a line", "2 line(s)", "answered", "hello")[n] in done.stdout

@@ -10,7 +10,7 @@ import pytest
 
 import trl
 from conftest import ROOT
-from trl import _request, types
+from trl import _request, _talk, types
 from trl._resume import ENDING, STARTING
 
 
@@ -33,6 +33,11 @@ TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_i
     (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
     (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all", "any"}),
     (_request.EventOptions, types.EventSubscribeParams, set()),
+    (_talk.DialogueOptions, types.DialogueCreateParams, {"agent"}),
+    (_talk.AnswerOptions, types.DialogueRespondParams, {"dialogue_id", "request_id"}),
+    (_talk.SetOptions, types.DialogueSetParams, {"dialogue_id"}),
+    (_talk.DialogueEventOptions, types.DialogueEventsParams, {"dialogue_id"}),
+    (_talk.RawOptions, types.DialogueRawParams, {"dialogue_id"}),
 ])
 def test_the_options_are_those_of_the_contract(options: type, params: type, without: set[str]) -> None:
     assert keys(options) == keys(params) - without
@@ -72,9 +77,13 @@ def test_input_is_exact_and_repeatable() -> None:
 
 def test_only_what_does_no_harm_twice_is_repeated() -> None:
     again = {m for m in types.METHODS if _request.repeatable(m, {})}
-    assert again == types.READS | {"session.destroy", "session.resize"}
+    assert again == types.READS | {"session.destroy", "session.resize", "dialogue.set", "dialogue.retry", "dialogue.terminate"}
     assert not _request.repeatable("exec.input", {"data": "x"})
     assert not _request.repeatable("session.input", {"text": "x"})
+    assert not _request.repeatable("dialogue.send", {"text": "x"})
+    assert not _request.repeatable("dialogue.terminate", {"forget": True})
+    first, second = (_talk.send("d", "x", None) for _ in range(2))
+    assert first.repeatable() and first.params["message_id"] != second.params["message_id"]
 
 
 def test_typing_is_exact_and_repeatable() -> None:

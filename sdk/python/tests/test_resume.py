@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trl
-from trl import _request
+from trl import _request, _talk
 from trl._resume import ENDING, STARTING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
 from trl._wire import Push
 
@@ -95,6 +95,18 @@ def test_events_resume_from_the_start_when_none_has_come() -> None:
     assert cursor.accept(push(seq=42, type="exec.exited")) is None
     cursor.started({"stream_id": "q", "seq": 50})
     assert cursor.request().params == {"types": ["exec"], "after_seq": 42}
+
+
+def test_a_dialogue_resumes_behind_its_last_event() -> None:
+    cursor = Cursor(_talk.events("d", {"after_seq": 2, "no_deltas": True}))
+    asked = {"dialogue_id": "d", "no_deltas": True}
+    cursor.started({"stream_id": "q", "dialogue_id": "d"})
+    assert cursor.request().params == {**asked, "after_seq": 2} and cursor.goes_on_after(trl.ConnectionLost("m"))
+    event = cursor.accept(push(seq=3, type="dialogue", event={"seq": 3, "type": "turn_ended", "turn": {"turn_id": "t"}}))
+    assert event is not None and event.event is not None and event.event.turn is not None and event.event.turn.turn_id == "t"
+    assert cursor.accept(push(seq=3, type="dialogue", event={"seq": 3})) is None
+    assert cursor.request().params == {**asked, "after_seq": 3} and not cursor.over
+    assert cursor.accept(push(seq=3, type="end")) is not None and cursor.over
 
 
 def test_any_cuts_yield_the_same_bytes() -> None:

@@ -1,3 +1,4 @@
+import { Dialogue, type DialogueOptions } from "./dialogue.js";
 import { ConnectionLostError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
@@ -83,6 +84,17 @@ export class Trl {
     return new Program(this, await this.call("session.info", { sessionId: idOrName }, options));
   }
 
+  /** Starts a conversation with a coding agent: claude, codex, or one that speaks ACP. */
+  async dialogue(options: DialogueOptions): Promise<Dialogue> {
+    const { signal, ...params } = options;
+    return new Dialogue(this, await this.call("dialogue.create", params, { signal }));
+  }
+
+  /** Returns a dialogue that exists, by its id or name. */
+  async findDialogue(idOrName: string, options: Abortable = {}): Promise<Dialogue> {
+    return new Dialogue(this, await this.call("dialogue.info", { dialogueId: idOrName }, options));
+  }
+
   /** Names a command that was started before, here or by another client. Nothing is asked yet. */
   exec(execId: string): Exec {
     return new Exec(this, execId);
@@ -153,6 +165,12 @@ function isRepeatable({ method, params }: WireRequest): boolean {
       return String(params["session_id"]).startsWith("s-");
     case "session.input":
       return String(params["session_id"]).startsWith("s-") && params["write_id"] !== undefined;
+    case "dialogue.send":
+      return String(params["dialogue_id"]).startsWith("d-") && params["message_id"] !== undefined;
+    case "dialogue.set":
+    case "dialogue.retry":
+    case "dialogue.terminate": // what is forgotten cannot be found a second time
+      return String(params["dialogue_id"]).startsWith("d-") && params["forget"] !== true;
   }
   return readMethods.includes(method as Method);
 }

@@ -1,4 +1,14 @@
 export { Trl, type EventOptions, type ProgramOptions, type SessionOptions, type TerminalOptions } from "./client.js";
+export {
+  Dialogue,
+  DialogueStream,
+  type Answer,
+  type DialogueEventOptions,
+  type DialogueOptions,
+  type RawOptions,
+  type Reply,
+  type SendOptions,
+} from "./dialogue.js";
 export { ConnectionLostError, TrlError, type Code } from "./errors.js";
 export type { ReconnectOptions } from "./reconnect.js";
 export type * from "./results.js";
@@ -30,5 +40,5 @@ export {
   type ViewerOptions,
 } from "./terminal.js";
 export type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
-export { apiVersion, type ErrorCode, type ExecState, type SessionKind, type SessionState, type StreamName, type WaitUntil } from "./types.js";
+export { apiVersion, type DialogueEventType, type DialogueState, type ErrorCode, type ExecState, type SessionKind, type SessionState, type StreamName, type WaitUntil } from "./types.js";
 export type * as wire from "./types.js";

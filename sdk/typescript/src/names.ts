@@ -10,8 +10,8 @@ export type Camel<T> = T extends readonly (infer E)[]
       : { [K in keyof T as K extends string ? CamelName<K> : K]: Camel<T[K]> }
     : T;
 
-/** The fields whose value is a map with keys that are not ours to rename. */
-export const maps: ReadonlySet<string> = new Set(["env", "limits", "details"]);
+/** The fields whose value is not ours to rename: a map with keys that are data, or what an agent or its tool said. */
+export const verbatim: ReadonlySet<string> = new Set(["env", "limits", "details", "answers", "input", "structured", "data"]);
 
 /** Renames the fields of parameters for the wire, at every depth. */
 export function toWire(value: unknown): unknown {
@@ -45,7 +45,7 @@ function rename(value: unknown, name: (key: string) => string): unknown {
   const renamed: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
     if (item === undefined || key === "__proto__") continue;
-    renamed[name(key)] = maps.has(key) ? item : rename(item, name);
+    renamed[name(key)] = verbatim.has(key) ? item : rename(item, name);
   }
   return renamed;
 }

@@ -12,6 +12,15 @@ export interface SessionInputResult extends Camel<wire.SessionInputResult> {}
 export interface SessionResizeResult extends Camel<wire.SessionResizeResult> {}
 export interface SessionScreenResult extends Camel<wire.SessionScreenResult> {}
 export interface SessionWaitResult extends Camel<wire.SessionWaitResult> {}
+export interface DialogueInfo extends Camel<wire.DialogueInfo> {}
+export interface DialogueSendResult extends Camel<wire.DialogueSendResult> {}
+export interface DialogueEvent extends Camel<wire.DialogueEvent> {}
+export interface DialogueTranscript extends Camel<wire.DialogueTranscriptResult> {}
+export interface DialogueTurn extends Camel<wire.DialogueTurn> {}
+export interface DialogueItem extends Camel<wire.DialogueItem> {}
+export interface DialogueTask extends Camel<wire.DialogueTask> {}
+export interface DialogueRequest extends Camel<wire.DialogueRequest> {}
+export interface DialogueEnd extends Camel<wire.DialogueEnd> {}
 export interface WaitEvent extends Camel<wire.WaitEvent> {}
 
 /** How a command ended and what it printed. */

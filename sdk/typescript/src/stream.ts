@@ -109,7 +109,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     while (!this.#over) {
       const push = await this.#pull();
       if (!push) continue;
-      if (push.type === "error" || push.type === "exit") this.#end();
+      if (push.type === "error" || push.type === "exit" || push.type === "end") this.#end();
       if (push.type === "error") throw TrlError.from(push.error);
       const item = this.accept(push);
       this.lastSeq = Math.max(push.seq, this.lastSeq ?? 0);

@@ -26,6 +26,36 @@ export type ExecState =
   | "exited"
   | "closed";
 
+/** What a dialogue does now. It is resumed from ended. */
+export type DialogueState =
+  | "starting"
+  | "idle"
+  | "running"
+  | "requires_action"
+  | "error"
+  | "ended";
+
+/** Says what an event of a dialogue tells, and which of its fields is set. */
+export type DialogueEventType =
+  | "opened"
+  | "reset"
+  | "state"
+  | "turn_started"
+  | "turn_ended"
+  | "item"
+  | "delta"
+  | "retracted"
+  | "task"
+  | "request_opened"
+  | "request_closed"
+  | "message"
+  | "usage"
+  | "compacted"
+  | "retry"
+  | "notice"
+  | "unparsed"
+  | "ended";
+
 /** A stable name of a kind of error. */
 export type ErrorCode =
   | "INVALID_PARAMS"
@@ -44,6 +74,9 @@ export type ErrorCode =
   | "AUTH_FAILED"
   | "FORBIDDEN"
   | "CONFLICT"
+  | "DIALOGUE_NOT_FOUND"
+  | "DIALOGUE_ENDED"
+  | "AGENT_FAILED"
   | "INTERNAL_ERROR";
 
 /** What a push tells. */
@@ -64,7 +97,9 @@ export type EventType =
   | "exec.running"
   | "exec.exited"
   | "exec.closed"
-  | "missed";
+  | "missed"
+  | "dialogue"
+  | "end";
 
 /** What event.subscribe can be asked for. */
 export type EventFilter =
@@ -113,6 +148,165 @@ export type ScreenFormat =
   | "text"
   | "ansi"
   | "cells";
+
+/** What a request of an agent is answered with. */
+export type DialogueDecision =
+  | "allow"
+  | "deny";
+
+/** What a rule does with a request that it fits. */
+export type DialogueAction =
+  | "allow"
+  | "deny"
+  | "ask";
+
+/** What a block of a message is. */
+export type DialogueContentType =
+  | "text"
+  | "image";
+
+/** A raw stream of an agent's program. */
+export type RawStream =
+  | "stdout"
+  | "stdin";
+
+/** Why an agent cannot be reached. */
+export type DialogueFaultReason =
+  | "session_gone"
+  | "auth_rejected"
+  | "unreachable"
+  | "refused";
+
+/** Why a turn began. */
+export type TurnTrigger =
+  | "user"
+  | "agent"
+  | "resume";
+
+/** How a turn ended. */
+export type TurnOutcome =
+  | "completed"
+  | "failed"
+  | "interrupted"
+  | "limit"
+  | "lost";
+
+/** What an item of a transcript is. */
+export type ItemKind =
+  | "user"
+  | "agent"
+  | "reasoning"
+  | "tool_call"
+  | "plan";
+
+/** How far an item is. */
+export type ItemStatus =
+  | "streaming"
+  | "final"
+  | "aborted"
+  | "lost";
+
+/** What a part of an item is. */
+export type PartType =
+  | "text"
+  | "image"
+  | "resource"
+  | "diff"
+  | "data";
+
+/** What a tool does. */
+export type ToolKind =
+  | "execute"
+  | "read"
+  | "edit"
+  | "search"
+  | "fetch"
+  | "agent"
+  | "mcp"
+  | "question"
+  | "plan"
+  | "other";
+
+/** How far a tool call is. */
+export type ToolStatus =
+  | "pending"
+  | "awaiting_approval"
+  | "running"
+  | "completed"
+  | "failed"
+  | "cancelled"
+  | "lost";
+
+/** What of an item grows. */
+export type DeltaField =
+  | "text"
+  | "input"
+  | "output";
+
+/** What a task is. */
+export type TaskKind =
+  | "agent"
+  | "shell"
+  | "other";
+
+/** How far a task is. */
+export type TaskStatus =
+  | "running"
+  | "completed"
+  | "failed"
+  | "cancelled"
+  | "lost";
+
+/** What an agent asks for. */
+export type RequestKind =
+  | "permission"
+  | "question"
+  | "plan"
+  | "elicitation"
+  | "dialog";
+
+/** How a request was closed. */
+export type RequestHow =
+  | "answered"
+  | "withdrawn"
+  | "expired"
+  | "lost";
+
+/** Who closed a request. */
+export type RequestBy =
+  | "client"
+  | "policy"
+  | "agent";
+
+/** What an offered answer means. */
+export type OptionKind =
+  | "allow"
+  | "allow_always"
+  | "deny"
+  | "deny_always";
+
+/** What became of a message. */
+export type MessageState =
+  | "sent"
+  | "queued"
+  | "started"
+  | "done"
+  | "cancelled"
+  | "lost";
+
+/** How bad it is. */
+export type NoticeLevel =
+  | "info"
+  | "warning"
+  | "error";
+
+/** Why the process of an agent ended. */
+export type EndCause =
+  | "closed"
+  | "exited"
+  | "unexpected_exit"
+  | "session_destroyed"
+  | "start_failed";
 
 /** Has no fields. */
 export type SystemPingParams = Record<string, never>;
@@ -226,6 +420,8 @@ export interface SessionInputParams {
   close?: boolean;
   /** Makes a repetition harmless: a second write with the same id does nothing. */
   write_id?: string;
+  /** Writes also to a session that belongs to a dialogue. */
+  force?: boolean;
 }
 
 /** Gives a terminal another size. */
@@ -432,6 +628,8 @@ export interface ExecInputParams {
    * gets the same answer.
    */
   write_id?: string;
+  /** Writes also to the program of a session that belongs to a dialogue. */
+  force?: boolean;
 }
 
 /** Waits until something happens to commands. */
@@ -471,6 +669,8 @@ export interface ExecCancelParams {
   session_id?: string;
   /** The first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2. */
   signal?: string;
+  /** Cancels also the program of a session that belongs to a dialogue. */
+  force?: boolean;
 }
 
 /** Names one command. */
@@ -485,6 +685,232 @@ export interface ExecListParams {
   session_id?: string;
   /** Keeps only the commands in that state. */
   state?: ExecState;
+}
+
+/** Another daemon, reached over gRPC. Secrets are in files. */
+export interface DialogueRemote {
+  /** such as grpcs://box.example:7331 */
+  address: string;
+  /** the file with the token, of this machine */
+  token_file?: string;
+  /** certificates that the daemon's is checked against */
+  ca_file?: string;
+  /** certificate that is shown to the daemon */
+  cert_file?: string;
+  /** its private key */
+  key_file?: string;
+  /** name in the daemon's certificate, if it is not that of the address */
+  server_name?: string;
+}
+
+/** Answers the requests it fits. */
+export interface DialogueRule {
+  /** The name of the tool, such as Bash; * stands for anything. */
+  tool: string;
+  /**
+   * What the request is about must look like: a command, a path, an address. * stands for anything,
+   * but in a command that is to be allowed for nothing that joins commands, unless the pattern is *
+   * alone. Empty: anything.
+   */
+  pattern?: string;
+  /** allow, deny or ask; ask leaves it to people. */
+  action: DialogueAction;
+  /** Told to the agent when it is denied. */
+  message?: string;
+}
+
+/** Answers requests of the agent. The first rule that fits answers at once. */
+export interface DialoguePolicy {
+  /** in the order in which they are tried */
+  rules?: DialogueRule[];
+  /**
+   * Denies what no rule fits when nobody has followed the dialogue for that many seconds. Absent: it
+   * waits for ever.
+   */
+  deny_after_s?: number;
+}
+
+/**
+ * Asks for a conversation with a coding agent. It is answered when the agent's program runs and
+ * has answered.
+ */
+export interface DialogueCreateParams {
+  /** How the program is spoken to: claude, codex or acp. */
+  agent: string;
+  /**
+   * The program and arguments of its own; those that the protocol needs are added. By default it is
+   * claude or codex on PATH; for acp it is required.
+   */
+  argv?: string[];
+  /** The model the agent is to use; its own default when empty. */
+  model?: string;
+  /** In the words of the agent, such as acceptEdits or plan; its own default when empty. */
+  permission_mode?: string;
+  /** Where the agent works; the home directory when empty. */
+  working_dir?: string;
+  /** Added to the environment of the runtime. */
+  env?: Record<string, string>;
+  /** Where the agent runs: host, or remote for the daemon that remote names. */
+  runtime?: string;
+  /** The daemon that has the session, for runtime remote. */
+  remote?: DialogueRemote;
+  /** The agent's own id of an earlier conversation to go on with. */
+  resume?: string;
+  /** A handle for people, unique among the dialogues that have not ended. */
+  name?: string;
+  /** Free words to tell dialogues apart; the session has them too. */
+  tags?: string[];
+  /** The first message. */
+  prompt?: string;
+  /** Says what answers the agent's requests when nobody does. */
+  policy?: DialoguePolicy;
+  /**
+   * For how many seconds an agent that works may say nothing before that is told. Absent: the
+   * daemon's dialogue_stall_s; 0: for ever.
+   */
+  stall_s?: number;
+}
+
+/** Filters dialogue.list. */
+export interface DialogueListParams {
+  /** that must all be on a dialogue */
+  tags?: string[];
+  /** only those in that state */
+  state?: DialogueState;
+}
+
+/** Names one dialogue. */
+export interface DialogueInfoParams {
+  /** id or name */
+  dialogue_id: string;
+}
+
+/** One block of a message. */
+export interface DialogueContent {
+  /** text or image */
+  type: DialogueContentType;
+  /** for type text */
+  text?: string;
+  /** data_base64 and media_type are for type image. */
+  data_base64?: string;
+  /** such as image/png */
+  media_type?: string;
+}
+
+/**
+ * Gives the agent a message. One that comes while it works is taken up as the agent does it: at
+ * the next step of the turn, or after it.
+ */
+export interface DialogueSendParams {
+  /** id or name */
+  dialogue_id: string;
+  /** The message. */
+  text?: string;
+  /** A message of several blocks, in place of text. */
+  content?: DialogueContent[];
+  /**
+   * Makes a repetition harmless: a second message with the same id is not sent. A UUID; one is made
+   * when it is absent.
+   */
+  message_id?: string;
+}
+
+/** Stops what the agent does now; the dialogue goes on. */
+export interface DialogueInterruptParams {
+  /** id or name */
+  dialogue_id: string;
+}
+
+/** Answers a request of the agent. */
+export interface DialogueRespondParams {
+  /** id or name */
+  dialogue_id: string;
+  /** as in the request */
+  request_id: string;
+  /** allow or deny. It may be left out when answers or option are given. */
+  decision?: DialogueDecision;
+  /** Told to the agent when it is denied. */
+  message?: string;
+  /** Also ends the turn when it is denied. */
+  interrupt?: boolean;
+  /** Takes the place of the input of the tool that is allowed. */
+  input?: unknown;
+  /** Allows the same from now on, where the agent offers it. */
+  remember?: boolean;
+  /** The id of one of the request's options. */
+  option?: string;
+  /** Those to a question, by its text or id. */
+  answers?: Record<string, string>;
+}
+
+/** Changes how the agent works. */
+export interface DialogueSetParams {
+  /** id or name */
+  dialogue_id: string;
+  /** from the next step on */
+  model?: string;
+  /** in the words of the agent */
+  permission_mode?: string;
+  /** Replaces the one of dialogue.create. */
+  policy?: DialoguePolicy;
+}
+
+/** Asks for what happens in a dialogue. */
+export interface DialogueEventsParams {
+  /** id or name */
+  dialogue_id: string;
+  /** The last event the reader has; 0 for all. */
+  after_seq?: number;
+  /** Ends the stream behind what is there, instead of waiting for more. */
+  no_follow?: boolean;
+  /** Leaves out the pieces of what is still being written. */
+  no_deltas?: boolean;
+}
+
+/** Asks for the transcript. */
+export interface DialogueTranscriptParams {
+  /** id or name */
+  dialogue_id: string;
+}
+
+/** Reads what the agent's program wrote, byte for byte. */
+export interface DialogueRawParams {
+  /** id or name */
+  dialogue_id: string;
+  /** which process; the last one when 0 */
+  epoch?: number;
+  /** stdout, or stdin for what was sent to it; stdout when empty */
+  stream?: RawStream;
+  /** first byte */
+  offset?: number;
+  /** Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB. */
+  limit?: number;
+}
+
+/** Ends the agent's program and everything it started. */
+export interface DialogueTerminateParams {
+  /** id or name */
+  dialogue_id: string;
+  /** Kills at once. */
+  force?: boolean;
+  /** Also removes everything that is kept of the dialogue. */
+  forget?: boolean;
+}
+
+/** Starts the agent again, in the same dialogue. */
+export interface DialogueResumeParams {
+  /** id or name */
+  dialogue_id: string;
+  /** Added to the environment of the runtime: that of before is not kept. */
+  env?: Record<string, string>;
+  /** The first message. */
+  prompt?: string;
+}
+
+/** Looks again for an agent that could not be reached. */
+export interface DialogueRetryParams {
+  /** id or name */
+  dialogue_id: string;
 }
 
 /** Asks to be told what happens. */
@@ -868,6 +1294,8 @@ export interface StreamStart {
   session_id?: string;
   /** Names this viewer in session.resize, for session.attach. */
   viewer_id?: string;
+  /** The dialogue, for dialogue.events. */
+  dialogue_id?: string;
   /**
    * The number of the last event before the stream, for event.subscribe: where a subscriber that has
    * seen nothing yet comes back.
@@ -1107,6 +1535,452 @@ export interface ExecListResult {
   execs: ExecInfo[];
 }
 
+/** Why a dialogue cannot go on. */
+export interface DialogueFault {
+  /** reconnect_failed */
+  code: string;
+  /** session_gone, auth_rejected, unreachable or refused */
+  reason: DialogueFaultReason;
+  /**
+   * Says that dialogue.retry may help as things are. After auth_rejected it does only with other
+   * credentials; after session_gone only dialogue.resume does.
+   */
+  retry: boolean;
+  /** for people */
+  message: string;
+}
+
+/** What the work took, as the agent reported it. */
+export interface DialogueUsage {
+  /** without those read from a cache */
+  input_tokens: number;
+  /** thinking included */
+  output_tokens: number;
+  /** read from a cache */
+  cache_read_tokens: number;
+  /** written to a cache */
+  cache_write_tokens: number;
+  /** absent when the agent does not tell */
+  cost_usd?: number;
+  /** Says, in an event, that the figures include those of earlier processes. */
+  carried?: boolean;
+}
+
+/** How the process of an agent ended. */
+export interface DialogueEnd {
+  /**
+   * closed (it was asked to end), exited (by itself, at rest), unexpected_exit, session_destroyed,
+   * or start_failed.
+   */
+  cause: EndCause;
+  /** when it is known */
+  exit_code?: number;
+  /** that it died of, such as SIGKILL */
+  signal?: string;
+  /** The end of what it wrote to stderr. */
+  stderr_tail?: string;
+  /** of stdout: what it wrote of a last line that has no end */
+  tail?: string;
+  /** for people */
+  text?: string;
+}
+
+/** A snapshot of one dialogue. */
+export interface DialogueInfo {
+  /** d-…; never used again */
+  dialogue_id: string;
+  /** empty when none was given */
+  name: string;
+  /** how it is spoken to */
+  agent: string;
+  /** of the agent's program, once it is known */
+  version: string;
+  /** what it does now */
+  state: DialogueState;
+  /** why it is in state error */
+  error?: DialogueFault;
+  /** the session that it owns, or had last */
+  session_id: string;
+  /** The agent's own id of the conversation. It may change. */
+  native_session: string;
+  /** as the agent told it last */
+  model: string;
+  /** as the agent told it last */
+  permission_mode: string;
+  /** where the agent works */
+  working_dir: string;
+  /** host or remote */
+  runtime: string;
+  /** as given */
+  tags: string[];
+  /** how many processes the agent has had, with this one */
+  epoch: number;
+  /** of the last event */
+  seq: number;
+  /** begun until now */
+  turns: number;
+  /** that wait for an answer */
+  requests: number;
+  /** that run now */
+  tasks: number;
+  /** over all turns, as the agent reported it */
+  usage: DialogueUsage;
+  /** UTC */
+  created_at: string;
+  /** when the last event was */
+  last_activity: string;
+  /** Since when an agent that works has said nothing, when that is too long. */
+  stalled_at?: string;
+  /** Says how its process ended, when it has. */
+  ended?: DialogueEnd;
+}
+
+/** What dialogue.list answers, oldest first. */
+export interface DialogueListResult {
+  /** those that have ended included, as long as they are kept */
+  dialogues: DialogueInfo[];
+}
+
+/** Tells what became of a message. */
+export interface DialogueSendResult {
+  /** of the message */
+  message_id: string;
+  /** The number of the event that tells of it; what follows from it comes later. */
+  seq: number;
+  /** it was sent before, and nothing was done */
+  repeated: boolean;
+}
+
+/** The work between two rests of the agent. */
+export interface DialogueTurn {
+  /** in the dialogue */
+  turn_id: string;
+  /** Why it began: user, agent (by itself) or resume. */
+  trigger?: TurnTrigger;
+  /** The ids of what was sent that it answers, as far as known. */
+  messages?: string[];
+  /** How it ended: completed, failed, interrupted, limit or lost. Empty: it has not. */
+  outcome?: TurnOutcome;
+  /** the agent's own word for the outcome */
+  native?: string;
+  /** the answer, as the agent sums it up; or what went wrong */
+  text?: string;
+  /** That of this turn, as the agent reported it. */
+  usage?: DialogueUsage;
+  /** as the agent reported it */
+  duration_ms?: number;
+  /** calls of the model, as the agent reported it */
+  steps?: number;
+  /** The tool calls that were not allowed. */
+  denials?: string[];
+}
+
+/** A part of what was said, or of the output of a tool. */
+export interface DialoguePart {
+  /** text, image, resource, diff or data. */
+  type: PartType;
+  /** for text; the new text of a diff */
+  text?: string;
+  /** the old text of a diff */
+  old?: string;
+  /** of a diff or resource */
+  path?: string;
+  /** of an image or resource */
+  media_type?: string;
+  /** of an image or resource */
+  data_base64?: string;
+  /** for data: as the agent told it */
+  data?: unknown;
+}
+
+/** The use of a tool. */
+export interface DialogueToolCall {
+  /** as the agent calls it */
+  name: string;
+  /** execute, read, edit, search, fetch, agent, mcp, question, plan or other. */
+  kind: ToolKind;
+  /** What it is about: a command, a path, an address. */
+  subject?: string;
+  /** for people, when the agent has one */
+  title?: string;
+  /** as the model gave it */
+  input?: unknown;
+  /** what it gave */
+  output?: DialoguePart[];
+  /** Its output as the agent's program has it. */
+  structured?: unknown;
+  /** pending, awaiting_approval, running, completed, failed, cancelled or lost. */
+  status: ToolStatus;
+  /** of a command, where it is told */
+  exit_code?: number;
+  /** The work that it started, which may go on when the call has ended. */
+  task_id?: string;
+  /** The sub-transcript: what a subagent that it started said and did. */
+  items?: DialogueItem[];
+}
+
+/** One thing that was said or done. */
+export interface DialogueItem {
+  /** in the dialogue; of a tool call, the agent's own id of it */
+  item_id: string;
+  /** user, agent, reasoning, tool_call or plan. */
+  kind: ItemKind;
+  /** the turn it belongs to */
+  turn_id?: string;
+  /** what was said */
+  parts?: DialoguePart[];
+  /** streaming, final, aborted or lost. */
+  status: ItemStatus;
+  /** for kind tool_call */
+  tool?: DialogueToolCall;
+  /** Says that the agent's program wrote it, not its model and not a person. */
+  synthetic?: boolean;
+  /** what went wrong, in the agent's words */
+  error?: string;
+}
+
+/** Work that has a life of its own: a subagent, or a command in the background. */
+export interface DialogueTask {
+  /** the agent's own */
+  task_id: string;
+  /** what started it */
+  tool_call_id?: string;
+  /** the task that started it */
+  parent_id?: string;
+  /** agent, shell or other */
+  kind: TaskKind;
+  /** what it is for */
+  name?: string;
+  /** of nesting, as reported */
+  depth?: number;
+  /** its tool call does not wait for it */
+  background?: boolean;
+  /** running, completed, failed, cancelled or lost. */
+  status: TaskStatus;
+  /** what it does or did last */
+  summary?: string;
+  /** its own, as reported */
+  usage?: DialogueUsage;
+}
+
+/** An answer that is offered. */
+export interface DialogueOption {
+  /** for dialogue.respond */
+  id?: string;
+  /** for people */
+  label: string;
+  /** what it means */
+  description?: string;
+  /** allow, allow_always, deny or deny_always */
+  kind?: OptionKind;
+}
+
+/** One question of a request. */
+export interface DialogueQuestion {
+  /** by which it is answered, beside its text */
+  id?: string;
+  /** the text */
+  question: string;
+  /** a word for it */
+  header?: string;
+  /** to choose from */
+  options?: DialogueOption[];
+  /** several can be chosen, with commas between */
+  multiple?: boolean;
+}
+
+/** A question of the agent's program to whoever drives it. */
+export interface DialogueRequest {
+  /** for dialogue.respond */
+  request_id: string;
+  /** permission, question, plan, elicitation or dialog. */
+  kind: RequestKind;
+  /** whose use is asked for */
+  tool?: string;
+  /** the item it is about */
+  tool_call_id?: string;
+  /** the task that asks */
+  task_id?: string;
+  /** a command, a path, an address */
+  subject?: string;
+  /** for people */
+  title?: string;
+  /** why it is asked */
+  reason?: string;
+  /** of the tool */
+  input?: unknown;
+  /** for kind question */
+  questions?: DialogueQuestion[];
+  /** answers that the agent offers */
+  options?: DialogueOption[];
+  /** It was closed: answered, withdrawn, expired or lost. Empty while it waits. */
+  how?: RequestHow;
+  /** allow or deny, when it was answered */
+  decision?: DialogueDecision;
+  /** who answered: client, policy or agent */
+  by?: RequestBy;
+}
+
+/** Something worth knowing. */
+export interface DialogueNotice {
+  /** info, warning or error */
+  level: NoticeLevel;
+  /** stable, such as stalled or permission_denied */
+  code: string;
+  /** for people */
+  text: string;
+}
+
+/** The transcript: the events reduced to a tree. */
+export interface DialogueTranscriptResult {
+  /** its id, also when a name was given */
+  dialogue_id: string;
+  /** of the last event that is in it */
+  seq: number;
+  /** after that event */
+  state: DialogueState;
+  /** in order */
+  turns: DialogueTurn[];
+  /** in order; those of subagents are in their tool calls */
+  items: DialogueItem[];
+  /** in order */
+  tasks: DialogueTask[];
+  /** those that wait, and those that were closed */
+  requests: DialogueRequest[];
+  /** in order */
+  notices: DialogueNotice[];
+  /** over all turns */
+  usage: DialogueUsage;
+  /** how the process ended last, when it has */
+  ended?: DialogueEnd;
+}
+
+/** A piece of the raw stream. */
+export interface DialogueRawResult {
+  /** its id, also when a name was given */
+  dialogue_id: string;
+  /** which process */
+  epoch: number;
+  /** of the first byte */
+  offset: number;
+  /** the bytes */
+  data: string;
+  /** only when data is not UTF-8 */
+  data_base64?: string;
+  /** bytes there are now */
+  total: number;
+  /** nothing follows, now or later */
+  complete: boolean;
+}
+
+/** What an agent tells of itself. A field that is empty was not told. */
+export interface DialogueOpened {
+  /** as in dialogue.create */
+  agent?: string;
+  /** of its program */
+  version?: string;
+  /** its own id of the conversation */
+  native_session?: string;
+  /** that answers */
+  model?: string;
+  /** in its own words */
+  permission_mode?: string;
+  /** where it works */
+  working_dir?: string;
+  /** that it has */
+  tools?: string[];
+  /** that it declares */
+  capabilities?: string[];
+  /** of a reset: cleared, forked … */
+  why?: string;
+}
+
+/** More of an item. */
+export interface DialogueDelta {
+  /** that is being written */
+  item_id: string;
+  /** Where it is appended: text (of the last part), input or output of a tool call. */
+  field: DeltaField;
+  /** to append */
+  text: string;
+}
+
+/** What became of a message that was sent. */
+export interface DialogueMessage {
+  /** as in dialogue.send */
+  message_id: string;
+  /** sent, queued, started, done, cancelled or lost. */
+  state: MessageState;
+}
+
+/** Tells that the agent calls its model again. */
+export interface DialogueRetry {
+  /** which try this is */
+  attempt: number;
+  /** how many there may be */
+  most?: number;
+  /** before it */
+  delay_ms?: number;
+  /** what went wrong */
+  cause?: string;
+}
+
+/** A line of the agent that says nothing we know. */
+export interface DialogueUnparsed {
+  /** such as not_json, unknown_type, too_long, gap */
+  why: string;
+  /** The line, or its beginning; dialogue.raw has all of it. */
+  text: string;
+  /** of the line */
+  bytes: number;
+}
+
+/** One entry of the record of a dialogue, which only grows. */
+export interface DialogueEvent {
+  /** 1, 2, 3 … in the dialogue */
+  seq: number;
+  /** when it was heard */
+  at: string;
+  /** what it tells */
+  type: DialogueEventType;
+  /** which process of the agent, from 1 */
+  epoch: number;
+  /** Where the line begins that it was made of, in the raw stream of the epoch. Absent: TRL made it. */
+  offset?: number;
+  /** The tool call whose sub-transcript it belongs to. Empty: none. */
+  scope?: string;
+  /** The agent's own id of the line, where it has one. */
+  native_id?: string;
+  /** for opened and reset */
+  opened?: DialogueOpened;
+  /** for state */
+  state?: DialogueState;
+  /** for turn_started and turn_ended */
+  turn?: DialogueTurn;
+  /** for item; without the items below it */
+  item?: DialogueItem;
+  /** for delta */
+  delta?: DialogueDelta;
+  /** for retracted: ids of items */
+  retracted?: string[];
+  /** for task */
+  task?: DialogueTask;
+  /** for request_opened and request_closed */
+  request?: DialogueRequest;
+  /** for message */
+  message?: DialogueMessage;
+  /** for usage */
+  usage?: DialogueUsage;
+  /** for retry */
+  retry?: DialogueRetry;
+  /** for notice and compacted */
+  notice?: DialogueNotice;
+  /** for unparsed */
+  unparsed?: DialogueUnparsed;
+  /** for ended */
+  ended?: DialogueEnd;
+}
+
 /** What every method answers when it cannot do what it was asked. */
 export interface ErrorBody {
   /** stable; programs go by it */
@@ -1165,6 +2039,10 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   exec_id?: string;
   /** of session.terminated */
   cause?: string;
+  /** dialogue_id and event are set for type dialogue. */
+  dialogue_id?: string;
+  /** what happened in the dialogue */
+  event?: DialogueEvent;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
 }
@@ -1217,6 +2095,32 @@ export interface Methods {
   "exec.info": { params: ExecInfoParams; result: ExecInfo };
   /** List the commands of one session, or of all. */
   "exec.list": { params: ExecListParams; result: ExecListResult };
+  /** Start a conversation with a coding agent, in a session of its own. */
+  "dialogue.create": { params: DialogueCreateParams; result: DialogueInfo };
+  /** List the dialogues. */
+  "dialogue.list": { params: DialogueListParams; result: DialogueListResult };
+  /** Tell everything about one dialogue. */
+  "dialogue.info": { params: DialogueInfoParams; result: DialogueInfo };
+  /** Give the agent a message. */
+  "dialogue.send": { params: DialogueSendParams; result: DialogueSendResult };
+  /** Stop what the agent does now; the dialogue goes on. */
+  "dialogue.interrupt": { params: DialogueInterruptParams; result: DialogueInfo };
+  /** Answer a request of the agent: a permission, a question, a plan. */
+  "dialogue.respond": { params: DialogueRespondParams; result: DialogueInfo };
+  /** Change the model, the permission mode or the policy. */
+  "dialogue.set": { params: DialogueSetParams; result: DialogueInfo };
+  /** Push what happens in a dialogue, from any event on. */
+  "dialogue.events": { params: DialogueEventsParams; result: StreamStart };
+  /** Tell the transcript: turns, items, tool calls, tasks, requests. */
+  "dialogue.transcript": { params: DialogueTranscriptParams; result: DialogueTranscriptResult };
+  /** Read what the agent's program wrote, byte for byte. */
+  "dialogue.raw": { params: DialogueRawParams; result: DialogueRawResult };
+  /** End the agent's program and everything it started. */
+  "dialogue.terminate": { params: DialogueTerminateParams; result: DialogueInfo };
+  /** Start the agent again, in the same dialogue. */
+  "dialogue.resume": { params: DialogueResumeParams; result: DialogueInfo };
+  /** Look again for an agent that could not be reached. */
+  "dialogue.retry": { params: DialogueRetryParams; result: DialogueInfo };
   /** Push what happens to sessions and commands. */
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
 }
@@ -1225,7 +2129,7 @@ export interface Methods {
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "session.attach" | "exec.stream" | "event.subscribe";
+export type StreamingMethod = "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -1258,6 +2162,19 @@ export const methods: readonly Method[] = [
   "exec.cancel",
   "exec.info",
   "exec.list",
+  "dialogue.create",
+  "dialogue.list",
+  "dialogue.info",
+  "dialogue.send",
+  "dialogue.interrupt",
+  "dialogue.respond",
+  "dialogue.set",
+  "dialogue.events",
+  "dialogue.transcript",
+  "dialogue.raw",
+  "dialogue.terminate",
+  "dialogue.resume",
+  "dialogue.retry",
   "event.subscribe",
 ];
 
@@ -1265,6 +2182,7 @@ export const methods: readonly Method[] = [
 export const streamingMethods: readonly StreamingMethod[] = [
   "session.attach",
   "exec.stream",
+  "dialogue.events",
   "event.subscribe",
 ];
 
@@ -1282,6 +2200,11 @@ export const readMethods: readonly Method[] = [
   "exec.wait",
   "exec.info",
   "exec.list",
+  "dialogue.list",
+  "dialogue.info",
+  "dialogue.events",
+  "dialogue.transcript",
+  "dialogue.raw",
   "event.subscribe",
 ];
 
@@ -1304,6 +2227,8 @@ export const eventTypes: readonly EventType[] = [
   "exec.exited",
   "exec.closed",
   "missed",
+  "dialogue",
+  "end",
 ];
 
 /** All error codes. A newer daemon may have more. */
@@ -1324,5 +2249,8 @@ export const errorCodes: readonly ErrorCode[] = [
   "AUTH_FAILED",
   "FORBIDDEN",
   "CONFLICT",
+  "DIALOGUE_NOT_FOUND",
+  "DIALOGUE_ENDED",
+  "AGENT_FAILED",
   "INTERNAL_ERROR",
 ];

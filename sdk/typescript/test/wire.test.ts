@@ -152,6 +152,33 @@ test("a subscription goes on where its connection was lost, also before its firs
   assert.deepEqual(requests.map((r) => r.params), [{ types: ["exec"] }, { types: ["exec"], after_seq: 40 }, { types: ["exec"], after_seq: 42 }]);
 });
 
+test("a dialogue goes on where its connection was lost, and its end is the end", async (t) => {
+  const { trl, requests } = await fakeDaemon(t, (request) => {
+    const { connection } = request;
+    if (request.method === "dialogue.info") return connection.answer(request, { dialogue_id: "d-1" });
+    connection.answer(request, { stream_id: "1", dialogue_id: "d-1" });
+    const opened = requests.filter((r) => r.method === "dialogue.events").length;
+    for (const seq of [[], [], [3, 4], [4, 5]][opened]!) {
+      const input = { file_path: "a", new_string: "b" }; // of a tool, whose names are its own
+      connection.say({ stream_id: "1", seq, type: "dialogue", event: { seq, type: "item", item: { item_id: "i", tool: { name: "Edit", input } } } });
+    }
+    connection.say({ stream_id: "1", seq: 2, type: "of the future" });
+    if (opened < 3) return connection.socket.end();
+    connection.say({ stream_id: "1", seq: 5, type: "end" });
+    connection.say({ stream_id: "1", seq: 6, type: "dialogue", event: { seq: 6, type: "state" } });
+  });
+  const d = await trl.findDialogue("d-1");
+  const seen: number[] = [];
+  for await (const event of d.events({ afterSeq: 2, noDeltas: true })) {
+    seen.push(event.seq);
+    assert.deepEqual(event.item?.tool?.input, { file_path: "a", new_string: "b" });
+  }
+  assert.deepEqual(seen, [3, 4, 5]);
+  const asked = requests.filter((r) => r.method === "dialogue.events").map((r) => r.params);
+  assert.deepEqual(asked.map((params) => params["after_seq"]), [2, 2, 4]);
+  assert.ok(asked.every((params) => params["dialogue_id"] === "d-1" && params["no_deltas"] === true));
+});
+
 test("a command is never sent twice", async (t) => {
   const { trl, requests } = await fakeDaemon(t, (request) => request.connection.socket.destroy());
   const create = trl.session();
@@ -161,7 +188,11 @@ test("a command is never sent twice", async (t) => {
   await assert.rejects(trl.call("exec.input", { execId: "x-1", data: "x" }), ConnectionLostError);
   await assert.rejects(trl.call("exec.cancel", { sessionId: "s-1" }), ConnectionLostError);
   await assert.rejects(trl.call("session.destroy", { sessionId: "name" }), ConnectionLostError);
-  assert.equal(requests.length, 6);
+  await assert.rejects(trl.dialogue({ agent: "claude" }), ConnectionLostError);
+  await assert.rejects(trl.call("dialogue.send", { dialogueId: "d-1", text: "x" }), ConnectionLostError);
+  await assert.rejects(trl.call("dialogue.interrupt", { dialogueId: "d-1" }), ConnectionLostError);
+  await assert.rejects(trl.call("dialogue.terminate", { dialogueId: "d-1", forget: true }), ConnectionLostError);
+  assert.equal(requests.length, 10);
 });
 
 test("a command whose stream is lost before its answer is not started again", async (t) => {
@@ -177,14 +208,19 @@ test("a command whose stream is lost before its answer is not started again", as
 test("what changes nothing, or has a write id, is asked again", async (t) => {
   const { trl, requests } = await fakeDaemon(t, (request) => {
     if (requests.length % 2 === 1) return request.connection.socket.destroy();
-    request.connection.answer(request, { session_id: "s-1", exec_id: "x-1", happened: [{ reason: "exit" }] });
+    request.connection.answer(request, { session_id: "s-1", exec_id: "x-1", dialogue_id: "d-1", happened: [{ reason: "exit" }] });
   });
   await trl.call("session.info", { sessionId: "s-1" });
   await trl.exec("x-1").input("text");
   await trl.exec("x-1").cancel();
   await trl.call("session.destroy", { sessionId: "s-1" });
   await trl.exec("x-1").wait({ timeoutMs: 60_000 });
-  assert.equal(requests.length, 10);
+  const d = await trl.findDialogue("d-1");
+  await d.send("hello");
+  await d.terminate();
+  assert.equal(requests.length, 16);
+  const [once, again] = requests.filter((r) => r.method === "dialogue.send").map((r) => r.params["message_id"]);
+  assert.ok(once && once === again);
   const [first, second] = requests.filter((r) => r.method === "exec.input").map((r) => r.params["write_id"]);
   assert.ok(first && first === second);
   const waits = requests.filter((r) => r.method === "exec.wait").map((r) => r.params["timeout_ms"] as number);

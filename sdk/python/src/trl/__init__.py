@@ -12,12 +12,13 @@ The same with asyncio is in trl.aio.
 
 from . import aio, types
 from ._request import OPEN
+from ._talk import DialogueRawResult, Reply
 from ._target import default_socket
-from .client import Client, Exec, Program, Session, Stream, Terminal, Viewer, connect
+from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect
 from .errors import ConnectionLost, TrlError
 from .results import ExecOutputResult, ExecResult, StreamEvent, exact_bytes
 
 __all__ = [
-    "OPEN", "Client", "ConnectionLost", "Exec", "ExecOutputResult", "ExecResult", "Program", "Session", "Stream",
-    "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes", "types",
+    "OPEN", "Client", "ConnectionLost", "Dialogue", "DialogueEvents", "DialogueRawResult", "Exec", "ExecOutputResult",
+    "ExecResult", "Program", "Reply", "Session", "Stream", "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes", "types",
 ]

@@ -86,9 +86,9 @@ class Stream(AsyncIterator[StreamEvent]):
     async def __anext__(self) -> StreamEvent:
         await self.open()
         event = None
-        while event is None and not self._closed and self.outcome is None:
+        while event is None and not self._closed and not self._cursor.over:
             event = await self._receive()
-        if self.outcome is not None:
+        if self._cursor.over:
             self._drop()
         if event is None:
             raise StopAsyncIteration

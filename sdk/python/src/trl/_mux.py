@@ -128,7 +128,7 @@ class Mux:
                 del self._streams[push.stream_id]
                 channel.inbox.put_nowait((0, ConnectionLost("daemon: the reader of a stream was too far behind")))
                 return
-            if push.fields.get("type") in ("exit", "error"):
+            if push.fields.get("type") in ("exit", "end", "error"):
                 del self._streams[push.stream_id]
             channel.queued += size
             channel.inbox.put_nowait((size, push))

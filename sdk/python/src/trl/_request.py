@@ -184,7 +184,11 @@ def repeatable(method: str, params: Mapping[str, Any]) -> bool:
     """Tell whether a request may be sent again when nobody knows what became of the first."""
     if method in ("exec.input", "session.input"):
         return bool(params.get("write_id"))
-    return method in types.READS or method in ("session.destroy", "session.resize")
+    if method == "dialogue.send":
+        return bool(params.get("message_id"))
+    if method == "dialogue.terminate":
+        return not params.get("forget")  # what is forgotten cannot be found a second time
+    return method in types.READS or method in ("session.destroy", "session.resize", "dialogue.set", "dialogue.retry")
 
 
 def raw(method: str, params: Mapping[str, Any] | None) -> Request[Any]:

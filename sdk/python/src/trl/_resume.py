@@ -118,6 +118,8 @@ class Cursor:
         self.session_id: str = request.params.get("session_id", "")
         self.seq: int | None = request.params.get("after_seq")
         self.outcome: types.ExecOutcome | None = None
+        self.over = False
+        """The last push was taken."""
 
     def request(self) -> Request[types.StreamStart]:
         """Return what asks for everything that is still to come."""
@@ -154,11 +156,13 @@ class Cursor:
             return None
         if event.type == "exit":
             self.outcome = types.ExecOutcome.from_dict(fields)
+        if event.type in ("exit", "end"):
+            self.over = True
         if event.type in OUTPUT and event.offset is not None:
             return self._new_output(event, event.offset)
         if event.type == "gap" and event.from_ is not None and event.to is not None:
             return self._new_gap(event, event.from_, event.to)
-        if self._first.method == "event.subscribe" and event.seq <= seen:
+        if event.type != "end" and self._first.method in ("event.subscribe", "dialogue.events") and event.seq <= seen:
             return None
         return event
 

@@ -91,13 +91,13 @@ class Stream(Iterator[StreamEvent]):
         with self._reading:
             try:
                 event = None
-                while event is None and not self._closed and self.outcome is None:
+                while event is None and not self._closed and not self._cursor.over:
                     event = self._receive()
             except BaseException:
                 # After an interrupt nobody knows what was read of a line. The next one begins anew.
                 self._drop()
                 raise
-            if event is None or self._closed or self.outcome is not None:
+            if event is None or self._closed or self._cursor.over:
                 self._drop()
         if event is None:
             raise StopIteration

@@ -15,19 +15,24 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from . import _request, types
+from . import _request, _talk, types
+from ._aio_dialogue import Dialogue, DialogueEvents
 from ._aio_lanes import Dialer, Pool
 from ._aio_session import AnySession, Exec, Program, Session, Terminal
 from ._aio_stream import Stream, Viewer
 from ._request import EventOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
 from ._resume import Cursor, Retry
+from ._talk import DialogueOptions
 from ._target import Target, find_target
 from .errors import TrlError
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-__all__ = ["AnySession", "Client", "Exec", "Opening", "Program", "Session", "Stream", "Terminal", "Viewer", "connect"]
+__all__ = [
+    "AnySession", "Client", "Dialogue", "DialogueEvents", "Exec", "Opening", "Program", "Session", "Stream", "Terminal", "Viewer",
+    "connect",
+]
 
 T = TypeVar("T")
 
@@ -156,6 +161,24 @@ class Client:
     ) -> list[types.SessionInfo]:
         """List the sessions."""
         return await self._do(_request.session_list(tags, state))
+
+    def dialogue(self, agent: str, **options: Unpack[DialogueOptions]) -> Opening[Dialogue]:
+        """Start a conversation with a coding agent: claude, codex, or one that speaks acp."""
+
+        async def open() -> Dialogue:
+            return Dialogue(self, await self._do(_talk.create(agent, options)))
+
+        return Opening(open)
+
+    async def get_dialogue(self, dialogue_id: str) -> Dialogue:
+        """Return a dialogue that exists, by its id or name."""
+        return Dialogue(self, await self._do(_talk.info(dialogue_id)))
+
+    async def dialogues(
+        self, *, tags: Sequence[str] = (), state: types.DialogueState | None = None
+    ) -> list[types.DialogueInfo]:
+        """List the dialogues."""
+        return await self._do(_talk.listing(tags, state))
 
     def get_exec(self, exec_id: str) -> Exec:
         """Return a command that was started before, perhaps by another program."""

@@ -10,19 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _request, types
+from . import _request, _talk, types
+from ._dialogue import Dialogue, DialogueEvents
 from ._lanes import Dialer, Pool
 from ._request import EventOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
 from ._resume import Cursor, Retry
 from ._session import AnySession, Exec, Program, Session, Terminal
 from ._stream import Stream, Viewer
+from ._talk import DialogueOptions
 from ._target import Target, find_target
 from .errors import TrlError
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-__all__ = ["AnySession", "Client", "Exec", "Program", "Session", "Stream", "Terminal", "Viewer", "connect"]
+__all__ = [
+    "AnySession", "Client", "Dialogue", "DialogueEvents", "Exec", "Program", "Session", "Stream", "Terminal", "Viewer", "connect",
+]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Stream)
@@ -105,6 +109,18 @@ class Client:
     def sessions(self, *, tags: Iterable[str] = (), state: types.SessionState | None = None) -> list[types.SessionInfo]:
         """List the sessions."""
         return self._do(_request.session_list(tags, state))
+
+    def dialogue(self, agent: str, **options: Unpack[DialogueOptions]) -> Dialogue:
+        """Start a conversation with a coding agent: claude, codex, or one that speaks acp."""
+        return Dialogue(self, self._do(_talk.create(agent, options)))
+
+    def get_dialogue(self, dialogue_id: str) -> Dialogue:
+        """Return a dialogue that exists, by its id or name."""
+        return Dialogue(self, self._do(_talk.info(dialogue_id)))
+
+    def dialogues(self, *, tags: Sequence[str] = (), state: types.DialogueState | None = None) -> list[types.DialogueInfo]:
+        """List the dialogues."""
+        return self._do(_talk.listing(tags, state))
 
     def get_exec(self, exec_id: str) -> Exec:
         """Return a command that was started before, perhaps by another program."""

@@ -50,6 +50,38 @@ ExecState = Literal[
 ended; closed = its output is complete.
 """
 
+DialogueState = Literal[
+    "starting",
+    "idle",
+    "running",
+    "requires_action",
+    "error",
+    "ended",
+]
+"""What a dialogue does now. It is resumed from ended."""
+
+DialogueEventType = Literal[
+    "opened",
+    "reset",
+    "state",
+    "turn_started",
+    "turn_ended",
+    "item",
+    "delta",
+    "retracted",
+    "task",
+    "request_opened",
+    "request_closed",
+    "message",
+    "usage",
+    "compacted",
+    "retry",
+    "notice",
+    "unparsed",
+    "ended",
+]
+"""Says what an event of a dialogue tells, and which of its fields is set."""
+
 ErrorCode = Literal[
     "INVALID_PARAMS",
     "METHOD_NOT_FOUND",
@@ -67,6 +99,9 @@ ErrorCode = Literal[
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",
+    "DIALOGUE_NOT_FOUND",
+    "DIALOGUE_ENDED",
+    "AGENT_FAILED",
     "INTERNAL_ERROR",
 ]
 """A stable name of a kind of error."""
@@ -89,6 +124,8 @@ EventType = Literal[
     "exec.exited",
     "exec.closed",
     "missed",
+    "dialogue",
+    "end",
 ]
 """What a push tells."""
 
@@ -145,6 +182,187 @@ ScreenFormat = Literal[
     "cells",
 ]
 """How session.screen tells what is shown."""
+
+DialogueDecision = Literal[
+    "allow",
+    "deny",
+]
+"""What a request of an agent is answered with."""
+
+DialogueAction = Literal[
+    "allow",
+    "deny",
+    "ask",
+]
+"""What a rule does with a request that it fits."""
+
+DialogueContentType = Literal[
+    "text",
+    "image",
+]
+"""What a block of a message is."""
+
+RawStream = Literal[
+    "stdout",
+    "stdin",
+]
+"""A raw stream of an agent's program."""
+
+DialogueFaultReason = Literal[
+    "session_gone",
+    "auth_rejected",
+    "unreachable",
+    "refused",
+]
+"""Why an agent cannot be reached."""
+
+TurnTrigger = Literal[
+    "user",
+    "agent",
+    "resume",
+]
+"""Why a turn began."""
+
+TurnOutcome = Literal[
+    "completed",
+    "failed",
+    "interrupted",
+    "limit",
+    "lost",
+]
+"""How a turn ended."""
+
+ItemKind = Literal[
+    "user",
+    "agent",
+    "reasoning",
+    "tool_call",
+    "plan",
+]
+"""What an item of a transcript is."""
+
+ItemStatus = Literal[
+    "streaming",
+    "final",
+    "aborted",
+    "lost",
+]
+"""How far an item is."""
+
+PartType = Literal[
+    "text",
+    "image",
+    "resource",
+    "diff",
+    "data",
+]
+"""What a part of an item is."""
+
+ToolKind = Literal[
+    "execute",
+    "read",
+    "edit",
+    "search",
+    "fetch",
+    "agent",
+    "mcp",
+    "question",
+    "plan",
+    "other",
+]
+"""What a tool does."""
+
+ToolStatus = Literal[
+    "pending",
+    "awaiting_approval",
+    "running",
+    "completed",
+    "failed",
+    "cancelled",
+    "lost",
+]
+"""How far a tool call is."""
+
+DeltaField = Literal[
+    "text",
+    "input",
+    "output",
+]
+"""What of an item grows."""
+
+TaskKind = Literal[
+    "agent",
+    "shell",
+    "other",
+]
+"""What a task is."""
+
+TaskStatus = Literal[
+    "running",
+    "completed",
+    "failed",
+    "cancelled",
+    "lost",
+]
+"""How far a task is."""
+
+RequestKind = Literal[
+    "permission",
+    "question",
+    "plan",
+    "elicitation",
+    "dialog",
+]
+"""What an agent asks for."""
+
+RequestHow = Literal[
+    "answered",
+    "withdrawn",
+    "expired",
+    "lost",
+]
+"""How a request was closed."""
+
+RequestBy = Literal[
+    "client",
+    "policy",
+    "agent",
+]
+"""Who closed a request."""
+
+OptionKind = Literal[
+    "allow",
+    "allow_always",
+    "deny",
+    "deny_always",
+]
+"""What an offered answer means."""
+
+MessageState = Literal[
+    "sent",
+    "queued",
+    "started",
+    "done",
+    "cancelled",
+    "lost",
+]
+"""What became of a message."""
+
+NoticeLevel = Literal[
+    "info",
+    "warning",
+    "error",
+]
+"""How bad it is."""
+
+EndCause = Literal[
+    "closed",
+    "exited",
+    "unexpected_exit",
+    "session_destroyed",
+    "start_failed",
+]
+"""Why the process of an agent ended."""
 
 
 class SystemPingParams(TypedDict, total=False):
@@ -295,6 +513,9 @@ class SessionInputParams(_SessionInputParams, total=False):
 
     write_id: str
     """Makes a repetition harmless: a second write with the same id does nothing."""
+
+    force: bool
+    """Writes also to a session that belongs to a dialogue."""
 
 
 class _SessionResizeParams(TypedDict):
@@ -619,6 +840,9 @@ class ExecInputParams(_ExecInputParams, total=False):
     gets the same answer.
     """
 
+    force: bool
+    """Writes also to the program of a session that belongs to a dialogue."""
+
 
 class ExecWaitParams(TypedDict, total=False):
     """Waits until something happens to commands."""
@@ -668,6 +892,9 @@ class ExecCancelParams(TypedDict, total=False):
     signal: str
     """The first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2."""
 
+    force: bool
+    """Cancels also the program of a session that belongs to a dialogue."""
+
 
 class ExecInfoParams(TypedDict):
     """Names one command."""
@@ -684,6 +911,337 @@ class ExecListParams(TypedDict, total=False):
 
     state: ExecState
     """Keeps only the commands in that state."""
+
+
+class _DialogueRemote(TypedDict):
+    """The keys of DialogueRemote that must be given."""
+
+    address: str
+    """such as grpcs://box.example:7331"""
+
+
+class DialogueRemote(_DialogueRemote, total=False):
+    """Another daemon, reached over gRPC. Secrets are in files."""
+
+    token_file: str
+    """the file with the token, of this machine"""
+
+    ca_file: str
+    """certificates that the daemon's is checked against"""
+
+    cert_file: str
+    """certificate that is shown to the daemon"""
+
+    key_file: str
+    """its private key"""
+
+    server_name: str
+    """name in the daemon's certificate, if it is not that of the address"""
+
+
+class _DialogueRule(TypedDict):
+    """The keys of DialogueRule that must be given."""
+
+    tool: str
+    """The name of the tool, such as Bash; * stands for anything."""
+
+    action: DialogueAction
+    """allow, deny or ask; ask leaves it to people."""
+
+
+class DialogueRule(_DialogueRule, total=False):
+    """Answers the requests it fits."""
+
+    pattern: str
+    """What the request is about must look like: a command, a path, an address. * stands for
+    anything, but in a command that is to be allowed for nothing that joins commands, unless the
+    pattern is * alone. Empty: anything.
+    """
+
+    message: str
+    """Told to the agent when it is denied."""
+
+
+class DialoguePolicy(TypedDict, total=False):
+    """Answers requests of the agent. The first rule that fits answers at once."""
+
+    rules: list[DialogueRule]
+    """in the order in which they are tried"""
+
+    deny_after_s: float
+    """Denies what no rule fits when nobody has followed the dialogue for that many seconds.
+    Absent: it waits for ever.
+    """
+
+
+class _DialogueCreateParams(TypedDict):
+    """The keys of DialogueCreateParams that must be given."""
+
+    agent: str
+    """How the program is spoken to: claude, codex or acp."""
+
+
+class DialogueCreateParams(_DialogueCreateParams, total=False):
+    """Asks for a conversation with a coding agent. It is answered when the agent's program runs
+    and has answered.
+    """
+
+    argv: list[str]
+    """The program and arguments of its own; those that the protocol needs are added. By default it
+    is claude or codex on PATH; for acp it is required.
+    """
+
+    model: str
+    """The model the agent is to use; its own default when empty."""
+
+    permission_mode: str
+    """In the words of the agent, such as acceptEdits or plan; its own default when empty."""
+
+    working_dir: str
+    """Where the agent works; the home directory when empty."""
+
+    env: dict[str, str]
+    """Added to the environment of the runtime."""
+
+    runtime: str
+    """Where the agent runs: host, or remote for the daemon that remote names."""
+
+    remote: DialogueRemote
+    """The daemon that has the session, for runtime remote."""
+
+    resume: str
+    """The agent's own id of an earlier conversation to go on with."""
+
+    name: str
+    """A handle for people, unique among the dialogues that have not ended."""
+
+    tags: list[str]
+    """Free words to tell dialogues apart; the session has them too."""
+
+    prompt: str
+    """The first message."""
+
+    policy: DialoguePolicy
+    """Says what answers the agent's requests when nobody does."""
+
+    stall_s: float
+    """For how many seconds an agent that works may say nothing before that is told. Absent: the
+    daemon's dialogue_stall_s; 0: for ever.
+    """
+
+
+class DialogueListParams(TypedDict, total=False):
+    """Filters dialogue.list."""
+
+    tags: list[str]
+    """that must all be on a dialogue"""
+
+    state: DialogueState
+    """only those in that state"""
+
+
+class DialogueInfoParams(TypedDict):
+    """Names one dialogue."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class _DialogueContent(TypedDict):
+    """The keys of DialogueContent that must be given."""
+
+    type: DialogueContentType
+    """text or image"""
+
+
+class DialogueContent(_DialogueContent, total=False):
+    """One block of a message."""
+
+    text: str
+    """for type text"""
+
+    data_base64: str
+    """data_base64 and media_type are for type image."""
+
+    media_type: str
+    """such as image/png"""
+
+
+class _DialogueSendParams(TypedDict):
+    """The keys of DialogueSendParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueSendParams(_DialogueSendParams, total=False):
+    """Gives the agent a message. One that comes while it works is taken up as the agent does it:
+    at the next step of the turn, or after it.
+    """
+
+    text: str
+    """The message."""
+
+    content: list[DialogueContent]
+    """A message of several blocks, in place of text."""
+
+    message_id: str
+    """Makes a repetition harmless: a second message with the same id is not sent. A UUID; one is
+    made when it is absent.
+    """
+
+
+class DialogueInterruptParams(TypedDict):
+    """Stops what the agent does now; the dialogue goes on."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class _DialogueRespondParams(TypedDict):
+    """The keys of DialogueRespondParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+    request_id: str
+    """as in the request"""
+
+
+class DialogueRespondParams(_DialogueRespondParams, total=False):
+    """Answers a request of the agent."""
+
+    decision: DialogueDecision
+    """allow or deny. It may be left out when answers or option are given."""
+
+    message: str
+    """Told to the agent when it is denied."""
+
+    interrupt: bool
+    """Also ends the turn when it is denied."""
+
+    input: Any
+    """Takes the place of the input of the tool that is allowed."""
+
+    remember: bool
+    """Allows the same from now on, where the agent offers it."""
+
+    option: str
+    """The id of one of the request's options."""
+
+    answers: dict[str, str]
+    """Those to a question, by its text or id."""
+
+
+class _DialogueSetParams(TypedDict):
+    """The keys of DialogueSetParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueSetParams(_DialogueSetParams, total=False):
+    """Changes how the agent works."""
+
+    model: str
+    """from the next step on"""
+
+    permission_mode: str
+    """in the words of the agent"""
+
+    policy: DialoguePolicy
+    """Replaces the one of dialogue.create."""
+
+
+class _DialogueEventsParams(TypedDict):
+    """The keys of DialogueEventsParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueEventsParams(_DialogueEventsParams, total=False):
+    """Asks for what happens in a dialogue."""
+
+    after_seq: int
+    """The last event the reader has; 0 for all."""
+
+    no_follow: bool
+    """Ends the stream behind what is there, instead of waiting for more."""
+
+    no_deltas: bool
+    """Leaves out the pieces of what is still being written."""
+
+
+class DialogueTranscriptParams(TypedDict):
+    """Asks for the transcript."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class _DialogueRawParams(TypedDict):
+    """The keys of DialogueRawParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueRawParams(_DialogueRawParams, total=False):
+    """Reads what the agent's program wrote, byte for byte."""
+
+    epoch: int
+    """which process; the last one when 0"""
+
+    stream: RawStream
+    """stdout, or stdin for what was sent to it; stdout when empty"""
+
+    offset: int
+    """first byte"""
+
+    limit: int
+    """Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB."""
+
+
+class _DialogueTerminateParams(TypedDict):
+    """The keys of DialogueTerminateParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueTerminateParams(_DialogueTerminateParams, total=False):
+    """Ends the agent's program and everything it started."""
+
+    force: bool
+    """Kills at once."""
+
+    forget: bool
+    """Also removes everything that is kept of the dialogue."""
+
+
+class _DialogueResumeParams(TypedDict):
+    """The keys of DialogueResumeParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueResumeParams(_DialogueResumeParams, total=False):
+    """Starts the agent again, in the same dialogue."""
+
+    env: dict[str, str]
+    """Added to the environment of the runtime: that of before is not kept."""
+
+    prompt: str
+    """The first message."""
+
+
+class DialogueRetryParams(TypedDict):
+    """Looks again for an agent that could not be reached."""
+
+    dialogue_id: str
+    """id or name"""
 
 
 class EventSubscribeParams(TypedDict, total=False):
@@ -1521,6 +2079,9 @@ class StreamStart:
     viewer_id: str = ""
     """Names this viewer in session.resize, for session.attach."""
 
+    dialogue_id: str = ""
+    """The dialogue, for dialogue.events."""
+
     seq: int = 0
     """The number of the last event before the stream, for event.subscribe: where a subscriber that
     has seen nothing yet comes back.
@@ -1535,6 +2096,7 @@ class StreamStart:
             exec_id=get("exec_id") or "",
             session_id=get("session_id") or "",
             viewer_id=get("viewer_id") or "",
+            dialogue_id=get("dialogue_id") or "",
             seq=get("seq") or 0,
         )
 
@@ -2034,6 +2596,984 @@ class ExecListResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueFault:
+    """Why a dialogue cannot go on."""
+
+    code: str = ""
+    """reconnect_failed"""
+
+    reason: DialogueFaultReason | str = ""
+    """session_gone, auth_rejected, unreachable or refused"""
+
+    retry: bool = False
+    """Says that dialogue.retry may help as things are. After auth_rejected it does only with other
+    credentials; after session_gone only dialogue.resume does.
+    """
+
+    message: str = ""
+    """for people"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueFault:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            code=get("code") or "",
+            reason=get("reason") or "",
+            retry=get("retry") or False,
+            message=get("message") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueUsage:
+    """What the work took, as the agent reported it."""
+
+    input_tokens: int = 0
+    """without those read from a cache"""
+
+    output_tokens: int = 0
+    """thinking included"""
+
+    cache_read_tokens: int = 0
+    """read from a cache"""
+
+    cache_write_tokens: int = 0
+    """written to a cache"""
+
+    cost_usd: float | None = None
+    """absent when the agent does not tell"""
+
+    carried: bool = False
+    """Says, in an event, that the figures include those of earlier processes."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueUsage:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            input_tokens=get("input_tokens") or 0,
+            output_tokens=get("output_tokens") or 0,
+            cache_read_tokens=get("cache_read_tokens") or 0,
+            cache_write_tokens=get("cache_write_tokens") or 0,
+            cost_usd=get("cost_usd"),
+            carried=get("carried") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueEnd:
+    """How the process of an agent ended."""
+
+    cause: EndCause | str = ""
+    """closed (it was asked to end), exited (by itself, at rest), unexpected_exit,
+    session_destroyed, or start_failed.
+    """
+
+    exit_code: int | None = None
+    """when it is known"""
+
+    signal: str = ""
+    """that it died of, such as SIGKILL"""
+
+    stderr_tail: str = ""
+    """The end of what it wrote to stderr."""
+
+    tail: str = ""
+    """of stdout: what it wrote of a last line that has no end"""
+
+    text: str = ""
+    """for people"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueEnd:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            cause=get("cause") or "",
+            exit_code=get("exit_code"),
+            signal=get("signal") or "",
+            stderr_tail=get("stderr_tail") or "",
+            tail=get("tail") or "",
+            text=get("text") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueInfo:
+    """A snapshot of one dialogue."""
+
+    dialogue_id: str = ""
+    """d-…; never used again"""
+
+    name: str = ""
+    """empty when none was given"""
+
+    agent: str = ""
+    """how it is spoken to"""
+
+    version: str = ""
+    """of the agent's program, once it is known"""
+
+    state: DialogueState | str = ""
+    """what it does now"""
+
+    error: DialogueFault | None = None
+    """why it is in state error"""
+
+    session_id: str = ""
+    """the session that it owns, or had last"""
+
+    native_session: str = ""
+    """The agent's own id of the conversation. It may change."""
+
+    model: str = ""
+    """as the agent told it last"""
+
+    permission_mode: str = ""
+    """as the agent told it last"""
+
+    working_dir: str = ""
+    """where the agent works"""
+
+    runtime: str = ""
+    """host or remote"""
+
+    tags: list[str] = field(default_factory=list)
+    """as given"""
+
+    epoch: int = 0
+    """how many processes the agent has had, with this one"""
+
+    seq: int = 0
+    """of the last event"""
+
+    turns: int = 0
+    """begun until now"""
+
+    requests: int = 0
+    """that wait for an answer"""
+
+    tasks: int = 0
+    """that run now"""
+
+    usage: DialogueUsage = field(default_factory=lambda: DialogueUsage())
+    """over all turns, as the agent reported it"""
+
+    created_at: datetime = _NEVER
+    """UTC"""
+
+    last_activity: datetime = _NEVER
+    """when the last event was"""
+
+    stalled_at: datetime | None = None
+    """Since when an agent that works has said nothing, when that is too long."""
+
+    ended: DialogueEnd | None = None
+    """Says how its process ended, when it has."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            name=get("name") or "",
+            agent=get("agent") or "",
+            version=get("version") or "",
+            state=get("state") or "",
+            error=DialogueFault.from_dict(data["error"]) if get("error") is not None else None,
+            session_id=get("session_id") or "",
+            native_session=get("native_session") or "",
+            model=get("model") or "",
+            permission_mode=get("permission_mode") or "",
+            working_dir=get("working_dir") or "",
+            runtime=get("runtime") or "",
+            tags=get("tags") or [],
+            epoch=get("epoch") or 0,
+            seq=get("seq") or 0,
+            turns=get("turns") or 0,
+            requests=get("requests") or 0,
+            tasks=get("tasks") or 0,
+            usage=DialogueUsage.from_dict(get("usage") or {}),
+            created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+            last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
+            stalled_at=_time(data["stalled_at"]) if get("stalled_at") is not None else None,
+            ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueListResult:
+    """What dialogue.list answers, oldest first."""
+
+    dialogues: list[DialogueInfo] = field(default_factory=list)
+    """those that have ended included, as long as they are kept"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogues=[DialogueInfo.from_dict(x) for x in get("dialogues") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueSendResult:
+    """Tells what became of a message."""
+
+    message_id: str = ""
+    """of the message"""
+
+    seq: int = 0
+    """The number of the event that tells of it; what follows from it comes later."""
+
+    repeated: bool = False
+    """it was sent before, and nothing was done"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueSendResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            message_id=get("message_id") or "",
+            seq=get("seq") or 0,
+            repeated=get("repeated") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueTurn:
+    """The work between two rests of the agent."""
+
+    turn_id: str = ""
+    """in the dialogue"""
+
+    trigger: TurnTrigger | str = ""
+    """Why it began: user, agent (by itself) or resume."""
+
+    messages: list[str] = field(default_factory=list)
+    """The ids of what was sent that it answers, as far as known."""
+
+    outcome: TurnOutcome | str = ""
+    """How it ended: completed, failed, interrupted, limit or lost. Empty: it has not."""
+
+    native: str = ""
+    """the agent's own word for the outcome"""
+
+    text: str = ""
+    """the answer, as the agent sums it up; or what went wrong"""
+
+    usage: DialogueUsage | None = None
+    """That of this turn, as the agent reported it."""
+
+    duration_ms: int = 0
+    """as the agent reported it"""
+
+    steps: int = 0
+    """calls of the model, as the agent reported it"""
+
+    denials: list[str] = field(default_factory=list)
+    """The tool calls that were not allowed."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTurn:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            turn_id=get("turn_id") or "",
+            trigger=get("trigger") or "",
+            messages=get("messages") or [],
+            outcome=get("outcome") or "",
+            native=get("native") or "",
+            text=get("text") or "",
+            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
+            duration_ms=get("duration_ms") or 0,
+            steps=get("steps") or 0,
+            denials=get("denials") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguePart:
+    """A part of what was said, or of the output of a tool."""
+
+    type: PartType | str = ""
+    """text, image, resource, diff or data."""
+
+    text: str = ""
+    """for text; the new text of a diff"""
+
+    old: str = ""
+    """the old text of a diff"""
+
+    path: str = ""
+    """of a diff or resource"""
+
+    media_type: str = ""
+    """of an image or resource"""
+
+    data_base64: str = ""
+    """of an image or resource"""
+
+    data: Any = ""
+    """for data: as the agent told it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialoguePart:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            type=get("type") or "",
+            text=get("text") or "",
+            old=get("old") or "",
+            path=get("path") or "",
+            media_type=get("media_type") or "",
+            data_base64=get("data_base64") or "",
+            data=get("data") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueToolCall:
+    """The use of a tool."""
+
+    name: str = ""
+    """as the agent calls it"""
+
+    kind: ToolKind | str = ""
+    """execute, read, edit, search, fetch, agent, mcp, question, plan or other."""
+
+    subject: str = ""
+    """What it is about: a command, a path, an address."""
+
+    title: str = ""
+    """for people, when the agent has one"""
+
+    input: Any = ""
+    """as the model gave it"""
+
+    output: list[DialoguePart] = field(default_factory=list)
+    """what it gave"""
+
+    structured: Any = ""
+    """Its output as the agent's program has it."""
+
+    status: ToolStatus | str = ""
+    """pending, awaiting_approval, running, completed, failed, cancelled or lost."""
+
+    exit_code: int | None = None
+    """of a command, where it is told"""
+
+    task_id: str = ""
+    """The work that it started, which may go on when the call has ended."""
+
+    items: list[DialogueItem] = field(default_factory=list)
+    """The sub-transcript: what a subagent that it started said and did."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueToolCall:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            name=get("name") or "",
+            kind=get("kind") or "",
+            subject=get("subject") or "",
+            title=get("title") or "",
+            input=get("input") or "",
+            output=[DialoguePart.from_dict(x) for x in get("output") or ()],
+            structured=get("structured") or "",
+            status=get("status") or "",
+            exit_code=get("exit_code"),
+            task_id=get("task_id") or "",
+            items=[DialogueItem.from_dict(x) for x in get("items") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueItem:
+    """One thing that was said or done."""
+
+    item_id: str = ""
+    """in the dialogue; of a tool call, the agent's own id of it"""
+
+    kind: ItemKind | str = ""
+    """user, agent, reasoning, tool_call or plan."""
+
+    turn_id: str = ""
+    """the turn it belongs to"""
+
+    parts: list[DialoguePart] = field(default_factory=list)
+    """what was said"""
+
+    status: ItemStatus | str = ""
+    """streaming, final, aborted or lost."""
+
+    tool: DialogueToolCall | None = None
+    """for kind tool_call"""
+
+    synthetic: bool = False
+    """Says that the agent's program wrote it, not its model and not a person."""
+
+    error: str = ""
+    """what went wrong, in the agent's words"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueItem:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            item_id=get("item_id") or "",
+            kind=get("kind") or "",
+            turn_id=get("turn_id") or "",
+            parts=[DialoguePart.from_dict(x) for x in get("parts") or ()],
+            status=get("status") or "",
+            tool=DialogueToolCall.from_dict(data["tool"]) if get("tool") is not None else None,
+            synthetic=get("synthetic") or False,
+            error=get("error") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueTask:
+    """Work that has a life of its own: a subagent, or a command in the background."""
+
+    task_id: str = ""
+    """the agent's own"""
+
+    tool_call_id: str = ""
+    """what started it"""
+
+    parent_id: str = ""
+    """the task that started it"""
+
+    kind: TaskKind | str = ""
+    """agent, shell or other"""
+
+    name: str = ""
+    """what it is for"""
+
+    depth: int = 0
+    """of nesting, as reported"""
+
+    background: bool = False
+    """its tool call does not wait for it"""
+
+    status: TaskStatus | str = ""
+    """running, completed, failed, cancelled or lost."""
+
+    summary: str = ""
+    """what it does or did last"""
+
+    usage: DialogueUsage | None = None
+    """its own, as reported"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTask:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            task_id=get("task_id") or "",
+            tool_call_id=get("tool_call_id") or "",
+            parent_id=get("parent_id") or "",
+            kind=get("kind") or "",
+            name=get("name") or "",
+            depth=get("depth") or 0,
+            background=get("background") or False,
+            status=get("status") or "",
+            summary=get("summary") or "",
+            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueOption:
+    """An answer that is offered."""
+
+    id: str = ""
+    """for dialogue.respond"""
+
+    label: str = ""
+    """for people"""
+
+    description: str = ""
+    """what it means"""
+
+    kind: OptionKind | str = ""
+    """allow, allow_always, deny or deny_always"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueOption:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            id=get("id") or "",
+            label=get("label") or "",
+            description=get("description") or "",
+            kind=get("kind") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueQuestion:
+    """One question of a request."""
+
+    id: str = ""
+    """by which it is answered, beside its text"""
+
+    question: str = ""
+    """the text"""
+
+    header: str = ""
+    """a word for it"""
+
+    options: list[DialogueOption] = field(default_factory=list)
+    """to choose from"""
+
+    multiple: bool = False
+    """several can be chosen, with commas between"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueQuestion:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            id=get("id") or "",
+            question=get("question") or "",
+            header=get("header") or "",
+            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
+            multiple=get("multiple") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRequest:
+    """A question of the agent's program to whoever drives it."""
+
+    request_id: str = ""
+    """for dialogue.respond"""
+
+    kind: RequestKind | str = ""
+    """permission, question, plan, elicitation or dialog."""
+
+    tool: str = ""
+    """whose use is asked for"""
+
+    tool_call_id: str = ""
+    """the item it is about"""
+
+    task_id: str = ""
+    """the task that asks"""
+
+    subject: str = ""
+    """a command, a path, an address"""
+
+    title: str = ""
+    """for people"""
+
+    reason: str = ""
+    """why it is asked"""
+
+    input: Any = ""
+    """of the tool"""
+
+    questions: list[DialogueQuestion] = field(default_factory=list)
+    """for kind question"""
+
+    options: list[DialogueOption] = field(default_factory=list)
+    """answers that the agent offers"""
+
+    how: RequestHow | str = ""
+    """It was closed: answered, withdrawn, expired or lost. Empty while it waits."""
+
+    decision: DialogueDecision | str = ""
+    """allow or deny, when it was answered"""
+
+    by: RequestBy | str = ""
+    """who answered: client, policy or agent"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequest:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            request_id=get("request_id") or "",
+            kind=get("kind") or "",
+            tool=get("tool") or "",
+            tool_call_id=get("tool_call_id") or "",
+            task_id=get("task_id") or "",
+            subject=get("subject") or "",
+            title=get("title") or "",
+            reason=get("reason") or "",
+            input=get("input") or "",
+            questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
+            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
+            how=get("how") or "",
+            decision=get("decision") or "",
+            by=get("by") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueNotice:
+    """Something worth knowing."""
+
+    level: NoticeLevel | str = ""
+    """info, warning or error"""
+
+    code: str = ""
+    """stable, such as stalled or permission_denied"""
+
+    text: str = ""
+    """for people"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueNotice:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            level=get("level") or "",
+            code=get("code") or "",
+            text=get("text") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueTranscriptResult:
+    """The transcript: the events reduced to a tree."""
+
+    dialogue_id: str = ""
+    """its id, also when a name was given"""
+
+    seq: int = 0
+    """of the last event that is in it"""
+
+    state: DialogueState | str = ""
+    """after that event"""
+
+    turns: list[DialogueTurn] = field(default_factory=list)
+    """in order"""
+
+    items: list[DialogueItem] = field(default_factory=list)
+    """in order; those of subagents are in their tool calls"""
+
+    tasks: list[DialogueTask] = field(default_factory=list)
+    """in order"""
+
+    requests: list[DialogueRequest] = field(default_factory=list)
+    """those that wait, and those that were closed"""
+
+    notices: list[DialogueNotice] = field(default_factory=list)
+    """in order"""
+
+    usage: DialogueUsage = field(default_factory=lambda: DialogueUsage())
+    """over all turns"""
+
+    ended: DialogueEnd | None = None
+    """how the process ended last, when it has"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTranscriptResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+            state=get("state") or "",
+            turns=[DialogueTurn.from_dict(x) for x in get("turns") or ()],
+            items=[DialogueItem.from_dict(x) for x in get("items") or ()],
+            tasks=[DialogueTask.from_dict(x) for x in get("tasks") or ()],
+            requests=[DialogueRequest.from_dict(x) for x in get("requests") or ()],
+            notices=[DialogueNotice.from_dict(x) for x in get("notices") or ()],
+            usage=DialogueUsage.from_dict(get("usage") or {}),
+            ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRawResult:
+    """A piece of the raw stream."""
+
+    dialogue_id: str = ""
+    """its id, also when a name was given"""
+
+    epoch: int = 0
+    """which process"""
+
+    offset: int = 0
+    """of the first byte"""
+
+    data: str = ""
+    """the bytes"""
+
+    data_base64: str = ""
+    """only when data is not UTF-8"""
+
+    total: int = 0
+    """bytes there are now"""
+
+    complete: bool = False
+    """nothing follows, now or later"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRawResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            epoch=get("epoch") or 0,
+            offset=get("offset") or 0,
+            data=get("data") or "",
+            data_base64=get("data_base64") or "",
+            total=get("total") or 0,
+            complete=get("complete") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueOpened:
+    """What an agent tells of itself. A field that is empty was not told."""
+
+    agent: str = ""
+    """as in dialogue.create"""
+
+    version: str = ""
+    """of its program"""
+
+    native_session: str = ""
+    """its own id of the conversation"""
+
+    model: str = ""
+    """that answers"""
+
+    permission_mode: str = ""
+    """in its own words"""
+
+    working_dir: str = ""
+    """where it works"""
+
+    tools: list[str] = field(default_factory=list)
+    """that it has"""
+
+    capabilities: list[str] = field(default_factory=list)
+    """that it declares"""
+
+    why: str = ""
+    """of a reset: cleared, forked …"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueOpened:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            agent=get("agent") or "",
+            version=get("version") or "",
+            native_session=get("native_session") or "",
+            model=get("model") or "",
+            permission_mode=get("permission_mode") or "",
+            working_dir=get("working_dir") or "",
+            tools=get("tools") or [],
+            capabilities=get("capabilities") or [],
+            why=get("why") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueDelta:
+    """More of an item."""
+
+    item_id: str = ""
+    """that is being written"""
+
+    field: DeltaField | str = ""
+    """Where it is appended: text (of the last part), input or output of a tool call."""
+
+    text: str = ""
+    """to append"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueDelta:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            item_id=get("item_id") or "",
+            field=get("field") or "",
+            text=get("text") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueMessage:
+    """What became of a message that was sent."""
+
+    message_id: str = ""
+    """as in dialogue.send"""
+
+    state: MessageState | str = ""
+    """sent, queued, started, done, cancelled or lost."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueMessage:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            message_id=get("message_id") or "",
+            state=get("state") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRetry:
+    """Tells that the agent calls its model again."""
+
+    attempt: int = 0
+    """which try this is"""
+
+    most: int = 0
+    """how many there may be"""
+
+    delay_ms: int = 0
+    """before it"""
+
+    cause: str = ""
+    """what went wrong"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRetry:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            attempt=get("attempt") or 0,
+            most=get("most") or 0,
+            delay_ms=get("delay_ms") or 0,
+            cause=get("cause") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueUnparsed:
+    """A line of the agent that says nothing we know."""
+
+    why: str = ""
+    """such as not_json, unknown_type, too_long, gap"""
+
+    text: str = ""
+    """The line, or its beginning; dialogue.raw has all of it."""
+
+    bytes: int = 0
+    """of the line"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueUnparsed:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            why=get("why") or "",
+            text=get("text") or "",
+            bytes=get("bytes") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueEvent:
+    """One entry of the record of a dialogue, which only grows."""
+
+    seq: int = 0
+    """1, 2, 3 … in the dialogue"""
+
+    at: datetime = _NEVER
+    """when it was heard"""
+
+    type: DialogueEventType | str = ""
+    """what it tells"""
+
+    epoch: int = 0
+    """which process of the agent, from 1"""
+
+    offset: int | None = None
+    """Where the line begins that it was made of, in the raw stream of the epoch. Absent: TRL made
+    it.
+    """
+
+    scope: str = ""
+    """The tool call whose sub-transcript it belongs to. Empty: none."""
+
+    native_id: str = ""
+    """The agent's own id of the line, where it has one."""
+
+    opened: DialogueOpened | None = None
+    """for opened and reset"""
+
+    state: DialogueState | str = ""
+    """for state"""
+
+    turn: DialogueTurn | None = None
+    """for turn_started and turn_ended"""
+
+    item: DialogueItem | None = None
+    """for item; without the items below it"""
+
+    delta: DialogueDelta | None = None
+    """for delta"""
+
+    retracted: list[str] = field(default_factory=list)
+    """for retracted: ids of items"""
+
+    task: DialogueTask | None = None
+    """for task"""
+
+    request: DialogueRequest | None = None
+    """for request_opened and request_closed"""
+
+    message: DialogueMessage | None = None
+    """for message"""
+
+    usage: DialogueUsage | None = None
+    """for usage"""
+
+    retry: DialogueRetry | None = None
+    """for retry"""
+
+    notice: DialogueNotice | None = None
+    """for notice and compacted"""
+
+    unparsed: DialogueUnparsed | None = None
+    """for unparsed"""
+
+    ended: DialogueEnd | None = None
+    """for ended"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueEvent:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            seq=get("seq") or 0,
+            at=_time(data["at"]) if get("at") else _NEVER,
+            type=get("type") or "",
+            epoch=get("epoch") or 0,
+            offset=get("offset"),
+            scope=get("scope") or "",
+            native_id=get("native_id") or "",
+            opened=DialogueOpened.from_dict(data["opened"]) if get("opened") is not None else None,
+            state=get("state") or "",
+            turn=DialogueTurn.from_dict(data["turn"]) if get("turn") is not None else None,
+            item=DialogueItem.from_dict(data["item"]) if get("item") is not None else None,
+            delta=DialogueDelta.from_dict(data["delta"]) if get("delta") is not None else None,
+            retracted=get("retracted") or [],
+            task=DialogueTask.from_dict(data["task"]) if get("task") is not None else None,
+            request=DialogueRequest.from_dict(data["request"]) if get("request") is not None else None,
+            message=DialogueMessage.from_dict(data["message"]) if get("message") is not None else None,
+            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
+            retry=DialogueRetry.from_dict(data["retry"]) if get("retry") is not None else None,
+            notice=DialogueNotice.from_dict(data["notice"]) if get("notice") is not None else None,
+            unparsed=DialogueUnparsed.from_dict(data["unparsed"]) if get("unparsed") is not None else None,
+            ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErrorBody:
     """What every method answers when it cannot do what it was asked."""
 
@@ -2135,6 +3675,12 @@ class StreamEvent:
     cause: str = ""
     """of session.terminated"""
 
+    dialogue_id: str = ""
+    """dialogue_id and event are set for type dialogue."""
+
+    event: DialogueEvent | None = None
+    """what happened in the dialogue"""
+
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
 
@@ -2213,6 +3759,8 @@ class StreamEvent:
             name=get("name") or "",
             exec_id=get("exec_id") or "",
             cause=get("cause") or "",
+            dialogue_id=get("dialogue_id") or "",
+            event=DialogueEvent.from_dict(data["event"]) if get("event") is not None else None,
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
@@ -2259,6 +3807,19 @@ METHODS: tuple[str, ...] = (
     "exec.cancel",
     "exec.info",
     "exec.list",
+    "dialogue.create",
+    "dialogue.list",
+    "dialogue.info",
+    "dialogue.send",
+    "dialogue.interrupt",
+    "dialogue.respond",
+    "dialogue.set",
+    "dialogue.events",
+    "dialogue.transcript",
+    "dialogue.raw",
+    "dialogue.terminate",
+    "dialogue.resume",
+    "dialogue.retry",
     "event.subscribe",
 )
 """All methods."""
@@ -2266,6 +3827,7 @@ METHODS: tuple[str, ...] = (
 STREAMING: frozenset[str] = frozenset((
     "session.attach",
     "exec.stream",
+    "dialogue.events",
     "event.subscribe",
 ))
 """The methods whose answer is followed by pushes."""
@@ -2283,6 +3845,11 @@ READS: frozenset[str] = frozenset((
     "exec.wait",
     "exec.info",
     "exec.list",
+    "dialogue.list",
+    "dialogue.info",
+    "dialogue.events",
+    "dialogue.transcript",
+    "dialogue.raw",
     "event.subscribe",
 ))
 """The methods that change nothing."""
@@ -2311,6 +3878,19 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "exec.cancel": ExecInfo.from_dict,
     "exec.info": ExecInfo.from_dict,
     "exec.list": ExecListResult.from_dict,
+    "dialogue.create": DialogueInfo.from_dict,
+    "dialogue.list": DialogueListResult.from_dict,
+    "dialogue.info": DialogueInfo.from_dict,
+    "dialogue.send": DialogueSendResult.from_dict,
+    "dialogue.interrupt": DialogueInfo.from_dict,
+    "dialogue.respond": DialogueInfo.from_dict,
+    "dialogue.set": DialogueInfo.from_dict,
+    "dialogue.events": StreamStart.from_dict,
+    "dialogue.transcript": DialogueTranscriptResult.from_dict,
+    "dialogue.raw": DialogueRawResult.from_dict,
+    "dialogue.terminate": DialogueInfo.from_dict,
+    "dialogue.resume": DialogueInfo.from_dict,
+    "dialogue.retry": DialogueInfo.from_dict,
     "event.subscribe": StreamStart.from_dict,
 }
 """What makes the result of a method from the data of its answer."""
@@ -2332,6 +3912,9 @@ ERROR_CODES: tuple[str, ...] = (
     "AUTH_FAILED",
     "FORBIDDEN",
     "CONFLICT",
+    "DIALOGUE_NOT_FOUND",
+    "DIALOGUE_ENDED",
+    "AGENT_FAILED",
     "INTERNAL_ERROR",
 )
 """All error codes. A newer daemon may have more."""

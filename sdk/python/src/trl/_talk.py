@@ -1,0 +1,210 @@
+"""What can be asked of a dialogue, as values, and what its answers mean: the same for both clients."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, Union, cast
+
+from . import types
+from ._request import Request
+from .results import exact_bytes
+
+Message = Union[str, Sequence[types.DialogueContent]]
+"""A text, or blocks."""
+
+
+class DialogueOptions(TypedDict, total=False):
+    """How a dialogue is made; see types.DialogueCreateParams."""
+
+    argv: Sequence[str]
+    model: str
+    permission_mode: str
+    working_dir: str
+    env: Mapping[str, str]
+    runtime: str
+    remote: types.DialogueRemote
+    resume: str
+    name: str
+    tags: Sequence[str]
+    prompt: str
+    policy: types.DialoguePolicy
+    stall_s: float
+
+
+class AnswerOptions(TypedDict, total=False):
+    """What a request of the agent is answered with; see types.DialogueRespondParams."""
+
+    decision: types.DialogueDecision
+    message: str
+    interrupt: bool
+    input: Mapping[str, Any]
+    remember: bool
+    option: str
+    answers: Mapping[str, str]
+
+
+class SetOptions(TypedDict, total=False):
+    """What is changed; see types.DialogueSetParams."""
+
+    model: str
+    permission_mode: str
+    policy: types.DialoguePolicy
+
+
+class DialogueEventOptions(TypedDict, total=False):
+    """Which events of a dialogue are pushed; see types.DialogueEventsParams."""
+
+    after_seq: int
+    no_follow: bool
+    no_deltas: bool
+
+
+class RawOptions(TypedDict, total=False):
+    """Which part of what the agent's program wrote, or read, is wanted; see types.DialogueRawParams."""
+
+    epoch: int
+    stream: types.RawStream
+    offset: int
+    limit: int
+
+
+Options = Union[DialogueOptions, AnswerOptions, SetOptions, DialogueEventOptions, RawOptions]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRawResult(types.DialogueRawResult):
+    """A piece of what the agent's program wrote."""
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The exact bytes of data."""
+        return exact_bytes(self.data, self.data_base64)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRawResult:
+        """Take the fields that are known from what a daemon sent."""
+        return cast(DialogueRawResult, super().from_dict(data))
+
+
+@dataclass
+class Reply:
+    """What a message has led to: the end of a turn, requests that wait, or the end of the agent."""
+
+    message_id: str
+    """Of the message."""
+
+    seq: int
+    """Of the last event that was looked at; wait goes on from here."""
+
+    turn: types.DialogueTurn | None = None
+    """The turn that has ended."""
+
+    requests: list[types.DialogueRequest] = field(default_factory=list)
+    """Those that wait for an answer. When there are some, the turn goes on after them: answer, then wait."""
+
+    ended: types.DialogueEnd | None = None
+    """How the agent's program ended, when it has."""
+
+    @property
+    def text(self) -> str:
+        """What the agent says of the turn, at its end."""
+        return self.turn.text if self.turn is not None else ""
+
+    def done(self, event: types.DialogueEvent) -> bool:
+        """Take an event; tell whether there is nothing more to wait for."""
+        self.seq = event.seq
+        if event.type == "turn_ended" and event.turn is not None:
+            self.turn = event.turn
+            return event.turn.outcome != "lost" and self.message_id in event.turn.messages  # else the end follows
+        if event.type == "message" and event.message is not None:
+            return event.message.message_id == self.message_id and event.message.state == "cancelled"
+        if event.type == "ended":
+            self.ended = event.ended
+            return True
+        return False
+
+
+def may_rest(event: types.DialogueEvent, reply: Reply) -> bool:
+    """Tell whether the agent may be at rest after a turn, of which it did not say which messages it was for."""
+    return event.type == "state" and event.state == "idle" and reply.turn is not None
+
+
+def waiting(transcript: types.DialogueTranscriptResult) -> list[types.DialogueRequest]:
+    """Return the requests that wait for an answer."""
+    return [request for request in transcript.requests if not request.how]
+
+
+def create(agent: str, options: DialogueOptions) -> Request[types.DialogueInfo]:
+    """dialogue.create."""
+    return Request("dialogue.create", {"agent": agent, **_given(options)}, types.DialogueInfo.from_dict)
+
+
+def info(dialogue_id: str) -> Request[types.DialogueInfo]:
+    """dialogue.info."""
+    return Request("dialogue.info", {"dialogue_id": dialogue_id}, types.DialogueInfo.from_dict)
+
+
+def listing(tags: Sequence[str], state: types.DialogueState | None) -> Request[list[types.DialogueInfo]]:
+    """dialogue.list."""
+    params = {"tags": list(tags), "state": state or ""}
+    return Request("dialogue.list", params, lambda d: types.DialogueListResult.from_dict(d).dialogues)
+
+
+def send(dialogue_id: str, message: Message, message_id: str | None) -> Request[types.DialogueSendResult]:
+    """dialogue.send. Without an id the message gets one, so that it can be repeated."""
+    what = {"text": message} if isinstance(message, str) else {"content": list(message)}
+    params = {"dialogue_id": dialogue_id, "message_id": message_id or str(uuid.uuid4()), **what}
+    return Request("dialogue.send", params, types.DialogueSendResult.from_dict)
+
+
+def respond(
+    dialogue_id: str, request: str | types.DialogueRequest, answer: AnswerOptions
+) -> Request[types.DialogueInfo]:
+    """dialogue.respond."""
+    request_id = request if isinstance(request, str) else request.request_id
+    params = {"dialogue_id": dialogue_id, "request_id": request_id, **_given(answer)}
+    return Request("dialogue.respond", params, types.DialogueInfo.from_dict)
+
+
+def change(dialogue_id: str, what: SetOptions) -> Request[types.DialogueInfo]:
+    """dialogue.set."""
+    return Request("dialogue.set", {"dialogue_id": dialogue_id, **_given(what)}, types.DialogueInfo.from_dict)
+
+
+def events(dialogue_id: str, options: DialogueEventOptions) -> Request[types.StreamStart]:
+    """dialogue.events."""
+    return Request("dialogue.events", {"dialogue_id": dialogue_id, **_given(options)}, types.StreamStart.from_dict)
+
+
+def transcript(dialogue_id: str) -> Request[types.DialogueTranscriptResult]:
+    """dialogue.transcript."""
+    return Request("dialogue.transcript", {"dialogue_id": dialogue_id}, types.DialogueTranscriptResult.from_dict)
+
+
+def raw(dialogue_id: str, options: RawOptions) -> Request[DialogueRawResult]:
+    """dialogue.raw."""
+    return Request("dialogue.raw", {"dialogue_id": dialogue_id, **_given(options)}, DialogueRawResult.from_dict)
+
+
+def terminate(dialogue_id: str, force: bool, forget: bool) -> Request[types.DialogueInfo]:
+    """dialogue.terminate."""
+    params = {"dialogue_id": dialogue_id, "force": force, "forget": forget}
+    return Request("dialogue.terminate", params, types.DialogueInfo.from_dict)
+
+
+def resume(dialogue_id: str, env: Mapping[str, str] | None, prompt: str) -> Request[types.DialogueInfo]:
+    """dialogue.resume."""
+    params = {"dialogue_id": dialogue_id, "env": dict(env or {}), "prompt": prompt}
+    return Request("dialogue.resume", params, types.DialogueInfo.from_dict)
+
+
+def simple(method: str, dialogue_id: str) -> Request[types.DialogueInfo]:
+    """dialogue.interrupt and dialogue.retry."""
+    return Request(method, {"dialogue_id": dialogue_id}, types.DialogueInfo.from_dict)
+
+
+def _given(options: Options) -> dict[str, Any]:
+    """Return the options that have a value; None stands for the daemon's default."""
+    return {key: value for key, value in options.items() if value is not None}
