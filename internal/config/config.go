@@ -53,6 +53,7 @@ type Config struct {
 	// Dialogues.
 	DialogueStartTimeoutS float64 `key:"dialogue_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until an agent that does not answer is given up"`
 	DialogueStallS        float64 `key:"dialogue_stall_s" kind:"seconds" doc:"seconds that an agent may work and say nothing before that is told; 0 = for ever"`
+	DialogueReconnectS    float64 `key:"dialogue_reconnect_s" kind:"seconds" min:"0.1" doc:"seconds that the daemon of an agent that runs elsewhere is looked for"`
 	DialogueLineBytes     int64   `key:"dialogue_line_bytes" kind:"bytes" min:"4096" max:"1073741824" doc:"bytes of one line of an agent; a longer one is only kept"`
 	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output that wait for a daemon"`
 	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"bytes of the records of all dialogues; beyond that, those of ended ones go, the oldest first; 0 = no limit"`
@@ -112,6 +113,7 @@ func base() Config {
 
 		DialogueStartTimeoutS: 60,
 		DialogueStallS:        120,
+		DialogueReconnectS:    120,
 		DialogueLineBytes:     64 << 20,
 		DialogueOutputBytes:   256 << 20,
 		DialoguesTotalBytes:   4 << 30,

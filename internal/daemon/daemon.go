@@ -267,6 +267,7 @@ func (d *daemon) newDialogues() *dialogue.Host {
 		StartTimeout: config.Seconds(c.DialogueStartTimeoutS),
 		Grace:        config.Seconds(c.KillGraceS),
 		Stall:        config.Seconds(c.DialogueStallS),
+		Reconnect:    config.Seconds(c.DialogueReconnectS),
 		LineBytes:    c.DialogueLineBytes,
 		TotalBytes:   c.DialoguesTotalBytes,
 	})

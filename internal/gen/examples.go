@@ -9,6 +9,7 @@ type example struct {
 	data   string   // of the answer
 	pushes []string // that follow the answer; the last ones may be left out
 	before []string // calls that are not shown: methods and parameters
+	until  string   // a push of the dialogue that is waited for after them
 }
 
 var examples = []example{
@@ -96,6 +97,55 @@ var examples = []example{
 	{method: "session.recording",
 		params: `{"session_id":"demo","limit":100}`,
 		data:   `{"session_id":"s-81d0b7e6f4","offset":0,"data":"{\"version\":3,…","total":…,"complete":false,"recorded_at":"…"}`},
+	{method: "dialogue.create",
+		params: `{"agent":"claude","name":"review","working_dir":"/tmp"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7","name":"review","agent":"claude","version":"…","state":"idle","session_id":"s-c06a2d9f13",…,"epoch":1,"seq":…}`},
+	{method: "dialogue.send",
+		params: `{"dialogue_id":"review","text":"Which tests fail?","message_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7"}`,
+		data:   `{"message_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7","seq":…,"repeated":false}`},
+	{method: "dialogue.events",
+		until:  `…"type":"turn_ended"…`,
+		params: `{"dialogue_id":"review","after_seq":0,"no_deltas":true}`,
+		data:   `{"stream_id":"…","session_id":"s-c06a2d9f13","dialogue_id":"d-5b20c9e1a7"}`,
+		pushes: []string{
+			`{"stream_id":"…","seq":1,"type":"dialogue","dialogue_id":"d-5b20c9e1a7","event":{"seq":1,"at":"…","type":"opened","epoch":1,"offset":0,"opened":{"agent":"claude",…}}}`,
+			`{"stream_id":"…","seq":2,"type":"dialogue","dialogue_id":"d-5b20c9e1a7","event":{"seq":2,"at":"…","type":"state","epoch":1,"offset":0,"state":"idle"}}`,
+			`{"stream_id":"…","seq":3,"type":"dialogue","dialogue_id":"d-5b20c9e1a7","event":{"seq":3,"at":"…","type":"item","epoch":1,"item":{"item_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7","kind":"user","parts":[{"type":"text","text":"Which tests fail?"}],"status":"final"}}}`,
+		}},
+	{method: "dialogue.respond",
+		before: []string{"dialogue.send", `{"dialogue_id":"review","text":"ask Bash rm -r build; say As you like."}`},
+		until:  `…"type":"request_opened",…"request":{"request_id":"6b12eafd-3565-4978-8ed0-9b2511598d52",…`,
+		params: `{"dialogue_id":"review","request_id":"6b12eafd-3565-4978-8ed0-9b2511598d52","decision":"deny","message":"make clean does that"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…,"requests":0,…}`},
+	{method: "dialogue.interrupt",
+		before: []string{"dialogue.send", `{"dialogue_id":"review","text":"say I am on it.; hang"}`},
+		until:  `…"text":"I am on it."…`,
+		params: `{"dialogue_id":"review"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…}`},
+	{method: "dialogue.set",
+		params: `{"dialogue_id":"review","policy":{"rules":[{"tool":"Bash","pattern":"go test *","action":"allow"},{"tool":"Read","action":"allow"}],"deny_after_s":600}}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…}`},
+	{method: "dialogue.transcript",
+		until:  `…"outcome":"interrupted"…`,
+		params: `{"dialogue_id":"review"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7","seq":…,"state":"…","turns":[{"turn_id":"t1.1","trigger":"user","messages":["5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7"],"outcome":"completed",…},…],"items":[{"item_id":"5c1d8e0a-7b32-4f6e-9a41-c2d3e4f5a6b7","kind":"user","parts":[{"type":"text","text":"Which tests fail?"}],"status":"final"},…],"tasks":[],"requests":[{"request_id":"6b12eafd-3565-4978-8ed0-9b2511598d52","kind":"permission","tool":"Bash",…,"how":"answered","decision":"deny","by":"client"}],"notices":[…],"usage":{…}}`},
+	{method: "dialogue.raw",
+		params: `{"dialogue_id":"review","limit":40}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7","epoch":1,"offset":0,"data":"{…","total":…,"complete":false}`},
+	{method: "dialogue.info",
+		params: `{"dialogue_id":"review"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7","name":"review",…,"turns":3,"requests":0,"tasks":0,"usage":{…},…}`},
+	{method: "dialogue.terminate",
+		params: `{"dialogue_id":"review"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…,"state":"ended",…,"ended":{"cause":"closed",…}}`},
+	{method: "dialogue.resume",
+		params: `{"dialogue_id":"review","prompt":"Where were we?"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…,"epoch":2,…}`},
+	{method: "dialogue.retry",
+		params: `{"dialogue_id":"review"}`,
+		data:   `{"dialogue_id":"d-5b20c9e1a7",…}`},
+	{method: "dialogue.list",
+		data: `{"dialogues":[{"dialogue_id":"d-5b20c9e1a7","name":"review",…}]}`},
 }
 
 // firstLines are what a reader sees first: an answer and an error.

@@ -60,11 +60,18 @@ func (c *conn) receive() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-var shownID = regexp.MustCompile(`"[sx]-[0-9a-f]{10}(-[0-9]+)?"`)
+var shownID = regexp.MustCompile(`"([sxd]-[0-9a-f]{10}(-[0-9]+)?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"`)
 
-// expect compares a line with what the documents show, and learns ids from it.
+// expect compares a line with what the documents show.
 func (s *story) expect(shown, line string) {
 	s.Helper()
+	if !s.match(shown, line) {
+		s.Errorf("the documents show\n  %s\nthe daemon sent\n  %s", shown, line)
+	}
+}
+
+// match tells whether a line is what the documents show, and learns ids from it.
+func (s *story) match(shown, line string) bool {
 	var learn []string
 	var pattern strings.Builder
 	for i, part := range strings.Split(shown, "…") {
@@ -78,7 +85,7 @@ func (s *story) expect(shown, line string) {
 			if real, known := s.ids[id]; known {
 				pattern.WriteString(`"` + regexp.QuoteMeta(real) + `"`)
 			} else {
-				pattern.WriteString(`"([sx]-[0-9a-f-]+)"`)
+				pattern.WriteString(`"([sxd]?[0-9a-f-]+)"`)
 				learn = append(learn, id)
 			}
 			from = m[1]
@@ -87,12 +94,12 @@ func (s *story) expect(shown, line string) {
 	}
 	m := regexp.MustCompile(`^` + pattern.String() + `$`).FindStringSubmatch(line)
 	if m == nil {
-		s.Errorf("the documents show\n  %s\nthe daemon sent\n  %s", shown, line)
-		return
+		return false
 	}
 	for i, id := range learn {
 		s.ids[id] = m[i+1]
 	}
+	return true
 }
 
 // withoutExample are methods that cannot be played beside others.
@@ -107,7 +114,7 @@ func TestExamplesAreTrue(t *testing.T) {
 			t.Errorf("%s: has no example, or needs none", m.Name)
 		}
 	}
-	s := &story{T: t, socket: trltest.Start(t).Socket, ids: map[string]string{}}
+	s := &story{T: t, socket: trltest.Start(t, trltest.Env("PATH="+trltest.AgentPath(t))).Socket, ids: map[string]string{}}
 	conn := s.dial()
 	defer conn.Close()
 	for line := range strings.Lines(firstLines) {
@@ -123,6 +130,16 @@ func TestExamplesAreTrue(t *testing.T) {
 	}
 }
 
+// await follows the dialogue until a push is as it is shown.
+func (s *story) await(shown string) {
+	s.Helper()
+	conn := s.dial()
+	defer conn.Close()
+	conn.send(`{"id":"1","method":"dialogue.events","params":{"dialogue_id":"review"}}`)
+	for !s.match(shown, conn.receive()) {
+	}
+}
+
 func (s *story) play(c *contract, ex example) {
 	s.Helper()
 	conn := s.dial()
@@ -132,6 +149,9 @@ func (s *story) play(c *contract, ex example) {
 		if line := conn.receive(); !strings.Contains(line, `"ok":true`) {
 			s.Errorf("%s: before it: %s", ex.method, line)
 		}
+	}
+	if ex.until != "" {
+		s.await(ex.until)
 	}
 	m, _ := api.FindMethod(ex.method)
 	conn.send(ex.request())

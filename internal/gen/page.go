@@ -19,7 +19,7 @@ carries the ` + "`id`" + ` of its request, whatever JSON scalar that is. Pushes 
 
 ` + "```text\n" + firstLines + "```" + `
 
-- A session_id may be the id or the name of a session. Ids are opaque.
+- A session_id may be the id or the name of a session, a dialogue_id that of a dialogue. Ids are opaque.
 - Times are RFC 3339 in UTC; what ends in _ms or _s are durations; lists are never null. What may be absent says so.
 - Text is UTF-8. Where the bytes are not, the text has replacement characters, and the field with _base64 has the bytes.
 - A command that fails, is killed or times out is a result, not an error.

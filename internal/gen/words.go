@@ -15,7 +15,7 @@ var dialogueWords = []words{
 		[]string{"DialogueRule.action"}},
 	{enum{"DialogueContentType", "What a block of a message is.", []string{"text", "image"}},
 		[]string{"DialogueContent.type"}},
-	{enum{"DialogueStream", "A raw stream of an agent's program.", []string{"stdout", "stdin"}},
+	{enum{"RawStream", "A raw stream of an agent's program.", []string{"stdout", "stdin"}},
 		[]string{"DialogueRawParams.stream"}},
 	{enum{"DialogueFaultReason", "Why an agent cannot be reached.", []string{"session_gone", "auth_rejected", "unreachable", "refused"}},
 		[]string{"DialogueFault.reason"}},
