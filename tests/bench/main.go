@@ -55,6 +55,7 @@ var parts = []part{
 	{"web", (*bench).web},
 	{"grpc", (*bench).grpc},
 	{"terminals", (*bench).terminals},
+	{"dialogues", (*bench).dialogues},
 	{"memory", (*bench).memory},
 	{"scale", (*bench).scale},
 }

@@ -41,6 +41,9 @@ func TestScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newSandbox(t)
+			if strings.HasPrefix(file, "dialogue") {
+				s.addAgent(t)
+			}
 			for _, f := range archive.Files {
 				path := filepath.Join(s.work, f.Name)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

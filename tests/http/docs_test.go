@@ -23,7 +23,7 @@ func TestDocs(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	d := trltest.Start(t, trltest.Args("--http", "127.0.0.1:0"))
+	d := trltest.Start(t, trltest.Env("PATH="+trltest.AgentPath(t)), trltest.Args("--http", "127.0.0.1:0"))
 	url, token := d.HTTP(t)
 	trltest.Page(t, "../../docs/http.md", token, strings.NewReplacer("http://127.0.0.1:7330", url))
 }

@@ -51,7 +51,7 @@ for (const [name, transport] of Object.entries(transports)) {
 
     await t.test("tools", async () => {
       const { tools } = await client.listTools();
-      assert.deepEqual(tools.map((x) => x.name).sort(), ["cancel", "destroy", "input", "list", "output", "run", "start", "terminal_screen", "terminal_start", "terminal_type", "wait"]);
+      assert.deepEqual(tools.map((x) => x.name).sort(), ["cancel", "destroy", "dialogue_read", "dialogue_respond", "dialogue_send", "dialogue_start", "dialogue_stop", "input", "list", "output", "run", "start", "terminal_screen", "terminal_start", "terminal_type", "wait"]);
     });
     await t.test("the default session keeps its state", async () => {
       await call("run", { command: "cd /usr; export A=ä" });

@@ -74,14 +74,14 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 // TestDocumentsNameThingsThatExist compares words that look like methods, events
 // or error codes with the tables in api.
 func TestDocumentsNameThingsThatExist(t *testing.T) {
-	method := regexp.MustCompile("`((?:system|session|exec|event)\\.[a-z]+)`")
+	method := regexp.MustCompile("`((?:system|session|exec|dialogue|event)\\.[a-z]+)`")
 	code := regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+)`")
 	known := map[string]bool{"TRL_SESSION_ID": true, "BASH_SOURCE": true}
 	for _, c := range api.Codes {
 		known[string(c.Code)] = true
 	}
-	// exec.read is a call of the link, which the documents explain.
-	others := append([]string{"exec.read"}, api.EventTypes...)
+	// exec.read is a call of the link, which the documents explain, and dialogue.json a file.
+	others := append([]string{"exec.read", "dialogue.json"}, api.EventTypes...)
 	sourceFiles(t, func(file string) {
 		if path.Ext(file) != ".md" {
 			return

@@ -35,16 +35,22 @@ var mayImport = map[string][]string{
 	"internal/terminal/render": {"internal/terminal/vt"},
 	"internal/terminal/view":   {"internal/terminal/vt"},
 
+	// Dialogues with coding agents. What their programs say is understood without any input or output.
+	"internal/dialogue/agent":      {"api"},
+	"internal/dialogue/transcript": {"api"},
+	"internal/dialogue": {"api", "client", "internal/dialogue/agent", "internal/dialogue/transcript", "internal/link",
+		"internal/session"},
+
 	// The daemon. A transport sees the contract and nothing behind it.
 	"internal/server":        {"api", "api/spec", "internal/rpc", "internal/wire"},
 	"internal/mcp":           {"api", "internal/version"},
 	"internal/config":        {"api"},
 	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
 	"internal/session":       {"api", "internal/archive", "internal/link", "internal/version"},
-	"internal/service":       {"api", "internal/link", "internal/process", "internal/session", "internal/version"},
+	"internal/service":       {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/version"},
 	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/wire"},
-	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/link", "internal/mcp", "internal/process", "internal/runtimes/host", "internal/server",
-		"internal/service", "internal/session", "internal/version"},
+	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/link", "internal/mcp", "internal/process", "internal/runtimes/host",
+		"internal/server", "internal/service", "internal/session", "internal/version"},
 
 	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // block is a fenced block of the README.
@@ -120,7 +122,7 @@ func outputFile(dir string, i int) string { return filepath.Join(dir, "out."+str
 // readerEnv is the environment of a fresh user who has the go command and its caches.
 func readerEnv(t *testing.T, dir string) []string {
 	t.Helper()
-	env := []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
+	env := []string{"PATH=" + trltest.AgentPath(t), "LANG=C.UTF-8"} // the reader has a coding agent
 	for name, mode := range map[string]os.FileMode{"home": 0o755, "run": 0o700, "tmp": 0o755} {
 		if err := os.Mkdir(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)

@@ -90,9 +90,15 @@ func (s *script) next(wanted func(line string) bool) string {
 	}
 }
 
-// forViewer reports whether a line is a push to a viewer that a section looked at before.
+// forViewer reports whether a line is a push of a stream that a section looked at before,
+// and that may go on at any time.
 func (s *script) forViewer(line string) bool {
 	for id := range s.viewers {
+		if isPushOf(line, id) {
+			return true
+		}
+	}
+	for id := range s.told {
 		if isPushOf(line, id) {
 			return true
 		}

@@ -6,7 +6,8 @@
 // The comment of a file says what it shows; a line such as "only: socket stdio" in it
 // restricts where. Its sections are done one after another:
 //
-//	-- client --            lines to send; ${name} stands for what was bound to $name
+//	-- client --            lines to send; ${name} stands for what was bound to $name, and
+//	                        ${agent} for a program that speaks as coding agents do
 //	-- raw --               quoted strings to send as they are, `"x" * 1000` repeated
 //	-- server --            lines that must come, in this order
 //	-- server any order --  lines that must come
@@ -14,6 +15,9 @@
 //	                        pieces of one kind joined: stdout "…", stderr "…", exit {…}
 //	-- viewer name --       the next pushes of the stream of session.attach bound to $name:
 //	                        snapshot {…}, output "…" in any number of pieces, resize {…}, exit {…}
+//	-- dialogue name --     pushes of the stream of dialogue.events bound to $name: for each line
+//	                        one whose event is as it says, {…}, or the last, end {…}; what
+//	                        comes between is passed over
 //	-- end of input --      the client ends its side
 //	-- closed --            the server ends the connection
 //
@@ -26,6 +30,7 @@ package wire_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -59,7 +64,11 @@ func TestWire(t *testing.T) {
 				continue
 			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+transport, func(t *testing.T) {
-				newScript(t, transport).run(archive)
+				s := newScript(t, transport)
+				if bytes.Contains(txtar.Format(archive), []byte("${agent}")) {
+					s.vars["agent"] = trltest.FakeAgent(t)
+				}
+				s.run(archive)
 			})
 		}
 	}
@@ -84,11 +93,12 @@ type script struct {
 	where string            // for messages
 
 	viewers map[string]*viewed // by the id of their stream
+	told    map[string]int64   // the last number of each stream of a dialogue
 	aside   []string           // lines that came before they were wanted
 }
 
 func newScript(t *testing.T, transport string) *script {
-	s := &script{t: t, vars: map[string]string{}, viewers: map[string]*viewed{}}
+	s := &script{t: t, vars: map[string]string{}, viewers: map[string]*viewed{}, told: map[string]int64{}}
 	if transport == "websocket" || transport == "http" {
 		s.webTransport(transport)
 		return s
@@ -140,6 +150,8 @@ func (s *script) run(archive *txtar.Archive) {
 			s.stream(arg, lines)
 		case name == "viewer":
 			s.viewer(arg, lines)
+		case name == "dialogue":
+			s.dialogue(arg, lines)
 		case section.Name == "end of input":
 			if err := s.end(); err != nil {
 				s.fatalf("%s", err)

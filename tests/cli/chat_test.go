@@ -1,0 +1,277 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+// addAgent puts the fake agent on the PATH of the sandbox, as claude.
+func (s *sandbox) addAgent(t *testing.T) {
+	t.Helper()
+	for i, kv := range s.env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			s.env[i] = "PATH=" + filepath.Dir(trltest.FakeAgent(t)) + ":" + path
+		}
+	}
+}
+
+// person sits at a terminal and talks with an agent.
+type person struct {
+	t      *testing.T
+	master *os.File
+	ended  chan int    // the exit status
+	seen   chan string // what comes
+	screen string      // what came and was not looked at yet
+	pid    int
+}
+
+// chats starts `trl chat args...` on a terminal.
+func (s *sandbox) chats(t *testing.T, args ...string) *person {
+	t.Helper()
+	master, slave := openTerminal(t)
+	cmd := s.command(s.trl, append([]string{"chat"}, args...)...)
+	cmd.Env = append(cmd.Env, "NO_COLOR=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = slave.Close()
+	p := &person{t: t, master: master, ended: make(chan int, 1), seen: make(chan string, 1000), pid: cmd.Process.Pid}
+	go func() {
+		defer close(p.seen)
+		for b := make([]byte, 4096); ; {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			p.seen <- strings.ReplaceAll(string(b[:n]), "\r\n", "\n")
+		}
+	}()
+	go func() { p.ended <- wait(t, cmd) }()
+	return p
+}
+
+// sees waits for text that matches, and returns what was on the screen before it.
+func (p *person) sees(pattern string) string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	late := time.After(patience)
+	for {
+		if at := re.FindStringIndex(p.screen); at != nil {
+			before := p.screen[:at[0]]
+			p.screen = p.screen[at[1]:]
+			return before
+		}
+		select {
+		case more, ok := <-p.seen:
+			if !ok {
+				p.t.Fatalf("the talk is over, and there was no %q:\n%s", pattern, p.screen)
+			}
+			p.screen += more
+		case <-late:
+			p.t.Fatalf("there was no %q:\n%s", pattern, p.screen)
+		}
+	}
+}
+
+func (p *person) types(text string) {
+	p.t.Helper()
+	if _, err := p.master.Write([]byte(text)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// leaves waits for the end.
+func (p *person) leaves(status int) {
+	p.t.Helper()
+	if got := <-p.ended; got != status {
+		for more := range p.seen {
+			p.screen += more
+		}
+		p.t.Errorf("status %d, want %d\n%s", got, status, p.screen)
+	}
+}
+
+func agentSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	s := newSandbox(t)
+	s.addAgent(t)
+	return s
+}
+
+// states are those of all dialogues.
+func (s *sandbox) states(t *testing.T) string {
+	t.Helper()
+	o := s.run(t, "dialogue", "ls", "-a")
+	var states []string
+	for line := range strings.Lines(o.stdout) {
+		states = append(states, strings.Split(line, "\t")[3])
+	}
+	return strings.Join(states, " ")
+}
+
+func TestChat(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "say first")
+	p.sees(`^d-[0-9a-f]{10}  claude · .*\n\nfirst\n\n> $`)
+	p.types("think hm; tool Bash make test; say second\n")
+	p.sees(`\n✻ hm\n\n● Bash  make test\n  ⎿ done: make test\n\nsecond\n\n> $`)
+	p.types("two \\\n")
+	p.sees(`\n\. $`)
+	p.types("lines\n")
+	p.sees(`You said: two \nlines\n\n> $`)
+	p.types("\x04") // Ctrl-D
+	p.sees(`trl: to go on: trl chat --resume d-`)
+	p.leaves(0)
+	if got := s.states(t); got != "ended" {
+		t.Errorf("state %q", got)
+	}
+}
+
+func TestChatAsks(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--allow", "Bash(git *)")
+	p.sees(`> $`)
+	p.types("ask Bash git log; ask Bash rm -rf x; ask Bash ls; say after\n")
+	if before := p.sees(`\? The agent wants to use Bash: rm -rf x\n(  .*\n)*  y\(es\).*instead: $`); strings.Contains(before, "wants") {
+		t.Errorf("it asked about what a rule allows: %s", before)
+	}
+	p.types("not that\n")
+	p.sees(`⎿ Bash rm -rf x: failed · not that\n● Bash  ls\n`)
+	p.sees(`instead: $`)
+	p.types("e\n")
+	p.sees(`JSON\): $`)
+	p.types("ls -la\n")
+	p.sees(`"command":"ls -la".*\n\nafter\n\n> $`)
+	p.types("question Which?\n")
+	p.sees(`Which\?\n  1\. Red.*\n  2\. Blue.*\n.*none: $`)
+	p.types("2\n")
+	p.sees(`Blue(.*\n)*> $`)
+	// Somebody else may be faster.
+	p.types("ask Bash id; say done\n")
+	p.sees(`instead: $`)
+	o := s.run(t, "dialogue", "respond", strings.TrimSpace(s.run(t, "dialogue", "ls", "-q").stdout), "allow")
+	if o.status != 0 {
+		t.Errorf("%+v", o)
+	}
+	p.sees(`· somebody else has answered: allow\n(.*\n)*done\n\n> $`)
+	p.types("\x04")
+	p.leaves(0)
+}
+
+func TestChatInterrupt(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--keep", "--name", "kept")
+	p.sees(`> $`)
+	p.types("stream the beginning\n")
+	p.sees(`\nthe beginning$`)
+	p.types("\x03")
+	p.sees(`interrupting; Ctrl-C again leaves\n(.*\n)*! interrupted\n\n> $`)
+	// What is typed while it works is queued.
+	p.types("say begun; hang\n")
+	p.sees(`\nbegun\n$`)
+	p.types("say queued\n")
+	p.sees(`say queued\n$`)
+	deadline := time.Now().Add(patience)
+	for !strings.Contains(s.run(t, "dialogue", "events", "kept").stdout, "say queued") {
+		if time.Now().After(deadline) {
+			t.Fatal("the message was not sent")
+		}
+	}
+	p.types("\x03")
+	p.sees(`! interrupted\n(.*\n)*queued\n\n> $`)
+	p.types("\x03")
+	p.sees(`· Ctrl-C again leaves\n\n> $`)
+	p.types("\x03")
+	p.sees(`to go on: trl chat --dialogue d-`)
+	p.leaves(0)
+	if got := s.states(t); got != "idle" {
+		t.Errorf("state %q", got)
+	}
+}
+
+// TestChatTwice: a second Ctrl-C leaves an agent that does not stop.
+func TestChatTwice(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t)
+	p.sees(`> $`)
+	p.types("ignore-term; ignore-eof; say begun; stop-reading-stdin; silence 1h\n")
+	p.sees(`\nbegun\n$`)
+	p.types("\x03")
+	p.sees(`again leaves\n$`)
+	p.types("\x03")
+	p.sees(`\^C`)
+	p.types("\x03") // and a third does not wait for its end
+	p.leaves(130)
+	if o := s.run(t, "dialogue", "stop", "--all", "--force"); o.status != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestChatComesBack: what a dialogue is at is shown to who joins it, and asked once.
+func TestChatComesBack(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--keep", "--name", "kept", "say before")
+	p.sees(`before\n\n> $`)
+	p.types("say begun; ask Bash rm x; say after\n")
+	p.sees(`instead: $`)
+	if err := unix.Kill(p.pid, unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	p.leaves(129)
+	p = s.chats(t, "--dialogue", "kept")
+	if before := p.sees(`\n> say begun; .*\n\nbegun\n\n● Bash  rm x\n`); strings.Contains(before, "say before") {
+		t.Errorf("it shows old turns: %s", before)
+	}
+	p.sees(`\? The agent wants to use Bash: rm x\n(  .*\n)*.*instead: $`)
+	p.types("y\n")
+	p.sees(`⎿ Bash rm x: .*\n\nafter\n\n> $`)
+	// The daemon may be replaced meanwhile.
+	if o := s.run(t, "upgrade"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	p.types("say still there\n")
+	p.sees(`\nstill there\n\n> $`)
+	p.types("exit 7\n")
+	p.sees(`the agent has ended unexpectedly, with status 7\n(.*\n)*trl: to go on: trl chat --resume d-`)
+	p.leaves(1)
+	p = s.chats(t, "--resume", "kept")
+	p.sees(`> $`)
+	p.types("say back\n")
+	p.sees(`\nback\n\n> $`)
+	p.types("\x04")
+	p.leaves(0)
+}
+
+// TestChatSignals: a script's Ctrl-C interrupts the agent, whose end is waited for.
+func TestChatSignals(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	l := s.startLive(t, "chat", "-p", "say started; hang")
+	l.signal(t, unix.SIGINT)
+	if status := wait(t, l.cmd); status != 130 {
+		t.Errorf("status %d, want 130", status)
+	}
+	l.mustBeGone(t)
+	if got := s.states(t); got != "ended" {
+		t.Errorf("state %q", got)
+	}
+	if o := s.run(t, "dialogue", "events", strings.TrimSpace(s.run(t, "dialogue", "ls", "-aq").stdout)); !strings.Contains(o.stdout, "interrupted") {
+		t.Errorf("the turn was not interrupted: %s", o.stdout)
+	}
+}

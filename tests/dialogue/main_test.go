@@ -1,0 +1,293 @@
+// Package dialogue_test drives coding agents through the real daemon: a fake one that does
+// what the real ones cannot be made to do, and the real ones with a scripted model.
+package dialogue_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "trl-agent"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(built)
+		os.Exit(code)
+	}))
+}
+
+// built is where the fake agent is.
+var built string
+
+// fakeAgent is the path of the fake agent, which is built once.
+var fakeAgent = sync.OnceValue(func() string {
+	path := filepath.Join(built, "fakeagent")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./fakeagent")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("build the fake agent: %s\n%s", err, out))
+	}
+	return path
+})
+
+// plain is a trl without the race detector, for what is about amounts.
+var plain = sync.OnceValue(func() string {
+	if path := os.Getenv("TRL_TEST_BIN"); path != "" {
+		return path
+	}
+	cmd := exec.Command("go", "build", "-o", built+"/", "../../cmd/trl", "../../cmd/trl-runner")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("build trl: %s\n%s", err, out))
+	}
+	return filepath.Join(built, "trl")
+})
+
+// patience bounds every wait; nothing waits that long when all is well.
+const patience = 2 * time.Minute
+
+// world is a daemon and a client of it.
+type world struct {
+	*testing.T
+	*client.Client
+	daemon *trltest.Daemon
+	ctx    context.Context
+}
+
+func start(t *testing.T, opts ...trltest.Option) *world {
+	t.Helper()
+	d := trltest.Start(t, opts...)
+	return &world{t, d.Client(t), d, timeout(t)}
+}
+
+func timeout(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// restart kills the daemon and starts the next one.
+func (w *world) restart(between func()) {
+	w.Helper()
+	w.daemon.Kill9()
+	if between != nil {
+		between()
+	}
+	w.daemon.Restart(w.T)
+	w.Client = w.daemon.Client(w.T)
+}
+
+// must stops the test at an error.
+func must[R any](r R, err error) func(*world) R {
+	return func(w *world) R {
+		w.Helper()
+		if err != nil {
+			w.Fatalf("%v%s", err, details(err))
+		}
+		return r
+	}
+}
+
+func details(err error) string {
+	if e := api.AsError(err); len(e.Details) > 0 {
+		return fmt.Sprintf(" %v", e.Details)
+	}
+	return ""
+}
+
+func wantError(t *testing.T, err error, code api.Code, text string) {
+	t.Helper()
+	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("got  %v%s\nwant %s: %s", err, details(err), code, text)
+	}
+}
+
+// fake is a dialogue with the fake agent, which speaks as Claude does. The flags are its own.
+func fake(flags ...string) api.DialogueCreateParams {
+	return api.DialogueCreateParams{Agent: "claude", Argv: append([]string{fakeAgent()}, flags...), WorkingDir: "/"}
+}
+
+// create makes a dialogue, which is terminated at the end of the test.
+func (w *world) create(p api.DialogueCreateParams) api.DialogueInfo {
+	w.Helper()
+	return must(w.DialogueCreate(w.ctx, p))(w)
+}
+
+func (w *world) send(id, text string) api.DialogueSendResult {
+	w.Helper()
+	return must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: id, Text: text}))(w)
+}
+
+// says sends a message and waits for the end of the turn that it made.
+func (w *world) says(id, text string) api.DialogueEvent {
+	w.Helper()
+	r := w.send(id, text)
+	f := w.follow(id, r.Seq)
+	defer f.close()
+	return f.until(api.ToldTurnEnded)
+}
+
+func (w *world) respond(id, request, decision string) error {
+	_, err := w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: request, Decision: decision})
+	return err
+}
+
+func (w *world) terminate(id string) api.DialogueInfo {
+	w.Helper()
+	return must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: id}))(w)
+}
+
+func (w *world) info(id string) api.DialogueInfo {
+	w.Helper()
+	return must(w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: id}))(w)
+}
+
+func (w *world) transcript(id string) api.DialogueTranscriptResult {
+	w.Helper()
+	return must(w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: id}))(w)
+}
+
+// raw is everything that the agent's program wrote, or was sent, in an epoch.
+func (w *world) raw(id string, epoch int, stream string) []byte {
+	w.Helper()
+	var all []byte
+	for {
+		limit := int64(4 << 20)
+		r := must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: id, Epoch: epoch, Stream: stream, Offset: int64(len(all)), Limit: &limit}))(w)
+		all = append(all, api.Data(r.Data, r.DataBase64)...)
+		if int64(len(all)) >= r.Total {
+			return all
+		}
+	}
+}
+
+// events are all of a dialogue until now.
+func (w *world) events(id string) []api.DialogueEvent {
+	w.Helper()
+	f := &follower{w: w, stream: must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, NoFollow: true}))(w)}
+	defer f.close()
+	f.drain()
+	return f.events
+}
+
+// follower reads the events of a dialogue and checks that none is missing or comes twice.
+type follower struct {
+	w      *world
+	stream api.Stream
+	after  int64
+	events []api.DialogueEvent
+	ended  bool
+}
+
+// follow follows a dialogue behind an event; 0 is the beginning.
+func (w *world) follow(id string, after int64) *follower {
+	w.Helper()
+	f := &follower{w: w, after: after, stream: must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, AfterSeq: after}))(w)}
+	w.Cleanup(f.close)
+	return f
+}
+
+func (f *follower) close() { f.stream.Close() }
+
+// next is the next event; nil at the end of the stream.
+func (f *follower) next() *api.DialogueEvent {
+	f.w.Helper()
+	push, err := f.stream.Recv()
+	switch {
+	case err != nil:
+		f.w.Fatalf("after event %d: %v\n%s", f.after, err, brief(f.events))
+	case push.Type == api.EventEnd:
+		f.ended = true
+		if push.Seq != f.after {
+			f.w.Errorf("the end has number %d, the last event had %d", push.Seq, f.after)
+		}
+		if _, err := f.stream.Recv(); err != io.EOF {
+			f.w.Errorf("after the end: %v", err)
+		}
+		return nil
+	case push.Type != api.EventDialogue || push.Event == nil || push.Seq != push.Event.Seq || push.Seq != f.after+1:
+		f.w.Fatalf("after event %d: %+v", f.after, push)
+	}
+	f.after = push.Seq
+	f.events = append(f.events, *push.Event)
+	return push.Event
+}
+
+// until takes events up to one of a type, which also fits; without that one of the type will do.
+func (f *follower) until(kind api.DialogueEventType, fits ...func(*api.DialogueEvent) bool) api.DialogueEvent {
+	f.w.Helper()
+	for {
+		ev := f.next()
+		if ev == nil {
+			f.w.Fatalf("the stream ended without %s:\n%s", kind, brief(f.events))
+		}
+		if ev.Type == kind && (len(fits) == 0 || fits[0](ev)) {
+			return *ev
+		}
+	}
+}
+
+// drain takes everything up to the end of the stream.
+func (f *follower) drain() {
+	f.w.Helper()
+	for f.next() != nil {
+	}
+}
+
+// state waits for a state.
+func (f *follower) state(want api.DialogueState) {
+	f.w.Helper()
+	f.until(api.ToldState, func(ev *api.DialogueEvent) bool { return ev.State == want })
+}
+
+// brief tells events in a line each.
+func brief(events []api.DialogueEvent) string {
+	var b strings.Builder
+	for _, ev := range events {
+		seq := ev.Seq
+		ev.At, ev.Seq, ev.NativeID, ev.Opened = time.Time{}, 0, "", nil
+		text, _ := json.Marshal(ev)
+		if len(text) > 400 {
+			text = append(text[:400], "…"...)
+		}
+		fmt.Fprintf(&b, "%4d %s\n", seq, strings.Replace(string(text), `"seq":0,"at":"0001-01-01T00:00:00Z",`, "", 1))
+	}
+	return b.String()
+}
+
+// count is how many events have a type.
+func count(events []api.DialogueEvent, kind api.DialogueEventType) (n int) {
+	for _, ev := range events {
+		if ev.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// eventually is for what nothing announces.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}

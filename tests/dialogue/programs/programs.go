@@ -1,0 +1,52 @@
+// Package programs finds the real agents for tests. They are not part of this repository:
+// .ci/run installs them into the cache directory of the user, at the versions below.
+package programs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// The versions that the tests were written for. They are those of .ci/run.
+const (
+	ClaudeVersion = "2.1.325"
+	CodexVersion  = "0.166.0"
+)
+
+// Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where .ci/run installs it. A test
+// is skipped without it, and says so.
+func Claude(t testing.TB) string {
+	t.Helper()
+	return find(t, "TRL_TEST_CLAUDE", "Claude Code "+ClaudeVersion, "claude-"+ClaudeVersion, "claude")
+}
+
+// Codex is the path of Codex: $TRL_TEST_CODEX, or where .ci/run installs it. A test is
+// skipped without it, and says so.
+func Codex(t testing.TB) string {
+	t.Helper()
+	return find(t, "TRL_TEST_CODEX", "Codex "+CodexVersion, "codex-"+CodexVersion, "bin", "codex")
+}
+
+func find(t testing.TB, variable, what string, inCache ...string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		if cache, err := os.UserCacheDir(); err == nil {
+			path = filepath.Join(append([]string{cache, "trl-test"}, inCache...)...)
+		}
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return path
+	}
+	if os.Getenv(variable) != "" {
+		t.Fatalf("%s: %q is no program", variable, path)
+	}
+	fmt.Fprintf(os.Stderr, "SKIPPED: %s: %s is not here (%s/%s; .ci/run installs it on linux/amd64, %s names another one)\n",
+		t.Name(), what, runtime.GOOS, runtime.GOARCH, variable)
+	t.SkipNow()
+	return ""
+}

@@ -1,0 +1,247 @@
+package dialogue_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// deaths are the points at which an agent is killed: what is asked, and until when is waited.
+var deaths = map[string]struct {
+	script string
+	until  func(r *real, f *follower)
+}{
+	"at rest": {"turn1", func(r *real, f *follower) { f.rest() }},
+	"at once": {"turn1", func(r *real, f *follower) {}},
+	"in text": {"hold", func(r *real, f *follower) { f.until(api.ToldDelta) }},
+	"in a tool": {"long", func(r *real, f *follower) {
+		f.running()
+		r.file("started")
+	}},
+	"in a request": {"ask", func(r *real, f *follower) { f.request() }},
+	"in subagents": {"agents_long", func(r *real, f *follower) {
+		eventually(r.T, "both subagents run a command", func() bool {
+			text, _ := os.ReadFile(filepath.Join(r.dir, "started"))
+			return string(text) == "started\nstarted\n"
+		})
+	}},
+	"in the background": {"background", func(r *real, f *follower) {
+		f.until(api.ToldTurnEnded)
+		r.runsInBackground()
+	}},
+}
+
+// runsInBackground waits until a subagent has called its tool.
+func (r *real) runsInBackground() {
+	r.Helper()
+	eventually(r.T, "the subagent calls a tool", func() bool { return strings.Contains(outlineOf(r.transcript(r.id)), "\n  tool_call") })
+}
+
+// TestClaudeKilled: after kill -9 nothing of the agent is left, its record is closed, and the
+// dialogue is resumed with what the agent knew.
+func TestClaudeKilled(t *testing.T) {
+	for name, death := range deaths {
+		t.Run(name, func(t *testing.T) {
+			r := useClaude(t, "--allowedTools", "Bash,Agent").open()
+			r.talk("plain")
+			f := r.ask(death.script)
+			death.until(r, f)
+			r.kill()
+			f.drain()
+			r.closed(f)
+			r.nothingLeft()
+			r.resumed()
+		})
+	}
+}
+
+// closed checks what follows from a death: everything that was open is closed, as lost, and
+// then one event tells of the end. What was told before stays.
+func (r *real) closed(f *follower) {
+	r.Helper()
+	events := r.events(r.id)
+	last := events[len(events)-1]
+	if last.Type != api.ToldEnded || last.Ended.Signal != "SIGKILL" || count(events, api.ToldEnded) != 1 {
+		r.Fatalf("the end:\n%s", brief(f.events))
+	}
+	busy := false // when it died
+	for _, ev := range events {
+		if ev.Epoch == 1 && ev.Type == api.ToldTurnEnded && ev.Turn.Outcome == "lost" || ev.Type == api.ToldTask && ev.Task.Status == "lost" {
+			busy = true
+		}
+		if ev.Type == api.ToldMessage && ev.Message.State == "lost" {
+			busy = true
+		}
+	}
+	if want := map[bool]string{true: "unexpected_exit", false: "exited"}[busy]; last.Ended.Cause != want {
+		r.Errorf("the cause is %q and not %q:\n%s", last.Ended.Cause, want, brief(f.events))
+	}
+	tr := r.transcript(r.id)
+	allClosed(r.T, tr.Items)
+	for _, turn := range tr.Turns {
+		if turn.Outcome == "" {
+			r.Errorf("the turn is open: %+v", turn)
+		}
+	}
+	for _, task := range tr.Tasks {
+		if task.Status == "running" {
+			r.Errorf("the task is open: %+v", task)
+		}
+	}
+	for _, q := range tr.Requests {
+		if q.How == "" {
+			r.Errorf("the request is open: %+v", q)
+		}
+	}
+	if info := r.info(r.id); info.State != api.DialogueEnded || info.Ended == nil || info.Requests != 0 || info.Tasks != 0 {
+		r.Errorf("after the end: %+v", info)
+	}
+	if _, err := r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Text: "x"}); api.AsError(err).Code != api.CodeDialogueEnded {
+		r.Errorf("a message after the end: %v", err)
+	}
+}
+
+func allClosed(t *testing.T, items []api.DialogueItem) {
+	t.Helper()
+	for _, it := range items {
+		if it.Status == "streaming" || it.Tool != nil && (it.Tool.Status == "pending" || it.Tool.Status == "running" || it.Tool.Status == "awaiting_approval") {
+			t.Errorf("the item is open: %+v %+v", it, it.Tool)
+		}
+		if it.Tool != nil {
+			allClosed(t, it.Tool.Items)
+		}
+	}
+}
+
+// resumed resumes a dialogue that has ended: it has the same id, and the model is told what
+// was before.
+func (r *real) resumed() {
+	r.Helper()
+	before := outlineOf(r.transcript(r.id))
+	old := r.session
+	r.resume()
+	// It may tell of what it lost before it rests.
+	eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
+	if info := r.info(r.id); info.Epoch != 2 || info.Ended != nil || r.session == old {
+		r.Errorf("resumed: %+v\n%s", info, brief(r.events(r.id)))
+	}
+	for _, task := range r.transcript(r.id).Tasks {
+		if task.Kind == "other" || task.ToolCallID == "" {
+			r.Errorf("the task is not known any more: %+v", task)
+		}
+	}
+	if turn := r.talk("turn3"); turn.Outcome != "completed" {
+		r.Errorf("after it was resumed: %+v", turn)
+	}
+	requests := r.model.Requests()
+	if last := requests[len(requests)-1]; !last.Says("user", "[[plain]]") || !last.Says("assistant", "Hello from the scripted model.") || !last.Says("user", "[[turn3]]") {
+		r.Errorf("the model was not told what was before: %+v", last.Messages)
+	}
+	after := outlineOf(r.transcript(r.id))
+	if !strings.HasPrefix(after, before) || !strings.Contains(after[len(before):], "agent: Answer to turn three.") {
+		r.Errorf("what was before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// outlineOf are the items alone.
+func outlineOf(r api.DialogueTranscriptResult) string {
+	var b strings.Builder
+	outlineItems(&b, r.Items, "")
+	return b.String()
+}
+
+// TestClaudeDaemonRestarts: the daemon is killed in the middle of a turn and while a request
+// waits; the agent goes on, and what it said meanwhile is not lost.
+func TestClaudeDaemonRestarts(t *testing.T) {
+	r := useClaude(t, "--allowedTools", "Bash(until *)").open()
+	f := r.ask("gate")
+	f.running()
+	f.close()
+	r.restart(func() { r.touch("go") })
+	f = r.follow(r.id, 0)
+	if turn := f.rest(); turn.Outcome != "completed" {
+		t.Errorf("after the restart: %+v", turn)
+	}
+	f.close()
+
+	f = r.ask("touch")
+	q := f.request()
+	f.close()
+	r.restart(nil)
+	eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
+	tr := r.transcript(r.id)
+	if len(tr.Requests) != 1 || tr.Requests[0].RequestID != q.RequestID || tr.Requests[0].How != "" {
+		t.Errorf("requests after the restart: %+v", tr.Requests)
+	}
+	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow"}), api.CodeConflict, q.RequestID)
+	f = r.follow(r.id, tr.Seq)
+	if turn := f.rest(); turn.Outcome != "completed" || !r.exists("allowed.txt") {
+		t.Errorf("it was allowed after the restart: %+v", turn)
+	}
+	f.close()
+
+	f = r.ask("hold")
+	f.until(api.ToldDelta)
+	f.close()
+	r.restart(nil)
+	seq := r.transcript(r.id).Seq
+	must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+	if turn := r.follow(r.id, seq).rest(); turn.Outcome != "interrupted" {
+		t.Errorf("interrupted after the restart: %+v", turn)
+	}
+	if info := r.info(r.id); info.Epoch != 1 || info.Turns != 3 {
+		t.Errorf("the same process went on: %+v", info)
+	}
+	r.looks(`
+		user: [[gate]]
+		agent: A command that waits.
+		tool_call Bash completed "until [ -e go ]; do sleep 0.05; done; echo went": went
+		agent: After the command that waits.
+		user: [[touch]]
+		agent: It needs to be allowed.
+		tool_call Bash completed "touch allowed.txt": (Bash completed with no output)
+		agent: That step is over.
+		user: [[hold]]
+		agent (aborted): This answer begins and has no end.
+		program: [Request interrupted by user]
+		turn by user: completed
+		turn by user: completed
+		turn by user: interrupted
+		request permission Bash: answered allow
+	`)
+	r.same()
+}
+
+// TestClaudeTerminates: with a command that runs, and again; nothing is left.
+func TestClaudeTerminates(t *testing.T) {
+	r := useClaude(t, "--allowedTools", "Bash").open()
+	f := r.ask("long")
+	r.file("started")
+	info := r.terminate(r.id)
+	if info.State != api.DialogueEnded || info.Ended == nil || info.Ended.Cause != "closed" {
+		t.Errorf("terminated: %+v", info)
+	}
+	if left := r.processes(); len(left) > 1 { // what watched over it may be about to go
+		t.Errorf("left: %v", left)
+	}
+	r.nothingLeft()
+	f.drain()
+	if again := r.terminate(r.id); again.Ended == nil || again.Ended.Cause != "closed" || again.Seq != info.Seq {
+		t.Errorf("terminated again: %+v, first %+v", again, info)
+	}
+	if n := count(r.events(r.id), api.ToldEnded); n != 1 {
+		t.Errorf("%d ends", n)
+	}
+	tr := r.transcript(r.id)
+	allClosed(t, tr.Items)
+	r.resume()
+	if turn := r.talk("turn2"); turn.Outcome != "completed" {
+		t.Errorf("resumed: %+v", turn)
+	}
+}
