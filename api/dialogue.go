@@ -187,6 +187,8 @@ type DialogueInfo struct {
 	LastActivity   time.Time     `json:"last_activity"`   // when the last event was
 	// StalledAt is since when an agent that works has said nothing, when that is too long.
 	StalledAt *time.Time `json:"stalled_at,omitempty"`
+	// LostAt is since when the daemon that has the agent cannot be reached and is looked for.
+	LostAt *time.Time `json:"lost_at,omitempty"`
 	// Ended says how its process ended, when it has.
 	Ended *DialogueEnd `json:"ended,omitempty"`
 }

@@ -72,6 +72,7 @@ type process struct {
 	ending    string        // why it is being ended, when it is
 	forced    chan struct{} // closed when its end cannot wait
 	rushed    bool          // forced is closed
+	gone      bool          // it has ended where nobody heard of it
 	left      bool          // it goes on without us
 	retry     chan struct{}
 	answering map[string]bool // requests that the policy is answering
@@ -110,6 +111,11 @@ func (d *Dialogue) snapshot() api.DialogueInfo {
 	}
 	d.tracker.Describe(&info)
 	info.State, info.Error, info.Seq, info.StalledAt = d.state, d.fault, d.seq, d.stalled
+	if d.process != nil {
+		if at := d.process.program.away().UTC(); !at.IsZero() {
+			info.LostAt = &at
+		}
+	}
 	if info.Tags == nil {
 		info.Tags = []string{}
 	}

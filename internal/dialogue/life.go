@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
@@ -117,9 +118,16 @@ const lastWords = 200 * time.Millisecond
 // killTimeout bounds how long a session may take to be killed.
 const killTimeout = 10 * time.Second
 
+// awayTimeout is the same for one that cannot be reached: it may come back just now.
+const awayTimeout = 2 * time.Second
+
 // kill ends the session of a program at once.
 func (d *Dialogue) kill(prog program) {
-	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	patience := killTimeout
+	if !prog.away().IsZero() {
+		patience = awayTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := prog.kill(ctx); err != nil {
 		d.log.Error("session of the agent is not gone", "error", err)
@@ -138,9 +146,13 @@ func (d *Dialogue) reap(p *process) {
 	case p.retry <- struct{}{}: // for awaitRetry
 	default:
 	}
+	patience := killTimeout
+	if !p.program.away().IsZero() {
+		patience = 0
+	}
 	select {
 	case <-p.done:
-	case <-time.After(killTimeout):
+	case <-time.After(patience):
 		p.leave()
 		<-p.done
 	}
@@ -206,6 +218,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	case <-ctx.Done():
 		return api.DialogueInfo{}, ctx.Err()
 	}
+	d.giveUpGone()
 	info := d.Info()
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
@@ -231,6 +244,24 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		}
 	}
 	return d.Info(), nil
+}
+
+// giveUpGone ends a process that is known to be gone, although nobody heard of its end.
+func (d *Dialogue) giveUpGone() {
+	d.mu.Lock()
+	p := d.process
+	gone := d.state == api.DialogueError && d.fault.Reason == string(client.ReasonSessionGone)
+	if gone {
+		p.gone = true
+	}
+	d.mu.Unlock()
+	if gone {
+		select {
+		case p.retry <- struct{}{}: // for awaitRetry
+		default:
+		}
+		<-p.done
+	}
 }
 
 // wake reads the events of a dialogue that has ended.
@@ -380,13 +411,14 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 
 // ladder ends the process: the input has ended; then SIGTERM, SIGKILL, and the session.
 func (d *Dialogue) ladder(p *process) {
-	if within(p.done, p.forced, d.host.config.Grace) {
+	here := p.program.away().IsZero() // otherwise nobody would hear of a signal
+	if here && within(p.done, p.forced, d.host.config.Grace) {
 		return
 	}
 	d.mu.Lock()
-	rushed := p.rushed || d.state == api.DialogueError // nobody would hear of a signal
+	rushed := p.rushed
 	d.mu.Unlock()
-	if !rushed {
+	if here && !rushed {
 		ctx, cancel := context.WithTimeout(context.Background(), d.host.config.Grace+killTimeout)
 		stop := make(chan struct{})
 		d.host.tasks.Go(func() {

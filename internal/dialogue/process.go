@@ -109,11 +109,12 @@ func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
 	}
 }
 
-// given reports whether the process is given up: it is to end, and not to be left.
+// given reports whether the process is given up: it is to end, or known to have ended, and
+// not to be left.
 func (d *Dialogue) given(p *process) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return p.ending != "" && !p.left
+	return (p.ending != "" || p.gone) && !p.left
 }
 
 // recovered is the state of a dialogue whose program is reached again. mu is held.

@@ -34,6 +34,8 @@ type program interface {
 	reopen(ctx context.Context) error
 	// ended says why the session has ended, when it has.
 	ended() string
+	// away is since when the program cannot be reached and is looked for; zero when it can.
+	away() time.Time
 	// close lets go of the program, which goes on.
 	close()
 }
@@ -138,6 +140,8 @@ func (l *local) ended() string {
 	return ""
 }
 
+func (l *local) away() time.Time { return time.Time{} }
+
 func (l *local) close() {}
 
 // vanished is a program that was gone when nobody was there.
@@ -154,4 +158,5 @@ func (vanished) cancel(context.Context) error                { return nil }
 func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
 func (vanished) ended() string                               { return "its session was gone when the daemon started" }
+func (vanished) away() time.Time                             { return time.Time{} }
 func (vanished) close()                                      {}

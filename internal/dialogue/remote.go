@@ -23,7 +23,9 @@ type remote struct {
 	mu     sync.Mutex
 	client *client.Client        // guarded by mu
 	reader *client.RemoteSession // guarded by mu; nil before the first recv and after a failure
+	since  time.Time             // guarded by mu; without a reader, since when it is looked for; zero at the beginning
 	closed bool                  // guarded by mu
+	cause  string                // guarded by mu; why the session has ended
 
 	after int64 // used by recv alone: the last push
 }
@@ -58,7 +60,7 @@ func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Dura
 // findRemote is a program that an earlier daemon started there. The connection is made
 // by recv.
 func findRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {
-	return &remote{at: at, patience: patience, sessionID: sessionID, execID: execID}
+	return &remote{at: at, patience: patience, since: time.Now(), sessionID: sessionID, execID: execID}
 }
 
 func (r *remote) ids() (sessionID, execID string) { return r.sessionID, r.execID }
@@ -111,8 +113,25 @@ func (r *remote) recv(ctx context.Context) (piece, error) {
 		case api.EventGap:
 			return piece{stream: p.Event.Stream, offset: p.Offset, gap: *p.Event.To}, nil
 		case api.EventExit:
+			r.awaitEnd(ctx)
 			return piece{exit: p.Event.ExecOutcome}, nil
 		}
+	}
+}
+
+// awaitEnd waits until the session has ended with its program, and remembers why.
+func (r *remote) awaitEnd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	c, err := r.connection(ctx)
+	if err != nil {
+		return
+	}
+	_, _ = c.SessionWait(ctx, api.SessionWaitParams{SessionID: r.sessionID, Exit: true})
+	if info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: r.sessionID}); err == nil {
+		r.mu.Lock()
+		r.cause = info.Cause
+		r.mu.Unlock()
 	}
 }
 
@@ -220,7 +239,7 @@ func (r *remote) reopen(ctx context.Context) error {
 func (r *remote) drop() {
 	r.mu.Lock()
 	reader, c := r.reader, r.client
-	r.reader, r.client = nil, nil
+	r.reader, r.client, r.since = nil, nil, time.Now()
 	r.mu.Unlock()
 	if reader != nil {
 		reader.Close()
@@ -230,7 +249,23 @@ func (r *remote) drop() {
 	}
 }
 
-func (r *remote) ended() string { return "" }
+func (r *remote) ended() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cause
+}
+
+func (r *remote) away() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reader == nil {
+		return r.since
+	}
+	if c := r.reader.State(); c.State == client.StateReconnecting || c.State == client.StateFailed {
+		return c.At
+	}
+	return time.Time{}
+}
 
 func (r *remote) close() {
 	r.mu.Lock()

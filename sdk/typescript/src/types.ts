@@ -1631,6 +1631,8 @@ export interface DialogueInfo {
   last_activity: string;
   /** Since when an agent that works has said nothing, when that is too long. */
   stalled_at?: string;
+  /** Since when the daemon that has the agent cannot be reached and is looked for. */
+  lost_at?: string;
   /** Says how its process ended, when it has. */
   ended?: DialogueEnd;
 }

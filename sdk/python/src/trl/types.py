@@ -2769,6 +2769,9 @@ class DialogueInfo:
     stalled_at: datetime | None = None
     """Since when an agent that works has said nothing, when that is too long."""
 
+    lost_at: datetime | None = None
+    """Since when the daemon that has the agent cannot be reached and is looked for."""
+
     ended: DialogueEnd | None = None
     """Says how its process ended, when it has."""
 
@@ -2799,6 +2802,7 @@ class DialogueInfo:
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
             stalled_at=_time(data["stalled_at"]) if get("stalled_at") is not None else None,
+            lost_at=_time(data["lost_at"]) if get("lost_at") is not None else None,
             ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
         )
 
