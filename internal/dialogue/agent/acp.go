@@ -32,7 +32,8 @@ type acpProtocol struct {
 	rpc
 	options Options
 	opened  api.DialogueOpened
-	session string // empty until it is there
+	told    *Setting // how the session works, as it was told last
+	session string   // empty until it is there
 	agent   acpAgent
 	config  acpConfig
 	// loading says that the agent tells again what was before.
@@ -44,8 +45,10 @@ type acpProtocol struct {
 	texts    map[string]int
 	tools    []*api.DialogueItem // in the order in which they began
 	requests []*acpRequest       // that wait
-	usage    api.DialogueUsage
-	running  bool // as told last
+	usage    api.DialogueUsage   // of this process
+	running  bool                // as told last
+	// costBefore is what the session had cost when this process began.
+	costBefore float64
 }
 
 // acpPrompt is a message that was sent and is not done.
@@ -178,7 +181,7 @@ func (a *acpProtocol) setUp() {
 		}
 		a.opened.NativeSession = a.session
 		a.ready, a.step.Ready = true, true
-		a.configured(true)
+		a.configured()
 		a.tell(api.DialogueEvent{Type: api.ToldState, State: api.DialogueIdle})
 		a.next()
 	})
@@ -228,9 +231,8 @@ func (a *acpProtocol) change(s Setting, then func(*api.Error)) {
 	})
 }
 
-// configured tells how the session works, when that has changed or must be told.
-func (a *acpProtocol) configured(must bool) {
-	before := a.opened
+// configured tells how the session works, when that is not what was told last.
+func (a *acpProtocol) configured() {
 	for _, o := range a.config.ConfigOptions {
 		var value string
 		json.Unmarshal(o.CurrentValue, &value)
@@ -247,7 +249,9 @@ func (a *acpProtocol) configured(must bool) {
 	if m := a.config.Models; m != nil {
 		a.opened.Model = cmp.Or(m.CurrentModelID, a.opened.Model)
 	}
-	if now := a.opened; a.ready && (must || now.Model != before.Model || now.PermissionMode != before.PermissionMode) {
+	mode := Setting{Model: a.opened.Model, PermissionMode: a.opened.PermissionMode}
+	if now := a.opened; a.ready && (a.told == nil || *a.told != mode) {
+		a.told = &mode
 		a.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: a.session, Opened: &now})
 	}
 }
@@ -270,10 +274,8 @@ func (a *acpProtocol) Do(call Call) Step {
 	case call.Respond != nil:
 		a.answered(call.ID, a.respond(*call.Respond))
 	case call.Set != nil:
-		before := a.opened
 		a.change(*call.Set, func(err *api.Error) {
-			// One of two may have been done.
-			a.configured(a.opened.Model != before.Model || a.opened.PermissionMode != before.PermissionMode)
+			a.configured() // One of two may have been done.
 			a.answered(call.ID, err)
 		})
 	}

@@ -43,7 +43,9 @@ func (u acpToolCall) into(tool *api.DialogueToolCall) {
 	if u.Kind != "" {
 		tool.Kind = cmp.Or(acpKinds[u.Kind], "other")
 	}
-	tool.Name = cmp.Or(u.Name, tool.Name, u.Kind, "tool")
+	if unnamed := tool.Name == "" || tool.Name == "other"; u.Name != "" || unnamed {
+		tool.Name = cmp.Or(u.Name, u.Kind, "other") // Most agents tell only of what kind a tool is.
+	}
 	tool.Title = cmp.Or(u.Title, tool.Title)
 	if raw := rpcNotNull(u.RawInput); raw != nil {
 		tool.Input = raw
@@ -114,7 +116,7 @@ func (u acpToolCall) subject(kind string) string {
 	case "search":
 		return cmp.Or(field("pattern", "query"), codexPlace(files))
 	}
-	return cmp.Or(codexPlace(files), field("file_path", "filePath", "path", "abs_path", "command", "url"))
+	return cmp.Or(codexPlace(files), field("file_path", "filePath", "filepath", "path", "abs_path", "command", "url"))
 }
 
 // tellTool tells a copy: the call goes on changing.

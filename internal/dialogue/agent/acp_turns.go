@@ -99,12 +99,28 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 		turn.Text = p.text
 	}
 	if u := r.Usage; u != nil {
-		turn.Usage = &api.DialogueUsage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens + u.ThoughtTokens, CacheReadTokens: u.CachedReadTokens, CacheWriteTokens: u.CachedWriteTokens}
+		usage := api.DialogueUsage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens + u.ThoughtTokens, CacheReadTokens: u.CachedReadTokens, CacheWriteTokens: u.CachedWriteTokens}
+		if usage != (api.DialogueUsage{}) {
+			turn.Usage = &usage
+		}
+	}
+	if u := turn.Usage; u != nil {
+		a.usage.InputTokens += u.InputTokens
+		a.usage.OutputTokens += u.OutputTokens
+		a.usage.CacheReadTokens += u.CacheReadTokens
+		a.usage.CacheWriteTokens += u.CacheWriteTokens
+		a.tellUsage()
 	}
 	a.message(p.ID, "done")
 	a.tell(api.DialogueEvent{Type: api.ToldTurnEnded, Turn: turn})
 	a.prompts = slices.DeleteFunc(a.prompts, func(o *acpPrompt) bool { return o == p })
 	a.next()
+}
+
+// tellUsage tells the figures of this process.
+func (a *acpProtocol) tellUsage() {
+	usage := a.usage
+	a.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &usage})
 }
 
 // interrupt cancels the turn; all also drops what waits behind it. The agent ends the turn

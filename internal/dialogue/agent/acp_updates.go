@@ -93,15 +93,13 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 			a.config.Modes = &struct{ CurrentModeID string }{}
 		}
 		a.config.Modes.CurrentModeID = u.CurrentModeID
-		a.configured(false)
+		a.configured()
 	case "config_option_update":
 		a.config.ConfigOptions = u.ConfigOptions
-		a.configured(false)
+		a.configured()
 	case "usage_update":
-		if u.Cost != nil && u.Cost.Currency == "USD" && (a.usage.CostUSD == nil || *a.usage.CostUSD != u.Cost.Amount) {
-			a.usage.CostUSD, a.usage.Carried = &u.Cost.Amount, a.options.Resume != ""
-			usage := a.usage
-			a.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &usage})
+		if u.Cost != nil && u.Cost.Currency == "USD" {
+			a.cost(u.Cost.Amount)
 		}
 	case "notice":
 		level := map[string]string{"info": "info", "warning": "warning", "error": "error"}[u.Severity]
@@ -117,6 +115,19 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		return "unknown_subtype"
 	}
 	return ""
+}
+
+// cost takes what the session has cost, of which what it cost before us is not ours.
+func (a *acpProtocol) cost(amount float64) {
+	if a.turns == 0 {
+		a.costBefore = amount
+	}
+	ours := amount - a.costBefore
+	if a.usage.CostUSD == nil && ours == 0 || a.usage.CostUSD != nil && *a.usage.CostUSD == ours {
+		return
+	}
+	a.usage.CostUSD = &ours
+	a.tellUsage()
 }
 
 // within is the turn, or what was before the first one: it makes ids unique.

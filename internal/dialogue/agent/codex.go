@@ -74,13 +74,18 @@ type codexMessage struct {
 	turn    string // that takes it up, once it is known
 	started bool
 	asked   bool // it was written to Codex
+	refused bool // the turn that ran did not take it
 }
 
 type codexParams map[string]any
 
 // Start implements Protocol.
 func (c *codexProtocol) Start() Step {
-	c.ask("initialize", codexParams{"clientInfo": codexParams{"name": "trl", "title": "TRL", "version": "1"}}, c.initialized)
+	c.ask("initialize", codexParams{
+		"clientInfo": codexParams{"name": "trl", "title": "TRL", "version": "1"},
+		// Without it Codex refuses to end commands that an interrupt leaves running.
+		"capabilities": codexParams{"experimentalApi": true, "requestAttestation": false},
+	}, c.initialized)
 	return c.take()
 }
 
@@ -235,7 +240,13 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 	c.override = Setting{}
 	m.asked = true
 	c.ask("turn/start", p, func(result json.RawMessage, err *rpcError) {
-		if err != nil {
+		switch {
+		case err != nil && c.main.turn != "" && !m.refused:
+			// A turn that takes no messages, such as a review: it is for the next one.
+			m.asked, m.refused = false, true
+			c.message(m.ID, "queued")
+			return
+		case err != nil:
 			c.messages = slices.DeleteFunc(c.messages, func(o *codexMessage) bool { return o == m })
 			c.message(m.ID, "cancelled")
 			c.notice("error", "send_refused", "codex turn/start: "+err.text())
@@ -292,11 +303,19 @@ func (c *codexProtocol) set(s Setting) *api.Error {
 	return nil
 }
 
-// interrupt stops the turn; all stops those of subagents too. Codex wants to be told which
-// turn, so the one that was asked for and has not begun is waited for.
+// interrupt stops the turn; all stops those of subagents too, and commands in the
+// background. Codex wants to be told which turn, so the one that was asked for and has not
+// begun is waited for.
 func (c *codexProtocol) interrupt(call string, all bool) {
 	if all {
 		for _, t := range c.threads {
+			var commands []*codexOpen
+			for _, o := range t.open {
+				if o.background {
+					commands = append(commands, o)
+				}
+			}
+			c.endCommands(t, commands)
 			if t != c.main && t.turn != "" {
 				c.ask("turn/interrupt", codexParams{"threadId": t.id, "turnId": t.turn}, func(json.RawMessage, *rpcError) {})
 			}

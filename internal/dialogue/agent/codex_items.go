@@ -18,6 +18,8 @@ type codexOpen struct {
 	text []*strings.Builder // of its parts; of a tool call, one: the output until now
 	// background says that the turn ended while the command ran on.
 	background bool
+	// ending says that the command is being ended because it was interrupted.
+	ending bool
 }
 
 // keep remembers an item, apart from the one that is told.
@@ -119,9 +121,12 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 	if it.Status == "declined" {
 		t.denials = append(t.denials, it.ID)
 	}
-	background := open != nil && open.background
+	background := open != nil && open.background && item.Tool != nil
 	if background {
 		item.Tool.TaskID = it.ID
+	}
+	if open != nil && open.ending && item.Tool != nil {
+		item.Tool.Status = "cancelled" // Codex says that it failed.
 	}
 	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
 	if background {
@@ -185,7 +190,7 @@ const maxOpenOutput = 1 << 20
 
 func (c *codexProtocol) outputDelta(t *codexThread, id, text string) {
 	o := t.find(id)
-	if o == nil || o.item.Tool == nil {
+	if o == nil || o.item.Tool == nil || o.ending {
 		return
 	}
 	if len(o.text) == 0 {
@@ -210,22 +215,28 @@ func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.Raw
 }
 
 // closeItems ends what a turn left open: after an interrupt Codex does not tell the end of
-// what ran. A command that runs when its turn completes goes on in the background.
+// what ran. Commands run on when their turn ends: after an interrupt they are ended, and
+// otherwise they are in the background now.
 func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
+	var commands []*codexOpen
 	open := t.open
 	t.open = nil
 	for _, o := range open {
-		id := o.item.ItemID
+		id, command := o.item.ItemID, o.item.Tool != nil && o.item.Tool.Name == "commandExecution"
 		switch {
-		case o.background || (o.item.Tool != nil && o.item.Tool.Name == "commandExecution" && outcome == "completed"):
+		case o.background || o.ending:
 			t.open = append(t.open, o)
-			if !o.background {
-				o.background = true
-				o.item.Tool.TaskID = id
-				item := o.tool("running")
-				c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
-				c.scoped(t, codexShellTask(item))
-			}
+		case command && outcome != "interrupted":
+			t.open = append(t.open, o)
+			o.background = true
+			o.item.Tool.TaskID = id
+			item := o.tool("running")
+			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
+			c.scoped(t, codexShellTask(item))
+		case command:
+			t.open = append(t.open, o)
+			commands = append(commands, o)
+			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.tool("cancelled")})
 		case o.item.Tool != nil:
 			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.tool("cancelled")})
 		case outcome == "interrupted" && len(o.text) > 0:
@@ -233,6 +244,29 @@ func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
 		default:
 			c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{id}})
 		}
+	}
+	c.endCommands(t, commands)
+}
+
+// endCommands ends commands that run. Codex knows them by ids of processes, which it does
+// not tell with every item.
+func (c *codexProtocol) endCommands(t *codexThread, commands []*codexOpen) {
+	if len(commands) == 0 {
+		return
+	}
+	c.ask("thread/backgroundTerminals/list", codexParams{"threadId": t.id}, func(result json.RawMessage, _ *rpcError) {
+		var r struct {
+			Data []struct{ ItemID, ProcessID string }
+		}
+		json.Unmarshal(result, &r)
+		for _, terminal := range r.Data {
+			if o := t.find(terminal.ItemID); o != nil && slices.Contains(commands, o) {
+				c.ask("thread/backgroundTerminals/terminate", codexParams{"threadId": t.id, "processId": terminal.ProcessID}, func(json.RawMessage, *rpcError) {})
+			}
+		}
+	})
+	for _, o := range commands {
+		o.ending = true
 	}
 }
 
@@ -313,10 +347,10 @@ func (c *codexProtocol) threadStarted(params json.RawMessage) {
 
 // spawned ties a subagent to the tool call that started it.
 func (c *codexProtocol) spawned(by *codexThread, thread, call, name string) {
-	t := c.thread(thread)
-	if t.task == nil {
+	if thread == "" || thread == c.main.id {
 		return
 	}
+	t := c.thread(thread)
 	t.task.ToolCallID, t.task.Name = call, name
 	t.parent(by)
 	c.taskStatus(t, t.task.Status, t.task.Summary)
@@ -332,7 +366,10 @@ func (c *codexProtocol) collab(t *codexThread, it codexItem) {
 	for _, id := range slices.Sorted(maps.Keys(it.AgentsStates)) {
 		state := it.AgentsStates[id]
 		status := map[string]string{"completed": "completed", "interrupted": "cancelled", "shutdown": "cancelled", "errored": "failed", "notFound": "failed"}[state.Status]
-		if child := c.thread(id); status != "" && child.task != nil && child.task.Status == "running" && child.turn == "" {
+		if status == "" || id == "" || id == c.main.id {
+			continue
+		}
+		if child := c.thread(id); child.task.Status == "running" && child.turn == "" {
 			c.taskStatus(child, status, state.Message)
 		}
 	}
@@ -341,7 +378,10 @@ func (c *codexProtocol) collab(t *codexThread, it codexItem) {
 // activity takes what a subagent is said to do after it was started.
 func (c *codexProtocol) activity(it codexItem) {
 	status := map[string]string{"completed": "completed", "interrupted": "cancelled"}[it.Kind]
-	if t := c.thread(it.AgentThreadID); status != "" && t.task != nil && t.task.Status != status && t.turn == "" {
+	if status == "" || it.AgentThreadID == "" || it.AgentThreadID == c.main.id {
+		return
+	}
+	if t := c.thread(it.AgentThreadID); t.task.Status != status && t.turn == "" {
 		c.taskStatus(t, status, "")
 	}
 }

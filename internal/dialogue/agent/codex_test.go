@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,149 +12,11 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// rpcWritten is a message to a program that speaks JSON-RPC.
-type rpcWritten struct {
-	ID     json.RawMessage
-	Method string
-	Params map[string]any
-	Result map[string]any
-	Error  *struct{ Code int }
-}
-
-// rpcOptions are those that a recording was made with, as its first messages tell.
-func rpcOptions(t testing.TB, r recording) (o agent.Options) {
-	t.Helper()
-	text := func(p map[string]any, name string) string { s, _ := p[name].(string); return s }
-	for _, in := range r.in {
-		var w rpcWritten
-		if err := json.Unmarshal(in.Line, &w); err != nil {
-			t.Fatal(err)
-		}
-		switch w.Method {
-		case "thread/start", "thread/resume":
-			mode := strings.Trim(text(w.Params, "approvalPolicy")+"/"+text(w.Params, "sandbox"), "/")
-			return agent.Options{WorkingDir: text(w.Params, "cwd"), Model: text(w.Params, "model"), PermissionMode: mode, Resume: text(w.Params, "threadId"), Epoch: 1}
-		case "session/new", "session/load", "session/resume":
-			return agent.Options{WorkingDir: text(w.Params, "cwd"), Resume: text(w.Params, "sessionId"), Epoch: 1}
-		}
-	}
-	return agent.Options{Epoch: 1}
-}
-
-// rpcMoves are the lines of a recording with the calls that were made in between, which
-// are beside it.
-func rpcMoves(t testing.TB, r recording) (moves []move) {
-	t.Helper()
-	var calls []recordedCall
-	for _, line := range lines(t, "testdata/"+r.name+".calls") {
-		var c recordedCall
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
-		calls = append(calls, c)
-	}
-	for i := 0; ; i++ {
-		for ; len(calls) > 0 && calls[0].After == i; calls = calls[1:] {
-			moves = append(moves, move{call: &calls[0].Call})
-		}
-		if i == len(r.out) {
-			return moves
-		}
-		moves = append(moves, move{line: r.out[i]})
-	}
-}
-
-type recordedCall struct {
-	After int        `json:"after_stdout_lines"`
-	Call  agent.Call `json:"call"`
-}
-
-// replay plays a recording; what is written must be what was written to the real program,
-// at the same place.
-func replay(t *testing.T, name string, r recording) *talk {
-	k := newTalk(t, name, rpcOptions(t, r))
-	heard, checked := 0, 0
-	check := func() {
-		for ; checked < len(k.wrote); checked++ {
-			if checked >= len(r.in) {
-				t.Fatalf("it wrote more than was written to the real program: %s", k.wrote[checked])
-			}
-			if in := r.in[checked]; in.After != heard || !sameJSON(t, in.Line, k.wrote[checked]) {
-				t.Fatalf("message %d, behind line %d:\n%s\nwas, behind line %d:\n%s", checked, heard, k.wrote[checked], in.After, in.Line)
-			}
-		}
-	}
-	check()
-	for _, m := range rpcMoves(t, r) {
-		k.play([]move{m})
-		if m.call == nil {
-			heard++
-		}
-		check()
-	}
-	if checked != len(r.in) {
-		t.Errorf("it wrote %d messages; to the real program %d were written", checked, len(r.in))
-	}
-	return k
-}
-
-func sameJSON(t *testing.T, a, b []byte) bool {
-	t.Helper()
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		t.Fatalf("not JSON: %s %s", a, b)
-	}
-	return reflect.DeepEqual(x, y)
-}
-
-// replays plays all recordings of an agent, and compares with the transcripts expected.
-func replays(t *testing.T, name string) {
-	for _, r := range recordings(t, name) {
-		t.Run(r.name, func(t *testing.T) {
-			k := replay(t, name, r)
-			for _, ev := range k.events {
-				if ev.Type == api.ToldUnparsed {
-					t.Errorf("a line of the real program is not understood: %s", show(ev))
-				}
-			}
-			if !k.ready && k.failed == "" {
-				t.Error("it is neither ready nor failed")
-			}
-			before := show(k.events)
-			if again := replay(t, name, r); show(again.events) != before {
-				t.Error("played again, it tells something else")
-			}
-			open := len(k.events)
-			k.end()
-			if lost := k.events[open:]; len(lost) > 0 {
-				t.Errorf("at the end of a recording that was left at rest, this is open: %s", show(lost))
-			}
-			k.check()
-			golden(t, r.name, k.outcome())
-		})
-	}
-}
-
 // TestCodexRecordings plays what the real program wrote.
 func TestCodexRecordings(t *testing.T) { replays(t, "codex") }
 
 // TestCodexCutAnywhere ends every recording behind every line: what is open can be closed.
 func TestCodexCutAnywhere(t *testing.T) { cutAnywhere(t, "codex") }
-
-func cutAnywhere(t *testing.T, name string) {
-	for _, r := range recordings(t, name) {
-		moves := rpcMoves(t, r)
-		for cut := range moves {
-			k := newTalk(t, name, rpcOptions(t, r))
-			k.play(moves[:cut])
-			k.end()
-			k.check()
-			if k.tracker.Busy() {
-				t.Fatalf("%s, cut behind %d: something is open", r.name, cut)
-			}
-		}
-	}
-}
 
 // codexTalk is a dialogue with an app server that has answered.
 func codexTalk(t testing.TB) *talk {
@@ -166,22 +27,6 @@ func codexTalk(t testing.TB) *talk {
 		t.Fatalf("not ready: %s", k.failed)
 	}
 	return k
-}
-
-func (k *talk) hears(lines ...string) {
-	k.t.Helper()
-	for _, line := range lines {
-		k.hear([]byte(line))
-	}
-}
-
-// written is the newest message to the program.
-func (k *talk) written() (w rpcWritten) {
-	k.t.Helper()
-	if len(k.wrote) == 0 || json.Unmarshal(k.wrote[len(k.wrote)-1], &w) != nil {
-		k.t.Fatal("nothing was written")
-	}
-	return w
 }
 
 const codexTurn = `{"method":"turn/started","params":{"threadId":"T","turn":{"id":"turn1"}}}`
@@ -414,6 +259,79 @@ func TestCodexInterrupts(t *testing.T) {
 	}
 	if ev := k.last(api.ToldState); ev.State != api.DialogueIdle {
 		t.Errorf("state %s", ev.State)
+	}
+}
+
+// TestCodexQueues sends while a turn runs that takes no messages.
+func TestCodexQueues(t *testing.T) {
+	k := codexTalk(t)
+	k.hears(codexTurn)
+	k.send("m1", "go")
+	k.hears(`{"id":3,"error":{"code":-32600,"message":"the turn is a review"}}`)
+	if m := k.last(api.ToldMessage).Message; m.State != "queued" {
+		t.Errorf("the message is %s", m.State)
+	}
+	k.hears(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
+	if w := k.written(); w.Method != "turn/start" || w.Params["clientUserMessageId"] != "m1" {
+		t.Errorf("wrote %+v", w)
+	}
+	if ev := k.last(api.ToldState); ev.State != api.DialogueRunning {
+		t.Errorf("state %s", ev.State)
+	}
+	k.hears(`{"id":4,"error":{"code":-32600,"message":"no"}}`)
+	if m := k.last(api.ToldMessage).Message; m.State != "cancelled" || k.last(api.ToldNotice).Notice.Code != "send_refused" {
+		t.Errorf("the message is %s", m.State)
+	}
+}
+
+// TestCodexEndOfTurn closes what waits when the turn has ended, before that is told.
+func TestCodexEndOfTurn(t *testing.T) {
+	k := codexTalk(t)
+	k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"i","status":"inProgress","changes":[]}}}`,
+		`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`)
+	s := k.protocol.Line([]byte(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"interrupted"}}}`))
+	var told []string
+	for _, ev := range s.Events {
+		switch {
+		case ev.Item != nil:
+			told = append(told, ev.Item.Tool.Status)
+		case ev.Request != nil:
+			told = append(told, ev.Request.How+" by "+ev.Request.By)
+		default:
+			told = append(told, string(ev.Type))
+		}
+	}
+	if want := []string{"cancelled", "withdrawn by agent", "turn_ended", "state"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
+	}
+	if err := k.respond(api.DialogueRespondParams{RequestID: "r1.7", Decision: "allow"}); err == nil || err.Code != api.CodeConflict {
+		t.Errorf("answered after the turn: %v", err)
+	}
+}
+
+// TestCodexSubagentBeforeItsCall hears a subagent before the call that starts it has told
+// which one it is.
+func TestCodexSubagentBeforeItsCall(t *testing.T) {
+	k := codexTalk(t)
+	k.hears(codexTurn,
+		`{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"inProgress","receiverThreadIds":[],"prompt":"look"}}}`,
+		`{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c1"}}}`,
+		`{"method":"item/completed","params":{"threadId":"child","turnId":"c1","item":{"type":"agentMessage","id":"m","text":"seen"}}}`)
+	if ev := k.last(api.ToldItem); ev.Scope != "spawn" || ev.Item.ItemID != "m" {
+		t.Errorf("%s", show(ev))
+	}
+	k.hears(`{"method":"item/completed","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"completed","receiverThreadIds":["child"],"prompt":"look"}}}`,
+		`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
+	if ev := k.last(api.ToldState); ev.State != api.DialogueRunning {
+		t.Errorf("while the subagent works: %s", ev.State)
+	}
+	k.do(agent.Call{ID: "all", Interrupt: &agent.Interrupt{All: true}})
+	if w := k.written(); w.Method != "turn/interrupt" || w.Params["threadId"] != "child" {
+		t.Errorf("wrote %+v", w)
+	}
+	k.hears(`{"method":"turn/completed","params":{"threadId":"child","turn":{"id":"c1","status":"interrupted"}}}`)
+	if task := k.last(api.ToldTask).Task; task.Status != "cancelled" || task.ToolCallID != "spawn" || k.last(api.ToldState).State != api.DialogueIdle {
+		t.Errorf("%s", show(task))
 	}
 }
 

@@ -30,6 +30,7 @@ func TestLost(t *testing.T) {
 			"agent a running\nagent a/b running\nstarts b/c k\nagent c/d running",
 			"c/d:final,lost; a/b:final,lost; a:final,lost"},
 		{"the first scope stays", "agent a running\nagent a/b completed\nagent b running", "a/b:final,lost; a:final,lost"},
+		{"but not that of what was retracted", "agent a running\nagent a/b completed\nretract b\nagent b running", "a:final,lost; b:final,lost"},
 		{"in a circle", "agent b/a running\nagent a/b running\nwithin k l - running\nwithin l k - running", "b/a:final,lost; a/b:final,lost; task k:lost; task l:lost"},
 		{"below what never showed", "call x/a running\ncall b running", "x/a:final,lost; b:final,lost"},
 	} {

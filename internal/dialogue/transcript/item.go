@@ -34,7 +34,7 @@ func (i *item) replace(by api.DialogueItem) {
 		}
 		by.Tool = &tool
 	}
-	if by.Status == statusStreaming && by.Tool != nil && by.Tool.Input == nil && i.written != nil {
+	if by.Status == statusStreaming && by.Tool != nil && i.written != nil {
 		i.written.text.Reset()
 		i.written.output.Reset()
 	} else {

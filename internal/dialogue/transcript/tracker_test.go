@@ -118,6 +118,16 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// A turn counts once, however often it is told that it has ended.
+func TestTurnsCount(t *testing.T) {
+	tracker := trackerOf(events(t, "end t0 failed\n"+strings.Repeat("end t1 failed\n", 2000)+"end t0 failed"))
+	var info api.DialogueInfo
+	tracker.Describe(&info)
+	if info.Turns != 2 {
+		t.Errorf("%d turns", info.Turns)
+	}
+}
+
 func TestState(t *testing.T) {
 	for _, c := range []struct {
 		script string

@@ -19,6 +19,7 @@ func TestTreeItems(t *testing.T) {
 		{"an item that is told anew while it is written", "item a streaming\ndelta a x\nitem a streaming one\ndelta a !", `a:streaming"one!"`},
 		{"aborted text stays", "item a streaming\ndelta a half\nitem a aborted half", `a:aborted"half"`},
 		{"output of a tool", "call c running\noutput c one\noutput c two\nitem z final", `c:running>"onetwo" z:final`},
+		{"a tool call that is told anew while it is written", "begin c\noutput c one\ndelta c x\nbegin c\noutput c two", `c:pending>"two"`},
 		{"output after the result changes nothing", "call c completed\noutput c one", `c:completed`},
 		{"below their tool call", "agent c running\nitem c/a final\nitem b final\nitem c/d final", "c:running(a:final d:final) b:final"},
 		{"a result keeps what is below", "agent c running\nitem c/a final\nagent c completed\nitem c/late final", "c:completed(a:final late:final)"},
@@ -67,6 +68,15 @@ func TestTreeInput(t *testing.T) {
 			t.Errorf("after %q the input is %q, want %q", step.script, got, step.want)
 		}
 		marshal(t, r)
+	}
+}
+
+// A final without input has none, whatever was written.
+func TestTreeNoInput(t *testing.T) {
+	all := events(t, "begin c\ninput c {}\ncall c completed")
+	all[2].Item.Tool.Input = nil
+	if got := treeOf(all).Result().Items[0].Tool.Input; got != nil {
+		t.Errorf("the input is %s", got)
 	}
 }
 
@@ -236,7 +246,7 @@ func TestTreeWithoutIDs(t *testing.T) {
 
 // What was retracted is forgotten, and so are old notices; what is left stays in order.
 func TestTreeForgets(t *testing.T) {
-	tree := treeOf(events(t, "item first final\nagent c running\nitem c/d final"))
+	tree := treeOf(events(t, "item first final\nitem never/o final\nagent c running\nitem c/d final"))
 	before := heap()
 	for n := range 20_000 {
 		text := fmt.Sprint(n, strings.Repeat("x", 1000))
@@ -252,7 +262,7 @@ func TestTreeForgets(t *testing.T) {
 		ev.Seq = 0
 		tree.Apply(ev)
 	}
-	if got := outline(tree.Result().Items); got != "first:final c:running(d:final e:final) last:final" {
+	if got := outline(tree.Result().Items); got != "first:final c:running(d:final e:final) last:final o:final" {
 		t.Error(got)
 	}
 }

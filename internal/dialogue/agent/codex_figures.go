@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+type codexFault struct {
+	Message           string
+	CodexErrorInfo    json.RawMessage
+	AdditionalDetails string
+}
+
+// word is the kind of a fault: a string, or an object whose key it is.
+func (f codexFault) word() string {
+	var word string
+	if json.Unmarshal(f.CodexErrorInfo, &word) == nil && word != "" {
+		return word
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(f.CodexErrorInfo, &object) == nil && len(object) == 1 {
+		for word = range object {
+			return word
+		}
+	}
+	return "error"
+}
+
+type codexTokens struct {
+	InputTokens, CachedInputTokens, CacheWriteInputTokens, OutputTokens int64
+}
+
+func (t codexTokens) usage() api.DialogueUsage {
+	return api.DialogueUsage{
+		InputTokens: t.InputTokens - t.CachedInputTokens, OutputTokens: t.OutputTokens,
+		CacheReadTokens: t.CachedInputTokens, CacheWriteTokens: t.CacheWriteInputTokens,
+	}
+}
+
+// tokens takes the figures of a thread. They are told as the sum over all threads, each of
+// which counts for itself.
+func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
+	if t.base == nil {
+		t.base = codexMinus(total, last) // The first figures of a thread that was there before us.
+	}
+	t.total = &total
+	sum := api.DialogueUsage{Carried: c.options.Resume != ""}
+	for _, each := range c.threads {
+		if u := each.total; u != nil {
+			sum.InputTokens += u.InputTokens
+			sum.OutputTokens += u.OutputTokens
+			sum.CacheReadTokens += u.CacheReadTokens
+			sum.CacheWriteTokens += u.CacheWriteTokens
+		}
+	}
+	if sum != c.usage {
+		c.usage = sum
+		c.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &sum})
+	}
+}
+
+func codexMinus(a, b api.DialogueUsage) *api.DialogueUsage {
+	return &api.DialogueUsage{
+		InputTokens: a.InputTokens - b.InputTokens, OutputTokens: a.OutputTokens - b.OutputTokens,
+		CacheReadTokens: a.CacheReadTokens - b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens - b.CacheWriteTokens,
+	}
+}
+
+// fault takes an error of the model: Codex tries again, or ends the turn with it. What was
+// being said is said anew in the next try, as another item.
+func (c *codexProtocol) fault(t *codexThread, ev codexEvent) {
+	var f codexFault
+	json.Unmarshal(ev.Error, &f)
+	if !ev.WillRetry {
+		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "error", Code: f.word(), Text: f.Message}})
+		return
+	}
+	if ids := t.dropTexts(); len(ids) > 0 {
+		c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: ids})
+	}
+	retry := &api.DialogueRetry{Cause: f.AdditionalDetails}
+	if retry.Cause == "" {
+		retry.Cause = f.Message
+	}
+	// The numbers are only in the text: Reconnecting... 1/5.
+	if i := strings.LastIndex(f.Message, " "); i >= 0 {
+		fmt.Sscanf(f.Message[i+1:], "%d/%d", &retry.Attempt, &retry.Most)
+	}
+	c.scoped(t, api.DialogueEvent{Type: api.ToldRetry, Retry: retry})
+}
+
+// warn tells a warning once: some come with every turn.
+func (c *codexProtocol) warn(method string, ev codexEvent) {
+	text := ev.Message
+	if text == "" {
+		text = strings.TrimSuffix(ev.Summary+": "+ev.Details, ": ")
+	}
+	if c.warned[text] {
+		return
+	}
+	c.warned[text] = true
+	code := map[string]string{"warning": "warning", "guardianWarning": "guardian", "configWarning": "config", "deprecationNotice": "deprecated"}[method]
+	c.notice("warning", code, text)
+}
+
+func (c *codexProtocol) compacted(t *codexThread, turn string) {
+	if t.compact != turn || turn == "" { // It is told as an item and as a notification.
+		t.compact = turn
+		c.scoped(t, api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
+	}
+}
