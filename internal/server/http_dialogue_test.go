@@ -12,7 +12,8 @@ import (
 )
 
 // The dialogues of the service: d-ended has three events and d-idle has two, which it
-// waits behind. Each has written ten bytes, with one that is not UTF-8.
+// waits behind. Each has written ten bytes, with one that is not UTF-8. d-new has another
+// process whenever somebody asks.
 
 const agentWrote = "0123\xff56789"
 
@@ -20,6 +21,8 @@ func (s *service) DialogueInfo(_ context.Context, p api.DialogueInfoParams) (api
 	switch p.DialogueID {
 	case "d-ended":
 		return api.DialogueInfo{DialogueID: p.DialogueID, State: api.DialogueEnded, Epoch: 2, Seq: 3}, nil
+	case "d-new":
+		return api.DialogueInfo{DialogueID: p.DialogueID, State: api.DialogueIdle, Epoch: int(s.epochs.Add(1))}, nil
 	case "d-idle":
 		return api.DialogueInfo{DialogueID: p.DialogueID, State: api.DialogueIdle, Epoch: 2, Seq: 2}, nil
 	}
@@ -84,8 +87,8 @@ func (s *service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api
 	if p.Epoch == 0 {
 		r.Epoch = info.Epoch
 	}
-	if r.Epoch != info.Epoch {
-		text = strings.Repeat("e", len(agentWrote))
+	if r.Epoch != info.Epoch || p.DialogueID == "d-new" {
+		text = strings.Repeat(fmt.Sprint(r.Epoch), len(agentWrote))
 	}
 	if p.Stream == "stdin" {
 		text = strings.ToUpper("asked: all")
@@ -169,7 +172,8 @@ func TestHTTPDialogueRaw(t *testing.T) {
 		{"d-ended/raw?offset=10", "", 200, "", "", "10 10 10 closed true "},
 		{"d-ended/raw?stream=stdin", "", 200, "ASKED: ALL", "", "0 10 10 closed true "},
 		{"d-idle/raw", "", 200, agentWrote, "", "0 10 10 running false "},
-		{"d-idle/raw?epoch=1", "", 200, "eeeeeeeeee", "", "0 10 10 closed true "},
+		{"d-idle/raw?epoch=1", "", 200, "1111111111", "", "0 10 10 closed true "},
+		{"d-new/raw?epoch=1", "", 200, "1111111111", "", "0 10 10 closed true "},
 		{"d-idle/raw", "bytes=3-5", 206, agentWrote[3:6], "bytes 3-5/*", "3 6 10 running false "},
 		{"d-ended/raw", "bytes=-3", 206, "789", "bytes 7-9/10", "7 10 10 closed true "},
 	} {
@@ -184,6 +188,11 @@ func TestHTTPDialogueRaw(t *testing.T) {
 				t.Errorf("%s %s %s: %d %q %q %q", verb, c.path, c.ranges, resp.StatusCode, text, resp.Header.Get("Content-Range"), trl(resp.Header))
 			}
 		}
+	}
+	w.service.epochs.Store(1)
+	// It is the process that was the last one when the answer began.
+	if _, text := w.do("GET", "/v1/dialogue/d-new/raw", ""); text != "2222222222" {
+		t.Errorf("%q", text)
 	}
 	w.refused(416, api.CodeInvalidParams, "GET", "/v1/dialogue/d-ended/raw?offset=11", "")
 	w.refused(416, api.CodeInvalidParams, "GET", "/v1/dialogue/d-ended/raw", "", "Range", "bytes=10-")

@@ -35,6 +35,7 @@ type service struct {
 	started  chan string  // commands that wait or hold, as they start
 	ticks    chan string
 	received atomic.Int64 // pushes made
+	epochs   atomic.Int64 // of the dialogue that is resumed all the time
 	closed   chan string  // streams, as they are closed
 
 	mu    sync.Mutex

@@ -73,6 +73,15 @@ def test_a_request_waits_and_is_answered_once(t: trl.Client) -> None:
         assert [(r.decision, r.by) for r in d.transcript().requests] == [("allow", "client"), ("allow", "policy"), ("deny", "policy")]
 
 
+def test_an_agent_that_speaks_acp(shared: Daemon) -> None:
+    with trl.connect(shared.socket) as t, t.dialogue("acp", **fake(argv=[agent(), "-acp"])) as d:
+        asked = d.send_and_wait("ask Bash make; say done")
+        d.allow(asked.requests[0])
+        done = d.wait(asked)
+        assert done.turn is not None and done.turn.outcome == "completed"
+        assert [i.kind for i in d.transcript().items] == ["user", "tool_call", "agent"]
+
+
 def test_a_turn_is_interrupted(t: trl.Client) -> None:
     with t.dialogue("claude", **fake()) as d:
         sent = d.send("say working; hang")

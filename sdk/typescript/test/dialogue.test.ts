@@ -72,6 +72,15 @@ test("a request waits, is answered once, and the turn goes on", async (t) => {
   ]);
 });
 
+test("an agent that speaks ACP is the same", async (t) => {
+  const trl = await (await Daemon.start(t)).connect(t);
+  await using d = await trl.dialogue({ ...fake, agent: "acp", argv: [agent, "-acp"] });
+  const asked = await d.sendAndWait("ask Bash make; say done");
+  await d.allow(asked.requests[0]!);
+  assert.equal((await d.wait(asked)).turn?.outcome, "completed");
+  assert.deepEqual((await d.transcript()).items.map((item) => item.kind), ["user", "tool_call", "agent"]);
+});
+
 test("a turn is interrupted, and the dialogue goes on", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   await using d = await trl.dialogue(fake);
