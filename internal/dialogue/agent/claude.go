@@ -101,7 +101,7 @@ type claudeProtocol struct {
 // Start asks for the newer features and for the version. The answer to the first says that
 // the program can be spoken to: it prints nothing before it is spoken to.
 func (p *claudeProtocol) Start() Step {
-	p.begin(claudeLine{})
+	p.begin()
 	p.control(map[string]any{
 		"subtype": "initialize",
 		// What subagents say is told, not only what they do.
@@ -138,7 +138,7 @@ func (p *claudeProtocol) versioned(a claudeAnswer) {
 
 // Do takes a call.
 func (p *claudeProtocol) Do(c Call) Step {
-	p.begin(claudeLine{})
+	p.begin()
 	switch {
 	case c.Send != nil:
 		p.send(c.ID, c.Send)
@@ -249,8 +249,8 @@ func (p *claudeProtocol) control(request map[string]any, done func(claudeAnswer)
 	p.write(map[string]any{"type": "control_request", "request_id": id, "request": request})
 }
 
-func (p *claudeProtocol) answered(l claudeLine) {
-	r := l.Response
+func (p *claudeProtocol) answered(l *claudeLine) {
+	r := &l.Response
 	done, mine := p.waits[r.RequestID]
 	if !mine {
 		return
@@ -276,8 +276,8 @@ func (a claudeAnswer) err(code api.Code, what string) *api.Error {
 	return api.Errorf(code, "%s: claude: %s", what, a.failed)
 }
 
-func (p *claudeProtocol) begin(l claudeLine) {
-	p.step, p.line = Step{}, l
+func (p *claudeProtocol) begin() {
+	p.step, p.line = Step{}, claudeLine{}
 }
 
 // end closes a step: what the state is now follows from all of it.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,8 +25,8 @@ func (t *claudeTool) open() bool {
 }
 
 // assistant takes what the model said: one block a line, under the id of its message.
-func (p *claudeProtocol) assistant(l claudeLine) {
-	blocks, ok := l.Message.blocks()
+func (p *claudeProtocol) assistant(l *claudeLine) {
+	blocks, ok := claudeBlocks(l.Message.Content)
 	if !ok || l.UUID == "" {
 		p.unparsed("bad_shape")
 		return
@@ -36,7 +37,8 @@ func (p *claudeProtocol) assistant(l claudeLine) {
 	}
 	p.retractLines(l.Supersedes)
 	message := or(l.Message.ID, l.UUID)
-	for _, b := range blocks {
+	for i := range blocks {
+		b := &blocks[i]
 		n := p.blocks[message]
 		p.blocks[message]++
 		item := api.DialogueItem{
@@ -63,7 +65,7 @@ func (p *claudeProtocol) assistant(l claudeLine) {
 			p.toolResult(l, b)
 			continue
 		default:
-			item.Parts = []api.DialoguePart{{Type: "data", Data: b.raw}}
+			item.Parts = []api.DialoguePart{{Type: "data", Data: b.whole()}}
 		}
 		p.finishPartial(l.Scope, item.ItemID)
 		p.newItem(l.Scope, item)
@@ -71,8 +73,8 @@ func (p *claudeProtocol) assistant(l claudeLine) {
 }
 
 // user takes what was said to the model: by a person, by the program, or by a tool.
-func (p *claudeProtocol) user(l claudeLine) {
-	blocks, ok := l.Message.blocks()
+func (p *claudeProtocol) user(l *claudeLine) {
+	blocks, ok := claudeBlocks(l.Message.Content)
 	if !ok || l.UUID == "" {
 		// A terminal that echoes what was written to the program gives lines like this.
 		p.unparsed("bad_shape")
@@ -85,7 +87,8 @@ func (p *claudeProtocol) user(l claudeLine) {
 	}
 	var parts []api.DialoguePart
 	var text string
-	for _, b := range blocks {
+	for i := range blocks {
+		b := &blocks[i]
 		if b.Type == "tool_result" && b.ToolUseID != "" {
 			p.toolResult(l, b)
 			continue
@@ -154,7 +157,7 @@ func (p *claudeProtocol) turnOf(scope string) string {
 }
 
 // toolResult closes a tool call.
-func (p *claudeProtocol) toolResult(l claudeLine, b claudeBlock) {
+func (p *claudeProtocol) toolResult(l *claudeLine, b *claudeBlock) {
 	t := p.tools[b.ToolUseID]
 	if t == nil { // its call was never told
 		t = &claudeTool{scope: l.Scope, item: api.DialogueItem{
@@ -182,7 +185,7 @@ func (p *claudeProtocol) toolResult(l claudeLine, b claudeBlock) {
 		tool.Structured = l.Structured
 		lenient(l.Structured, &structured)
 	}
-	rejected := strings.Contains(string(l.Structured), "User rejected tool use") && l.Structured[0] == '"'
+	rejected := bytes.HasPrefix(l.Structured, []byte(`"`)) && bytes.Contains(l.Structured, []byte("User rejected tool use"))
 	switch {
 	case rejected || structured.Interrupted:
 		tool.Status = "cancelled"
@@ -258,19 +261,19 @@ func textParts(s string) []api.DialoguePart {
 	return []api.DialoguePart{{Type: "text", Text: s}}
 }
 
-func blockPart(b claudeBlock) api.DialoguePart {
+func blockPart(b *claudeBlock) api.DialoguePart {
 	switch {
 	case b.Type == "text":
 		return api.DialoguePart{Type: "text", Text: b.Text}
 	case b.Type == "image" && b.Source.Data != "":
 		return api.DialoguePart{Type: "image", MediaType: b.Source.MediaType, DataBase64: b.Source.Data}
 	}
-	return api.DialoguePart{Type: "data", Data: b.raw}
+	return api.DialoguePart{Type: "data", Data: b.whole()}
 }
 
 // contentParts reads the content of a tool's result: a text, or blocks.
 func contentParts(content json.RawMessage) []api.DialoguePart {
-	blocks, ok := claudeWords{Content: content}.blocks()
+	blocks, ok := claudeBlocks(content)
 	if !ok {
 		if len(content) == 0 || string(content) == "null" {
 			return nil
@@ -278,7 +281,8 @@ func contentParts(content json.RawMessage) []api.DialoguePart {
 		return []api.DialoguePart{{Type: "data", Data: content}}
 	}
 	var parts []api.DialoguePart
-	for _, b := range blocks {
+	for i := range blocks {
+		b := &blocks[i]
 		if b.Type != "text" || b.Text != "" {
 			parts = append(parts, blockPart(b))
 		}
@@ -287,13 +291,13 @@ func contentParts(content json.RawMessage) []api.DialoguePart {
 }
 
 // newToolCall makes the tool call of a block whose input is complete.
-func newToolCall(b claudeBlock) *api.DialogueToolCall {
+func newToolCall(b *claudeBlock) *api.DialogueToolCall {
 	tool := &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Input: b.Input, Status: "running"}
 	tool.Subject, tool.Title = toolSubject(b.Input)
 	return tool
 }
 
-func toolKind(b claudeBlock) string {
+func toolKind(b *claudeBlock) string {
 	switch b.Name {
 	case "Bash", "PowerShell", "BashOutput", "KillShell", "KillBash":
 		return "execute"

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/trl-dev/trl/api"
 )
 
 // claudeLine is a line of the program. Types and subtypes grow with every version, so only
-// what is needed is read, and a field of another type than expected counts as absent.
+// what is needed is read, and a field of another type than expected counts as absent. The
+// lines that come often are read at once, with the fields of all their types.
 type claudeLine struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype"`
@@ -46,7 +48,11 @@ type claudeLine struct {
 	CommandUUID string `json:"command_uuid"`
 	State       string `json:"state"`
 
-	raw []byte // all of it, for what is read by one type only
+	claudeAbout
+	claudeResult
+	claudeTaskLine
+
+	raw []byte // all of it, for what is in rare lines only
 }
 
 // claudeWords is a message of the model, or to it.
@@ -71,14 +77,8 @@ type claudeBlock struct {
 		MediaType string `json:"media_type"`
 		Data      string `json:"data"`
 	} `json:"source"`
-	raw json.RawMessage
-}
 
-func (b *claudeBlock) UnmarshalJSON(data []byte) error {
-	type plain claudeBlock
-	lenient(data, (*plain)(b))
-	b.raw = bytes.Clone(data)
-	return nil
+	whole func() json.RawMessage // the block as it came; nil outside of a list
 }
 
 // claudeText is a text that may be missing, null or something else; then it is its JSON.
@@ -104,27 +104,42 @@ func lenient(data []byte, v any) {
 	}
 }
 
-// blocks reads the content of a message; ok says that it has a shape that is known.
-func (w claudeWords) blocks() (blocks []claudeBlock, ok bool) {
-	var text string
-	if json.Unmarshal(w.Content, &text) == nil && len(w.Content) > 0 && w.Content[0] == '"' {
+// claudeBlocks reads the content of a message; ok says that it has a shape that is known.
+func claudeBlocks(content json.RawMessage) (blocks []claudeBlock, ok bool) {
+	switch {
+	case len(content) == 0:
+		return nil, false
+	case content[0] == '"':
+		var text string
+		lenient(content, &text)
 		return []claudeBlock{{Type: "text", Text: text}}, true
+	case content[0] == '[':
+		lenient(content, &blocks)
+		// Few blocks are told as they came, so they are not copied before one is.
+		all := sync.OnceValue(func() (all []json.RawMessage) {
+			lenient(content, &all)
+			return all
+		})
+		for i := range blocks {
+			blocks[i].whole = func() json.RawMessage { return all()[i] }
+		}
+		return blocks, true
 	}
-	return blocks, json.Unmarshal(w.Content, &blocks) == nil && blocks != nil
+	return nil, false
 }
 
 // Line takes a line of the program.
 func (p *claudeProtocol) Line(line []byte) Step {
-	l := claudeLine{}
-	err := json.Unmarshal(line, &l)
+	p.begin()
+	l := &p.line
 	l.raw = line
-	p.begin(l)
+	err := json.Unmarshal(line, l)
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
 		p.unparsed("not_json")
 	case l.Type == "":
-		p.line.UUID = ""
+		l.UUID = ""
 		p.unparsed("bad_shape")
 	case p.seen.before(l):
 		p.step.Ignored = l.kind() + " (repeated)"
@@ -138,7 +153,7 @@ func (p *claudeProtocol) Line(line []byte) Step {
 	return p.end()
 }
 
-func (l claudeLine) kind() string {
+func (l *claudeLine) kind() string {
 	kind := l.Type
 	if l.Type == "stream_event" {
 		kind += "/" + l.Event.Type
@@ -151,7 +166,7 @@ func (l claudeLine) kind() string {
 	return kind
 }
 
-func (p *claudeProtocol) take(l claudeLine) {
+func (p *claudeProtocol) take(l *claudeLine) {
 	switch l.Type {
 	case "system":
 		p.system(l)
@@ -212,7 +227,7 @@ const claudeMemorySize = 1 << 13
 
 // before reports whether l was taken before, and remembers it. Control lines have no uuid:
 // they are told apart by their request ids, where they are taken.
-func (m *claudeMemory) before(l claudeLine) bool {
+func (m *claudeMemory) before(l *claudeLine) bool {
 	if l.UUID == "" {
 		return false
 	}

@@ -44,7 +44,7 @@ type controlRequest struct {
 
 // request takes a control request of the program. None is left without an answer, except
 // those that people answer.
-func (p *claudeProtocol) request(l claudeLine) {
+func (p *claudeProtocol) request(l *claudeLine) {
 	var in controlRequest
 	lenient(l.Request, &in)
 	if l.RequestID == "" || in.Subtype == "" {

@@ -35,12 +35,12 @@ type claudePartial struct {
 	field string // where its deltas go
 }
 
-func (p *claudeProtocol) streamed(l claudeLine) {
+func (p *claudeProtocol) streamed(l *claudeLine) {
 	if l.UUID == "" || l.Event.Type == "" {
 		p.unparsed("bad_shape")
 		return
 	}
-	ev := l.Event
+	ev := &l.Event
 	if l.Scope == "" && ev.Type == "message_start" {
 		p.openTurn()
 	}
@@ -67,7 +67,7 @@ func (p *claudeProtocol) streamed(l claudeLine) {
 
 // blockStarted tells of an item that is being written. Its id is the one that it will have
 // when it is finished: its number counts the finished blocks of the message.
-func (p *claudeProtocol) blockStarted(scope string, ev claudeEvent) {
+func (p *claudeProtocol) blockStarted(scope string, ev *claudeEvent) {
 	s := p.partials[scope]
 	if s == nil || s.message == "" || len(s.open) >= 1000 {
 		return
@@ -88,7 +88,7 @@ func (p *claudeProtocol) blockStarted(scope string, ev claudeEvent) {
 			return
 		}
 		item.ItemID, item.Kind, field = ev.Block.ID, "tool_call", "input"
-		item.Tool = &api.DialogueToolCall{Name: ev.Block.Name, Kind: toolKind(ev.Block), Status: "pending"}
+		item.Tool = &api.DialogueToolCall{Name: ev.Block.Name, Kind: toolKind(&ev.Block), Status: "pending"}
 	default:
 		return // told when it is finished
 	}

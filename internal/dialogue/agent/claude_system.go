@@ -7,32 +7,29 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// claudeAbout is what the program says of itself: in init, and of its mode also in status.
+type claudeAbout struct {
+	Cwd          string     `json:"cwd"`
+	Model        string     `json:"model"`
+	Mode         string     `json:"permissionMode"`
+	Version      string     `json:"claude_code_version"`
+	Tools        []string   `json:"tools"`
+	Capabilities []string   `json:"capabilities"`
+	CompactError claudeText `json:"compact_error"`
+}
+
 // system takes the lines in which the program speaks of itself.
-func (p *claudeProtocol) system(l claudeLine) {
+func (p *claudeProtocol) system(l *claudeLine) {
 	switch l.Subtype {
 	case "init": // once a turn, not once a process
-		var in struct {
-			Cwd          string   `json:"cwd"`
-			Model        string   `json:"model"`
-			Mode         string   `json:"permissionMode"`
-			Version      string   `json:"claude_code_version"`
-			Tools        []string `json:"tools"`
-			Capabilities []string `json:"capabilities"`
-		}
-		lenient(l.raw, &in)
-		p.tellAbout(api.DialogueOpened{Version: in.Version, NativeSession: l.SessionID, Model: in.Model,
-			PermissionMode: in.Mode, WorkingDir: in.Cwd, Tools: in.Tools, Capabilities: in.Capabilities})
+		p.tellAbout(api.DialogueOpened{Version: l.Version, NativeSession: l.SessionID, Model: l.Model,
+			PermissionMode: l.Mode, WorkingDir: l.Cwd, Tools: l.Tools, Capabilities: l.Capabilities})
 		p.openTurn()
 	case "session_state_changed":
 		p.stateChanged(l)
 	case "status":
-		var in struct {
-			Mode  string     `json:"permissionMode"`
-			Wrong claudeText `json:"compact_error"`
-		}
-		lenient(l.raw, &in)
-		p.tellAbout(api.DialogueOpened{PermissionMode: in.Mode})
-		if text := in.Wrong.text(); text != "" {
+		p.tellAbout(api.DialogueOpened{PermissionMode: l.Mode})
+		if text := l.CompactError.text(); text != "" {
 			p.notice("warning", "compact_failed", text)
 		}
 	case "task_started", "task_progress", "task_updated", "task_notification":
@@ -75,7 +72,7 @@ func (p *claudeProtocol) system(l claudeLine) {
 }
 
 // retry tells that the model is called again. What it was writing is gone.
-func (p *claudeProtocol) retry(l claudeLine) {
+func (p *claudeProtocol) retry(l *claudeLine) {
 	p.dropPartials(l.Scope)
 	var in struct {
 		Attempt int     `json:"attempt"`
@@ -92,7 +89,7 @@ func (p *claudeProtocol) retry(l claudeLine) {
 }
 
 // hook tells of a hook that did not go well.
-func (p *claudeProtocol) hook(l claudeLine) {
+func (p *claudeProtocol) hook(l *claudeLine) {
 	var in struct {
 		Name    string `json:"hook_name"`
 		Outcome string `json:"outcome"`
@@ -105,7 +102,7 @@ func (p *claudeProtocol) hook(l claudeLine) {
 	}
 }
 
-func (p *claudeProtocol) rateLimit(l claudeLine) {
+func (p *claudeProtocol) rateLimit(l *claudeLine) {
 	var in struct {
 		Info struct {
 			Status string `json:"status"`
@@ -119,7 +116,7 @@ func (p *claudeProtocol) rateLimit(l claudeLine) {
 }
 
 // systemText is the text of a line that has one, under the names that are used for it.
-func systemText(l claudeLine) string {
+func systemText(l *claudeLine) string {
 	var in struct {
 		Content claudeText `json:"content"`
 		Text    claudeText `json:"text"`
@@ -130,7 +127,7 @@ func systemText(l claudeLine) string {
 	return or(in.Content.text(), in.Text.text(), in.Message.text(), l.Error.text(), in.Reason.text())
 }
 
-func systemLevel(l claudeLine) string {
+func systemLevel(l *claudeLine) string {
 	var in struct {
 		Level string `json:"level"`
 	}

@@ -11,8 +11,8 @@ type claudeTask struct {
 	told api.DialogueTask
 }
 
-// taskLine is what the lines about tasks have.
-type taskLine struct {
+// claudeTaskLine is what the lines about tasks have.
+type claudeTaskLine struct {
 	TaskID      string `json:"task_id"`
 	ToolUseID   string `json:"tool_use_id"`
 	ParentID    string `json:"parent_task_id"`
@@ -34,9 +34,8 @@ type taskLine struct {
 }
 
 // task takes a line about a task.
-func (p *claudeProtocol) task(l claudeLine) {
-	var in taskLine
-	lenient(l.raw, &in)
+func (p *claudeProtocol) task(l *claudeLine) {
+	in := &l.claudeTaskLine
 	if in.TaskID == "" {
 		p.unparsed("bad_shape")
 		return
@@ -140,15 +139,13 @@ func (p *claudeProtocol) launched(id, tool string, background bool) {
 
 // backgroundTasks takes the list of all that runs in the background now. What is not on it,
 // and never told its end, is gone.
-func (p *claudeProtocol) backgroundTasks(l claudeLine) {
-	var in taskLine
-	lenient(l.raw, &in)
+func (p *claudeProtocol) backgroundTasks(l *claudeLine) {
 	for _, id := range slices.Clone(p.taskOrder) {
 		t := p.tasks[id]
 		now := t.told
 		listed := false
-		for _, l := range in.Tasks {
-			listed = listed || l.TaskID == id
+		for _, task := range l.Tasks {
+			listed = listed || task.TaskID == id
 		}
 		switch {
 		case listed:

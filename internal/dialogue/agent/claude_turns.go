@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +77,7 @@ func (p *claudeProtocol) joinTurn(ids []string) {
 }
 
 // lifecycleOf takes what became of a message.
-func (p *claudeProtocol) lifecycleOf(l claudeLine) {
+func (p *claudeProtocol) lifecycleOf(l *claudeLine) {
 	p.lifecycle = true
 	m := p.messages[l.CommandUUID]
 	if m == nil {
@@ -119,28 +118,30 @@ func (p *claudeProtocol) moveMessage(id, state string) {
 	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
+// claudeResult is what the line at the end of a turn has.
+type claudeResult struct {
+	IsError  bool                 `json:"is_error"`
+	Reason   string               `json:"terminal_reason"`
+	Text     string               `json:"result"` // absent when something went wrong
+	Errors   []string             `json:"errors"`
+	Duration float64              `json:"duration_ms"`
+	Steps    int                  `json:"num_turns"`
+	Usage    claudeTokens         `json:"usage"`
+	Total    map[string]claudeUse `json:"modelUsage"`
+	Since    map[string]claudeUse `json:"model_usage_since_last_result"`
+	Cost     *float64             `json:"total_cost_usd"`
+	Origin   struct {
+		Kind string `json:"kind"`
+	} `json:"origin"`
+	Denials []struct {
+		ID string `json:"tool_use_id"`
+	} `json:"permission_denials"`
+}
+
 // result is the end of a turn. It is not the end of what the agent does: subagents may go
 // on, and report in a turn that nobody asked for.
-func (p *claudeProtocol) result(l claudeLine) {
-	var r struct {
-		IsError  bool                 `json:"is_error"`
-		Reason   string               `json:"terminal_reason"`
-		Text     string               `json:"result"` // absent when something went wrong
-		Errors   []string             `json:"errors"`
-		Duration float64              `json:"duration_ms"`
-		Steps    int                  `json:"num_turns"`
-		Usage    claudeTokens         `json:"usage"`
-		Total    map[string]claudeUse `json:"modelUsage"`
-		Since    map[string]claudeUse `json:"model_usage_since_last_result"`
-		Cost     *float64             `json:"total_cost_usd"`
-		Origin   struct {
-			Kind string `json:"kind"`
-		} `json:"origin"`
-		Denials []struct {
-			ID string `json:"tool_use_id"`
-		} `json:"permission_denials"`
-	}
-	lenient(l.raw, &r)
+func (p *claudeProtocol) result(l *claudeLine) {
+	r := &l.claudeResult
 	wrong := strings.Join(r.Errors, "; ")
 	if !p.ready && p.turn == nil && r.IsError {
 		// It is what a conversation that cannot be resumed gives, in place of an answer.
@@ -271,7 +272,7 @@ func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
 }
 
 // stateChanged takes the program's own word for what it does.
-func (p *claudeProtocol) stateChanged(l claudeLine) {
+func (p *claudeProtocol) stateChanged(l *claudeLine) {
 	p.ownState = or(l.State, p.ownState)
 	for _, id := range p.unfinished {
 		m := p.messages[id]
@@ -304,20 +305,25 @@ func (p *claudeProtocol) tellState() {
 
 // tellAbout tells what the program is and does, when anything in it is new.
 func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
-	now := p.about
-	now.Version = or(new.Version, now.Version)
-	now.NativeSession = or(new.NativeSession, now.NativeSession)
-	now.Model = or(new.Model, now.Model)
-	now.PermissionMode = or(new.PermissionMode, now.PermissionMode)
-	now.WorkingDir = or(new.WorkingDir, now.WorkingDir)
-	if new.Tools != nil {
-		now.Tools = new.Tools
+	now, changed := p.about, false
+	for _, f := range []struct {
+		told *string
+		new  string
+	}{
+		{&now.Version, new.Version}, {&now.NativeSession, new.NativeSession}, {&now.Model, new.Model},
+		{&now.PermissionMode, new.PermissionMode}, {&now.WorkingDir, new.WorkingDir},
+	} {
+		if f.new != "" && f.new != *f.told {
+			*f.told, changed = f.new, true
+		}
 	}
-	if new.Capabilities != nil {
-		now.Capabilities = new.Capabilities
+	if new.Tools != nil && !slices.Equal(new.Tools, now.Tools) {
+		now.Tools, changed = new.Tools, true
 	}
-	same, _ := json.Marshal(p.about)
-	if after, _ := json.Marshal(now); string(after) == string(same) {
+	if new.Capabilities != nil && !slices.Equal(new.Capabilities, now.Capabilities) {
+		now.Capabilities, changed = new.Capabilities, true
+	}
+	if !changed {
 		return
 	}
 	p.about = now
@@ -326,7 +332,7 @@ func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
 
 // follow takes the id of the conversation from a line. It changes when the conversation is
 // cleared, and it is another from the start when one is forked.
-func (p *claudeProtocol) follow(l claudeLine) {
+func (p *claudeProtocol) follow(l *claudeLine) {
 	if l.SessionID == "" || l.SessionID == p.session || l.Type == "conversation_reset" {
 		return
 	}

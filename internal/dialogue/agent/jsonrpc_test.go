@@ -190,7 +190,7 @@ func TestMangledLines(t *testing.T) {
 				}
 			}
 		}
-		if len(tried) < 500 {
+		if len(tried) < 300 {
 			t.Errorf("%s: only %d lines were mangled", name, len(tried))
 		}
 	}
@@ -222,10 +222,12 @@ func mangled(t *testing.T, line []byte) map[string][]byte {
 	var walk func(at string, v any)
 	spoil := func(at string, object map[string]any, key string) {
 		was := object[key]
-		for how, other := range map[string]any{"text": "x", "list": []any{1.0}, "object": map[string]any{"a": 1.0}} {
-			object[key] = other
-			all[at+how], _ = json.Marshal(whole)
+		object[key] = any(map[string]any{"a": 1.0})
+		switch was.(type) {
+		case map[string]any, []any:
+			object[key] = "x"
 		}
+		all[at+"other"], _ = json.Marshal(whole)
 		delete(object, key)
 		all[at+"gone"], _ = json.Marshal(whole)
 		object[key] = was

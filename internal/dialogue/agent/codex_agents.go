@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// thread finds a thread. One that nobody told of is that of the subagent which is being
+// started, if there is one.
+func (c *codexProtocol) thread(id string) *codexThread {
+	for _, t := range c.threads {
+		if t.id == id {
+			return t
+		}
+	}
+	child := &codexThread{id: id, task: &api.DialogueTask{TaskID: id, Kind: "agent", Background: true, Status: "running"}}
+	for _, t := range c.threads {
+		for _, o := range t.open {
+			if o.item.Tool != nil && o.item.Tool.Name == "spawnAgent" {
+				child.task.ToolCallID, child.task.Name = o.item.ItemID, o.item.Tool.Subject
+				child.parent(t)
+			}
+		}
+	}
+	c.threads = append(c.threads, child)
+	return child
+}
+
+func (t *codexThread) parent(p *codexThread) {
+	t.task.Depth = 1
+	if p.task != nil {
+		t.task.ParentID, t.task.Depth = p.id, p.task.Depth+1
+	}
+}
+
+func (c *codexProtocol) threadStarted(params json.RawMessage) {
+	var p struct {
+		Thread struct{ ID, ParentThreadID, AgentNickname string }
+	}
+	json.Unmarshal(params, &p)
+	if c.main == nil || p.Thread.ID == "" || p.Thread.ParentThreadID == "" || p.Thread.ID == c.main.id {
+		return
+	}
+	t := c.thread(p.Thread.ID)
+	if t.task.Name == "" {
+		t.task.Name = p.Thread.AgentNickname
+	}
+}
+
+// spawned ties a subagent to the tool call that started it.
+func (c *codexProtocol) spawned(by *codexThread, thread, call, name string) {
+	if thread == "" || thread == c.main.id {
+		return
+	}
+	t := c.thread(thread)
+	t.task.ToolCallID, t.task.Name = call, name
+	t.parent(by)
+	c.taskStatus(t, t.task.Status, t.task.Summary)
+}
+
+// collab takes the end of a call that has to do with subagents.
+func (c *codexProtocol) collab(t *codexThread, it codexItem) {
+	if it.Tool == "spawnAgent" {
+		for _, id := range it.ReceiverThreadIDs {
+			c.spawned(t, id, it.ID, it.Prompt)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(it.AgentsStates)) {
+		state := it.AgentsStates[id]
+		status := map[string]string{"completed": "completed", "interrupted": "cancelled", "shutdown": "cancelled", "errored": "failed", "notFound": "failed"}[state.Status]
+		if status == "" || id == "" || id == c.main.id {
+			continue
+		}
+		if child := c.thread(id); child.task.Status == "running" && child.turn == "" {
+			c.taskStatus(child, status, state.Message)
+		}
+	}
+}
+
+// activity takes what a subagent is said to do after it was started.
+func (c *codexProtocol) activity(it codexItem) {
+	status := map[string]string{"completed": "completed", "interrupted": "cancelled"}[it.Kind]
+	if status == "" || it.AgentThreadID == "" || it.AgentThreadID == c.main.id {
+		return
+	}
+	if t := c.thread(it.AgentThreadID); t.task.Status != status && t.turn == "" {
+		c.taskStatus(t, status, "")
+	}
+}
+
+func (c *codexProtocol) taskStatus(t *codexThread, status, summary string) {
+	t.task.Status = status
+	if summary != "" {
+		t.task.Summary = summary
+	}
+	t.task.Usage = t.total
+	task := *t.task
+	if task == t.told {
+		return
+	}
+	t.told = task
+	c.tell(api.DialogueEvent{Type: api.ToldTask, NativeID: t.id, Task: &task})
+}
