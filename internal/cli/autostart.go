@@ -61,6 +61,20 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 	return dial(ctx, cfg)
 }
 
+// another returns what starts another daemon in the place of one that was lost; nil where
+// that is not for us to do.
+func (a *app) another(cmd *cobra.Command) func() {
+	cfg, err := a.settings(cmd)
+	if err != nil || a.url != "" || a.noStart {
+		return nil
+	}
+	return func() {
+		if c, err := a.autostart(cmd, cfg); err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
 // spawnDaemon starts the daemon and returns when it serves.
 func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
 	self, err := os.Executable()

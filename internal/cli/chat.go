@@ -41,11 +41,12 @@ func (a *app) chatCommand() *cobra.Command {
 Protocol. It begins with your directory and environment. Its program is claude or codex on
 the PATH, or PROGRAM.
 
-On a terminal you type messages, a line each; a line that ends with \ goes on in the next.
-What you type while the agent works is queued. When it asks for something you are asked:
-y is yes, a always, n no, e changes what it wants to do; anything else is no, and told to
-the agent. Ctrl-C interrupts the agent, and a second one leaves, as Ctrl-D does. Then the
-agent ends, unless --keep is given; --resume goes on with it later.
+On a terminal you type messages, a line each; a line that ends with \ goes on in the next,
+and lines that are pasted stay together. What you type while the agent works is queued.
+When the agent asks for something you are asked: y is yes, a always, n no, e changes what
+it wants to do; anything else is no, and told to the agent. Ctrl-C interrupts the agent,
+and a second one leaves, as Ctrl-D does. Then the agent ends, unless --keep is given;
+--resume goes on with it later.
 
 With -p, or where there is no terminal, the answer to PROMPT is printed and nobody is
 asked: what no --allow fits is denied. A rule is a tool, and in brackets what it is about:
@@ -124,6 +125,9 @@ func (ch *chat) start() error {
 	}
 	_, person := ch.app.terminal()
 	person = person && !f.print && !f.json && !f.stdin
+	if person && f.timeout.s != nil {
+		return usageErrorf(ch.cmd, "--timeout is for -p")
+	}
 	if !person {
 		if err := ch.readPrompt(); err != nil {
 			return err

@@ -24,7 +24,7 @@ func (ch *chat) answer() (err error) {
 		return err
 	}
 	defer func() {
-		if closeErr := ch.closeFor(ctx, signals); err == nil {
+		if closeErr := ch.closeFor(ctx, signals, func() {}); err == nil {
 			err = closeErr
 		}
 	}()
@@ -50,6 +50,9 @@ func (ch *chat) answer() (err error) {
 func (ch *chat) sayWhich() {
 	if ch.app.verbose || ch.flags.keep {
 		ch.app.stderr.linef("trl: dialogue %s", ch.info.DialogueID)
+	}
+	if ch.info.Requests > 0 {
+		ch.app.stderr.linef("trl: dialogue %s: waits for the answer to an earlier request (see `trl dialogue show %[1]s`)", ch.info.DialogueID)
 	}
 }
 
@@ -151,7 +154,7 @@ func (r *reply) deny(ctx context.Context, q api.DialogueRequest) {
 }
 
 // interruptTime bounds the waiting for an agent to hear that it is to stop.
-const interruptTime = 5 * time.Second
+const interruptTime = 2 * time.Second
 
 // interrupt stops the agent. One that has ended, or does nothing, is as good.
 func (ch *chat) interrupt(ctx context.Context) {

@@ -94,7 +94,11 @@ func (k *asker) prompt(p *printer) string {
 	if open := k.questions(); len(open) > 0 {
 		q := open[0]
 		var b strings.Builder
-		b.WriteString("  " + p.paint(bold, printable(prefixed2(q.Header, ": ")+q.Question)) + "\n")
+		title := q.Question
+		if q.Header != "" {
+			title = q.Header + ": " + title
+		}
+		b.WriteString("  " + p.paint(bold, printable(title)) + "\n")
 		for i, o := range q.Options {
 			b.WriteString(optionLine(p, i, o))
 		}
@@ -122,13 +126,6 @@ func (k *asker) prompt(p *printer) string {
 		words = append(words, "e(dit)")
 	}
 	return "  " + strings.Join(append(words, "n(o)", "or what to do instead: "), ", ")
-}
-
-func prefixed2(s, suffix string) string {
-	if s == "" {
-		return ""
-	}
-	return s + suffix
 }
 
 // answer takes a line. Done says that p is the answer; otherwise there is more to ask, and

@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 )
 
 // course follows how far a dialogue is: whether the agent works, how its last turn ended,
@@ -71,9 +73,9 @@ func (c *course) message(m api.DialogueMessage) {
 	case "sent":
 		c.noticed = true
 	case "started":
-		c.begun = c.noticed
+		c.begun = true
 	case "done", "cancelled", "lost":
-		c.begun, c.done = c.noticed, c.noticed
+		c.begun, c.done = true, true
 	}
 }
 
@@ -110,6 +112,8 @@ func (c *course) status() int {
 type told struct {
 	push api.StreamEvent
 	err  error // of the stream, which has ended
+	away error // the daemon is lost, and looked for; nothing else is set
+	back bool  // it is there again; nothing else is set
 }
 
 // follow passes on what happens in the dialogue after an event. The goroutine ends with
@@ -120,16 +124,20 @@ func (ch *chat) follow(ctx context.Context, after int64, noDeltas bool) (<-chan 
 		return nil, err
 	}
 	events := make(chan told, 64)
+	tell := func(t told) bool {
+		select {
+		case events <- t:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	s.(*client.Stream).Watch(func(lost error) { tell(told{away: lost, back: lost == nil}) })
 	go func() {
 		defer s.Close()
 		for {
 			push, err := s.Recv()
-			select {
-			case events <- told{push, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
+			if !tell(told{push: push, err: err}) || err != nil {
 				return
 			}
 		}
@@ -155,20 +163,29 @@ func (ch *chat) openFor(ctx context.Context, signals <-chan os.Signal) (interrup
 	}
 }
 
-// closeFor is close for somebody who may not want to wait.
-func (ch *chat) closeFor(ctx context.Context, signals <-chan os.Signal) error {
+// closeFor is close for somebody who may not want to wait, and is told when there is
+// something to wait for.
+func (ch *chat) closeFor(ctx context.Context, signals <-chan os.Signal, tell func()) error {
 	closed := make(chan error, 1)
 	go func() { closed <- ch.close(ctx) }()
-	select {
-	case err := <-closed:
-		return err
-	case s := <-signals:
-		return exitBySignal(s)
+	late := time.NewTimer(noticeTime)
+	defer late.Stop()
+	for {
+		select {
+		case err := <-closed:
+			return err
+		case <-late.C:
+			tell()
+		case s := <-signals:
+			return exitBySignal(s)
+		}
 	}
 }
 
-// chatSignals are those that end a talk, but not the ones that are meant for others.
+// chatSignals are those that end a talk, but not the ones that are meant for others. From
+// now on a write to a closed pipe is an error that we see, not our end.
 func chatSignals() (signals chan os.Signal, stop func()) {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	signals = make(chan os.Signal, 4)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		if !signal.Ignored(s) {

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -28,8 +26,8 @@ const (
 // touches the person's terminal.
 //
 // Goroutines: one that receives, one that sends what was typed, in order, one for each
-// interrupt, and one that reads what is typed. All end with run, but the last: a read of a
-// terminal cannot be ended, the end of the program ends it.
+// interrupt, one that starts a daemon, and one that reads what is typed. All end with run,
+// but the last two: a read of a terminal cannot be ended, the end of the program ends it.
 type talk struct {
 	*chat
 	course
@@ -38,6 +36,7 @@ type talk struct {
 	begun  string // lines that end with a backslash
 	shown  int    // what the view had written when the prompt was shown; -1 when it is not there
 	ask    *time.Timer
+	outage outage
 
 	pressed time.Time // when Ctrl-C was pressed last; zero when something was typed since
 
@@ -58,11 +57,11 @@ func (ch *chat) talk() error {
 		return err
 	}
 	if interrupted {
-		return errors.Join(ch.closeFor(ctx, signals), exitWith(api.ExitCancelled))
+		return errors.Join(ch.closeFor(ctx, signals, func() {}), exitWith(api.ExitCancelled))
 	}
 	t := &talk{
 		chat: ch, course: course{state: ch.info.State}, view: newDialogueView(ch.app.stdout),
-		shown: -1, ask: time.NewTimer(0), calls: make(chan func(context.Context) error, 64), failed: make(chan error, 64),
+		shown: -1, ask: time.NewTimer(time.Hour), outage: newOutage(), calls: make(chan func(context.Context) error, 64), failed: make(chan error, 64),
 	}
 	t.view.full = ch.app.verbose
 	t.ask.Stop()
@@ -99,8 +98,8 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	if err != nil {
 		return err
 	}
-	typed := make(chan string)
-	go t.read(ctx, typed)
+	typed := make(chan typed)
+	go readTyped(ctx, t.app.stdin, typed)
 	go t.send(ctx)
 	if first != "" {
 		t.say(first)
@@ -111,6 +110,11 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 		case e := <-events:
 			if e.err != nil {
 				return e.err
+			}
+			if e.away != nil {
+				t.outage.begins(e.away)
+			} else if e.back && t.outage.ends() {
+				t.view.note(dim, "it is back")
 			}
 			if done, err := t.happen(ctx, e.push); done || err != nil {
 				return err
@@ -127,6 +131,15 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 			}
 		case <-t.ask.C:
 			t.askNext()
+		case <-t.outage.notice.C:
+			t.view.note(yellow, "the daemon is away; it is looked for")
+		case <-t.outage.restart.C:
+			if t.outage.stopped {
+				return errStopped
+			}
+			if start := t.app.another(t.cmd); start != nil {
+				go start()
+			}
 		case err := <-t.failed:
 			t.problem(err)
 		}
@@ -136,8 +149,8 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	}
 }
 
-// catchUp shows the turn that a dialogue is in, and asks what waits for an answer. It
-// returns the event after which to go on.
+// catchUp shows what came of the last message of a dialogue, and asks what waits for an
+// answer. It returns the event after which to go on.
 func (t *talk) catchUp(ctx context.Context) (after int64, err error) {
 	if t.flags.join == "" {
 		return t.info.Seq, nil
@@ -146,19 +159,18 @@ func (t *talk) catchUp(ctx context.Context) (after int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	turn := ""
-	if n := len(tr.Turns); n > 0 {
-		turn = tr.Turns[n-1].TurnID
-		if tr.Turns[n-1].Outcome == "" {
-			t.course.turns = map[string]bool{turn: true}
+	for _, turn := range tr.Turns {
+		if turn.Outcome == "" {
+			t.course.turns = map[string]bool{turn.TurnID: true}
 		}
 	}
+	from := 0
 	for i, it := range tr.Items {
-		if it.TurnID == turn && turn != "" || i == len(tr.Items)-1 {
-			t.view.tree("", tr.Items[i:])
-			break
+		if it.Kind == "user" && !it.Synthetic {
+			from = i
 		}
 	}
+	t.view.tree("", tr.Items[from:])
 	for _, r := range tr.Requests {
 		if r.How == "" {
 			t.course.requests = append(t.course.requests, r)
@@ -167,23 +179,6 @@ func (t *talk) catchUp(ctx context.Context) (after int64, err error) {
 	}
 	t.course.state = tr.State
 	return tr.Seq, nil
-}
-
-// read passes on what is typed, a line at a time.
-func (t *talk) read(ctx context.Context, typed chan<- string) {
-	defer close(typed)
-	in := bufio.NewReader(t.app.stdin)
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return
-		}
-		select {
-		case typed <- strings.TrimRight(line, "\r\n"):
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // send does what is to be sent, one after the other.
@@ -197,6 +192,15 @@ func (t *talk) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// call has something sent, behind what was to be sent before.
+func (t *talk) call(f func(context.Context) error) {
+	select {
+	case t.calls <- f:
+	default:
+		t.problem(errors.New("the daemon does not answer; this was not sent"))
 	}
 }
 
@@ -262,18 +266,11 @@ func (t *talk) askNext() {
 	t.view.write(t.asking.prompt(t.app.stdout))
 }
 
-// typedLimit is what a terminal takes of a line; the rest is lost in the kernel.
-func typedLimit() int {
-	if runtime.GOOS == "darwin" {
-		return 1023
-	}
-	return 4095
-}
-
 // line takes what the person typed.
-func (t *talk) line(line string) {
+func (t *talk) line(l typed) {
 	t.view.midLine, t.shown, t.pressed = false, -1, time.Time{} // the terminal has ended the line
-	if len(line) >= typedLimit() {
+	line := l.text
+	if l.cut {
 		t.problem(withHint(fmt.Errorf("the line is longer than a terminal can take: it was not sent"),
 			"put it into a file: trl dialogue send %s < FILE", t.handle()))
 		return
@@ -307,10 +304,10 @@ func (t *talk) reply(line string) {
 	id := p.RequestID
 	t.asking = nil
 	t.course.take(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: id}})
-	t.calls <- func(ctx context.Context) error {
+	t.call(func(ctx context.Context) error {
 		_, err := t.client.DialogueRespond(ctx, p)
 		return err
-	}
+	})
 	t.ask.Reset(0)
 }
 
@@ -323,10 +320,10 @@ func (t *talk) say(text string) {
 	id := newMessageID()
 	t.view.own[id] = true
 	t.expect(id)
-	t.calls <- func(ctx context.Context) error {
+	t.call(func(ctx context.Context) error {
 		_, err := t.client.DialogueSend(ctx, api.DialogueSendParams{DialogueID: t.info.DialogueID, Text: text, MessageID: id})
 		return err
-	}
+	})
 }
 
 // problem tells what went wrong. The person goes on.
@@ -373,6 +370,9 @@ func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error)
 	if errors.Is(cause, errLeaves) {
 		cause = nil
 	}
+	if errors.Is(cause, errStopped) {
+		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
+	}
 	if errors.Is(cause, api.ErrRuntimeUnavailable) {
 		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.handle())
 	}
@@ -380,7 +380,7 @@ func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error)
 	if !t.ours && t.course.end == nil {
 		next = "--dialogue"
 	}
-	err := t.closeFor(ctx, signals)
+	err := t.closeFor(ctx, signals, func() { t.view.note(dim, "the agent is being ended; Ctrl-C does not wait for it") })
 	t.app.stderr.line(t.app.stderr.paint(dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
 	if cause != nil {
 		return cause

@@ -19,8 +19,8 @@ func (a *app) completionCommand() *cobra.Command {
 		Use:     "completion bash|zsh|fish",
 		GroupID: groupOther,
 		Short:   "Print the completion script for a shell",
-		Long: `Print the completion script for a shell. It completes commands, flags, sessions and
-the ids of commands.`,
+		Long: `Print the completion script for a shell. It completes commands, flags, sessions, dialogues
+and the ids of commands.`,
 		Example: `  source <(trl completion bash)        now; or for good:
   trl completion bash > ~/.local/share/bash-completion/completions/trl
   trl completion zsh  > "${fpath[1]}/_trl"

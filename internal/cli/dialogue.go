@@ -197,6 +197,9 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	if d.StalledAt != nil {
 		add("silent since", a.stdout.when(*d.StalledAt))
 	}
+	if d.LostAt != nil {
+		add("out of reach since", a.stdout.when(*d.LostAt))
+	}
 	if d.Error != nil {
 		add("error", fmt.Sprintf("%s: %s", d.Error.Reason, d.Error.Message))
 	}

@@ -62,13 +62,14 @@ func (a *app) showTranscript(tr api.DialogueTranscriptResult, full bool) {
 		items = slices.DeleteFunc(slices.Clone(items), func(it api.DialogueItem) bool { return it.Kind == "reasoning" })
 	}
 	// A turn is told to have ended behind its last item.
+	last := map[string]int{}
+	for i, it := range items {
+		last[it.TurnID] = i
+	}
 	for i, it := range items {
 		v.tree("", []api.DialogueItem{it})
-		if it.TurnID == "" || i+1 < len(items) && items[i+1].TurnID == it.TurnID {
-			continue
-		}
-		n := slices.IndexFunc(tr.Turns, func(t api.DialogueTurn) bool { return t.TurnID == it.TurnID })
-		if n >= 0 && tr.Turns[n].Outcome != "" {
+		n := slices.IndexFunc(tr.Turns, func(t api.DialogueTurn) bool { return t.TurnID == it.TurnID && t.Outcome != "" })
+		if n >= 0 && last[it.TurnID] == i {
 			v.turn(tr.Turns[n])
 		}
 	}

@@ -132,7 +132,7 @@ func (v *dialogueView) know(id, scope string) *shownItem {
 
 // shows reports whether the text of an item is for the reader.
 func (v *dialogueView) shows(it *shownItem) bool {
-	if it.scope == "" && it.kind != "reasoning" {
+	if it.scope == "" && it.kind == "agent" {
 		return v.answers
 	}
 	return v.work

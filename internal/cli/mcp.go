@@ -15,7 +15,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Short:   "Serve the Model Context Protocol on stdin and stdout",
 		Long: `Serve the Model Context Protocol on stdin and stdout, for Claude Code, Cursor and
 every other MCP client. It gives a model a few tools: run, start, wait, output, input,
-cancel, list, destroy.
+cancel, list, destroy; some for terminals, and some for dialogues with other agents.
 
 The client has a default session of its own, so cd and export stay between calls. It
 ends with the client; sessions that the model names stay until they are destroyed.`,

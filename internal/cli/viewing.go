@@ -128,13 +128,7 @@ func (v *viewer) suspend() {
 // bringBack starts another daemon when the one that was lost does not come back by itself:
 // its sessions are still there. The stream finds it.
 func (v *viewer) bringBack() {
-	cfg, err := v.app.settings(v.cmd)
-	if err != nil || v.app.url != "" || v.app.noStart {
-		return
+	if start := v.app.another(v.cmd); start != nil {
+		v.start(start)
 	}
-	v.start(func() {
-		if c, err := v.app.autostart(v.cmd, cfg); err == nil {
-			_ = c.Close()
-		}
-	})
 }

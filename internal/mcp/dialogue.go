@@ -294,8 +294,13 @@ func (c *conn) hear(ctx context.Context, info api.DialogueInfo, after int64, d *
 			return after, nil
 		case api.DialogueRequiresAction: // unless a rule has answered already
 			now, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: info.DialogueID})
-			if err != nil || now.Requests > 0 {
+			if err != nil {
 				return after, err
+			}
+			if now.Requests > 0 {
+				// It may be a later one that waits: what came before it is to be told, too.
+				now.State = api.DialogueRequiresAction
+				return c.hear(ctx, now, after, d)
 			}
 		}
 	}

@@ -120,6 +120,15 @@ func (s *sandbox) states(t *testing.T) string {
 	return strings.Join(states, " ")
 }
 
+// sent waits until a message is in the record: a Ctrl-C throws away what the terminal has
+// not passed on yet.
+func (s *sandbox) sent(t *testing.T, dialogue, text string) {
+	t.Helper()
+	eventually(t, "the message is sent", func() bool {
+		return strings.Contains(s.run(t, "dialogue", "events", dialogue).stdout, text)
+	})
+}
+
 func TestChat(t *testing.T) {
 	t.Parallel()
 	s := agentSandbox(t)
@@ -131,6 +140,16 @@ func TestChat(t *testing.T) {
 	p.sees(`\n\. $`)
 	p.types("lines\n")
 	p.sees(`You said: two \nlines\n\n> $`)
+	p.types("pasted\nin one\npiece\n")
+	p.sees(`You said: pasted\nin one\npiece\n\n> $`)
+	p.types("say " + strings.Repeat("x", 5000) + "\n")
+	p.sees(`! the line is longer than a terminal can take: it was not sent\n· hint: .*\n\n> $`)
+	p.types("\x03")
+	p.sees(`· Ctrl-C again leaves\n\n> $`)
+	p.types("say third\n")
+	p.sees(`\nthird\n\n> $`)
+	p.types("\x03")
+	p.sees(`· Ctrl-C again leaves\n\n> $`)
 	p.types("\x04") // Ctrl-D
 	p.sees(`trl: to go on: trl chat --resume d-`)
 	p.leaves(0)
@@ -185,16 +204,9 @@ func TestChatInterrupt(t *testing.T) {
 	p.sees(`\nbegun\n$`)
 	p.types("say queued\n")
 	p.sees(`say queued\n$`)
-	deadline := time.Now().Add(patience)
-	for !strings.Contains(s.run(t, "dialogue", "events", "kept").stdout, "say queued") {
-		if time.Now().After(deadline) {
-			t.Fatal("the message was not sent")
-		}
-	}
+	s.sent(t, "kept", "say queued")
 	p.types("\x03")
 	p.sees(`! interrupted\n(.*\n)*queued\n\n> $`)
-	p.types("\x03")
-	p.sees(`· Ctrl-C again leaves\n\n> $`)
 	p.types("\x03")
 	p.sees(`to go on: trl chat --dialogue d-`)
 	p.leaves(0)
@@ -207,14 +219,14 @@ func TestChatInterrupt(t *testing.T) {
 func TestChatTwice(t *testing.T) {
 	t.Parallel()
 	s := agentSandbox(t)
-	p := s.chats(t)
-	p.sees(`> $`)
-	p.types("ignore-term; ignore-eof; say begun; stop-reading-stdin; silence 1h\n")
-	p.sees(`\nbegun\n$`)
+	p := s.chats(t, "--name", "deaf", "ignore-term; ignore-eof; stop-reading-stdin; say begun")
+	p.sees(`\nbegun\n\n> $`)
+	p.types("the last that it may hear; silence 1h\n")
+	s.sent(t, "deaf", "the last")
 	p.types("\x03")
 	p.sees(`again leaves\n$`)
 	p.types("\x03")
-	p.sees(`\^C`)
+	p.sees(`the agent is being ended; Ctrl-C does not wait for it`)
 	p.types("\x03") // and a third does not wait for its end
 	p.leaves(130)
 	if o := s.run(t, "dialogue", "stop", "--all", "--force"); o.status != 0 {
@@ -274,4 +286,68 @@ func TestChatSignals(t *testing.T) {
 	if o := s.run(t, "dialogue", "events", strings.TrimSpace(s.run(t, "dialogue", "ls", "-aq").stdout)); !strings.Contains(o.stdout, "interrupted") {
 		t.Errorf("the turn was not interrupted: %s", o.stdout)
 	}
+}
+
+// TestChatIntoClosedPipe: the agent ends also when nobody wants its answer.
+func TestChatIntoClosedPipe(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	o := s.finish(t, s.command("/bin/sh", "-c", "{ trl chat -p 'lines 20000'; echo $? > status; } | head -n 1; cat status"))
+	if o.stdout != "line 1 of 20000\n141\n" {
+		t.Errorf("%+v", o)
+	}
+	if got := s.states(t); got != "ended" {
+		t.Errorf("state %q", got)
+	}
+}
+
+// TestChatTwoAtATime: both see what the other says, and one answer counts.
+func TestChatTwoAtATime(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	first := s.chats(t, "--name", "shared", "say before")
+	first.sees(`before\n\n> $`)
+	second := s.chats(t, "--dialogue", "shared")
+	second.sees(`> say before\n\nbefore\n\n> $`)
+	first.types("ask Bash ls; say after\n")
+	first.sees(`instead: $`)
+	second.sees(`\n> ask Bash ls; say after\n(.*\n)*.*instead: $`)
+	second.types("y\n")
+	first.sees(`· somebody else has answered: allow\n(.*\n)*after\n\n> $`)
+	second.sees(`\nafter\n\n> $`)
+	second.types("\x04") // who joined leaves it as it is
+	second.sees(`to go on: trl chat --dialogue d-`)
+	second.leaves(0)
+	first.types("say still here\n")
+	first.sees(`\nstill here\n\n> $`)
+	if o := s.run(t, "dialogue", "stop", "shared"); o.status != 0 {
+		t.Errorf("%+v", o)
+	}
+	first.sees(`trl: to go on: trl chat --resume d-`)
+	first.leaves(0)
+}
+
+// TestChatOutlivesTheDaemon: the talk goes on with the next daemon, which is started when
+// none comes; one that was stopped is not.
+func TestChatOutlivesTheDaemon(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--name", "kept", "say before")
+	p.sees(`before\n\n> $`)
+	if err := unix.Kill(s.daemonPID(t), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(`! the daemon is away; it is looked for\n`)
+	p.sees(`· it is back\n\n> $`)
+	p.types("say after\n")
+	p.sees(`\nafter\n\n> $`)
+	if o := s.run(t, "stop"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	p.sees(`the daemon was stopped\nhint: .*trl chat --resume d-`)
+	p.leaves(125)
+	p = s.chats(t, "--resume", "kept")
+	p.sees(`> $`)
+	p.types("\x04")
+	p.leaves(0)
 }

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// pasteTime is how soon after a line another one must be there to belong to it: nobody
+// types that fast.
+const pasteTime = 10 // ms
+
+// typed is a line that a person typed, or several that they pasted.
+type typed struct {
+	text string
+	cut  bool // the terminal has not taken all of it
+}
+
+// readTyped passes on what is typed into a terminal until that is at its end. A read of a
+// terminal cannot be ended: this may outlive ctx.
+func readTyped(ctx context.Context, terminal *os.File, out chan<- typed) {
+	defer close(out)
+	in := bufio.NewReader(terminal)
+	for {
+		var lines []string
+		var t typed
+		var err error
+		for len(lines) == 0 || err == nil && (in.Buffered() > 0 || readable(terminal)) {
+			var line string
+			line, err = in.ReadString('\n')
+			if err != nil && line == "" {
+				break
+			}
+			line = strings.TrimRight(line, "\r\n")
+			t.cut = t.cut || len(line) >= longestTyped()
+			lines = append(lines, line)
+		}
+		if t.text = strings.Join(lines, "\n"); len(lines) > 0 {
+			select {
+			case out <- t:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// readable reports whether there is something to read already.
+func readable(f *os.File) bool {
+	poll := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, pasteTime)
+	return err == nil && n == 1 && poll[0].Revents&unix.POLLIN != 0
+}
+
+// longestTyped is what a terminal takes of a line; the kernel drops the rest.
+func longestTyped() int {
+	if runtime.GOOS == "darwin" {
+		return 1023
+	}
+	return 4095
+}
+
+// outage is the time that a daemon is away. It is used by one goroutine.
+type outage struct {
+	notice  *time.Timer // it is away for a while
+	restart *time.Timer // and does not come back by itself
+	stopped bool        // it said that it ends, and did not just vanish
+}
+
+func newOutage() outage {
+	o := outage{notice: time.NewTimer(time.Hour), restart: time.NewTimer(time.Hour)}
+	o.notice.Stop()
+	o.restart.Stop()
+	return o
+}
+
+// begins is told why the daemon is away. One that was stopped on purpose is not for us to
+// start again.
+func (o *outage) begins(why error) {
+	var e *api.Error
+	o.notice.Reset(noticeTime)
+	o.restart.Reset(startTime)
+	if o.stopped = errors.As(why, &e) && e.Message == api.ErrDaemonEnding.Message; o.stopped {
+		o.restart.Reset(lookFor)
+	}
+}
+
+// ends reports whether the outage was noticed.
+func (o *outage) ends() bool {
+	o.restart.Stop()
+	return !o.notice.Stop()
+}
