@@ -16,11 +16,9 @@ func (d *Dialogue) attend(p *process) {
 	policy := d.about.Params.Policy
 	pending := d.tracker.Pending()
 	for _, r := range pending {
-		rule := decide(policy, r)
-		if rule == nil || p.answering[r.RequestID] {
-			continue
+		if rule := decide(policy, r); rule != nil {
+			d.answer(p, r.RequestID, rule.Action, rule.Message)
 		}
-		d.answer(p, r.RequestID, rule.Action, rule.Message)
 	}
 	if d.follow > 0 || len(d.tracker.Pending()) == 0 || policy == nil || policy.DenyAfterS == nil {
 		d.stopDenying()
@@ -34,9 +32,12 @@ func (d *Dialogue) attend(p *process) {
 	}
 }
 
-// answer answers a request for the policy. mu is held.
+// answer answers a request for the policy, when it still waits. mu is held.
 func (d *Dialogue) answer(p *process, id, decision, message string) {
-	// The answer makes events, and each may bring us here again.
+	// An answer makes events, which bring us here again for all that wait.
+	if p.answering[id] || d.answerable(id) != nil {
+		return
+	}
 	p.answering[id] = true
 	defer delete(p.answering, id)
 	d.do(p, agent.Call{Respond: &agent.Response{

@@ -140,7 +140,9 @@ func (d *Dialogue) to(next api.DialogueState) {
 // take does what follows from a line or a call: events into the record, lines to the
 // program, answers to those who wait. mu is held; the caller writes the record.
 func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
+	asked := false
 	for _, ev := range s.Events {
+		asked = asked || ev.Type == api.ToldRequestOpened || ev.Type == api.ToldRequestClosed
 		if ev.Type == api.ToldState {
 			p.base = ev.State
 			d.tellState(p, at)
@@ -170,6 +172,9 @@ func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
 			p.base = api.DialogueIdle
 		}
 		d.tellState(p, at)
+	}
+	if asked { // last: the answer is a call of its own, behind all that the line says
+		d.attend(p)
 	}
 }
 
@@ -214,7 +219,6 @@ func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 	}
 	if ev.Type == api.ToldRequestOpened || ev.Type == api.ToldRequestClosed {
 		d.tellState(p, ev.Offset)
-		d.attend(p)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,9 +27,9 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 		e.Details = map[string]any{"field": "after_seq"}
 		return nil, e
 	}
-	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
+	f, err := d.openEvents()
 	if err != nil && size > 0 {
-		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %q: is no longer kept", d.id)
+		return nil, err
 	}
 	s := &stream{
 		dialogue: d, file: f, params: p, after: p.AfterSeq,
@@ -146,8 +147,8 @@ func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 		if s.ctx.Err() != nil {
 			return ev, s.ctx.Err()
 		}
-		if s.file, err = os.Open(filepath.Join(s.dialogue.record.dir, eventsFile)); err != nil {
-			return ev, api.Errorf(api.CodeDialogueNotFound, "dialogue %q: is no longer kept", s.dialogue.id)
+		if s.file, err = s.dialogue.openEvents(); err != nil {
+			return ev, err
 		}
 	}
 	n := bytes.IndexByte(s.ahead, '\n')
@@ -155,15 +156,15 @@ func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 		have := int64(len(s.ahead))
 		more := make([]byte, min(max(readAhead, 2*have), size-s.at))
 		if _, err := s.file.ReadAt(more, s.at); err != nil {
-			return ev, s.unreadable(err)
+			return ev, s.dialogue.unreadable(err)
 		}
 		s.ahead = more
 		if n = bytes.IndexByte(more, '\n'); n < 0 && int64(len(more)) == size-s.at {
-			return ev, s.unreadable(io.ErrUnexpectedEOF)
+			return ev, s.dialogue.unreadable(io.ErrUnexpectedEOF)
 		}
 	}
 	if err := json.Unmarshal(s.ahead[:n], &ev); err != nil {
-		return ev, s.unreadable(err)
+		return ev, s.dialogue.unreadable(err)
 	}
 	s.ahead = s.ahead[n+1:]
 	s.at += int64(n) + 1
@@ -173,8 +174,20 @@ func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 // readAhead is how much is read at once.
 const readAhead = 32 << 10
 
-func (s *stream) unreadable(err error) error {
-	return api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", s.dialogue.id, err)
+// openEvents opens the events, for a reader.
+func (d *Dialogue) openEvents() (*os.File, error) {
+	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %q: is no longer kept", d.id)
+	}
+	if err != nil {
+		return nil, d.unreadable(err)
+	}
+	return f, nil
+}
+
+func (d *Dialogue) unreadable(err error) error {
+	return api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", d.id, err)
 }
 
 // Transcript reduces the events to a tree.
@@ -184,19 +197,20 @@ func (d *Dialogue) Transcript() (api.DialogueTranscriptResult, error) {
 	}
 	size, _, _, _ := d.record.state()
 	tree := transcript.NewTree()
-	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
-	if err == nil {
-		defer f.Close()
-		in := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16))
-		for err == nil {
-			var ev api.DialogueEvent
-			if err = in.Decode(&ev); err == nil {
-				tree.Apply(ev)
-			}
+	f, err := d.openEvents()
+	if err != nil {
+		return api.DialogueTranscriptResult{}, err
+	}
+	defer f.Close()
+	in := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16))
+	for err == nil {
+		var ev api.DialogueEvent
+		if err = in.Decode(&ev); err == nil {
+			tree.Apply(ev)
 		}
 	}
 	if err != io.EOF {
-		return api.DialogueTranscriptResult{}, api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", d.id, err)
+		return api.DialogueTranscriptResult{}, d.unreadable(err)
 	}
 	r := tree.Result()
 	r.DialogueID = d.id

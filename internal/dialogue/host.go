@@ -7,10 +7,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -262,7 +260,7 @@ func (h *Host) release(id string) {
 func (h *Host) forget(d *Dialogue) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.process != nil {
+	if d.process != nil || d.state != api.DialogueEnded {
 		return api.Errorf(api.CodeConflict, "dialogue %q: lives", d.label())
 	}
 	d.removed = true
@@ -270,44 +268,6 @@ func (h *Host) forget(d *Dialogue) error {
 	delete(h.dialogues, d.id)
 	h.mu.Unlock()
 	return d.record.remove()
-}
-
-// Recover finds the dialogues of earlier daemons. Those whose program lives go on; of the
-// others what was open is lost. It is called after the registry has recovered its sessions.
-func (h *Host) Recover(ctx context.Context) error {
-	list, err := os.ReadDir(h.config.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), "d-") || !e.IsDir() || ctx.Err() != nil {
-			continue
-		}
-		dir := filepath.Join(h.config.Dir, e.Name())
-		r, a, err := openRecord(dir)
-		if err != nil { // it was being made, or is not ours to understand
-			h.log.Warn("record of a dialogue cannot be read", "dialogue_id", e.Name(), "error", err)
-			if errors.Is(err, os.ErrNotExist) {
-				_ = os.RemoveAll(dir)
-			}
-			continue
-		}
-		d := h.newDialogue(r, a)
-		if a.Info != nil {
-			d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
-		} else if err := d.recover(); err != nil {
-			h.log.Error("dialogue cannot be taken over", "dialogue_id", d.id, "error", err)
-			continue
-		}
-		h.mu.Lock()
-		h.dialogues[d.id] = d
-		h.mu.Unlock()
-	}
-	h.nudge()
-	return nil
 }
 
 // nudge lets the records be looked after, soon.

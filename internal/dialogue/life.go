@@ -289,67 +289,22 @@ func (d *Dialogue) wake(env map[string]string) error {
 func (d *Dialogue) rest() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.info != nil { // the end of the program was told
+	if d.info != nil || d.process != nil { // the end of the program was told, or it was left
 		return
 	}
 	d.to(api.DialogueEnded)
+	d.settle()
+}
+
+// settle keeps what is to be known of a dialogue that has ended. mu is held.
+func (d *Dialogue) settle() {
 	info := d.snapshot()
-	d.about.Info, d.info, d.tracker = &info, &info, nil
+	d.about.Info = &info
 	if err := d.record.save(d.about); err != nil {
 		d.log.Error("dialogue cannot be kept", "error", err)
 	}
-}
-
-// recover takes over the process that an earlier daemon had, or closes what it left open.
-func (d *Dialogue) recover() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.reset()
-	var known []api.DialogueEvent
-	err := d.record.load(func(ev api.DialogueEvent) {
-		if ev.Epoch < d.about.Epoch {
-			d.apply(nil, ev)
-		} else {
-			known = append(known, ev)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if err := d.record.begin(d.about.Epoch); err != nil {
-		return err
-	}
-	a, err := findAgent(d.about.Params.Agent)
-	if err != nil {
-		return err
-	}
-	p := d.newProcess(d.find(), a.New(d.about.Options))
-	d.state, d.process = api.DialogueStarting, p
-	if err := d.rejoin(p, known); err != nil {
-		d.log.Warn("record of the dialogue has a gap", "error", err)
-	}
-	if !p.isReady { // its first daemon died before the agent had answered
-		p.isReady, p.base = true, api.DialogueIdle
-		close(p.ready)
-	}
-	d.to(d.recovered(p))
-	d.attend(p)
-	d.watchSilence(p)
-	d.flush()
-	d.run(p)
-	return nil
-}
-
-// find is the program of an earlier daemon. mu is held.
-func (d *Dialogue) find() program {
-	if r := d.about.Params.Remote; r != nil {
-		return findRemote(*r, d.host.config.Reconnect, d.about.SessionID, d.about.ExecID)
-	}
-	s, err := d.host.config.Registry.Get(d.about.SessionID)
-	if err != nil {
-		return vanished{d.about.SessionID, d.about.ExecID}
-	}
-	return newLocal(s, d.about.ExecID)
+	d.record.end()
+	d.process, d.info, d.tracker = nil, &info, nil
 }
 
 // Terminate ends the agent's program and everything it started, and waits for it. It is
@@ -365,7 +320,15 @@ func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams)
 	case <-ctx.Done():
 		return d.Info(), ctx.Err()
 	}
-	info := d.Info()
+	d.mu.Lock()
+	info, left := d.snapshot(), d.process != nil && d.process.left
+	d.mu.Unlock()
+	switch {
+	case left: // the next daemon has it
+		return info, api.ErrDaemonEnding
+	case info.State == api.DialogueStarting:
+		return info, api.Errorf(api.CodeConflict, "dialogue %q: is being started; try again", d.id)
+	}
 	if p.Forget {
 		if err := d.host.forget(d); err != nil {
 			return info, api.AsError(err)

@@ -181,13 +181,7 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 		p.isReady = true
 		close(p.ready)
 	}
-	info := d.snapshot()
-	d.about.Info = &info
-	if err := d.record.save(d.about); err != nil {
-		d.log.Error("dialogue cannot be kept", "error", err)
-	}
-	d.record.end()
-	d.process, d.info, d.tracker = nil, &info, nil
+	d.settle()
 	d.log.Info("dialogue ended", "cause", end.Cause)
 	d.host.nudge()
 }
@@ -236,6 +230,13 @@ func (o *outbox) take() (m message, ok bool) {
 	return m, true
 }
 
+// keep leaves only the last n.
+func (o *outbox) keep(n int) {
+	o.mu.Lock()
+	o.queue = o.queue[max(len(o.queue)-n, 0):]
+	o.mu.Unlock()
+}
+
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed, o.queue = true, nil
@@ -250,7 +251,7 @@ func (d *Dialogue) send(p *process, text []byte) {
 	if p.replay.sent(p, text) {
 		return
 	}
-	if _, err := d.record.stdin.Write(text); err != nil {
+	if err := appendTo(d.record.stdin, text); err != nil {
 		d.log.Error("input cannot be recorded", "error", err)
 	}
 	p.put(text)

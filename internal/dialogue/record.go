@@ -107,6 +107,13 @@ func openRecord(dir string) (*record, about, error) {
 	return r, a, nil
 }
 
+// emptyRecord reports whether a directory has only what is there before dialogue.json is.
+func emptyRecord(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, aboutFile))
+	info, events := os.Stat(filepath.Join(dir, eventsFile))
+	return errors.Is(err, os.ErrNotExist) && (errors.Is(events, os.ErrNotExist) || events == nil && info.Size() == 0)
+}
+
 // save writes dialogue.json.
 func (r *record) save(a about) error {
 	a.Params.Env, a.Params.Prompt = nil, ""
@@ -194,6 +201,7 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 		seq, size, over = ev.Seq, size+int64(len(text)), ev.Type == api.ToldEnded
 		each(ev)
 	}
+	r.pending = nil // what could not be written when there was no room is lost
 	r.mu.Lock()
 	r.size, r.marks, r.seq, r.over = size, marks, seq, over
 	r.mu.Unlock()
@@ -221,35 +229,46 @@ func (r *record) write(seq int64, over bool) error {
 	if len(r.pending) == 0 {
 		return nil
 	}
-	n, err := r.events.Write(r.pending)
-	if err != nil && n > 0 { // half a line would spoil everything behind it
-		_ = r.events.Truncate(r.size)
-	}
-	if err != nil {
-		return err
+	err := appendTo(r.events, r.pending)
+	if err != nil && !over {
+		return err // it is tried again with the next
 	}
 	r.mu.Lock()
-	r.size += int64(len(r.pending))
-	r.seq, r.over = seq, over
+	if err == nil {
+		r.size += int64(len(r.pending))
+		r.seq = seq
+	}
+	r.over = over // readers must not wait for what will never be there
 	close(r.news)
 	r.news = make(chan struct{})
 	r.mu.Unlock()
 	if r.pending = r.pending[:0]; cap(r.pending) > 1<<20 {
 		r.pending = nil
 	}
-	return nil
+	return err
+}
+
+// appendTo appends all of data or nothing: half a line would spoil everything behind it.
+func appendTo(f *os.File, data []byte) error {
+	n, err := f.Write(data)
+	if err != nil && n > 0 {
+		if info, e := f.Stat(); e == nil {
+			_ = f.Truncate(info.Size() - int64(n))
+		}
+	}
+	return err
 }
 
 // addCall appends a call.
 func (r *record) addCall(c callAt) error {
 	text, err := json.Marshal(c)
 	if err == nil {
-		_, err = r.calls.Write(append(text, '\n'))
+		err = appendTo(r.calls, append(text, '\n'))
 	}
 	return err
 }
 
-// loadCalls returns the calls of a process.
+// loadCalls returns the calls of a process. A last line that is not whole is cut off.
 func (r *record) loadCalls(epoch int) ([]callAt, error) {
 	text, err := os.ReadFile(r.path("calls", epoch))
 	if errors.Is(err, os.ErrNotExist) {
@@ -259,14 +278,16 @@ func (r *record) loadCalls(epoch int) ([]callAt, error) {
 		return nil, err
 	}
 	var list []callAt
+	var size int64
 	for one := range bytes.Lines(text) {
 		var c callAt
-		if json.Unmarshal(one, &c) != nil {
+		if !bytes.HasSuffix(one, []byte("\n")) || json.Unmarshal(one, &c) != nil {
 			break
 		}
 		list = append(list, c)
+		size += int64(len(one))
 	}
-	return list, nil
+	return list, os.Truncate(r.path("calls", epoch), size)
 }
 
 // state is where the events end, and a channel that is closed when there are more.

@@ -20,8 +20,12 @@ type replay struct {
 }
 
 // resend is how much of what was sent last is sent again: the earlier daemon may have died
-// before it was. The runner knows what it has got by its id.
-const resend = 64 << 10
+// before it was. It is as much as a runner takes without a program that reads, in no more
+// pieces than it remembers by their ids.
+const (
+	resendBytes  = 16 << 20
+	resendPieces = 512
+)
 
 // next makes ev the next event of the record, when there is one. It returns those before
 // it that the dialogue made by itself. It sets a negative number when ev is not to be.
@@ -54,20 +58,19 @@ func (r *replay) sent(p *process, text []byte) bool {
 	if r == nil || p.stdin >= r.stdin {
 		return false
 	}
-	if p.stdin+int64(len(text)) > r.stdin-resend {
+	if p.stdin+int64(len(text)) > r.stdin-resendBytes {
 		p.put(bytes.Clone(text))
+		p.out.keep(resendPieces)
 	} else {
 		p.stdin += int64(len(text))
 	}
 	return true
 }
 
-// rejoin brings p to where the record says it was. mu is held, and nothing runs yet.
+// rejoin brings p to where the record says it was. When a part of the record is missing, it
+// comes as near as it can, and the error says so. mu is held, and nothing runs yet.
 func (d *Dialogue) rejoin(p *process, known []api.DialogueEvent) error {
-	calls, err := d.record.loadCalls(d.about.Epoch)
-	if err != nil {
-		return err
-	}
+	calls, missing := d.record.loadCalls(d.about.Epoch)
 	stdout, err := os.Open(d.record.path("stdout", d.about.Epoch))
 	if err != nil {
 		return err
@@ -77,24 +80,24 @@ func (d *Dialogue) rejoin(p *process, known []api.DialogueEvent) error {
 	d.take(p, p.protocol.Start(), nil)
 	for _, c := range calls {
 		if err := d.feed(p, stdout, c.Offset); err != nil {
-			return err
+			missing = err
 		}
 		p.calls++
 		d.take(p, p.protocol.Do(c.Call), nil)
 	}
 	if err := d.feed(p, stdout, -1); err != nil {
-		return err
+		missing = err
 	}
 	for _, ev := range p.replay.known {
 		d.apply(p, ev)
 	}
-	if p.replay.diverged {
+	if p.replay.diverged && missing == nil {
 		d.log.Warn("the record of this dialogue was written by another version of trl, and is kept as it is")
 	}
 	p.replay = nil
 	d.to(d.recovered(p))
 	d.flush()
-	return nil
+	return missing
 }
 
 // feed gives p what the program wrote, up to an offset; a negative one is the end.

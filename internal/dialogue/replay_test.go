@@ -3,6 +3,7 @@ package dialogue
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -228,5 +229,33 @@ func TestReplayOfAnotherVersion(t *testing.T) {
 	d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: []byte("more\n")})
 	if got := eventsIn(t, dir); !strings.HasPrefix(got, want) || !strings.Contains(got[len(want):], "not_json") {
 		t.Errorf("it does not go on behind what was there: %s", got[min(len(want), len(got)):])
+	}
+}
+
+// Much may wait to be written when a daemon dies: nothing of it is left out, and no more is
+// sent again than the runner can recognise.
+func TestReplaySendsMuchAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	say := func(n int, text string) {
+		id := fmt.Sprintf("3f1c5a52-0000-4000-8000-%012d", n)
+		d.do(p, agent.Call{Send: &agent.Message{ID: id, Content: []api.DialogueContent{{Type: "text", Text: text}}}})
+	}
+	say(1, strings.Repeat("long ", 1<<20))
+	say(2, strings.Repeat("less ", 1<<15))
+	queued := p.out.queue
+	d.record.end()
+	d, p = again(t, dir)
+	if len(p.out.queue) != len(queued) {
+		t.Fatalf("%d messages again, of %d", len(p.out.queue), len(queued))
+	}
+	for n := range 2000 {
+		say(n+3, "hi")
+	}
+	last := p.out.queue[len(p.out.queue)-1].id
+	d.record.end()
+	_, p = again(t, dir)
+	if n := len(p.out.queue); n != resendPieces || p.out.queue[n-1].id != last {
+		t.Errorf("%d messages again, the last is %s, want %s", n, p.out.queue[n-1].id, last)
 	}
 }

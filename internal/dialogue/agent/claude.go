@@ -62,6 +62,7 @@ type claudeProtocol struct {
 	options Options
 	step    Step         // what follows from the line or call that is being taken
 	line    claudeLine   // the line that is being taken; empty in a call
+	room    fields       // for the fields of the next line
 	seen    claudeMemory // the lines that were taken
 	ready   bool
 
@@ -93,7 +94,7 @@ type claudeProtocol struct {
 	scopeTurn map[string]string   // the turn of a tool call that has a sub-transcript
 	made      map[string][]string // the items that a line made, by its uuid
 	tasks     map[string]*claudeTask
-	taskOrder []string
+	taskOrder []string          // without those that ended before this turn
 	taskOf    map[string]string // the task of a tool call
 	agents    int               // subagents that work
 }
@@ -101,7 +102,7 @@ type claudeProtocol struct {
 // Start asks for the newer features and for the version. The answer to the first says that
 // the program can be spoken to: it prints nothing before it is spoken to.
 func (p *claudeProtocol) Start() Step {
-	p.begin()
+	p.begin(claudeLine{})
 	p.control(map[string]any{
 		"subtype": "initialize",
 		// What subagents say is told, not only what they do.
@@ -138,7 +139,7 @@ func (p *claudeProtocol) versioned(a claudeAnswer) {
 
 // Do takes a call.
 func (p *claudeProtocol) Do(c Call) Step {
-	p.begin()
+	p.begin(claudeLine{})
 	switch {
 	case c.Send != nil:
 		p.send(c.ID, c.Send)
@@ -250,22 +251,23 @@ func (p *claudeProtocol) control(request map[string]any, done func(claudeAnswer)
 }
 
 func (p *claudeProtocol) answered(l *claudeLine) {
-	r := &l.Response
-	done, mine := p.waits[r.RequestID]
+	r := readFields(l.raw("response"))
+	id := r.text("request_id")
+	done, mine := p.waits[id]
 	if !mine {
 		return
 	}
-	delete(p.waits, r.RequestID)
-	a := claudeAnswer{response: r.Response}
-	if r.Subtype != "success" {
-		a.failed = or(r.Error.text(), "the program refused")
+	delete(p.waits, id)
+	a := claudeAnswer{response: r.raw("response")}
+	if r.text("subtype") != "success" {
+		a.failed = or(r.wording("error"), "the program refused")
 	}
 	done(a)
 }
 
 // claudeAnswer is the answer to a control request.
 type claudeAnswer struct {
-	response json.RawMessage
+	response []byte
 	failed   string // why it was refused
 }
 
@@ -276,8 +278,8 @@ func (a claudeAnswer) err(code api.Code, what string) *api.Error {
 	return api.Errorf(code, "%s: claude: %s", what, a.failed)
 }
 
-func (p *claudeProtocol) begin() {
-	p.step, p.line = Step{}, claudeLine{}
+func (p *claudeProtocol) begin(l claudeLine) {
+	p.step, p.line = Step{}, l
 }
 
 // end closes a step: what the state is now follows from all of it.
@@ -285,6 +287,7 @@ func (p *claudeProtocol) end() Step {
 	p.tellState()
 	s := p.step
 	p.step, p.line = Step{}, claudeLine{}
+	clear(p.room) // the line is not ours to keep
 	return s
 }
 

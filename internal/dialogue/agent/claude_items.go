@@ -26,26 +26,27 @@ func (t *claudeTool) open() bool {
 
 // assistant takes what the model said: one block a line, under the id of its message.
 func (p *claudeProtocol) assistant(l *claudeLine) {
-	blocks, ok := claudeBlocks(l.Message.Content)
+	said := readFields(l.raw("message"))
+	blocks, ok := claudeBlocks(said.raw("content"))
 	if !ok || l.UUID == "" {
 		p.unparsed("bad_shape")
 		return
 	}
 	if l.Scope == "" {
 		p.openTurn()
-		p.joinTurn(l.UserMessages)
+		p.joinTurn(l.texts("user_message_uuids"))
 	}
-	p.retractLines(l.Supersedes)
-	message := or(l.Message.ID, l.UUID)
-	for i := range blocks {
-		b := &blocks[i]
+	p.retractLines(l.texts("supersedes"))
+	aborted := l.flag("aborted")
+	message := or(said.text("id"), l.UUID)
+	for _, b := range blocks {
 		n := p.blocks[message]
 		p.blocks[message]++
 		item := api.DialogueItem{
 			ItemID: fmt.Sprintf("%s/%d", message, n), Kind: "agent", Status: "final",
-			Synthetic: l.Message.Model == "<synthetic>", Error: l.Error.text(),
+			Synthetic: said.text("model") == "<synthetic>", Error: l.wording("error"),
 		}
-		if l.Aborted {
+		if aborted {
 			item.Status = "aborted"
 		}
 		switch {
@@ -53,11 +54,11 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 			item.Parts = textParts(b.Text)
 		case b.Type == "thinking" || b.Type == "redacted_thinking":
 			item.Kind = "reasoning"
-			item.Parts = textParts(b.Thinking)
+			item.Parts = textParts(b.text("thinking"))
 		case strings.HasSuffix(b.Type, "tool_use") && b.ID != "":
 			item.ItemID, item.Kind = b.ID, "tool_call"
 			item.Tool = newToolCall(b)
-			if l.Aborted {
+			if aborted {
 				item.Tool.Status = "cancelled"
 			}
 		case strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != "":
@@ -65,7 +66,7 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 			p.toolResult(l, b)
 			continue
 		default:
-			item.Parts = []api.DialoguePart{{Type: "data", Data: b.whole()}}
+			item.Parts = []api.DialoguePart{{Type: "data", Data: bytes.Clone(b.whole)}}
 		}
 		p.finishPartial(l.Scope, item.ItemID)
 		p.newItem(l.Scope, item)
@@ -74,21 +75,20 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 
 // user takes what was said to the model: by a person, by the program, or by a tool.
 func (p *claudeProtocol) user(l *claudeLine) {
-	blocks, ok := claudeBlocks(l.Message.Content)
+	blocks, ok := claudeBlocks(readFields(l.raw("message")).raw("content"))
 	if !ok || l.UUID == "" {
 		// A terminal that echoes what was written to the program gives lines like this.
 		p.unparsed("bad_shape")
 		return
 	}
-	p.retractLines(l.Retracted)
+	p.retractLines(l.texts("retracted_message_uuids"))
 	if _, ours := p.messages[l.UUID]; ours && l.Scope == "" {
 		p.echoed(l.UUID)
 		return
 	}
 	var parts []api.DialoguePart
 	var text string
-	for i := range blocks {
-		b := &blocks[i]
+	for _, b := range blocks {
 		if b.Type == "tool_result" && b.ToolUseID != "" {
 			p.toolResult(l, b)
 			continue
@@ -105,7 +105,7 @@ func (p *claudeProtocol) user(l *claudeLine) {
 	}
 	// In a sub-transcript it is what the model asked the subagent for; otherwise, unless
 	// it is the echo of a person's message, the program speaks.
-	byProgram := l.Synthetic || interrupted || l.Scope == "" && !l.Replay ||
+	byProgram := l.flag("isSynthetic") || interrupted || l.Scope == "" && !l.flag("isReplay") ||
 		strings.HasPrefix(text, "<local-command") || strings.HasPrefix(text, "<command-name>")
 	p.newItem(l.Scope, api.DialogueItem{ItemID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
 }
@@ -157,7 +157,7 @@ func (p *claudeProtocol) turnOf(scope string) string {
 }
 
 // toolResult closes a tool call.
-func (p *claudeProtocol) toolResult(l *claudeLine, b *claudeBlock) {
+func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 	t := p.tools[b.ToolUseID]
 	if t == nil { // its call was never told
 		t = &claudeTool{scope: l.Scope, item: api.DialogueItem{
@@ -173,34 +173,30 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b *claudeBlock) {
 	}
 	p.made[l.UUID] = append(p.made[l.UUID], b.ToolUseID)
 	tool := t.item.Tool
-	tool.Output = contentParts(b.Content)
+	tool.Output = contentParts(b.raw("content"))
 	tool.Status = "completed"
-	var structured struct {
-		Interrupted bool   `json:"interrupted"`
-		AgentID     string `json:"agentId"`
-		ShellID     string `json:"backgroundTaskId"`
-		Status      string `json:"status"`
+	failed := b.flag("is_error")
+	structured := readFields(l.raw("tool_use_result"))
+	if raw := l.raw("tool_use_result"); len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') {
+		tool.Structured = bytes.Clone(raw)
 	}
-	if len(l.Structured) > 0 && (l.Structured[0] == '{' || l.Structured[0] == '[') {
-		tool.Structured = l.Structured
-		lenient(l.Structured, &structured)
-	}
-	rejected := bytes.HasPrefix(l.Structured, []byte(`"`)) && bytes.Contains(l.Structured, []byte("User rejected tool use"))
+	rejected := strings.Contains(l.text("tool_use_result"), "User rejected tool use")
 	switch {
-	case rejected || structured.Interrupted:
+	case rejected || structured.flag("interrupted"):
 		tool.Status = "cancelled"
-	case b.IsError:
+	case failed:
 		tool.Status = "failed"
 	}
-	if tool.Kind == "execute" && b.IsError && len(tool.Output) > 0 {
+	if tool.Kind == "execute" && failed && len(tool.Output) > 0 {
 		var code int
 		if n, _ := fmt.Sscanf(tool.Output[0].Text, "Exit code %d", &code); n == 1 {
 			tool.ExitCode = &code
 		}
 	}
 	p.tellTool(t)
-	if id := or(structured.ShellID, structured.AgentID); id != "" {
-		p.launched(id, b.ToolUseID, structured.ShellID != "" || structured.Status == "async_launched")
+	shell := structured.text("backgroundTaskId")
+	if id := or(shell, structured.text("agentId")); id != "" {
+		p.launched(id, b.ToolUseID, shell != "" || structured.text("status") == "async_launched")
 	}
 	// What was asked about it is settled, also when nobody said so.
 	for _, id := range slices.Clone(p.waiting) {
@@ -210,13 +206,13 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b *claudeBlock) {
 	}
 }
 
-// forgetTools drops the calls that have ended, unless their tasks go on.
-func (p *claudeProtocol) forgetTools() {
+// forgetEnded drops the tasks that have ended, and the calls unless their tasks go on. What
+// is told of a task later brings it back.
+func (p *claudeProtocol) forgetEnded() {
+	p.taskOrder = slices.DeleteFunc(p.taskOrder, func(id string) bool { return p.tasks[id].told.Status != "running" })
 	busy := map[string]bool{}
 	for _, id := range p.taskOrder {
-		if t := p.tasks[id]; t.told.Status == "running" {
-			busy[t.told.ToolCallID] = true
-		}
+		busy[p.tasks[id].told.ToolCallID] = true
 	}
 	p.toolOrder = slices.DeleteFunc(p.toolOrder, func(id string) bool {
 		if p.tools[id].open() || busy[id] {
@@ -261,28 +257,30 @@ func textParts(s string) []api.DialoguePart {
 	return []api.DialoguePart{{Type: "text", Text: s}}
 }
 
-func blockPart(b *claudeBlock) api.DialoguePart {
-	switch {
-	case b.Type == "text":
+func blockPart(b claudeBlock) api.DialoguePart {
+	switch b.Type {
+	case "text":
 		return api.DialoguePart{Type: "text", Text: b.Text}
-	case b.Type == "image" && b.Source.Data != "":
-		return api.DialoguePart{Type: "image", MediaType: b.Source.MediaType, DataBase64: b.Source.Data}
+	case "image":
+		source := readFields(b.raw("source"))
+		if data := source.text("data"); data != "" {
+			return api.DialoguePart{Type: "image", MediaType: source.text("media_type"), DataBase64: data}
+		}
 	}
-	return api.DialoguePart{Type: "data", Data: b.whole()}
+	return api.DialoguePart{Type: "data", Data: bytes.Clone(b.whole)}
 }
 
 // contentParts reads the content of a tool's result: a text, or blocks.
-func contentParts(content json.RawMessage) []api.DialoguePart {
+func contentParts(content []byte) []api.DialoguePart {
 	blocks, ok := claudeBlocks(content)
 	if !ok {
 		if len(content) == 0 || string(content) == "null" {
 			return nil
 		}
-		return []api.DialoguePart{{Type: "data", Data: content}}
+		return []api.DialoguePart{{Type: "data", Data: bytes.Clone(content)}}
 	}
 	var parts []api.DialoguePart
-	for i := range blocks {
-		b := &blocks[i]
+	for _, b := range blocks {
 		if b.Type != "text" || b.Text != "" {
 			parts = append(parts, blockPart(b))
 		}
@@ -291,13 +289,13 @@ func contentParts(content json.RawMessage) []api.DialoguePart {
 }
 
 // newToolCall makes the tool call of a block whose input is complete.
-func newToolCall(b *claudeBlock) *api.DialogueToolCall {
-	tool := &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Input: b.Input, Status: "running"}
-	tool.Subject, tool.Title = toolSubject(b.Input)
+func newToolCall(b claudeBlock) *api.DialogueToolCall {
+	tool := &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Input: b.copied("input"), Status: "running"}
+	tool.Subject, tool.Title = toolSubject(tool.Input)
 	return tool
 }
 
-func toolKind(b *claudeBlock) string {
+func toolKind(b claudeBlock) string {
 	switch b.Name {
 	case "Bash", "PowerShell", "BashOutput", "KillShell", "KillBash":
 		return "execute"
@@ -324,17 +322,8 @@ func toolKind(b *claudeBlock) string {
 
 // toolSubject is what a tool is used on, and what the model calls it.
 func toolSubject(input json.RawMessage) (subject, title string) {
-	var in struct {
-		Command     string `json:"command"`
-		File        string `json:"file_path"`
-		Notebook    string `json:"notebook_path"`
-		Path        string `json:"path"`
-		Pattern     string `json:"pattern"`
-		URL         string `json:"url"`
-		Query       string `json:"query"`
-		Skill       string `json:"skill"`
-		Description string `json:"description"`
-	}
-	lenient(input, &in)
-	return or(in.Command, in.File, in.Notebook, in.URL, in.Pattern, in.Path, in.Query, in.Skill, in.Description), in.Description
+	in := readFields(input)
+	title = in.text("description")
+	return or(in.text("command"), in.text("file_path"), in.text("notebook_path"), in.text("url"), in.text("pattern"),
+		in.text("path"), in.text("query"), in.text("skill"), title), title
 }

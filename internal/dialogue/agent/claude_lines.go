@@ -1,143 +1,76 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
-	"sync"
 
 	"github.com/trl-dev/trl/api"
 )
 
 // claudeLine is a line of the program. Types and subtypes grow with every version, so only
-// what is needed is read, and a field of another type than expected counts as absent. The
-// lines that come often are read at once, with the fields of all their types.
+// what is needed is read of it.
 type claudeLine struct {
-	Type      string `json:"type"`
-	Subtype   string `json:"subtype"`
-	UUID      string `json:"uuid"`
-	SessionID string `json:"session_id"`
+	fields
+	whole     []byte // as it came
+	Type      string
+	Subtype   string
+	UUID      string
+	SessionID string
 	// Scope is the tool call whose subagent speaks; of a tool_progress, the tool itself.
-	Scope string `json:"parent_tool_use_id"`
-
-	// assistant and user
-	Message      claudeWords     `json:"message"`
-	Replay       bool            `json:"isReplay"`
-	Synthetic    bool            `json:"isSynthetic"`
-	Aborted      bool            `json:"aborted"`
-	Error        claudeText      `json:"error"` // also of api_retry and auth_status
-	Supersedes   []string        `json:"supersedes"`
-	Retracted    []string        `json:"retracted_message_uuids"`
-	Structured   json.RawMessage `json:"tool_use_result"`
-	UserMessages []string        `json:"user_message_uuids"` // also of result
-
-	Event claudeEvent `json:"event"` // stream_event
-
-	// control lines
-	RequestID string          `json:"request_id"`
-	Request   json.RawMessage `json:"request"`
-	Response  struct {
-		Subtype   string          `json:"subtype"`
-		RequestID string          `json:"request_id"`
-		Response  json.RawMessage `json:"response"`
-		Error     claudeText      `json:"error"`
-	} `json:"response"`
-
-	// command_lifecycle, session_state_changed
-	CommandUUID string `json:"command_uuid"`
-	State       string `json:"state"`
-
-	claudeAbout
-	claudeResult
-	claudeTaskLine
-
-	raw []byte // all of it, for what is in rare lines only
+	Scope string
 }
 
-// claudeWords is a message of the model, or to it.
-type claudeWords struct {
-	ID      string          `json:"id"`
-	Model   string          `json:"model"`
-	Content json.RawMessage `json:"content"` // a text, or blocks
+// readClaudeLine reads a line, with the memory of one that is not needed any more.
+func readClaudeLine(line []byte, old fields) claudeLine {
+	f := appendFields(old[:0], line)
+	return claudeLine{
+		fields: f, whole: line, Type: f.text("type"), Subtype: f.text("subtype"),
+		UUID: f.text("uuid"), SessionID: f.text("session_id"), Scope: f.text("parent_tool_use_id"),
+	}
 }
 
 // claudeBlock is a block of a message.
 type claudeBlock struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
-	IsError   bool            `json:"is_error"`
-	Source    struct {
-		MediaType string `json:"media_type"`
-		Data      string `json:"data"`
-	} `json:"source"`
-
-	whole func() json.RawMessage // the block as it came; nil outside of a list
+	fields
+	whole     []byte // as it came
+	Type      string
+	Text      string
+	ID        string
+	Name      string
+	ToolUseID string
 }
 
-// claudeText is a text that may be missing, null or something else; then it is its JSON.
-type claudeText json.RawMessage
-
-func (t *claudeText) UnmarshalJSON(data []byte) error {
-	*t = bytes.Clone(data)
-	return nil
-}
-
-func (t claudeText) text() string {
-	var s string
-	if len(t) == 0 || string(t) == "null" || json.Unmarshal(t, &s) == nil {
-		return s
-	}
-	return string(t)
-}
-
-// lenient reads what fits; what does not is left as it was.
-func lenient(data []byte, v any) {
-	if len(data) > 0 {
-		_ = json.Unmarshal(data, v)
+func readClaudeBlock(block []byte) claudeBlock {
+	f := appendFields(make(fields, 0, 5), block)
+	return claudeBlock{
+		fields: f, whole: block, Type: f.text("type"), Text: f.text("text"),
+		ID: f.text("id"), Name: f.text("name"), ToolUseID: f.text("tool_use_id"),
 	}
 }
 
-// claudeBlocks reads the content of a message; ok says that it has a shape that is known.
-func claudeBlocks(content json.RawMessage) (blocks []claudeBlock, ok bool) {
-	switch {
-	case len(content) == 0:
-		return nil, false
-	case content[0] == '"':
-		var text string
-		lenient(content, &text)
-		return []claudeBlock{{Type: "text", Text: text}}, true
-	case content[0] == '[':
-		lenient(content, &blocks)
-		// Few blocks are told as they came, so they are not copied before one is.
-		all := sync.OnceValue(func() (all []json.RawMessage) {
-			lenient(content, &all)
-			return all
-		})
-		for i := range blocks {
-			blocks[i].whole = func() json.RawMessage { return all()[i] }
-		}
-		return blocks, true
+// claudeBlocks reads the content of a message, a text or blocks; ok says that it is one.
+func claudeBlocks(content []byte) (blocks []claudeBlock, ok bool) {
+	if len(content) > 0 && content[0] == '"' {
+		return []claudeBlock{{Type: "text", Text: readText(content)}}, true
 	}
-	return nil, false
+	elements, ok := readElements(content)
+	for _, e := range elements {
+		blocks = append(blocks, readClaudeBlock(e))
+	}
+	return blocks, ok
 }
 
 // Line takes a line of the program.
 func (p *claudeProtocol) Line(line []byte) Step {
-	p.begin()
-	l := &p.line
-	l.raw = line
-	err := json.Unmarshal(line, l)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
+	if !json.Valid(line) {
+		p.begin(claudeLine{whole: line})
 		p.unparsed("not_json")
+		return p.end()
+	}
+	p.begin(readClaudeLine(line, p.room))
+	l := &p.line
+	p.room = l.fields
+	switch {
 	case l.Type == "":
 		l.UUID = ""
 		p.unparsed("bad_shape")
@@ -156,7 +89,7 @@ func (p *claudeProtocol) Line(line []byte) Step {
 func (l *claudeLine) kind() string {
 	kind := l.Type
 	if l.Type == "stream_event" {
-		kind += "/" + l.Event.Type
+		kind += "/" + readFields(l.raw("event")).text("type")
 	} else if l.Subtype != "" {
 		kind += "/" + l.Subtype
 	}
@@ -183,7 +116,7 @@ func (p *claudeProtocol) take(l *claudeLine) {
 	case "control_request":
 		p.request(l)
 	case "control_cancel_request":
-		p.closeRequest(l.RequestID, "withdrawn")
+		p.closeRequest(l.text("request_id"), "withdrawn")
 	case "command_lifecycle":
 		p.lifecycleOf(l)
 	case "conversation_reset":
@@ -192,7 +125,7 @@ func (p *claudeProtocol) take(l *claudeLine) {
 	case "rate_limit_event":
 		p.rateLimit(l)
 	case "auth_status":
-		if text := l.Error.text(); text != "" {
+		if text := l.wording("error"); text != "" {
 			p.notice("error", "auth", text)
 		}
 	case "tool_progress", "tool_use_summary", "prompt_suggestion", "active_goal", "keep_alive":
@@ -205,12 +138,12 @@ func (p *claudeProtocol) take(l *claudeLine) {
 // unparsed tells of a line that says nothing we know.
 func (p *claudeProtocol) unparsed(why string) {
 	const most = 4 << 10
-	text := p.line.raw
+	text := p.line.whole
 	if len(text) > most {
 		text = text[:most]
 	}
 	p.tell(api.DialogueEvent{Type: api.ToldUnparsed, Unparsed: &api.DialogueUnparsed{
-		Why: why, Text: strings.ToValidUTF8(string(text), "\uFFFD"), Bytes: int64(len(p.line.raw)),
+		Why: why, Text: strings.ToValidUTF8(string(text), "\uFFFD"), Bytes: int64(len(p.line.whole)),
 	}})
 }
 

@@ -46,17 +46,18 @@ type controlRequest struct {
 // those that people answer.
 func (p *claudeProtocol) request(l *claudeLine) {
 	var in controlRequest
-	lenient(l.Request, &in)
-	if l.RequestID == "" || in.Subtype == "" {
+	lenient(l.raw("request"), &in)
+	id := l.text("request_id")
+	if id == "" || in.Subtype == "" {
 		p.unparsed("bad_shape")
 		return
 	}
-	if p.asked[l.RequestID] {
+	if p.asked[id] {
 		p.step.Ignored = l.Type + " (repeated)"
 		return
 	}
-	p.asked[l.RequestID] = true
-	told := api.DialogueRequest{RequestID: l.RequestID, ToolCallID: in.ToolUseID, TaskID: in.AgentID, Title: in.Title}
+	p.asked[id] = true
+	told := api.DialogueRequest{RequestID: id, ToolCallID: in.ToolUseID, TaskID: in.AgentID, Title: in.Title}
 	switch in.Subtype {
 	case "can_use_tool":
 		p.askForTool(&told, in)
@@ -69,12 +70,12 @@ func (p *claudeProtocol) request(l *claudeLine) {
 		told.Options = allowOrDeny(nil)
 	default:
 		// A hook or an MCP server of the host: there are none, so nobody else answers.
-		p.reply(l.RequestID, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
+		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
 		p.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.100q, which was refused", in.Subtype))
 		return
 	}
-	p.requests[l.RequestID] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
-	p.waiting = append(p.waiting, l.RequestID)
+	p.requests[id] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
+	p.waiting = append(p.waiting, id)
 	p.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &told})
 	p.moveTool(told.ToolCallID, "awaiting_approval")
 }

@@ -7,20 +7,6 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// claudeEvent is an event of the model's stream, as the program passes it on.
-type claudeEvent struct {
-	Type    string      `json:"type"`
-	Index   int         `json:"index"`
-	Message claudeWords `json:"message"`
-	Block   claudeBlock `json:"content_block"`
-	Delta   struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		Thinking string `json:"thinking"`
-		JSON     string `json:"partial_json"`
-	} `json:"delta"`
-}
-
 // claudePartials is what is being written in one scope: the blocks of one message that
 // have begun and are not finished. Only the line with the finished block counts in the
 // end; what never gets one is taken back.
@@ -30,34 +16,37 @@ type claudePartials struct {
 }
 
 type claudePartial struct {
-	index int // of the block in the message
+	index int64 // of the block in the message
 	id    string
 	field string // where its deltas go
 }
 
 func (p *claudeProtocol) streamed(l *claudeLine) {
-	if l.UUID == "" || l.Event.Type == "" {
+	ev := readFields(l.raw("event")) // of the model's stream, as the program passes it on
+	kind := ev.text("type")
+	if l.UUID == "" || kind == "" {
 		p.unparsed("bad_shape")
 		return
 	}
-	ev := &l.Event
-	if l.Scope == "" && ev.Type == "message_start" {
+	if l.Scope == "" && kind == "message_start" {
 		p.openTurn()
 	}
-	switch ev.Type {
+	switch kind {
 	case "message_start":
 		p.dropPartials(l.Scope)
-		p.partials[l.Scope] = &claudePartials{message: ev.Message.ID}
+		p.partials[l.Scope] = &claudePartials{message: readFields(ev.raw("message")).text("id")}
 	case "content_block_start":
-		p.blockStarted(l.Scope, ev)
+		p.blockStarted(l.Scope, ev.number("index"), readClaudeBlock(ev.raw("content_block")))
 	case "content_block_delta":
 		s := p.partials[l.Scope]
-		text := or(ev.Delta.Text, ev.Delta.Thinking, ev.Delta.JSON)
+		delta := readFields(ev.raw("delta"))
+		text := or(delta.text("text"), delta.text("thinking"), delta.text("partial_json"))
 		if s == nil || text == "" {
 			return // a signature, or a message whose beginning was not heard
 		}
+		index := ev.number("index")
 		for _, open := range s.open {
-			if open.index == ev.Index {
+			if open.index == index {
 				p.tell(api.DialogueEvent{Type: api.ToldDelta, Scope: l.Scope,
 					Delta: &api.DialogueDelta{ItemID: open.id, Field: open.field, Text: text}})
 			}
@@ -67,7 +56,7 @@ func (p *claudeProtocol) streamed(l *claudeLine) {
 
 // blockStarted tells of an item that is being written. Its id is the one that it will have
 // when it is finished: its number counts the finished blocks of the message.
-func (p *claudeProtocol) blockStarted(scope string, ev *claudeEvent) {
+func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) {
 	s := p.partials[scope]
 	if s == nil || s.message == "" || len(s.open) >= 1000 {
 		return
@@ -77,22 +66,22 @@ func (p *claudeProtocol) blockStarted(scope string, ev *claudeEvent) {
 		Kind:   "agent", Status: "streaming", TurnID: p.turnOf(scope),
 	}
 	field := "text"
-	switch ev.Block.Type {
+	switch b.Type {
 	case "text":
-		item.Parts = textParts(ev.Block.Text)
+		item.Parts = textParts(b.Text)
 	case "thinking":
 		item.Kind = "reasoning"
-		item.Parts = textParts(ev.Block.Thinking)
+		item.Parts = textParts(b.text("thinking"))
 	case "tool_use", "server_tool_use", "mcp_tool_use":
-		if ev.Block.ID == "" || p.tools[ev.Block.ID] != nil {
+		if b.ID == "" || p.tools[b.ID] != nil {
 			return
 		}
-		item.ItemID, item.Kind, field = ev.Block.ID, "tool_call", "input"
-		item.Tool = &api.DialogueToolCall{Name: ev.Block.Name, Kind: toolKind(&ev.Block), Status: "pending"}
+		item.ItemID, item.Kind, field = b.ID, "tool_call", "input"
+		item.Tool = &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Status: "pending"}
 	default:
 		return // told when it is finished
 	}
-	s.open = append(s.open, claudePartial{index: ev.Index, id: item.ItemID, field: field})
+	s.open = append(s.open, claudePartial{index: index, id: item.ItemID, field: field})
 	p.tellItem(scope, item)
 }
 

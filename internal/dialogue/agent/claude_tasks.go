@@ -11,8 +11,8 @@ type claudeTask struct {
 	told api.DialogueTask
 }
 
-// claudeTaskLine is what the lines about tasks have.
-type claudeTaskLine struct {
+// taskLine is what the lines about tasks have.
+type taskLine struct {
 	TaskID      string `json:"task_id"`
 	ToolUseID   string `json:"tool_use_id"`
 	ParentID    string `json:"parent_task_id"`
@@ -35,7 +35,8 @@ type claudeTaskLine struct {
 
 // task takes a line about a task.
 func (p *claudeProtocol) task(l *claudeLine) {
-	in := &l.claudeTaskLine
+	var in taskLine
+	lenient(l.whole, &in)
 	if in.TaskID == "" {
 		p.unparsed("bad_shape")
 		return
@@ -44,7 +45,6 @@ func (p *claudeProtocol) task(l *claudeLine) {
 	if t == nil {
 		t = &claudeTask{}
 		p.tasks[in.TaskID] = t
-		p.taskOrder = append(p.taskOrder, in.TaskID)
 	}
 	now := t.told
 	if now.TaskID == "" {
@@ -100,6 +100,9 @@ func (p *claudeProtocol) tellTask(t *claudeTask, now api.DialogueTask) {
 	}
 	p.agents += agentRuns(now) - agentRuns(t.told)
 	t.told = now
+	if !slices.Contains(p.taskOrder, now.TaskID) {
+		p.taskOrder = append(p.taskOrder, now.TaskID)
+	}
 	if now.ToolCallID != "" {
 		p.taskOf[now.ToolCallID] = now.TaskID
 	}
@@ -140,12 +143,14 @@ func (p *claudeProtocol) launched(id, tool string, background bool) {
 // backgroundTasks takes the list of all that runs in the background now. What is not on it,
 // and never told its end, is gone.
 func (p *claudeProtocol) backgroundTasks(l *claudeLine) {
+	var in taskLine
+	lenient(l.whole, &in)
 	for _, id := range slices.Clone(p.taskOrder) {
 		t := p.tasks[id]
 		now := t.told
 		listed := false
-		for _, task := range l.Tasks {
-			listed = listed || task.TaskID == id
+		for _, l := range in.Tasks {
+			listed = listed || l.TaskID == id
 		}
 		switch {
 		case listed:

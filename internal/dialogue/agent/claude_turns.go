@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,7 +34,7 @@ func (p *claudeProtocol) openTurn() {
 		clear(p.blocks)
 	}
 	clear(p.made)
-	p.forgetTools()
+	p.forgetEnded()
 	p.turns++
 	t := &claudeTurn{id: fmt.Sprintf("t%d.%d", p.options.Epoch, p.turns), trigger: "agent"}
 	for _, id := range p.unfinished {
@@ -79,22 +79,23 @@ func (p *claudeProtocol) joinTurn(ids []string) {
 // lifecycleOf takes what became of a message.
 func (p *claudeProtocol) lifecycleOf(l *claudeLine) {
 	p.lifecycle = true
-	m := p.messages[l.CommandUUID]
+	id := l.text("command_uuid")
+	m := p.messages[id]
 	if m == nil {
 		return
 	}
 	m.lifecycle = true
-	switch l.State {
+	switch l.text("state") {
 	case "queued": // also when one that was started is put back
 		m.turn, m.noticed = "", false
-		p.moveMessage(l.CommandUUID, "queued")
+		p.moveMessage(id, "queued")
 	case "started":
-		p.moveMessage(l.CommandUUID, "started")
-		p.joinTurn([]string{l.CommandUUID})
+		p.moveMessage(id, "started")
+		p.joinTurn([]string{id})
 	case "completed":
-		p.moveMessage(l.CommandUUID, "done")
+		p.moveMessage(id, "done")
 	case "cancelled":
-		p.moveMessage(l.CommandUUID, "cancelled")
+		p.moveMessage(id, "cancelled")
 	}
 }
 
@@ -118,74 +119,59 @@ func (p *claudeProtocol) moveMessage(id, state string) {
 	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
-// claudeResult is what the line at the end of a turn has.
-type claudeResult struct {
-	IsError  bool                 `json:"is_error"`
-	Reason   string               `json:"terminal_reason"`
-	Text     string               `json:"result"` // absent when something went wrong
-	Errors   []string             `json:"errors"`
-	Duration float64              `json:"duration_ms"`
-	Steps    int                  `json:"num_turns"`
-	Usage    claudeTokens         `json:"usage"`
-	Total    map[string]claudeUse `json:"modelUsage"`
-	Since    map[string]claudeUse `json:"model_usage_since_last_result"`
-	Cost     *float64             `json:"total_cost_usd"`
-	Origin   struct {
-		Kind string `json:"kind"`
-	} `json:"origin"`
-	Denials []struct {
-		ID string `json:"tool_use_id"`
-	} `json:"permission_denials"`
-}
-
 // result is the end of a turn. It is not the end of what the agent does: subagents may go
 // on, and report in a turn that nobody asked for.
 func (p *claudeProtocol) result(l *claudeLine) {
-	r := &l.claudeResult
-	wrong := strings.Join(r.Errors, "; ")
-	if !p.ready && p.turn == nil && r.IsError {
+	wrong := strings.Join(l.texts("errors"), "; ")
+	text := l.text("result") // absent when something went wrong
+	failed := l.flag("is_error")
+	if !p.ready && p.turn == nil && failed {
 		// It is what a conversation that cannot be resumed gives, in place of an answer.
-		p.step.Failed = or(wrong, r.Text, l.Subtype)
+		p.step.Failed = or(wrong, text, l.Subtype)
 		return
 	}
 	p.openTurn()
-	p.joinTurn(l.UserMessages)
+	p.joinTurn(l.texts("user_message_uuids"))
 	turn := p.turn
 	if turn.trigger == "user" && len(turn.messages) == 0 {
 		p.joinTurn(p.unnoticed()) // nothing says which; those that were there
 	}
-	if r.Origin.Kind == "task-notification" {
+	if readFields(l.raw("origin")).text("kind") == "task-notification" {
 		turn.trigger = "agent"
 	}
 	p.dropPartials("")
 
+	reason := l.text("terminal_reason")
+	usage := readFields(l.raw("usage"))
 	told := &api.DialogueTurn{
 		TurnID: turn.id, Trigger: turn.trigger, Messages: turn.messages,
-		Native: or(r.Reason, l.Subtype), Text: r.Text, Steps: r.Steps, DurationMS: int64(r.Duration),
-		Usage: &api.DialogueUsage{InputTokens: r.Usage.Input, OutputTokens: r.Usage.Output, CacheReadTokens: r.Usage.CacheRead, CacheWriteTokens: r.Usage.CacheWrite},
+		Native: or(reason, l.Subtype), Text: text, Steps: int(l.number("num_turns")), DurationMS: int64(l.fraction("duration_ms")),
+		Usage: &api.DialogueUsage{
+			InputTokens: usage.number("input_tokens"), OutputTokens: usage.number("output_tokens"),
+			CacheReadTokens: usage.number("cache_read_input_tokens"), CacheWriteTokens: usage.number("cache_creation_input_tokens"),
+		},
 	}
 	switch {
 	case strings.HasPrefix(l.Subtype, "error_max_"):
 		told.Outcome, told.Text = "limit", or(told.Text, wrong)
-	case strings.HasPrefix(r.Reason, "aborted") || l.Subtype == "error_during_execution" && turn.interrupted:
+	case strings.HasPrefix(reason, "aborted") || l.Subtype == "error_during_execution" && turn.interrupted:
 		told.Outcome = "interrupted"
-	case r.IsError || l.Subtype != "success":
+	case failed || l.Subtype != "success":
 		told.Outcome, told.Text = "failed", or(told.Text, wrong)
 	default:
 		told.Outcome = "completed"
 	}
-	for _, d := range r.Denials {
-		told.Denials = append(told.Denials, d.ID)
+	denials, _ := readElements(l.raw("permission_denials"))
+	for _, d := range denials {
+		told.Denials = append(told.Denials, readFields(d).text("tool_use_id"))
 	}
-	if r.Since != nil {
-		since := sumUses(r.Since)
+	if models := readFields(l.raw("model_usage_since_last_result")); models != nil {
+		since := sumUses(models)
 		told.Usage.CostUSD = since.CostUSD
 		p.tellUsage(addUses(p.used, since))
-	} else if r.Total != nil {
-		total := sumUses(r.Total)
-		if r.Cost != nil {
-			total.CostUSD = r.Cost
-		}
+	} else if models := readFields(l.raw("modelUsage")); models != nil {
+		total := sumUses(models)
+		lenient(l.raw("total_cost_usd"), total.CostUSD) // it may include more than the sum
 		total = addUses(p.usedBefore, total)
 		// The totals of a conversation that was resumed begin with its first process.
 		total.Carried = p.options.Resume != ""
@@ -221,33 +207,19 @@ func (p *claudeProtocol) unnoticed() (ids []string) {
 	return ids
 }
 
-type claudeTokens struct {
-	Input      int64 `json:"input_tokens"`
-	Output     int64 `json:"output_tokens"`
-	CacheRead  int64 `json:"cache_read_input_tokens"`
-	CacheWrite int64 `json:"cache_creation_input_tokens"`
-}
-
-type claudeUse struct {
-	Input      int64   `json:"inputTokens"`
-	Output     int64   `json:"outputTokens"`
-	CacheRead  int64   `json:"cacheReadInputTokens"`
-	CacheWrite int64   `json:"cacheCreationInputTokens"`
-	Cost       float64 `json:"costUSD"`
-}
-
 // sumUses adds up what each model took, in the order of their names: sums of fractions
 // depend on the order.
-func sumUses(uses map[string]claudeUse) api.DialogueUsage {
+func sumUses(models fields) api.DialogueUsage {
 	var sum api.DialogueUsage
 	var cost float64
-	for _, model := range slices.Sorted(maps.Keys(uses)) {
-		u := uses[model]
-		sum.InputTokens += u.Input
-		sum.OutputTokens += u.Output
-		sum.CacheReadTokens += u.CacheRead
-		sum.CacheWriteTokens += u.CacheWrite
-		cost += u.Cost
+	slices.SortFunc(models, func(a, b field) int { return bytes.Compare(a.name, b.name) })
+	for _, model := range models {
+		u := readFields(model.value)
+		sum.InputTokens += u.number("inputTokens")
+		sum.OutputTokens += u.number("outputTokens")
+		sum.CacheReadTokens += u.number("cacheReadInputTokens")
+		sum.CacheWriteTokens += u.number("cacheCreationInputTokens")
+		cost += u.fraction("costUSD")
 	}
 	sum.CostUSD = &cost
 	return sum
@@ -273,7 +245,7 @@ func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
 
 // stateChanged takes the program's own word for what it does.
 func (p *claudeProtocol) stateChanged(l *claudeLine) {
-	p.ownState = or(l.State, p.ownState)
+	p.ownState = or(l.text("state"), p.ownState)
 	for _, id := range p.unfinished {
 		m := p.messages[id]
 		m.noticed = m.noticed || m.state != "sent"

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
 // What was being written and will not be finished is taken back, at once: when the model
@@ -135,5 +136,24 @@ func TestClaudeBackgroundList(t *testing.T) {
 	k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"failed","summary":"broken"}`)
 	if task := k.last(api.ToldTask).Task; task.Status != "failed" || task.Summary != "broken" {
 		t.Errorf("task %s", show(task))
+	}
+}
+
+// A task that ended turns ago may be taken up again; then it can be stopped again, too.
+func TestClaudeTaskTakenUp(t *testing.T) {
+	started := `{"type":"system","subtype":"task_started","task_id":"a","task_type":"local_agent","is_backgrounded":true}`
+	k := claudeReady(t)
+	k.says(`{"type":"system","subtype":"init"}`, started, `{"type":"system","subtype":"task_notification","task_id":"a","status":"completed"}`, `{"type":"result","subtype":"success"}`)
+	for _, uuid := range []string{"u-1", "u-2"} {
+		k.says(`{"type":"system","subtype":"init","uuid":"`+uuid+`"}`, `{"type":"result","subtype":"success","uuid":"`+uuid+`"}`)
+	}
+	k.do(agent.Call{ID: "c-1", Interrupt: &agent.Interrupt{All: true}})
+	if s := k.sent(); !strings.Contains(s, `"interrupt"`) {
+		t.Errorf("nothing runs, but the last line is %s", s)
+	}
+	k.says(`{"type":"system","subtype":"init","uuid":"u-3"}`, strings.Replace(started, `{`, `{"uuid":"u-4",`, 1))
+	k.do(agent.Call{ID: "c-2", Interrupt: &agent.Interrupt{All: true}})
+	if s := k.sent(); !strings.Contains(s, `"stop_task"`) || !strings.Contains(s, `"a"`) {
+		t.Errorf("the task runs, but the last line is %s", s)
 	}
 }

@@ -1,0 +1,228 @@
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// What the policy answers comes behind all that the line says: a tool that was allowed does
+// not wait any more, and the next daemon comes to the same.
+func TestPolicyAnswersBehindTheLine(t *testing.T) {
+	s := recorded(t)
+	asked := s.calls[1].Offset
+	s.calls = s.calls[:1]
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	d.about.Params.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "*", Action: "allow"}}}
+	s.play(d, p, asked)
+	want := eventsIn(t, dir)
+	waits, closed := strings.LastIndex(want, "awaiting_approval"), strings.Index(want, `"request_closed"`)
+	if waits < 0 || closed < waits {
+		t.Fatalf("the answer is not behind what it answers:\n%s", want)
+	}
+	d.record.end()
+	if err := os.Truncate(filepath.Join(dir, eventsFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	again(t, dir)
+	if got := eventsIn(t, dir); got != want {
+		t.Fatalf("the next daemon makes of it\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Of several requests that a new policy fits, each is answered once.
+func TestPolicyAnswersOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	var text strings.Builder
+	for _, id := range []string{"r1", "r2", "r3"} {
+		text.WriteString(`{"type":"control_request","request_id":"` + id + `","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}` + "\n")
+	}
+	d.heard(p, piece{stream: api.EventStdout, data: []byte(text.String())})
+	before := p.calls
+	d.mu.Lock()
+	d.about.Params.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "Bash", Action: "allow"}}}
+	d.attend(p)
+	d.flush()
+	d.mu.Unlock()
+	if n := strings.Count(eventsIn(t, dir), `"request_closed"`); n != 3 || p.calls-before != 3 {
+		t.Errorf("%d requests closed by %d calls, of 3", n, p.calls-before)
+	}
+}
+
+// A daemon that died between telling the end and noting it told it: it is not told twice.
+func TestEndIsToldOnce(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, s.calls[1].Offset)
+	living := d.about
+	d.over(p, nil)
+	want := eventsIn(t, dir)
+	if err := d.record.save(living); err != nil {
+		t.Fatal(err)
+	}
+	r, a, err := openRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = d.host.newDialogue(r, a)
+	if err := d.recover(); err != nil {
+		t.Fatal(err)
+	}
+	if info := d.Info(); info.State != api.DialogueEnded || info.Ended == nil || info.Requests != 0 {
+		t.Errorf("it is %+v", info)
+	}
+	if got := eventsIn(t, dir); got != want {
+		t.Errorf("the record was changed:\n%s", got)
+	}
+	if _, a, err := openRecord(dir); err != nil || a.Info == nil {
+		t.Errorf("its end is not noted: %v", err)
+	}
+}
+
+// When what the program wrote is lost, the record stays, and goes on with its numbers.
+func TestReplayWithoutOutput(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, int64(len(s.stdout)))
+	d.record.end()
+	want := eventsIn(t, dir)
+	if err := os.Truncate(d.record.path("stdout", 1), 15); err != nil {
+		t.Fatal(err)
+	}
+	d, p = quiet(t, dir, false)
+	var known []api.DialogueEvent
+	if err := d.record.load(func(ev api.DialogueEvent) { known = append(known, ev) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.record.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.rejoin(p, known); err == nil {
+		t.Error("nothing is said about the gap")
+	}
+	if p.calls != len(s.calls) {
+		t.Errorf("%d calls, of %d", p.calls, len(s.calls))
+	}
+	d.over(p, nil)
+	got := eventsIn(t, dir)
+	if !strings.HasPrefix(got, want) || !strings.Contains(got[len(want):], `"ended"`) {
+		t.Fatalf("it does not go on behind what was there:\n%s", got)
+	}
+	n := int64(0)
+	if err := d.record.load(func(api.DialogueEvent) { n++ }); err != nil || n != d.Info().Seq {
+		t.Errorf("%d events can be read, of %d: %v", n, d.Info().Seq, err)
+	}
+}
+
+// Without room on the disk the end cannot be kept, but readers do not wait for it for ever,
+// and what comes later is whole.
+func TestNoRoomForTheEnd(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, s.calls[1].Offset)
+	follow, err := d.Events(context.Background(), api.DialogueEventsParams{DialogueID: d.id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follow.Close()
+	kept := d.record.seq
+	d.record.events.Close()
+	if d.record.events, err = os.Open(filepath.Join(dir, eventsFile)); err != nil { // cannot be written to
+		t.Fatal(err)
+	}
+	d.over(p, nil)
+	var last api.StreamEvent
+	for {
+		ev, err := follow.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = ev
+	}
+	if last.Type != api.EventEnd || last.Seq != kept {
+		t.Errorf("the last push is %+v, want the end behind event %d", last, kept)
+	}
+	if err := d.wake(nil); err != nil {
+		t.Fatal(err)
+	}
+	if d.seq != kept || len(d.record.pending) != 0 {
+		t.Errorf("it goes on behind event %d with %d bytes of the past, want %d", d.seq, len(d.record.pending), kept)
+	}
+}
+
+// A call of which only a half was written does not spoil those behind it.
+func TestHalfACall(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, _ := begin(t, dir)
+	for range 2 {
+		if err := d.record.addCall(callAt{Offset: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.record.calls.WriteString(`{"offset":1,"ca`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.record.loadCalls(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := d.record.loadCalls(1); err != nil || len(list) != 2 {
+		t.Errorf("%d calls, want 2: %v", len(list), err)
+	}
+}
+
+// Only what was being made is removed: what was said stays although the rest is damaged.
+func TestOnlyTheBeginningIsRemoved(t *testing.T) {
+	base := t.TempDir()
+	for name, stays := range map[string]bool{"d-nothing": false, "d-begun": false, "d-said": true} {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		if stays {
+			text = `{"seq":1}` + "\n"
+		}
+		if name != "d-nothing" {
+			if err := os.WriteFile(filepath.Join(dir, eventsFile), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if emptyRecord(dir) == stays {
+			t.Errorf("%s: want it kept: %v", name, stays)
+		}
+	}
+}
+
+// What is being started is not forgotten below it.
+func TestNotForgottenWhileStarting(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	d.over(p, nil)
+	if err := d.wake(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.host.forget(d); api.AsError(err).Code != api.CodeConflict {
+		t.Errorf("forget: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+	d.rest()
+	if err := d.host.forget(d); err != nil {
+		t.Error(err)
+	}
+}
