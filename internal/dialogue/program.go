@@ -81,7 +81,8 @@ func (l *local) dir() string { return l.session.Info().WorkingDir }
 func (l *local) recv(ctx context.Context) (piece, error) {
 	for len(l.ready) == 0 {
 		r, text, err := l.session.Read(ctx, link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true})
-		if err != nil {
+		if err != nil { // its runner is gone
+			l.awaitEnd(ctx)
 			return piece{}, err
 		}
 		for _, c := range r.Chunks {
@@ -103,15 +104,19 @@ func (l *local) recv(ctx context.Context) (piece, error) {
 	}
 	p := l.ready[0]
 	l.ready = l.ready[1:]
-	if p.exit != nil { // the two end together
-		select {
-		case <-l.session.Done():
-		case <-time.After(killTimeout):
-		case <-ctx.Done():
-			return piece{}, ctx.Err()
-		}
+	if p.exit != nil {
+		l.awaitEnd(ctx)
 	}
-	return p, nil
+	return p, ctx.Err()
+}
+
+// awaitEnd waits until the session has ended with its program.
+func (l *local) awaitEnd(ctx context.Context) {
+	select {
+	case <-l.session.Done():
+	case <-time.After(killTimeout):
+	case <-ctx.Done():
+	}
 }
 
 func (l *local) write(ctx context.Context, id string, data []byte) error {

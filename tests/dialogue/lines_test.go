@@ -1,10 +1,13 @@
 package dialogue_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -106,32 +109,82 @@ func TestRawInPieces(t *testing.T) {
 	wantError(t, err, api.CodeInvalidParams, "epoch")
 }
 
+// trl runs a command of the program against the daemon. It is not slowed down by the race
+// detector, as this process may be.
+func (w *world) trl(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(w.ctx, plain(), append([]string{"--socket", w.daemon.Socket}, args...)...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// printed is a line of trl dialogue events --json, without its long texts.
+type printed struct {
+	kind  api.DialogueEventType
+	bytes int
+	text  []byte // its beginning
+}
+
+// readTurn reads what trl dialogue events prints, up to the end of a turn.
+func (w *world) readTurn(out io.Reader) (list []printed) {
+	w.Helper()
+	in := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			w.Fatalf("after %d events: %v", len(list), err)
+		}
+		p := printed{bytes: len(line)}
+		if _, rest, ok := bytes.Cut(line, []byte(`"event":{`)); ok {
+			_, rest, _ = bytes.Cut(rest, []byte(`"type":"`))
+			kind, _, _ := bytes.Cut(rest, []byte(`"`))
+			p.kind = api.DialogueEventType(kind)
+		}
+		if _, rest, ok := bytes.Cut(line, []byte(`"text":"`)); ok {
+			p.text = bytes.Clone(rest[:min(len(rest), 20)])
+		}
+		list = append(list, p)
+		if p.kind == api.ToldTurnEnded {
+			return list
+		}
+	}
+}
+
 // TestLongLines: one of 64 MiB is understood; one that is longer is kept and told, and what
 // comes behind it is understood.
 func TestLongLines(t *testing.T) {
 	w := start(t, trltest.Use(plain()))
 	tee := filepath.Join(t.TempDir(), "tee")
 	d := w.create(fake("-tee", tee))
-	r := w.send(d.DialogueID, "line 64MiB; say between; line 64MiB+1; line 66MiB; say behind")
-	f := w.follow(d.DialogueID, r.Seq)
-	if end := f.until(api.ToldTurnEnded).Turn; end.Text != "behind" {
-		t.Errorf("%+v", end)
+	follow := w.trl("dialogue", "events", d.DialogueID, "-f", "--json")
+	out, _ := follow.StdoutPipe()
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
 	}
-	list := unparsedIn(f.events)
-	if len(list) != 2 || list[0].Why != "too_long" || list[0].Bytes != 64<<20+1 || list[1].Bytes != 66<<20 || len(list[1].Text) > 4<<10 {
-		t.Errorf("%+v", list)
-	}
-	longest := 0
-	for _, item := range w.transcript(d.DialogueID).Items {
-		for _, part := range item.Parts {
-			longest = max(longest, len(part.Text))
+	w.send(d.DialogueID, "line 64MiB; say between; line 64MiB+1; line 66MiB; say behind")
+	long, unparsed, said := 0, 0, ""
+	for _, p := range w.readTurn(out) {
+		switch {
+		case p.kind == api.ToldItem && p.bytes > 64<<20-1000:
+			long++
+		case p.kind == api.ToldUnparsed && p.bytes < 10<<10:
+			unparsed++
+		case p.kind == api.ToldTurnEnded:
+			said = string(p.text)
 		}
 	}
-	if longest < 64<<20-1000 {
-		t.Errorf("the longest text has %d bytes", longest)
+	if long != 1 || unparsed != 2 || !strings.HasPrefix(said, `behind"`) {
+		t.Errorf("%d long ones, %d that were too long, %s", long, unparsed, said)
 	}
 	w.terminate(d.DialogueID)
-	w.wroteExactly(d.DialogueID, tee)
+	_, _ = io.Copy(io.Discard, out)
+	if err := follow.Wait(); err != nil {
+		t.Error(err)
+	}
+	raw, err := w.trl("dialogue", "raw", d.DialogueID).Output()
+	want, _ := os.ReadFile(tee)
+	if err != nil || len(want) < 190<<20 || !bytes.Equal(raw, want) {
+		t.Errorf("the program wrote %d bytes, kept are %d others: %v", len(want), len(raw), err)
+	}
 }
 
 // TestLineBytes is set by the daemon.
@@ -144,39 +197,39 @@ func TestLineBytes(t *testing.T) {
 	}
 }
 
-// TestFlood: nothing of much is lost, with a reader that does not read, and with another
-// that comes late; and the agent does not wait for either.
+// TestFlood: nothing of much is lost, for a reader that does not read until all is over;
+// the agent does not wait for it, and the daemon does not grow.
 func TestFlood(t *testing.T) {
 	w := start(t, trltest.Use(plain()))
 	d := w.create(fake())
-	slow := w.follow(d.DialogueID, 0)
+	slow := w.trl("dialogue", "events", d.DialogueID, "-f", "--json")
+	out, _ := slow.StdoutPipe()
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
 	const all, line = 200_000_000, 1 << 20
 	w.send(d.DialogueID, fmt.Sprintf("flood %d %d; say done", all, line))
 	eventually(t, "the agent is done", func() bool {
 		info := w.info(d.DialogueID)
 		return info.Turns == 1 && info.State == api.DialogueIdle
 	})
-	stats := must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
-	t.Logf("the daemon uses %d MB", stats.MemoryRSSBytes>>20)
+	t.Logf("the daemon uses %d MB", must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes>>20)
 	n := 0
-	for {
-		ev := slow.next()
-		if ev.Type == api.ToldTurnEnded {
-			break
-		}
-		if ev.Item == nil || ev.Item.Kind != "agent" || ev.Item.Status != "final" {
-			continue
-		}
-		if text := ev.Item.Parts[0].Text; text != "done" {
-			if text != fmt.Sprintf("%08d %s", n, strings.Repeat("x", line)) {
-				t.Fatalf("line %d is %.20s…, %d bytes", n, text, len(text))
+	for _, p := range w.readTurn(out) {
+		if p.kind == api.ToldItem && p.bytes > line {
+			if !bytes.HasPrefix(p.text, fmt.Appendf(nil, "%08d x", n)) || p.bytes > line+1000 {
+				t.Fatalf("line %d is %s…, %d bytes", n, p.text, p.bytes)
 			}
 			n++
 		}
-		slow.events = nil // they are large
 	}
 	if n != (all+line-1)/line {
 		t.Errorf("%d lines", n)
+	}
+	w.terminate(d.DialogueID)
+	_, _ = io.Copy(io.Discard, out)
+	if err := slow.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

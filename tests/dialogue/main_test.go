@@ -50,9 +50,6 @@ var fakeAgent = sync.OnceValue(func() string {
 
 // plain is a trl without the race detector, for what is about amounts.
 var plain = sync.OnceValue(func() string {
-	if path := os.Getenv("TRL_TEST_BIN"); path != "" {
-		return path
-	}
 	cmd := exec.Command("go", "build", "-o", built+"/", "../../cmd/trl", "../../cmd/trl-runner")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("build trl: %s\n%s", err, out))
@@ -106,7 +103,7 @@ func must[R any](r R, err error) func(*world) R {
 }
 
 func details(err error) string {
-	if e := api.AsError(err); len(e.Details) > 0 {
+	if e := api.AsError(err); err != nil && len(e.Details) > 0 {
 		return fmt.Sprintf(" %v", e.Details)
 	}
 	return ""
@@ -124,7 +121,7 @@ func fake(flags ...string) api.DialogueCreateParams {
 	return api.DialogueCreateParams{Agent: "claude", Argv: append([]string{fakeAgent()}, flags...), WorkingDir: "/"}
 }
 
-// create makes a dialogue, which is terminated at the end of the test.
+// create makes a dialogue, which ends with the daemon at the latest.
 func (w *world) create(p api.DialogueCreateParams) api.DialogueInfo {
 	w.Helper()
 	return must(w.DialogueCreate(w.ctx, p))(w)

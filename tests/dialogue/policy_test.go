@@ -185,8 +185,17 @@ func TestStalled(t *testing.T) {
 	}
 	w.says(d.DialogueID, "silence 1s; say y; silence 1s; say z")
 	f.until(api.ToldTurnEnded)
-	if n := count(f.events, api.ToldNotice); n != 3 {
-		t.Errorf("told %d times:\n%s", n, brief(f.events))
+	told, heard := 0, true
+	for _, ev := range f.events {
+		if ev.Type == api.ToldNotice {
+			if told++; !heard {
+				t.Errorf("told again without a word of the agent in between:\n%s", brief(f.events))
+			}
+		}
+		heard = ev.Offset != nil || ev.Type != api.ToldNotice && heard
+	}
+	if told < 3 { // more, when the machine is slow
+		t.Errorf("told %d times:\n%s", told, brief(f.events))
 	}
 	// One that waits for an answer, or for a message, is not silent.
 	r := w.send(d.DialogueID, "ask Bash ls")

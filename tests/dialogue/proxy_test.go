@@ -137,6 +137,9 @@ func (p *proxy) serve(client net.Conn) {
 	p.live[c] = true
 	if p.random != nil {
 		c.fated, c.after, c.reset = true, p.random.IntN(p.most), p.random.IntN(2) == 0
+		if p.random.IntN(3) == 0 { // while they are still shaking hands
+			c.after = p.random.IntN(3000)
+		}
 	}
 	p.mu.Unlock()
 	p.wg.Go(func() { c.forward(client, daemon) })

@@ -15,8 +15,10 @@ var deaths = map[string]struct {
 	until  func(r *real, f *follower)
 }{
 	"at rest": {"turn1", func(r *real, f *follower) { f.rest() }},
-	"at once": {"turn1", func(r *real, f *follower) {}},
-	"in text": {"hold", func(r *real, f *follower) { f.until(api.ToldDelta) }},
+	"at once": {"hold", func(r *real, f *follower) {}},
+	// A piece of the answer is longer than a pipe holds.
+	"in a line": {"wide", func(r *real, f *follower) { f.until(api.ToldDelta) }},
+	"in text":   {"hold", func(r *real, f *follower) { f.until(api.ToldDelta) }},
 	"in a tool": {"long", func(r *real, f *follower) {
 		f.running()
 		r.file("started")
@@ -51,7 +53,7 @@ func TestClaudeKilled(t *testing.T) {
 			death.until(r, f)
 			r.kill()
 			f.drain()
-			r.closed(f)
+			r.closed(f, map[bool]string{true: "exited", false: "unexpected_exit"}[name == "at rest"])
 			r.nothingLeft()
 			r.resumed()
 		})
@@ -60,24 +62,25 @@ func TestClaudeKilled(t *testing.T) {
 
 // closed checks what follows from a death: everything that was open is closed, as lost, and
 // then one event tells of the end. What was told before stays.
-func (r *real) closed(f *follower) {
+func (r *real) closed(f *follower, cause string) {
 	r.Helper()
 	events := r.events(r.id)
 	last := events[len(events)-1]
 	if last.Type != api.ToldEnded || last.Ended.Signal != "SIGKILL" || count(events, api.ToldEnded) != 1 {
 		r.Fatalf("the end:\n%s", brief(f.events))
 	}
-	busy := false // when it died
-	for _, ev := range events {
-		if ev.Epoch == 1 && ev.Type == api.ToldTurnEnded && ev.Turn.Outcome == "lost" || ev.Type == api.ToldTask && ev.Task.Status == "lost" {
-			busy = true
-		}
-		if ev.Type == api.ToldMessage && ev.Message.State == "lost" {
-			busy = true
-		}
+	if last.Ended.Cause != cause {
+		r.Errorf("the cause is %q and not %q:\n%s", last.Ended.Cause, cause, brief(f.events))
 	}
-	if want := map[bool]string{true: "unexpected_exit", false: "exited"}[busy]; last.Ended.Cause != want {
-		r.Errorf("the cause is %q and not %q:\n%s", last.Ended.Cause, want, brief(f.events))
+	closing := false // what follows is TRL's own
+	for _, ev := range events {
+		switch {
+		case ev.Type == api.ToldItem && ev.Item.Status == "lost", ev.Type == api.ToldTurnEnded && ev.Turn.Outcome == "lost",
+			ev.Type == api.ToldTask && ev.Task.Status == "lost", ev.Type == api.ToldRequestClosed && ev.Request.How == "lost":
+			closing = true
+		case closing && ev.Offset != nil:
+			r.Errorf("event %d is of the program, after what was lost with it:\n%s", ev.Seq, brief(f.events))
+		}
 	}
 	tr := r.transcript(r.id)
 	allClosed(r.T, tr.Items)
@@ -187,7 +190,7 @@ func TestClaudeDaemonRestarts(t *testing.T) {
 	f.close()
 
 	f = r.ask("hold")
-	f.until(api.ToldDelta)
+	f.held()
 	f.close()
 	r.restart(nil)
 	seq := r.transcript(r.id).Seq
@@ -217,6 +220,53 @@ func TestClaudeDaemonRestarts(t *testing.T) {
 	`)
 	r.same()
 }
+
+// diesAlone kills the daemon, then the agent in a tool, and starts the daemon again.
+func (r *real) diesAlone() {
+	r.Helper()
+	r.talk("plain")
+	f := r.ask("long")
+	f.running()
+	r.file("started")
+	f.close()
+	r.restart(r.kill)
+	f = r.follow(r.id, 0)
+	f.drain()
+	r.closed(f, "unexpected_exit")
+	r.nothingLeft()
+	r.resumed()
+}
+
+// TestClaudeDiesAlone: what happens while there is no daemon is told by the next one.
+func TestClaudeDiesAlone(t *testing.T) { useClaude(t, "--allowedTools", "Bash").open().diesAlone() }
+
+// figures checks that what three processes used is told once, with dialogue.info and in the transcript.
+func (r *real) figures(output int64) {
+	r.Helper()
+	for epoch, script := range []string{"turn1", "turn2", "turn3"} {
+		if epoch > 0 {
+			f := r.follow(r.id, 0)
+			r.kill()
+			f.drain()
+			r.resume()
+		}
+		turn := r.talk(script)
+		if turn.Usage == nil || turn.Usage.InputTokens != 10 || turn.Usage.OutputTokens != output {
+			r.Errorf("epoch %d: the turn used %+v", epoch+1, turn.Usage)
+		}
+		answers := int64(epoch + 1)
+		info, tr := r.info(r.id), r.transcript(r.id)
+		if info.Usage.InputTokens != 10*answers || info.Usage.OutputTokens != output*answers || info.Epoch != epoch+1 {
+			r.Errorf("after %d answers: epoch %d, %+v", answers, info.Epoch, info.Usage)
+		}
+		if tr.Usage.OutputTokens != info.Usage.OutputTokens {
+			r.Errorf("the transcript tells %+v and the dialogue %+v", tr.Usage, info.Usage)
+		}
+	}
+}
+
+// TestClaudeFigures: an answer of the model takes 10 tokens in and 20 out.
+func TestClaudeFigures(t *testing.T) { useClaude(t).open().figures(20) }
 
 // TestClaudeTerminates: with a command that runs, and again; nothing is left.
 func TestClaudeTerminates(t *testing.T) {

@@ -183,7 +183,7 @@ func TestClaudeInterrupt(t *testing.T) {
 		}
 	}
 	f := r.ask("hold")
-	f.until(api.ToldDelta)
+	f.held()
 	interrupt(f)
 
 	f = r.ask("long")
@@ -228,6 +228,7 @@ func TestClaudeInterrupt(t *testing.T) {
 		request permission Bash: withdrawn
 	`)
 	r.same()
+	r.survives()
 }
 
 // TestClaudeInterruptsSubagents: with the turn, the subagents in the foreground and their commands end.

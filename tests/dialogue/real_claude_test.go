@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -190,6 +191,7 @@ func TestClaudeSubagents(t *testing.T) {
 		task agent "Second": completed
 	`)
 	r.same()
+	r.survives()
 }
 
 // TestClaudeBackground: a subagent outlives its call and the turn; what it does is told, and
@@ -270,6 +272,46 @@ func TestClaudeClear(t *testing.T) {
 	}
 	r.same()
 }
+
+// TestClaudeCompacts: the agent shortens what it remembers; the transcript keeps all of it.
+func TestClaudeCompacts(t *testing.T) {
+	r := useClaude(t).open()
+	r.talk("turn1")
+	f := r.follow(r.id, r.send(r.id, "/compact").Seq)
+	f.until(api.ToldCompacted)
+	f.rest()
+	if turn := r.talk("turn2"); turn.Outcome != "completed" {
+		t.Errorf("after /compact: %+v", turn)
+	}
+	if text := outlineOf(r.transcript(r.id)); !strings.HasPrefix(text, "user: [[turn1]]\nagent: Answer to turn one.\n") || !strings.HasSuffix(text, "user: [[turn2]]\nagent: Answer to turn two.\n") {
+		t.Errorf("after /compact:\n%s", text)
+	}
+	r.same()
+}
+
+// pixel is a picture in PNG.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// sees sends a picture, and checks that the model was given it and the transcript has it.
+func (r *real) sees() {
+	r.Helper()
+	sent := must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Content: []api.DialogueContent{
+		{Type: "text", Text: "[[plain]]"}, {Type: "image", DataBase64: pixel, MediaType: "image/png"},
+	}}))(r.world)
+	if turn := r.follow(r.id, sent.Seq-1).rest(); turn.Outcome != "completed" {
+		r.Errorf("a picture: %+v", turn)
+	}
+	requests := r.model.Requests()
+	if last := requests[len(requests)-1]; !bytes.Contains(last.Body, []byte("iVBORw0KGgo")) {
+		r.Error("the model was not given the picture")
+	}
+	if items := r.transcript(r.id).Items; len(items) != 2 || len(items[0].Parts) != 2 || items[0].Parts[1].DataBase64 != pixel {
+		r.Errorf("items: %+v", items)
+	}
+	r.same()
+}
+
+func TestClaudeSees(t *testing.T) { useClaude(t).open().sees() }
 
 // TestClaudeSet: the model and the permission mode change between turns.
 func TestClaudeSet(t *testing.T) {

@@ -19,7 +19,7 @@ func TestCodexKilled(t *testing.T) {
 			death.until(r, f)
 			r.kill()
 			f.drain()
-			r.closed(f)
+			r.closed(f, map[bool]string{true: "exited", false: "unexpected_exit"}[name == "at rest"])
 			r.nothingLeft()
 			r.resumed()
 		})
@@ -61,7 +61,7 @@ func TestCodexDaemonRestarts(t *testing.T) {
 	f.close()
 
 	f = r.ask("hold")
-	f.until(api.ToldDelta)
+	f.held()
 	f.close()
 	r.restart(nil)
 	seq := r.transcript(r.id).Seq
@@ -71,9 +71,28 @@ func TestCodexDaemonRestarts(t *testing.T) {
 	}
 	r.looks(`
 		user: [[gate]]
+		agent: A command that waits.
+		tool_call commandExecution completed "until [ -e go ]; do sleep 0.05; done; echo went": went\n
+		agent: After the command that waits.
+		user: [[touch]]
+		agent: It needs to be allowed.
+		tool_call commandExecution completed "touch allowed.txt":
+		agent: That step is over.
+		user: [[hold]]
+		agent (aborted): This answer begins and has no end.
+		turn by user: completed
+		turn by user: completed
+		turn by user: interrupted
+		request permission commandExecution: answered allow
 	`)
 	r.same()
 }
+
+// TestCodexDiesAlone: what happens while there is no daemon is told by the next one.
+func TestCodexDiesAlone(t *testing.T) { useCodex(t).open().diesAlone() }
+
+// TestCodexFigures: an answer of the model takes 10 tokens in and 5 out.
+func TestCodexFigures(t *testing.T) { useCodex(t).open().figures(5) }
 
 // TestCodexTerminates: with a command that runs; nothing is left.
 func TestCodexTerminates(t *testing.T) {

@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -158,6 +159,7 @@ func TestCodexSubagents(t *testing.T) {
 		task agent "Second [[sub_b]]" in the background: completed
 	`)
 	r.same()
+	r.survives()
 }
 
 // TestCodexBackground: a subagent outlives its call and the turn; what it does is told.
@@ -200,6 +202,8 @@ func TestCodexPermissions(t *testing.T) {
 	if info := r.info(r.id); info.State != api.DialogueRequiresAction || info.Requests != 1 {
 		t.Errorf("while a request waits: %+v", info)
 	}
+	// Codex cannot be given another input. The request still waits.
+	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow", Input: json.RawMessage(`{"command":"true"}`)}), api.CodeInvalidParams, "input")
 	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +286,7 @@ func TestCodexInterrupt(t *testing.T) {
 		}
 	}
 	f := r.ask("hold")
-	f.until(api.ToldDelta)
+	f.held()
 	interrupt(f)
 
 	f = r.ask("long")
@@ -318,6 +322,8 @@ func TestCodexInterrupt(t *testing.T) {
 	`)
 	r.same()
 }
+
+func TestCodexSees(t *testing.T) { useCodex(t).open().sees() }
 
 // TestCodexSet: the model and the permission mode change between turns.
 func TestCodexSet(t *testing.T) {

@@ -2,6 +2,7 @@ package dialogue_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -38,7 +39,7 @@ func useClaude(t *testing.T, flags ...string) *real {
 	r.params = api.DialogueCreateParams{
 		Agent: "claude", Argv: append([]string{r.program}, flags...), WorkingDir: r.dir,
 		Env: map[string]string{
-			"HOME": home, "CLAUDE_CONFIG_DIR": filepath.Join(home, "claude"), "SHELL": "/bin/bash",
+			"HOME": home, "TMPDIR": home, "CLAUDE_CODE_TMPDIR": home, "CLAUDE_CONFIG_DIR": filepath.Join(home, "claude"), "SHELL": "/bin/bash",
 			"ANTHROPIC_BASE_URL": r.model.URL, "ANTHROPIC_API_KEY": "none",
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
 		},
@@ -58,7 +59,7 @@ func useCodex(t *testing.T) *real {
 	}
 	r.params = api.DialogueCreateParams{
 		Agent: "codex", Argv: []string{r.program}, WorkingDir: r.dir, PermissionMode: "never/danger-full-access",
-		Env: map[string]string{"HOME": home, "CODEX_HOME": home, "SHELL": "/bin/bash"},
+		Env: map[string]string{"HOME": home, "TMPDIR": home, "CODEX_HOME": home, "SHELL": "/bin/bash"},
 	}
 	r.world = start(t)
 	return r
@@ -114,6 +115,16 @@ func (f *follower) rest() (turn api.DialogueTurn) {
 	return turn
 }
 
+// held waits until the answer without an end has come as far as it does.
+func (f *follower) held() {
+	f.w.Helper()
+	said := ""
+	f.until(api.ToldDelta, func(ev *api.DialogueEvent) bool {
+		said += ev.Delta.Text
+		return strings.HasSuffix(said, "has no end. ")
+	})
+}
+
 // running waits for a tool call that runs.
 func (f *follower) running() {
 	f.w.Helper()
@@ -158,6 +169,24 @@ func (r *real) looks(want string) {
 		sortCalls(tr.Items)
 	}
 	wantText(r.T, outline(tr), want)
+}
+
+// survives checks that another daemon tells the same transcript and the same events.
+func (r *real) survives() {
+	r.Helper()
+	tell := func() string {
+		text, err := json.Marshal(map[string]any{"transcript": r.transcript(r.id), "events": r.events(r.id)})
+		if err != nil {
+			r.Fatal(err)
+		}
+		return string(text)
+	}
+	before := tell()
+	r.restart(nil)
+	eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
+	if after := tell(); after != before {
+		r.Errorf("after a restart the dialogue is told differently:\n%s\nbefore:\n%s", after, before)
+	}
 }
 
 // sortCalls puts calls of one tool that stand beside each other in the order of what they are
@@ -294,16 +323,30 @@ func (r *real) nothingLeft() {
 // kill kills the program of the agent with SIGKILL, and only it.
 func (r *real) kill() {
 	r.Helper()
+	all := r.processes()
 	var pids []int
-	for pid, line := range r.processes() {
-		if strings.HasPrefix(line, r.program+" ") {
+	for pid, line := range all {
+		// One that it is about to start looks like it.
+		if strings.HasPrefix(line, r.program+" ") && !strings.HasPrefix(all[parent(pid)], r.program+" ") {
 			pids = append(pids, pid)
 		}
 	}
 	if len(pids) != 1 {
-		r.Fatalf("one process of %s is to be killed: %v of %v", r.program, pids, r.processes())
+		r.Fatalf("one process of %s is to be killed: %v of %v", r.program, pids, all)
 	}
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		r.Fatal(err)
 	}
+}
+
+// parent is the process that a process is a child of.
+func parent(pid int) int {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// The name may hold anything, a parenthesis too; the last one ends it.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(fields[1])
+	return ppid
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// again is the same world for a part of a test.
-func (w *world) again(t *testing.T) *world { return &world{t, w.Client, w.daemon, timeout(t)} }
-
 // TestMessagesRunOnce: a message is run once, however often it is sent, by whom, and
 // whatever daemon is asked.
 func TestMessagesRunOnce(t *testing.T) {
@@ -340,7 +337,7 @@ func TestImages(t *testing.T) {
 	if !bytes.Contains(w.raw(d.DialogueID, 0, "stdin"), []byte(fmt.Sprintf("%q", picture))) {
 		t.Error("the agent was not sent the picture")
 	}
-	long := strings.Repeat("é", 1<<20)
+	long := strings.Repeat("é", 200_000)
 	if end := w.says(d.DialogueID, "say "+long).Turn; end.Text != long {
 		t.Errorf("%d bytes of %d", len(end.Text), len(long))
 	}

@@ -24,7 +24,6 @@ type claude struct {
 
 	// Used by turns alone.
 	now     message
-	running bool
 	state   string
 	results int
 	steps   int // calls of the model, of all turns

@@ -92,7 +92,7 @@ func TestClaudeUnderstands(t *testing.T) {
 	s := model.Anthropic(t)
 	home := t.TempDir()
 	p := run(t, []string{
-		"HOME=" + home, "CLAUDE_CONFIG_DIR=" + filepath.Join(home, "claude"), "ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=none",
+		"HOME=" + home, "TMPDIR=" + home, "CLAUDE_CODE_TMPDIR=" + home, "CLAUDE_CONFIG_DIR=" + filepath.Join(home, "claude"), "ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=none",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1",
 	}, path, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash,Agent")
 	for _, c := range []struct{ script, result, tool string }{
@@ -128,7 +128,7 @@ func TestCodexUnderstands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(s.CodexConfig()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := run(t, []string{"HOME=" + home, "CODEX_HOME=" + home}, path, "app-server")
+	p := run(t, []string{"HOME=" + home, "TMPDIR=" + home, "CODEX_HOME=" + home}, path, "app-server")
 	p.say(map[string]any{"id": 1, "method": "initialize", "params": map[string]any{"clientInfo": map[string]any{"name": "trl", "title": "TRL", "version": "0"}}})
 	p.say(map[string]any{"method": "initialized"})
 	p.say(map[string]any{"id": 2, "method": "thread/start", "params": map[string]any{"sandbox": "danger-full-access", "approvalPolicy": "never"}})

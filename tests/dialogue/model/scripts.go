@@ -13,6 +13,7 @@ func bothScripts() map[string][]Step {
 		"turn3":  {Say("Answer to turn three.")},
 		"hold":   {{Texts: []string{"This answer begins and has no end. "}, Hold: true}},
 		"huge":   {Say(strings.Repeat("0123456789abcdef", 2<<20/16))},
+		"wide":   {{Texts: []string{strings.Repeat("0123456789abcdef", 1<<20/16)}, Hold: true}},
 		"giant":  {Say(strings.Repeat("0123456789abcdef", 20<<20/16))},
 		"signs":  {Say("Tab\tCR\rLF\nESC\x1b[31mred\x1b[0m \u2028 \u2029 rocket \U0001F680 quote \" back \\ end")},
 		"err400": {{Fault: &Fault{Status: 400, Kind: "invalid_request_error"}}},

@@ -1,0 +1,156 @@
+package dialogue_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// acpAgent is a dialogue with the fake agent, which speaks the Agent Client Protocol.
+func acpAgent(flags ...string) api.DialogueCreateParams {
+	return api.DialogueCreateParams{Agent: "acp", Argv: append([]string{fakeAgent(), "-acp"}, flags...), WorkingDir: "/"}
+}
+
+// TestACP: an agent of the other kind does the same in the same words.
+func TestACP(t *testing.T) {
+	w := start(t)
+	d := w.create(acpAgent())
+	if d.State != api.DialogueIdle || d.Version != "1.0.0" || d.NativeSession == "" {
+		t.Errorf("%+v", d)
+	}
+	id := d.DialogueID
+	f := w.follow(id, 0)
+	if end := w.says(id, "think about it; say hello, world; tool Read /etc/motd; plan look, leap; say bye").Turn; end.Outcome != "completed" {
+		t.Errorf("%+v", end)
+	}
+	kinds := map[string]string{}
+	for _, item := range w.transcript(id).Items {
+		text := ""
+		if len(item.Parts) > 0 {
+			text = item.Parts[0].Text
+		}
+		if item.Tool != nil {
+			text = item.Tool.Kind + " " + item.Tool.Status
+		}
+		kinds[item.Kind] += text + "."
+	}
+	if kinds["reasoning"] != "about it." || kinds["agent"] != "hello, world.bye." || kinds["tool_call"] != "read completed." || kinds["plan"] == "" {
+		t.Errorf("%v", kinds)
+	}
+	f.until(api.ToldTurnEnded)
+
+	// What it asks for is answered with one of its own options.
+	for decision, want := range map[string]string{"allow": "done with yes: rm", "deny": `not allowed`} {
+		w.send(id, "ask Bash rm; say on")
+		r := f.until(api.ToldRequestOpened).Request
+		if r.Kind != "permission" || len(r.Options) != 3 || !strings.Contains(r.Subject+r.Title, "rm") {
+			t.Errorf("%+v", r)
+		}
+		f.state(api.DialogueRequiresAction)
+		if err := w.respond(id, r.RequestID, decision); err != nil {
+			t.Error(err)
+		}
+		f.until(api.ToldTurnEnded)
+		if tool := w.lastTool(id); len(tool.Output) == 0 || !strings.Contains(tool.Output[0].Text, want) {
+			t.Errorf("%s: %+v", decision, tool)
+		}
+		wantError(t, w.respond(id, r.RequestID, "allow"), api.CodeConflict, "answered")
+	}
+	w.send(id, "ask Bash rm")
+	r := f.until(api.ToldRequestOpened).Request
+	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Option: "always"}))(w)
+	f.until(api.ToldTurnEnded)
+	if tool := w.lastTool(id); !strings.Contains(tool.Output[0].Text, "done with always") {
+		t.Errorf("%+v", tool)
+	}
+
+	// An interrupt ends the turn, and what it asks for.
+	for _, script := range []string{"hang", "ask Bash rm; say not reached"} {
+		sent := w.send(id, script)
+		f.until(api.ToldTurnStarted, func(ev *api.DialogueEvent) bool { return ev.Seq > sent.Seq-10 })
+		if strings.HasPrefix(script, "ask") {
+			f.until(api.ToldRequestOpened)
+		}
+		must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: id}))(w)
+		if end := f.until(api.ToldTurnEnded).Turn; end.Outcome != "interrupted" {
+			t.Errorf("%s: %+v", script, end)
+		}
+		if open := openIn(w.transcript(id)); len(open) > 0 {
+			t.Errorf("%s: open: %q", script, open)
+		}
+	}
+	for script, outcome := range map[string]string{"fail it broke": "failed", "fail max_tokens": "limit"} {
+		if end := w.says(id, script).Turn; end.Outcome != outcome {
+			t.Errorf("%s: %+v", script, end)
+		}
+	}
+	if end := w.says(id, "garbage; blank; unknown-type; crlf so; unknown-request; say fine").Turn; end.Outcome != "completed" {
+		t.Errorf("%+v", end)
+	}
+	if n := len(unparsedIn(w.events(id))); n < 2 {
+		t.Errorf("%d lines are told as unparsed", n)
+	}
+	must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: id, PermissionMode: "plan"}))(w)
+	w.says(id, "settings")
+	if !strings.HasSuffix(w.said(id), " plan") {
+		t.Errorf("%q", w.said(id))
+	}
+	w.terminate(id)
+	w.ended(w.info(id), "closed")
+}
+
+// TestACPResume: the conversation is loaded, and what the agent tells of it again is not
+// in the transcript twice.
+func TestACPResume(t *testing.T) {
+	w := start(t)
+	d := w.create(acpAgent())
+	f := w.follow(d.DialogueID, 0)
+	w.says(d.DialogueID, "say first")
+	w.send(d.DialogueID, "kill9")
+	f.drain()
+	w.ended(d, "unexpected_exit")
+	native := w.info(d.DialogueID).NativeSession
+	info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID, Prompt: "say second"}))(w)
+	if info.Epoch != 2 || info.NativeSession != native {
+		t.Errorf("%+v", info)
+	}
+	eventually(t, "the turn is over", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle && w.said(d.DialogueID) == "second" })
+	for _, item := range w.transcript(d.DialogueID).Items {
+		if len(item.Parts) > 0 && strings.Contains(item.Parts[0].Text, "before") {
+			t.Errorf("told again: %+v", item)
+		}
+	}
+	_, err := w.DialogueCreate(w.ctx, api.DialogueCreateParams{Agent: "acp", Argv: append(acpAgent().Argv, "-fail-resume"), WorkingDir: "/", Resume: "nowhere"})
+	wantError(t, err, api.CodeAgentFailed, "nowhere")
+}
+
+// TestACPDaemonDies: whatever the agent speaks, a new daemon goes on where the old one was.
+func TestACPDaemonDies(t *testing.T) {
+	w := start(t)
+	run := func(die func()) tale {
+		g := newGates(t)
+		d := w.create(acpAgent("-seed", "acp", "-gates", g.dir))
+		must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say hello; split line cut in two; tool Bash ls; gate turn; ask Bash rm; say end", MessageID: messageID}))(w)
+		for _, gate := range []string{"line", "turn"} {
+			g.reached(gate)
+			die()
+			g.open(gate)
+		}
+		f := w.follow(d.DialogueID, 0)
+		r := f.until(api.ToldRequestOpened).Request
+		die()
+		if err := w.respond(d.DialogueID, r.RequestID, "allow"); err != nil {
+			t.Error(err)
+		}
+		die()
+		f = w.follow(d.DialogueID, f.after)
+		f.until(api.ToldTurnEnded)
+		f.state(api.DialogueIdle)
+		got := w.tale(d.DialogueID)
+		w.terminate(d.DialogueID)
+		return got
+	}
+	want := run(func() {})
+	run(func() { w.restart(nil) }).equals(t, "restarted", want)
+}
