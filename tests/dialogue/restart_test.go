@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -222,5 +223,58 @@ func TestRecordIsDamaged(t *testing.T) {
 		if d.DialogueID == "d-0000000000" || d.DialogueID == list[2].DialogueID {
 			t.Errorf("%+v", d)
 		}
+	}
+}
+
+// TestFloodWithoutDaemon: what an agent says while nobody is there waits for the next
+// daemon; of more than is kept, the rest is told as missing, and the dialogue goes on.
+func TestFloodWithoutDaemon(t *testing.T) {
+	for _, c := range []struct {
+		name, keep string
+		whole      bool
+	}{{"kept", "256MiB", true}, {"too much", "1MiB", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, trltest.Use(plain()), trltest.Args("--dialogue-output-bytes", c.keep))
+			g := newGates(t)
+			tee := filepath.Join(g.dir, "tee")
+			d := w.create(fake("-gates", g.dir, "-tee", tee))
+			w.send(d.DialogueID, "gate a; flood 30MB 100000; gate b; say behind")
+			g.reached("a")
+			w.restart(func() {
+				g.open("a")
+				if c.whole {
+					g.reached("b")
+				} else { // it is full before
+					eventually(t, "much is written", func() bool {
+						info, err := os.Stat(tee)
+						return err == nil && info.Size() > 3<<20
+					})
+				}
+			})
+			g.open("b")
+			f := w.follow(d.DialogueID, 0)
+			if end := f.until(api.ToldTurnEnded).Turn; end.Text != "behind" {
+				t.Errorf("%+v", end)
+			}
+			gaps, lines := 0, 0
+			for _, ev := range f.events {
+				if ev.Type == api.ToldUnparsed && ev.Unparsed.Why == "gap" {
+					gaps++
+				}
+				if ev.Type == api.ToldItem && ev.Item.Kind == "agent" && len(ev.Item.Parts) > 0 && len(ev.Item.Parts[0].Text) > 100_000 {
+					lines++
+				}
+			}
+			if (gaps == 0) != c.whole || (lines == 300) != c.whole {
+				t.Errorf("%d gaps, %d lines", gaps, lines)
+			}
+			w.terminate(d.DialogueID)
+			if raw, err := w.trl("dialogue", "raw", d.DialogueID).Output(); c.whole {
+				want, _ := os.ReadFile(tee)
+				if err != nil || !bytes.Equal(raw, want) {
+					t.Errorf("the program wrote %d bytes, kept are %d others: %v", len(want), len(raw), err)
+				}
+			}
+		})
 	}
 }
