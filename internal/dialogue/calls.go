@@ -21,6 +21,9 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 		if r.Seq, r.Repeated = d.messages[r.MessageID]; r.Repeated {
 			return errRepeated
 		}
+		if n := d.process.out.waiting(); n > mostUnsent {
+			return api.Errorf(api.CodeResourcePressure, "dialogue %q: the agent does not read: %d bytes wait for it; try again later, or end it", d.label(), n)
+		}
 		return nil
 	})
 	if err == errRepeated {
@@ -33,6 +36,10 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 	}
 	return r, err
 }
+
+// mostUnsent is how much may wait for an agent that does not read before it is sent no
+// more messages.
+const mostUnsent = 64 << 20
 
 // errRepeated says that there is nothing to do.
 var errRepeated error = api.Errorf(api.CodeConflict, "was done before")

@@ -161,13 +161,32 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 		h.dialogues[id] = d
 	}
 	h.mu.Unlock()
-	if err := d.tooLate(); err != nil {
+	err = d.tooLate()
+	if err == nil {
+		err = d.noteCreated()
+	}
+	if err != nil {
+		d.close("could not be created", closed)
+		h.mu.Lock()
+		delete(h.dialogues, id)
+		h.mu.Unlock()
 		_ = r.remove()
 		return api.DialogueInfo{}, err
 	}
 	info := d.Info()
 	d.log.Info("dialogue created", "agent", info.Agent, "session_id", info.SessionID)
 	return info, nil
+}
+
+// noteCreated notes that the dialogue is complete: the next daemon is to keep it.
+func (d *Dialogue) noteCreated() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.about.Created = true
+	if err := d.record.save(d.about); err != nil {
+		return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+	}
+	return nil
 }
 
 // tooLate ends a program that was started while the daemon began to end.

@@ -197,6 +197,7 @@ type outbox struct {
 
 	mu     sync.Mutex
 	queue  []message // guarded by mu
+	bytes  int64     // guarded by mu; of the queue
 	closed bool      // guarded by mu; nothing is taken any more
 }
 
@@ -210,6 +211,7 @@ func (o *outbox) put(m message) {
 	o.mu.Lock()
 	if !o.closed {
 		o.queue = append(o.queue, m)
+		o.bytes += int64(len(m.data))
 	}
 	o.mu.Unlock()
 	select {
@@ -227,7 +229,15 @@ func (o *outbox) take() (m message, ok bool) {
 	m = o.queue[0]
 	o.queue[0] = message{}
 	o.queue = o.queue[1:]
+	o.bytes -= int64(len(m.data))
 	return m, true
+}
+
+// waiting is how many bytes wait.
+func (o *outbox) waiting() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes
 }
 
 // keep leaves only the last n.
@@ -239,7 +249,7 @@ func (o *outbox) keep(n int) {
 
 func (o *outbox) close() {
 	o.mu.Lock()
-	o.closed, o.queue = true, nil
+	o.closed, o.queue, o.bytes = true, nil, 0
 	o.mu.Unlock()
 }
 

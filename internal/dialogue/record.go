@@ -55,6 +55,8 @@ type about struct {
 	Epoch     int                      `json:"epoch"`
 	SessionID string                   `json:"session_id"`
 	ExecID    string                   `json:"exec_id"`
+	// Created says that dialogue.create was answered.
+	Created bool `json:"created"`
 	// Options are what the protocol of this process began with.
 	Options agent.Options `json:"options"`
 	// Info is as it was when its last process ended; nil while one lives.

@@ -41,6 +41,10 @@ func (h *Host) find(id string) (sessionID string, ok bool) {
 	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir): // it was being made
 		_ = os.RemoveAll(dir)
 		return "", true
+	case err == nil && !a.Created: // nobody was told of it
+		h.log.Warn("dialogue was not complete when its daemon died, and is undone", "dialogue_id", id)
+		_ = os.RemoveAll(dir)
+		return "", true
 	case err != nil: // it is not ours to understand
 		h.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
 		return "", false

@@ -259,3 +259,24 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 		t.Errorf("%d messages again, the last is %s, want %s", n, p.out.queue[n-1].id, last)
 	}
 }
+
+// What waits for an agent that never reads is bounded; it can still be ended.
+func TestDeafAgent(t *testing.T) {
+	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+	d.heard(p, piece{stream: api.EventStdout, data: []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")})
+	send := func() error {
+		_, err := d.Send(t.Context(), api.DialogueSendParams{Text: strings.Repeat("x", 20<<20)})
+		return err
+	}
+	for range 4 {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := api.AsError(send()); e == nil || e.Code != api.CodeResourcePressure {
+		t.Errorf("a message more: %v", e)
+	}
+	if n := p.out.waiting(); n > mostUnsent+21<<20 {
+		t.Errorf("%d bytes wait", n)
+	}
+}

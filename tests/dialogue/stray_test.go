@@ -1,8 +1,10 @@
 package dialogue_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
@@ -20,13 +22,25 @@ func TestStraySession(t *testing.T) {
 	w.terminate(d.DialogueID)
 	resumed = session(d.DialogueID)
 	living := w.create(fake())
+	half := w.create(fake()) // as it is while its creator waits
+	about := filepath.Join(w.daemon.StateDir, "dialogues", half.DialogueID, "dialogue.json")
 	dir := filepath.Join(w.daemon.StateDir, "dialogues", "d-0000000001")
 	w.restart(func() {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+		text, err := os.ReadFile(about)
+		if err != nil || !strings.Contains(string(text), `"created": true`) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := os.WriteFile(about, []byte(strings.Replace(string(text), `"created": true`, `"created": false`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	})
-	for _, id := range []string{begun, resumed} {
+	if _, err := w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: half.DialogueID}); !errors.Is(err, api.ErrDialogueNotFound) {
+		t.Errorf("a dialogue that was half made: %v", err)
+	}
+	for _, id := range []string{begun, resumed, half.SessionID} {
 		must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: id, Exit: true}))(w)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
