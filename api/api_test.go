@@ -55,7 +55,7 @@ func TestExecStates(t *testing.T) {
 // form noun.verb that matches, and every name is findable.
 func TestMethods(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		noun, verb, ok := strings.Cut(m.Name, ".")
 		if !ok || seen[m.Name] {
 			t.Errorf("%s: malformed or twice", m.Name)
@@ -68,8 +68,8 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s: not found, or without a summary", m.Name)
 		}
 	}
-	if n := reflect.TypeFor[api.Service]().NumMethod(); n != len(api.Methods) {
-		t.Errorf("Service has %d methods, the table %d", n, len(api.Methods))
+	if n := reflect.TypeFor[api.Service]().NumMethod(); n != len(api.Methods()) {
+		t.Errorf("Service has %d methods, the table %d", n, len(api.Methods()))
 	}
 }
 
@@ -288,7 +288,7 @@ func TestWords(t *testing.T) {
 
 // TestReads: who may only look cannot change anything, and can look at everything.
 func TestReads(t *testing.T) {
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		_, verb, _ := strings.Cut(m.Name, ".")
 		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw ", " "+verb+" ")
 		if m.Reads != reads {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // A Method is one row of the method table: a name on the wire, what it does, and
@@ -29,50 +30,63 @@ type Method struct {
 	call func(ctx context.Context, s Service, params json.RawMessage, strict bool) (any, error)
 }
 
-// Methods is the one list of what exists on the wire.
-var Methods = []Method{
-	reads(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
-	reads(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
-	reads(unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo)),
-	strict(unary("system.upgrade", "Replace the daemon by a new program, without dropping its socket or its sessions.", Service.SystemUpgrade)),
-	strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
-	reads(unary("session.list", "List the sessions.", Service.SessionList)),
-	reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),
-	strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
-	strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput)),
-	strict(unary("session.resize", "Give a terminal another size.", Service.SessionResize)),
-	reads(strict(unary("session.screen", "Tell what a terminal shows: text, cursor, title, modes; or what changed.", Service.SessionScreen))),
-	reads(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
-	strict(stream("session.attach", "Push the screen of a terminal as bytes for a terminal, and all that follows.", Service.SessionAttach)),
-	reads(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
-	strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
-	strict(unary("exec.start", "Start a command in a session and answer at once.", Service.ExecStart)),
-	strict(stream("exec.stream", "Run a command and push its output as it comes; or push that of one started before.", Service.ExecStream)),
-	reads(strict(unary("exec.output", "Read the output of a command, by offset, from the end, or the lines that match.", Service.ExecOutput))),
-	strict(unary("exec.input", "Write to the stdin of a running command.", Service.ExecInput)),
-	reads(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
-	strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel)),
-	reads(unary("exec.info", "Tell the state and outcome of one command.", Service.ExecInfo)),
-	reads(unary("exec.list", "List the commands of one session, or of all.", Service.ExecList)),
-	strict(unary("dialogue.create", "Start a conversation with a coding agent, in a session of its own.", Service.DialogueCreate)),
-	reads(unary("dialogue.list", "List the dialogues.", Service.DialogueList)),
-	reads(unary("dialogue.info", "Tell everything about one dialogue.", Service.DialogueInfo)),
-	strict(unary("dialogue.send", "Give the agent a message.", Service.DialogueSend)),
-	strict(unary("dialogue.interrupt", "Stop what the agent does now; the dialogue goes on.", Service.DialogueInterrupt)),
-	strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond)),
-	strict(unary("dialogue.set", "Change the model, the permission mode or the policy.", Service.DialogueSet)),
-	reads(strict(stream("dialogue.events", "Push what happens in a dialogue, from any event on.", Service.DialogueEvents))),
-	reads(strict(unary("dialogue.transcript", "Tell the transcript: turns, items, tool calls, tasks, requests.", Service.DialogueTranscript))),
-	reads(strict(unary("dialogue.raw", "Read what the agent's program wrote, byte for byte.", Service.DialogueRaw))),
-	strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate)),
-	strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume)),
-	strict(unary("dialogue.retry", "Look again for an agent that could not be reached.", Service.DialogueRetry)),
-	reads(strict(stream("event.subscribe", "Push what happens to sessions and commands.", Service.EventSubscribe))),
+// Methods is the one list of what exists on the wire. It is a function, so that a program
+// that does not call it, as the runner, does not carry it. The list is not to be changed.
+func Methods() []Method {
+	making.Do(func() { methods = list() })
+	return methods
+}
+
+var (
+	making  sync.Once
+	methods []Method // set by making
+)
+
+func list() []Method {
+	return []Method{
+		reads(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
+		reads(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
+		reads(unary("system.info", "Tell version, platform, limits, capabilities and methods.", Service.SystemInfo)),
+		strict(unary("system.upgrade", "Replace the daemon by a new program, without dropping its socket or its sessions.", Service.SystemUpgrade)),
+		strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
+		reads(unary("session.list", "List the sessions.", Service.SessionList)),
+		reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),
+		strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
+		strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput)),
+		strict(unary("session.resize", "Give a terminal another size.", Service.SessionResize)),
+		reads(strict(unary("session.screen", "Tell what a terminal shows: text, cursor, title, modes; or what changed.", Service.SessionScreen))),
+		reads(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
+		strict(stream("session.attach", "Push the screen of a terminal as bytes for a terminal, and all that follows.", Service.SessionAttach)),
+		reads(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
+		strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
+		strict(unary("exec.start", "Start a command in a session and answer at once.", Service.ExecStart)),
+		strict(stream("exec.stream", "Run a command and push its output as it comes; or push that of one started before.", Service.ExecStream)),
+		reads(strict(unary("exec.output", "Read the output of a command, by offset, from the end, or the lines that match.", Service.ExecOutput))),
+		strict(unary("exec.input", "Write to the stdin of a running command.", Service.ExecInput)),
+		reads(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
+		strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel)),
+		reads(unary("exec.info", "Tell the state and outcome of one command.", Service.ExecInfo)),
+		reads(unary("exec.list", "List the commands of one session, or of all.", Service.ExecList)),
+		strict(unary("dialogue.create", "Start a conversation with a coding agent, in a session of its own.", Service.DialogueCreate)),
+		reads(unary("dialogue.list", "List the dialogues.", Service.DialogueList)),
+		reads(unary("dialogue.info", "Tell everything about one dialogue.", Service.DialogueInfo)),
+		strict(unary("dialogue.send", "Give the agent a message.", Service.DialogueSend)),
+		strict(unary("dialogue.interrupt", "Stop what the agent does now; the dialogue goes on.", Service.DialogueInterrupt)),
+		strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond)),
+		strict(unary("dialogue.set", "Change the model, the permission mode or the policy.", Service.DialogueSet)),
+		reads(strict(stream("dialogue.events", "Push what happens in a dialogue, from any event on.", Service.DialogueEvents))),
+		reads(strict(unary("dialogue.transcript", "Tell the transcript: turns, items, tool calls, tasks, requests.", Service.DialogueTranscript))),
+		reads(strict(unary("dialogue.raw", "Read what the agent's program wrote, byte for byte.", Service.DialogueRaw))),
+		strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate)),
+		strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume)),
+		strict(unary("dialogue.retry", "Look again for an agent that could not be reached.", Service.DialogueRetry)),
+		reads(strict(stream("event.subscribe", "Push what happens to sessions and commands.", Service.EventSubscribe))),
+	}
 }
 
 // FindMethod returns the row of Methods with that name.
 func FindMethod(name string) (Method, bool) {
-	for _, m := range Methods {
+	for _, m := range Methods() {
 		if m.Name == name {
 			return m, true
 		}

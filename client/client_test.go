@@ -126,7 +126,7 @@ func timeout(t *testing.T) context.Context {
 func TestEveryMethod(t *testing.T) {
 	c, d := connect(t)
 	v := reflect.ValueOf(c)
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		noun, verb, _ := strings.Cut(m.Name, ".")
 		f := v.MethodByName(strings.ToUpper(noun[:1]) + noun[1:] + strings.ToUpper(verb[:1]) + verb[1:])
 		if !f.IsValid() {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestHelpHasEveryMethod(t *testing.T) {
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		text := spec.Help(m.Name)
 		if !strings.HasPrefix(text, m.Summary+"\n") || !strings.Contains(text, "\nAnswer:\n") || strings.Contains(text, "==") {
 			t.Errorf("%s: %q", m.Name, text)

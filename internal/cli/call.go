@@ -69,7 +69,7 @@ ends when trl does.`,
 		}
 		overview(cmd, args)
 		fmt.Fprintln(a.stdout, "\nMethods:")
-		for _, m := range api.Methods {
+		for _, m := range api.Methods() {
 			fmt.Fprintf(a.stdout, "  %-16s %s\n", m.Name, m.Summary)
 		}
 	})
@@ -79,7 +79,7 @@ ends when trl does.`,
 
 func (a *app) printMethods() {
 	t := table{header: []string{"METHOD", "WHAT IT DOES"}}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		t.add(text(m.Name), text(m.Summary))
 	}
 	a.stdout.table(t)

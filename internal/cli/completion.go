@@ -177,7 +177,7 @@ func (a *app) askRunning(cmd *cobra.Command, ask func(context.Context, *client.C
 func completeMethods(_ *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
 	if len(args) == 0 {
-		for _, m := range api.Methods {
+		for _, m := range api.Methods() {
 			list = append(list, cobra.CompletionWithDesc(m.Name, m.Summary))
 		}
 	}

@@ -109,7 +109,7 @@ var withoutExample = map[string]bool{"system.upgrade": true}
 // whether answers and pushes have the fields and types that are documented.
 func TestExamplesAreTrue(t *testing.T) {
 	c := testContract(t)
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if (len(examplesOf(m.Name)) == 0) != withoutExample[m.Name] {
 			t.Errorf("%s: has no example, or needs none", m.Name)
 		}

@@ -118,7 +118,7 @@ func checkRefs(t *testing.T, doc map[string]any) {
 func TestSchemaIsComplete(t *testing.T) {
 	doc := document(t, writeSchema)
 	checkRefs(t, doc)
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		for part, want := range map[string]string{"params": m.Params.Name(), "result": m.Result.Name()} {
 			if got := at(doc, "x-methods", m.Name, part, "$ref"); got != "#/$defs/"+want {
 				t.Errorf("%s: %s: %v", m.Name, part, got)
@@ -153,7 +153,7 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	if doc["openapi"] != "3.1.0" || at(doc, "info", "title") == nil || at(doc, "info", "version") == nil {
 		t.Error("no head")
 	}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		post := at(doc, "paths", "/v1/"+m.Name, "post")
 		if at(post, "requestBody", "content", "application/json", "schema", "$ref") != "#/components/schemas/"+m.Params.Name() {
 			t.Errorf("%s: no body", m.Name)

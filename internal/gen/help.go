@@ -43,7 +43,7 @@ func (o *object) choice() string {
 func writeHelp(c *contract) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", notice)
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		fmt.Fprintf(&b, "== %s\n%s\n", m.Name, m.Summary)
 		c.byType[m.Params].help(&b)
 		var answer []string

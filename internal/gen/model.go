@@ -133,12 +133,12 @@ func readContract(dir string) (*contract, error) {
 		{"ScreenFormat", "How session.screen tells what is shown.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}
 	c.nameFields()
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if err := c.add(m.Params, true, m.Strict); err != nil {
 			return nil, err
 		}
 	}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if err := c.add(m.Result, false, false); err != nil {
 			return nil, err
 		}

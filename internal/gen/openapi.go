@@ -96,7 +96,7 @@ func streamResponse() node {
 // writeOpenAPI writes OpenAPI 3.1.
 func writeOpenAPI(c *contract) ([]byte, error) {
 	paths := node{}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		noun, verb, _ := strings.Cut(m.Name, ".")
 		responses := node{"200", node{"description", "What was asked for.", "content", node{"application/json", node{"schema", ref(schemaRefs, m.Result.Name())}}}}
 		if m.Streams {

@@ -32,12 +32,12 @@ func writePage(c *contract) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, pageHead, notice)
 	b.WriteString("| method | what it does | |\n|---|---|---|\n")
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s |\n", m.Name, anchor(m.Name), m.Summary, strings.TrimPrefix(marks(m, ", "), ", "))
 	}
 	b.WriteString("\nreads: it changes nothing, and a token of scope read is enough. streams: pushes follow the answer. strict: an unknown parameter is refused.\n\n## Methods\n")
 	shown := map[*object]string{}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		c.pageMethod(&b, m, shown)
 	}
 	b.WriteString("\n## Types\n")

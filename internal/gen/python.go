@@ -60,7 +60,7 @@ func writePython(c *contract) ([]byte, error) {
 	list("The methods whose answer is followed by pushes.", "STREAMING", "frozenset[str]", "frozenset((", "))", methodNames(streams))
 	list("The methods that change nothing.", "READS", "frozenset[str]", "frozenset((", "))", methodNames(reads))
 	var results []string
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		results = append(results, fmt.Sprintf("%q: %s.from_dict", m.Name, m.Result.Name()))
 	}
 	list("What makes the result of a method from the data of its answer.", "RESULTS", "dict[str, Callable[[Mapping[str, Any]], Any]]", "{", "}", results)

@@ -41,7 +41,7 @@ func indented(v any) ([]byte, error) {
 func writeSchema(c *contract) ([]byte, error) {
 	const refs = "#/$defs/"
 	methods := node{}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		methods = append(methods, m.Name, node{
 			"description", m.Summary, "params", ref(refs, m.Params.Name()), "result", ref(refs, m.Result.Name()),
 			"streams", m.Streams, "reads", m.Reads, "strict", m.Strict,

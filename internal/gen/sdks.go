@@ -21,7 +21,7 @@ func sdkName(name string) string {
 // methodNames quotes the names of the methods that are chosen.
 func methodNames(which func(api.Method) bool) []string {
 	var list []string
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if which(m) {
 			list = append(list, strconv.Quote(m.Name))
 		}
@@ -56,7 +56,7 @@ func writeTypeScript(c *contract) ([]byte, error) {
 		o.typeScript(&b)
 	}
 	b.WriteString("\n/** Every method with its parameters and its result. Pushes, where there are some, are StreamEvents. */\nexport interface Methods {\n")
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		comment(&b, "  ", m.Summary)
 		fmt.Fprintf(&b, "  %q: { params: %s; result: %s };\n", m.Name, m.Params.Name(), m.Result.Name())
 	}

@@ -37,7 +37,7 @@ func writeSurface(c *contract, kept []byte) ([]byte, error) {
 func (c *contract) surface() []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		add("method %s %s %s%s", m.Name, m.Params.Name(), m.Result.Name(), marks(m, " "))
 	}
 	for _, o := range c.objects {

@@ -49,7 +49,7 @@ func TestHTTPTokens(t *testing.T) {
 func TestHTTPReadScope(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{Handlers: map[string]http.Handler{"/extra": http.NotFoundHandler()}})
 	look := []string{"Authorization", "Bearer " + readToken}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if !m.Reads {
 			_, e := w.refused(403, api.CodeForbidden, "POST", "/v1/"+m.Name, "{}", look...)
 			if !strings.Contains(e.Message, "scope full") {

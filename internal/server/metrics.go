@@ -40,7 +40,7 @@ type counts struct {
 
 func newCounts() *counts {
 	c := &counts{methods: []string{""}, codes: []api.Code{""}, method: map[string]int{}, code: map[api.Code]int{}}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		c.methods = append(c.methods, m.Name)
 	}
 	for _, info := range api.Codes {

@@ -112,7 +112,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, budget: wire.NewBudget(cfg.BufferBytes), methods: map[string]api.Method{},
 		counts: newCounts(), listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, webConns: map[net.Conn]*webConn{},
 	}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		s.methods[m.Name] = m
 	}
 	return s

@@ -29,7 +29,7 @@ func nearest(name string) string {
 	// Those who know JSON-RPC try other separators and cases first.
 	name = strings.NewReplacer("/", ".", "_", ".", ":", ".").Replace(strings.ToLower(name))
 	best, least := "", 4
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if d := distance(name, m.Name); d < least {
 			best, least = m.Name, d
 		}
@@ -37,7 +37,7 @@ func nearest(name string) string {
 	if best != "" || name == "" {
 		return best
 	}
-	for _, m := range api.Methods { // the verb alone
+	for _, m := range api.Methods() { // the verb alone
 		if _, verb, _ := strings.Cut(m.Name, "."); verb == name {
 			return m.Name
 		}

@@ -204,7 +204,7 @@ func TestWebSocketTokens(t *testing.T) {
 func TestWebSocketReadScope(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	s := w.mustWebSocket(bearer(readToken))
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		if !m.Reads {
 			s.send(`{"id":1,"method":"` + m.Name + `"}`)
 			s.expect(`{"id":1,"ok":false,"error":{"code":"FORBIDDEN"`)

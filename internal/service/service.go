@@ -112,7 +112,7 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 	}
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
-		HTTP: s.config.HTTP, GRPC: s.config.GRPC, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods)),
+		HTTP: s.config.HTTP, GRPC: s.config.GRPC, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
 	}
 	if r.Limits == nil {
 		r.Limits = map[string]float64{}
@@ -120,7 +120,7 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 	if r.Capabilities == nil {
 		r.Capabilities = []string{}
 	}
-	for _, m := range api.Methods {
+	for _, m := range api.Methods() {
 		r.Methods = append(r.Methods, m.Name)
 	}
 	return r, nil

@@ -86,7 +86,7 @@ func TestSystem(t *testing.T) {
 			t.Errorf("stats = %+v, %v", stats, err)
 		}
 		info, err := s.SystemInfo(t.Context(), api.SystemInfoParams{})
-		if err != nil || info.APIVersion != api.Version || info.Limits["max_sessions"] != 10 || !slices.Contains(info.Methods, "exec.run") || len(info.Methods) != len(api.Methods) || !slices.Contains(info.Capabilities, "shell") {
+		if err != nil || info.APIVersion != api.Version || info.Limits["max_sessions"] != 10 || !slices.Contains(info.Methods, "exec.run") || len(info.Methods) != len(api.Methods()) || !slices.Contains(info.Capabilities, "shell") {
 			t.Errorf("info = %+v, %v", info, err)
 		}
 	})
