@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 
@@ -50,6 +51,11 @@ func exitWith(status int) error {
 // exitBySignal leaves as one that died of a signal would, without a word.
 func exitBySignal(s os.Signal) error {
 	n, _ := s.(syscall.Signal)
+	if n == syscall.SIGHUP {
+		// That the terminal is gone may be seen before the signal comes, which would then end
+		// us while we clean up.
+		signal.Ignore(s)
+	}
 	return exitWith(128 + int(n))
 }
 

@@ -81,7 +81,7 @@ func TestInput(t *testing.T) {
 				continue
 			}
 			e := d.open(c.command, []byte(c.first)...)
-			if !e.StdinOpen {
+			if !e.StdinOpen && c.command != "true" { // which reads nothing, and may have ended already
 				t.Errorf("%q: stdin is not open", c.command)
 			}
 			total := int64(len(c.first))
