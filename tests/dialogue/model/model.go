@@ -239,11 +239,12 @@ func (r *reply) event(name string, data map[string]any) bool {
 	return http.NewResponseController(r.w).Flush() == nil
 }
 
-// hold waits until the client is gone.
+// hold waits until the client is gone, or is to go: what was begun must not look whole.
 func (r *reply) hold() {
 	select {
 	case <-r.gone:
 	case <-r.closing:
+		panic(http.ErrAbortHandler)
 	}
 }
 
