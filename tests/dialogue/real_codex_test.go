@@ -83,6 +83,9 @@ func TestCodexMessages(t *testing.T) {
 	f := r.ask("gate")
 	f.running()
 	queued := r.send(r.id, "[[turn2]]")
+	f.until(api.ToldMessage, func(ev *api.DialogueEvent) bool { // the program has it, while the command runs
+		return ev.Message.MessageID == queued.MessageID && ev.Message.State == "queued"
+	})
 	r.touch("go")
 	turn := f.rest()
 	if len(turn.Messages) != 2 || turn.Messages[1] != queued.MessageID {

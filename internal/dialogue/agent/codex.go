@@ -259,6 +259,9 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 		if m.turn == "" {
 			m.turn = r.Turn.ID
 		}
+		if !m.started && c.main.turn != "" && m.turn == c.main.turn { // it is taken up at the next step of a turn that runs
+			c.message(m.ID, "queued")
+		}
 		c.overridden(override.Model, approval, sandbox)
 	})
 }
