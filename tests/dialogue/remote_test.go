@@ -146,7 +146,9 @@ func TestRemoteIsAsLocal(t *testing.T) {
 				t.Error("there was no chaos")
 			}
 		}
-		eventually(t, "the session over there is gone", func() bool { return len(a.farSessions()) == 0 })
+		if left := a.farSessions(); len(left) != 0 {
+			t.Errorf("%s: the session over there is still there: %+v", c.name, left)
+		}
 	}
 }
 
@@ -168,7 +170,9 @@ func TestRemoteOwnership(t *testing.T) {
 	a.says(d.DialogueID, "spawn sleep 1000")
 	pid := a.spawned(d.DialogueID)
 	a.terminate(d.DialogueID)
-	eventually(t, "nothing is left over there", func() bool { return !alive(pid) && len(a.farSessions()) == 0 })
+	if left := a.farSessions(); len(left) != 0 || alive(pid) {
+		t.Errorf("left over there: %+v; process %d is alive: %v", left, pid, alive(pid))
+	}
 
 	// One that ends by itself over there has ended here.
 	d = a.create(a.fake())
