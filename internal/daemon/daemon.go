@@ -84,6 +84,9 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	defer d.tellReady("")
 	process.Sanitize()
+	// Who reads our log, or our answers, may go before us: the sessions have to be ended all
+	// the same. They are not to inherit it, so the signal is taken and not ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// Little lives here, and much passes through: without this the collector would run for
 	// every few megabytes of output, and take half of the time. It is never touched, so it
 	// takes no memory; it counts as if it did.
