@@ -7,11 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,40 +18,20 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-func TestMain(m *testing.M) {
-	var err error
-	if built, err = os.MkdirTemp("", "trl-agent"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(built)
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// built is where the fake agent is.
-var built string
-
-// fakeAgent is the path of the fake agent, which is built once.
-var fakeAgent = sync.OnceValue(func() string {
-	path := filepath.Join(built, "fakeagent")
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./fakeagent")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("build the fake agent: %s\n%s", err, out))
-	}
-	return path
-})
+// fakeAgent is the path of the fake agent.
+func fakeAgent() string { return made(trltest.FakeAgentPath()) }
 
 // plain is a trl without the race detector, for what is about amounts.
-var plain = sync.OnceValue(func() string {
-	cmd := exec.Command("go", "build", "-o", built+"/", "../../cmd/trl", "../../cmd/trl-runner")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("build trl: %s\n%s", err, out))
+func plain() string { return made(trltest.Plain()) }
+
+func made(path string, err error) string {
+	if err != nil {
+		panic(err)
 	}
-	return filepath.Join(built, "trl")
-})
+	return path
+}
 
 // patience bounds every wait; nothing waits that long when all is well.
 const patience = 2 * time.Minute

@@ -40,12 +40,18 @@ var binary = sync.OnceValues(func() (string, error) {
 		}
 		return filepath.Abs(path)
 	}
-	return build()
+	return build("build", "-race", "./cmd/trl", "./cmd/trl-runner")
 })
 
-// build makes the binaries and puts them into a directory named after their
-// contents: those of a test that still runs are never overwritten.
-func build() (string, error) {
+// Plain returns the path of a trl built from this tree without the race detector, for tests
+// that are about amounts. It is built once per test process.
+var Plain = sync.OnceValues(func() (string, error) {
+	return build("plain", "-race=false", "./cmd/trl", "./cmd/trl-runner")
+})
+
+// build makes programs and puts them into a directory named after their contents: those of
+// a test that still runs are never overwritten. It returns the path of the first.
+func build(set, race string, packages ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -54,7 +60,7 @@ func build() (string, error) {
 		return "", err
 	}
 	base := filepath.Join(os.TempDir(), "trltest-"+strconv.Itoa(os.Getuid()))
-	stage := filepath.Join(base, fmt.Sprintf("build-%x", sha256.Sum256([]byte(root)))[:20])
+	stage := filepath.Join(base, fmt.Sprintf("%s-%x", set, sha256.Sum256([]byte(root)))[:20])
 	if err := os.MkdirAll(stage, 0o700); err != nil {
 		return "", err
 	}
@@ -67,19 +73,19 @@ func build() (string, error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	removeOld(base)
-	cmd := exec.Command("go", "build", "-race", "-o", stage+"/", "./cmd/trl", "./cmd/trl-runner")
+	cmd := exec.Command("go", append([]string{"build", race, "-o", stage + "/"}, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the daemon: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", packages[0], err, out)
 	}
-	return keep(base, stage)
+	return keep(base, stage, packages)
 }
 
 // touchSources looks at every file that the binaries are made of. The go command
 // remembers what a test has looked at, and runs it again when that has changed;
 // what its child, the compiler, reads, it does not see.
 func touchSources(root string) error {
-	for _, dir := range []string{"api", "client", "cmd", "internal", "go.mod", "go.sum"} {
+	for _, dir := range []string{"api", "client", "cmd", "internal", fakeAgentPackage, "go.mod", "go.sum"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && !strings.HasSuffix(path, "_test.go") {
 				_, err = os.Stat(path)
@@ -96,12 +102,11 @@ func touchSources(root string) error {
 	return nil
 }
 
-// keep copies what was built, unless the same is there already.
-func keep(base, stage string) (string, error) {
+// keep copies what was built, unless the same is there already, and returns the first.
+func keep(base, stage string, packages []string) (string, error) {
 	sum := sha256.New()
-	names := []string{"trl", "trl-runner"}
-	for _, name := range names {
-		f, err := os.Open(filepath.Join(stage, name))
+	for _, p := range packages {
+		f, err := os.Open(filepath.Join(stage, filepath.Base(p)))
 		if err != nil {
 			return "", err
 		}
@@ -112,20 +117,20 @@ func keep(base, stage string) (string, error) {
 		}
 	}
 	dir := filepath.Join(base, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
-	done := filepath.Join(dir, "complete")
+	first, done := filepath.Join(dir, filepath.Base(packages[0])), filepath.Join(dir, "complete")
 	if _, err := os.Stat(done); err == nil {
 		now := time.Now()
-		return filepath.Join(dir, "trl"), os.Chtimes(dir, now, now)
+		return first, os.Chtimes(dir, now, now)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	for _, name := range names {
-		if err := copyFile(filepath.Join(stage, name), filepath.Join(dir, name)); err != nil {
+	for _, p := range packages {
+		if err := copyFile(filepath.Join(stage, filepath.Base(p)), filepath.Join(dir, filepath.Base(p))); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, "trl"), os.WriteFile(done, nil, 0o600)
+	return first, os.WriteFile(done, nil, 0o600)
 }
 
 func copyFile(from, to string) error {
