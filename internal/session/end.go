@@ -92,6 +92,9 @@ func (s *Session) end() {
 	remains := s.runner.Remove(clean)
 	s.stopWaiting()
 
+	// Its end and the place and name it had are one thing: who hears that it has ended can
+	// have them at once.
+	s.registry.mu.Lock()
 	s.mu.Lock()
 	cause := s.cause(remains)
 	s.killed = append([]api.KilledProcess{}, remains.Killed...)
@@ -104,7 +107,10 @@ func (s *Session) end() {
 	if err := s.to(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
 	}
+	s.registry.retire(s)
+	s.registry.mu.Unlock()
 	s.tell()
+	info := s.info()
 	s.registry.weight.Add(-s.details.OutputBytes)
 	if s.entry == nil {
 		s.details.OutputBytes = 0
@@ -120,7 +126,8 @@ func (s *Session) end() {
 	default:
 		s.log.Warn("session ended unexpectedly", "cause", cause)
 	}
-	s.registry.ended(s)
+	s.registry.recordings.grown(info)
+	s.registry.nudge()
 	s.registry.weigh()
 	close(s.done)
 }

@@ -228,25 +228,20 @@ func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.Ses
 	}
 }
 
-// ended takes note of the end of a session.
-func (r *Registry) ended(s *Session) {
-	info := s.Info()
-	r.mu.Lock()
+// retire takes a session that has ended from its place. r.mu and s.mu are held.
+func (r *Registry) retire(s *Session) {
 	delete(r.starting, s.id) // one that dies while it starts is never seen
 	if r.living[s.id] == s {
 		delete(r.living, s.id)
-		r.commands += info.CommandCount
+		r.commands += s.details.CommandCount
 		if r.config.Retention > 0 {
 			r.past[s.id] = s
 		}
 	}
-	if r.names[info.Name] == s.id {
-		delete(r.names, info.Name)
+	if name := s.details.Name; r.names[name] == s.id {
+		delete(r.names, name)
 	}
 	r.noteFree()
-	r.mu.Unlock()
-	r.recordings.grown(info)
-	r.nudge()
 }
 
 // Close ends every session, those that are just being made too, and waits until

@@ -42,7 +42,10 @@ func in(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testi
 }
 
 func newRegistry(c session.Config, rt *sessiontest.Runtime) *session.Registry {
-	c.Runtime, c.Logger = rt, slog.New(slog.DiscardHandler)
+	c.Runtime = rt
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 64
 	}
@@ -131,6 +134,41 @@ func TestNamesAreUniqueAmongTheLiving(t *testing.T) {
 		}
 		if w.state(first.SessionID) != api.SessionTerminated || w.state("build") != api.SessionIdle {
 			t.Error("the name does not mean the living session")
+		}
+	})
+}
+
+// onRecord is a log that is a moment in time: it is called where a record is written.
+type onRecord func(message string)
+
+func (f onRecord) Enabled(context.Context, slog.Level) bool      { return true }
+func (f onRecord) Handle(_ context.Context, r slog.Record) error { f(r.Message); return nil }
+func (f onRecord) WithAttrs([]slog.Attr) slog.Handler            { return f }
+func (f onRecord) WithGroup(string) slog.Handler                 { return f }
+
+// TestPlaceOfAnEndedSessionIsFree: as soon as a session is seen to have ended, its place and
+// its name can be had.
+func TestPlaceOfAnEndedSessionIsFree(t *testing.T) {
+	var w world
+	seen := false
+	log := slog.New(onRecord(func(message string) {
+		if message != "session ended" || seen {
+			return
+		}
+		seen = true
+		if s := w.Past(); len(s) != 1 || s[0].Info().State != api.SessionTerminated {
+			t.Error("it is not told as ended")
+		}
+		w.create(api.SessionCreateParams{Name: "build"})
+	}))
+	in(t, session.Config{MaxSessions: 1, Logger: log}, &sessiontest.Runtime{}, func(t *testing.T, now world) {
+		w = now
+		w.create(api.SessionCreateParams{Name: "build"})
+		if _, err := w.Destroy(t.Context(), "build", false); err != nil {
+			t.Fatal(err)
+		}
+		if w.state("build") != api.SessionIdle || !seen {
+			t.Error("there is no new session")
 		}
 	})
 }

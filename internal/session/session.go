@@ -35,7 +35,7 @@ type Session struct {
 	// sizing is held by who resizes the terminal.
 	sizing chan struct{}
 
-	mu       sync.Mutex
+	mu       sync.Mutex          // taken after the registry's, where both are
 	state    api.SessionState    // guarded by mu; written by to alone
 	hello    link.HelloResult    // guarded by mu; what the runner said of itself
 	awaited  map[string]*awaited // guarded by mu; commands whose end somebody waits for, by id
