@@ -11,6 +11,18 @@ import (
 // Who is not the dialogue can write to such a session, or end it, only with force.
 const TagDialogue = "agent-dialogue"
 
+// Owner is the dialogue that a session belongs to, by its id; empty when to none.
+func (s SessionInfo) Owner() string {
+	if slices.Contains(s.Tags, TagDialogue) {
+		for _, tag := range s.Tags {
+			if strings.HasPrefix(tag, "d-") {
+				return tag
+			}
+		}
+	}
+	return ""
+}
+
 // DialogueState is what a dialogue does now. It is resumed from ended.
 type DialogueState string
 

@@ -98,7 +98,7 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		if s.Terminal != nil {
 			title = s.Terminal.Title
 		}
-		if id := dialogueOf(s); id != "" {
+		if id := s.Owner(); id != "" {
 			title = id
 			if a.stdout.tty {
 				kind, terminal = text("dialogue"), text(id)
@@ -114,19 +114,6 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		}
 	}
 	a.stdout.table(t)
-}
-
-// dialogueOf is the id of the dialogue that a session belongs to; "" when it is none's.
-func dialogueOf(s api.SessionInfo) string {
-	if !slices.Contains(s.Tags, api.TagDialogue) {
-		return ""
-	}
-	for _, tag := range s.Tags {
-		if strings.HasPrefix(tag, "d-") {
-			return tag
-		}
-	}
-	return ""
 }
 
 // terminalCell is the size of a terminal, who looks at it, and whether it is recorded.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -70,7 +69,7 @@ func (h *Host) find(id string) (sessionID string, ok bool) {
 // between making one and noting it, and nobody would ever end it.
 func (h *Host) endStrays(id, owned string) {
 	for _, s := range h.config.Registry.List() {
-		if tags := s.Info().Tags; s.ID() == owned || !slices.Contains(tags, api.TagDialogue) || !slices.Contains(tags, id) {
+		if s.ID() == owned || s.Info().Owner() != id {
 			continue
 		}
 		h.log.Warn("session of an agent was not noted by the daemon that made it, and is ended", "dialogue_id", id, "session_id", s.ID())

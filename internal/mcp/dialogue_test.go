@@ -26,7 +26,7 @@ func TestDialogueTurns(t *testing.T) {
 	p.does("dialogue_read", nil, `> cwd; tool Bash.*ready\n> hello\nYou said: hello\n.*  the child looks\n  \[Bash: ls → completed: done: ls\]\n.*\[d-\S+ is idle; 4 turns, [\d,]+ bytes\]`)
 	p.does("dialogue_read", map[string]any{"full": true}, `.*\n\(thinks\) secret\n.*`)
 	p.does("dialogue_read", map[string]any{"max_bytes": 5}, `> cwd\n\[[\d,]+ bytes more: dialogue_read \{"dialogue": "d-\S+", "offset": 5\}\]\n\[.*`)
-	p.does("list", nil, `.*s-\S+ running program .*, of a dialogue\n.*`+id+` idle claude in /usr, 4 turns\n`)
+	p.does("list", nil, `.*s-\S+ running program .*, of dialogue `+id+`\n.*`+id+` idle claude in /usr, 4 turns\n`)
 	p.does("dialogue_stop", nil, `ended `+id+`; dialogue_start \{"resume": "`+id+`"\} goes on with it`)
 	p.refuses("dialogue_send", map[string]any{"text": "x"}, "DIALOGUE_ENDED")
 	p.does("dialogue_start", map[string]any{"resume": id, "prompt": "again"}, `You said: again\n\[`+id+` is idle\]`)

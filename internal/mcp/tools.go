@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -285,8 +284,8 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 		if s.SessionID == home {
 			b.WriteString(", the default")
 		}
-		if slices.Contains(s.Tags, api.TagDialogue) {
-			b.WriteString(", of a dialogue")
+		if id := s.Owner(); id != "" {
+			fmt.Fprintf(&b, ", of dialogue %s", id)
 		}
 		b.WriteByte('\n')
 		listExecs(&b, execs.Execs, s.SessionID)

@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue"
@@ -161,17 +159,11 @@ func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) 
 // ended through it.
 func notOwned(s *session.Session, force bool, instead string) error {
 	info := s.Info()
-	if force || info.State == api.SessionTerminated || !slices.Contains(info.Tags, api.TagDialogue) {
+	owner := info.Owner()
+	if force || info.State == api.SessionTerminated || owner == "" {
 		return nil
 	}
-	owner := "a dialogue"
-	for _, tag := range info.Tags {
-		if strings.HasPrefix(tag, "d-") {
-			owner = "dialogue " + tag
-			break
-		}
-	}
-	e := api.Errorf(api.CodeConflict, "session %q: belongs to %s; use %s, or force", s.Label(), owner, instead)
-	e.Details = map[string]any{"owner": strings.TrimPrefix(owner, "dialogue ")}
+	e := api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s; use %s, or force", s.Label(), owner, instead)
+	e.Details = map[string]any{"owner": owner}
 	return e
 }
