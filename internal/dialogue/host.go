@@ -138,7 +138,7 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 	defer h.release(id)
 	r, err := newRecord(filepath.Join(h.config.Dir, id))
 	if err != nil {
-		return api.DialogueInfo{}, api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+		return api.DialogueInfo{}, errNoRecord(err)
 	}
 	prompt, resume := p.Prompt, p.Resume
 	d := h.newDialogue(r, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
@@ -184,7 +184,7 @@ func (d *Dialogue) noteCreated() error {
 	defer d.mu.Unlock()
 	d.about.Created = true
 	if err := d.record.save(d.about); err != nil {
-		return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+		return errNoRecord(err)
 	}
 	return nil
 }

@@ -38,17 +38,21 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(d.host.ctx, func() { stop(api.ErrDaemonEnding) })()
+	if err := d.noteStarting(true); err != nil {
+		return err
+	}
 	prog, err := d.open(ctx, api.SessionCreateParams{
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
 	})
 	if err != nil {
+		_ = d.noteStarting(false)
 		return d.startError(ctx, err, nil)
 	}
 	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
 	d.mu.Lock()
-	d.about.Epoch, d.about.Options, d.about.Info = o.Epoch, o, nil
+	d.about.Epoch, d.about.Options, d.about.Info, d.about.Starting = o.Epoch, o, nil, false
 	d.about.SessionID, d.about.ExecID = prog.ids()
 	err = d.record.begin(o.Epoch)
 	if err == nil {
@@ -58,7 +62,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		d.mu.Unlock()
 		d.kill(prog)
 		prog.close()
-		return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+		return errNoRecord(err)
 	}
 	d.process = p
 	d.take(p, p.protocol.Start(), nil)
@@ -66,6 +70,21 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	d.mu.Unlock()
 	d.run(p)
 	return d.await(ctx, p)
+}
+
+// noteStarting notes whether a process is being started, for a daemon that finds it so.
+func (d *Dialogue) noteStarting(yes bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.about.Starting = yes
+	if err := d.record.save(d.about); err != nil {
+		return errNoRecord(err)
+	}
+	return nil
+}
+
+func errNoRecord(err error) error {
+	return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
 }
 
 // errNoAnswer is why an agent that does not answer is given up.

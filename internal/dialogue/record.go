@@ -57,6 +57,9 @@ type about struct {
 	ExecID    string                   `json:"exec_id"`
 	// Created says that dialogue.create was answered.
 	Created bool `json:"created"`
+	// Starting says that a process is being started: there may be a session of which
+	// SessionID does not tell.
+	Starting bool `json:"starting,omitempty"`
 	// Options are what the protocol of this process began with.
 	Options agent.Options `json:"options"`
 	// Info is as it was when its last process ended; nil while one lives.

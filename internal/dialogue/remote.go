@@ -57,6 +57,31 @@ func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Dura
 	return &remote{at: at, patience: patience, client: c, sessionID: info.SessionID, execID: info.ExecID, startDir: info.WorkingDir}, nil
 }
 
+// endThere ends the sessions of a dialogue over there, but for one that it owns.
+func endThere(ctx context.Context, at api.DialogueRemote, dialogueID, owned string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	c, err := dialRemote(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	list, err := c.SessionList(ctx, api.SessionListParams{Tags: []string{api.TagDialogue, dialogueID}})
+	if err != nil {
+		return err
+	}
+	for _, s := range list.Sessions {
+		if s.SessionID == owned {
+			continue
+		}
+		_, err := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: s.SessionID, Force: true})
+		if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
 // findRemote is a program that an earlier daemon started there. The connection is made
 // by recv.
 func findRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {

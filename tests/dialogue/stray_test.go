@@ -4,11 +4,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
 )
+
+// edit changes a file.
+func edit(t *testing.T, path, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), from) {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A daemon may die when it has started an agent and not yet noted it. The next one ends
 // it: nobody knows of it. One that another daemon has here is left alone.
@@ -29,13 +42,7 @@ func TestStraySession(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(about)
-		if err != nil || !strings.Contains(string(text), `"created": true`) {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if err := os.WriteFile(about, []byte(strings.Replace(string(text), `"created": true`, `"created": false`, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		edit(t, about, `"created": true`, `"created": false`)
 	})
 	if _, err := w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: half.DialogueID}); !errors.Is(err, api.ErrDialogueNotFound) {
 		t.Errorf("a dialogue that was half made: %v", err)
@@ -43,9 +50,10 @@ func TestStraySession(t *testing.T) {
 	for _, id := range []string{begun, resumed, half.SessionID} {
 		must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: id, Exit: true}))(w)
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("what was being made is still there: %v", err)
-	}
+	eventually(t, "what was being made is gone", func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
 	for _, id := range []string{elsewhere, living.SessionID} {
 		if info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(w); info.State == api.SessionTerminated {
 			t.Errorf("session %s is %s", id, info.State)
@@ -53,4 +61,64 @@ func TestStraySession(t *testing.T) {
 	}
 	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: elsewhere, Force: true}))(w)
 	w.terminate(living.DialogueID)
+}
+
+// TestRemoteStraySession: the same with agents on another daemon, which may not be there
+// when it is asked for the first time.
+func TestRemoteStraySession(t *testing.T) {
+	a := startAway(t)
+	dialogues := filepath.Join(a.daemon.StateDir, "dialogues")
+	begun := make(chan error, 1)
+	go func() {
+		_, err := a.DialogueCreate(a.ctx, a.fake("-silent"))
+		begun <- err
+	}()
+	eventually(t, "the agent runs", func() bool {
+		list := a.farSessions()
+		return len(list) == 1 && list[0].State == api.SessionRunning
+	})
+	a.restart(func() {
+		if err := <-begun; err == nil {
+			t.Error("it began")
+		}
+		a.proxy.refuse()
+		a.proxy.cut()
+	})
+	if list := must(a.DialogueList(a.ctx, api.DialogueListParams{}))(a.world).Dialogues; len(list) != 0 {
+		t.Errorf("a dialogue that was half made: %+v", list)
+	}
+	if list := a.farSessions(); len(list) != 1 {
+		t.Errorf("over there are %+v", list)
+	}
+	a.restart(func() { a.proxy.listen() })
+	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+	eventually(t, "nothing is left here", func() bool {
+		left, err := os.ReadDir(dialogues)
+		return err == nil && len(left) == 0
+	})
+
+	// One that died while it was resumed: the session is not known, or not yet there.
+	d := a.create(a.fake())
+	a.terminate(d.DialogueID)
+	about := filepath.Join(dialogues, d.DialogueID, "dialogue.json")
+	must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
+		Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, d.DialogueID},
+	}))(a.world)
+	other := must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
+		Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, "d-0000000001"},
+	}))(a.world)
+	a.restart(func() { edit(t, about, `"created": true`, `"created": true, "starting": true`) })
+	info := must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
+	var left []string
+	for _, s := range a.farSessions() {
+		left = append(left, s.SessionID)
+	}
+	if want := []string{other.SessionID, info.SessionID}; !slices.Equal(left, want) {
+		t.Errorf("over there are %q, want %q", left, want)
+	}
+	must(a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: other.SessionID, Force: true}))(a.world)
+	if text, err := os.ReadFile(about); err != nil || strings.Contains(string(text), "starting") {
+		t.Errorf("%s: %v", text, err)
+	}
+	a.terminate(d.DialogueID)
 }
