@@ -207,10 +207,11 @@ type DialogueInfo struct {
 
 // DialogueFault is why a dialogue cannot go on.
 type DialogueFault struct {
-	Code   string `json:"code"`   // reconnect_failed
-	Reason string `json:"reason"` // session_gone, auth_rejected, unreachable or refused
+	Code   string `json:"code"`   // reconnect_failed or record_failed
+	Reason string `json:"reason"` // session_gone, auth_rejected, unreachable, refused or disk
 	// Retry says that dialogue.retry may help as things are. After auth_rejected it does
-	// only with other credentials; after session_gone only dialogue.resume does.
+	// only with other credentials; after session_gone only dialogue.resume does. What could
+	// not be written to the disk is tried again every second anyway.
 	Retry   bool   `json:"retry"`
 	Message string `json:"message"` // for people
 }

@@ -113,7 +113,7 @@ func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 		defer d.mu.Unlock()
 		return api.DialogueInfo{}, d.isOver()
 	}
-	_, _, _, news := d.record.state()
+	tried := p.tried
 	d.mu.Unlock()
 	if state != api.DialogueError {
 		return d.Info(), nil
@@ -123,7 +123,7 @@ func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 	default:
 	}
 	select {
-	case <-news: // either way there is an event
+	case <-tried:
 	case <-p.done:
 	case <-ctx.Done():
 		return d.Info(), ctx.Err()

@@ -75,6 +75,7 @@ type process struct {
 	gone      bool          // it has ended where nobody heard of it
 	left      bool          // it goes on without us
 	retry     chan struct{}
+	tried     chan struct{}   // closed when what failed has been tried again
 	answering map[string]bool // requests that the policy is answering
 }
 
@@ -254,8 +255,9 @@ func (d *Dialogue) flush() {
 	}
 }
 
-// heard takes what the program wrote.
-func (d *Dialogue) heard(p *process, got piece) {
+// heard takes what the program wrote. When it cannot be written down it is given again: what
+// was taken of it is known by its offset.
+func (d *Dialogue) heard(p *process, got piece) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if got.stream == api.EventStderr {
@@ -263,26 +265,26 @@ func (d *Dialogue) heard(p *process, got piece) {
 		if extra := len(p.stderr) - stderrTail; extra > 0 {
 			p.stderr = append(p.stderr[:0], p.stderr[extra:]...)
 		}
-		return
+		return nil
 	}
 	if got.gap > p.lines.have {
 		d.gap(p, got.gap)
 	}
 	offset, data := p.lines.fresh(got.offset, got.data)
 	if len(data) == 0 {
-		return
+		return d.record.write(d.seq, false)
 	}
 	if offset > p.lines.have {
 		d.gap(p, offset)
 	}
 	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
-		d.log.Error("output cannot be written", "error", err)
+		return err
 	}
 	p.heard = time.Now()
 	d.stalled = nil
 	p.lines.add(data, func(l line) { d.line(p, l) })
-	d.flush()
 	d.watchSilence(p)
+	return d.record.write(d.seq, false)
 }
 
 // gap notes that output is lost, and what was cut off by it. mu is held.
@@ -379,11 +381,19 @@ func (d *Dialogue) live() error {
 	case d.state == api.DialogueStarting:
 		return api.Errorf(api.CodeConflict, "dialogue %q: the agent has not answered yet", d.label())
 	case d.state == api.DialogueError:
-		return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry looks for it again", d.label(), d.fault.Reason)
+		return d.faultError()
 	case d.process.left:
 		return api.ErrDaemonEnding
 	}
 	return nil
+}
+
+// faultError is the answer to whoever asks something of a dialogue in state error. mu is held.
+func (d *Dialogue) faultError() error {
+	if d.fault.Code == recordFailed {
+		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it goes on when it can", d.label(), d.fault.Message)
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry looks for it again", d.label(), d.fault.Reason)
 }
 
 func (d *Dialogue) isOver() error {

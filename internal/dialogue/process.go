@@ -16,7 +16,7 @@ import (
 func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *process {
 	p := &process{
 		program: prog, protocol: protocol, done: make(chan struct{}), ready: make(chan struct{}), forced: make(chan struct{}),
-		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{most: d.host.config.LineBytes}, retry: make(chan struct{}, 1), heard: time.Now(),
+		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{most: d.host.config.LineBytes}, retry: make(chan struct{}, 1), tried: make(chan struct{}), heard: time.Now(),
 	}
 	p.out.news = make(chan struct{}, 1)
 	p.ctx, p.leave = context.WithCancel(context.Background())
@@ -66,7 +66,45 @@ func (d *Dialogue) read(p *process) {
 			d.over(p, got.exit)
 			return
 		default:
-			d.heard(p, got)
+			if err := d.heard(p, got); err != nil {
+				d.awaitRoom(p, got, err)
+			}
+		}
+	}
+}
+
+// Codes of a fault.
+const (
+	reconnectFailed = "reconnect_failed"
+	recordFailed    = "record_failed"
+)
+
+// roomPause is how often it is tried whether the record can be written again.
+const roomPause = time.Second
+
+// awaitRoom tells that the record cannot be written, and tries until it can. Meanwhile what
+// the program writes waits in its session. When the program is to end, what cannot be
+// written is lost.
+func (d *Dialogue) awaitRoom(p *process, got piece, why error) {
+	for {
+		if d.given(p) {
+			d.log.Error("output of the agent is lost", "error", why)
+			return
+		}
+		d.mu.Lock()
+		d.fail(p, api.DialogueFault{Code: recordFailed, Reason: "disk", Retry: true, Message: why.Error()})
+		d.mu.Unlock()
+		select {
+		case <-time.After(roomPause):
+		case <-p.retry:
+		case <-p.ctx.Done():
+			return
+		}
+		if why = d.heard(p, got); why == nil {
+			d.mu.Lock()
+			d.resolved(p)
+			d.mu.Unlock()
+			return
 		}
 	}
 }
@@ -76,7 +114,7 @@ func (d *Dialogue) read(p *process) {
 func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
 	for {
 		d.mu.Lock()
-		d.fail(p, why)
+		d.fail(p, api.DialogueFault{Code: reconnectFailed, Reason: why.reason, Retry: why.retry, Message: why.cause.Error()})
 		d.mu.Unlock()
 		if !d.given(p) {
 			select {
@@ -94,9 +132,7 @@ func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
 		err := p.program.reopen(p.ctx)
 		if err == nil {
 			d.mu.Lock()
-			d.fault = nil
-			d.to(d.recovered(p))
-			d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+			d.resolved(p)
 			d.mu.Unlock()
 			return true
 		}
@@ -128,17 +164,36 @@ func (d *Dialogue) recovered(p *process) api.DialogueState {
 	return api.DialogueIdle
 }
 
-// fail tells that the program cannot be reached. mu is held.
-func (d *Dialogue) fail(p *process, why *lost) {
+// fail tells that the dialogue cannot go on for now. mu is held.
+func (d *Dialogue) fail(p *process, why api.DialogueFault) {
 	if !p.isReady {
-		p.failed = why.Error()
+		p.failed = why.Reason + ": " + why.Message
 		p.isReady = true
 		close(p.ready)
 	}
+	if d.fault == nil || *d.fault != why {
+		d.log.Warn("dialogue cannot go on", "code", why.Code, "reason", why.Reason, "error", why.Message)
+	}
 	d.to(api.DialogueError)
-	d.fault = &api.DialogueFault{Code: "reconnect_failed", Reason: why.reason, Retry: why.retry, Message: why.cause.Error()}
-	d.log.Warn("agent cannot be reached", "reason", why.reason, "error", why.cause)
-	d.tell(p, api.DialogueEvent{Type: api.ToldState, State: api.DialogueError})
+	d.fault = &why
+	if d.told != api.DialogueError {
+		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: api.DialogueError})
+	}
+	d.hasTried(p)
+}
+
+// resolved tells that it goes on. mu is held.
+func (d *Dialogue) resolved(p *process) {
+	d.fault = nil
+	if d.to(d.recovered(p)); d.told != d.state {
+		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+	}
+	d.hasTried(p)
+}
+
+func (d *Dialogue) hasTried(p *process) {
+	close(p.tried)
+	p.tried = make(chan struct{})
 }
 
 // over is the end of a process: what is open is lost, and that is all.

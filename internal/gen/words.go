@@ -17,7 +17,7 @@ var dialogueWords = []words{
 		[]string{"DialogueContent.type"}},
 	{enum{"RawStream", "A raw stream of an agent's program.", []string{"stdout", "stdin"}},
 		[]string{"DialogueRawParams.stream"}},
-	{enum{"DialogueFaultReason", "Why an agent cannot be reached.", []string{"session_gone", "auth_rejected", "unreachable", "refused"}},
+	{enum{"DialogueFaultReason", "Why a dialogue cannot go on.", []string{"session_gone", "auth_rejected", "unreachable", "refused", "disk"}},
 		[]string{"DialogueFault.reason"}},
 	{enum{"TurnTrigger", "Why a turn began.", []string{"user", "agent", "resume"}},
 		[]string{"DialogueTurn.trigger"}},

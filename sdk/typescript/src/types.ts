@@ -170,12 +170,13 @@ export type RawStream =
   | "stdout"
   | "stdin";
 
-/** Why an agent cannot be reached. */
+/** Why a dialogue cannot go on. */
 export type DialogueFaultReason =
   | "session_gone"
   | "auth_rejected"
   | "unreachable"
-  | "refused";
+  | "refused"
+  | "disk";
 
 /** Why a turn began. */
 export type TurnTrigger =
@@ -1537,13 +1538,14 @@ export interface ExecListResult {
 
 /** Why a dialogue cannot go on. */
 export interface DialogueFault {
-  /** reconnect_failed */
+  /** reconnect_failed or record_failed */
   code: string;
-  /** session_gone, auth_rejected, unreachable or refused */
+  /** session_gone, auth_rejected, unreachable, refused or disk */
   reason: DialogueFaultReason;
   /**
    * Says that dialogue.retry may help as things are. After auth_rejected it does only with other
-   * credentials; after session_gone only dialogue.resume does.
+   * credentials; after session_gone only dialogue.resume does. What could not be written to the disk
+   * is tried again every second anyway.
    */
   retry: boolean;
   /** for people */

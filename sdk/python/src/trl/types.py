@@ -213,8 +213,9 @@ DialogueFaultReason = Literal[
     "auth_rejected",
     "unreachable",
     "refused",
+    "disk",
 ]
-"""Why an agent cannot be reached."""
+"""Why a dialogue cannot go on."""
 
 TurnTrigger = Literal[
     "user",
@@ -2600,14 +2601,15 @@ class DialogueFault:
     """Why a dialogue cannot go on."""
 
     code: str = ""
-    """reconnect_failed"""
+    """reconnect_failed or record_failed"""
 
     reason: DialogueFaultReason | str = ""
-    """session_gone, auth_rejected, unreachable or refused"""
+    """session_gone, auth_rejected, unreachable, refused or disk"""
 
     retry: bool = False
     """Says that dialogue.retry may help as things are. After auth_rejected it does only with other
-    credentials; after session_gone only dialogue.resume does.
+    credentials; after session_gone only dialogue.resume does. What could not be written to the
+    disk is tried again every second anyway.
     """
 
     message: str = ""

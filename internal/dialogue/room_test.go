@@ -1,0 +1,128 @@
+package dialogue
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// speaker is a program that writes what a test gives it.
+type speaker struct {
+	vanished
+	pieces chan piece
+}
+
+func (s speaker) recv(ctx context.Context) (piece, error) {
+	select {
+	case p := <-s.pieces:
+		return p, nil
+	case <-ctx.Done():
+		return piece{}, ctx.Err()
+	}
+}
+
+// speaking is a dialogue that reads from a program.
+func speaking(t *testing.T) (*Dialogue, *process, chan piece) {
+	t.Helper()
+	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+	pieces := make(chan piece)
+	p.program = speaker{pieces: pieces}
+	go d.read(p)
+	return d, p, pieces
+}
+
+// fill makes the disk full for what f writes to, and returns how that is undone.
+func fill(t *testing.T, d *Dialogue, f **os.File) (empty func()) {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("NOT TESTED: a full disk:", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := *f
+	*f = full
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		*f = kept
+		full.Close()
+	}
+}
+
+// TestFullDisk: as long as the record cannot be written, nothing is taken from the program
+// and nothing sent; then it goes on, and nothing is missing.
+func TestFullDisk(t *testing.T) {
+	s := recorded(t)
+	cut := s.calls[1].Offset
+	for name, file := range map[string]func(*record) **os.File{
+		"output": func(r *record) **os.File { return &r.stdout },
+		"events": func(r *record) **os.File { return &r.events },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, p, pieces := speaking(t)
+				d.mu.Lock()
+				p.isReady = true
+				d.mu.Unlock()
+				pieces <- piece{stream: api.EventStdout, data: s.stdout[:10]}
+				synctest.Wait()
+				empty := fill(t, d, file(d.record))
+				pieces <- piece{stream: api.EventStdout, offset: 10, data: s.stdout[10:cut]}
+				time.Sleep(10 * roomPause)
+				info := d.Info()
+				if e := info.Error; info.State != api.DialogueError || e == nil || e.Code != recordFailed || e.Reason != "disk" || !e.Retry || !strings.Contains(e.Message, "no space left") {
+					t.Fatalf("%+v, %+v", info, info.Error)
+				}
+				if _, err := d.Send(t.Context(), api.DialogueSendParams{Text: "x"}); err == nil || api.AsError(err).Code != api.CodeResourcePressure {
+					t.Errorf("send: %v", err)
+				}
+				if info, err := d.Retry(t.Context()); err != nil || info.State != api.DialogueError {
+					t.Errorf("retry: %+v, %v", info, err)
+				}
+				empty()
+				if info, err := d.Retry(t.Context()); err != nil || info.State == api.DialogueError || info.Error != nil {
+					t.Errorf("retry: %+v, %v", info, err)
+				}
+				if got, err := os.ReadFile(d.record.path("stdout", 1)); err != nil || string(got) != string(s.stdout[:cut]) {
+					t.Errorf("%d bytes of output, want %d: %v", len(got), cut, err)
+				}
+				written, seq := int64(0), d.Info().Seq
+				if err := d.record.load(func(api.DialogueEvent) { written++ }); err != nil || written != seq {
+					t.Errorf("%d events are written, of %d: %v", written, seq, err)
+				}
+				p.leave()
+				<-p.done
+			})
+		})
+	}
+}
+
+// TestFullDiskAndTheEnd: a program ends when it is to, whatever can be written of it.
+func TestFullDiskAndTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, p, pieces := speaking(t)
+		d.mu.Lock()
+		p.isReady = true
+		d.mu.Unlock()
+		empty := fill(t, d, &d.record.stdout)
+		pieces <- piece{stream: api.EventStdout, data: []byte("{}\n")}
+		synctest.Wait()
+		d.mu.Lock()
+		p.ending = "terminated"
+		d.mu.Unlock()
+		pieces <- piece{stream: api.EventStdout, offset: 3, data: []byte("{}\n")}
+		pieces <- piece{exit: &api.ExecOutcome{ExitCode: 3}}
+		<-p.done
+		if info := d.Info(); info.State != api.DialogueEnded || info.Ended == nil || *info.Ended.ExitCode != 3 {
+			t.Errorf("%+v", info)
+		}
+		empty()
+	})
+}
