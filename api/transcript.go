@@ -167,16 +167,19 @@ type DialogueTask struct {
 type DialogueRequest struct {
 	RequestID string `json:"request_id"` // for dialogue.respond
 	// Kind is permission, question, plan, elicitation or dialog.
-	Kind       string             `json:"kind"`
-	Tool       string             `json:"tool,omitempty"`         // whose use is asked for
-	ToolCallID string             `json:"tool_call_id,omitempty"` // the item it is about
-	TaskID     string             `json:"task_id,omitempty"`      // the task that asks
-	Subject    string             `json:"subject,omitempty"`      // a command, a path, an address
-	Title      string             `json:"title,omitempty"`        // for people
-	Reason     string             `json:"reason,omitempty"`       // why it is asked
-	Input      json.RawMessage    `json:"input,omitempty"`        // of the tool
-	Questions  []DialogueQuestion `json:"questions,omitempty"`    // for kind question
-	Options    []DialogueOption   `json:"options,omitempty"`      // answers that the agent offers
+	Kind       string `json:"kind"`
+	Tool       string `json:"tool,omitempty"`         // whose use is asked for
+	ToolCallID string `json:"tool_call_id,omitempty"` // the item it is about
+	TaskID     string `json:"task_id,omitempty"`      // the task that asks
+	Subject    string `json:"subject,omitempty"`      // what rules look at; subject_kind says what it is
+	// SubjectKind is command, path or address; empty for something else.
+	SubjectKind string             `json:"subject_kind,omitempty"`
+	Title       string             `json:"title,omitempty"`     // for people
+	Reason      string             `json:"reason,omitempty"`    // why it is asked
+	Input       json.RawMessage    `json:"input,omitempty"`     // of the tool
+	Editable    bool               `json:"editable,omitempty"`  // the answer may carry another input
+	Questions   []DialogueQuestion `json:"questions,omitempty"` // for kind question
+	Options     []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
 	// How it was closed: answered, withdrawn, expired or lost. Empty while it waits.
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, when it was answered

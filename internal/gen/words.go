@@ -19,6 +19,8 @@ var dialogueWords = []words{
 		[]string{"DialogueRawParams.stream"}},
 	{enum{"DialogueFaultReason", "Why a dialogue cannot go on.", []string{"session_gone", "auth_rejected", "unreachable", "refused", "disk"}},
 		[]string{"DialogueFault.reason"}},
+	{enum{"SubjectKind", "What the subject of a request is.", []string{"command", "path", "address"}},
+		[]string{"DialogueRequest.subject_kind"}},
 	{enum{"TurnTrigger", "Why a turn began.", []string{"user", "agent", "resume"}},
 		[]string{"DialogueTurn.trigger"}},
 	{enum{"TurnOutcome", "How a turn ended.", []string{"completed", "failed", "interrupted", "limit", "lost"}},

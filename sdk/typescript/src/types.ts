@@ -178,6 +178,12 @@ export type DialogueFaultReason =
   | "refused"
   | "disk";
 
+/** What the subject of a request is. */
+export type SubjectKind =
+  | "command"
+  | "path"
+  | "address";
+
 /** Why a turn began. */
 export type TurnTrigger =
   | "user"
@@ -1805,14 +1811,18 @@ export interface DialogueRequest {
   tool_call_id?: string;
   /** the task that asks */
   task_id?: string;
-  /** a command, a path, an address */
+  /** what rules look at; subject_kind says what it is */
   subject?: string;
+  /** command, path or address; empty for something else. */
+  subject_kind?: SubjectKind;
   /** for people */
   title?: string;
   /** why it is asked */
   reason?: string;
   /** of the tool */
   input?: unknown;
+  /** the answer may carry another input */
+  editable?: boolean;
   /** for kind question */
   questions?: DialogueQuestion[];
   /** answers that the agent offers */

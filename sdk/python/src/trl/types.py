@@ -217,6 +217,13 @@ DialogueFaultReason = Literal[
 ]
 """Why a dialogue cannot go on."""
 
+SubjectKind = Literal[
+    "command",
+    "path",
+    "address",
+]
+"""What the subject of a request is."""
+
 TurnTrigger = Literal[
     "user",
     "agent",
@@ -3173,7 +3180,10 @@ class DialogueRequest:
     """the task that asks"""
 
     subject: str = ""
-    """a command, a path, an address"""
+    """what rules look at; subject_kind says what it is"""
+
+    subject_kind: SubjectKind | str = ""
+    """command, path or address; empty for something else."""
 
     title: str = ""
     """for people"""
@@ -3183,6 +3193,9 @@ class DialogueRequest:
 
     input: Any = ""
     """of the tool"""
+
+    editable: bool = False
+    """the answer may carry another input"""
 
     questions: list[DialogueQuestion] = field(default_factory=list)
     """for kind question"""
@@ -3210,9 +3223,11 @@ class DialogueRequest:
             tool_call_id=get("tool_call_id") or "",
             task_id=get("task_id") or "",
             subject=get("subject") or "",
+            subject_kind=get("subject_kind") or "",
             title=get("title") or "",
             reason=get("reason") or "",
             input=get("input") or "",
+            editable=get("editable") or False,
             questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
             options=[DialogueOption.from_dict(x) for x in get("options") or ()],
             how=get("how") or "",
