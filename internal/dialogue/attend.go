@@ -10,7 +10,7 @@ import (
 // attend answers the open requests that a rule fits, and sees to it that the others do not
 // wait for ever when nobody is there. mu is held; the caller writes the record.
 func (d *Dialogue) attend(p *process) {
-	if p == nil || p.replay != nil || p.ending != "" {
+	if p == nil || p.replay != nil || p.ending != "" || d.state == api.DialogueError {
 		return
 	}
 	policy := d.about.Params.Policy
@@ -25,11 +25,15 @@ func (d *Dialogue) attend(p *process) {
 		return
 	}
 	if d.denyAt == nil {
-		after := time.Duration(*policy.DenyAfterS * float64(time.Second))
-		var timer *time.Timer
-		timer = time.AfterFunc(after, func() { d.deny(p, &timer) })
-		d.denyAt = timer
+		d.denyIn(p, time.Duration(*policy.DenyAfterS*float64(time.Second)))
 	}
+}
+
+// denyIn lets what waits be denied after a time. mu is held.
+func (d *Dialogue) denyIn(p *process, after time.Duration) {
+	var timer *time.Timer
+	timer = time.AfterFunc(after, func() { d.deny(p, &timer) })
+	d.denyAt = timer
 }
 
 // answer answers a request for the policy, when it still waits. mu is held.
@@ -40,9 +44,16 @@ func (d *Dialogue) answer(p *process, id, decision, message string) {
 	}
 	p.answering[id] = true
 	defer delete(p.answering, id)
-	d.do(p, agent.Call{Respond: &agent.Response{
+	answer := d.do(p, agent.Call{Respond: &agent.Response{
 		DialogueRespondParams: api.DialogueRespondParams{DialogueID: d.id, RequestID: id, Decision: decision, Message: message}, By: "policy",
 	}})
+	select {
+	case err := <-answer:
+		if err != nil {
+			d.log.Warn("policy cannot answer a request", "request_id", id, "decision", decision, "error", err)
+		}
+	default: // the agent has it
+	}
 }
 
 // deny denies what nobody answered.
@@ -57,7 +68,13 @@ func (d *Dialogue) deny(p *process, timer **time.Timer) {
 		d.answer(p, r.RequestID, "deny", "nobody was there to answer")
 	}
 	d.flush()
+	if len(d.tracker.Pending()) > 0 && d.denyAt == nil && d.state != api.DialogueError { // it could not be
+		d.denyIn(p, denyAgain)
+	}
 }
+
+// denyAgain is when a denial is tried again that could not be recorded.
+const denyAgain = 10 * time.Second
 
 // stopDenying forgets the time at which requests are denied. mu is held.
 func (d *Dialogue) stopDenying() {
@@ -104,6 +121,10 @@ func (d *Dialogue) lookAtSilence(p *process) {
 		return
 	}
 	patience := d.patience()
+	if !p.program.away().IsZero() { // what it says is not heard
+		p.watch.Reset(patience)
+		return
+	}
 	if left := patience - time.Since(p.heard); left > 0 {
 		p.watch.Reset(left)
 		return

@@ -91,13 +91,16 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 		return d.snapshot(), err
 	}
 	// The next process begins with it.
-	params := &d.about.Params
+	about := d.about
+	params := &about.Params
 	params.Model, params.PermissionMode = cmp.Or(p.Model, params.Model), cmp.Or(p.PermissionMode, params.PermissionMode)
-	if p.Policy != nil {
-		params.Policy = p.Policy
-	}
-	if err := d.record.save(d.about); err != nil {
+	params.Policy = cmp.Or(p.Policy, params.Policy)
+	if err := d.record.save(about); err != nil {
 		return d.snapshot(), api.Errorf(api.CodeInternal, "dialogue %q: %s", d.label(), err)
+	}
+	d.about = about
+	if p.Policy != nil {
+		d.stopDenying() // it may have another time
 	}
 	d.attend(d.process)
 	d.flush()

@@ -22,6 +22,7 @@ import (
 // them. A Dialogue is safe for concurrent use.
 type Dialogue struct {
 	id      string
+	name    string // may be empty
 	created time.Time
 	host    *Host
 	log     *slog.Logger
@@ -44,6 +45,7 @@ type Dialogue struct {
 	stalled  *time.Time          // guarded by mu
 	follow   int                 // guarded by mu; how many follow the events
 	denyAt   *time.Timer         // guarded by mu; when nobody has followed for too long
+	later    *time.Timer         // guarded by mu; when it is tried again to write the record
 	removed  bool                // guarded by mu; nothing is kept of it
 }
 
@@ -69,6 +71,8 @@ type process struct {
 	heard     time.Time     // when it last wrote
 	watch     *time.Timer   // for its silence
 	replay    *replay       // while it is brought back to where it was
+	again     bool          // it is of an earlier daemon, which may have sent what waits to be sent
+	unreached bool          // it was to be killed, and could not be reached
 	ending    string        // why it is being ended, when it is
 	forced    chan struct{} // closed when its end cannot wait
 	rushed    bool          // forced is closed
@@ -111,7 +115,9 @@ func (d *Dialogue) snapshot() api.DialogueInfo {
 		Model: p.Model, PermissionMode: p.PermissionMode, Tags: p.Tags, Epoch: d.about.Epoch, CreatedAt: d.about.CreatedAt, LastActivity: d.about.CreatedAt,
 	}
 	d.tracker.Describe(&info)
-	info.State, info.Error, info.Seq, info.StalledAt = d.state, d.fault, d.seq, d.stalled
+	info.NativeSession = cmp.Or(info.NativeSession, d.about.Options.Resume) // before the agent says so itself
+	info.State, info.Error, info.StalledAt = d.state, d.fault, d.stalled
+	_, info.Seq, _, _ = d.record.state() // what can be read
 	if d.process != nil {
 		if at := d.process.program.away().UTC(); !at.IsZero() {
 			info.LostAt = &at
@@ -180,11 +186,14 @@ func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
 }
 
 // tellState tells the state when it is another: that an open request requires action is
-// known here alone.
+// known here alone. One that cannot go on does so when its fault is resolved, and not before.
 func (d *Dialogue) tellState(p *process, at *int64) {
+	if p == nil || !p.isReady {
+		return
+	}
 	state := p.base
 	switch {
-	case !p.isReady:
+	case d.state == api.DialogueError || d.state == api.DialogueEnded:
 		return
 	case len(d.tracker.Pending()) > 0:
 		state = api.DialogueRequiresAction
@@ -197,11 +206,14 @@ func (d *Dialogue) tellState(p *process, at *int64) {
 	d.to(state)
 }
 
-// append puts an event into the record, and what follows from it. mu is held.
+// append puts an event into the record, and what follows from it. p is nil when the process
+// has ended. mu is held.
 func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 	ev.Epoch = d.about.Epoch
-	for _, known := range p.replay.next(&ev) {
-		d.apply(p, known)
+	if p != nil {
+		for _, known := range p.replay.next(&ev) {
+			d.apply(known)
+		}
 	}
 	if ev.Seq == 0 { // it is new
 		ev.Seq, ev.At = d.seq+1, time.Now().UTC()
@@ -213,7 +225,7 @@ func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 	if ev.Seq < 0 { // the record says otherwise, and is right
 		return
 	}
-	d.apply(p, ev)
+	d.apply(ev)
 	for _, next := range d.tracker.Follow() {
 		next.Offset = ev.Offset
 		d.append(p, next)
@@ -224,7 +236,7 @@ func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 }
 
 // apply takes note of an event that is in the record. mu is held.
-func (d *Dialogue) apply(p *process, ev api.DialogueEvent) {
+func (d *Dialogue) apply(ev api.DialogueEvent) {
 	d.seq = ev.Seq
 	d.tracker.Apply(ev)
 	switch ev.Type {
@@ -248,10 +260,21 @@ func (d *Dialogue) tell(p *process, ev api.DialogueEvent) {
 	d.flush()
 }
 
-// flush writes the record. mu is held.
+// flush writes the record. What cannot be written now is written later. mu is held.
 func (d *Dialogue) flush() {
-	if err := d.record.write(d.seq, d.state == api.DialogueEnded); err != nil {
-		d.log.Error("events cannot be written", "error", err)
+	err := d.record.write(d.seq, d.state == api.DialogueEnded)
+	if err == nil {
+		return
+	}
+	d.log.Error("events cannot be written", "error", err)
+	if d.later == nil && d.process != nil {
+		d.later = time.AfterFunc(roomPause, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.later = nil; d.process != nil {
+				d.flush()
+			}
+		})
 	}
 }
 
@@ -320,9 +343,14 @@ func unparsed(why string, at int64, text []byte, bytes int64) api.DialogueEvent 
 	return api.DialogueEvent{Type: api.ToldUnparsed, Offset: &at, Unparsed: &api.DialogueUnparsed{Why: why, Text: s, Bytes: bytes}}
 }
 
-// call makes a call of the protocol and waits for its answer, as long as ctx does. check,
-// with mu held, may refuse it.
+// errNoReply is why the answer to a call is not waited for any longer.
+var errNoReply = api.Errorf(api.CodeAgentFailed, "the agent does not answer; what it was asked to do may still come to be")
+
+// call makes a call of the protocol and waits for its answer, as long as ctx does, and as
+// long as an agent may take to answer at all. check, with mu held, may refuse it.
 func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.host.config.StartTimeout, errNoReply)
+	defer cancel()
 	d.mu.Lock()
 	p := d.process
 	err := d.live()
@@ -352,19 +380,19 @@ func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) e
 		}
 		return d.endedError()
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
 // do makes a call. The answer comes through the channel. mu is held.
 func (d *Dialogue) do(p *process, c agent.Call) <-chan *api.Error {
 	answer := make(chan *api.Error, 1)
-	p.calls++
-	c.ID = callID(p.calls)
+	c.ID = callID(p.calls + 1)
 	if err := d.record.addCall(callAt{p.lines.have, c}); err != nil {
-		answer <- api.Errorf(api.CodeInternal, "dialogue %q: the call cannot be recorded: %s", d.label(), err)
+		answer <- api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s)", d.label(), err)
 		return answer
 	}
+	p.calls++
 	p.waiting[c.ID] = answer
 	p.heard = time.Now() // it is its turn
 	d.take(p, p.protocol.Do(c), nil)

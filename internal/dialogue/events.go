@@ -44,21 +44,18 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 	return s, nil
 }
 
-// index finds out where the events are, of a dialogue that had ended before this daemon.
+// index finds out where the events are, of a dialogue of an earlier daemon.
 func (d *Dialogue) index() error {
-	d.record.mu.Lock()
-	known := d.record.marks != nil || d.record.seq == 0
-	d.record.mu.Unlock()
-	if known {
+	if d.record.isIndexed() {
 		return nil
 	}
-	d.mu.Lock()
+	d.mu.Lock() // one that is being recovered is indexed when this can be had
 	defer d.mu.Unlock()
-	if d.process != nil || d.removed {
+	if d.record.isIndexed() || d.removed {
 		return nil
 	}
 	if err := d.record.load(func(api.DialogueEvent) {}); err != nil {
-		return api.Errorf(api.CodeInternal, "dialogue %q: %s", d.id, err)
+		return d.unreadable(err)
 	}
 	return nil
 }

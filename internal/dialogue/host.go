@@ -82,7 +82,7 @@ func (h *Host) Get(ref string) (*Dialogue, error) {
 		return d, nil
 	}
 	for _, one := range h.all() {
-		if info := one.Info(); ref != "" && info.Name == ref && (d == nil || info.State != api.DialogueEnded || d.Info().State == api.DialogueEnded) {
+		if ref != "" && one.name == ref && (d == nil || one.Info().State != api.DialogueEnded || d.Info().State == api.DialogueEnded) {
 			d = one
 		}
 	}
@@ -146,13 +146,13 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 	d.state = api.DialogueStarting
 	d.reset()
 	if err := d.start(ctx, resume); err != nil {
-		_ = r.remove()
+		d.undo()
 		return api.DialogueInfo{}, err
 	}
 	if prompt != "" {
 		if _, err := d.Send(ctx, api.DialogueSendParams{DialogueID: id, Text: prompt}); err != nil {
 			d.close("its first message could not be sent", closed)
-			_ = r.remove()
+			d.undo()
 			return api.DialogueInfo{}, err
 		}
 	}
@@ -170,12 +170,30 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 		h.mu.Lock()
 		delete(h.dialogues, id)
 		h.mu.Unlock()
-		_ = r.remove()
+		d.undo()
 		return api.DialogueInfo{}, err
 	}
 	info := d.Info()
 	d.log.Info("dialogue created", "agent", info.Agent, "session_id", info.SessionID)
 	return info, nil
+}
+
+// undo removes what there is of a dialogue that could not be created.
+func (d *Dialogue) undo() {
+	d.mu.Lock()
+	a := d.about
+	d.removed = true
+	d.record.end()
+	d.mu.Unlock()
+	if !a.Stray {
+		_ = d.record.remove()
+		return
+	}
+	a.Created, a.Info = false, nil
+	if err := d.record.save(a); err != nil {
+		d.log.Error("dialogue cannot be kept", "error", err)
+	}
+	d.host.chase(func() bool { return d.host.undone(a) })
 }
 
 // noteCreated notes that the dialogue is complete: the next daemon is to keep it.
@@ -210,7 +228,7 @@ var closed = func() chan struct{} {
 
 func (h *Host) newDialogue(r *record, a about) *Dialogue {
 	return &Dialogue{
-		id: a.ID, created: a.CreatedAt, host: h, log: h.log.With("dialogue_id", a.ID), moving: make(chan struct{}, 1),
+		id: a.ID, name: a.Params.Name, created: a.CreatedAt, host: h, log: h.log.With("dialogue_id", a.ID), moving: make(chan struct{}, 1),
 		about: a, record: r, messages: map[string]int64{},
 	}
 }

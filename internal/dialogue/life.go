@@ -38,7 +38,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(d.host.ctx, func() { stop(api.ErrDaemonEnding) })()
-	if err := d.noteStarting(true); err != nil {
+	if err := d.noteStray(true); err != nil {
 		return err
 	}
 	prog, err := d.open(ctx, api.SessionCreateParams{
@@ -46,13 +46,15 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
 	})
 	if err != nil {
-		_ = d.noteStarting(false)
+		if unsure := new(unanswered); !errors.As(err, &unsure) {
+			_ = d.noteStray(false)
+		}
 		return d.startError(ctx, err, nil)
 	}
 	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
 	d.mu.Lock()
-	d.about.Epoch, d.about.Options, d.about.Info, d.about.Starting = o.Epoch, o, nil, false
+	d.about.Epoch, d.about.Options, d.about.Info, d.about.Stray = o.Epoch, o, nil, false
 	d.about.SessionID, d.about.ExecID = prog.ids()
 	err = d.record.begin(o.Epoch)
 	if err == nil {
@@ -60,7 +62,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	}
 	if err != nil {
 		d.mu.Unlock()
-		d.kill(prog)
+		d.kill(prog, nil)
 		prog.close()
 		return errNoRecord(err)
 	}
@@ -72,11 +74,13 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	return d.await(ctx, p)
 }
 
-// noteStarting notes whether a process is being started, for a daemon that finds it so.
-func (d *Dialogue) noteStarting(yes bool) error {
+// noteStray notes whether there may be a session that nobody owns.
+func (d *Dialogue) noteStray(yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.about.Starting = yes
+	if d.about.Stray = yes; d.removed {
+		return nil
+	}
 	if err := d.record.save(d.about); err != nil {
 		return errNoRecord(err)
 	}
@@ -125,7 +129,7 @@ func (d *Dialogue) await(ctx context.Context, p *process) error {
 	select {
 	case <-p.done:
 	case <-time.After(lastWords):
-		d.kill(p.program)
+		d.kill(p.program, p)
 		d.reap(p)
 	}
 	return d.startError(ctx, errors.New(p.failed), p)
@@ -140,8 +144,8 @@ const killTimeout = 10 * time.Second
 // awayTimeout is the same for one that cannot be reached: it may come back just now.
 const awayTimeout = 2 * time.Second
 
-// kill ends the session of a program at once.
-func (d *Dialogue) kill(prog program) {
+// kill ends the session of a program at once, or notes that it could not.
+func (d *Dialogue) kill(prog program, p *process) {
 	patience := killTimeout
 	if !prog.away().IsZero() {
 		patience = awayTimeout
@@ -150,6 +154,12 @@ func (d *Dialogue) kill(prog program) {
 	defer cancel()
 	if err := prog.kill(ctx); err != nil {
 		d.log.Error("session of the agent is not gone", "error", err)
+		d.mu.Lock()
+		d.about.Stray = true
+		if p != nil {
+			p.unreached = true
+		}
+		d.mu.Unlock()
 	}
 }
 
@@ -246,6 +256,9 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		return info, err
 	}
 	defer d.host.release(d.id)
+	if err := d.clearStrays(); err != nil {
+		return info, err
+	}
 	if err := d.wake(p.Env); err != nil {
 		return info, err
 	}
@@ -290,10 +303,7 @@ func (d *Dialogue) wake(env map[string]string) error {
 	if d.removed {
 		return api.Errorf(api.CodeDialogueNotFound, "dialogue %q: not found", d.id)
 	}
-	d.reset()
-	d.messages = map[string]int64{}
-	d.told = ""
-	if err := d.record.load(func(ev api.DialogueEvent) { d.apply(nil, ev) }); err != nil {
+	if err := d.reload(); err != nil {
 		return api.Errorf(api.CodeInternal, "dialogue %q: %s", d.id, err)
 	}
 	if env != nil {
@@ -302,6 +312,36 @@ func (d *Dialogue) wake(env map[string]string) error {
 	d.info = nil
 	d.to(api.DialogueStarting)
 	return nil
+}
+
+// reload reads the events of a dialogue that has ended. When the end itself could not be
+// written, that is done now: what was open must not be so in the next process. mu is held.
+func (d *Dialogue) reload() error {
+	d.reset()
+	d.messages = map[string]int64{}
+	d.told, d.seq = "", 0
+	var last api.DialogueEventType
+	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
+		d.apply(ev)
+		last = ev.Type
+	})
+	if err != nil || last == api.ToldEnded {
+		return err
+	}
+	if err := d.record.begin(d.about.Epoch); err != nil {
+		return err
+	}
+	defer d.record.end()
+	end := &api.DialogueEnd{Cause: "unexpected_exit"}
+	if d.info != nil && d.info.Ended != nil {
+		end = d.info.Ended
+	}
+	for _, ev := range d.tracker.Lost() {
+		ev.NativeID = own
+		d.append(nil, ev)
+	}
+	d.append(nil, api.DialogueEvent{Type: api.ToldEnded, NativeID: own, Ended: end})
+	return d.record.write(d.seq, true)
 }
 
 // rest lets a dialogue be ended again whose program could not be started at all.
@@ -417,7 +457,7 @@ func (d *Dialogue) ladder(p *process) {
 			return
 		}
 	}
-	d.kill(p.program)
+	d.kill(p.program, p)
 	d.reap(p)
 }
 

@@ -176,7 +176,8 @@ func (d *Dialogue) fail(p *process, why api.DialogueFault) {
 	}
 	d.to(api.DialogueError)
 	d.fault = &why
-	if d.told != api.DialogueError {
+	d.stopDenying()
+	if why.Code == reconnectFailed { // the other could be read only when it is over
 		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: api.DialogueError})
 	}
 	d.hasTried(p)
@@ -188,6 +189,9 @@ func (d *Dialogue) resolved(p *process) {
 	if d.to(d.recovered(p)); d.told != d.state {
 		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
 	}
+	d.attend(p)
+	d.watchSilence(p)
+	d.flush()
 	d.hasTried(p)
 }
 
@@ -225,12 +229,15 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 		p.watch.Stop()
 	}
 	d.stopDenying()
+	if p.unreached {
+		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
+	}
+	d.stalled = nil
+	d.to(api.DialogueEnded)
 	for _, ev := range d.tracker.Lost() {
 		ev.NativeID = own
 		d.append(p, ev)
 	}
-	d.stalled = nil
-	d.to(api.DialogueEnded)
 	d.tell(p, api.DialogueEvent{Type: api.ToldEnded, Ended: end})
 	if !p.isReady {
 		p.isReady = true
@@ -239,6 +246,9 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 	d.settle()
 	d.log.Info("dialogue ended", "cause", end.Cause)
 	d.host.nudge()
+	if d.about.Stray && d.about.Created {
+		d.host.chase(func() bool { return d.endStrays() == nil })
+	}
 }
 
 func text(b []byte) string {
@@ -251,16 +261,20 @@ type outbox struct {
 	news chan struct{} // has a value when there is something new
 
 	mu     sync.Mutex
-	queue  []message // guarded by mu
+	queue  []message // guarded by mu; the first may be of before the daemon's start
 	bytes  int64     // guarded by mu; of the queue
 	closed bool      // guarded by mu; nothing is taken any more
 }
 
-// message is one write; without data it ends the input.
+// message is one write, and where it is in all that is written; without data it ends the
+// input.
 type message struct {
-	id   string
+	at   int64
 	data []byte
 }
+
+// id names the write, so that it is done once.
+func (m message) id() string { return "stdin-" + strconv.FormatInt(m.at, 10) }
 
 func (o *outbox) put(m message) {
 	o.mu.Lock()
@@ -295,11 +309,29 @@ func (o *outbox) waiting() int64 {
 	return o.bytes
 }
 
-// keep leaves only the last n.
-func (o *outbox) keep(n int) {
+// forget drops from the front what leaves more than most bytes.
+func (o *outbox) forget(most int64) {
 	o.mu.Lock()
-	o.queue = o.queue[max(len(o.queue)-n, 0):]
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	for len(o.queue) > 0 && o.bytes > most {
+		o.bytes -= int64(len(o.queue[0].data))
+		o.queue = o.queue[1:]
+	}
+}
+
+// taken drops what the program has been given of it, but for the last few writes: they are
+// known by their ids, should the count not be ours alone.
+func (o *outbox) taken(bytes int64, few int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for n < len(o.queue) && o.queue[n].data != nil && o.queue[n].at+int64(len(o.queue[n].data)) <= bytes {
+		n++
+	}
+	for _, m := range o.queue[:max(n-few, 0)] {
+		o.bytes -= int64(len(m.data))
+	}
+	o.queue = o.queue[max(n-few, 0):]
 }
 
 func (o *outbox) close() {
@@ -326,7 +358,7 @@ func (d *Dialogue) send(p *process, text []byte) {
 func (p *process) put(text []byte) {
 	for len(text) > 0 {
 		n := min(len(text), writeBytes)
-		p.out.put(message{id: "stdin-" + strconv.FormatInt(p.stdin, 10), data: text[:n]})
+		p.out.put(message{at: p.stdin, data: text[:n]})
 		p.stdin += int64(n)
 		text = text[n:]
 	}
@@ -334,6 +366,9 @@ func (p *process) put(text []byte) {
 
 // write writes what is queued. A program that does not read holds up nobody else.
 func (d *Dialogue) write(p *process) {
+	if p.again {
+		d.skipTaken(p)
+	}
 	for {
 		m, ok := p.out.take()
 		if !ok {
@@ -350,17 +385,39 @@ func (d *Dialogue) write(p *process) {
 	}
 }
 
+// skipTaken leaves what the earlier daemon has brought to the program.
+func (d *Dialogue) skipTaken(p *process) {
+	var bytes int64
+	err := p.insist(func() (err error) {
+		bytes, err = p.program.given(p.ctx)
+		return err
+	})
+	if err == nil {
+		p.out.taken(bytes, resendPieces)
+	}
+}
+
 // writeOne writes one message, however long the program does not read, and however long
 // it cannot be reached.
 func (d *Dialogue) writeOne(p *process, m message) error {
+	if m.data == nil {
+		return p.insist(func() error { return p.program.closeInput(p.ctx) })
+	}
+	err := p.insist(func() error { return p.program.write(p.ctx, m.id(), m.data) })
+	if e := api.AsError(err); err != nil && e.Code == api.CodeRequestTooLarge && len(m.data) > 1 { // its session takes less at once
+		half := len(m.data) / 2
+		if err = d.writeOne(p, message{m.at, m.data[:half]}); err == nil {
+			err = d.writeOne(p, message{m.at + int64(half), m.data[half:]})
+		}
+	}
+	return err
+}
+
+// insist does something with the program until it is done, or refused for good.
+func (p *process) insist(do func() error) error {
 	pause := 10 * time.Millisecond
 	for {
-		var err error
-		if m.data == nil {
-			err = p.program.closeInput(p.ctx)
-		} else {
-			err = p.program.write(p.ctx, m.id, m.data)
-		}
+		err := do()
 		var e *api.Error
 		full := errors.As(err, &e) && (e.Code == api.CodeResourcePressure || e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeAuthFailed)
 		if !full || strings.Contains(e.Message, api.ErrDaemonEnding.Message) && p.program.ended() != "" {

@@ -24,6 +24,8 @@ type program interface {
 	recv(ctx context.Context) (piece, error)
 	// write writes to the program once, however often it is called with the same id.
 	write(ctx context.Context, id string, data []byte) error
+	// given is how many bytes the program has been written in all.
+	given(ctx context.Context) (int64, error)
 	// closeInput ends the program's stdin.
 	closeInput(ctx context.Context) error
 	// cancel ends the program and everything it started: SIGTERM, the grace time, SIGKILL.
@@ -124,6 +126,11 @@ func (l *local) write(ctx context.Context, id string, data []byte) error {
 	return err
 }
 
+func (l *local) given(ctx context.Context) (int64, error) {
+	r, err := l.session.Type(ctx, link.TypeParams{}, nil)
+	return r.Written, err
+}
+
 func (l *local) closeInput(ctx context.Context) error {
 	_, err := l.session.Type(ctx, link.TypeParams{Close: true}, nil)
 	return err
@@ -158,6 +165,7 @@ func (v vanished) ids() (sessionID, execID string)           { return v.sessionI
 func (vanished) dir() string                                 { return "" }
 func (vanished) recv(context.Context) (piece, error)         { return piece{}, errVanished }
 func (vanished) write(context.Context, string, []byte) error { return errVanished }
+func (vanished) given(context.Context) (int64, error)        { return 0, errVanished }
 func (vanished) closeInput(context.Context) error            { return errVanished }
 func (vanished) cancel(context.Context) error                { return nil }
 func (vanished) kill(context.Context) error                  { return nil }

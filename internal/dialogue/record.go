@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,6 +39,7 @@ type record struct {
 	pending                      []byte   // events that are to be written
 
 	mu    sync.Mutex
+	known bool          // guarded by mu; size, marks and seq are those of the file
 	size  int64         // guarded by mu; of events.jsonl, in whole lines
 	marks []int64       // guarded by mu; where every markEvery-th event begins
 	seq   int64         // guarded by mu; how many events there are
@@ -57,9 +60,9 @@ type about struct {
 	ExecID    string                   `json:"exec_id"`
 	// Created says that dialogue.create was answered.
 	Created bool `json:"created"`
-	// Starting says that a process is being started: there may be a session of which
-	// SessionID does not tell.
-	Starting bool `json:"starting,omitempty"`
+	// Stray says that there may be a session that nobody owns: one that was being started,
+	// or that could not be reached when it was to be ended.
+	Stray bool `json:"stray,omitempty"`
 	// Options are what the protocol of this process began with.
 	Options agent.Options `json:"options"`
 	// Info is as it was when its last process ended; nil while one lives.
@@ -85,7 +88,7 @@ func newRecord(dir string) (*record, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &record{dir: dir, news: make(chan struct{})}, nil
+	return &record{dir: dir, known: true, news: make(chan struct{})}, nil
 }
 
 // openRecord finds a dialogue again.
@@ -167,14 +170,31 @@ func (r *record) end() {
 	}
 }
 
-// remove removes everything.
+// remove removes everything. What is left of it, should that be cut short, is recognised by
+// its name.
 func (r *record) remove() error {
 	r.end()
-	return os.RemoveAll(r.dir)
+	gone := filepath.Join(filepath.Dir(r.dir), removedPrefix+filepath.Base(r.dir))
+	if err := os.Rename(r.dir, gone); err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+const removedPrefix = "removed-"
+
+// damaged is where a record stops making sense, before its end.
+type damaged struct {
+	at, seq int64 // the offset, and the last event before it
+}
+
+func (e *damaged) Error() string {
+	return fmt.Sprintf("%s makes no sense at byte %d, behind event %d", eventsFile, e.at, e.seq)
 }
 
 // load calls each with every event there is, and finds out where they are. A last line
-// that is not whole, because the machine stopped while it was written, is cut off.
+// that is not whole, because the machine stopped while it was written, is cut off. Behind
+// what makes no sense nothing is read; the error says where that is.
 func (r *record) load(each func(api.DialogueEvent)) error {
 	f, err := os.Open(filepath.Join(r.dir, eventsFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -188,16 +208,17 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 	var marks []int64
 	over := false
 	in := bufio.NewReaderSize(f, 1<<16)
-	for {
-		text, err := in.ReadBytes('\n')
-		if err == io.EOF {
+	for err == nil {
+		var text []byte
+		if text, err = in.ReadBytes('\n'); err != nil {
+			if err == io.EOF && len(text) > 0 {
+				err = os.Truncate(f.Name(), size)
+			}
 			break
-		}
-		if err != nil {
-			return err
 		}
 		var ev api.DialogueEvent
 		if json.Unmarshal(text, &ev) != nil || ev.Seq != seq+1 {
+			err = &damaged{size, seq}
 			break
 		}
 		if seq%markEvery == 0 {
@@ -206,12 +227,109 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 		seq, size, over = ev.Seq, size+int64(len(text)), ev.Type == api.ToldEnded
 		each(ev)
 	}
+	if err == io.EOF {
+		err = nil
+	}
 	r.pending = nil // what could not be written when there was no room is lost
 	r.mu.Lock()
-	r.size, r.marks, r.seq, r.over = size, marks, seq, over
-	r.mu.Unlock()
-	return os.Truncate(f.Name(), size)
+	defer r.mu.Unlock()
+	r.known, r.size, r.marks, r.seq, r.over = err == nil, size, marks, seq, over
+	return err
 }
+
+// repair is load for who goes on writing: what makes no sense is put aside.
+func (r *record) repair(log *slog.Logger, each func(api.DialogueEvent)) error {
+	err := r.load(each)
+	var bad *damaged
+	if !errors.As(err, &bad) {
+		return err
+	}
+	log.Error("events are damaged; what cannot be read is put aside", "error", err)
+	if err := r.putAside(bad.at); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = true
+	return nil
+}
+
+// putAside moves what is behind an offset of the events to a file of its own.
+func (r *record) putAside(at int64) error {
+	path := filepath.Join(r.dir, eventsFile)
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(path+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, io.NewSectionReader(from, at, math.MaxInt64-at))
+	if e := to.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Truncate(path, at)
+	}
+	return err
+}
+
+// isIndexed reports whether it is known where the events are.
+func (r *record) isIndexed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known
+}
+
+// pastEvents reads events from a record, one at a time: there may be very many.
+type pastEvents struct {
+	file *os.File
+	in   *json.Decoder
+	next *api.DialogueEvent
+}
+
+// since reads from an event on what is there now.
+func (r *record) since(seq int64) (*pastEvents, error) {
+	f, err := os.Open(filepath.Join(r.dir, eventsFile))
+	if errors.Is(err, os.ErrNotExist) || seq <= 0 {
+		f.Close()
+		return &pastEvents{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	at, _ := r.near(seq)
+	size, _, _, _ := r.state()
+	t := &pastEvents{file: f, in: json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, at, size-at), 1<<16))}
+	for ev := t.head(); ev != nil && ev.Seq < seq; ev = t.head() {
+		t.pop()
+	}
+	return t, nil
+}
+
+// head is the next event, without taking it; nil at the end.
+func (t *pastEvents) head() *api.DialogueEvent {
+	if t.next == nil && t.in != nil {
+		ev := new(api.DialogueEvent)
+		if t.in.Decode(ev) != nil {
+			t.in = nil
+			return nil
+		}
+		t.next = ev
+	}
+	return t.next
+}
+
+// pop takes the next event.
+func (t *pastEvents) pop() *api.DialogueEvent {
+	ev := t.head()
+	t.next = nil
+	return ev
+}
+
+func (t *pastEvents) close() { t.file.Close() }
 
 // add appends an event; write makes it last.
 func (r *record) add(ev api.DialogueEvent) error {
@@ -285,14 +403,17 @@ func (r *record) loadCalls(epoch int) ([]callAt, error) {
 	var list []callAt
 	var size int64
 	for one := range bytes.Lines(text) {
+		if !bytes.HasSuffix(one, []byte("\n")) {
+			return list, os.Truncate(r.path("calls", epoch), size)
+		}
 		var c callAt
-		if !bytes.HasSuffix(one, []byte("\n")) || json.Unmarshal(one, &c) != nil {
-			break
+		if err := json.Unmarshal(one, &c); err != nil {
+			return list, fmt.Errorf("calls.%d makes no sense at byte %d: %w", epoch, size, err)
 		}
 		list = append(list, c)
 		size += int64(len(one))
 	}
-	return list, os.Truncate(r.path("calls", epoch), size)
+	return list, nil
 }
 
 // state is where the events end, and a channel that is closed when there are more.

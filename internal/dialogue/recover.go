@@ -14,8 +14,8 @@ import (
 // Recover finds the dialogues of earlier daemons. Those whose program lives go on; of the
 // others what was open is lost. It is called after the registry has recovered its sessions.
 //
-// A long conversation takes a while to read, and nobody who does not ask for it has to wait:
-// it is done in the background, with the dialogue's mu held.
+// A long conversation takes a while to read. That is done in the background, with the
+// dialogue's mu held: who asks for it waits, and the rest of the daemon does not.
 func (h *Host) Recover(ctx context.Context) error {
 	list, err := os.ReadDir(h.config.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -26,7 +26,11 @@ func (h *Host) Recover(ctx context.Context) error {
 	}
 	turns := make(chan struct{}, runtime.NumCPU())
 	for _, e := range list {
-		if strings.HasPrefix(e.Name(), "d-") && e.IsDir() && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil || !e.IsDir():
+		case strings.HasPrefix(e.Name(), removedPrefix):
+			_ = os.RemoveAll(filepath.Join(h.config.Dir, e.Name()))
+		case strings.HasPrefix(e.Name(), "d-"):
 			h.find(e.Name(), turns)
 		}
 	}
@@ -42,11 +46,7 @@ func (h *Host) find(id string, turns chan struct{}) {
 	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // nobody was told of it
 		h.log.Warn("dialogue was not complete when its daemon died, and is undone", "dialogue_id", id)
 		a.ID = id
-		h.tasks.Go(func() {
-			if h.endStrays(a, "") {
-				_ = os.RemoveAll(dir)
-			}
-		})
+		h.chase(func() bool { return h.undone(a) })
 		return
 	case err != nil: // it is not ours to understand
 		h.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
@@ -83,70 +83,50 @@ func (h *Host) find(id string, turns chan struct{}) {
 				return
 			}
 		}
-		if h.endStrays(a, owned) && a.Starting {
-			_ = d.noteStarting(false)
-		}
+		h.endStraysHere(a.ID, owned)
 	})
+	if a.Stray && a.Params.Remote != nil {
+		h.chase(func() bool { return d.endStrays() == nil })
+	}
 }
 
 // drop lets go of a dialogue that cannot be taken over. What there is of it stays.
 func (h *Host) drop(d *Dialogue, why error) {
-	h.log.Error("dialogue cannot be taken over", "dialogue_id", d.id, "error", why)
-	h.mu.Lock()
-	delete(h.dialogues, d.id)
-	h.mu.Unlock()
 	d.mu.Lock()
 	d.removed, d.state = true, api.DialogueEnded // for who has found it meanwhile
 	d.record.end()
+	sessionID := d.about.SessionID
 	d.mu.Unlock()
-}
-
-// endStrays ends the sessions of a dialogue other than the one it owns: a daemon died
-// between making one and noting it, and nobody would ever end it. It reports whether there
-// can be none any more.
-func (h *Host) endStrays(a about, owned string) bool {
-	if at := a.Params.Remote; at != nil {
-		if a.Created && !a.Starting {
-			return true // it need not be asked
-		}
-		err := endThere(h.ctx, *at, a.ID, owned)
-		if err != nil {
-			h.log.Error("session of an agent may be left on another daemon; the next start looks for it again", "dialogue_id", a.ID, "error", err)
-		}
-		return err == nil
-	}
-	for _, s := range h.config.Registry.List() {
-		if s.ID() == owned || s.Info().Owner() != a.ID {
-			continue
-		}
-		h.log.Warn("session of an agent was not noted by the daemon that made it, and is ended", "dialogue_id", a.ID, "session_id", s.ID())
-		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
-		if err := s.Kill(ctx); err != nil {
-			h.log.Error("session of the agent is not gone", "session_id", s.ID(), "error", err)
-		}
-		cancel()
-	}
-	return true
+	h.mu.Lock()
+	delete(h.dialogues, d.id)
+	h.mu.Unlock()
+	h.log.Error("dialogue cannot be taken over; its agent, if it lives, is in that session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
 }
 
 // recover takes over the process that an earlier daemon had, or closes what it left open.
 // mu is held.
 func (d *Dialogue) recover() error {
 	d.reset()
-	var known []api.DialogueEvent
-	err := d.record.load(func(ev api.DialogueEvent) {
+	var first int64 // event of this process
+	over := false
+	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
 		if ev.Epoch < d.about.Epoch {
-			d.apply(nil, ev)
-		} else {
-			known = append(known, ev)
+			d.apply(ev)
+		} else if over = ev.Type == api.ToldEnded; first == 0 {
+			first = ev.Seq
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if n := len(known); n > 0 && known[n-1].Type == api.ToldEnded { // all was told, but it was not noted
-		for _, ev := range known {
-			d.apply(nil, ev)
+	known, err := d.record.since(first)
+	if err != nil {
+		return err
+	}
+	defer known.close()
+	if over { // all was told, but it was not noted
+		for ev := known.pop(); ev != nil; ev = known.pop() {
+			d.apply(*ev)
 		}
 		d.state = api.DialogueEnded
 		d.settle()
@@ -168,7 +148,9 @@ func (d *Dialogue) recover() error {
 		p.isReady, p.base = true, api.DialogueIdle
 		close(p.ready)
 	}
-	d.to(d.recovered(p))
+	if d.to(d.recovered(p)); d.told == api.DialogueError { // it is looked for anew
+		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+	}
 	d.attend(p)
 	d.watchSilence(p)
 	d.flush()

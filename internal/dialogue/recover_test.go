@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -99,15 +102,8 @@ func TestReplayWithoutOutput(t *testing.T) {
 	if err := os.Truncate(d.record.path("stdout", 1), 15); err != nil {
 		t.Fatal(err)
 	}
-	d, p = quiet(t, dir, false)
-	var known []api.DialogueEvent
-	if err := d.record.load(func(ev api.DialogueEvent) { known = append(known, ev) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.record.begin(1); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.rejoin(p, known); err == nil {
+	d, p, err := tryAgain(t, dir)
+	if err == nil {
 		t.Error("nothing is said about the gap")
 	}
 	if p.calls != len(s.calls) {
@@ -159,8 +155,8 @@ func TestNoRoomForTheEnd(t *testing.T) {
 	if err := d.wake(nil); err != nil {
 		t.Fatal(err)
 	}
-	if d.seq != kept || len(d.record.pending) != 0 {
-		t.Errorf("it goes on behind event %d with %d bytes of the past, want %d", d.seq, len(d.record.pending), kept)
+	if d.seq <= kept || d.seq != d.record.seq || len(d.record.pending) != 0 {
+		t.Errorf("it goes on behind event %d of %d with %d bytes of the past", d.seq, d.record.seq, len(d.record.pending))
 	}
 }
 
@@ -225,4 +221,135 @@ func TestNotForgottenWhileStarting(t *testing.T) {
 	if err := d.host.forget(d); err != nil {
 		t.Error(err)
 	}
+}
+
+// When the end could not be written, it is when the dialogue is resumed: nothing of the old
+// process is open in the new one.
+func TestEndIsWrittenLater(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	d.about.Created = true
+	s.play(d, p, s.calls[1].Offset)
+	if n := len(d.tracker.Pending()); n != 1 {
+		t.Fatalf("%d requests wait", n)
+	}
+	empty := fill(t, d, &d.record.events)
+	d.over(p, &api.ExecOutcome{ExitCode: 7})
+	empty()
+	if err := d.wake(nil); err != nil {
+		t.Fatal(err)
+	}
+	var last api.DialogueEvent
+	closed := false
+	if err := d.record.load(func(ev api.DialogueEvent) {
+		last = ev
+		closed = closed || ev.Type == api.ToldRequestClosed && ev.Request.How == "lost"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.tracker.Pending()); n != 0 || !closed {
+		t.Errorf("%d requests wait, closed %v", n, closed)
+	}
+	if last.Type != api.ToldEnded || last.Ended.ExitCode == nil || *last.Ended.ExitCode != 7 || d.seq != last.Seq {
+		t.Errorf("the last event is %+v, and %d are known", last, d.seq)
+	}
+}
+
+// A record that is damaged loses nothing by being read; who goes on writing puts aside what
+// makes no sense.
+func TestDamagedRecord(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, int64(len(s.stdout)))
+	d.record.end()
+	path := filepath.Join(dir, eventsFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	good := len(bytes.Join(lines[:3], nil))
+	broken := bytes.Clone(whole)
+	broken[good] = 'x'
+	if err := os.WriteFile(path, append(broken, "half a li"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &record{dir: dir, news: make(chan struct{})}
+	var bad *damaged
+	if err := r.load(func(api.DialogueEvent) {}); !errors.As(err, &bad) || bad.at != int64(good) || bad.seq != 3 || r.isIndexed() {
+		t.Errorf("%v, want damage at byte %d", err, good)
+	}
+	if now, _ := os.ReadFile(path); !bytes.Equal(now, append(broken, "half a li"...)) {
+		t.Errorf("reading made %d bytes of %d", len(now), len(broken))
+	}
+	n := 0
+	if err := r.repair(d.log, func(api.DialogueEvent) { n++ }); err != nil || n != 3 || r.seq != 3 || !r.isIndexed() {
+		t.Errorf("%d events, %d: %v", n, r.seq, err)
+	}
+	kept, _ := os.ReadFile(path)
+	aside, _ := os.ReadFile(path + ".damaged")
+	if !bytes.Equal(kept, whole[:good]) || !bytes.Equal(aside, append(broken[good:], "half a li"...)) {
+		t.Errorf("%d bytes are kept and %d put aside, of %d", len(kept), len(aside), len(broken))
+	}
+}
+
+// Without what the program wrote, the events are still those that were told.
+func TestReplayWithoutTheFile(t *testing.T) {
+	s := recorded(t)
+	dir := filepath.Join(t.TempDir(), "d-1")
+	d, p := begin(t, dir)
+	s.play(d, p, int64(len(s.stdout)))
+	d.record.end()
+	if err := os.Remove(d.record.path("stdout", 1)); err != nil {
+		t.Fatal(err)
+	}
+	seq := d.seq
+	d, p = quiet(t, dir, false)
+	if err := d.record.load(func(api.DialogueEvent) {}); err != nil {
+		t.Fatal(err)
+	}
+	known, err := d.record.since(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer known.close()
+	if err := d.rejoin(p, known); err == nil || d.seq != seq {
+		t.Errorf("behind event %d, want %d: %v", d.seq, seq, err)
+	}
+}
+
+// A policy whose time comes while the agent cannot be reached waits until it can.
+func TestDenyWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := recorded(t)
+		d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+		d.about.Params.Policy = &api.DialoguePolicy{DenyAfterS: new(5.0)}
+		s.play(d, p, s.calls[1].Offset)
+		away := api.DialogueFault{Code: reconnectFailed, Reason: "unreachable", Retry: true}
+		d.mu.Lock()
+		d.fail(p, away)
+		d.mu.Unlock()
+		time.Sleep(time.Minute)
+		if info := d.Info(); info.State != api.DialogueError || info.Error == nil || info.Requests != 1 {
+			t.Errorf("%+v", info)
+		}
+		d.mu.Lock()
+		d.resolved(p)
+		d.mu.Unlock()
+		if info := d.Info(); info.State != api.DialogueRequiresAction || info.Error != nil {
+			t.Errorf("%+v", info)
+		}
+		time.Sleep(6 * time.Second)
+		if info := d.Info(); info.State != api.DialogueRunning || info.Requests != 0 {
+			t.Errorf("%+v", info)
+		}
+		d.mu.Lock()
+		d.stopDenying()
+		if p.watch != nil {
+			p.watch.Stop()
+		}
+		d.mu.Unlock()
+	})
 }

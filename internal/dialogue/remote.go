@@ -52,13 +52,21 @@ func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Dura
 	info, err := c.SessionCreate(ctx, p)
 	if err != nil {
 		_ = c.Close()
+		if e := api.AsError(err); ctx.Err() != nil || e.Code == api.CodeRuntimeUnavailable {
+			err = &unanswered{err}
+		}
 		return nil, err
 	}
 	return &remote{at: at, patience: patience, client: c, sessionID: info.SessionID, execID: info.ExecID, startDir: info.WorkingDir}, nil
 }
 
-// endThere ends the sessions of a dialogue over there, but for one that it owns.
-func endThere(ctx context.Context, at api.DialogueRemote, dialogueID, owned string) error {
+// unanswered is the error of a session of which it is not known whether it was made.
+type unanswered struct{ error }
+
+func (e *unanswered) Unwrap() error { return e.error }
+
+// endThere ends the sessions of a dialogue over there.
+func endThere(ctx context.Context, at api.DialogueRemote, dialogueID string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	c, err := dialRemote(ctx, at)
@@ -71,9 +79,6 @@ func endThere(ctx context.Context, at api.DialogueRemote, dialogueID, owned stri
 		return err
 	}
 	for _, s := range list.Sessions {
-		if s.SessionID == owned {
-			continue
-		}
 		_, err := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: s.SessionID, Force: true})
 		if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
 			return err
@@ -216,6 +221,15 @@ func (r *remote) write(ctx context.Context, id string, data []byte) error {
 		p.Data = ""
 	}
 	return r.input(ctx, p)
+}
+
+func (r *remote) given(ctx context.Context) (bytes int64, err error) {
+	c, err := r.connection(ctx)
+	if err != nil {
+		return 0, err
+	}
+	result, err := c.ExecInput(ctx, api.ExecInputParams{ExecID: r.execID, Force: true})
+	return result.StdinBytes, err
 }
 
 func (r *remote) closeInput(ctx context.Context) error {

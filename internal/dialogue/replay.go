@@ -14,16 +14,16 @@ import (
 // the record are taken from there; those that the earlier daemon could not write any more
 // are written now. A nil replay is a process that needs none.
 type replay struct {
-	known    []api.DialogueEvent // of this epoch, in the record, not met again yet
-	diverged bool                // this program makes other events than the one that wrote them; the record is right
-	stdin    int64               // bytes that are in the record of what was sent
+	known    *pastEvents // the events of this epoch that are in the record, not met again yet
+	diverged bool  // this program makes other events than the one that wrote them; the record is right
+	stdin    int64 // bytes that are in the record of what was sent
 }
 
-// resend is how much of what was sent last is sent again: the earlier daemon may have died
-// before it was. It is as much as a runner takes without a program that reads, in no more
-// pieces than it remembers by their ids.
+// What was sent last is sent again from where the program has been given it: the earlier
+// daemon may have died before it was. There is never more of it than resendBytes. A few
+// writes before that place are repeated, no more than a runner remembers by their ids.
 const (
-	resendBytes  = 16 << 20
+	resendBytes  = 2*mostUnsent + 64<<20
 	resendPieces = 512
 )
 
@@ -33,21 +33,21 @@ func (r *replay) next(ev *api.DialogueEvent) (before []api.DialogueEvent) {
 	if r == nil || ev.NativeID == own {
 		return nil
 	}
-	for len(r.known) > 0 && r.known[0].NativeID == own {
-		before = append(before, r.known[0])
-		r.known = r.known[1:]
+	for next := r.known.head(); next != nil && next.NativeID == own; next = r.known.head() {
+		before = append(before, *r.known.pop())
 	}
+	next := r.known.head()
 	switch {
 	case r.diverged:
 		ev.Seq = -1
-	case len(r.known) == 0:
-	case r.known[0].Type == ev.Type:
-		*ev = r.known[0]
-		r.known = r.known[1:]
+	case next == nil:
+	case next.Type == ev.Type:
+		*ev = *r.known.pop()
 	default:
 		r.diverged = true
-		before = append(before, r.known...)
-		r.known = nil
+		for ; next != nil; next = r.known.head() {
+			before = append(before, *r.known.pop())
+		}
 		ev.Seq = -1
 	}
 	return before
@@ -58,21 +58,21 @@ func (r *replay) sent(p *process, text []byte) bool {
 	if r == nil || p.stdin >= r.stdin {
 		return false
 	}
-	if p.stdin+int64(len(text)) > r.stdin-resendBytes {
-		p.put(bytes.Clone(text))
-		p.out.keep(resendPieces)
-	} else {
-		p.stdin += int64(len(text))
-	}
+	p.again = true
+	p.put(bytes.Clone(text))
+	p.out.forget(resendBytes)
 	return true
 }
 
 // rejoin brings p to where the record says it was. When a part of the record is missing, it
 // comes as near as it can, and the error says so. mu is held, and nothing runs yet.
-func (d *Dialogue) rejoin(p *process, known []api.DialogueEvent) error {
+func (d *Dialogue) rejoin(p *process, known *pastEvents) error {
 	calls, missing := d.record.loadCalls(d.about.Epoch)
 	stdout, err := os.Open(d.record.path("stdout", d.about.Epoch))
 	if err != nil {
+		for ev := known.pop(); ev != nil; ev = known.pop() {
+			d.apply(*ev)
+		}
 		return err
 	}
 	defer stdout.Close()
@@ -88,8 +88,8 @@ func (d *Dialogue) rejoin(p *process, known []api.DialogueEvent) error {
 	if err := d.feed(p, stdout, -1); err != nil {
 		missing = err
 	}
-	for _, ev := range p.replay.known {
-		d.apply(p, ev)
+	for ev := known.pop(); ev != nil; ev = known.pop() {
+		d.apply(*ev)
 	}
 	if p.replay.diverged && missing == nil {
 		d.log.Warn("the record of this dialogue was written by another version of trl, and is kept as it is")

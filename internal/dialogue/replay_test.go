@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ import (
 // quiet is a dialogue without goroutines: a test gives it what a program writes.
 func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *process) {
 	t.Helper()
-	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20})
+	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20, StartTimeout: time.Minute})
 	a, _ := agent.Find("claude")
 	o := agent.Options{Epoch: 1}
 	var r *record
@@ -56,18 +57,28 @@ func begin(t *testing.T, dir string) (*Dialogue, *process) {
 // again is the dialogue as the next daemon finds it.
 func again(t *testing.T, dir string) (*Dialogue, *process) {
 	t.Helper()
-	d, p := quiet(t, dir, false)
-	var known []api.DialogueEvent
-	if err := d.record.load(func(ev api.DialogueEvent) { known = append(known, ev) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.record.begin(1); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.rejoin(p, known); err != nil {
+	d, p, err := tryAgain(t, dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return d, p
+}
+
+func tryAgain(t *testing.T, dir string) (*Dialogue, *process, error) {
+	t.Helper()
+	d, p := quiet(t, dir, false)
+	if err := d.record.load(func(api.DialogueEvent) {}); err != nil {
+		t.Fatal(err)
+	}
+	known, err := d.record.since(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer known.close()
+	if err := d.record.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	return d, p, d.rejoin(p, known)
 }
 
 // eventsIn are the events of a record, without what another run makes otherwise.
@@ -202,8 +213,8 @@ func TestReplaySendsAgain(t *testing.T) {
 		t.Fatalf("%d messages again, of %d", len(p.out.queue), len(queued))
 	}
 	for i, m := range p.out.queue {
-		if m.id != queued[i].id || !bytes.Equal(m.data, queued[i].data) {
-			t.Errorf("message %d: %s %q, was %s %q", i, m.id, m.data, queued[i].id, queued[i].data)
+		if m.id() != queued[i].id() || !bytes.Equal(m.data, queued[i].data) {
+			t.Errorf("message %d: %s %q, was %s %q", i, m.id(), m.data, queued[i].id(), queued[i].data)
 		}
 	}
 }
@@ -232,8 +243,16 @@ func TestReplayOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// Much may wait to be written when a daemon dies: nothing of it is left out, and no more is
-// sent again than the runner can recognise.
+// takes is a program that has been given so much.
+type takes struct {
+	vanished
+	bytes int64
+}
+
+func (t takes) given(context.Context) (int64, error) { return t.bytes, nil }
+
+// Much may wait to be written when a daemon dies: nothing of it is left out, and of what has
+// arrived no more is sent again than the runner can recognise.
 func TestReplaySendsMuchAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
@@ -252,11 +271,26 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 	for n := range 2000 {
 		say(n+3, "hi")
 	}
-	last := p.out.queue[len(p.out.queue)-1].id
+	all, bytes, end := len(p.out.queue), p.out.waiting(), p.stdin
 	d.record.end()
-	_, p = again(t, dir)
-	if n := len(p.out.queue); n != resendPieces || p.out.queue[n-1].id != last {
-		t.Errorf("%d messages again, the last is %s, want %s", n, p.out.queue[n-1].id, last)
+	for _, c := range []struct {
+		given int64
+		want  int
+	}{{0, all}, {10, all}, {end, resendPieces}} {
+		d, p = again(t, dir)
+		if n := len(p.out.queue); n != all || p.out.waiting() != bytes || p.stdin != end {
+			t.Fatalf("%d messages again with %d bytes, want %d with %d", n, p.out.waiting(), all, bytes)
+		}
+		p.program = takes{bytes: c.given}
+		d.skipTaken(p)
+		sum := int64(0)
+		for _, m := range p.out.queue {
+			sum += int64(len(m.data))
+		}
+		if n := len(p.out.queue); n != c.want || p.out.waiting() != sum || p.out.queue[n-1].at+int64(len(p.out.queue[n-1].data)) != end {
+			t.Errorf("given %d bytes: %d messages wait with %d bytes, want %d with %d", c.given, n, p.out.waiting(), c.want, sum)
+		}
+		d.record.end()
 	}
 }
 

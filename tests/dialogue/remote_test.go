@@ -258,11 +258,12 @@ func TestUnreachable(t *testing.T) {
 	g.reached("a")
 	a.proxy.refuse()
 	a.proxy.cut()
-	info := a.failed(d.DialogueID, r.Seq, "unreachable", true)
+	a.failed(d.DialogueID, r.Seq, "unreachable", true)
 	g.open("a") // it goes on alone
 	g.reached("b")
-	if got, err := a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: d.DialogueID}); err == nil && got.State != api.DialogueError {
-		t.Errorf("%+v", got)
+	info := must(a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: d.DialogueID}))(a.world)
+	if info.State != api.DialogueError {
+		t.Errorf("%+v", info)
 	}
 	a.restart(nil) // another daemon does not reach it either
 	a.failed(d.DialogueID, info.Seq, "unreachable", true)
@@ -287,10 +288,40 @@ func TestUnreachable(t *testing.T) {
 	if info := a.terminate(d.DialogueID); info.State != api.DialogueEnded {
 		t.Errorf("%+v", info)
 	}
-	a.ended(d, "closed")
-	for _, s := range a.farSessions() { // what it could not end is for whoever is there
-		must(a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: s.SessionID, Force: true}))(a.world)
+	if end := a.ended(d, "closed"); !strings.Contains(end.Text, "could not be reached") {
+		t.Errorf("%+v", end)
 	}
+
+	// What could not be ended is not forgotten: there are never two of them.
+	_, err := a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
+	wantError(t, err, api.CodeRuntimeUnavailable, "may still run over there")
+	if list := a.farSessions(); len(list) != 1 {
+		t.Errorf("over there are %+v", list)
+	}
+	a.proxy.listen()
+	info = must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
+	if list := a.farSessions(); len(list) != 1 || list[0].SessionID != info.SessionID {
+		t.Errorf("over there are %+v, want %s", list, info.SessionID)
+	}
+	a.terminate(d.DialogueID)
+}
+
+// TestEndsWhenReached: what is terminated while it cannot be reached ends when it can be.
+func TestEndsWhenReached(t *testing.T) {
+	a := startAway(t)
+	d := a.create(a.fake())
+	r := a.send(d.DialogueID, "say hello; hang")
+	a.follow(d.DialogueID, r.Seq).until(api.ToldTurnStarted)
+	a.proxy.refuse()
+	a.proxy.cut()
+	if info := a.terminate(d.DialogueID); info.State != api.DialogueEnded {
+		t.Errorf("%+v", info)
+	}
+	if list := a.farSessions(); len(list) != 1 {
+		t.Errorf("over there are %+v", list)
+	}
+	a.proxy.listen()
+	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
 }
 
 // TestCredentialsRejected: they are not tried again and again; other ones are, when asked for.

@@ -107,7 +107,7 @@ func TestRemoteStraySession(t *testing.T) {
 	other := must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
 		Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, "d-0000000001"},
 	}))(a.world)
-	a.restart(func() { edit(t, about, `"created": true`, `"created": true, "starting": true`) })
+	a.restart(func() { edit(t, about, `"created": true`, `"created": true, "stray": true`) })
 	info := must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
 	var left []string
 	for _, s := range a.farSessions() {
@@ -117,7 +117,7 @@ func TestRemoteStraySession(t *testing.T) {
 		t.Errorf("over there are %q, want %q", left, want)
 	}
 	must(a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: other.SessionID, Force: true}))(a.world)
-	if text, err := os.ReadFile(about); err != nil || strings.Contains(string(text), "starting") {
+	if text, err := os.ReadFile(about); err != nil || strings.Contains(string(text), "stray") {
 		t.Errorf("%s: %v", text, err)
 	}
 	a.terminate(d.DialogueID)

@@ -1,0 +1,91 @@
+package dialogue
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// A session of an agent that nobody owns would live for ever. There are two ways to one: a
+// daemon died between making it and noting it, and another daemon could not be reached when
+// it was to end. Here such sessions are known by their tag; over there they are looked for
+// when the record says that there may be one (about.Stray), until they are gone.
+
+// chasePause is how often another daemon is asked that could not be reached.
+const chasePause = 5 * time.Second
+
+// chase tries in the background until it is done, as long as another daemon is looked for.
+// After that the next start does.
+func (h *Host) chase(try func() bool) {
+	h.tasks.Go(func() {
+		for end := time.Now().Add(h.config.Reconnect); !try() && time.Now().Before(end); {
+			select {
+			case <-time.After(chasePause):
+			case <-h.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// undone removes what there is of a dialogue that nobody was told of. It reports whether
+// nothing is left.
+func (h *Host) undone(a about) bool {
+	if at := a.Params.Remote; at != nil {
+		if err := endThere(h.ctx, *at, a.ID); err != nil {
+			h.log.Error("session of an agent may be left on another daemon", "dialogue_id", a.ID, "error", err)
+			return false
+		}
+	}
+	h.endStraysHere(a.ID, "")
+	r := record{dir: filepath.Join(h.config.Dir, a.ID)}
+	if err := r.remove(); err != nil && !os.IsNotExist(err) {
+		h.log.Error("record of a dialogue cannot be removed", "dialogue_id", a.ID, "error", err)
+	}
+	return true
+}
+
+// endStraysHere ends the sessions of a dialogue in this daemon, other than the one it owns.
+func (h *Host) endStraysHere(id, owned string) {
+	for _, s := range h.config.Registry.List() {
+		if s.ID() == owned || s.Info().Owner() != id {
+			continue
+		}
+		h.log.Warn("session of an agent was not noted by the daemon that made it, and is ended", "dialogue_id", id, "session_id", s.ID())
+		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+		if err := s.Kill(ctx); err != nil {
+			h.log.Error("session of the agent is not gone", "session_id", s.ID(), "error", err)
+		}
+		cancel()
+	}
+}
+
+// endStrays ends the sessions over there of a dialogue that has ended, when there may be any.
+func (d *Dialogue) endStrays() error {
+	select {
+	case d.moving <- struct{}{}: // what is being started is none
+		defer func() { <-d.moving }()
+	case <-d.host.ctx.Done():
+		return nil
+	}
+	return d.clearStrays()
+}
+
+// clearStrays is endStrays for who holds moving.
+func (d *Dialogue) clearStrays() error {
+	d.mu.Lock()
+	at, stray := d.about.Params.Remote, d.about.Stray && d.process == nil
+	d.mu.Unlock()
+	if at == nil || !stray {
+		return nil
+	}
+	if err := endThere(d.host.ctx, *at, d.id); err != nil {
+		d.log.Error("session of the agent may be left on another daemon", "error", err)
+		e := api.AsError(err)
+		return api.Errorf(e.Code, "dialogue %q: its agent may still run over there, and cannot be ended: %s", d.id, e.Message)
+	}
+	return d.noteStray(false)
+}
