@@ -147,19 +147,27 @@ func harmless(method string, params any) bool {
 	if m, ok := api.FindMethod(method); ok && m.Reads {
 		return true
 	}
-	if method != "exec.input" && method != "session.input" {
-		return false
-	}
-	switch p := params.(type) {
+	switch p := params.(type) { // an id makes it be done once
 	case api.ExecInputParams:
 		return p.WriteID != ""
 	case api.SessionInputParams:
 		return p.WriteID != ""
+	case api.DialogueSendParams:
+		return p.MessageID != ""
 	case json.RawMessage:
 		var given struct {
-			WriteID string `json:"write_id"`
+			WriteID   string `json:"write_id"`
+			MessageID string `json:"message_id"`
 		}
-		return json.Unmarshal(p, &given) == nil && given.WriteID != ""
+		if json.Unmarshal(p, &given) != nil {
+			return false
+		}
+		switch method {
+		case "exec.input", "session.input":
+			return given.WriteID != ""
+		case "dialogue.send":
+			return given.MessageID != ""
+		}
 	}
 	return false
 }

@@ -45,9 +45,15 @@ func TestCallsAfterALoss(t *testing.T) {
 			return err
 		}
 	}
-	byName := func(params string) func(c *client.Client) error {
+	byName := func(method, params string) func(c *client.Client) error {
 		return func(c *client.Client) error {
-			_, err := c.Call(ctx, "exec.input", json.RawMessage(params))
+			_, err := c.Call(ctx, method, json.RawMessage(params))
+			return err
+		}
+	}
+	send := func(id string) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.DialogueSend(ctx, api.DialogueSendParams{DialogueID: "d", Text: "a", MessageID: id})
 			return err
 		}
 	}
@@ -59,8 +65,11 @@ func TestCallsAfterALoss(t *testing.T) {
 		{"exec.wait", true, func(c *client.Client) error { _, err := c.ExecWait(ctx, api.ExecWaitParams{}); return err }},
 		{"exec.input", true, input("w1")},
 		{"exec.input", false, input("")},
-		{"exec.input", true, byName(`{"exec_id":"x","close":true,"write_id":"w"}`)},
-		{"exec.input", false, byName(`{"exec_id":"x","close":true}`)},
+		{"exec.input", true, byName("exec.input", `{"exec_id":"x","close":true,"write_id":"w"}`)},
+		{"exec.input", false, byName("exec.input", `{"exec_id":"x","close":true,"message_id":"m"}`)},
+		{"dialogue.send", true, send("3f1c5a52-0000-4000-8000-000000000001")},
+		{"dialogue.send", false, send("")},
+		{"dialogue.send", true, byName("dialogue.send", `{"dialogue_id":"d","text":"a","message_id":"m"}`)},
 		{"exec.run", false, func(c *client.Client) error { _, err := c.ExecRun(ctx, api.ExecParams{}); return err }},
 		{"session.destroy", false, func(c *client.Client) error { _, err := c.SessionDestroy(ctx, api.SessionDestroyParams{}); return err }},
 		{"new.method", false, func(c *client.Client) error { _, err := c.Call(ctx, "new.method", nil); return err }},

@@ -258,6 +258,20 @@ func TestNames(t *testing.T) {
 	}
 	_, err = w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
 	wantError(t, err, api.CodeConflict, "")
+	// The conversation is taken before the agent has said which it is, and not lost when it
+	// never does.
+	w.terminate("one")
+	_, err = w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
+	wantError(t, err, api.CodeConflict, "conversation")
+	_, err = w.DialogueCreate(w.ctx, resume)
+	wantError(t, err, api.CodeConflict, "conversation")
+	w.terminate(next.DialogueID)
+	if info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: next.DialogueID}))(w); info.NativeSession != resume.Resume {
+		t.Errorf("it goes on with %q, not with %q", info.NativeSession, resume.Resume)
+	}
+	if end := w.says(next.DialogueID, "say hello"); end.Turn.Outcome != "completed" || w.info(next.DialogueID).NativeSession != resume.Resume {
+		t.Errorf("%+v: %+v", end.Turn, w.info(next.DialogueID))
+	}
 	// Of many who want a name at once, one gets it.
 	p.Name = "rare"
 	var all sync.WaitGroup
