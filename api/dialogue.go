@@ -341,7 +341,7 @@ func (p DialogueRespondParams) Check() error {
 // DialogueSetParams changes how the agent works.
 type DialogueSetParams struct {
 	DialogueID     string `json:"dialogue_id"`               // id or name
-	Model          string `json:"model,omitempty"`           // from the next step on
+	Model          string `json:"model,omitempty"`           // from the next step on; with Codex, as the mode, from the next turn on
 	PermissionMode string `json:"permission_mode,omitempty"` // in the words of the agent
 	// Policy replaces the one of dialogue.create.
 	Policy *DialoguePolicy `json:"policy,omitempty"`

@@ -854,7 +854,7 @@ export interface DialogueRespondParams {
 export interface DialogueSetParams {
   /** id or name */
   dialogue_id: string;
-  /** from the next step on */
+  /** from the next step on; with Codex, as the mode, from the next turn on */
   model?: string;
   /** in the words of the agent */
   permission_mode?: string;

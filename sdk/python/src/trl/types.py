@@ -1152,7 +1152,7 @@ class DialogueSetParams(_DialogueSetParams, total=False):
     """Changes how the agent works."""
 
     model: str
-    """from the next step on"""
+    """from the next step on; with Codex, as the mode, from the next turn on"""
 
     permission_mode: str
     """in the words of the agent"""
