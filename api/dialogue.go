@@ -105,9 +105,10 @@ type DialoguePolicy struct {
 type DialogueRule struct {
 	// Tool is the name of the tool, such as Bash; * stands for anything.
 	Tool string `json:"tool"`
-	// Pattern is what the request is about must look like: a command, a path, an address.
-	// * stands for anything, but in a command that is to be allowed for nothing that joins
-	// commands, unless the pattern is * alone. Empty: anything.
+	// Pattern is how the subject of the request must look: a command, a path, an address.
+	// * stands for anything. In a rule that allows it does not stand for what joins commands,
+	// leads out of a directory, or names another site, unless the pattern is * alone. Empty:
+	// anything.
 	Pattern string `json:"pattern,omitempty"`
 	// Action is allow, deny or ask; ask leaves it to people.
 	Action string `json:"action"`

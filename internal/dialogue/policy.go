@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"path"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -13,14 +14,7 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 		return nil
 	}
 	for i, rule := range p.Rules {
-		if !fits(rule.Tool, r.Tool, "") {
-			continue
-		}
-		forbidden := ""
-		if rule.Action == "allow" {
-			forbidden = joins
-		}
-		if rule.Pattern != "" && rule.Pattern != "*" && !fits(rule.Pattern, r.Subject, forbidden) {
+		if !fits(rule.Tool, r.Tool, "") || !describes(rule, r.SubjectKind, r.Subject) {
 			continue
 		}
 		if rule.Action == "ask" {
@@ -34,6 +28,83 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 // joins are the characters that make more than one command of a command, or let it write
 // elsewhere: "git *" must not allow "git status; rm -rf ~".
 const joins = "\n\r;|&`$()<>"
+
+// describes reports whether the pattern of a rule is that of a subject. The same thing can be
+// written in several ways: what is allowed has to fit in all of them, what is not in one.
+// A subject of another kind may be a command as well as a path.
+func describes(rule api.DialogueRule, kind, subject string) bool {
+	if rule.Pattern == "" || rule.Pattern == "*" {
+		return true
+	}
+	allow, forbidden := rule.Action == "allow", ""
+	ways := []func(string) string{strings.Clone}
+	if kind != "path" && kind != "address" {
+		ways = append(ways, singleBlanks)
+		if allow {
+			forbidden = joins
+		}
+	}
+	if kind != "command" {
+		ways = append(ways, cleanPath)
+		if !allow {
+			ways = append(ways, directory)
+		} else if !strings.HasPrefix(cleanPath(rule.Pattern), upwards(cleanPath(subject))) {
+			return false // * is for what is below, not for ..
+		}
+	}
+	if allow && kind == "address" && !fits(site(rule.Pattern), site(subject), "@") {
+		return false // * in the name of a site is not for the path of another one
+	}
+	for _, way := range ways {
+		if fits(way(rule.Pattern), way(subject), forbidden) != allow {
+			return !allow
+		}
+	}
+	return allow
+}
+
+// singleBlanks is a command without the blanks that mean nothing.
+func singleBlanks(command string) string { return strings.Join(strings.Fields(command), " ") }
+
+// cleanPath is a path, or an address, without what leads back and forth. A slash at its end
+// stays: it stands for all that is in a directory.
+func cleanPath(p string) string {
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// site is the beginning of an address, up to its path.
+func site(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return address
+	}
+	if end := strings.IndexAny(rest, `/?#\`); end >= 0 {
+		rest = rest[:end]
+	}
+	return scheme + "://" + rest
+}
+
+// directory is the directory itself for all that is in it: who keeps out of /etc/* does not
+// want /etc to be searched either.
+func directory(p string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(cleanPath(p), "*"), "/")
+}
+
+// upwards is what of a clean path leads out of the directory where it begins.
+func upwards(clean string) string {
+	below := clean
+	for strings.HasPrefix(below, "../") {
+		below = below[len("../"):]
+	}
+	if below == ".." {
+		return clean
+	}
+	return strings.TrimSuffix(clean, below)
+}
 
 // fits reports whether s is what the pattern describes; * stands for anything without the
 // forbidden characters.

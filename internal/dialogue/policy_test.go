@@ -1,11 +1,24 @@
 package dialogue
 
 import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path"
 	"strings"
 	"testing"
 
 	"github.com/trl-dev/trl/api"
 )
+
+// action is what a policy does with a request; empty when it is left to people.
+func action(p *api.DialoguePolicy, tool, kind, subject string) string {
+	rule := decide(p, api.DialogueRequest{Kind: "permission", Tool: tool, SubjectKind: kind, Subject: subject})
+	if rule == nil {
+		return ""
+	}
+	return rule.Action
+}
 
 func TestPolicy(t *testing.T) {
 	policy := &api.DialoguePolicy{Rules: []api.DialogueRule{
@@ -21,28 +34,136 @@ func TestPolicy(t *testing.T) {
 		{"Bash", "git", ""},
 		{"Bash", "make", "allow"},
 		{"Bash", "make install", ""},
-		{"Bash", "git status; rm -rf /", ""},
-		{"Bash", "git status && x", ""},
-		{"Bash", "git log $(x)", ""},
-		{"Bash", "git log `x`", ""},
-		{"Bash", "git log > x", ""},
-		{"Bash", "git log\nx", ""},
 		{"Bash", "rm x; y", "deny"},
 		{"Write", "/etc/passwd", ""},
 		{"Write", "/tmp/x", "allow"},
 		{"mcp__a__b", "x;y", "allow"},
 		{"bash", "make", ""},
 	} {
-		got := ""
-		if rule := decide(policy, api.DialogueRequest{Kind: "permission", Tool: c.tool, Subject: c.subject}); rule != nil {
-			got = rule.Action
-		}
-		if got != c.want {
+		if got := action(policy, c.tool, "", c.subject); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.tool, c.subject, got, c.want)
 		}
 	}
 	if decide(policy, api.DialogueRequest{Kind: "question", Tool: "Write"}) != nil || decide(nil, api.DialogueRequest{Kind: "permission"}) != nil {
 		t.Error("a question, or a request without policy, was answered")
+	}
+}
+
+// TestPatterns: whether a pattern describes a subject of each kind, in a rule that allows and
+// in one that does not. The kind "" is of a subject of which nobody knows what it is.
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		kinds, pattern, subject string
+		allow, deny             bool
+	}{
+		// What joins commands.
+		{"command,", "git *", "git status", true, true},
+		{"command,", "git *", "git status; rm -rf /", false, true},
+		{"command,", "git *", "git status && x", false, true},
+		{"command,", "git *", "git log $(x)", false, true},
+		{"command,", "git *", "git log `x`", false, true},
+		{"command,", "git *", "git log > x", false, true},
+		{"command,", "git *", "git log\nx", false, true},
+		{"command,", "git * | head", "git log | head", true, true},
+		{"path,address", "*/(auth)/*", "/src/(auth)/$id&b;c.ts", true, true},
+		{"path", "/src/*", "/src/(auth)/$id&b;c.ts", true, true},
+		{"", "/src/*", "/src/(auth)/$id&b;c.ts", false, true},
+		{"address", "https://example.com/*", "https://example.com/?a=1&b=(2)", true, true},
+		{"", "https://example.com/*", "https://example.com/?a=1&b=(2)", false, true},
+		// Blanks in commands.
+		{"command,", "git push*", "git  push", false, true},
+		{"command,", "git push*", " git\t push origin", false, true},
+		{"command,", "git push", "git push ", false, true},
+		{"command,", "echo 'a  b'", "echo 'a  b'", true, true},
+		{"command,", "git *", "git  status", true, true},
+		{"path,address", "a b*", "a  b", false, false},
+		// Ways around in paths.
+		{"path,", "/src/*", "/src/a/b", true, true},
+		{"path,", "/src/*", "/src/a/../b", true, true},
+		{"path,", "/src/*", "/src/./a//b", true, true},
+		{"path,address,", "/src/*", "/src/../home/x", false, true},
+		{"path,", "/src/*", "/src/a/../../home/x", false, true},
+		{"path,", "/src/*", "/src/..", false, true},
+		{"path,", "/src/*", "/src/..a", true, true},
+		{"path,", "/src/*", "/home/../src/a", false, true},
+		{"path,", "/src/*", "/src/", true, true}, // several files in it
+		{"path,", "/src/*", "/src", false, true}, // a search in it
+		{"path,", "/src/*.go", "/src", false, false},
+		{"path,", "/src/*", "/", false, false},
+		{"path,", "/src/*", "/srcs", false, false},
+		{"path,", "/etc/*", "/src/../etc/passwd", false, true},
+		{"path,", "/etc/*", "//etc/passwd", false, true},
+		{"path,", "secrets/*", "./secrets/x", false, true},
+		{"path,", "./secrets/*", "secrets/x", false, true},
+		{"path,", "./src/*", "./src/x", true, true},
+		{"path,", "./*", "/home/x", false, true},
+		{"path,", "src/*", "~/../src/x", false, true},
+		{"path,", "~/*", "~/../x", false, true},
+		{"path,", "*.go", "a/x.go", true, true},
+		{"path,", "*.go", "../x.go", false, true},
+		{"path,", "*.go", "a/../../x.go", false, true},
+		{"path,", "a*", "a/../..", false, true},
+		{"path,", "../*", "../x", true, true},
+		{"path,", "../*", "../../x", false, true},
+		{"path,", "../*", "../..", false, true},
+		{"path,", "../../*", "../../x", true, true},
+		{"path,", "*/x", "..a/x", true, true},
+		{"command", "cat *", "cat /src/../x", true, true}, // is no path
+		{"address", "https://example.com/docs/*", "https://example.com/docs/../admin", false, true},
+		{"address", "https://*.example.com/*", "https://docs.example.com/a/b", true, true},
+		{"address", "https://*.example.com/*", "https://evil.org/x.example.com/", false, true},
+		{"address", "https://*.example.com/*", `https://evil.org\.example.com/`, false, true},
+		{"address", "https://*example.com/*", "https://me@example.com/", false, true},
+		{"address", "https://*", "https://evil.org/x", true, true},
+		{"address", "https://example.com/docs/*", "https://example.com/docs/a?b=../c", true, true},
+		// Everything.
+		{"command,path,address,", "*", "../x; y", true, true},
+		{"command,path,address,", "", "../x; y", true, true},
+	} {
+		for kind := range strings.SplitSeq(c.kinds, ",") {
+			for does, want := range map[string]bool{"allow": c.allow, "deny": c.deny} {
+				if got := describes(api.DialogueRule{Pattern: c.pattern, Action: does}, kind, c.subject); got != want {
+					t.Errorf("%s %q: %s %q = %v", does, c.pattern, cmp.Or(kind, "unknown"), c.subject, got)
+				}
+			}
+			if describes(api.DialogueRule{Pattern: c.pattern, Action: "ask"}, kind, c.subject) != c.deny {
+				t.Errorf("ask %q: %s %q is not as deny", c.pattern, cmp.Or(kind, "unknown"), c.subject)
+			}
+		}
+	}
+}
+
+// TestPolicyExample: the policy in the documentation does what is said of it there.
+func TestPolicyExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/dialogues.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "## Requests and policy\n")
+	_, text, _ = strings.Cut(text, "```json\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	var policy api.DialoguePolicy
+	if err := json.Unmarshal([]byte(text), &policy); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	for _, c := range []struct{ tool, kind, subject, want string }{
+		{"Read", "path", "/src/.env", "deny"},
+		{"Write", "path", "/src/x/../.env", "deny"},
+		{"Bash", "command", "cat .env", "deny"},
+		{"Read", "path", "/src/main.go", "allow"},
+		{"Read", "path", "/etc/passwd", ""},
+		{"Read", "path", "/src/../home/me/.netrc", ""},
+		{"Write", "path", "/src/main.go", "allow"},
+		{"Write", "path", "/src/.github/workflows/ci.yaml", ""},
+		{"Write", "path", "/src/x/../.github/workflows/ci.yaml", ""},
+		{"Bash", "command", "git status --short", "allow"},
+		{"Bash", "command", "git status; rm -rf ~", ""},
+		{"Bash", "command", "git  push", ""},
+		{"Bash", "command", "git -C . push", ""},
+	} {
+		if got := action(&policy, c.tool, c.kind, c.subject); got != c.want {
+			t.Errorf("%s %q: %q, want %q", c.tool, c.subject, got, c.want)
+		}
 	}
 }
 
@@ -58,4 +179,35 @@ func TestFits(t *testing.T) {
 			t.Errorf("fits(%q, %.20q, %q) = %v", c.pattern, c.s, c.forbidden, got)
 		}
 	}
+}
+
+// FuzzPolicy: no subject gets around a rule.
+func FuzzPolicy(f *testing.F) {
+	f.Add("git *", "git  status; x")
+	f.Add("/src/*", "/src/../x")
+	f.Add("../*", "../../x")
+	f.Fuzz(func(t *testing.T, pattern, subject string) {
+		for _, kind := range []string{"command", "path", "address", ""} {
+			allows := describes(api.DialogueRule{Pattern: pattern, Action: "allow"}, kind, subject)
+			if allows && !describes(api.DialogueRule{Pattern: pattern, Action: "deny"}, kind, subject) {
+				t.Errorf("%q allows %s %q, but does not deny it", pattern, kind, subject)
+			}
+			if pattern == subject && !strings.Contains(pattern, "*") && !allows {
+				t.Errorf("%q does not allow %s %q", pattern, kind, subject)
+			}
+		}
+		for _, kind := range []string{"command", ""} {
+			if describes(api.DialogueRule{Pattern: "git *", Action: "allow"}, kind, "git "+subject) && strings.ContainsAny(subject, joins) {
+				t.Errorf("git * allows %q", subject)
+			}
+		}
+		for _, kind := range []string{"path", ""} {
+			if at := "/src/" + subject; describes(api.DialogueRule{Pattern: "/src/*", Action: "allow"}, kind, at) && path.Clean(at) != "/src" && !strings.HasPrefix(path.Clean(at), "/src/") {
+				t.Errorf("/src/* allows %q", at)
+			}
+			if describes(api.DialogueRule{Pattern: "*x", Action: "allow"}, kind, subject) && strings.HasPrefix(path.Join("/a/b", subject), "/a/x") && !path.IsAbs(subject) {
+				t.Errorf("*x allows %q", subject)
+			}
+		}
+	})
 }

@@ -28,14 +28,18 @@ func TestPolicy(t *testing.T) {
 		{"Bash rm -rf x", "deny"},
 		{"Read /etc/passwd", "allow"},
 		{"WebFetch https://example.com/x", "allow"},
+		{"WebFetch https://example.com/?a=1&b=(2)", "allow"},
 		{"Edit /tmp/a/b", "allow"},
+		{"Edit /tmp/(a)/$b&c", "allow"},
 		{"Bash git push origin", "ask"},
+		{"Bash git  push origin", "ask"},
 		{"Bash git status && rm -rf x", "ask"}, // more than one command is not what the rule means
 		{"Bash git status | sh", "ask"},
 		{"Bash git $(rm -rf x)", "ask"},
 		{"Bash ls", "ask"},
 		{"WebFetch https://example.org/x", "ask"},
 		{"Edit /etc/passwd", "ask"},
+		{"Edit /tmp/../etc/passwd", "ask"},
 		{"Unheard of", "ask"},
 	} {
 		before := w.info(d.DialogueID).Seq

@@ -961,9 +961,9 @@ class DialogueRule(_DialogueRule, total=False):
     """Answers the requests it fits."""
 
     pattern: str
-    """What the request is about must look like: a command, a path, an address. * stands for
-    anything, but in a command that is to be allowed for nothing that joins commands, unless the
-    pattern is * alone. Empty: anything.
+    """How the subject of the request must look: a command, a path, an address. * stands for
+    anything. In a rule that allows it does not stand for what joins commands, leads out of a
+    directory, or names another site, unless the pattern is * alone. Empty: anything.
     """
 
     message: str
