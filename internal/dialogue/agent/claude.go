@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,34 +42,30 @@ func (claude) Command(o Options) (argv []string, env map[string]string, err erro
 
 func (claude) New(o Options) Protocol {
 	return &claudeProtocol{
-		options:   o,
-		about:     api.DialogueOpened{Agent: "claude"},
-		waits:     map[string]func(claudeAnswer){},
-		asked:     map[string]bool{},
-		requests:  map[string]*claudeRequest{},
-		messages:  map[string]*claudeMessage{},
-		blocks:    map[string]int{},
-		partials:  map[string]*claudePartials{},
-		tools:     map[string]*claudeTool{},
-		scopeTurn: map[string]string{},
-		made:      map[string][]string{},
-		tasks:     map[string]*claudeTask{},
-		taskOf:    map[string]string{},
+		options:  o,
+		about:    api.DialogueOpened{Agent: "claude"},
+		waits:    map[string]func(claudeAnswer){},
+		requests: map[string]*claudeRequest{},
+		messages: map[string]*claudeMessage{},
+		partials: map[string]*claudePartials{},
+		tools:    map[string]*claudeTool{},
+		tasks:    map[string]api.DialogueTask{},
 	}
 }
 
-// claudeProtocol is the conversation with one process of Claude Code.
+// claudeProtocol is the conversation with one process of Claude Code. What is open is in
+// maps; what has ended, and may still be spoken of, in memories, which forget.
 type claudeProtocol struct {
 	options Options
-	step    Step         // what follows from the line or call that is being taken
-	line    claudeLine   // the line that is being taken; empty in a call
-	room    fields       // for the fields of the next line
-	seen    claudeMemory // the lines that were taken
+	step    Step               // what follows from the line or call that is being taken
+	line    claudeLine         // the line that is being taken; empty in a call
+	room    fields             // for the fields of the next line
+	seen    claudeMemory[bool] // the lines that were taken
 	ready   bool
 
 	controls int                           // control requests made until now
 	waits    map[string]func(claudeAnswer) // what follows from their answers, by id
-	asked    map[string]bool               // the program's own control requests, by id
+	asked    claudeMemory[bool]            // the program's own control requests, by id
 	requests map[string]*claudeRequest     // those of them that wait for an answer
 	waiting  []string                      // their ids, oldest first
 
@@ -76,27 +73,29 @@ type claudeProtocol struct {
 	session  string             // the id of the conversation, as the last line had it
 	resetWhy string             // a reset was announced; the next line has the new session id
 
-	state      api.DialogueState // that was told last
-	ownState   string            // the state in the program's words, once it tells any
-	turns      int               // begun until now
-	turn       *claudeTurn       // the open one
-	messages   map[string]*claudeMessage
-	unfinished []string // the messages that are not done, oldest first
-	lifecycle  bool     // the program tells what becomes of messages
-	hushed     bool     // all was stopped, and nothing was sent since
+	state      api.DialogueState         // that was told last
+	ownState   string                    // the state in the program's words, once it tells any
+	turns      int                       // begun until now
+	turn       *claudeTurn               // the open one
+	messages   map[string]*claudeMessage // those that are not done
+	unfinished []string                  // their ids, oldest first
+	finished   claudeMemory[bool]        // those that are
+	lifecycle  bool                      // the program tells what becomes of messages
+	hushed     bool                      // all was stopped, and nothing was sent since
 	used       api.DialogueUsage
 	usedBefore api.DialogueUsage // until the last reset, for versions that tell only totals
 
-	blocks    map[string]int             // finished blocks, by the model's message
+	blocks    claudeMemory[int]          // finished blocks, by the model's message
 	partials  map[string]*claudePartials // what is being written, by scope
 	tools     map[string]*claudeTool     // tool calls that something may still happen to
 	toolOrder []string
-	scopeTurn map[string]string   // the turn of a tool call that has a sub-transcript
-	made      map[string][]string // the items that a line made, by its uuid
-	tasks     map[string]*claudeTask
-	taskOrder []string          // without those that ended before this turn
-	taskOf    map[string]string // the task of a tool call
-	agents    int               // subagents that work
+	callTurn  claudeMemory[string]        // the turn of a tool call, and of what is below it
+	made      claudeMemory[[]string]      // the items that a line made, by its uuid
+	tasks     map[string]api.DialogueTask // without those that ended before this turn
+	taskOrder []string
+	tasksOver claudeMemory[api.DialogueTask] // those
+	taskOf    claudeMemory[string]           // the task of a tool call
+	agents    int                            // subagents that work
 }
 
 // Start asks for the newer features and for the version. The answer to the first says that
@@ -156,7 +155,7 @@ func (p *claudeProtocol) Do(c Call) Step {
 }
 
 func (p *claudeProtocol) send(call string, m *Message) {
-	if _, known := p.messages[m.ID]; known {
+	if p.ours(m.ID) {
 		p.answer(call, api.Errorf(api.CodeConflict, "message %s: it was sent before", m.ID))
 		return
 	}
@@ -196,7 +195,7 @@ func (p *claudeProtocol) interrupt(call string, all bool) {
 	}
 	p.hushed = true
 	for _, id := range p.taskOrder {
-		if t := p.tasks[id]; t.told.Status == "running" && t.told.Background {
+		if t := p.tasks[id]; t.Status == "running" && t.Background {
 			p.control(map[string]any{"subtype": "stop_task", "task_id": id}, func(claudeAnswer) {})
 		}
 	}
@@ -225,7 +224,7 @@ func (p *claudeProtocol) set(call string, s Setting) {
 				Model string `json:"model"`
 			}
 			lenient(a.response, &r)
-			p.tellAbout(api.DialogueOpened{Model: or(r.Model, s.Model)})
+			p.tellAbout(api.DialogueOpened{Model: cmp.Or(r.Model, s.Model)})
 		})
 	}
 	if s.PermissionMode != "" {
@@ -234,7 +233,7 @@ func (p *claudeProtocol) set(call string, s Setting) {
 				Mode string `json:"mode"`
 			}
 			lenient(a.response, &r)
-			p.tellAbout(api.DialogueOpened{PermissionMode: or(r.Mode, s.PermissionMode)})
+			p.tellAbout(api.DialogueOpened{PermissionMode: cmp.Or(r.Mode, s.PermissionMode)})
 		})
 	}
 	if open == 0 {
@@ -260,7 +259,7 @@ func (p *claudeProtocol) answered(l *claudeLine) {
 	delete(p.waits, id)
 	a := claudeAnswer{response: r.raw("response")}
 	if r.text("subtype") != "success" {
-		a.failed = or(r.wording("error"), "the program refused")
+		a.failed = cmp.Or(r.wording("error"), "the program refused")
 	}
 	done(a)
 }
@@ -312,14 +311,4 @@ func (p *claudeProtocol) write(v any) {
 		return
 	}
 	p.step.Write = append(p.step.Write, append(b, '\n'))
-}
-
-// or is the first that is not empty.
-func or(texts ...string) string {
-	for _, s := range texts {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

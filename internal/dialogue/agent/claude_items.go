@@ -2,7 +2,7 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,10 +38,10 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 	}
 	p.retractLines(l.texts("supersedes"))
 	aborted := l.flag("aborted")
-	message := or(said.text("id"), l.UUID)
+	message := cmp.Or(said.text("id"), l.UUID)
 	for _, b := range blocks {
-		n := p.blocks[message]
-		p.blocks[message]++
+		n := p.finishedBlocks(message)
+		p.blocks.put(message, n+1)
 		item := api.DialogueItem{
 			ItemID: fmt.Sprintf("%s/%d", message, n), Kind: "agent", Status: "final",
 			Synthetic: said.text("model") == "<synthetic>", Error: l.wording("error"),
@@ -68,7 +68,7 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 		default:
 			item.Parts = []api.DialoguePart{{Type: "data", Data: bytes.Clone(b.whole)}}
 		}
-		p.finishPartial(l.Scope, item.ItemID)
+		p.finishPartial(item.ItemID)
 		p.newItem(l.Scope, item)
 	}
 }
@@ -82,7 +82,7 @@ func (p *claudeProtocol) user(l *claudeLine) {
 		return
 	}
 	p.retractLines(l.texts("retracted_message_uuids"))
-	if _, ours := p.messages[l.UUID]; ours && l.Scope == "" {
+	if l.Scope == "" && p.ours(l.UUID) {
 		p.echoed(l.UUID)
 		return
 	}
@@ -94,7 +94,7 @@ func (p *claudeProtocol) user(l *claudeLine) {
 			continue
 		}
 		parts = append(parts, blockPart(b))
-		text = or(text, b.Text)
+		text = cmp.Or(text, b.Text)
 	}
 	if len(parts) == 0 {
 		return
@@ -113,23 +113,23 @@ func (p *claudeProtocol) user(l *claudeLine) {
 // newItem tells of an item, and remembers which line made it and what may follow.
 func (p *claudeProtocol) newItem(scope string, item api.DialogueItem) {
 	item.TurnID = p.turnOf(scope)
-	p.made[p.line.UUID] = append(p.made[p.line.UUID], item.ItemID)
+	p.makes(item.ItemID)
 	if item.Tool == nil {
 		p.tellItem(scope, item)
 		return
 	}
-	t := p.tools[item.ItemID]
-	if t == nil {
-		t = &claudeTool{}
-		p.tools[item.ItemID] = t
-		p.toolOrder = append(p.toolOrder, item.ItemID)
-	}
-	item.Tool.TaskID = p.taskOf[item.ItemID] // old versions may tell of the task first
-	t.item, t.scope = item, scope
-	if item.Tool.Kind == "agent" {
-		p.scopeTurn[item.ItemID] = item.TurnID
-	}
+	item.Tool.TaskID, _ = p.taskOf.get(item.ItemID) // old versions may tell of the task first
+	t := &claudeTool{item: item, scope: scope}
+	p.keepTool(t)
 	p.tellTool(t)
+}
+
+// makes notes an item that the line makes, for when the line is taken back.
+func (p *claudeProtocol) makes(item string) {
+	if p.line.UUID != "" {
+		items, _ := p.made.get(p.line.UUID)
+		p.made.put(p.line.UUID, append(items, item))
+	}
 }
 
 func (p *claudeProtocol) tellItem(scope string, item api.DialogueItem) {
@@ -147,7 +147,7 @@ func (p *claudeProtocol) tellTool(t *claudeTool) {
 // turnOf is the turn that an item belongs to. A subagent's is that of its tool call, also
 // when the turn is over.
 func (p *claudeProtocol) turnOf(scope string) string {
-	if id, ok := p.scopeTurn[scope]; ok && scope != "" {
+	if id, ok := p.callTurn.get(scope); ok && scope != "" {
 		return id
 	}
 	if p.turn != nil {
@@ -164,14 +164,13 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 			ItemID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
 			Tool: &api.DialogueToolCall{Name: "unknown", Kind: "other"},
 		}}
-		p.tools[b.ToolUseID] = t
-		p.toolOrder = append(p.toolOrder, b.ToolUseID)
+		p.keepTool(t)
 	}
-	p.finishPartial(t.scope, b.ToolUseID)
+	p.finishPartial(b.ToolUseID)
 	if t.item.Status == "streaming" {
 		t.item.Status = "final"
 	}
-	p.made[l.UUID] = append(p.made[l.UUID], b.ToolUseID)
+	p.makes(b.ToolUseID)
 	tool := t.item.Tool
 	tool.Output = contentParts(b.raw("content"))
 	tool.Status = "completed"
@@ -195,7 +194,7 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 	}
 	p.tellTool(t)
 	shell := structured.text("backgroundTaskId")
-	if id := or(shell, structured.text("agentId")); id != "" {
+	if id := cmp.Or(shell, structured.text("agentId")); id != "" {
 		p.launched(id, b.ToolUseID, shell != "" || structured.text("status") == "async_launched")
 	}
 	// What was asked about it is settled, also when nobody said so.
@@ -206,33 +205,19 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 	}
 }
 
-// forgetEnded drops the tasks that have ended, and the calls unless their tasks go on. What
-// is told of a task later brings it back.
-func (p *claudeProtocol) forgetEnded() {
-	p.taskOrder = slices.DeleteFunc(p.taskOrder, func(id string) bool { return p.tasks[id].told.Status != "running" })
-	busy := map[string]bool{}
-	for _, id := range p.taskOrder {
-		busy[p.tasks[id].told.ToolCallID] = true
-	}
-	p.toolOrder = slices.DeleteFunc(p.toolOrder, func(id string) bool {
-		if p.tools[id].open() || busy[id] {
-			return false
-		}
-		delete(p.tools, id)
-		return true
-	})
-}
-
 // retractLines takes back what lines made that the program has replaced.
 func (p *claudeProtocol) retractLines(uuids []string) {
 	var ids []string
 	for _, uuid := range uuids {
-		for _, id := range p.made[uuid] {
+		made, _ := p.made.get(uuid)
+		for _, id := range made {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
-		delete(p.made, uuid)
+		if made != nil {
+			p.made.put(uuid, nil)
+		}
 	}
 	p.retract(p.line.Scope, ids)
 }
@@ -291,7 +276,8 @@ func contentParts(content []byte) []api.DialoguePart {
 // newToolCall makes the tool call of a block whose input is complete.
 func newToolCall(b claudeBlock) *api.DialogueToolCall {
 	tool := &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Input: b.copied("input"), Status: "running"}
-	tool.Subject, tool.Title = toolSubject(tool.Input)
+	s := toolSubject(b.Name, tool.Input)
+	tool.Subject, tool.Title = s.text, s.title
 	return tool
 }
 
@@ -318,12 +304,4 @@ func toolKind(b claudeBlock) string {
 		return "mcp"
 	}
 	return "other"
-}
-
-// toolSubject is what a tool is used on, and what the model calls it.
-func toolSubject(input json.RawMessage) (subject, title string) {
-	in := readFields(input)
-	title = in.text("description")
-	return or(in.text("command"), in.text("file_path"), in.text("notebook_path"), in.text("url"), in.text("pattern"),
-		in.text("path"), in.text("query"), in.text("skill"), title), title
 }

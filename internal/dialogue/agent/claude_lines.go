@@ -74,7 +74,7 @@ func (p *claudeProtocol) Line(line []byte) Step {
 	case l.Type == "":
 		l.UUID = ""
 		p.unparsed("bad_shape")
-	case p.seen.before(l):
+	case p.before(l):
 		p.step.Ignored = l.kind() + " (repeated)"
 	default:
 		p.follow(l)
@@ -147,37 +147,22 @@ func (p *claudeProtocol) unparsed(why string) {
 	}})
 }
 
-// claudeMemory knows the lines that were taken lately. The byte offset of the raw stream is
-// what keeps a line from being taken twice; this is the second line of defence, against a
-// program that says something again.
-type claudeMemory struct {
-	lines map[string]bool
-	order []string // a ring
-	next  int
-}
-
-const claudeMemorySize = 1 << 13
-
-// before reports whether l was taken before, and remembers it. Control lines have no uuid:
-// they are told apart by their request ids, where they are taken.
-func (m *claudeMemory) before(l *claudeLine) bool {
+// before reports whether a line was taken before, and remembers it. The byte offset of the
+// raw stream is what keeps a line from being taken twice; this is the second line of defence,
+// against a program that says something again. Control lines have no uuid: they are told
+// apart by their request ids, where they are taken.
+func (p *claudeProtocol) before(l *claudeLine) bool {
 	if l.UUID == "" {
 		return false
 	}
 	key := l.Type + " " + l.SessionID + " " + l.UUID
-	if m.lines[key] {
+	if l.Type == "stream_event" { // pieces of several blocks may have come as one
+		ev := readFields(l.raw("event"))
+		key += " " + ev.text("type") + " " + string(ev.raw("index"))
+	}
+	if _, taken := p.seen.get(key); taken {
 		return true
 	}
-	if m.lines == nil {
-		m.lines = map[string]bool{}
-	}
-	if len(m.order) < claudeMemorySize {
-		m.order = append(m.order, key)
-	} else {
-		delete(m.lines, m.order[m.next])
-		m.order[m.next] = key
-		m.next = (m.next + 1) % claudeMemorySize
-	}
-	m.lines[key] = true
+	p.seen.put(key, true)
 	return false
 }

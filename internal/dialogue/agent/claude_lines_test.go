@@ -23,10 +23,12 @@ func TestClaudeRequests(t *testing.T) {
 		with    api.DialogueRespondParams
 		want    string
 	}{
-		"allow":        {claudeWantsBash, api.DialogueRespondParams{Decision: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
-		"other input":  {claudeWantsBash, api.DialogueRespondParams{Decision: "allow", Input: []byte(`{"command":"ls"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		"option":       {claudeWantsBash, api.DialogueRespondParams{Option: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
-		"remember":     {claudeWantsBash, api.DialogueRespondParams{Option: "allow_always"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1},"updatedPermissions":[{"type":"setMode","mode":"acceptEdits"}]}`},
+		"allow":       {claudeWantsBash, api.DialogueRespondParams{Decision: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
+		"other input": {claudeWantsBash, api.DialogueRespondParams{Decision: "allow", Input: []byte(`{"command":"ls"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		"option":      {claudeWantsBash, api.DialogueRespondParams{Option: "allow"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
+		"remember":    {claudeWantsBash, api.DialogueRespondParams{Option: "allow_always"}, `{"behavior":"allow","updatedInput":{"command":"rm x","n":1},"updatedPermissions":[{"type":"setMode","mode":"acceptEdits"}]}`},
+		"remember, where it cannot": {strings.Replace(claudeWantsBash, "permission_suggestions", "no_suggestions", 1), api.DialogueRespondParams{Decision: "allow", Remember: true},
+			`{"behavior":"allow","updatedInput":{"command":"rm x","n":1}}`},
 		"deny":         {claudeWantsBash, api.DialogueRespondParams{Decision: "deny", Message: "no", Interrupt: true}, `{"behavior":"deny","message":"no","interrupt":true}`},
 		"deny, silent": {claudeWantsBash, api.DialogueRespondParams{Option: "deny"}, `{"behavior":"deny","message":"This was denied.","interrupt":false}`},
 		"answer by id": {claudeAsks, api.DialogueRespondParams{Answers: map[string]string{"q1": "Blue"}},
@@ -124,6 +126,15 @@ func TestClaudeRetraction(t *testing.T) {
 		if first := k.tree.Result().Items[0]; first.ItemID != "msg-0/0" {
 			t.Errorf("%s: first is %s", name, show(first))
 		}
+	}
+
+	// What is taken back may be turns old, and is taken back once.
+	k := claudeReady(t)
+	k.says(said("u-1", "msg-1", "no", ""), `{"type":"result","subtype":"success","uuid":"u-2"}`,
+		said("u-3", "msg-3", "stays", ""), `{"type":"result","subtype":"success","uuid":"u-4"}`,
+		said("u-5", "msg-5", "better", `,"supersedes":["u-1"]`), said("u-6", "msg-6", "best", `,"supersedes":["u-1"]`))
+	if items := k.tree.Result().Items; len(items) != 3 || items[0].ItemID != "msg-3/0" || k.count(api.ToldRetracted) != 1 {
+		t.Errorf("%d retractions, left are %s", k.count(api.ToldRetracted), show(items))
 	}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -48,26 +49,33 @@ func (p *claudeProtocol) request(l *claudeLine) {
 	var in controlRequest
 	lenient(l.raw("request"), &in)
 	id := l.text("request_id")
-	if id == "" || in.Subtype == "" {
+	if id == "" {
 		p.unparsed("bad_shape")
 		return
 	}
-	if p.asked[id] {
+	if _, repeated := p.asked.get(id); repeated {
 		p.step.Ignored = l.Type + " (repeated)"
 		return
 	}
-	p.asked[id] = true
+	p.asked.put(id, true)
 	told := api.DialogueRequest{RequestID: id, ToolCallID: in.ToolUseID, TaskID: in.AgentID, Title: in.Title}
 	switch in.Subtype {
 	case "can_use_tool":
 		p.askForTool(&told, in)
 	case "elicitation":
-		told.Kind, told.Tool, told.Subject, told.Input = "elicitation", in.Server, in.URL, in.Schema
-		told.Title, told.Reason = or(in.Title, in.Message), in.Description
+		told.Kind, told.Tool, told.Input = "elicitation", in.Server, in.Schema
+		if told.Subject = in.URL; in.URL != "" {
+			told.SubjectKind = "address"
+		}
+		told.Title, told.Reason = cmp.Or(in.Title, in.Message), in.Description
 		told.Options = allowOrDeny(nil)
 	case "request_user_dialog":
 		told.Kind, told.Subject, told.Input = "dialog", in.Dialog, in.Payload
 		told.Options = allowOrDeny(nil)
+	case "":
+		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: it has no subtype"})
+		p.unparsed("bad_shape")
+		return
 	default:
 		// A hook or an MCP server of the host: there are none, so nobody else answers.
 		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
@@ -84,20 +92,23 @@ var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7
 
 // askForTool fills in a request to use a tool. Questions and plans come as tools, too.
 func (p *claudeProtocol) askForTool(told *api.DialogueRequest, in controlRequest) {
-	told.Kind, told.Tool, told.Input = "permission", in.Tool, in.Input
-	told.Subject, _ = toolSubject(in.Input)
-	told.Subject = or(told.Subject, in.BlockedPath)
-	told.Title = or(in.Title, in.Description)
+	told.Kind, told.Tool, told.Input, told.Editable = "permission", in.Tool, in.Input, true
+	s := toolSubject(in.Tool, in.Input)
+	if s.text == "" && in.BlockedPath != "" {
+		s.text, s.kind = in.BlockedPath, "path"
+	}
+	told.Subject, told.SubjectKind = s.text, s.kind
+	told.Title = cmp.Or(in.Title, in.Description, s.title)
 	told.Reason = ansi.ReplaceAllString(in.Reason, "")
 	told.Options = allowOrDeny(in.Suggestions)
 	switch in.Tool {
 	case "ExitPlanMode":
-		told.Kind = "plan"
+		told.Kind, told.Editable = "plan", false
 		if t := p.tools[in.ToolUseID]; t != nil && len(in.Input) <= len("{}") {
 			told.Input = t.item.Tool.Input // the request has it only when it is in a file
 		}
 	case "AskUserQuestion":
-		told.Kind, told.Options = "question", nil
+		told.Kind, told.Options, told.Editable = "question", nil, false
 		var ask struct {
 			Questions []struct {
 				Question string `json:"question"`
@@ -165,20 +176,30 @@ func (p *claudeProtocol) respond(r *Response) *api.Error {
 		remember = remember || r.Option == "allow_always"
 		decision, _, _ = strings.Cut(r.Option, "_")
 	default:
-		return api.Errorf(api.CodeInvalidParams, "request %q: it has no option %.60q", r.RequestID, r.Option)
+		return req.invalid("it has no option %.60q", r.Option)
 	}
-	if decision == "" {
-		decision = "allow"
+	kind := req.told.Kind
+	switch {
+	case r.Decision != "" && r.Decision != decision:
+		return req.invalid("option %.60q is not %s", r.Option, r.Decision)
+	case len(answers) > 0 && kind != "question" && kind != "elicitation" && kind != "dialog":
+		return req.invalid("a %s has no questions to answer", kind)
+	case decision == "" && len(answers) == 0:
+		return req.invalid("neither a decision nor an answer is given")
+	case r.Input != nil && !json.Valid(r.Input):
+		return req.invalid("input is not JSON")
 	}
-	if r.Input != nil && !json.Valid(r.Input) {
-		return api.Errorf(api.CodeInvalidParams, "request %q: input is not JSON", r.RequestID)
+	decision = cmp.Or(decision, "allow") // who answers wants it to go on
+	if decision == "allow" && len(req.told.Questions) > 0 && len(answers) == 0 &&
+		len(readFields(readFields(r.Input).raw("answers"))) == 0 {
+		return req.invalid("a question is allowed by answers to it")
 	}
 	var response map[string]any
 	switch req.subtype {
 	case "can_use_tool":
 		response = req.toolAnswer(decision, r, answers)
-		if decision == "allow" && remember {
-			response["updatedPermissions"] = remembered(req.suggestions)
+		if rules := remembered(req.suggestions); decision == "allow" && remember && len(rules) > 0 {
+			response["updatedPermissions"] = rules // null would be refused, and the tool not run
 		}
 	case "elicitation":
 		response = map[string]any{"action": "decline"}
@@ -201,11 +222,15 @@ func (p *claudeProtocol) respond(r *Response) *api.Error {
 	return nil
 }
 
+func (q *claudeRequest) invalid(format string, args ...any) *api.Error {
+	return api.Errorf(api.CodeInvalidParams, "request %q: %s", q.told.RequestID, fmt.Sprintf(format, args...))
+}
+
 // toolAnswer allows or denies the use of a tool. Old versions need the input, also when it
 // is to stay as it is.
 func (q *claudeRequest) toolAnswer(decision string, r *Response, answers map[string]string) map[string]any {
 	if decision == "deny" {
-		return map[string]any{"behavior": "deny", "message": or(r.Message, "This was denied."), "interrupt": r.Interrupt}
+		return map[string]any{"behavior": "deny", "message": cmp.Or(r.Message, "This was denied."), "interrupt": r.Interrupt}
 	}
 	input := map[string]json.RawMessage{}
 	lenient(q.input, &input)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -40,7 +41,7 @@ func (p *claudeProtocol) streamed(l *claudeLine) {
 	case "content_block_delta":
 		s := p.partials[l.Scope]
 		delta := readFields(ev.raw("delta"))
-		text := or(delta.text("text"), delta.text("thinking"), delta.text("partial_json"))
+		text := cmp.Or(delta.text("text"), delta.text("thinking"), delta.text("partial_json"))
 		if s == nil || text == "" {
 			return // a signature, or a message whose beginning was not heard
 		}
@@ -62,7 +63,7 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 		return
 	}
 	item := api.DialogueItem{
-		ItemID: fmt.Sprintf("%s/%d", s.message, p.blocks[s.message]+len(s.open)),
+		ItemID: fmt.Sprintf("%s/%d", s.message, p.finishedBlocks(s.message)+len(s.open)),
 		Kind:   "agent", Status: "streaming", TurnID: p.turnOf(scope),
 	}
 	field := "text"
@@ -73,7 +74,7 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 		item.Kind = "reasoning"
 		item.Parts = textParts(b.text("thinking"))
 	case "tool_use", "server_tool_use", "mcp_tool_use":
-		if b.ID == "" || p.tools[b.ID] != nil {
+		if _, told := p.callTurn.get(b.ID); told || b.ID == "" {
 			return
 		}
 		item.ItemID, item.Kind, field = b.ID, "tool_call", "input"
@@ -81,13 +82,32 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 	default:
 		return // told when it is finished
 	}
+	if p.beingWritten(item.ItemID) {
+		return // it began twice, or the numbers went wrong: what is finished counts
+	}
 	s.open = append(s.open, claudePartial{index: index, id: item.ItemID, field: field})
 	p.tellItem(scope, item)
 }
 
-// finishPartial says that an item is told as a whole now.
-func (p *claudeProtocol) finishPartial(scope, id string) {
-	if s := p.partials[scope]; s != nil {
+// beingWritten reports whether an item has begun, in any scope.
+func (p *claudeProtocol) beingWritten(id string) bool {
+	for _, s := range p.partials {
+		if slices.ContainsFunc(s.open, func(o claudePartial) bool { return o.id == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *claudeProtocol) finishedBlocks(message string) int {
+	n, _ := p.blocks.get(message)
+	return n
+}
+
+// finishPartial says that an item is told as a whole now, in whatever scope: what is
+// finished must not be taken back.
+func (p *claudeProtocol) finishPartial(id string) {
+	for _, s := range p.partials {
 		s.open = slices.DeleteFunc(s.open, func(o claudePartial) bool { return o.id == id })
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -29,10 +30,10 @@ func (p *claudeProtocol) system(l *claudeLine) {
 		p.retry(l)
 	case "compact_boundary":
 		about := readFields(l.raw("compact_metadata"))
-		text := fmt.Sprintf("the conversation was compacted (%s; it had %d tokens)", or(about.text("trigger"), "by the agent"), about.number("pre_tokens"))
+		text := fmt.Sprintf("the conversation was compacted (%s; it had %d tokens)", cmp.Or(about.text("trigger"), "by the agent"), about.number("pre_tokens"))
 		p.tell(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: text}})
 	case "local_command_output":
-		p.newItem("", api.DialogueItem{ItemID: or(l.UUID, "local"), Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
+		p.newItem("", api.DialogueItem{ItemID: cmp.Or(l.UUID, "local"), Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
 	case "informational", "notification":
 		p.notice(systemLevel(l), "informational", systemText(l))
 	case "permission_denied":
@@ -41,11 +42,11 @@ func (p *claudeProtocol) system(l *claudeLine) {
 		p.hook(l)
 	case "model_refusal_fallback":
 		p.retractLines(l.texts("retracted_message_uuids"))
-		p.notice("warning", "model_fallback", or(systemText(l), "another model answers"))
+		p.notice("warning", "model_fallback", cmp.Or(systemText(l), "another model answers"))
 	case "model_refusal_no_fallback":
-		p.notice("warning", "model_refusal", or(systemText(l), "the model refused"))
+		p.notice("warning", "model_refusal", cmp.Or(systemText(l), "the model refused"))
 	case "mirror_error", "session_writes_lost", "worker_shutting_down":
-		p.notice("warning", l.Subtype, or(systemText(l), strings.ReplaceAll(l.Subtype, "_", " ")))
+		p.notice("warning", l.Subtype, cmp.Or(systemText(l), strings.ReplaceAll(l.Subtype, "_", " ")))
 	case "hook_started", "hook_progress", "memory_recall", "thinking_tokens", "commands_changed",
 		"files_persisted", "elicitation_complete", "plugin_install", "control_request_progress":
 		// Nothing that belongs to the conversation.
@@ -67,7 +68,7 @@ func (p *claudeProtocol) retry(l *claudeLine) {
 // hook tells of a hook that did not go well.
 func (p *claudeProtocol) hook(l *claudeLine) {
 	if outcome := l.text("outcome"); outcome != "" && outcome != "success" {
-		p.notice("warning", "hook", strings.TrimSpace(fmt.Sprintf("hook %s: %s: %s", l.text("hook_name"), outcome, or(l.text("stderr"), l.text("output")))))
+		p.notice("warning", "hook", strings.TrimSpace(fmt.Sprintf("hook %s: %s: %s", l.text("hook_name"), outcome, cmp.Or(l.text("stderr"), l.text("output")))))
 	}
 }
 
@@ -80,7 +81,7 @@ func (p *claudeProtocol) rateLimit(l *claudeLine) {
 
 // systemText is the text of a line that has one, under the names that are used for it.
 func systemText(l *claudeLine) string {
-	return or(l.wording("content"), l.wording("text"), l.wording("message"), l.wording("error"), l.wording("reason"))
+	return cmp.Or(l.wording("content"), l.wording("text"), l.wording("message"), l.wording("error"), l.wording("reason"))
 }
 
 func systemLevel(l *claudeLine) string {

@@ -1,15 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/trl-dev/trl/api"
 )
-
-// claudeTask is work with a life of its own. It may outlive its tool call and its turn.
-type claudeTask struct {
-	told api.DialogueTask
-}
 
 // taskLine is what the lines about tasks have.
 type taskLine struct {
@@ -33,7 +29,8 @@ type taskLine struct {
 	} `json:"tasks"`
 }
 
-// task takes a line about a task.
+// task takes a line about a task: work with a life of its own, which may outlive its tool
+// call and its turn.
 func (p *claudeProtocol) task(l *claudeLine) {
 	var in taskLine
 	lenient(l.whole, &in)
@@ -41,17 +38,12 @@ func (p *claudeProtocol) task(l *claudeLine) {
 		p.unparsed("bad_shape")
 		return
 	}
-	t := p.tasks[in.TaskID]
-	if t == nil {
-		t = &claudeTask{}
-		p.tasks[in.TaskID] = t
-	}
-	now := t.told
-	if now.TaskID == "" {
+	now, known := p.knownTask(in.TaskID)
+	if !known {
 		now = api.DialogueTask{TaskID: in.TaskID, Kind: "other", Status: "running"}
 	}
-	now.ToolCallID = or(in.ToolUseID, now.ToolCallID)
-	now.ParentID = or(in.ParentID, now.ParentID)
+	now.ToolCallID = cmp.Or(in.ToolUseID, now.ToolCallID)
+	now.ParentID = cmp.Or(in.ParentID, now.ParentID)
 	now.Depth = max(in.Depth, now.Depth)
 	switch in.Kind {
 	case "local_agent":
@@ -67,17 +59,25 @@ func (p *claudeProtocol) task(l *claudeLine) {
 	switch l.Subtype {
 	case "task_started": // again, when a task that had ended is taken up
 		now.Status = "running"
-		now.Name = or(in.Description, now.Name)
+		now.Name = cmp.Or(in.Description, now.Name)
 	case "task_progress":
-		now.Summary = or(in.Summary, in.Description, now.Summary)
+		now.Summary = cmp.Or(in.Summary, in.Description, now.Summary)
 	case "task_updated":
 		now.Status = taskStatus(in.Patch.Status, now.Status)
-		now.Summary = or(in.Patch.Error, in.Patch.Description, now.Summary)
+		now.Summary = cmp.Or(in.Patch.Error, in.Patch.Description, now.Summary)
 	case "task_notification":
 		now.Status = taskStatus(in.Status, now.Status)
-		now.Summary = or(in.Summary, now.Summary)
+		now.Summary = cmp.Or(in.Summary, now.Summary)
 	}
-	p.tellTask(t, now)
+	p.tellTask(now)
+}
+
+// knownTask is what was told of a task, also of one that has ended.
+func (p *claudeProtocol) knownTask(id string) (t api.DialogueTask, known bool) {
+	if t, known = p.tasks[id]; known {
+		return t, true
+	}
+	return p.tasksOver.get(id)
 }
 
 // taskStatus is the status in our words. What is not known changes nothing.
@@ -94,25 +94,26 @@ func taskStatus(word, old string) string {
 }
 
 // tellTask tells of a task if anything about it is new, and lets its tool call name it.
-func (p *claudeProtocol) tellTask(t *claudeTask, now api.DialogueTask) {
-	if t.told == now {
+func (p *claudeProtocol) tellTask(now api.DialogueTask) {
+	was, _ := p.knownTask(now.TaskID)
+	if was == now {
 		return
 	}
-	p.agents += agentRuns(now) - agentRuns(t.told)
-	t.told = now
-	if !slices.Contains(p.taskOrder, now.TaskID) {
+	p.agents += agentRuns(now) - agentRuns(was)
+	if _, listed := p.tasks[now.TaskID]; !listed {
 		p.taskOrder = append(p.taskOrder, now.TaskID)
 	}
+	p.tasks[now.TaskID] = now
 	if now.ToolCallID != "" {
-		p.taskOf[now.ToolCallID] = now.TaskID
+		p.taskOf.put(now.ToolCallID, now.TaskID)
 	}
 	if tool := p.tools[now.ToolCallID]; tool != nil && tool.item.Tool.TaskID != now.TaskID {
 		tool.item.Tool.TaskID = now.TaskID
 		p.tellTool(tool)
 	}
 	if now.Kind == "agent" && now.ToolCallID != "" {
-		if _, ok := p.scopeTurn[now.ToolCallID]; !ok {
-			p.scopeTurn[now.ToolCallID] = p.turnOf("")
+		if _, ok := p.callTurn.get(now.ToolCallID); !ok {
+			p.callTurn.put(now.ToolCallID, p.turnOf(""))
 		}
 	}
 	p.tell(api.DialogueEvent{Type: api.ToldTask, Task: &now})
@@ -130,14 +131,13 @@ func agentRuns(t api.DialogueTask) int {
 // launched takes from the result of a tool call that a task goes on, or was waited for.
 // Old versions say nowhere else that a task is in the background.
 func (p *claudeProtocol) launched(id, tool string, background bool) {
-	t := p.tasks[id]
-	if t == nil {
+	now, known := p.knownTask(id)
+	if !known {
 		return
 	}
-	now := t.told
-	now.ToolCallID = or(now.ToolCallID, tool)
+	now.ToolCallID = cmp.Or(now.ToolCallID, tool)
 	now.Background = now.Background || background
-	p.tellTask(t, now)
+	p.tellTask(now)
 }
 
 // backgroundTasks takes the list of all that runs in the background now. What is not on it,
@@ -146,8 +146,7 @@ func (p *claudeProtocol) backgroundTasks(l *claudeLine) {
 	var in taskLine
 	lenient(l.whole, &in)
 	for _, id := range slices.Clone(p.taskOrder) {
-		t := p.tasks[id]
-		now := t.told
+		now := p.tasks[id]
 		listed := false
 		for _, l := range in.Tasks {
 			listed = listed || l.TaskID == id
@@ -158,6 +157,6 @@ func (p *claudeProtocol) backgroundTasks(l *claudeLine) {
 		case now.Background && now.Status == "running":
 			now.Status = "lost"
 		}
-		p.tellTask(t, now)
+		p.tellTask(now)
 	}
 }

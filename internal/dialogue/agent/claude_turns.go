@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ type claudeTurn struct {
 	interrupted bool // the program said so in words
 }
 
-// claudeMessage is what became of a message that was sent.
+// claudeMessage is a message that was sent and is not done.
 type claudeMessage struct {
 	state     string
 	turn      string // that answers it
@@ -30,10 +31,6 @@ func (p *claudeProtocol) openTurn() {
 	if p.turn != nil {
 		return
 	}
-	if p.agents == 0 {
-		clear(p.blocks)
-	}
-	clear(p.made)
 	p.forgetEnded()
 	p.turns++
 	t := &claudeTurn{id: fmt.Sprintf("t%d.%d", p.options.Epoch, p.turns), trigger: "agent"}
@@ -99,9 +96,15 @@ func (p *claudeProtocol) lifecycleOf(l *claudeLine) {
 	}
 }
 
+// ours reports whether a message was sent here.
+func (p *claudeProtocol) ours(id string) bool {
+	_, done := p.finished.get(id)
+	return done || p.messages[id] != nil
+}
+
 // echoed takes the echo of a message: the agent has begun with it.
 func (p *claudeProtocol) echoed(id string) {
-	if m := p.messages[id]; !m.lifecycle && m.state == "sent" {
+	if m := p.messages[id]; m != nil && !m.lifecycle && m.state == "sent" {
 		p.moveMessage(id, "started")
 		p.joinTurn([]string{id})
 	}
@@ -109,12 +112,14 @@ func (p *claudeProtocol) echoed(id string) {
 
 func (p *claudeProtocol) moveMessage(id, state string) {
 	m := p.messages[id]
-	if m.state == state || m.state == "done" || m.state == "cancelled" {
+	if m.state == state {
 		return
 	}
 	m.state = state
 	if state == "done" || state == "cancelled" {
+		delete(p.messages, id)
 		p.unfinished = slices.DeleteFunc(p.unfinished, func(s string) bool { return s == id })
+		p.finished.put(id, true)
 	}
 	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
@@ -127,7 +132,7 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	failed := l.flag("is_error")
 	if !p.ready && p.turn == nil && failed {
 		// It is what a conversation that cannot be resumed gives, in place of an answer.
-		p.step.Failed = or(wrong, text, l.Subtype)
+		p.step.Failed = cmp.Or(wrong, text, l.Subtype)
 		return
 	}
 	p.openTurn()
@@ -145,7 +150,7 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	usage := readFields(l.raw("usage"))
 	told := &api.DialogueTurn{
 		TurnID: turn.id, Trigger: turn.trigger, Messages: turn.messages,
-		Native: or(reason, l.Subtype), Text: text, Steps: int(l.number("num_turns")), DurationMS: int64(l.fraction("duration_ms")),
+		Native: cmp.Or(reason, l.Subtype), Text: text, Steps: int(l.number("num_turns")), DurationMS: int64(l.fraction("duration_ms")),
 		Usage: &api.DialogueUsage{
 			InputTokens: usage.number("input_tokens"), OutputTokens: usage.number("output_tokens"),
 			CacheReadTokens: usage.number("cache_read_input_tokens"), CacheWriteTokens: usage.number("cache_creation_input_tokens"),
@@ -153,11 +158,11 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	}
 	switch {
 	case strings.HasPrefix(l.Subtype, "error_max_"):
-		told.Outcome, told.Text = "limit", or(told.Text, wrong)
+		told.Outcome, told.Text = "limit", cmp.Or(told.Text, wrong)
 	case strings.HasPrefix(reason, "aborted") || l.Subtype == "error_during_execution" && turn.interrupted:
 		told.Outcome = "interrupted"
 	case failed || l.Subtype != "success":
-		told.Outcome, told.Text = "failed", or(told.Text, wrong)
+		told.Outcome, told.Text = "failed", cmp.Or(told.Text, wrong)
 	default:
 		told.Outcome = "completed"
 	}
@@ -171,7 +176,9 @@ func (p *claudeProtocol) result(l *claudeLine) {
 		p.tellUsage(addUses(p.used, since))
 	} else if models := readFields(l.raw("modelUsage")); models != nil {
 		total := sumUses(models)
-		lenient(l.raw("total_cost_usd"), total.CostUSD) // it may include more than the sum
+		if cost := l.fraction("total_cost_usd"); cost != 0 { // it may include more than the sum
+			total.CostUSD = &cost
+		}
 		total = addUses(p.usedBefore, total)
 		// The totals of a conversation that was resumed begin with its first process.
 		total.Carried = p.options.Resume != ""
@@ -245,7 +252,7 @@ func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
 
 // stateChanged takes the program's own word for what it does.
 func (p *claudeProtocol) stateChanged(l *claudeLine) {
-	p.ownState = or(l.text("state"), p.ownState)
+	p.ownState = cmp.Or(l.text("state"), p.ownState)
 	for _, id := range p.unfinished {
 		m := p.messages[id]
 		m.noticed = m.noticed || m.state != "sent"
@@ -308,12 +315,12 @@ func (p *claudeProtocol) follow(l *claudeLine) {
 	if l.SessionID == "" || l.SessionID == p.session || l.Type == "conversation_reset" {
 		return
 	}
-	before := or(p.session, p.options.Resume)
+	before := cmp.Or(p.session, p.options.Resume)
 	p.session = l.SessionID
 	if before == "" || before == l.SessionID {
 		return // init tells it, with the rest
 	}
-	why := or(p.resetWhy, "forked")
+	why := cmp.Or(p.resetWhy, "forked")
 	p.resetWhy = ""
 	p.usedBefore = p.used
 	p.about.NativeSession = l.SessionID

@@ -69,6 +69,20 @@ func TestClaudeOutcomes(t *testing.T) {
 	}
 }
 
+// A figure that cannot be is none, and never one that no client can read.
+func TestClaudeHugeFigures(t *testing.T) {
+	k := claudeReady(t)
+	for _, session := range []string{"s-1", "s-2", "s-3"} { // each begins to count anew
+		k.says(`{"type":"result","subtype":"success","uuid":"u","session_id":"` + session + `","duration_ms":1e300,"num_turns":9223372036854775807,` +
+			`"total_cost_usd":1e308,"modelUsage":{"x":{"inputTokens":9223372036854775807,"costUSD":1e308},"y":{"inputTokens":9223372036854775807,"costUSD":1e308}}}`)
+	}
+	show(k.events) // panics when there is no JSON for a number
+	turn, usage := k.last(api.ToldTurnEnded).Turn, k.last(api.ToldUsage).Usage
+	if turn.DurationMS != 0 || turn.Steps != 0 || usage.InputTokens != 0 || *usage.CostUSD != 0 {
+		t.Errorf("turn %s\nusage %s", show(turn), show(usage))
+	}
+}
+
 // A request is settled with its tool call, whatever settled that, and at the latest with
 // its turn; one of a subagent in the background outlives the turn.
 func TestClaudeRequestsSettled(t *testing.T) {
@@ -155,5 +169,49 @@ func TestClaudeTaskTakenUp(t *testing.T) {
 	k.do(agent.Call{ID: "c-2", Interrupt: &agent.Interrupt{All: true}})
 	if s := k.sent(); !strings.Contains(s, `"stop_task"`) || !strings.Contains(s, `"a"`) {
 		t.Errorf("the task runs, but the last line is %s", s)
+	}
+}
+
+// Pieces are told apart by what they are pieces of, also when a version gives them one id.
+func TestClaudePiecesOfOneID(t *testing.T) {
+	piece := func(event string) string {
+		return `{"type":"stream_event","uuid":"u-1","session_id":"s-1","event":` + event + `}`
+	}
+	k := claudeReady(t)
+	k.says(piece(`{"type":"message_start","message":{"id":"msg-1"}}`),
+		piece(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`),
+		piece(`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`))
+	one, two := piece(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"one"}}`), piece(`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"two"}}`)
+	k.says(one, two, one, two)
+	if items := k.tree.Result().Items; len(items) != 2 || items[0].Parts[0].Text != "one" || items[1].Parts[0].Text != "two" {
+		t.Errorf("items %s", show(items))
+	}
+}
+
+// A piece that comes late, or begins twice, takes nothing back that is finished.
+func TestClaudePiecesOutOfOrder(t *testing.T) {
+	began := `{"type":"stream_event","event":{"type":"message_start","message":{"id":"msg-1"}}}`
+	piece := func(uuid, index, block string) string {
+		return `{"type":"stream_event","uuid":"` + uuid + `","session_id":"s-1","event":{"type":"content_block_start","index":` + index + `,"content_block":` + block + `}}`
+	}
+	const call, text = `{"type":"tool_use","id":"t-1","name":"Bash","input":{}}`, `{"type":"text","text":""}`
+	result := `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t-1","content":"x"}]}}`
+
+	k := claudeReady(t)
+	k.says(`{"type":"assistant","message":{"id":"msg-0","content":[`+call+`]}}`, result, `{"type":"result","subtype":"success"}`, began, piece("u-1", "0", call), `{"type":"result","subtype":"success"}`)
+	if items := k.tree.Result().Items; len(items) != 1 || items[0].Tool.Status != "completed" {
+		t.Errorf("a call of an earlier turn: %s", show(items))
+	}
+
+	k = claudeReady(t)
+	k.says(began, piece("u-1", "0", call), piece("u-2", "1", text), result, piece("u-3", "2", text), `{"type":"result","subtype":"success"}`)
+	if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "msg-1/1" {
+		t.Errorf("retracted %q", got)
+	}
+
+	k = claudeReady(t)
+	k.says(began, piece("u-1", "0", text), `{"type":"assistant","parent_tool_use_id":"t-9","message":{"id":"msg-1","content":[{"type":"text","text":"whole"}]}}`, `{"type":"result","subtype":"success"}`)
+	if n := k.count(api.ToldRetracted); n != 0 {
+		t.Errorf("what was finished in another scope: %d retractions", n)
 	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 	"unicode/utf8"
 )
@@ -102,16 +103,22 @@ func (f fields) wording(name string) string {
 
 func (f fields) flag(name string) bool { return string(f.raw(name)) == "true" }
 
+// mostNumber is the greatest number that counts as one. Sums of such numbers stay numbers,
+// and clients in other languages can read them.
+const mostNumber = 1 << 53
+
 func (f fields) number(name string) int64 {
 	n, err := strconv.ParseInt(string(f.raw(name)), 10, 64)
-	if err != nil {
+	if err != nil || n > mostNumber || n < -mostNumber {
 		return 0
 	}
 	return n
 }
 
 func (f fields) fraction(name string) (n float64) {
-	lenient(f.raw(name), &n)
+	if lenient(f.raw(name), &n); math.Abs(n) > mostNumber {
+		return 0
+	}
 	return n
 }
 

@@ -17,6 +17,13 @@ func TestFields(t *testing.T) {
 	if f.number("n") != -7 || f.number("big") != 0 || f.number("s") != 0 || f.number("twice") != 2 {
 		t.Errorf("numbers %d %d %d %d", f.number("n"), f.number("big"), f.number("s"), f.number("twice"))
 	}
+	huge := readFields([]byte(`{"n":9223372036854775807,"less":-9007199254740993,"most":9007199254740992,"f":1e300,"g":-1e17,"h":1.5}`))
+	if huge.number("n") != 0 || huge.number("less") != 0 || huge.number("most") != 1<<53 {
+		t.Errorf("huge numbers %d %d %d", huge.number("n"), huge.number("less"), huge.number("most"))
+	}
+	if huge.fraction("n") != 0 || huge.fraction("f") != 0 || huge.fraction("g") != 0 || huge.fraction("h") != 1.5 {
+		t.Errorf("huge fractions %g %g %g %g", huge.fraction("n"), huge.fraction("f"), huge.fraction("g"), huge.fraction("h"))
+	}
 	if !f.flag("yes") || f.flag("no") || f.flag("s") || f.flag("missing") {
 		t.Error("flags")
 	}

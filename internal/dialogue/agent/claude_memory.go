@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+)
+
+// claudeMemory remembers what was put into it last. What it holds depends only on what was
+// put, so that a protocol that is wound again forgets the same.
+type claudeMemory[T any] struct {
+	at    map[string]T
+	order []string // a ring, without repetitions
+	next  int
+}
+
+// claudeMemorySize is how much a memory holds: more than a program may refer back to.
+const claudeMemorySize = 1 << 13
+
+func (m *claudeMemory[T]) get(key string) (value T, ok bool) {
+	value, ok = m.at[key]
+	return value, ok
+}
+
+// put remembers a value. A key that is known keeps its place.
+func (m *claudeMemory[T]) put(key string, value T) {
+	if m.at == nil {
+		m.at = map[string]T{}
+	}
+	_, known := m.at[key]
+	m.at[key] = value
+	switch {
+	case known:
+	case len(m.order) < claudeMemorySize:
+		m.order = append(m.order, key)
+	default:
+		delete(m.at, m.order[m.next])
+		m.order[m.next] = key
+		m.next = (m.next + 1) % claudeMemorySize
+	}
+}
+
+// claudeMostTools is how many tool calls are kept. There are never so many open ones, except
+// for those whose end the program does not tell.
+const claudeMostTools = 1000
+
+// keepTool adds a tool call, or puts it in the place of what was known of it.
+func (p *claudeProtocol) keepTool(t *claudeTool) {
+	id := t.item.ItemID
+	if p.tools[id] == nil {
+		p.toolOrder = append(p.toolOrder, id)
+	}
+	p.tools[id] = t
+	p.callTurn.put(id, t.item.TurnID)
+	if len(p.toolOrder) > 2*claudeMostTools {
+		p.forgetTools(claudeMostTools)
+	}
+}
+
+// forgetTools drops tool calls, the oldest first, until no more than most are left: those
+// that have ended, unless their tasks go on; others only when there are far too many.
+func (p *claudeProtocol) forgetTools(most int) {
+	busy := map[string]bool{}
+	for _, t := range p.tasks {
+		busy[t.ToolCallID] = busy[t.ToolCallID] || t.Status == "running"
+	}
+	drop := func(most int, may func(id string) bool) {
+		over := len(p.toolOrder) - most
+		if over <= 0 {
+			return
+		}
+		p.toolOrder = slices.DeleteFunc(p.toolOrder, func(id string) bool {
+			if over == 0 || !may(id) {
+				return false
+			}
+			over--
+			delete(p.tools, id)
+			return true
+		})
+	}
+	drop(most, func(id string) bool { return !p.tools[id].open() && !busy[id] })
+	drop(claudeMostTools, func(string) bool { return true })
+}
+
+// forgetEnded drops what has ended before this turn. What is told of a task later brings it
+// back.
+func (p *claudeProtocol) forgetEnded() {
+	p.taskOrder = slices.DeleteFunc(p.taskOrder, func(id string) bool {
+		t := p.tasks[id]
+		if t.Status == "running" {
+			return false
+		}
+		delete(p.tasks, id)
+		p.tasksOver.put(id, t)
+		return true
+	})
+	p.forgetTools(0)
+	for _, scope := range slices.Sorted(maps.Keys(p.partials)) {
+		if scope != "" && p.tools[scope] == nil { // a subagent that is gone will not finish
+			p.dropPartials(scope)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// A dialogue may go on for months in one process: what has ended is forgotten.
+func TestClaudeForgets(t *testing.T) {
+	p := claude{}.New(Options{Epoch: 1}).(*claudeProtocol)
+	p.Start()
+	p.Line([]byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}`))
+	turn := func(n int) {
+		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
+		p.Do(Call{ID: id, Send: &Message{ID: id, Content: []api.DialogueContent{{Type: "text", Text: "go"}}}})
+		for i, line := range []string{
+			`{"type":"command_lifecycle","command_uuid":"ID","state":"started"`,
+			`{"type":"system","subtype":"init"`,
+			`{"type":"stream_event","parent_tool_use_id":"agent-ID","event":{"type":"message_start","message":{"id":"sub-ID"}}`,
+			`{"type":"stream_event","parent_tool_use_id":"agent-ID","event":{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+			`{"type":"assistant","message":{"id":"msg-ID","content":[{"type":"tool_use","id":"agent-ID","name":"Agent","input":{}},{"type":"tool_use","id":"bash-ID","name":"Bash","input":{}}]}`,
+			`{"type":"system","subtype":"task_started","task_id":"task-ID","task_type":"local_agent","tool_use_id":"agent-ID"`,
+			`{"type":"assistant","parent_tool_use_id":"agent-ID","message":{"id":"sub-ID","content":[{"type":"tool_use","id":"left-ID","name":"Bash","input":{}}]}`,
+			`{"type":"control_request","request_id":"ask-ID","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"bash-ID","input":{}}`,
+			`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"bash-ID","content":"x"},{"type":"tool_result","tool_use_id":"agent-ID","content":"x"}]}`,
+			`{"type":"system","subtype":"task_notification","task_id":"task-ID","status":"completed"`,
+			`{"type":"result","subtype":"success"`,
+			`{"type":"command_lifecycle","command_uuid":"ID","state":"completed"`,
+		} {
+			line = fmt.Sprintf(`%s,"uuid":"%s-%d","session_id":"s-1"}`, strings.ReplaceAll(line, "ID", id), id, i)
+			if s := p.Line([]byte(line)); s.Failed != "" {
+				t.Fatal(s.Failed)
+			}
+		}
+	}
+	turns := claudeMemorySize + claudeMemorySize/4
+	for n := range turns {
+		turn(n)
+	}
+	if p.turns != turns || p.turn != nil || p.agents != 0 {
+		t.Errorf("%d turns, one is open: %v; %d agents", p.turns, p.turn != nil, p.agents)
+	}
+	// Whatever it is, it is found here, also in fields that are added later.
+	v := reflect.ValueOf(p).Elem()
+	for i := range v.NumField() {
+		name, field := v.Type().Field(i).Name, v.Field(i)
+		sizes := []reflect.Value{field}
+		if field.Kind() == reflect.Struct {
+			sizes = nil
+			for j := range field.NumField() {
+				sizes = append(sizes, field.Field(j))
+			}
+		}
+		for _, f := range sizes {
+			if f.Kind() == reflect.Map || f.Kind() == reflect.Slice {
+				if f.Len() > claudeMemorySize {
+					t.Errorf("%s has %d entries", name, f.Len())
+				}
+			}
+		}
+	}
+	// What has ended is known for a while: a message is not sent twice, and a task that is
+	// taken up is the same.
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", turns-100)
+	if s := p.Do(Call{ID: "again", Send: &Message{ID: id}}); len(s.Write) != 0 || s.Answers[0].Err == nil {
+		t.Errorf("a message that was sent before: %+v", s)
+	}
+	s := p.Line([]byte(`{"type":"system","subtype":"task_progress","summary":"more","task_id":"task-` + id + `"}`))
+	if len(s.Events) != 1 || s.Events[0].Task.ToolCallID != "agent-"+id || s.Events[0].Task.Status != "completed" {
+		t.Errorf("more of a task: %+v", s)
+	}
+}
+
+// One turn may be long, too: calls that have ended are forgotten, not those that are open.
+func TestClaudeForgetsCalls(t *testing.T) {
+	p := claude{}.New(Options{Epoch: 1}).(*claudeProtocol)
+	p.Start()
+	use := func(id, name string) {
+		p.Line([]byte(`{"type":"assistant","uuid":"use-` + id + `","message":{"id":"msg-` + id + `","content":[{"type":"tool_use","id":"` + id + `","name":"` + name + `","input":{}}]}}`))
+	}
+	result := func(id string) Step {
+		return p.Line([]byte(`{"type":"user","uuid":"res-` + id + `","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"x"}]}}`))
+	}
+	use("first", "Agent")
+	for n := range 5 * claudeMostTools {
+		id := fmt.Sprintf("t-%d", n)
+		use(id, "Bash")
+		result(id)
+	}
+	if len(p.tools) > 2*claudeMostTools || len(p.toolOrder) != len(p.tools) {
+		t.Errorf("%d calls are kept, %d in order", len(p.tools), len(p.toolOrder))
+	}
+	if s := result("first"); s.Events[0].Item.Tool.Name != "Agent" {
+		t.Errorf("the first call is told as %+v", s.Events[0].Item.Tool)
+	}
+	// If it never tells what became of them, the oldest are given up.
+	for n := range 5 * claudeMostTools {
+		use(fmt.Sprintf("open-%d", n), "Bash")
+	}
+	if len(p.tools) > 2*claudeMostTools || len(p.toolOrder) != len(p.tools) {
+		t.Errorf("%d open calls are kept, %d in order", len(p.tools), len(p.toolOrder))
+	}
+}
