@@ -43,12 +43,13 @@ type acpProtocol struct {
 	turns    int          // begun until now
 	saying   *acpText     // what is being said
 	texts    map[string]int
-	tools    []*api.DialogueItem // in the order in which they began
-	requests []*acpRequest       // that wait
-	usage    api.DialogueUsage   // of this process
-	running  bool                // as told last
-	// costBefore is what the session had cost when this process began.
-	costBefore float64
+	tools    []*acpTool        // in the order in which they began
+	requests []*acpRequest     // that wait
+	usage    api.DialogueUsage // of this process
+	running  bool              // as told last
+	// costBefore is what the session had cost when this process began; nil when that is
+	// not known yet.
+	costBefore *float64
 }
 
 // acpPrompt is a message that was sent and is not done.

@@ -160,8 +160,8 @@ func TestACPTurnsEnd(t *testing.T) {
 	for reason, want := range map[string]string{"end_turn": "completed", "max_tokens": "limit", "max_turn_requests": "limit", "refusal": "failed", "cancelled": "interrupted", "someday": "completed"} {
 		k := acpTalk(t)
 		k.send("m1", "go")
-		k.hears(acpChunk("agent_message", "a"), `{"jsonrpc":"2.0","id":3,"result":{"stopReason":"`+reason+`"}}`)
-		if turn := k.last(api.ToldTurnEnded).Turn; turn.Outcome != want || turn.Native != reason {
+		k.hears(acpChunk("agent_message", "a"), `{"jsonrpc":"2.0","id":3,"result":{"stopReason":"`+reason+`","usage":{"inputTokens":-5,"outputTokens":9223372036854775807}}}`)
+		if turn := k.last(api.ToldTurnEnded).Turn; turn.Outcome != want || turn.Native != reason || turn.Usage != nil {
 			t.Errorf("%s: %s", reason, show(turn))
 		}
 		item := k.tree.Result().Items[1]
@@ -247,6 +247,9 @@ func TestACPAnswers(t *testing.T) {
 		{"", answer{Option: "3"}, chosen("3"), "deny"},
 		{"", answer{Option: "2"}, chosen("2"), "allow"},
 		{"", answer{Option: "9"}, "INVALID_PARAMS", ""},
+		{"", answer{Decision: "deny", Option: "1"}, "INVALID_PARAMS", ""},
+		{"", answer{Decision: "allow", Option: "3"}, "INVALID_PARAMS", ""},
+		{"allow_once", answer{Option: "1"}, chosen("1"), "allow"},
 		{"", answer{Decision: "allow", Input: json.RawMessage(`{}`)}, "INVALID_PARAMS", ""},
 	} {
 		k := acpTalk(t)
@@ -297,9 +300,118 @@ func TestACPInterruptsARequest(t *testing.T) {
 		t.Errorf("%s", show(tool))
 	}
 	k.send("m2", "go")
-	k.hears(acpAsks, `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p1"}}`)
+	k.hears(strings.Replace(acpAsks, `"p1"`, `"p2"`, 1), `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p2"}}`)
 	if closed := k.last(api.ToldRequestClosed).Request; closed.How != "withdrawn" || closed.By != "agent" {
 		t.Errorf("closed %s", show(closed))
+	}
+	wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":"p2","result":{"outcome":{"outcome":"cancelled"}}}`)
+	k.hears(strings.Replace(acpAsks, `"p1"`, `"p3"`, 1), `{"jsonrpc":"2.0","id":4,"result":{"stopReason":"end_turn"}}`)
+	wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":"p3","result":{"outcome":{"outcome":"cancelled"}}}`)
+}
+
+// TestACPOtherSession is asked in a session that is not ours: that nobody here can answer.
+func TestACPOtherSession(t *testing.T) {
+	for _, other := range []string{`"other"`, `null`, `7`, `""`} {
+		k := acpTalk(t)
+		k.send("m1", "go")
+		k.hears(strings.Replace(acpAsks, `"S"`, other, 1))
+		if w := k.written(); w.Error == nil || string(w.ID) != `"p1"` || k.told(api.ToldRequestOpened) != 0 {
+			t.Errorf("session %s: wrote %s", other, k.sent())
+		}
+		if len(k.tree.Result().Items) != 1 {
+			t.Errorf("session %s: %s", other, show(k.tree.Result().Items))
+		}
+	}
+}
+
+// TestACPSubjects checks what a request is about, and what that is. It is what the tool will
+// be given, not what was told of it before.
+func TestACPSubjects(t *testing.T) {
+	for name, c := range map[string]struct{ call, subject, kind string }{
+		"command":           {`"kind":"execute","rawInput":{"command":"ls -l"}`, "ls -l", "command"},
+		"words":             {`"kind":"execute","rawInput":{"cmd":["git","push"]}`, "git push", "command"},
+		"no command":        {`"kind":"execute","title":"ls"`, "", ""},
+		"other command":     {`"kind":"execute","rawInput":{"script":"rm -rf /"}`, "", ""},
+		"read":              {`"kind":"read","rawInput":{"file_path":"/w/../etc/passwd"}`, "/etc/passwd", "path"},
+		"locations":         {`"kind":"edit","locations":[{"path":"/w/a"},{"path":"/w/b/c"}]`, "/w/", "path"},
+		"no path":           {`"kind":"edit","locations":[{"path":""}]`, "", ""},
+		"fetch":             {`"kind":"fetch","rawInput":{"url":"https://example.org"}`, "https://example.org", "address"},
+		"search":            {`"kind":"search","rawInput":{"pattern":"TODO"}`, ".", "path"},
+		"search in":         {`"kind":"search","rawInput":{"pattern":"TODO","path":"/w/../etc"}`, "/etc", "path"},
+		"search the web":    {`"kind":"search","rawInput":{"query":"weather"}`, "weather", ""},
+		"something":         {`"kind":"think","rawInput":{"path":"/w"}`, "/w", "path"},
+		"something that is": {`"kind":"other","rawInput":{"command":"rm -rf /","path":"/w"}`, "rm -rf /", "command"},
+		"and at an address": {`"rawInput":{"url":"https://example.org"}`, "https://example.org", "address"},
+		"nothing":           {`"title":"x"`, "", ""},
+	} {
+		k := acpTalk(t)
+		k.send("m1", "go")
+		if name == "other command" {
+			k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"c1","kind":"execute","rawInput":{"command":"ls"}`))
+		}
+		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.call + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
+		if q := k.last(api.ToldRequestOpened).Request; q.Subject != c.subject || q.SubjectKind != c.kind || q.Editable {
+			t.Errorf("%s: %s", name, show(q))
+		}
+	}
+}
+
+// TestACPCost checks that what a session cost before the process is not counted again.
+func TestACPCost(t *testing.T) {
+	cost := func(amount string) string {
+		return acpTold(`"sessionUpdate":"usage_update","used":1,"size":9,"cost":{"amount":` + amount + `,"currency":"USD"}`)
+	}
+	loaded := `{"jsonrpc":"2.0","id":2,"result":null}`
+	ended := `{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`
+	for name, c := range map[string]struct {
+		resume string
+		lines  []string // an empty one sends a message
+		want   []float64
+	}{
+		"new":              {"", []string{`{"jsonrpc":"2.0","id":2,"result":{"sessionId":"S"}}`, "", cost("0.25"), cost("0.5"), ended}, []float64{0.25, 0.5}},
+		"told at once":     {"S", []string{loaded, cost("1.5"), "", cost("1.5"), cost("2"), ended}, []float64{0.5}},
+		"told in a turn":   {"S", []string{loaded, "", cost("1.5"), cost("1.75"), ended}, []float64{0.25}},
+		"told after it":    {"S", []string{loaded, "", ended, cost("1.5"), "", cost("2.5")}, []float64{1}},
+		"told twice":       {"S", []string{loaded, cost("1"), cost("1.5"), "", cost("2")}, []float64{0.5}},
+		"less than before": {"S", []string{loaded, cost("1.5"), "", cost("2"), cost("1"), cost("2.5")}, []float64{0.5, 0, 1}},
+		"no number":        {"", []string{`{"jsonrpc":"2.0","id":2,"result":{"sessionId":"S"}}`, "", cost("0.5"), cost(`"1"`), cost("1e999"), cost("null")}, []float64{0.5}},
+	} {
+		k := newTalk(t, "acp", agent.Options{Resume: c.resume, Epoch: 2})
+		k.hears(acpHello)
+		for i, line := range c.lines {
+			if line == "" {
+				k.send(fmt.Sprint("m", i), "go")
+			} else {
+				k.hears(line)
+			}
+		}
+		var got []float64
+		for _, ev := range k.events {
+			if ev.Usage != nil && ev.Usage.CostUSD != nil && !ev.Usage.Carried {
+				got = append(got, *ev.Usage.CostUSD)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestACPForgetsTools has more tool calls in a turn than are remembered: those that are open
+// are closed all the same.
+func TestACPForgetsTools(t *testing.T) {
+	k := acpTalk(t)
+	k.send("m1", "go")
+	k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"open","title":"x","status":"in_progress"`))
+	for i := range 300 {
+		k.hears(acpTold(fmt.Sprintf(`"sessionUpdate":"tool_call","toolCallId":"c%d","title":"x","status":"completed"`, i)))
+	}
+	k.hears(acpTold(`"sessionUpdate":"tool_call_update","toolCallId":"c299","rawOutput":{"n":1}`), acpTold(`"sessionUpdate":"tool_call_update","toolCallId":"open","kind":"read"`),
+		`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`)
+	k.check()
+	items := k.tree.Result().Items
+	if open, late := items[1].Tool, items[len(items)-1].Tool; open.Status != "cancelled" || open.Title != "x" || late.Status != "completed" || late.Title != "x" {
+		t.Errorf("%s %s", show(open), show(late))
 	}
 }
 

@@ -3,7 +3,7 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -23,23 +23,32 @@ var acpKinds = map[string]string{
 	"read": "read", "edit": "edit", "delete": "edit", "move": "edit", "search": "search", "execute": "execute", "fetch": "fetch",
 }
 
-func (a *acpProtocol) toolCall(u acpToolCall) *api.DialogueItem {
-	i := slices.IndexFunc(a.tools, func(t *api.DialogueItem) bool { return t.ItemID == u.ToolCallID })
-	if i < 0 {
-		a.finishText("final")
-		a.tools = append(a.tools, &api.DialogueItem{
-			ItemID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
-		})
-		i = len(a.tools) - 1
-	}
-	item := a.tools[i]
-	u.into(item.Tool)
-	a.tellTool(item)
-	return item
+// acpTool is a tool call as it is known until now.
+type acpTool struct {
+	item  api.DialogueItem
+	files []codexChange // that it is about
+	// subjectKind is what the subject is: a command, a path or an address.
+	subjectKind string
 }
 
-// into puts what is told into what was told before.
-func (u acpToolCall) into(tool *api.DialogueToolCall) {
+// toolCall takes what is told of a tool call.
+func (a *acpProtocol) toolCall(u acpToolCall) *acpTool {
+	i := slices.IndexFunc(a.tools, func(t *acpTool) bool { return t.item.ItemID == u.ToolCallID })
+	if i < 0 {
+		a.finishText("final")
+		a.forgetTools()
+		a.tools = append(a.tools, &acpTool{item: api.DialogueItem{
+			ItemID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
+		}})
+		i = len(a.tools) - 1
+	}
+	a.tools[i].take(u)
+	return a.tools[i]
+}
+
+// take puts what is told to what was told before.
+func (t *acpTool) take(u acpToolCall) {
+	tool := t.item.Tool
 	if u.Kind != "" {
 		tool.Kind = cmp.Or(acpKinds[u.Kind], "other")
 	}
@@ -53,9 +62,15 @@ func (u acpToolCall) into(tool *api.DialogueToolCall) {
 	if raw := rpcNotNull(u.RawOutput); raw != nil {
 		tool.Structured = raw
 	}
-	if subject := u.subject(tool.Kind); subject != "" {
-		tool.Subject = subject
+	if u.Locations != nil {
+		t.files = nil
+		for _, l := range u.Locations {
+			if l.Path != "" {
+				t.files = append(t.files, codexChange{Path: l.Path})
+			}
+		}
 	}
+	tool.Subject, t.subjectKind = acpSubject(tool.Kind, tool.Input, t.files)
 	switch u.Status {
 	case "pending", "completed", "failed":
 		tool.Status = u.Status
@@ -86,11 +101,11 @@ func acpContent(raw json.RawMessage) api.DialoguePart {
 	return api.DialoguePart{Type: "data", Data: raw}
 }
 
-// subject is what the call is about: the command, the files, the address. Agents name the
-// fields of their inputs as they like; these are the usual ones.
-func (u acpToolCall) subject(kind string) string {
+// acpSubject is what a call is about: the command, the files, the address; and which of
+// them. Agents name the fields of their inputs as they like; these are the usual ones.
+func acpSubject(kind string, raw json.RawMessage, files []codexChange) (subject, what string) {
 	var input map[string]json.RawMessage
-	json.Unmarshal(u.RawInput, &input)
+	json.Unmarshal(raw, &input)
 	field := func(names ...string) string {
 		for _, name := range names {
 			var text string
@@ -104,53 +119,75 @@ func (u acpToolCall) subject(kind string) string {
 		}
 		return ""
 	}
-	var files []codexChange
-	for _, l := range u.Locations {
-		files = append(files, codexChange{Path: l.Path})
+	place := codexPlace(files)
+	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
+		place = path.Clean(p)
 	}
-	switch kind {
-	case "execute":
-		return field("command", "cmd")
-	case "fetch":
-		return field("url", "uri")
-	case "search":
-		return cmp.Or(field("pattern", "query"), codexPlace(files))
+	command, address := field("command", "cmd"), field("url", "uri")
+	switch {
+	case kind == "execute" || kind == "other" && command != "":
+		subject, what = command, "command"
+	case kind == "fetch":
+		subject, what = address, "address"
+	case kind == "search" && place == "" && field("pattern") != "":
+		subject, what = ".", "path"
+	case kind == "search" && place == "":
+		return field("query"), ""
+	case place != "":
+		subject, what = place, "path"
+	default:
+		subject, what = address, "address"
 	}
-	return cmp.Or(codexPlace(files), field("file_path", "filePath", "filepath", "path", "abs_path", "command", "url"))
+	if subject == "" {
+		what = ""
+	}
+	return subject, what
 }
 
 // tellTool tells a copy: the call goes on changing.
-func (a *acpProtocol) tellTool(item *api.DialogueItem) {
-	told, tool := *item, *item.Tool
+func (a *acpProtocol) tellTool(t *acpTool) {
+	told, tool := t.item, *t.item.Tool
 	told.Tool = &tool
-	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: item.ItemID, Item: &told})
+	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: told.ItemID, Item: &told})
 }
 
-// acpOver reports whether a tool call has ended.
-func acpOver(item *api.DialogueItem) bool {
-	return slices.Contains([]string{"completed", "failed", "cancelled"}, item.Tool.Status)
+// over reports whether a tool call has ended.
+func (t *acpTool) over() bool {
+	return slices.Contains([]string{"completed", "failed", "cancelled"}, t.item.Tool.Status)
 }
 
-// maxKeptTools is how many tool calls are remembered behind their turn: an agent may tell
-// more of one that has ended.
+// maxKeptTools is how many tool calls that have ended are remembered: an agent may tell
+// more of them.
 const maxKeptTools = 100
+
+// forgetTools drops the oldest tool calls that have ended.
+func (a *acpProtocol) forgetTools() {
+	most := len(a.tools) - maxKeptTools
+	a.tools = slices.DeleteFunc(a.tools, func(t *acpTool) bool {
+		if most <= 0 || !t.over() {
+			return false
+		}
+		most--
+		return true
+	})
+}
 
 // closeTools ends the tool calls of which the agent did not tell how they ended.
 func (a *acpProtocol) closeTools() {
-	for _, item := range a.tools {
-		if !acpOver(item) {
-			item.Tool.Status = "cancelled"
-			a.tellTool(item)
+	for _, t := range a.tools {
+		if !t.over() {
+			t.item.Tool.Status = "cancelled"
+			a.tellTool(t)
 		}
 	}
-	a.tools = slices.Delete(a.tools, 0, max(0, len(a.tools)-maxKeptTools))
+	a.forgetTools()
 }
 
 // acpRequest is a request of the agent that waits for an answer.
 type acpRequest struct {
 	id      string
 	native  json.RawMessage
-	tool    *api.DialogueItem
+	tool    *acpTool
 	options []api.DialogueOption
 }
 
@@ -166,25 +203,29 @@ func (a *acpProtocol) request(m rpcMessage) (why string) {
 		return "unknown_type"
 	}
 	var p struct {
-		ToolCall acpToolCall
-		Options  []struct{ OptionID, Name, Kind string }
+		SessionID string
+		ToolCall  acpToolCall
+		Options   []struct{ OptionID, Name, Kind string }
 	}
 	json.Unmarshal(m.Params, &p)
+	if ours := cmp.Or(a.session, a.options.Resume); ours == "" || p.SessionID != ours {
+		return "another_session"
+	}
 	if p.ToolCall.ToolCallID == "" || len(p.Options) == 0 {
 		return "bad_shape"
 	}
-	r := &acpRequest{id: fmt.Sprintf("r%d.%s", a.options.Epoch, strings.Trim(string(m.ID), `"`)), native: m.ID}
+	r := &acpRequest{id: m.name(a.options.Epoch), native: m.ID}
 	for _, o := range p.Options {
 		r.options = append(r.options, api.DialogueOption{ID: o.OptionID, Label: o.Name, Kind: acpOptionKinds[o.Kind]})
 	}
-	p.ToolCall.Status = ""
 	r.tool = a.toolCall(p.ToolCall)
-	tool := r.tool.Tool
+	tool := r.tool.item.Tool
 	tool.Status = "awaiting_approval"
-	a.step.Events[len(a.step.Events)-1].Item.Tool.Status = tool.Status
+	a.tellTool(r.tool)
 	a.requests = append(a.requests, r)
 	a.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &api.DialogueRequest{
-		RequestID: r.id, Kind: "permission", Tool: tool.Name, ToolCallID: r.tool.ItemID, Subject: tool.Subject, Title: tool.Title, Input: tool.Input, Options: r.options,
+		RequestID: r.id, Kind: "permission", Tool: tool.Name, ToolCallID: r.tool.item.ItemID, Subject: tool.Subject, SubjectKind: r.tool.subjectKind,
+		Title: tool.Title, Input: tool.Input, Options: r.options,
 	}})
 	return ""
 }
@@ -198,6 +239,9 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 	if answer.Input != nil {
 		return api.Errorf(api.CodeInvalidParams, "input: ACP does not let the input of a tool be changed")
 	}
+	if len(answer.Answers) > 0 {
+		return api.Errorf(api.CodeInvalidParams, "answers: a permission is given with a decision or an option")
+	}
 	option, err := r.choose(answer)
 	if err != nil {
 		return err
@@ -205,18 +249,18 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 	decision, outcome := "deny", acpParams{"outcome": "cancelled"}
 	if option != nil {
 		outcome = acpParams{"outcome": "selected", "optionId": option.ID}
-		if strings.HasPrefix(option.Kind, "allow") {
-			decision = "allow"
+		if decision, err = rpcDecision(answer, *option); err != nil {
+			return err
 		}
 	}
 	a.requests = slices.Delete(a.requests, i, i+1)
 	a.reply(r.native, acpParams{"outcome": outcome})
 	a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
 	if decision == "allow" {
-		r.tool.Tool.Status = "running"
+		r.tool.item.Tool.Status = "running"
 		a.tellTool(r.tool)
 	} else if p := a.turn(); p != nil {
-		p.denials = append(p.denials, r.tool.ItemID)
+		p.denials = append(p.denials, r.tool.item.ItemID)
 	}
 	if decision == "deny" && answer.Message != "" {
 		a.notice("info", "informational", "ACP has no words for a refusal; the agent was not told: "+answer.Message)
@@ -264,12 +308,14 @@ func (r *acpRequest) choose(answer Response) (*api.DialogueOption, *api.Error) {
 	return nil, api.Errorf(api.CodeInvalidParams, "decision: the agent does not offer to allow this once; give one of its options")
 }
 
-// withdraw closes requests that no longer wait.
+// withdraw closes requests that nobody has to decide any more. They are answered all the
+// same: the agent may wait for it.
 func (a *acpProtocol) withdraw(by string, which func(*acpRequest) bool) {
 	a.requests = slices.DeleteFunc(a.requests, func(r *acpRequest) bool {
 		if !which(r) {
 			return false
 		}
+		a.reply(r.native, acpParams{"outcome": acpParams{"outcome": "cancelled"}})
 		a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: "permission", How: "withdrawn", By: by}})
 		return true
 	})

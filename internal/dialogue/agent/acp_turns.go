@@ -99,7 +99,10 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 		turn.Text = p.text
 	}
 	if u := r.Usage; u != nil {
-		usage := api.DialogueUsage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens + u.ThoughtTokens, CacheReadTokens: u.CachedReadTokens, CacheWriteTokens: u.CachedWriteTokens}
+		usage := api.DialogueUsage{
+			InputTokens: rpcTokens(u.InputTokens), OutputTokens: rpcTokens(u.OutputTokens) + rpcTokens(u.ThoughtTokens),
+			CacheReadTokens: rpcTokens(u.CachedReadTokens), CacheWriteTokens: rpcTokens(u.CachedWriteTokens),
+		}
 		if usage != (api.DialogueUsage{}) {
 			turn.Usage = &usage
 		}
@@ -135,9 +138,6 @@ func (a *acpProtocol) interrupt(all bool) {
 	if p := a.turn(); p != nil {
 		p.interrupted = true
 		a.notify("session/cancel", acpParams{"sessionId": a.session})
-		for _, r := range a.requests {
-			a.reply(r.native, acpParams{"outcome": acpParams{"outcome": "cancelled"}})
-		}
 		a.withdraw("client", func(*acpRequest) bool { return true })
 	}
 }

@@ -19,8 +19,8 @@ type acpUpdate struct {
 	Entries       []struct{ Content, Status string }
 	CurrentModeID string
 	ConfigOptions []acpOption
-	Cost          *struct {
-		Amount   float64
+	Cost          struct {
+		Amount   json.RawMessage
 		Currency string
 	}
 	Severity, Description string
@@ -60,8 +60,8 @@ func (a *acpProtocol) notification(m rpcMessage) (why string) {
 	case "elicitation/complete":
 		return ""
 	}
-	if strings.HasPrefix(m.Method, "_") {
-		return "" // An extension of the agent's own.
+	if strings.HasPrefix(m.Method, "_") && m.ID == nil {
+		return "" // An extension of the agent's own, of which it wants no answer.
 	}
 	return "unknown_type"
 }
@@ -78,7 +78,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		if u.ToolCallID == "" {
 			return "bad_shape"
 		}
-		a.toolCall(u.acpToolCall)
+		a.tellTool(a.toolCall(u.acpToolCall))
 	case "plan":
 		a.finishText("final")
 		var b strings.Builder
@@ -98,8 +98,8 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		a.config.ConfigOptions = u.ConfigOptions
 		a.configured()
 	case "usage_update":
-		if u.Cost != nil && u.Cost.Currency == "USD" {
-			a.cost(u.Cost.Amount)
+		if amount := rpcNumber[float64](u.Cost.Amount); amount != nil && u.Cost.Currency == "USD" {
+			a.cost(*amount)
 		}
 	case "notice":
 		level := map[string]string{"info": "info", "warning": "warning", "error": "error"}[u.Severity]
@@ -117,12 +117,18 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 	return ""
 }
 
-// cost takes what the session has cost, of which what it cost before us is not ours.
+// cost takes what the session has cost, of which what it cost before us is not ours. In a
+// session that was there before, that is the first figure: what the turn has cost in which
+// it comes is not told then, rather than that of all turns before it once more.
 func (a *acpProtocol) cost(amount float64) {
-	if a.turns == 0 {
-		a.costBefore = amount
+	if a.costBefore == nil || a.turns == 0 {
+		before := 0.0
+		if a.options.Resume != "" {
+			before = amount
+		}
+		a.costBefore = &before
 	}
-	ours := amount - a.costBefore
+	ours := max(0, amount-*a.costBefore)
 	if a.usage.CostUSD == nil && ours == 0 || a.usage.CostUSD != nil && *a.usage.CostUSD == ours {
 		return
 	}

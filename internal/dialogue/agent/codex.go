@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ func (codex) Command(o Options) ([]string, map[string]string, error) {
 }
 
 // New implements Agent.
-func (codex) New(o Options) Protocol { return &codexProtocol{options: o, warned: map[string]bool{}} }
+func (codex) New(o Options) Protocol { return &codexProtocol{options: o} }
 
 // codexMode reads a permission mode: when Codex asks (untrusted, on-request or never), what
 // its commands may touch (read-only, workspace-write or danger-full-access), or both with a
@@ -62,10 +63,12 @@ type codexProtocol struct {
 	override Setting
 	// interrupts are calls that wait for the turn to begin that they are to stop.
 	interrupts []string
-	running    bool // as told last
-	told       bool // that anything was told of the state
-	usage      api.DialogueUsage
-	warned     map[string]bool // texts that are repeated with every turn, and told once
+	running    bool              // as told last
+	told       bool              // that anything was told of the state
+	usage      api.DialogueUsage // as told last
+	forgotten  api.DialogueUsage // of threads that are no longer in threads
+	warned     rpcHeard          // texts that are repeated with every turn, and told once
+	lines      rpcHeard          // that begin or end a turn or an item
 }
 
 // codexMessage is a message that was sent and is not done.
@@ -78,6 +81,24 @@ type codexMessage struct {
 }
 
 type codexParams map[string]any
+
+// set puts into the parameters of a thread, or of a turn, how it is to work.
+func (p codexParams) set(s Setting, turn bool) {
+	if s.Model != "" {
+		p["model"] = s.Model
+	}
+	approval, sandbox, _ := codexMode(s.PermissionMode)
+	if approval != "" {
+		p["approvalPolicy"] = approval
+	}
+	switch {
+	case sandbox == "":
+	case turn:
+		p["sandboxPolicy"] = codexSandboxes[sandbox]
+	default:
+		p["sandbox"] = sandbox
+	}
+}
 
 // Start implements Protocol.
 func (c *codexProtocol) Start() Step {
@@ -105,16 +126,7 @@ func (c *codexProtocol) initialized(result json.RawMessage, err *rpcError) {
 	if c.options.WorkingDir != "" {
 		p["cwd"] = c.options.WorkingDir
 	}
-	if c.options.Model != "" {
-		p["model"] = c.options.Model
-	}
-	approval, sandbox, _ := codexMode(c.options.PermissionMode)
-	if approval != "" {
-		p["approvalPolicy"] = approval
-	}
-	if sandbox != "" {
-		p["sandbox"] = sandbox
-	}
+	p.set(Setting{Model: c.options.Model, PermissionMode: c.options.PermissionMode}, false)
 	method := "thread/start"
 	if c.options.Resume != "" {
 		method = "thread/resume"
@@ -226,18 +238,9 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 		}
 	}
 	p := codexParams{"threadId": c.main.id, "clientUserMessageId": m.ID, "input": input}
-	if c.override.Model != "" {
-		p["model"] = c.override.Model
-	}
-	approval, sandbox, _ := codexMode(c.override.PermissionMode)
-	if approval != "" {
-		p["approvalPolicy"] = approval
-	}
-	if sandbox != "" {
-		p["sandboxPolicy"] = codexSandboxes[sandbox]
-	}
 	override := c.override
 	c.override = Setting{}
+	p.set(override, true)
 	m.asked = true
 	c.ask("turn/start", p, func(result json.RawMessage, err *rpcError) {
 		switch {
@@ -262,24 +265,17 @@ func (c *codexProtocol) turnStart(m *codexMessage) {
 		if !m.started && c.main.turn != "" && m.turn == c.main.turn { // it is taken up at the next step of a turn that runs
 			c.message(m.ID, "queued")
 		}
-		c.overridden(override.Model, approval, sandbox)
+		c.overridden(override)
 	})
 }
 
 // overridden tells how the thread works after a turn took our changes: Codex does not.
-func (c *codexProtocol) overridden(model, approval, sandbox string) {
+func (c *codexProtocol) overridden(s Setting) {
 	wasApproval, wasSandbox, _ := strings.Cut(c.opened.PermissionMode, "/")
+	approval, sandbox, _ := codexMode(s.PermissionMode)
 	before := c.opened
-	if model != "" {
-		c.opened.Model = model
-	}
-	if approval == "" {
-		approval = wasApproval
-	}
-	if sandbox == "" {
-		sandbox = wasSandbox
-	}
-	c.opened.PermissionMode = strings.Trim(approval+"/"+sandbox, "/")
+	c.opened.Model = cmp.Or(s.Model, before.Model)
+	c.opened.PermissionMode = strings.Trim(cmp.Or(approval, wasApproval)+"/"+cmp.Or(sandbox, wasSandbox), "/")
 	if now := c.opened; now.Model != before.Model || now.PermissionMode != before.PermissionMode {
 		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
 	}

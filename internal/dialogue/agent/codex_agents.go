@@ -25,8 +25,27 @@ func (c *codexProtocol) thread(id string) *codexThread {
 			}
 		}
 	}
+	c.forgetThread()
 	c.threads = append(c.threads, child)
 	return child
+}
+
+// maxThreads is how many threads are known: that of a subagent may be heard of again.
+const maxThreads = 1000
+
+// forgetThread makes room for another thread: that of the subagent which rests longest goes.
+func (c *codexProtocol) forgetThread() {
+	if len(c.threads) < maxThreads {
+		return
+	}
+	i := slices.IndexFunc(c.threads, func(t *codexThread) bool {
+		waits := slices.ContainsFunc(c.requests, func(r *codexRequest) bool { return r.thread == t })
+		return t != c.main && t.turn == "" && !t.active && len(t.open) == 0 && t.task.Status != "running" && !waits
+	})
+	if i >= 0 {
+		c.forgotten = codexPlus(c.forgotten, c.threads[i].used())
+		c.threads = slices.Delete(c.threads, i, i+1)
+	}
 }
 
 func (t *codexThread) parent(p *codexThread) {

@@ -34,27 +34,29 @@ type codexTokens struct {
 }
 
 func (t codexTokens) usage() api.DialogueUsage {
+	cached := rpcTokens(t.CachedInputTokens)
 	return api.DialogueUsage{
-		InputTokens: t.InputTokens - t.CachedInputTokens, OutputTokens: t.OutputTokens,
-		CacheReadTokens: t.CachedInputTokens, CacheWriteTokens: t.CacheWriteInputTokens,
+		InputTokens: max(0, rpcTokens(t.InputTokens)-cached), OutputTokens: rpcTokens(t.OutputTokens),
+		CacheReadTokens: cached, CacheWriteTokens: rpcTokens(t.CacheWriteInputTokens),
 	}
 }
 
-// tokens takes the figures of a thread. They are told as the sum over all threads, each of
-// which counts for itself.
+// tokens takes the figures of a thread, each of which counts for itself, over all
+// processes. They are told as the sum over all threads since this process began.
 func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
+	if t.total == nil && (t != c.main || c.options.Resume != "") {
+		if t.before = codexMinus(total, last); t == c.main && t.turn == "" {
+			t.before = total // They are told when a thread is resumed.
+		}
+	}
 	if t.base == nil {
-		t.base = codexMinus(total, last) // The first figures of a thread that was there before us.
+		base := codexMinus(total, last)
+		t.base = &base // The first figures of a thread that was there before us.
 	}
 	t.total = &total
-	sum := api.DialogueUsage{Carried: c.options.Resume != ""}
+	sum := c.forgotten
 	for _, each := range c.threads {
-		if u := each.total; u != nil {
-			sum.InputTokens += u.InputTokens
-			sum.OutputTokens += u.OutputTokens
-			sum.CacheReadTokens += u.CacheReadTokens
-			sum.CacheWriteTokens += u.CacheWriteTokens
-		}
+		sum = codexPlus(sum, each.used())
 	}
 	if sum != c.usage {
 		c.usage = sum
@@ -62,10 +64,26 @@ func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
 	}
 }
 
-func codexMinus(a, b api.DialogueUsage) *api.DialogueUsage {
-	return &api.DialogueUsage{
-		InputTokens: a.InputTokens - b.InputTokens, OutputTokens: a.OutputTokens - b.OutputTokens,
-		CacheReadTokens: a.CacheReadTokens - b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens - b.CacheWriteTokens,
+// used is what the thread has used in this process.
+func (t *codexThread) used() api.DialogueUsage {
+	if t.total == nil {
+		return api.DialogueUsage{}
+	}
+	return codexMinus(*t.total, t.before)
+}
+
+func codexPlus(a, b api.DialogueUsage) api.DialogueUsage {
+	return api.DialogueUsage{
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
+		CacheReadTokens: a.CacheReadTokens + b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens + b.CacheWriteTokens,
+	}
+}
+
+// codexMinus is never below nothing: Codex counts anew when it takes turns back.
+func codexMinus(a, b api.DialogueUsage) api.DialogueUsage {
+	return api.DialogueUsage{
+		InputTokens: max(0, a.InputTokens-b.InputTokens), OutputTokens: max(0, a.OutputTokens-b.OutputTokens),
+		CacheReadTokens: max(0, a.CacheReadTokens-b.CacheReadTokens), CacheWriteTokens: max(0, a.CacheWriteTokens-b.CacheWriteTokens),
 	}
 }
 
@@ -98,10 +116,9 @@ func (c *codexProtocol) warn(method string, ev codexEvent) {
 	if text == "" {
 		text = strings.TrimSuffix(ev.Summary+": "+ev.Details, ": ")
 	}
-	if c.warned[text] {
+	if c.warned.again(text) {
 		return
 	}
-	c.warned[text] = true
 	code := map[string]string{"warning": "warning", "guardianWarning": "guardian", "configWarning": "config", "deprecationNotice": "deprecated"}[method]
 	c.notice("warning", code, text)
 }

@@ -144,13 +144,14 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 // a subagent was told.
 func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, done bool) {
 	for _, m := range c.messages {
-		if m.ID == it.ClientID {
-			if m.turn = turn; !m.started {
-				m.started = true
-				c.message(m.ID, "started")
-			}
-			return
+		if !m.is(it) || it.ClientID == "" && (t != c.main || !m.asked || m.turn != "" && m.turn != turn) {
+			continue
 		}
+		if m.turn = turn; !m.started {
+			m.started = true
+			c.message(m.ID, "started")
+		}
+		return
 	}
 	if done {
 		item := it.item(true)
@@ -159,6 +160,17 @@ func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, d
 		}
 		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
 	}
+}
+
+// is reports whether a message is the one that Codex has taken up: it has the id that we
+// gave, or the same text where Codex does not tell the id.
+func (m *codexMessage) is(it codexItem) bool {
+	if it.ClientID != "" {
+		return it.ClientID == m.ID
+	}
+	return slices.EqualFunc(rpcContent(m.Content), it.userParts(), func(a, b api.DialoguePart) bool {
+		return a.Type == b.Type && a.Text == b.Text && a.DataBase64 == b.DataBase64
+	})
 }
 
 // delta appends to a text that is being said. One that begins another part, or goes on

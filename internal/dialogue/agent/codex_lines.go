@@ -21,6 +21,7 @@ type codexThread struct {
 	// denials are the tool calls of the turn that were not allowed.
 	denials []string
 	total   *api.DialogueUsage // of all its turns, as told last
+	before  api.DialogueUsage  // what of total was used before this process
 	base    *api.DialogueUsage // total when the turn began, when that is known
 	compact string             // the turn that was told to be compacted last
 }
@@ -113,6 +114,14 @@ func (c *codexProtocol) notification(m rpcMessage) (why string) {
 	}
 	if slices.ContainsFunc(codexSilent, func(s string) bool { return strings.HasPrefix(m.Method, s) }) {
 		return ""
+	}
+	switch m.Method {
+	case "turn/started", "turn/completed", "item/started", "item/completed":
+		// One that comes again must not begin anew what has ended.
+		if c.lines.again(m.Method + string(m.Params)) {
+			c.step.Ignored = m.Method + " (repeated)"
+			return ""
+		}
 	}
 	switch {
 	case c.main == nil && strings.HasPrefix(m.Method, "thread/"):
@@ -271,7 +280,8 @@ func (c *codexProtocol) turnCompleted(t *codexThread, end codexTurn) {
 	}
 	turn := &api.DialogueTurn{TurnID: end.ID, Outcome: outcome, Native: native, Text: text, DurationMS: end.DurationMs, Denials: t.denials}
 	if t.base != nil && t.total != nil {
-		turn.Usage = codexMinus(*t.total, *t.base)
+		usage := codexMinus(*t.total, *t.base)
+		turn.Usage = &usage
 	}
 	for _, m := range c.messages {
 		if m.turn != end.ID {

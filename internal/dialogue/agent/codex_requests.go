@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,7 +19,8 @@ type codexRequest struct {
 	kind   string
 	thread *codexThread
 	item   string // that it is about
-	// decisions are the answers that Codex offers for a command, by what they are called.
+	// options are the answers that Codex offers, and decisions what it is told for each.
+	options   []api.DialogueOption
 	decisions map[string]json.RawMessage
 	asked     codexAsked
 }
@@ -25,6 +28,8 @@ type codexRequest struct {
 // codexAsked is what requests tell: the fields of all of them.
 type codexAsked struct {
 	ThreadID, TurnID, ItemID, Reason, Command, Cwd string
+	Kind                                           string // of what a command wants
+	NetworkApprovalContext                         struct{ Protocol, Host string }
 	AvailableDecisions                             []json.RawMessage
 	GrantRoot                                      string
 	Questions                                      []struct {
@@ -37,22 +42,32 @@ type codexAsked struct {
 }
 
 func (c *codexProtocol) request(m rpcMessage) (why string) {
-	r := &codexRequest{
-		id: fmt.Sprintf("r%d.%s", c.options.Epoch, strings.Trim(string(m.ID), `"`)), native: m.ID, method: m.Method,
-	}
+	r := &codexRequest{id: m.name(c.options.Epoch), native: m.ID, method: m.Method}
 	json.Unmarshal(m.Params, &r.asked)
 	a := r.asked
 	ask := &api.DialogueRequest{RequestID: r.id, Kind: "permission", ToolCallID: a.ItemID, Reason: a.Reason}
 	switch m.Method {
 	case "item/commandExecution/requestApproval":
-		ask.Tool, ask.Subject = "commandExecution", codexCommand(a.Command)
+		switch host := a.NetworkApprovalContext.Host; {
+		case host != "": // The command runs, and wants to be let out.
+			ask.Tool, ask.Subject, ask.SubjectKind = "network", a.NetworkApprovalContext.Protocol+"://"+host, "address"
+		case a.Kind != "" && a.Kind != "command": // It runs, and something else is asked, such as to write to it.
+			ask.Tool = a.Kind
+		default:
+			ask.Tool, ask.Subject, ask.SubjectKind = "commandExecution", codexCommand(a.Command), "command"
+		}
 		ask.Input = rpcJSON(codexParams{"command": a.Command, "cwd": a.Cwd})
-		r.offer(ask, a.AvailableDecisions)
+		r.offer(a.AvailableDecisions)
 	case "item/fileChange/requestApproval":
-		ask.Tool, ask.Subject = "fileChange", a.GrantRoot
-		r.offer(ask, nil)
+		ask.Tool, ask.SubjectKind = "fileChange", "path"
+		if a.GrantRoot != "" { // It is about all that is below.
+			ask.Subject = strings.TrimSuffix(path.Clean(a.GrantRoot), "/") + "/"
+		}
+		r.offer(nil)
 	case "item/permissions/requestApproval":
-		ask.Tool, ask.Subject, ask.Input = "permissions", a.Cwd, rpcNotNull(a.Permissions)
+		// What is asked for may be several things at once, so it has no subject: no rule for
+		// a path must allow the network.
+		ask.Tool, ask.Input = "permissions", rpcNotNull(a.Permissions)
 	case "item/tool/requestUserInput":
 		ask.Kind, ask.Tool = "question", "requestUserInput"
 		for _, q := range a.Questions {
@@ -64,7 +79,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 		}
 	case "mcpServer/elicitation/request":
 		ask.Kind, ask.Tool, ask.Title = "elicitation", "mcp__"+a.ServerName, a.Message
-		ask.Subject, ask.Input = a.URL, rpcNotNull(a.RequestedSchema)
+		ask.Subject, ask.SubjectKind, ask.Input = a.URL, "address", rpcNotNull(a.RequestedSchema)
 	default:
 		return "unknown_type"
 	}
@@ -85,6 +100,10 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 		o.item.Tool.Status = "awaiting_approval"
 		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldItem, NativeID: r.item, Item: o.tool("awaiting_approval")})
 	}
+	ask.Options = r.options
+	if ask.Subject == "" {
+		ask.SubjectKind = ""
+	}
 	c.requests = append(c.requests, r)
 	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestOpened, Request: ask})
 	return ""
@@ -92,7 +111,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 
 // offer lists the answers to an approval. A decision is a word, or an object whose key is
 // the word; decline is understood also when it is not listed.
-func (r *codexRequest) offer(ask *api.DialogueRequest, listed []json.RawMessage) {
+func (r *codexRequest) offer(listed []json.RawMessage) {
 	if listed == nil {
 		listed = []json.RawMessage{[]byte(`"accept"`), []byte(`"acceptForSession"`)}
 	}
@@ -100,11 +119,18 @@ func (r *codexRequest) offer(ask *api.DialogueRequest, listed []json.RawMessage)
 	r.decisions = map[string]json.RawMessage{}
 	for _, raw := range listed {
 		word, detail := codexDecision(raw)
-		if _, twice := r.decisions[word]; twice || word == "" {
+		if word == "" {
 			continue
 		}
-		r.decisions[word] = raw
-		option := api.DialogueOption{ID: word, Label: word, Description: detail, Kind: "allow"}
+		id := word
+		for n := 2; r.decisions[id] != nil && string(r.decisions[id]) != string(raw); n++ {
+			id = fmt.Sprint(word, "-", n) // The word is the same for a host to allow and one to deny.
+		}
+		if r.decisions[id] != nil {
+			continue
+		}
+		r.decisions[id] = raw
+		option := api.DialogueOption{ID: id, Label: word, Description: string(detail), Kind: "allow"}
 		switch word {
 		case "accept":
 		case "decline":
@@ -112,27 +138,31 @@ func (r *codexRequest) offer(ask *api.DialogueRequest, listed []json.RawMessage)
 		case "cancel":
 			option.Kind, option.Description = "deny", "and end the turn"
 		case "applyNetworkPolicyAmendment":
-			if option.Kind = "allow_always"; strings.Contains(detail, `"deny"`) {
+			var rule struct {
+				Amendment struct{ Action string } `json:"network_policy_amendment"`
+			}
+			json.Unmarshal(detail, &rule)
+			if option.Kind = "allow_always"; rule.Amendment.Action == "deny" {
 				option.Kind = "deny_always"
 			}
 		default:
 			option.Kind = "allow_always"
 		}
-		ask.Options = append(ask.Options, option)
+		r.options = append(r.options, option)
 	}
 }
 
-func codexDecision(raw json.RawMessage) (word, detail string) {
+func codexDecision(raw json.RawMessage) (word string, detail json.RawMessage) {
 	if json.Unmarshal(raw, &word) == nil {
-		return word, ""
+		return word, nil
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) == nil && len(object) == 1 {
 		for key, value := range object {
-			return key, string(value)
+			return key, value
 		}
 	}
-	return "", ""
+	return "", nil
 }
 
 // respond answers a request.
@@ -168,54 +198,35 @@ func (c *codexProtocol) resume(r *codexRequest) {
 
 // answer is what Codex is told, and whether that allows or denies.
 func (r *codexRequest) answer(a Response) (result any, decision string, err *api.Error) {
-	decision = a.Decision
-	if decision == "" {
-		decision = "allow"
-	}
-	if a.Input != nil && r.method != "mcpServer/elicitation/request" {
-		return nil, "", api.Errorf(api.CodeInvalidParams, "input: codex does not let the input of a tool be changed")
-	}
+	decision = cmp.Or(a.Decision, "allow")
 	allow := decision == "allow"
-	switch r.method {
-	case "item/tool/requestUserInput":
-		return r.userInput(a), decision, nil
-	case "mcpServer/elicitation/request":
-		switch {
-		case !allow && a.Interrupt:
-			return codexParams{"action": "cancel", "content": nil, "_meta": nil}, decision, nil
-		case !allow:
-			return codexParams{"action": "decline", "content": nil, "_meta": nil}, decision, nil
-		case a.Input != nil:
-			return codexParams{"action": "accept", "content": a.Input, "_meta": nil}, decision, nil
-		case len(a.Answers) > 0:
-			return codexParams{"action": "accept", "content": a.Answers, "_meta": nil}, decision, nil
+	switch {
+	case r.kind == "question":
+		result, err = r.userInput(a, allow)
+		return result, decision, err
+	case a.Option != "":
+		i := slices.IndexFunc(r.options, func(o api.DialogueOption) bool { return o.ID == a.Option })
+		if i < 0 {
+			return nil, "", api.Errorf(api.CodeInvalidParams, "option %.80q is not one of the request's", a.Option)
 		}
-		return codexParams{"action": "accept", "content": codexParams{}, "_meta": nil}, decision, nil
-	case "item/permissions/requestApproval":
-		granted, scope := codexParams{}, "turn"
-		if allow {
-			var asked map[string]json.RawMessage
-			json.Unmarshal(r.asked.Permissions, &asked)
-			for name, what := range asked {
-				if rpcNotNull(what) != nil {
-					granted[name] = what
-				}
-			}
+		if decision, err = rpcDecision(a, r.options[i]); err != nil {
+			return nil, "", err
 		}
-		if allow && a.Remember {
-			scope = "session"
-		}
-		return codexParams{"permissions": granted, "scope": scope}, decision, nil
+	}
+	if r.kind == "elicitation" {
+		return r.elicited(a, allow), decision, nil
+	}
+	switch {
+	case a.Input != nil:
+		return nil, "", api.Errorf(api.CodeInvalidParams, "input: codex does not let the input of a tool be changed")
+	case len(a.Answers) > 0:
+		return nil, "", api.Errorf(api.CodeInvalidParams, "answers: a permission is given with a decision or an option")
+	case r.method == "item/permissions/requestApproval":
+		return r.permissions(allow, allow && a.Remember), decision, nil
 	}
 	word := a.Option
 	switch {
 	case word != "":
-		if _, known := r.decisions[word]; !known {
-			return nil, "", api.Errorf(api.CodeInvalidParams, "option %.80q is not one of the request's", word)
-		}
-		if decision = "allow"; word == "decline" || word == "cancel" {
-			decision = "deny"
-		}
 	case !allow && a.Interrupt:
 		word = "cancel"
 	case !allow:
@@ -236,19 +247,63 @@ func (r *codexRequest) answer(a Response) (result any, decision string, err *api
 	return codexParams{"decision": raw}, decision, nil
 }
 
-// userInput are the answers to questions, which are given by their ids or texts.
-func (r *codexRequest) userInput(a Response) codexParams {
+// elicited answers a form of an MCP server.
+func (r *codexRequest) elicited(a Response, allow bool) codexParams {
+	action, content := "accept", any(codexParams{})
+	switch {
+	case !allow && a.Interrupt:
+		action, content = "cancel", nil
+	case !allow:
+		action, content = "decline", nil
+	case a.Input != nil:
+		content = a.Input
+	case len(a.Answers) > 0:
+		content = a.Answers
+	}
+	return codexParams{"action": action, "content": content, "_meta": nil}
+}
+
+// permissions grants what was asked for, or nothing.
+func (r *codexRequest) permissions(allow, remember bool) codexParams {
+	granted, scope := codexParams{}, "turn"
+	if allow {
+		var asked map[string]json.RawMessage
+		json.Unmarshal(r.asked.Permissions, &asked)
+		for name, what := range asked {
+			if rpcNotNull(what) != nil {
+				granted[name] = what
+			}
+		}
+	}
+	if remember {
+		scope = "session"
+	}
+	return codexParams{"permissions": granted, "scope": scope}
+}
+
+// userInput are the answers to questions, which are given by their ids or texts; to a
+// single one, also as the option that is chosen.
+func (r *codexRequest) userInput(a Response, allow bool) (codexParams, *api.Error) {
 	answers := codexParams{}
 	for _, q := range r.asked.Questions {
 		text, given := a.Answers[q.ID]
 		if !given {
 			text, given = a.Answers[q.Question]
 		}
-		if given {
+		if !given && a.Option != "" && len(r.asked.Questions) == 1 {
+			text, given = a.Option, true
+		}
+		if given && allow {
 			answers[q.ID] = codexParams{"answers": []string{text}}
 		}
 	}
-	return codexParams{"answers": answers}
+	switch {
+	case a.Input != nil:
+		return nil, api.Errorf(api.CodeInvalidParams, "input: a question is answered with answers")
+	case allow && len(answers) == 0:
+		return nil, api.Errorf(api.CodeInvalidParams, "answers: give one to a question of the request, by its text or id")
+	}
+	return codexParams{"answers": answers}, nil
 }
 
 // resolved closes a request that Codex no longer wants to be answered. It also comes, for

@@ -126,6 +126,8 @@ func TestCodexAnswers(t *testing.T) {
 		{command, answer{Option: "acceptWithExecpolicyAmendment"}, `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["x"]}}}`},
 		{command, answer{Option: "cancel"}, `{"decision":"cancel"}`},
 		{command, answer{Option: "acceptForSession"}, "INVALID_PARAMS"},
+		{command, answer{Decision: "deny", Option: "accept"}, "INVALID_PARAMS"},
+		{command, answer{Decision: "deny", Option: "decline"}, `{"decision":"decline"}`},
 		{command, answer{Decision: "allow", Input: json.RawMessage(`{}`)}, "INVALID_PARAMS"},
 		{file, answer{Decision: "allow", Remember: true}, `{"decision":"acceptForSession"}`},
 		{file, answer{Decision: "deny"}, `{"decision":"decline"}`},
@@ -138,6 +140,14 @@ func TestCodexAnswers(t *testing.T) {
 		{form, answer{Decision: "deny", Interrupt: true}, `{"action":"cancel","content":null,"_meta":null}`},
 		{ask, answer{Answers: map[string]string{"Which?": "x", "b": "so"}}, `{"answers":{"a":{"answers":["x"]},"b":{"answers":["so"]}}}`},
 		{ask, answer{Decision: "deny"}, `{"answers":{}}`},
+		{ask, answer{Decision: "allow"}, "INVALID_PARAMS"},
+		{ask, answer{Answers: map[string]string{"Where?": "x"}}, "INVALID_PARAMS"},
+		{ask, answer{Answers: map[string]string{"a": "x"}, Input: json.RawMessage(`{}`)}, "INVALID_PARAMS"},
+		{strings.Replace(ask, `,{"id":"b","header":"B","question":"Why?","options":null}`, "", 1), answer{Option: "x"}, `{"answers":{"a":{"answers":["x"]}}}`},
+		{file, answer{Answers: map[string]string{"a": "no"}}, "INVALID_PARAMS"},
+		{more, answer{Answers: map[string]string{"a": "no"}}, "INVALID_PARAMS"},
+		{more, answer{Option: "deny"}, "INVALID_PARAMS"},
+		{form, answer{Option: "decline"}, "INVALID_PARAMS"},
 	} {
 		k := codexTalk(t)
 		k.hears(codexTurn, c.request)
@@ -169,6 +179,136 @@ func TestCodexAnswers(t *testing.T) {
 	}
 }
 
+// TestCodexDecisions checks what is recorded of the option that was chosen.
+func TestCodexDecisions(t *testing.T) {
+	network := func(host, action string) string {
+		return fmt.Sprintf(`{"applyNetworkPolicyAmendment":{"network_policy_amendment":{"host":%q,"action":%q}}}`, host, action)
+	}
+	asks := `{"method":"item/commandExecution/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i","command":"curl x","availableDecisions":["accept","accept",` +
+		network("deny", "allow") + `,` + network("x", "deny") + `,"decline"]}}`
+	kinds := map[string]string{}
+	for _, c := range []struct{ option, kind, decision, told string }{
+		{"accept", "allow", "allow", `"accept"`},
+		{"applyNetworkPolicyAmendment", "allow_always", "allow", network("deny", "allow")},
+		{"applyNetworkPolicyAmendment-2", "deny_always", "deny", network("x", "deny")},
+		{"decline", "deny", "deny", `"decline"`},
+		{"cancel", "deny", "deny", `"cancel"`},
+	} {
+		k := codexTalk(t)
+		k.hears(codexTurn, asks)
+		q := k.last(api.ToldRequestOpened).Request
+		for _, o := range q.Options {
+			kinds[o.ID] = o.Kind
+		}
+		if kinds[c.option] != c.kind || len(q.Options) != 5 {
+			t.Errorf("%s: offered %s", c.option, show(q.Options))
+		}
+		if err := k.respond(api.DialogueRespondParams{RequestID: q.RequestID, Option: c.option}); err != nil {
+			t.Errorf("%s: %v", c.option, err)
+		}
+		if closed := k.last(api.ToldRequestClosed).Request; closed.Decision != c.decision {
+			t.Errorf("%s: recorded %s", c.option, show(closed))
+		}
+		wantJSON(t, k.sent(), `{"id":7,"result":{"decision":`+c.told+`}}`)
+	}
+}
+
+// TestCodexSubjectKinds checks what the subject of each request is. Rules for one kind must
+// not decide about another.
+func TestCodexSubjectKinds(t *testing.T) {
+	for name, c := range map[string]struct{ method, params, tool, subject, kind string }{
+		"command":     {"item/commandExecution/requestApproval", `"kind":"command","command":"ls"`, "commandExecution", "ls", "command"},
+		"no command":  {"item/commandExecution/requestApproval", `"command":null`, "commandExecution", "", ""},
+		"stdin":       {"item/commandExecution/requestApproval", `"kind":"writeStdin","command":"git status"`, "writeStdin", "", ""},
+		"network":     {"item/commandExecution/requestApproval", `"command":"git fetch","networkApprovalContext":{"host":"example.org","protocol":"https"}`, "network", "https://example.org", "address"},
+		"file":        {"item/fileChange/requestApproval", `"itemId":"f"`, "fileChange", "/w/a", "path"},
+		"root":        {"item/fileChange/requestApproval", `"itemId":"f","grantRoot":"/w/../etc"`, "fileChange", "/etc/", "path"},
+		"no file":     {"item/fileChange/requestApproval", `"itemId":"g"`, "fileChange", "", ""},
+		"permissions": {"item/permissions/requestApproval", `"cwd":"/w","permissions":{"network":{"enabled":true}}`, "permissions", "", ""},
+		"form":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"form","message":"Who?"`, "mcp__s", "", ""},
+		"page":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"url","message":"Who?","url":"https://example.org"`, "mcp__s", "https://example.org", "address"},
+		"question":    {"item/tool/requestUserInput", `"questions":[]`, "requestUserInput", "", ""},
+	} {
+		k := codexTalk(t)
+		k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"f","status":"inProgress","changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"x"}]}}}`,
+			`{"method":"`+c.method+`","id":7,"params":{"threadId":"T","turnId":"turn1",`+c.params+`}}`)
+		q := k.last(api.ToldRequestOpened).Request
+		if q.Tool != c.tool || q.Subject != c.subject || q.SubjectKind != c.kind || q.Editable {
+			t.Errorf("%s: %s", name, show(q))
+		}
+	}
+}
+
+// TestCodexFigures checks that what was used before the process is not counted again, and
+// what it used itself is, in the thread of the dialogue and in those of subagents.
+func TestCodexFigures(t *testing.T) {
+	used := func(thread string, total, last int) string {
+		return fmt.Sprintf(`{"method":"thread/tokenUsage/updated","params":{"threadId":%q,"tokenUsage":{"total":{"inputTokens":%d,"cachedInputTokens":0,"outputTokens":1},"last":{"inputTokens":%d,"outputTokens":1}}}}`, thread, total, last)
+	}
+	answer := `{"id":2,"result":{"thread":{"id":"T"},"model":"m"}}`
+	for name, c := range map[string]struct {
+		resume string
+		lines  []string
+		want   int64
+	}{
+		"new":                   {"", []string{codexTurn, used("T", 10, 10), used("T", 30, 20)}, 30},
+		"new, with a subagent":  {"", []string{codexTurn, used("T", 10, 10), used("child", 5, 5), used("child", 8, 3), used("T", 11, 1)}, 19},
+		"resumed":               {"T", []string{used("T", 100, 40), codexTurn, used("T", 110, 10), used("T", 115, 5)}, 15},
+		"resumed, told late":    {"T", []string{codexTurn, used("T", 110, 10), used("T", 115, 5)}, 15},
+		"an old subagent":       {"T", []string{used("T", 100, 40), codexTurn, used("child", 70, 7), used("T", 101, 1)}, 8},
+		"taken back":            {"T", []string{used("T", 100, 40), codexTurn, used("T", 60, 1), used("T", 103, 1)}, 3},
+		"more cached than read": {"", []string{codexTurn, strings.Replace(used("T", 10, 10), `"cachedInputTokens":0`, `"cachedInputTokens":99`, 1)}, 0},
+	} {
+		k := newTalk(t, "codex", agent.Options{Resume: c.resume, Epoch: 2})
+		k.hears(`{"id":1,"result":{}}`, answer)
+		k.hears(c.lines...)
+		if u := k.last(api.ToldUsage).Usage; u.InputTokens != c.want || u.Carried {
+			t.Errorf("%s: %s", name, show(u))
+		}
+	}
+}
+
+// TestCodexMessageWithoutID hears of our message without the id that we gave it.
+func TestCodexMessageWithoutID(t *testing.T) {
+	k := codexTalk(t)
+	k.send("m1", "go")
+	said := func(text, step string) string {
+		return fmt.Sprintf(`{"method":"item/%s","params":{"threadId":"T","turnId":"turn1","item":{"type":"userMessage","id":"u-%s","clientId":null,"content":[{"type":"text","text":%q,"text_elements":[]}]}}}`, step, text, text)
+	}
+	k.hears(`{"id":3,"result":{"turn":{"id":"turn1"}}}`, codexTurn, said("go", "started"), said("go", "completed"), said("more", "started"), said("more", "completed"))
+	var texts []string
+	for _, it := range k.tree.Result().Items {
+		texts = append(texts, it.ItemID+" "+it.Parts[0].Text)
+	}
+	if want := []string{"m1 go", "u-more more"}; !slices.Equal(texts, want) {
+		t.Errorf("%q", texts)
+	}
+	if m := k.last(api.ToldMessage).Message; m.MessageID != "m1" || m.State != "started" {
+		t.Errorf("%s", show(m))
+	}
+}
+
+// TestCodexForgetsThreads has more subagents than are remembered: their figures stay, and
+// so do those that work.
+func TestCodexForgetsThreads(t *testing.T) {
+	k := codexTalk(t)
+	k.hears(codexTurn, `{"method":"turn/started","params":{"threadId":"works","turn":{"id":"w"}}}`)
+	for i := range 1500 {
+		id := fmt.Sprint("child", i)
+		k.hears(fmt.Sprintf(`{"method":"turn/started","params":{"threadId":%q,"turn":{"id":"c"}}}`, id),
+			fmt.Sprintf(`{"method":"thread/tokenUsage/updated","params":{"threadId":%q,"tokenUsage":{"total":{"inputTokens":2},"last":{"inputTokens":2}}}}`, id),
+			fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":"c","status":"completed"}}}`, id))
+	}
+	if u := k.last(api.ToldUsage).Usage; u.InputTokens != 3000 {
+		t.Errorf("%s", show(u))
+	}
+	tasks := k.told(api.ToldTask)
+	k.hears(`{"method":"turn/completed","params":{"threadId":"works","turn":{"id":"w","status":"completed"}}}`)
+	if task := k.last(api.ToldTask).Task; k.told(api.ToldTask) != tasks+1 || task.TaskID != "works" || task.Status != "completed" {
+		t.Errorf("%s", show(task))
+	}
+}
+
 // TestCodexLines gives single lines, and looks for what they must make.
 func TestCodexLines(t *testing.T) {
 	in := func(method, params string) string {
@@ -191,9 +331,11 @@ func TestCodexLines(t *testing.T) {
 		"rate limit":      {[]string{`{"method":"account/rateLimits/updated","params":{"rateLimits":{"rateLimitReachedType":"primary"}}}`}, `rate_limit`},
 		"compacted once":  {[]string{in("item/completed", `"item":{"type":"contextCompaction","id":"c"}`), in("thread/compacted", `"x":1`)}, `"type": "compacted"`},
 		"limit":           {[]string{in("turn/completed", `"turn":{"id":"turn1","status":"failed","error":{"message":"too long","codexErrorInfo":"contextWindowExceeded"}}`)}, `"outcome": "limit"`},
-		"mcp":             {[]string{in("item/completed", `"item":{"type":"mcpToolCall","id":"m","server":"s","tool":"t","status":"failed","arguments":{"a":1},"result":{"content":[{"type":"image","data":"eA==","mimeType":"image/png"}],"structuredContent":{"b":2}},"error":{"message":"no"}}`)}, `"structured": {`},
-		"search":          {[]string{in("item/completed", `"item":{"type":"webSearch","id":"w","query":"q","action":{"type":"openPage","url":"https://example.org"}}`)}, `"subject": "https://example.org"`},
-		"moved":           {[]string{in("item/completed", `"item":{"type":"fileChange","id":"f","status":"completed","changes":[{"path":"/w/a","kind":{"type":"update","move_path":"/w/b"},"diff":"@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n@@ -9 +9 @@\n z\n+q\n"}]}`)}, `"old": "z\n"`},
+		"no exit code": {[]string{in("item/completed", `"item":{"type":"commandExecution","id":"x","command":"ls","status":"failed","exitCode":1e99}`)}, `"status": "failed"
+  }`},
+		"mcp":    {[]string{in("item/completed", `"item":{"type":"mcpToolCall","id":"m","server":"s","tool":"t","status":"failed","arguments":{"a":1},"result":{"content":[{"type":"image","data":"eA==","mimeType":"image/png"}],"structuredContent":{"b":2}},"error":{"message":"no"}}`)}, `"structured": {`},
+		"search": {[]string{in("item/completed", `"item":{"type":"webSearch","id":"w","query":"q","action":{"type":"openPage","url":"https://example.org"}}`)}, `"subject": "https://example.org"`},
+		"moved":  {[]string{in("item/completed", `"item":{"type":"fileChange","id":"f","status":"completed","changes":[{"path":"/w/a","kind":{"type":"update","move_path":"/w/b"},"diff":"@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n@@ -9 +9 @@\n z\n+q\n"}]}`)}, `"old": "z\n"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := codexTalk(t)

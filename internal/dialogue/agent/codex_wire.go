@@ -18,7 +18,7 @@ type codexItem struct {
 	Summary           []string
 	Command, Cwd      string // commandExecution
 	AggregatedOutput  string
-	ExitCode          *int
+	ExitCode          json.RawMessage
 	Changes           []codexChange // fileChange
 	Server, Tool      string        // mcpToolCall, dynamicToolCall, collabAgentToolCall
 	Namespace, Name   string        // dynamicToolCall, functionCallOutput
@@ -145,7 +145,7 @@ func (it codexItem) userParts() (parts []api.DialoguePart) {
 func (it codexItem) toolCall() *api.DialogueToolCall {
 	switch it.Type {
 	case "commandExecution":
-		tool := &api.DialogueToolCall{Name: it.Type, Kind: "execute", Subject: codexCommand(it.Command), ExitCode: it.ExitCode}
+		tool := &api.DialogueToolCall{Name: it.Type, Kind: "execute", Subject: codexCommand(it.Command), ExitCode: rpcNumber[int](it.ExitCode)}
 		tool.Input = rpcJSON(codexParams{"command": it.Command, "cwd": it.Cwd})
 		if it.AggregatedOutput != "" {
 			tool.Output = []api.DialoguePart{{Type: "text", Text: it.AggregatedOutput}}
@@ -204,13 +204,6 @@ func (it codexItem) toolCall() *api.DialogueToolCall {
 		return &api.DialogueToolCall{Name: it.Type, Kind: "other", Input: rpcJSON(codexParams{"durationMs": it.DurationMs})}
 	}
 	return nil
-}
-
-func rpcNotNull(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" {
-		return nil
-	}
-	return raw
 }
 
 // rpcRawParts is an output whose shape is not ours: one part, as it was told.

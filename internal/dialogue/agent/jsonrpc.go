@@ -1,9 +1,12 @@
 package agent
 
 import (
-	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +20,23 @@ type rpc struct {
 	version string // of JSON-RPC, told in every message; Codex leaves it out
 	asked   int64  // the number of our last request
 	pending map[int64]rpcPending
+	heard   rpcHeard // the ids of the program's requests, as they came
 	step    Step
+}
+
+// rpcHeard knows the last of many things again, by their hashes.
+type rpcHeard [][sha256.Size]byte
+
+const maxHeard = 1000
+
+// again reports whether something was heard before, and remembers it.
+func (h *rpcHeard) again(what string) bool {
+	sum := sha256.Sum256([]byte(what))
+	if slices.Contains(*h, sum) {
+		return true
+	}
+	*h = append((*h)[max(0, len(*h)-maxHeard+1):], sum)
+	return false
 }
 
 type rpcPending struct {
@@ -42,6 +61,17 @@ type rpcError struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
+// UnmarshalJSON takes any shape: what is not one of JSON-RPC is an error all the same.
+func (e *rpcError) UnmarshalJSON(raw []byte) error {
+	type known rpcError
+	var k known
+	if json.Unmarshal(raw, &k); k.Message == "" {
+		k.Message = string(raw[:min(len(raw), 4096)])
+	}
+	*e = rpcError(k)
+	return nil
+}
+
 // text is the error for people: some programs say what is wrong only in the data.
 func (e *rpcError) text() string {
 	var d struct{ Message, Details string }
@@ -57,6 +87,7 @@ func (e *rpcError) text() string {
 
 // The codes of JSON-RPC for requests that we refuse.
 const (
+	rpcInvalidRequest = -32600
 	rpcMethodNotFound = -32601
 	rpcInvalidParams  = -32602
 )
@@ -72,41 +103,37 @@ type rpcPeer interface {
 func (r *rpc) line(line []byte, peer rpcPeer) {
 	var m rpcMessage
 	if err := json.Unmarshal(line, &m); err != nil {
-		why := "not_json"
-		if json.Valid(line) {
-			why = "bad_shape"
+		var field *json.UnmarshalTypeError
+		switch {
+		case !json.Valid(line):
+			r.unparsed(line, "not_json")
+			return
+		case !errors.As(err, &field) || field.Field == "":
+			r.unparsed(line, "bad_shape")
+			return
 		}
-		r.unparsed(line, why)
-		return
-	}
-	if bytes.Equal(m.ID, []byte("null")) {
-		m.ID = nil
+		// A field of another shape than we know is as if it were absent.
 	}
 	var why, name string
 	switch {
 	case m.Method != "" && m.ID != nil:
 		name = m.Method
-		if why = peer.request(m); why != "" {
-			code := rpcInvalidParams
-			if why == "unknown_type" {
-				code = rpcMethodNotFound
-			}
-			r.refuse(m.ID, code, m.Method+": the client cannot do this")
-			r.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.80q, which nobody here can answer", m.Method))
-			why = ""
-		}
+		why = r.requested(m, peer)
 	case m.Method != "":
 		name = m.Method
 		why = peer.notification(m)
-	case m.ID != nil && (m.Result != nil || m.Error != nil):
+	case m.ID != nil:
 		p, ok := r.pending[m.number()]
-		if !ok {
-			r.unparsed(line, "unknown_type")
-			return
+		switch {
+		case ok: // Some programs leave out a result that is nothing.
+			delete(r.pending, m.number())
+			name = "answer to " + p.method
+			p.then(m.Result, m.Error)
+		case m.Result != nil || m.Error != nil:
+			why = "unknown_type"
+		default:
+			why = "bad_shape"
 		}
-		delete(r.pending, m.number())
-		name = "answer to " + p.method
-		p.then(m.Result, m.Error)
 	default:
 		why = "bad_shape"
 	}
@@ -116,6 +143,50 @@ func (r *rpc) line(line []byte, peer rpcPeer) {
 	if len(r.step.Events) == 0 && r.step.Ignored == "" {
 		r.step.Ignored = name
 	}
+}
+
+// requested has the peer take a request. What nobody can answer is refused, so that the
+// program does not wait for ever; what comes again is not asked again.
+func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
+	code := rpcInvalidRequest
+	switch c := m.ID[0]; {
+	case c == 'n': // Some programs give their notifications an id, which is null.
+		if why = peer.notification(m); why != "unknown_type" {
+			return why
+		}
+		code = rpcMethodNotFound
+	case (c == '"' || c == '-' || c >= '0' && c <= '9') && len(m.ID) <= maxID:
+		if r.heard.again(string(m.ID)) {
+			r.step.Ignored = m.Method + " (repeated)"
+			return ""
+		}
+		switch peer.request(m) {
+		case "":
+			return ""
+		case "unknown_type":
+			code = rpcMethodNotFound
+		default:
+			code = rpcInvalidParams
+		}
+	}
+	r.write(rpcMessage{ID: m.ID, Error: &rpcError{Code: code, Message: m.Method + ": the client cannot do this"}})
+	r.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.80q, which nobody here can answer", m.Method))
+	return ""
+}
+
+// maxID is how long the id of a request may be: ours are made of it.
+const maxID = 200
+
+// name is the id of a request as we tell it. The program counts anew in each process; and
+// 7 is another id than "7".
+func (m rpcMessage) name(epoch int) string {
+	id := m.ID
+	if id[0] == '"' {
+		if text := id[1 : len(id)-1]; !json.Valid(text) {
+			id = text
+		}
+	}
+	return fmt.Sprintf("r%d.%s", epoch, id)
 }
 
 // number is the id of an answer as the number that we gave; some programs make it a string.
@@ -149,10 +220,6 @@ func (r *rpc) notify(method string, params any) {
 
 func (r *rpc) reply(id json.RawMessage, result any) {
 	r.write(rpcMessage{ID: id, Result: rpcJSON(result)})
-}
-
-func (r *rpc) refuse(id json.RawMessage, code int, text string) {
-	r.write(rpcMessage{ID: id, Error: &rpcError{Code: code, Message: text}})
 }
 
 func (r *rpc) write(m rpcMessage) {
@@ -195,14 +262,53 @@ func (r *rpc) message(id, state string) {
 
 // sent tells of a message that was given to us to send.
 func (r *rpc) sent(m Message) {
-	item := &api.DialogueItem{ItemID: m.ID, Kind: "user", Status: "final"}
-	for _, c := range m.Content {
+	r.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Status: "final", Parts: rpcContent(m.Content)}})
+	r.message(m.ID, "sent")
+}
+
+// rpcDecision is what it decides to choose an option, which must not be the opposite of the
+// decision that is given beside it.
+func rpcDecision(a Response, chosen api.DialogueOption) (string, *api.Error) {
+	decision, _, _ := strings.Cut(chosen.Kind, "_")
+	decision = cmp.Or(decision, a.Decision, "allow")
+	if a.Decision != "" && a.Decision != decision {
+		return "", api.Errorf(api.CodeInvalidParams, "decision: option %.80q is to %s, not to %s", chosen.ID, decision, a.Decision)
+	}
+	return decision, nil
+}
+
+// rpcContent is what is sent as an item shows it.
+func rpcContent(content []api.DialogueContent) (parts []api.DialoguePart) {
+	for _, c := range content {
 		part := api.DialoguePart{Type: "text", Text: c.Text}
 		if c.Type == "image" {
 			part = api.DialoguePart{Type: "image", MediaType: c.MediaType, DataBase64: c.DataBase64}
 		}
-		item.Parts = append(item.Parts, part)
+		parts = append(parts, part)
 	}
-	r.tell(api.DialogueEvent{Type: api.ToldItem, Item: item})
-	r.message(m.ID, "sent")
+	return parts
+}
+
+func rpcNotNull(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// rpcNumber reads a number; nil when there is none, or it is too large.
+func rpcNumber[T int | float64](raw json.RawMessage) *T {
+	var n *T
+	if json.Unmarshal(raw, &n) != nil {
+		return nil
+	}
+	return n
+}
+
+// rpcTokens is a number of tokens; one that cannot be counts as none, so that sums are right.
+func rpcTokens(n int64) int64 {
+	if n < 0 || n > 1<<50 {
+		return 0
+	}
+	return n
 }

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -68,12 +69,12 @@ type recordedCall struct {
 }
 
 // replay plays a recording; what is written must be what was written to the real program,
-// at the same place.
+// at the same place. One that was made with another host has not what that wrote.
 func replay(t *testing.T, name string, r recording) *talk {
 	k := newTalk(t, name, rpcOptions(t, r))
 	heard, checked := 0, 0
 	check := func() {
-		for ; checked < len(k.wrote); checked++ {
+		for ; r.in != nil && checked < len(k.wrote); checked++ {
 			if checked >= len(r.in) {
 				t.Fatalf("it wrote more than was written to the real program: %s", k.wrote[checked])
 			}
@@ -247,4 +248,217 @@ func mangled(t *testing.T, line []byte) map[string][]byte {
 	}
 	walk("", whole)
 	return all
+}
+
+// rpcAgents are the agents that speak JSON-RPC: how to talk with one that works, a request
+// for permission that is about the tool call i, and what it is told when that is allowed.
+var rpcAgents = map[string]struct {
+	talk  func(testing.TB) *talk
+	asks  func(id, command string) string
+	allow string
+}{
+	"codex": {
+		func(t testing.TB) *talk { k := codexTalk(t); k.hears(codexTurn); return k },
+		func(id, command string) string {
+			return `{"method":"item/commandExecution/requestApproval","id":` + id + `,"params":{"threadId":"T","turnId":"turn1","itemId":"i","command":"` + command + `"}}`
+		},
+		`{"decision":"accept"}`,
+	},
+	"acp": {
+		func(t testing.TB) *talk { k := acpTalk(t); k.send("m1", "go"); return k },
+		func(id, command string) string {
+			return `{"jsonrpc":"2.0","method":"session/request_permission","id":` + id + `,"params":{"sessionId":"S","toolCall":{"toolCallId":"i","kind":"execute","rawInput":{"command":"` + command + `"}},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`
+		},
+		`{"outcome":{"outcome":"selected","optionId":"1"}}`,
+	},
+}
+
+// told counts the events of a type.
+func (k *talk) told(what api.DialogueEventType) (n int) {
+	for _, ev := range k.events {
+		if ev.Type == what {
+			n++
+		}
+	}
+	return n
+}
+
+// A request that comes again is shown once, whether it waits or was answered.
+func TestRequestsRepeated(t *testing.T) {
+	for name, a := range rpcAgents {
+		k := a.talk(t)
+		k.hears(a.asks("7", "ls"), a.asks("7", "ls"))
+		if k.told(api.ToldRequestOpened) != 1 {
+			t.Errorf("%s: while it waits, it is asked again", name)
+		}
+		answer := api.DialogueRespondParams{RequestID: k.last(api.ToldRequestOpened).Request.RequestID, Decision: "allow"}
+		if err := k.respond(answer); err != nil {
+			t.Fatal(err)
+		}
+		wrote := len(k.wrote)
+		k.hears(a.asks("7", "ls"))
+		if k.told(api.ToldRequestOpened) != 1 || len(k.wrote) != wrote {
+			t.Errorf("%s: an answer later, it is asked again", name)
+		}
+		if err := k.respond(answer); err == nil || err.Code != api.CodeConflict {
+			t.Errorf("%s: a second answer: %v", name, err)
+		}
+	}
+}
+
+// 7 and "7" are two ids: both requests are asked, and each gets its own answer.
+func TestRequestIDs(t *testing.T) {
+	for name, a := range rpcAgents {
+		k := a.talk(t)
+		ids := map[string]string{} // the program's by ours
+		for _, id := range []string{`7`, `"7"`, `"q"`, `""`, `-1`, `1.5`, `"\"7\""`, `"a b"`} {
+			k.hears(a.asks(id, "ls"))
+			ours := k.last(api.ToldRequestOpened).Request.RequestID
+			if ids[ours] != "" {
+				t.Fatalf("%s: %s and %s are both %s", name, id, ids[ours], ours)
+			}
+			ids[ours] = id
+		}
+		for ours, id := range ids {
+			if err := k.respond(api.DialogueRespondParams{RequestID: ours, Decision: "allow"}); err != nil {
+				t.Fatalf("%s: %s: %v", name, ours, err)
+			}
+			if w := k.written(); string(w.ID) != id {
+				t.Errorf("%s: %s was answered as %s", name, id, w.ID)
+			}
+		}
+	}
+}
+
+// Whatever its id is, a request that nobody can answer is refused; and so is one whose id
+// cannot be.
+func TestRequestsRefused(t *testing.T) {
+	for name, a := range rpcAgents {
+		for _, id := range []string{`5`, `"5"`, `""`, `null`, `{"a":[1]}`, `[1]`, `true`, `1e400`, `-0.5`, `"` + strings.Repeat("x", 1000) + `"`} {
+			for _, method := range []string{"hologram/show", "_x/y", "session/hologram", "item/hologram"} {
+				k := a.talk(t)
+				k.hears(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{}}`, id, method))
+				if w := k.written(); w.Error == nil || string(w.ID) != id {
+					t.Errorf("%s: %s with the id %.20s: wrote %s", name, method, id, k.wrote[len(k.wrote)-1])
+				}
+				if n := k.last(api.ToldNotice).Notice; n.Code != "unknown_request" {
+					t.Errorf("%s: %s", name, show(n))
+				}
+			}
+		}
+		for _, id := range []string{`null`, `{"a":1}`, `[1]`, `false`, `"` + strings.Repeat("x", 1000) + `"`} {
+			k := a.talk(t)
+			k.hears(a.asks(id, "ls"))
+			if w := k.written(); w.Error == nil || string(w.ID) != id || k.told(api.ToldRequestOpened) != 0 {
+				t.Errorf("%s: a permission with the id %.20s: wrote %s", name, id, k.wrote[len(k.wrote)-1])
+			}
+		}
+	}
+	// An id that is null does not make a request of a notification.
+	k := acpTalk(t)
+	wrote := len(k.wrote)
+	k.hears(strings.Replace(acpChunk("agent_message", "hi"), `"method"`, `"id":null,"method"`, 1))
+	if len(k.wrote) != wrote || k.last(api.ToldDelta).Delta.Text != "hi" {
+		t.Errorf("told %s", show(k.events))
+	}
+}
+
+// An answer that is not of the shape that JSON-RPC demands is one all the same: who waits
+// for it must not wait for ever.
+func TestOddAnswers(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":3,"error":"boom"}`:                            "boom",
+		`{"jsonrpc":"2.0","id":3,"error":{"code":"E1","message":"no luck"}}`: "no luck",
+		`{"jsonrpc":"2.0","id":3,"error":{"code":7}}`:                        `{"code":7}`,
+		`{"jsonrpc":2.0,"id":3,"error":{"code":7,"message":"x"}}`:            "x",
+		`{"jsonrpc":"2.0","id":"3","error":[1]}`:                             "[1]",
+	} {
+		k := acpTalk(t)
+		k.send("m1", "go")
+		k.hears(answer)
+		if k.told(api.ToldTurnEnded) != 1 || k.last(api.ToldTurnEnded).Turn.Outcome != "failed" || !strings.Contains(k.last(api.ToldTurnEnded).Turn.Text, want) {
+			t.Errorf("%s: %s", answer, show(k.events))
+		}
+		k.hears(answer)
+		if ev := k.events[len(k.events)-1]; ev.Unparsed == nil || k.told(api.ToldTurnEnded) != 1 {
+			t.Errorf("%s, again: %s", answer, show(ev))
+		}
+	}
+	k := acpTalk(t)
+	k.do(agent.Call{ID: "s", Set: &agent.Setting{PermissionMode: "plan"}})
+	k.hears(`{"jsonrpc":"2.0","id":3}`)
+	if err, done := k.answers["s"]; !done || err != nil {
+		t.Errorf("an answer without a result: %v, %v", done, err)
+	}
+}
+
+// Answers to questions are no permission: "no, do not" must not allow anything.
+func TestAnswersAreNoPermission(t *testing.T) {
+	for name, a := range rpcAgents {
+		k := a.talk(t)
+		k.hears(a.asks("7", "rm -rf /"))
+		id := k.last(api.ToldRequestOpened).Request.RequestID
+		wrote := len(k.wrote)
+		for _, decision := range []string{"", "allow"} {
+			err := k.respond(api.DialogueRespondParams{RequestID: id, Decision: decision, Answers: map[string]string{"Run it?": "no, do not"}})
+			if err == nil || err.Code != api.CodeInvalidParams || len(k.wrote) != wrote {
+				t.Errorf("%s, decision %q: %v", name, decision, err)
+			}
+		}
+		if err := k.respond(api.DialogueRespondParams{RequestID: id, Decision: "allow"}); err != nil {
+			t.Errorf("%s: then allowed: %v", name, err)
+		}
+		if result, _ := json.Marshal(k.written().Result); !sameJSON(t, result, []byte(a.allow)) {
+			t.Errorf("%s: it is told %s", name, result)
+		}
+	}
+}
+
+// What one agent says makes no sense to another: every line leaves a trace, and everything
+// that was opened can be closed.
+func TestLinesOfEachOther(t *testing.T) {
+	for name, other := range map[string]string{"codex": "acp", "acp": "codex"} {
+		for _, r := range recordings(t, other) {
+			k := rpcAgents[name].talk(t)
+			for _, line := range r.out {
+				k.hear(line)
+			}
+			k.end()
+			k.check()
+		}
+	}
+}
+
+// Lines that come again change nothing in the transcript: at once, and for Codex, which has
+// ids for what it tells, also when the turn has ended and when the next one runs. Pieces of
+// text and errors have no ids, so they alone are not known again.
+func TestLinesRepeated(t *testing.T) {
+	for _, name := range []string{"codex", "acp"} {
+		for _, r := range recordings(t, name) {
+			want, stutter, later := newTalk(t, name, rpcOptions(t, r)), newTalk(t, name, rpcOptions(t, r)), newTalk(t, name, rpcOptions(t, r))
+			var ended, runs []move // the lines of the last turn that has ended, and of the one that runs
+			for _, m := range rpcMoves(t, r) {
+				for _, k := range []*talk{want, stutter, later} {
+					k.play([]move{m})
+				}
+				kind := strings.ToLower(kindOf(m.line))
+				if m.line == nil || strings.Contains(kind, "delta") || strings.Contains(kind, "_chunk") || strings.HasPrefix(kind, "error") {
+					continue
+				}
+				stutter.play([]move{m})
+				runs = append(runs, m)
+				if strings.HasPrefix(kind, "turn/completed") {
+					ended, runs = runs, nil
+				}
+				if strings.HasPrefix(kind, "turn/") {
+					later.play(ended)
+				}
+			}
+			for what, k := range map[string]*talk{"at once": stutter, "later": later} {
+				if k.outcome() != want.outcome() {
+					t.Errorf("%s, lines %s again: %s", r.name, what, difference(want.outcome(), k.outcome()))
+				}
+			}
+		}
+	}
 }
