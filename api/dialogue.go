@@ -81,6 +81,9 @@ type DialogueCreateParams struct {
 	// StallS is for how many seconds an agent that works may say nothing before that is
 	// told. Absent: the daemon's dialogue_stall_s; 0: for ever.
 	StallS *float64 `json:"stall_s,omitempty"`
+	// LingerS ends the dialogue when nobody has followed its events for that many seconds:
+	// whoever made it has died. Absent: it lives on.
+	LingerS *float64 `json:"linger_s,omitempty"`
 }
 
 // DialogueRemote is another daemon, reached over gRPC. Secrets are in files.
@@ -148,6 +151,9 @@ func (p DialogueCreateParams) Check() error {
 		}
 	}
 	if err := p.Policy.check(); err != nil {
+		return err
+	}
+	if err := checkSeconds("linger_s", p.LingerS); err != nil {
 		return err
 	}
 	if err := checkSeconds("stall_s", p.StallS); err != nil {

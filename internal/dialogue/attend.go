@@ -89,10 +89,33 @@ func (d *Dialogue) followed(by int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.follow += by
+	d.linger()
 	if d.process != nil {
 		d.attend(d.process)
 		d.flush()
 	}
+}
+
+// linger sees to it that a dialogue that is to end when nobody follows it does so. mu is held.
+func (d *Dialogue) linger() {
+	if d.lingers != nil {
+		d.lingers.Stop()
+		d.lingers = nil
+	}
+	p, after := d.process, d.about.Params.LingerS
+	if p == nil || after == nil || d.follow > 0 {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Duration(*after*float64(time.Second)), func() {
+		d.mu.Lock()
+		over := d.lingers == timer && d.process == p && !p.left
+		d.mu.Unlock()
+		if over {
+			d.end("nobody followed it (linger_s)", nil)
+		}
+	})
+	d.lingers = timer
 }
 
 // watchSilence looks after a program that works and may say nothing for ever. mu is held.

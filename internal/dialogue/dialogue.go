@@ -46,6 +46,7 @@ type Dialogue struct {
 	follow   int                 // guarded by mu; how many follow the events
 	denyAt   *time.Timer         // guarded by mu; when nobody has followed for too long
 	later    *time.Timer         // guarded by mu; when it is tried again to write the record
+	lingers  *time.Timer         // guarded by mu; when it ends because nobody follows
 	removed  bool                // guarded by mu; nothing is kept of it
 }
 

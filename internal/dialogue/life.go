@@ -67,6 +67,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		return errNoRecord(err)
 	}
 	d.process = p
+	d.linger()
 	d.take(p, p.protocol.Start(), nil)
 	d.flush()
 	d.mu.Unlock()
@@ -364,6 +365,7 @@ func (d *Dialogue) settle() {
 	}
 	d.record.end()
 	d.process, d.info, d.tracker = nil, &info, nil
+	d.linger()
 }
 
 // Terminate ends the agent's program and everything it started, and waits for it. It is

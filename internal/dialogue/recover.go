@@ -153,6 +153,7 @@ func (d *Dialogue) recover() error {
 	}
 	d.attend(p)
 	d.watchSilence(p)
+	d.linger()
 	d.flush()
 	d.run(p)
 	return nil

@@ -776,6 +776,11 @@ export interface DialogueCreateParams {
    * daemon's dialogue_stall_s; 0: for ever.
    */
   stall_s?: number;
+  /**
+   * Ends the dialogue when nobody has followed its events for that many seconds: whoever made it has
+   * died. Absent: it lives on.
+   */
+  linger_s?: number;
 }
 
 /** Filters dialogue.list. */

@@ -31,6 +31,7 @@ class DialogueOptions(TypedDict, total=False):
     prompt: str
     policy: types.DialoguePolicy
     stall_s: float
+    linger_s: float
 
 
 class AnswerOptions(TypedDict, total=False):

@@ -1037,6 +1037,11 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     daemon's dialogue_stall_s; 0: for ever.
     """
 
+    linger_s: float
+    """Ends the dialogue when nobody has followed its events for that many seconds: whoever made it
+    has died. Absent: it lives on.
+    """
+
 
 class DialogueListParams(TypedDict, total=False):
     """Filters dialogue.list."""

@@ -1,0 +1,37 @@
+package dialogue_test
+
+import (
+	"testing"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// TestLinger: a dialogue that is there for who follows it ends when nobody does, also when
+// the daemon is another one by then; and not before.
+func TestLinger(t *testing.T) {
+	w := start(t)
+	p := fake()
+	p.LingerS = seconds(1)
+	left := func(d api.DialogueInfo) {
+		t.Helper()
+		f := w.follow(d.DialogueID, 0)
+		f.state(api.DialogueIdle)
+		w.says(d.DialogueID, "silence 2s; say hello") // longer than it would live alone
+		f.close()
+		eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
+		if end := w.ended(d, "closed"); end.Text != "nobody followed it (linger_s)" {
+			t.Errorf("%+v", end)
+		}
+	}
+	d := w.create(p)
+	left(d)
+	left(must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w))
+
+	d = w.create(p)
+	w.restart(nil)
+	eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
+	w.ended(d, "closed")
+	p.LingerS = seconds(-1)
+	_, err := w.DialogueCreate(w.ctx, p)
+	wantError(t, err, api.CodeInvalidParams, "linger_s")
+}
