@@ -15,63 +15,75 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// dialogueSettings are how an agent works. They can be changed while it does.
+type dialogueSettings struct {
+	Model      string   `json:"model,omitempty"`
+	Mode       string   `json:"permission_mode,omitempty" jsonschema:"in the agent's words, such as plan"`
+	Rules      []string `json:"rules,omitempty" jsonschema:"what need not be asked: allow Bash(git *), deny Read(*.env), ask Write; the first that fits counts; replaces earlier ones"`
+	DenyAfterS *float64 `json:"deny_after_s,omitempty" jsonschema:"with rules: deny what waits so long unseen"`
+}
+
 type dialogueStartInput struct {
-	Prompt   string            `json:"prompt,omitempty" jsonschema:"the first message"`
-	Agent    string            `json:"agent,omitempty" jsonschema:"claude (default), codex or acp"`
-	Program  []string          `json:"program,omitempty" jsonschema:"program and arguments, when it is not claude or codex on the PATH; required for acp"`
-	Dir      string            `json:"working_dir,omitempty" jsonschema:"where it works; default: the current directory"`
-	Model    string            `json:"model,omitempty" jsonschema:"default: the agent's own"`
-	Mode     string            `json:"permission_mode,omitempty" jsonschema:"in the agent's words, such as acceptEdits or plan"`
-	Allow    []string          `json:"allow,omitempty" jsonschema:"what it may do without asking you, such as Read, or Bash(git *)"`
-	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for it"`
-	Name     string            `json:"name,omitempty" jsonschema:"name for it, which then outlives this connection"`
-	Resume   string            `json:"resume,omitempty" jsonschema:"start the agent of this ended dialogue again instead; of the rest only prompt and env count"`
-	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"answer after so many seconds in any case; default and maximum 50"`
-	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+	Prompt  string              `json:"prompt,omitempty" jsonschema:"the first message"`
+	Agent   string              `json:"agent,omitempty" jsonschema:"claude (default), codex or acp"`
+	Program []string            `json:"program,omitempty" jsonschema:"with arguments, if not claude or codex on the PATH; acp needs it"`
+	Dir     string              `json:"working_dir,omitempty" jsonschema:"default: the current directory"`
+	Env     map[string]string   `json:"env,omitempty" jsonschema:"variables for it"`
+	Name    string              `json:"name,omitempty" jsonschema:"it then outlives this connection"`
+	Remote  *api.DialogueRemote `json:"remote,omitempty" jsonschema:"another TRL that runs it, such as grpcs://box:7331; files are here"`
+	Resume  string              `json:"resume,omitempty" jsonschema:"an ended dialogue, or the agent's own id of a conversation"`
+	dialogueSettings
+	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
+	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
 type dialogueSendInput struct {
-	Dialogue string  `json:"dialogue,omitempty" jsonschema:"name or id; default: the one started last"`
-	Text     string  `json:"text,omitempty" jsonschema:"the message; without it, only wait for what the agent does now"`
-	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"answer after so many seconds in any case; default and maximum 50"`
-	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+	Dialogue string `json:"dialogue,omitempty" jsonschema:"id or name; default: the last started"`
+	Text     string `json:"text,omitempty" jsonschema:"the message"`
+	dialogueSettings
+	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
+	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
 type dialogueRespondInput struct {
-	Dialogue string            `json:"dialogue,omitempty" jsonschema:"name or id; default: the one started last"`
-	Request  string            `json:"request_id,omitempty" jsonschema:"the request; may be left out when one waits alone"`
-	Decision string            `json:"decision,omitempty" jsonschema:"allow or deny"`
-	Message  string            `json:"message,omitempty" jsonschema:"what the agent is told when it is denied"`
-	Input    map[string]any    `json:"input,omitempty" jsonschema:"an object in place of the input of the tool that is allowed"`
-	Answers  map[string]string `json:"answers,omitempty" jsonschema:"answers to questions, by the text of the question"`
-	Option   string            `json:"option,omitempty" jsonschema:"id of an option that was offered"`
-	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"answer after so many seconds in any case; default and maximum 50"`
-	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+	Dialogue  string            `json:"dialogue,omitempty" jsonschema:"id or name; default: the last started"`
+	Request   string            `json:"request_id,omitempty" jsonschema:"may be left out when one waits alone"`
+	Decision  string            `json:"decision,omitempty" jsonschema:"allow or deny"`
+	Remember  bool              `json:"remember,omitempty" jsonschema:"allow the same from now on, where offered"`
+	Input     map[string]any    `json:"input,omitempty" jsonschema:"allow it with this input instead"`
+	Message   string            `json:"message,omitempty" jsonschema:"told to the agent when denied"`
+	Interrupt bool              `json:"interrupt,omitempty" jsonschema:"deny, and end the turn too"`
+	Answers   map[string]string `json:"answers,omitempty" jsonschema:"by the text of the question"`
+	Option    string            `json:"option,omitempty" jsonschema:"id of one that was offered"`
+	TimeoutS  float64           `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
+	MaxBytes  int64             `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
 type dialogueReadInput struct {
-	Dialogue string `json:"dialogue,omitempty" jsonschema:"name or id; default: the one started last"`
-	Full     bool   `json:"full,omitempty" jsonschema:"with thoughts, and all that tools were given and gave"`
+	Dialogue string `json:"dialogue,omitempty" jsonschema:"id or name; default: the last started"`
+	Full     bool   `json:"full,omitempty" jsonschema:"with thoughts, and all of tools' input and output"`
+	Raw      string `json:"raw,omitempty" jsonschema:"stdout or stdin: instead, the bytes that the program wrote or was sent"`
+	Epoch    int    `json:"epoch,omitempty" jsonschema:"for raw: which process; default: the last"`
 	Offset   int64  `json:"offset,omitempty" jsonschema:"first byte to read"`
 	Tail     int64  `json:"tail,omitempty" jsonschema:"read so many bytes from the end instead"`
-	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
 type dialogueStopInput struct {
-	Dialogue  string `json:"dialogue,omitempty" jsonschema:"name or id; default: the one started last"`
-	Interrupt bool   `json:"interrupt,omitempty" jsonschema:"only stop what it does now, and go on with the dialogue"`
+	Dialogue  string `json:"dialogue,omitempty" jsonschema:"id or name; default: the last started"`
+	Interrupt bool   `json:"interrupt,omitempty" jsonschema:"only stop what it does now"`
 }
 
 func (c *conn) addDialogueTools() {
 	yes := true
 	add(c, &mcp.Tool{
 		Name: "dialogue_start", Title: "Start a coding agent",
-		Description: "Start another coding agent (Claude Code, Codex, any ACP agent), give it a task, and answer what it says. It answers earlier when the agent asks for a permission: go on with dialogue_respond.",
+		Description: "Start another coding agent (Claude Code, Codex, any with ACP), give it a task, and answer what it says. When it asks something, go on with dialogue_respond.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueStart)
 	add(c, &mcp.Tool{
 		Name: "dialogue_send", Title: "Talk with a coding agent",
-		Description: "Give an agent a message and answer what it says and does, when it is done or asks something. Without text: wait for an agent that works. Returns after 50 s at the latest: call it again.",
+		Description: "Give an agent a message and answer what it says and does, until it is done or asks something. Without text: only wait. Returns after 50 s at the latest: call it again.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueSend)
 	add(c, &mcp.Tool{
@@ -81,58 +93,14 @@ func (c *conn) addDialogueTools() {
 	}, c.dialogueRespond)
 	add(c, &mcp.Tool{
 		Name: "dialogue_read", Title: "Read a dialogue",
-		Description: "Read all that was said and done in a dialogue, from an offset or from the end. list shows the dialogues.",
+		Description: "Read what was said and done in a dialogue. list shows the dialogues.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.dialogueRead)
 	add(c, &mcp.Tool{
 		Name: "dialogue_stop", Title: "Stop a coding agent",
-		Description: "End an agent and everything it started, or only interrupt it. What was said can still be read.",
+		Description: "End an agent and all it started, or only interrupt it. What was said can still be read.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.dialogueStop)
-}
-
-func (c *conn) dialogueStart(ctx call, in dialogueStartInput) (string, error) {
-	info, err := c.startAgent(ctx, in)
-	if err != nil {
-		if said, ok := api.AsError(err).Details["stderr"].(string); ok && said != "" {
-			err = api.Errorf(api.AsError(err).Code, "%s\n[stderr]\n%s", err, cut(said, 2000, ""))
-		}
-		return "", err
-	}
-	c.mu.Lock()
-	c.dialogue = info.DialogueID
-	c.heard[info.DialogueID] = info.Seq
-	gone := c.gone
-	if in.Name == "" && in.Resume == "" {
-		c.ownDialogues = append(c.ownDialogues, info.DialogueID)
-	}
-	c.mu.Unlock()
-	if gone {
-		c.destroyOwn()
-		return "", errGone
-	}
-	if in.Prompt == "" {
-		return c.tell(ctx, info, "", 0, in.MaxBytes)
-	}
-	return c.say(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
-}
-
-func (c *conn) startAgent(ctx call, in dialogueStartInput) (api.DialogueInfo, error) {
-	if in.Resume != "" {
-		return c.Service.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: in.Resume, Env: in.Env})
-	}
-	p := api.DialogueCreateParams{
-		Agent: cmp.Or(in.Agent, "claude"), Argv: in.Program, WorkingDir: cmp.Or(in.Dir, c.homeDir(ctx)), Model: in.Model,
-		PermissionMode: in.Mode, Env: in.Env, Name: in.Name, Tags: []string{"mcp"},
-	}
-	for _, rule := range in.Allow {
-		tool, pattern, _ := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
-		if p.Policy == nil {
-			p.Policy = &api.DialoguePolicy{}
-		}
-		p.Policy.Rules = append(p.Policy.Rules, api.DialogueRule{Tool: tool, Pattern: pattern, Action: "allow"})
-	}
-	return c.Service.DialogueCreate(ctx, p)
 }
 
 func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
@@ -140,19 +108,40 @@ func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if in.Text != "" {
-		return c.say(ctx, id, in.Text, in.TimeoutS, in.MaxBytes)
-	}
-	info, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: id})
+	info, note, err := c.reach(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	return c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
+	if in.given() {
+		settings, err := in.changes(id)
+		if err == nil {
+			err = unreached(info)
+		}
+		if err == nil {
+			info, err = c.set(ctx, settings)
+		}
+		if err != nil {
+			return "", err
+		}
+		note += fmt.Sprintf("[set: %s]\n", in.dialogueSettings)
+	}
+	var answer string
+	if in.Text == "" {
+		answer, err = c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
+	} else if err = unreached(info); err == nil {
+		answer, err = c.say(ctx, id, in.Text, in.TimeoutS, in.MaxBytes)
+	}
+	if err != nil {
+		return "", err
+	}
+	return note + answer, nil
 }
 
 // say gives the agent a message and tells what comes of it.
 func (c *conn) say(ctx call, id, text string, timeoutS float64, limit int64) (string, error) {
-	sent, err := c.Service.DialogueSend(ctx, api.DialogueSendParams{DialogueID: id, Text: text})
+	sent, err := within(ctx, func(ctx context.Context) (api.DialogueSendResult, error) {
+		return c.Service.DialogueSend(ctx, api.DialogueSendParams{DialogueID: id, Text: text})
+	})
 	if err != nil {
 		return "", err
 	}
@@ -175,28 +164,46 @@ func (c *conn) dialogueRespond(ctx call, in dialogueRespondInput) (string, error
 		return "", err
 	}
 	p := api.DialogueRespondParams{
-		DialogueID: id, RequestID: in.Request, Decision: in.Decision, Message: in.Message, Answers: in.Answers, Option: in.Option,
+		DialogueID: id, RequestID: in.Request, Decision: in.Decision, Remember: in.Remember, Message: in.Message, Interrupt: in.Interrupt,
+		Answers: in.Answers, Option: in.Option,
 	}
 	if in.Input != nil {
 		if p.Input, err = json.Marshal(in.Input); err != nil {
 			return "", err
 		}
 	}
+	info, note, err := c.reach(ctx, id)
+	if err == nil {
+		err = unreached(info)
+	}
+	if err != nil {
+		return "", err
+	}
 	if p.RequestID == "" {
 		open, err := c.openRequests(ctx, id)
 		if err != nil {
 			return "", err
 		}
-		if len(open) != 1 {
+		if len(open) == 0 {
+			return "", api.Errorf(api.CodeConflict, "dialogue %q: no request waits for an answer: go on with dialogue_send", id)
+		}
+		if len(open) > 1 {
 			return "", api.Errorf(api.CodeConflict, "dialogue %q: %d requests wait for an answer: name one by its request_id", id, len(open))
 		}
 		p.RequestID = open[0].RequestID
 	}
-	info, err := c.Service.DialogueRespond(ctx, p)
+	info, err = within(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueRespond(ctx, p) })
+	if err != nil {
+		if e := api.AsError(err); e.Details["field"] == "request_id" {
+			err = api.Errorf(e.Code, "%s: dialogue_send lists those that wait", e.Message)
+		}
+		return "", err
+	}
+	answer, err := c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
 	if err != nil {
 		return "", err
 	}
-	return c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
+	return note + answer, nil
 }
 
 func (c *conn) dialogueStop(ctx call, in dialogueStopInput) (string, error) {
@@ -205,17 +212,30 @@ func (c *conn) dialogueStop(ctx call, in dialogueStopInput) (string, error) {
 		return "", err
 	}
 	if in.Interrupt {
-		info, err := c.Service.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: id})
+		info, note, err := c.reach(ctx, id)
+		if err == nil {
+			err = unreached(info)
+		}
+		if err == nil {
+			info, err = within(ctx, func(ctx context.Context) (api.DialogueInfo, error) {
+				return c.Service.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: id})
+			})
+		}
 		if err != nil {
 			return "", err
 		}
-		return c.follows(ctx, info, 0, 0)
+		answer, err := c.follows(ctx, info, 0, 0)
+		return note + answer, err
 	}
 	info, err := c.Service.DialogueTerminate(ctx, api.DialogueTerminateParams{DialogueID: id})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("ended %s; dialogue_start {\"resume\": %q} goes on with it", info.DialogueID, info.DialogueID), nil
+	how := ""
+	if info.Ended != nil {
+		how = colon(info.Ended.Text)
+	}
+	return fmt.Sprintf("ended %s%s; dialogue_start {\"resume\": %q} goes on with it", info.DialogueID, how, info.DialogueID), nil
 }
 
 // dialogueOf is the dialogue that is meant: without a name the one that was started last.
@@ -228,14 +248,60 @@ func (c *conn) dialogueOf(name string) (id string, err error) {
 	return id, nil
 }
 
+// reach is where the dialogue is. An agent that cannot be reached is looked for again; note
+// tells when it is found.
+func (c *conn) reach(ctx call, id string) (info api.DialogueInfo, note string, err error) {
+	info, err = c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: id})
+	if err != nil || info.State != api.DialogueError {
+		return info, "", err
+	}
+	wait, cancel := context.WithDeadline(ctx, ctx.until)
+	defer cancel()
+	found, err := c.Service.DialogueRetry(wait, api.DialogueRetryParams{DialogueID: id})
+	switch {
+	case err != nil && wait.Err() != nil && ctx.Err() == nil: // it is looked for all the same
+		return info, "", nil
+	case err != nil:
+		return info, "", err
+	case found.State != api.DialogueError:
+		note = fmt.Sprintf("[%s was lost and is found again]\n", found.DialogueID)
+	}
+	return found, note, nil
+}
+
+// unreached refuses what needs an agent that cannot be reached.
+func unreached(info api.DialogueInfo) error {
+	switch {
+	case info.State != api.DialogueError:
+		return nil
+	case info.Error != nil && info.Error.Reason == "disk":
+		return api.Errorf(api.CodeResourcePressure, "nothing was done: %s", faultText(info))
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "nothing was done: %s", faultText(info))
+}
+
+// leastTime is what an agent has for an answer also when the client's patience is at its end.
+const leastTime = 2 * time.Second
+
+// within asks something of an agent, within the client's patience.
+func within[T any](ctx call, ask func(context.Context) (T, error)) (T, error) {
+	wait, cancel := context.WithTimeout(ctx, max(time.Until(ctx.until), leastTime))
+	defer cancel()
+	answer, err := ask(wait)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		err = api.Errorf(api.CodeAgentFailed, "the agent has not answered yet, and may still do it: see with dialogue_send, or end it with dialogue_stop")
+	}
+	return answer, err
+}
+
 // follows waits for an agent that works, within the client's patience, and tells what
 // happened since the model last looked.
 func (c *conn) follows(ctx call, info api.DialogueInfo, timeoutS float64, limit int64) (string, error) {
-	patience := c.Patience
+	began := time.Now()
+	patience := ctx.until.Sub(began)
 	if timeoutS > 0 {
 		patience = min(patience, time.Duration(timeoutS*float64(time.Second)))
 	}
-	began := time.Now()
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.mu.Lock()
@@ -327,11 +393,7 @@ func (c *conn) tell(ctx call, info api.DialogueInfo, news string, waited time.Du
 	case api.DialogueRunning, api.DialogueStarting:
 		fmt.Fprintf(&b, "[%s still works after %s; go on with dialogue_send {\"dialogue\": %q}, or stop it with dialogue_stop]", id, waited.Round(time.Second/10), id)
 	case api.DialogueError:
-		fmt.Fprintf(&b, "[%s cannot be reached", id)
-		if info.Error != nil {
-			fmt.Fprintf(&b, ": %s", info.Error.Message)
-		}
-		b.WriteByte(']')
+		fmt.Fprintf(&b, "[%s]", faultText(info))
 	case api.DialogueEnded:
 		fmt.Fprintf(&b, "[%s has ended; dialogue_start {\"resume\": %q} goes on with it]", id, id)
 	default:

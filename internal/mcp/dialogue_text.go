@@ -127,13 +127,20 @@ func requestText(id string, r api.DialogueRequest) string {
 			fmt.Fprintf(&b, "  %s\n", firstLine(r.Reason))
 		}
 		if len(r.Input) > 0 {
-			fmt.Fprintf(&b, "  input: %s\n", cut(string(r.Input), shortOutput, ""))
+			fmt.Fprintf(&b, "  %s: %s\n", inputTitle(r), cut(string(r.Input), shortOutput, ""))
+		}
+		for _, o := range choices(r.Options) {
+			fmt.Fprintf(&b, "  or \"option\": %q: %s%s\n", o.ID, o.Label, colon(firstLine(o.Description)))
 		}
 		return b.String()
 	}
 	b.WriteString("\"answers\": {question: answer}}]\n")
 	for _, q := range r.Questions {
-		fmt.Fprintf(&b, "  question: %s\n", q.Question)
+		several := ""
+		if q.Multiple {
+			several = " (several answers, with commas between)"
+		}
+		fmt.Fprintf(&b, "  question%s: %s\n", several, q.Question)
 		for _, o := range q.Options {
 			fmt.Fprintf(&b, "    - %s%s\n", o.Label, colon(o.Description))
 		}
@@ -141,70 +148,49 @@ func requestText(id string, r api.DialogueRequest) string {
 	return b.String()
 }
 
+// inputTitle tells what the input of a request is, and what can be made of it.
+func inputTitle(r api.DialogueRequest) string {
+	switch {
+	case r.Editable:
+		return "input, which \"input\" may replace"
+	case r.Kind == "elicitation":
+		return "give \"input\" as this schema says"
+	}
+	return "input"
+}
+
+// choices are the options that are more than a plain allow or deny.
+func choices(options []api.DialogueOption) (list []api.DialogueOption) {
+	plain := map[string]bool{}
+	for _, o := range options {
+		if (o.Kind == "allow" || o.Kind == "deny") && !plain[o.Kind] {
+			plain[o.Kind] = true
+			continue
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// faultText tells why a dialogue cannot go on, and what can be done about it.
+func faultText(info api.DialogueInfo) string {
+	id, f := info.DialogueID, info.Error
+	if f == nil {
+		f = &api.DialogueFault{}
+	}
+	switch f.Reason {
+	case "disk":
+		return fmt.Sprintf("%s waits, as its record cannot be written%s; it goes on by itself when there is room on the disk", id, colon(f.Message))
+	case "session_gone":
+		return fmt.Sprintf("the agent of %s is gone%s; dialogue_start {\"resume\": %q} starts it again", id, colon(f.Message), id)
+	case "auth_rejected":
+		return fmt.Sprintf("%s cannot be reached, as its credentials are rejected%s; when the files of its remote have others, dialogue_send looks for it again", id, colon(f.Message))
+	}
+	return fmt.Sprintf("%s cannot be reached%s; dialogue_send looks for it again", id, colon(f.Message))
+}
+
 func requestTitle(r api.DialogueRequest) string {
 	return strings.TrimSpace(r.Tool + " " + firstLine(cmp.Or(r.Subject, r.Title)))
-}
-
-func (c *conn) dialogueRead(ctx call, in dialogueReadInput) (string, error) {
-	id, err := c.dialogueOf(in.Dialogue)
-	if err != nil {
-		return "", err
-	}
-	tr, err := c.Service.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: id})
-	if err != nil {
-		return "", err
-	}
-	var all strings.Builder
-	writeItems(&all, tr.Items, "", in.Full)
-	text, limit := all.String(), int(bytesOr(in.MaxBytes))
-	from := int(min(max(in.Offset, 0), int64(len(text))))
-	if in.Tail > 0 {
-		from = max(len(text)-int(min(in.Tail, int64(limit))), 0)
-	}
-	to := min(from+limit, len(text))
-	var b strings.Builder
-	b.WriteString(strings.ToValidUTF8(text[from:to], ""))
-	if to < len(text) {
-		fmt.Fprintf(&b, "\n[%s bytes more: dialogue_read {\"dialogue\": %q, \"offset\": %d}]\n", number(int64(len(text)-to)), tr.DialogueID, to)
-	}
-	for _, r := range tr.Requests {
-		if r.How == "" && to == len(text) {
-			b.WriteString(requestText(tr.DialogueID, r))
-		}
-	}
-	fmt.Fprintf(&b, "[%s is %s; %d turns, %s bytes]", tr.DialogueID, tr.State, len(tr.Turns), number(int64(len(text))))
-	return b.String(), nil
-}
-
-// writeItems writes a transcript, that of subagents below their calls.
-func writeItems(b *strings.Builder, items []api.DialogueItem, margin string, full bool) {
-	put := func(text string) {
-		if text = strings.TrimSpace(text); text != "" {
-			b.WriteString(margin + strings.ReplaceAll(text, "\n", "\n"+margin) + "\n")
-		}
-	}
-	for _, it := range items {
-		text := plainText(it.Parts)
-		switch {
-		case it.Tool != nil:
-			put(toolLine(it.Tool))
-			if full {
-				put("input: " + string(it.Tool.Input))
-			}
-			writeItems(b, it.Tool.Items, margin+"  ", full)
-			if output := strings.TrimSpace(plainText(it.Tool.Output)); full {
-				put(output)
-			} else if strings.Contains(output, "\n") {
-				put(cut(output, shortOutput, ""))
-			}
-		case it.Kind == "user":
-			put("> " + text)
-		case it.Kind != "reasoning":
-			put(text)
-		case full:
-			put("(thinks) " + text)
-		}
-	}
 }
 
 // plainText is what parts say; what is no text is named.

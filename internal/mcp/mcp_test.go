@@ -40,10 +40,16 @@ type peer struct {
 	told     chan struct{}
 }
 
-// connect serves one client over pipes, with the official client at the other end.
-func connect(t *testing.T, wait time.Duration) *peer {
+// connect serves one client of a daemon of its own.
+func connect(t *testing.T, wait time.Duration, opts ...trltest.Option) *peer {
 	t.Helper()
-	p := &peer{t: t, service: trltest.Start(t).Client(t), told: make(chan struct{}, 100)}
+	return serve(t, wait, trltest.Start(t, opts...).Client(t))
+}
+
+// serve serves one client over pipes, with the official client at the other end.
+func serve(t *testing.T, wait time.Duration, service api.Service) *peer {
+	t.Helper()
+	p := &peer{t: t, service: service, told: make(chan struct{}, 100)}
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
 	served := make(chan error, 1)

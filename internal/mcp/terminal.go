@@ -25,28 +25,28 @@ const (
 type terminalStartInput struct {
 	Command string            `json:"command,omitempty" jsonschema:"command line of the program, such as: vim notes.txt; default: an interactive shell"`
 	Session string            `json:"session,omitempty" jsonschema:"name for it, which then outlives this connection"`
-	Dir     string            `json:"working_dir,omitempty" jsonschema:"where it starts; default: the current directory"`
+	Dir     string            `json:"working_dir,omitempty" jsonschema:"default: the current directory"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for it"`
 	Cols    int               `json:"cols,omitempty" jsonschema:"default 80"`
 	Rows    int               `json:"rows,omitempty" jsonschema:"default 24"`
 }
 
 type terminalTypeInput struct {
-	Session  string   `json:"session,omitempty" jsonschema:"name or id of the terminal; default: the one started last"`
+	Session  string   `json:"session,omitempty" jsonschema:"id or name; default: the last started"`
 	Text     string   `json:"text,omitempty" jsonschema:"text to type; a newline presses enter"`
 	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, for several lines into an editor or prompt"`
 	Keys     []string `json:"keys,omitempty" jsonschema:"keys to press after the text: enter, tab, esc, backspace, up, pagedown, f5, ctrl-c, alt-x, shift-tab or one character"`
 	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2), whatever the program does"`
 	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, whatever the program does"`
-	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"answer after so many seconds in any case; default 10, with match 50, maximum 50"`
+	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"to wait; default 10, with match 50, maximum 50"`
 }
 
 type terminalScreenInput struct {
-	Session    string  `json:"session,omitempty" jsonschema:"name or id of the terminal; default: the one started last"`
+	Session    string  `json:"session,omitempty" jsonschema:"id or name; default: the last started"`
 	Scrollback int     `json:"scrollback,omitempty" jsonschema:"so many lines above the screen too"`
 	Match      string  `json:"match,omitempty" jsonschema:"first wait until a line matches this regular expression (RE2)"`
 	IdleS      float64 `json:"idle_s,omitempty" jsonschema:"first wait until the screen has not changed for so many seconds"`
-	TimeoutS   float64 `json:"timeout_s,omitempty" jsonschema:"wait no longer than this; default and maximum 50"`
+	TimeoutS   float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
 }
 
 func (c *conn) addTerminalTools() {

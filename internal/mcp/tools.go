@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -18,12 +19,12 @@ type runInput struct {
 	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
-	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"how much of each stream to answer; default 8000"`
+	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
 }
 
 type startInput struct {
 	Command string            `json:"command" jsonschema:"the command line, as in a shell script"`
-	Session string            `json:"session,omitempty" jsonschema:"name of the shell to run in, which outlives this connection; default: a new shell in the current directory that ends with the connection"`
+	Session string            `json:"session,omitempty" jsonschema:"name of a shell, which outlives this connection; default: a new one in the current directory, which does not"`
 	Dir     string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin   bool              `json:"stdin,omitempty" jsonschema:"keep stdin open for the input tool"`
@@ -34,8 +35,8 @@ type waitInput struct {
 	Match    string  `json:"match,omitempty" jsonschema:"also return when a line of output matches this regular expression (RE2)"`
 	IdleS    float64 `json:"idle_s,omitempty" jsonschema:"also return when it has printed nothing for so many seconds"`
 	Input    bool    `json:"input,omitempty" jsonschema:"also return when it waits for input"`
-	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"return after so many seconds in any case; default and maximum 50"`
-	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"how much of each stream to answer; default 8000"`
+	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"return then in any case; default and maximum 50"`
+	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
 }
 
 type outputInput struct {
@@ -44,7 +45,7 @@ type outputInput struct {
 	Offset   int64  `json:"offset,omitempty" jsonschema:"first byte to read"`
 	Tail     int64  `json:"tail,omitempty" jsonschema:"read so many bytes from the end instead"`
 	Grep     string `json:"grep,omitempty" jsonschema:"only lines that match this regular expression (RE2)"`
-	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"how much to answer; default 8000"`
+	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
 type inputInput struct {
@@ -114,15 +115,19 @@ func (c *conn) addTools() {
 type call struct {
 	context.Context
 	request *mcp.CallToolRequest
+	until   time.Time // when the client's patience ends
 }
+
+// inTools turns what errors call methods of the API into what a model has.
+var inTools = strings.NewReplacer("dialogue.resume", "dialogue_start with resume", "dialogue.retry", "dialogue_send")
 
 // add adds a tool that answers with text. An error is an answer too, with its code.
 func add[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
 	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		text, err := f(call{c.request(ctx, r.Session), r}, in)
+		text, err := f(call{c.request(ctx, r.Session), r, time.Now().Add(c.Patience)}, in)
 		if err != nil {
 			e := api.AsError(err)
-			text = fmt.Sprintf("%s: %s", e.Code, e.Message)
+			text = fmt.Sprintf("%s: %s", e.Code, inTools.Replace(e.Message))
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: err != nil}, nil, nil
 	})

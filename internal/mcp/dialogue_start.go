@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (c *conn) dialogueStart(ctx call, in dialogueStartInput) (string, error) {
+	info, fresh, err := c.startAgent(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.dialogue = info.DialogueID
+	c.heard[info.DialogueID] = info.Seq
+	gone := c.gone
+	if fresh && in.Name == "" {
+		c.ownDialogues = append(c.ownDialogues, info.DialogueID)
+	}
+	c.mu.Unlock()
+	if gone {
+		c.destroyOwn()
+		return "", errGone
+	}
+	if in.Prompt == "" {
+		return c.tell(ctx, info, "", 0, in.MaxBytes)
+	}
+	return c.say(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
+}
+
+// startAgent starts the agent, in a fresh dialogue or in one that has ended.
+func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInfo, fresh bool, err error) {
+	policy, err := in.policy()
+	if err != nil {
+		return info, false, err
+	}
+	p := api.DialogueCreateParams{
+		Agent: cmp.Or(in.Agent, "claude"), Argv: in.Program, WorkingDir: in.Dir, Model: in.Model, PermissionMode: in.Mode,
+		Env: in.Env, Name: in.Name, Tags: []string{"mcp"}, Policy: policy, Resume: in.Resume,
+	}
+	if in.Resume != "" {
+		was, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: in.Resume})
+		if err == nil {
+			info, err = c.resume(ctx, was, in)
+			return info, false, err
+		}
+		if api.AsError(err).Code != api.CodeDialogueNotFound || strings.HasPrefix(in.Resume, "d-") {
+			return info, false, err
+		}
+	}
+	if in.Remote != nil {
+		p.Runtime, p.Remote = "remote", in.Remote
+	} else if p.WorkingDir == "" {
+		p.WorkingDir = c.homeDir(ctx)
+	}
+	info, err = c.Service.DialogueCreate(ctx, p)
+	if err != nil && in.Resume != "" {
+		err = api.Errorf(api.AsError(err).Code, "%q is no dialogue (list shows them), and as a conversation of the agent's own: %s", in.Resume, err)
+	}
+	return info, true, err
+}
+
+// resume starts the agent of a dialogue that has ended again.
+func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (api.DialogueInfo, error) {
+	id := was.DialogueID
+	gone := was.Error != nil && was.Error.Reason == "session_gone"
+	switch {
+	case was.State != api.DialogueEnded && !gone:
+		return was, api.Errorf(api.CodeConflict, "%s has not ended, it is %s: go on with dialogue_send {\"dialogue\": %q}", id, was.State, id)
+	case in.Program != nil, in.Remote != nil, in.Agent != "" && in.Agent != was.Agent, in.Dir != "" && in.Dir != was.WorkingDir, in.Name != "" && in.Name != was.Name:
+		return was, api.Errorf(api.CodeInvalidParams, "%s goes on as it was begun: leave out agent, program, working_dir, remote and name", id)
+	}
+	settings, err := in.changes(id)
+	if err != nil {
+		return was, err
+	}
+	info, err := c.Service.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: id, Env: in.Env})
+	if err != nil || !in.given() {
+		return info, err
+	}
+	if info, err = c.set(ctx, settings); err != nil {
+		_, _ = c.Service.DialogueTerminate(api.WithConn(context.WithoutCancel(ctx), c.life), api.DialogueTerminateParams{DialogueID: id})
+	}
+	return info, err
+}
+
+func (s dialogueSettings) given() bool {
+	return s.Model != "" || s.Mode != "" || s.Rules != nil || s.DenyAfterS != nil
+}
+
+// String is what was given, in words.
+func (s dialogueSettings) String() string {
+	var list []string
+	if s.Model != "" {
+		list = append(list, "model "+s.Model)
+	}
+	if s.Mode != "" {
+		list = append(list, "permission_mode "+s.Mode)
+	}
+	if s.Rules != nil {
+		list = append(list, "rules")
+	}
+	return strings.Join(list, ", ")
+}
+
+// policy is what the rules ask for; nil when there are none.
+func (s dialogueSettings) policy() (*api.DialoguePolicy, error) {
+	if s.Rules == nil && s.DenyAfterS == nil {
+		return nil, nil
+	}
+	p := &api.DialoguePolicy{DenyAfterS: s.DenyAfterS}
+	for _, text := range s.Rules {
+		action, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+		tool, pattern, brackets := strings.Cut(strings.TrimSpace(rest), "(")
+		pattern, closed := strings.CutSuffix(pattern, ")")
+		if action != "allow" && action != "deny" && action != "ask" || tool == "" || brackets != closed || strings.Contains(tool, ")") {
+			return nil, api.Errorf(api.CodeInvalidParams, "rules: %.100q: write allow, deny or ask, then a tool (* is any), and in brackets what it is used on: allow Bash(git *)", text)
+		}
+		p.Rules = append(p.Rules, api.DialogueRule{Tool: tool, Pattern: pattern, Action: action})
+	}
+	return p, nil
+}
+
+// changes are what is to be set in a dialogue.
+func (s dialogueSettings) changes(id string) (p api.DialogueSetParams, err error) {
+	if s.Rules == nil && s.DenyAfterS != nil {
+		return p, api.Errorf(api.CodeInvalidParams, "deny_after_s: give the rules with it, [] for none: both replace what was before")
+	}
+	p = api.DialogueSetParams{DialogueID: id, Model: s.Model, PermissionMode: s.Mode}
+	p.Policy, err = s.policy()
+	return p, err
+}
+
+// set changes how an agent works.
+func (c *conn) set(ctx call, p api.DialogueSetParams) (api.DialogueInfo, error) {
+	return within(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueSet(ctx, p) })
+}
