@@ -143,11 +143,8 @@ func (p DialogueCreateParams) Check() error {
 		}
 	}
 	for _, c := range []struct{ field, value string }{{"model", p.Model}, {"permission_mode", p.PermissionMode}, {"resume", p.Resume}} {
-		if err := noNUL(c.field, c.value); err != nil {
+		if err := noFlag(c.field, c.value); err != nil {
 			return err
-		}
-		if strings.HasPrefix(c.value, "-") { // it would be taken for a flag
-			return invalid(c.field, "must not begin with -")
 		}
 	}
 	if err := p.Policy.check(); err != nil {
@@ -362,7 +359,21 @@ func (p DialogueSetParams) Check() error {
 	case p.Model == "" && p.PermissionMode == "" && p.Policy == nil:
 		return invalid("model", "is required, or permission_mode, or policy")
 	}
+	if err := noFlag("model", p.Model); err != nil {
+		return err
+	}
+	if err := noFlag("permission_mode", p.PermissionMode); err != nil {
+		return err
+	}
 	return p.Policy.check()
+}
+
+// noFlag refuses what an agent's program would not take for a value.
+func noFlag(field, value string) error {
+	if strings.HasPrefix(value, "-") {
+		return invalid(field, "must not begin with -")
+	}
+	return noNUL(field, value)
 }
 
 // DialogueEventsParams asks for what happens in a dialogue.

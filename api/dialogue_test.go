@@ -142,6 +142,8 @@ func TestDialogueCheck(t *testing.T) {
 		{api.DialogueSetParams{DialogueID: "d", Policy: &api.DialoguePolicy{}}, ""},
 		{api.DialogueSetParams{Model: "m"}, "dialogue_id"},
 		{api.DialogueSetParams{DialogueID: "d"}, "model"},
+		{api.DialogueSetParams{DialogueID: "d", Model: "-x"}, "model"},
+		{api.DialogueSetParams{DialogueID: "d", PermissionMode: "--x"}, "permission_mode"},
 		{api.DialogueSetParams{DialogueID: "d", Policy: &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "Bash"}}}}, "policy"},
 
 		{api.DialogueEventsParams{DialogueID: "d", AfterSeq: 1, NoFollow: true, NoDeltas: true}, ""},

@@ -304,6 +304,9 @@ func (d *Dialogue) heard(p *process, got piece) error {
 	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
 		return err
 	}
+	if d.fault != nil && d.fault.Code == recordFailed {
+		d.to(d.recovered(p)) // before the line: what it says of the state is told with it
+	}
 	p.heard = time.Now()
 	d.stalled = nil
 	p.lines.add(data, func(l line) { d.line(p, l) })

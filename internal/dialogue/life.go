@@ -354,6 +354,7 @@ func (d *Dialogue) rest() {
 	}
 	d.to(api.DialogueEnded)
 	d.settle()
+	d.chaseStrays()
 }
 
 // settle keeps what is to be known of a dialogue that has ended. mu is held.

@@ -246,9 +246,7 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 	d.settle()
 	d.log.Info("dialogue ended", "cause", end.Cause)
 	d.host.nudge()
-	if d.about.Stray && d.about.Created {
-		d.host.chase(func() bool { return d.endStrays() == nil })
-	}
+	d.chaseStrays()
 }
 
 func text(b []byte) string {

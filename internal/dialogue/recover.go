@@ -84,10 +84,10 @@ func (h *Host) find(id string, turns chan struct{}) {
 			}
 		}
 		h.endStraysHere(a.ID, owned)
+		d.mu.Lock()
+		d.chaseStrays()
+		d.mu.Unlock()
 	})
-	if a.Stray && a.Params.Remote != nil {
-		h.chase(func() bool { return d.endStrays() == nil })
-	}
 }
 
 // drop lets go of a dialogue that cannot be taken over. What there is of it stays.

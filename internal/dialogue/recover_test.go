@@ -102,7 +102,7 @@ func TestReplayWithoutOutput(t *testing.T) {
 	if err := os.Truncate(d.record.path("stdout", 1), 15); err != nil {
 		t.Fatal(err)
 	}
-	d, p, err := tryAgain(t, dir)
+	d, p, err := tryAgain(t, dir, io.Discard)
 	if err == nil {
 		t.Error("nothing is said about the gap")
 	}

@@ -15,8 +15,8 @@ import (
 // are written now. A nil replay is a process that needs none.
 type replay struct {
 	known    *pastEvents // the events of this epoch that are in the record, not met again yet
-	diverged bool  // this program makes other events than the one that wrote them; the record is right
-	stdin    int64 // bytes that are in the record of what was sent
+	diverged bool        // this program makes other events than the one that wrote them; the record is right
+	stdin    int64       // bytes that are in the record of what was sent
 }
 
 // What was sent last is sent again from where the program has been given it: the earlier

@@ -57,16 +57,17 @@ func begin(t *testing.T, dir string) (*Dialogue, *process) {
 // again is the dialogue as the next daemon finds it.
 func again(t *testing.T, dir string) (*Dialogue, *process) {
 	t.Helper()
-	d, p, err := tryAgain(t, dir)
+	d, p, err := tryAgain(t, dir, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d, p
 }
 
-func tryAgain(t *testing.T, dir string) (*Dialogue, *process, error) {
+func tryAgain(t *testing.T, dir string, log io.Writer) (*Dialogue, *process, error) {
 	t.Helper()
 	d, p := quiet(t, dir, false)
+	d.log = slog.New(slog.NewTextHandler(log, nil))
 	if err := d.record.load(func(api.DialogueEvent) {}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
 // speaker is a program that writes what a test gives it.
@@ -125,4 +127,58 @@ func TestFullDiskAndTheEnd(t *testing.T) {
 		}
 		empty()
 	})
+}
+
+// TestFullDiskThenRestart: what was told late, because there was no room, is what the next
+// daemon comes to as well.
+func TestFullDiskThenRestart(t *testing.T) {
+	s := recorded(t)
+	hello := []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")
+	stdout := append(hello, s.stdout...)
+	begun, cut := int64(len(hello)+20), s.calls[1].Offset+int64(len(hello))
+	for name, file := range map[string]func(*record) **os.File{
+		"output": func(r *record) **os.File { return &r.stdout },
+		"events": func(r *record) **os.File { return &r.events },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, p, pieces := speaking(t)
+				do := func(c agent.Call) {
+					synctest.Wait()
+					d.mu.Lock()
+					defer d.mu.Unlock()
+					d.do(p, c)
+				}
+				pieces <- piece{stream: api.EventStdout, data: stdout[:begun]}
+				do(s.calls[0].Call)
+				pieces <- piece{stream: api.EventStdout, offset: begun, data: stdout[begun:cut]}
+				do(s.calls[1].Call)
+				empty := fill(t, d, file(d.record))
+				pieces <- piece{stream: api.EventStdout, offset: cut, data: stdout[cut:]}
+				time.Sleep(3 * roomPause)
+				if info := d.Info(); info.State != api.DialogueError {
+					t.Fatalf("%+v", info)
+				}
+				empty()
+				time.Sleep(3 * roomPause)
+				do(agent.Call{Send: &agent.Message{ID: "3f1c5a52-0000-4000-8000-000000000002", Content: []api.DialogueContent{{Type: "text", Text: "more"}}}})
+				synctest.Wait()
+				p.leave()
+				<-p.done
+				d.record.end()
+				state, want := d.Info().State, eventsIn(t, d.record.dir)
+				var log bytes.Buffer
+				next, _, err := tryAgain(t, d.record.dir, &log)
+				if err != nil || log.Len() > 0 {
+					t.Errorf("%v: %s", err, &log)
+				}
+				if got := eventsIn(t, d.record.dir); got != want {
+					t.Errorf("the next daemon makes\n%s\nof\n%s", got, want)
+				}
+				if got := next.Info().State; got != state {
+					t.Errorf("it was %s, and is %s", state, got)
+				}
+			})
+		})
+	}
 }

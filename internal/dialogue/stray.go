@@ -63,6 +63,14 @@ func (h *Host) endStraysHere(id, owned string) {
 	}
 }
 
+// chaseStrays looks for the sessions of a dialogue that has ended until they are gone, when
+// there may be any. mu is held.
+func (d *Dialogue) chaseStrays() {
+	if d.about.Stray && d.about.Created && d.about.Params.Remote != nil {
+		d.host.chase(func() bool { return d.endStrays() == nil })
+	}
+}
+
 // endStrays ends the sessions over there of a dialogue that has ended, when there may be any.
 func (d *Dialogue) endStrays() error {
 	select {
