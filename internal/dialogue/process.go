@@ -3,6 +3,7 @@ package dialogue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,8 +272,8 @@ type message struct {
 	data []byte
 }
 
-// id names the write, so that it is done once.
-func (m message) id() string { return "stdin-" + strconv.FormatInt(m.at, 10) }
+// id names the write, so that it is done once. A part of it is another one.
+func (m message) id() string { return fmt.Sprintf("stdin-%d+%d", m.at, len(m.data)) }
 
 func (o *outbox) put(m message) {
 	o.mu.Lock()
@@ -317,19 +318,19 @@ func (o *outbox) forget(most int64) {
 	}
 }
 
-// taken drops what the program has been given of it, but for the last few writes: they are
-// known by their ids, should the count not be ours alone.
-func (o *outbox) taken(bytes int64, few int) {
+// taken drops what is before an offset: the program has been given it.
+func (o *outbox) taken(offset int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := 0
-	for n < len(o.queue) && o.queue[n].data != nil && o.queue[n].at+int64(len(o.queue[n].data)) <= bytes {
-		n++
+	for len(o.queue) > 0 && o.queue[0].data != nil {
+		m := &o.queue[0]
+		n := min(max(offset-m.at, 0), int64(len(m.data)))
+		o.bytes -= n
+		if m.data, m.at = m.data[n:], m.at+n; len(m.data) > 0 {
+			return
+		}
+		o.queue = o.queue[1:]
 	}
-	for _, m := range o.queue[:max(n-few, 0)] {
-		o.bytes -= int64(len(m.data))
-	}
-	o.queue = o.queue[max(n-few, 0):]
 }
 
 func (o *outbox) close() {
@@ -391,7 +392,7 @@ func (d *Dialogue) skipTaken(p *process) {
 		return err
 	})
 	if err == nil {
-		p.out.taken(bytes, resendPieces)
+		p.out.taken(bytes)
 	}
 }
 

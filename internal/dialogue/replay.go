@@ -19,13 +19,9 @@ type replay struct {
 	stdin    int64       // bytes that are in the record of what was sent
 }
 
-// What was sent last is sent again from where the program has been given it: the earlier
-// daemon may have died before it was. There is never more of it than resendBytes. A few
-// writes before that place are repeated, no more than a runner remembers by their ids.
-const (
-	resendBytes  = 2*mostUnsent + 64<<20
-	resendPieces = 512
-)
+// resendBytes is more than can wait for a program that does not read. What the earlier daemon
+// could not bring to it is sent by the next one, from the byte on that it has been given.
+const resendBytes = 2*mostUnsent + 64<<20
 
 // next makes ev the next event of the record, when there is one. It returns those before
 // it that the dialogue made by itself. It sets a negative number when ev is not to be.

@@ -252,8 +252,58 @@ type takes struct {
 
 func (t takes) given(context.Context) (int64, error) { return t.bytes, nil }
 
-// Much may wait to be written when a daemon dies: nothing of it is left out, and of what has
-// arrived no more is sent again than the runner can recognise.
+// narrow is a program whose session takes a few bytes at once, and dies when it has taken some.
+type narrow struct {
+	vanished
+	most, left int
+	got        *[]byte
+	known      map[string]bool
+}
+
+func (n *narrow) write(_ context.Context, id string, data []byte) error {
+	switch {
+	case n.known[id]:
+		return nil
+	case len(data) > n.most:
+		return api.Errorf(api.CodeRequestTooLarge, "too much")
+	case n.left == 0:
+		return errVanished
+	}
+	n.left--
+	n.known[id] = true
+	*n.got = append(*n.got, data...)
+	return nil
+}
+
+// A write that is too much for the session is done in parts, and the parts are done once,
+// also when the daemon dies between them.
+func TestNarrowInput(t *testing.T) {
+	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
+	text := []byte("0123456789abcdefghijklmnopqrstuvwxyz")
+	for dies := range 12 {
+		var got []byte
+		n := &narrow{most: 5, left: dies, got: &got, known: map[string]bool{}}
+		p.program = n
+		if err := d.writeOne(p, message{at: 7, data: text}); err == nil && dies < 8 {
+			t.Errorf("%d writes were enough", dies)
+		}
+		n.left = 100
+		p.out = outbox{news: make(chan struct{}, 1)} // of the next daemon
+		p.out.put(message{at: 7, data: text})
+		p.out.taken(7 + int64(len(got)))
+		for m, ok := p.out.take(); ok; m, ok = p.out.take() {
+			if err := d.writeOne(p, m); err != nil {
+				t.Error(err)
+			}
+		}
+		if !bytes.Equal(got, text) {
+			t.Errorf("after %d writes the program has %q", dies, got)
+		}
+	}
+}
+
+// Much may wait to be written when a daemon dies: nothing of it is left out, and what has
+// arrived is not sent again.
 func TestReplaySendsMuchAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
@@ -274,22 +324,22 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 	}
 	all, bytes, end := len(p.out.queue), p.out.waiting(), p.stdin
 	d.record.end()
-	for _, c := range []struct {
-		given int64
-		want  int
-	}{{0, all}, {10, all}, {end, resendPieces}} {
+	for _, given := range []int64{0, 10, end - 10, end} {
 		d, p = again(t, dir)
 		if n := len(p.out.queue); n != all || p.out.waiting() != bytes || p.stdin != end {
 			t.Fatalf("%d messages again with %d bytes, want %d with %d", n, p.out.waiting(), all, bytes)
 		}
-		p.program = takes{bytes: c.given}
+		p.program = takes{bytes: given}
 		d.skipTaken(p)
-		sum := int64(0)
+		at := given
 		for _, m := range p.out.queue {
-			sum += int64(len(m.data))
+			if m.at != at {
+				t.Fatalf("given %d bytes: a message at %d, want %d", given, m.at, at)
+			}
+			at += int64(len(m.data))
 		}
-		if n := len(p.out.queue); n != c.want || p.out.waiting() != sum || p.out.queue[n-1].at+int64(len(p.out.queue[n-1].data)) != end {
-			t.Errorf("given %d bytes: %d messages wait with %d bytes, want %d with %d", c.given, n, p.out.waiting(), c.want, sum)
+		if at != end || p.out.waiting() != end-given {
+			t.Errorf("given %d bytes: what waits ends at %d, want %d; %d bytes wait", given, at, end, p.out.waiting())
 		}
 		d.record.end()
 	}
