@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -182,20 +183,31 @@ func (ch *chat) readPrompt() error {
 		}
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+	text, err := a.readMessage()
 	if err != nil {
-		return fmt.Errorf("read stdin: %w", err)
-	}
-	if len(text) > maxTyped {
-		return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+		return err
 	}
 	if ch.prompt != "" && len(text) > 0 {
 		ch.prompt += "\n\n"
 	}
-	if ch.prompt += string(text); strings.TrimSpace(ch.prompt) == "" {
+	if ch.prompt += text; strings.TrimSpace(ch.prompt) == "" {
 		return usageErrorf(ch.cmd, "there is no PROMPT")
 	}
-	return checkText("prompt", ch.prompt)
+	return nil
+}
+
+// readMessage takes a message from stdin.
+func (a *app) readMessage() (string, error) {
+	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read stdin: %w", err)
+	case len(text) > maxTyped:
+		return "", fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+	case !utf8.Valid(text):
+		return "", errors.New("stdin is not UTF-8, and a message is text")
+	}
+	return string(text), nil
 }
 
 // open starts the agent, or finds the one to go on with. The prompt is not sent yet.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -40,7 +39,7 @@ func (ch *chat) answer() (err error) {
 	id := newMessageID()
 	r.expect(id)
 	r.out.own[id], r.err.own[id] = true, true
-	if _, err := ch.client.DialogueSend(ctx, api.DialogueSendParams{DialogueID: ch.info.DialogueID, Text: ch.prompt, MessageID: id}); err != nil {
+	if err := ch.deliver(ctx, id, ch.prompt); err != nil {
 		return err
 	}
 	return r.wait(ctx, events, signals)
@@ -80,16 +79,32 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 		late = timer.C
 	}
 	stopped := false
+	faults, quiet := make(chan *api.DialogueFault), time.NewTimer(lookEvery)
+	defer quiet.Stop()
 	for {
 		select {
 		case t := <-events:
+			quiet.Reset(lookEvery)
 			if t.err != nil {
 				return fmt.Errorf("dialogue %s: %w", r.info.DialogueID, t.err)
 			}
-			if done, err := r.take(ctx, t.push); done || err != nil {
+			if t.away != nil || t.back {
+				continue // nothing is missing then
+			}
+			if ev := t.push.Event; ev != nil {
+				r.attend(ctx, *ev, faults)
+			}
+			if done, err := r.take(t.push); done || err != nil {
 				if err == nil && stopped {
 					err = exitWith(api.ExitCancelled)
 				}
+				return err
+			}
+		case <-quiet.C:
+			go r.look(ctx, faults)
+		case why := <-faults:
+			quiet.Reset(lookEvery)
+			if err := r.troubled(why); err != nil {
 				return err
 			}
 		case <-late:
@@ -108,7 +123,7 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 }
 
 // take prints one push. done says that it was the last of the answer.
-func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err error) {
+func (r *reply) take(push api.StreamEvent) (done bool, err error) {
 	if r.flags.json {
 		if err := r.app.printValue(push); err != nil {
 			return true, err
@@ -130,20 +145,44 @@ func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err 
 	}
 	r.err.event(ev)
 	switch {
-	case ev.Type == api.ToldRequestOpened:
-		go r.deny(ctx, *ev.Request)
 	case ev.Type == api.ToldRequestClosed && ev.Request.By == "client" && ev.Request.Decision == "deny":
 		r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
 	case r.course.end != nil:
 		r.out.endLine()
 		return true, exitWith(exitBroken)
-	case ev.Type == api.ToldState && ev.State == api.DialogueError:
-		return true, r.unreachable(ctx)
 	case r.settled():
 		r.out.endLine()
 		return true, exitWith(r.status())
 	}
 	return false, nil
+}
+
+// attend does what an event asks for.
+func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, faults chan<- *api.DialogueFault) {
+	if r.goesOn(ev) {
+		r.err.note(dim, "it goes on")
+	}
+	switch {
+	case ev.Type == api.ToldRequestOpened:
+		go r.deny(ctx, *ev.Request)
+	case ev.Type == api.ToldState && ev.State == api.DialogueError:
+		go r.look(ctx, faults)
+	}
+}
+
+// troubled tells why the dialogue does not go on, if anything is wrong. What gets over by itself is waited for;
+// an agent that cannot be reached is left alone, for whoever looks for it again.
+func (r *reply) troubled(why *api.DialogueFault) error {
+	if why == nil || !r.stops(*why) {
+		return nil
+	}
+	if why.Code == recordFailed {
+		r.err.note(yellow, r.stuck(*why).Error())
+		return nil
+	}
+	r.out.endLine()
+	r.ours = false
+	return r.stuck(*why)
 }
 
 // deny answers for somebody who is not there. A rule, or another client, may have answered before.
@@ -163,13 +202,36 @@ func (ch *chat) interrupt(ctx context.Context) {
 	_, _ = ch.client.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: ch.info.DialogueID})
 }
 
-// unreachable is the error of a dialogue whose agent cannot be reached any more.
-func (ch *chat) unreachable(ctx context.Context) error {
-	err := errors.New("the agent cannot be reached")
-	info, infoErr := ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: ch.info.DialogueID})
-	if infoErr == nil && info.Error != nil {
-		err = errors.New(info.Error.Message)
+// recordFailed is the code of a fault that gets over by itself, when there is room on the
+// disk again.
+const recordFailed = "record_failed"
+
+// lookEvery is how often it is looked why nothing happens: that the record cannot be
+// written is no event, which would have to be written.
+const lookEvery = 2 * time.Second
+
+// look finds out why the dialogue does not go on; nil is that nothing is wrong. Of an error
+// the stream tells what there is to say.
+func (ch *chat) look(ctx context.Context, faults chan<- *api.DialogueFault) {
+	info, _ := ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: ch.info.DialogueID})
+	select {
+	case faults <- info.Error:
+	case <-ctx.Done():
 	}
-	return &failure{err: fmt.Errorf("dialogue %s: %w", ch.info.DialogueID, err), status: exitBroken,
-		hint: fmt.Sprintf("`trl dialogue retry %s` looks for it again", ch.info.DialogueID)}
+}
+
+// stuck is the error of a dialogue that cannot go on.
+func (ch *chat) stuck(why api.DialogueFault) error {
+	id := ch.info.DialogueID
+	if why.Code == recordFailed {
+		return &failure{err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it goes on when there is room", id, why.Message), status: exitBroken}
+	}
+	hint := fmt.Sprintf("`trl dialogue retry %s` looks for it again", id)
+	switch why.Reason {
+	case "auth_rejected":
+		hint = fmt.Sprintf("renew the credentials, then `trl dialogue retry %s`", id)
+	case "session_gone":
+		hint = fmt.Sprintf("`trl chat --resume %s` starts the agent again", id)
+	}
+	return &failure{err: fmt.Errorf("dialogue %s: the agent cannot be reached: %s", id, why.Message), status: exitBroken, hint: hint}
 }

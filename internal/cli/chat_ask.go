@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -16,6 +18,8 @@ import (
 // used by one goroutine.
 type asker struct {
 	request api.DialogueRequest
+	shown   time.Time         // when the person saw it first
+	again   bool              // an answer to it was refused
 	answers map[string]string // to the questions until now
 	editing bool              // the next line is the new input
 }
@@ -55,7 +59,7 @@ func (k *asker) text(p *printer) string {
 	return b.String()
 }
 
-// choice reports whether the options are more than yes, always and no.
+// choice reports whether the options are others than yes, always and no.
 func (k *asker) choice() bool {
 	seen := map[string]bool{"": true}
 	for _, o := range k.request.Options {
@@ -64,12 +68,13 @@ func (k *asker) choice() bool {
 		}
 		seen[o.Kind] = true
 	}
-	return false
+	return !k.offers("allow") || !k.offers("deny")
 }
 
-// always reports whether the agent can remember an answer.
-func (k *asker) always() bool {
-	return len(k.request.Options) == 0 || slices.ContainsFunc(k.request.Options, func(o api.DialogueOption) bool { return o.Kind == "allow_always" })
+// offers reports whether the agent takes an answer of a kind. One that names no options
+// takes all.
+func (k *asker) offers(kind string) bool {
+	return len(k.request.Options) == 0 || slices.ContainsFunc(k.request.Options, func(o api.DialogueOption) bool { return o.Kind == kind })
 }
 
 func optionLine(p *printer, i int, o api.DialogueOption) string {
@@ -115,17 +120,19 @@ func (k *asker) prompt(p *printer) string {
 	if k.request.Kind == "plan" && !k.choice() {
 		return "  go ahead? y(es), n(o), or what to change: "
 	}
-	words := []string{"y(es)"}
-	if k.choice() {
-		words = []string{"number", "y(es)"}
+	var words []string
+	for _, w := range []struct {
+		word    string
+		offered bool
+	}{
+		{"number", k.choice()}, {"y(es)", k.offers("allow")}, {"a(lways)", k.offers("allow_always")},
+		{"e(dit)", k.request.Editable}, {"n(o)", k.offers("deny")},
+	} {
+		if w.offered {
+			words = append(words, w.word)
+		}
 	}
-	if k.always() {
-		words = append(words, "a(lways)")
-	}
-	if len(k.request.Input) > 0 {
-		words = append(words, "e(dit)")
-	}
-	return "  " + strings.Join(append(words, "n(o)", "or what to do instead: "), ", ")
+	return "  " + strings.Join(append(words, "or what to do instead: "), ", ")
 }
 
 // answer takes a line. Done says that p is the answer; otherwise there is more to ask, and
@@ -150,14 +157,23 @@ func (k *asker) answer(line string) (p api.DialogueRespondParams, done bool, pro
 	}
 	switch strings.ToLower(line) {
 	case "y", "yes":
+		if !k.offers("allow") {
+			return p, false, "the agent does not offer to allow this once"
+		}
 		p.Decision = "allow"
 	case "a", "always":
+		if !k.offers("allow_always") {
+			return p, false, "the agent does not offer to remember this"
+		}
 		p.Decision, p.Remember = "allow", true
-	case "n", "no":
-		p.Decision = "deny"
 	case "e", "edit":
+		if !k.request.Editable {
+			return p, false, "the agent does not let this be changed"
+		}
 		k.editing = true
 		return p, false, ""
+	case "n", "no":
+		p.Decision = "deny"
 	default:
 		p.Decision, p.Message = "deny", line
 	}
@@ -225,7 +241,7 @@ func replaced(input json.RawMessage, old, text string) (json.RawMessage, bool) {
 	}
 	for name, raw := range fields {
 		var value string
-		if json.Unmarshal(raw, &value) != nil || value != old {
+		if json.Unmarshal(raw, &value) != nil || value != old && path.Clean(value) != old { // a path is told cleaned
 			continue
 		}
 		var b bytes.Buffer

@@ -27,6 +27,7 @@ type course struct {
 	outcome  string          // of the last turn
 	tasks    map[string]bool // that run
 	requests []api.DialogueRequest
+	fault    *api.DialogueFault // why it does not go on
 	end      *api.DialogueEnd
 }
 
@@ -62,6 +63,22 @@ func (c *course) take(ev api.DialogueEvent) {
 	}
 }
 
+// stops is told why the dialogue does not go on. It reports whether that is news.
+func (c *course) stops(why api.DialogueFault) bool {
+	news := c.fault == nil || c.fault.Code != why.Code
+	c.fault = &why
+	return news
+}
+
+// goesOn reports whether an event shows that what it was stopped by is over.
+func (c *course) goesOn(ev api.DialogueEvent) bool {
+	if c.fault == nil || c.fault.Code != recordFailed && (ev.Type != api.ToldState || ev.State == api.DialogueError) {
+		return false
+	}
+	c.fault = nil
+	return true
+}
+
 // expect says that a message is given to the agent, whose answer is waited for.
 func (c *course) expect(id string) { c.awaited, c.noticed, c.begun, c.done = id, false, false, false }
 
@@ -83,8 +100,8 @@ func (c *course) message(m api.DialogueMessage) {
 func (c *course) unsure() bool { return c.awaited != "" && !c.begun }
 
 // settled reports whether the agent has answered and does nothing more: a turn that ends
-// may leave work behind that begins another.
-func (c *course) settled() bool { return c.done && !c.busy() }
+// may leave work behind that begins another. In state error nobody knows what it does.
+func (c *course) settled() bool { return c.done && !c.busy() && c.state != api.DialogueError }
 
 // busy reports whether the agent works, or waits for an answer to a request.
 func (c *course) busy() bool {
@@ -94,7 +111,7 @@ func (c *course) busy() bool {
 // free reports whether the agent waits for a message, be it that something runs in the
 // background.
 func (c *course) free() bool {
-	return !c.busy() || !c.unsure() && len(c.turns) == 0 && len(c.tasks) > 0
+	return !c.busy() || (c.awaited == "" || c.done) && len(c.turns) == 0 && len(c.tasks) > 0
 }
 
 // status is the exit status for how the last turn ended.
@@ -193,6 +210,12 @@ func chatSignals() (signals chan os.Signal, stop func()) {
 		}
 	}
 	return signals, func() { signal.Stop(signals) }
+}
+
+// deliver gives the agent a message.
+func (ch *chat) deliver(ctx context.Context, id, text string) error {
+	_, err := ch.client.DialogueSend(ctx, api.DialogueSendParams{DialogueID: ch.info.DialogueID, Text: text, MessageID: id})
+	return err
 }
 
 // newMessageID makes an id for a message: a UUID of version 4.

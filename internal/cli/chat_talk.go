@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -26,8 +28,9 @@ const (
 // touches the person's terminal.
 //
 // Goroutines: one that receives, one that sends what was typed, in order, one for each
-// interrupt, one that starts a daemon, and one that reads what is typed. All end with run,
-// but the last two: a read of a terminal cannot be ended, the end of the program ends it.
+// interrupt and each look at what is wrong, one that starts a daemon, and one that reads what
+// is typed. All end with run, but the last two: a read of a terminal cannot be ended, the end
+// of the program ends it.
 type talk struct {
 	*chat
 	course
@@ -38,10 +41,21 @@ type talk struct {
 	ask    *time.Timer
 	outage outage
 
-	pressed time.Time // when Ctrl-C was pressed last; zero when something was typed since
+	answering *api.DialogueRequest // whose answer is on its way
+	held      []typed              // what was typed since
 
-	calls  chan func(context.Context) error // what is to be sent
-	failed chan error                       // what came of it
+	pressed time.Time // when Ctrl-C was pressed last; zero when something was typed since
+	leaving bool      // nothing more is typed
+
+	calls    chan call
+	outcomes chan func() // what came of them, for the goroutine of run
+	unsent   int         // calls whose outcome is not known yet
+}
+
+// call is something that is sent, and what is to be done with its outcome.
+type call struct {
+	send func(context.Context) error
+	then func(error)
 }
 
 // talk lets a person talk with the agent until they leave, or it ends.
@@ -61,7 +75,7 @@ func (ch *chat) talk() error {
 	}
 	t := &talk{
 		chat: ch, course: course{state: ch.info.State}, view: newDialogueView(ch.app.stdout),
-		shown: -1, ask: time.NewTimer(time.Hour), outage: newOutage(), calls: make(chan func(context.Context) error, 64), failed: make(chan error, 64),
+		shown: -1, ask: time.NewTimer(time.Hour), outage: newOutage(), calls: make(chan call, 64), outcomes: make(chan func(), 64),
 	}
 	t.view.full = ch.app.verbose
 	t.ask.Stop()
@@ -92,43 +106,56 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	if err != nil {
 		return err
 	}
+	t.troubled(t.info.Error)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := t.follow(ctx, after, false)
 	if err != nil {
 		return err
 	}
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	faults, quiet := make(chan *api.DialogueFault), time.NewTimer(lookEvery)
+	defer quiet.Stop()
 	typed := make(chan typed)
 	go readTyped(ctx, t.app.stdin, typed)
 	go t.send(ctx)
 	if first != "" {
 		t.say(first)
 	}
-	for {
+	for !t.leaving || t.unsent > 0 { // who leaves knows that all that was typed is sent
 		t.invite()
 		select {
 		case e := <-events:
-			if e.err != nil {
-				return e.err
-			}
-			if e.away != nil {
-				t.outage.begins(e.away)
-			} else if e.back && t.outage.ends() {
-				t.view.note(dim, "it is back")
-			}
-			if done, err := t.happen(ctx, e.push); done || err != nil {
+			quiet.Reset(lookEvery)
+			if done, err := t.told(e); done || err != nil {
 				return err
 			}
+			if t.course.state == api.DialogueError && t.course.fault == nil {
+				go t.look(ctx, faults)
+			}
+		case <-quiet.C:
+			if t.busy() {
+				go t.look(ctx, faults)
+			} else {
+				quiet.Reset(lookEvery)
+			}
+		case why := <-faults:
+			quiet.Reset(lookEvery)
+			t.troubled(why)
 		case line, ok := <-typed:
 			if !ok {
-				t.view.endLine()
-				return errLeaves
+				t.leaving, typed = true, nil
+				continue
 			}
 			t.line(line)
 		case s := <-signals:
 			if err := t.signal(ctx, s); err != nil {
 				return err
 			}
+		case <-continued: // after Ctrl-Z others have written to the terminal
+			t.view.midLine, t.shown = false, -1
 		case <-t.ask.C:
 			t.askNext()
 		case <-t.outage.notice.C:
@@ -140,13 +167,15 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 			if start := t.app.another(t.cmd); start != nil {
 				go start()
 			}
-		case err := <-t.failed:
-			t.problem(err)
+		case outcome := <-t.outcomes:
+			t.unsent--
+			outcome()
 		}
 		if err := t.app.stdout.err; err != nil {
 			return err
 		}
 	}
+	return errLeaves
 }
 
 // catchUp shows what came of the last message of a dialogue, and asks what waits for an
@@ -185,9 +214,11 @@ func (t *talk) catchUp(ctx context.Context) (after int64, err error) {
 func (t *talk) send(ctx context.Context) {
 	for {
 		select {
-		case call := <-t.calls:
-			if err := call(ctx); err != nil && ctx.Err() == nil {
-				t.failed <- err
+		case c := <-t.calls:
+			err := c.send(ctx)
+			select {
+			case t.outcomes <- func() { c.then(err) }:
+			case <-ctx.Done():
 			}
 		case <-ctx.Done():
 			return
@@ -196,38 +227,59 @@ func (t *talk) send(ctx context.Context) {
 }
 
 // call has something sent, behind what was to be sent before.
-func (t *talk) call(f func(context.Context) error) {
+func (t *talk) call(send func(context.Context) error, then func(error)) {
 	select {
-	case t.calls <- f:
+	case t.calls <- call{send, then}:
+		t.unsent++
 	default:
-		t.problem(errors.New("the daemon does not answer; this was not sent"))
+		then(errors.New("the daemon does not answer; this was not sent"))
 	}
 }
 
-// invite shows the prompt when the agent waits for a message.
+// invite shows the prompt: that of a question, or the one for a message when the agent
+// waits for one. What was written since it was shown has taken its place.
 func (t *talk) invite() {
-	if t.shown == t.view.written || t.asking != nil || !t.free() || t.view.open != "" || t.course.end != nil {
-		return
+	switch {
+	case t.shown == t.view.written || t.view.open != "" || t.course.end != nil || t.leaving:
+	case t.asking != nil:
+		t.view.endLine()
+		t.put(t.asking.prompt(t.app.stdout))
+	case t.answering == nil && t.free():
+		t.view.begin("text")
+		t.put(t.app.stdout.paint(bold, "> "))
 	}
-	t.view.begin("text")
-	t.put("> ")
 }
 
 // put shows a prompt.
 func (t *talk) put(prompt string) {
-	t.view.write(t.app.stdout.paint(bold, prompt))
+	t.view.write(prompt)
 	t.shown = t.view.written
 }
 
-// happen shows one push. done says that the dialogue has ended.
-func (t *talk) happen(ctx context.Context, push api.StreamEvent) (done bool, err error) {
-	if push.Type == api.EventEnd {
+// told takes what the receiver tells. done says that the dialogue has ended.
+func (t *talk) told(e told) (done bool, err error) {
+	switch {
+	case e.err != nil:
+		return true, e.err
+	case e.away != nil:
+		t.outage.begins(e.away)
+	case e.back:
+		if t.outage.ends() {
+			t.view.note(dim, "it is back")
+		}
+	case e.push.Type == api.EventEnd:
 		return true, nil
+	case e.push.Event != nil:
+		t.happen(*e.push.Event)
 	}
-	if push.Event == nil {
-		return false, nil
+	return false, nil
+}
+
+// happen shows one event.
+func (t *talk) happen(ev api.DialogueEvent) {
+	if t.goesOn(ev) {
+		t.view.note(dim, "it goes on")
 	}
-	ev := *push.Event
 	t.course.take(ev)
 	t.view.event(ev)
 	switch {
@@ -235,53 +287,37 @@ func (t *talk) happen(ctx context.Context, push api.StreamEvent) (done bool, err
 		t.ask.Reset(askAfter)
 	case ev.Type == api.ToldRequestClosed:
 		t.answered(*ev.Request)
-	case ev.Type == api.ToldState && ev.State == api.DialogueError:
-		t.problem(t.unreachable(ctx))
 	}
-	return false, nil
 }
 
-// answered ends the asking when somebody else was faster, or the agent does not ask any more.
-func (t *talk) answered(r api.DialogueRequest) {
-	if t.asking == nil || t.asking.request.RequestID != r.RequestID {
-		return
-	}
-	t.asking = nil
-	how := map[string]string{"withdrawn": "the agent does not ask any more", "expired": "it took too long", "lost": "the agent is gone"}[r.How]
-	if how == "" {
-		how = "somebody else has answered: " + r.Decision
-	}
-	t.view.note(dim, how)
-	t.ask.Reset(0)
-}
-
-// askNext asks the person about the request that has waited longest.
-func (t *talk) askNext() {
-	if t.asking != nil || len(t.course.requests) == 0 {
-		return
-	}
-	t.asking = &asker{request: t.course.requests[0]}
-	t.view.begin("text")
-	t.view.write(t.asking.text(t.app.stdout))
-	t.view.write(t.asking.prompt(t.app.stdout))
-}
-
-// line takes what the person typed.
+// line takes what the person typed. An answer is typed at a question: what was typed
+// before one came is a message, and what is typed while an answer is on its way waits until
+// it is known whether the question is over.
 func (t *talk) line(l typed) {
-	t.view.midLine, t.shown, t.pressed = false, -1, time.Time{} // the terminal has ended the line
+	t.pressed = time.Time{}
+	early := t.asking != nil && l.at.Before(t.asking.shown)
+	if !early {
+		t.view.midLine, t.shown = false, -1 // the terminal has ended the line
+	}
 	line := l.text
-	if l.cut {
+	switch {
+	case l.cut:
 		t.problem(withHint(fmt.Errorf("the line is longer than a terminal can take: it was not sent"),
 			"put it into a file: trl dialogue send %s < FILE", t.handle()))
 		return
-	}
-	if t.asking != nil {
+	case t.answering != nil:
+		t.held = append(t.held, l)
+		return
+	case early && t.asking.again:
+		t.notSent(line)
+		return
+	case t.asking != nil && !early:
 		t.reply(line)
 		return
 	}
 	if more, ok := strings.CutSuffix(line, `\`); ok {
 		t.begun += more + "\n"
-		t.put(". ")
+		t.put(t.app.stdout.paint(bold, ". "))
 		return
 	}
 	line, t.begun = t.begun+line, ""
@@ -290,39 +326,26 @@ func (t *talk) line(l typed) {
 	}
 }
 
-// reply takes an answer to what is asked.
-func (t *talk) reply(line string) {
-	p, done, problem := t.asking.answer(line)
-	if problem != "" {
-		t.view.note(red, problem)
-	}
-	if !done {
-		t.view.write(t.asking.prompt(t.app.stdout))
-		return
-	}
-	p.DialogueID = t.info.DialogueID
-	id := p.RequestID
-	t.asking = nil
-	t.course.take(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: id}})
-	t.call(func(ctx context.Context) error {
-		_, err := t.client.DialogueRespond(ctx, p)
-		return err
-	})
-	t.ask.Reset(0)
-}
+// notUTF8 is told of what no message can carry.
+const notUTF8 = "this is not UTF-8, and was not sent"
 
 // say gives the agent a message.
 func (t *talk) say(text string) {
-	if err := checkText("message", text); err != nil {
-		t.problem(err)
+	if !utf8.ValidString(text) {
+		t.view.note(red, notUTF8)
 		return
 	}
 	id := newMessageID()
 	t.view.own[id] = true
 	t.expect(id)
-	t.call(func(ctx context.Context) error {
-		_, err := t.client.DialogueSend(ctx, api.DialogueSendParams{DialogueID: t.info.DialogueID, Text: text, MessageID: id})
-		return err
+	t.call(func(ctx context.Context) error { return t.deliver(ctx, id, text) }, func(err error) {
+		if err == nil {
+			return
+		}
+		t.problem(err)
+		if t.awaited == id { // there is nothing to wait for
+			t.expect("")
+		}
 	})
 }
 
@@ -332,7 +355,13 @@ func (t *talk) problem(err error) {
 	if hint := hintFor(err); hint != "" {
 		t.view.note(dim, "hint: "+hint)
 	}
-	t.expect("") // it may not have been sent
+}
+
+// troubled tells why the dialogue does not go on, if anything is wrong.
+func (t *talk) troubled(why *api.DialogueFault) {
+	if why != nil && t.stops(*why) {
+		t.problem(t.stuck(*why))
+	}
 }
 
 // signal takes Ctrl-C: the first interrupts the agent, a second one leaves.
@@ -340,7 +369,7 @@ func (t *talk) signal(ctx context.Context, s os.Signal) error {
 	if s != unix.SIGINT {
 		return exitBySignal(s)
 	}
-	again := !t.pressed.IsZero() && (time.Since(t.pressed) < twice || !t.busy())
+	again := t.leaving || !t.pressed.IsZero() && (time.Since(t.pressed) < twice || !t.busy())
 	t.pressed = time.Now()
 	t.view.midLine = true // the terminal shows ^C
 	t.view.endLine()
@@ -353,6 +382,9 @@ func (t *talk) signal(ctx context.Context, s os.Signal) error {
 		go t.interrupt(ctx)
 	default:
 		t.view.note(dim, "Ctrl-C again leaves")
+	}
+	if t.asking != nil { // it is most likely over now
+		t.shown = t.view.written
 	}
 	return nil
 }

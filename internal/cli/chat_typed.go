@@ -21,7 +21,8 @@ const pasteTime = 10 // ms
 // typed is a line that a person typed, or several that they pasted.
 type typed struct {
 	text string
-	cut  bool // the terminal has not taken all of it
+	at   time.Time // when it was there to be read
+	cut  bool      // the terminal has not taken all of it
 }
 
 // readTyped passes on what is typed into a terminal until that is at its end. A read of a
@@ -38,6 +39,9 @@ func readTyped(ctx context.Context, terminal *os.File, out chan<- typed) {
 			line, err = in.ReadString('\n')
 			if err != nil && line == "" {
 				break
+			}
+			if len(lines) == 0 {
+				t.at = time.Now()
 			}
 			line = strings.TrimRight(line, "\r\n")
 			t.cut = t.cut || len(line) >= longestTyped()

@@ -162,25 +162,33 @@ it ended. trl dialogue show prints what was said.`,
   trl dialogue info fix --json | jq .native_session`,
 		Args: takes(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
+			d, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				return c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]})
+			})
+			if err == nil && !asJSON {
+				a.stdout.facts(a.dialogueFacts(d))
 			}
-			defer c.Close()
-			d, err := c.DialogueInfo(cmd.Context(), api.DialogueInfoParams{DialogueID: args[0]})
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.stdout.json(d)
-			}
-			a.stdout.facts(a.dialogueFacts(d))
-			return nil
+			return err
 		},
 		ValidArgsFunction: a.completeDialogues,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// ofDialogue makes a call that answers what a dialogue is now, and prints that as JSON where
+// it is wanted.
+func (a *app) ofDialogue(cmd *cobra.Command, asJSON bool, call func(context.Context, *client.Client) (api.DialogueInfo, error)) (api.DialogueInfo, error) {
+	c, err := a.connect(cmd)
+	if err != nil {
+		return api.DialogueInfo{}, err
+	}
+	defer c.Close()
+	d, err := call(cmd.Context(), c)
+	if err == nil && asJSON {
+		err = a.stdout.json(d)
+	}
+	return d, err
 }
 
 func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {

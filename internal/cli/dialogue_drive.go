@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 )
 
 func (a *app) dialogueSendCommand() *cobra.Command {
@@ -29,17 +30,12 @@ is taken up at its next step, or after the turn. Prints the id of the message.`,
   trl dialogue send fix --image screen.png 'what is wrong here?'
   trl chat -p --dialogue fix 'and now the tests'   waits for the answer`,
 		Args: takes(1, -1, "a dialogue and a message"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			p.DialogueID, p.Text = args[0], strings.Join(args[1:], " ")
 			if len(args) == 1 && len(images) == 0 {
-				text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
-				if err != nil {
-					return fmt.Errorf("read stdin: %w", err)
+				if p.Text, err = a.readMessage(); err != nil {
+					return err
 				}
-				if len(text) > maxTyped {
-					return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
-				}
-				p.Text = string(text)
 			}
 			if err := checkText("message", p.Text); err != nil {
 				return err
@@ -147,24 +143,14 @@ where one waits alone, its id may be left out. The first answer counts.`,
 			if p.Decision == "" && len(p.Answers) == 0 && p.Option == "" {
 				return usageErrorf(cmd, "what is the answer? allow, deny, --answer or --option")
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if p.RequestID == "" {
-				tr, err := c.DialogueTranscript(cmd.Context(), api.DialogueTranscriptParams{DialogueID: p.DialogueID})
-				if err != nil {
-					return err
+			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (info api.DialogueInfo, err error) {
+				if p.RequestID == "" {
+					if p.RequestID, err = onlyRequest(ctx, c, p.DialogueID); err != nil {
+						return info, err
+					}
 				}
-				if p.RequestID, err = onlyRequest(p.DialogueID, tr.Requests); err != nil {
-					return err
-				}
-			}
-			info, err := c.DialogueRespond(cmd.Context(), p)
-			if err == nil && asJSON {
-				return a.stdout.json(info)
-			}
+				return c.DialogueRespond(ctx, p)
+			})
 			return err
 		},
 		ValidArgsFunction: a.completeRequests,
@@ -182,9 +168,13 @@ where one waits alone, its id may be left out. The first answer counts.`,
 }
 
 // onlyRequest is the id of the request that waits alone.
-func onlyRequest(dialogue string, all []api.DialogueRequest) (string, error) {
+func onlyRequest(ctx context.Context, c *client.Client, dialogue string) (string, error) {
+	tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: dialogue})
+	if err != nil {
+		return "", err
+	}
 	var open []api.DialogueRequest
-	for _, r := range all {
+	for _, r := range tr.Requests {
 		if r.How == "" {
 			open = append(open, r)
 		}
@@ -220,15 +210,9 @@ func (a *app) dialogueInterruptCommand() *cobra.Command {
 		Example: `  trl dialogue interrupt fix`,
 		Args:    takes(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.DialogueInterrupt(cmd.Context(), api.DialogueInterruptParams{DialogueID: args[0]})
-			if err == nil && asJSON {
-				return a.stdout.json(info)
-			}
+			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				return c.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: args[0]})
+			})
 			return err
 		},
 		ValidArgsFunction: a.completeLiving,
@@ -258,15 +242,9 @@ requests are answered. New rules take the place of all that were there.`,
 			if p.Model == "" && p.PermissionMode == "" && p.Policy == nil {
 				return usageErrorf(cmd, "what is to change? --model, --permission-mode, --allow, --deny or --policy")
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.DialogueSet(cmd.Context(), p)
-			if err == nil && asJSON {
-				return a.stdout.json(info)
-			}
+			_, err = a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				return c.DialogueSet(ctx, p)
+			})
 			return err
 		},
 		ValidArgsFunction: a.completeLiving,

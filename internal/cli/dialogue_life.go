@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -91,14 +90,11 @@ the agents themselves keep stays. Prints each dialogue that is gone.`,
 
 // terminate ends dialogues at the same time, and prints those that have.
 func (a *app) terminate(ctx context.Context, c *client.Client, names []string, p api.DialogueTerminateParams, asJSON bool) error {
-	infos, errs := make([]api.DialogueInfo, len(names)), make([]error, len(names))
-	var wait sync.WaitGroup
-	for i, name := range names {
+	infos, errs := atOnce(names, func(name string) (api.DialogueInfo, error) {
 		p := p
 		p.DialogueID = name
-		wait.Go(func() { infos[i], errs[i] = c.DialogueTerminate(ctx, p) })
-	}
-	wait.Wait()
+		return c.DialogueTerminate(ctx, p)
+	})
 	ended := []api.DialogueInfo{}
 	for i, info := range infos {
 		if errs[i] != nil {
@@ -129,28 +125,22 @@ the same directory, with your environment as it is now. Prints the id of the dia
   trl chat --resume fix                to talk with it`,
 		Args: takes(1, -1, "a dialogue, and a message"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.DialogueInfo(cmd.Context(), api.DialogueInfoParams{DialogueID: args[0]})
-			if err != nil {
-				return err
-			}
-			p := api.DialogueResumeParams{DialogueID: args[0], Env: a.agentEnv(env, info.Runtime == "remote"), Prompt: strings.Join(args[1:], " ")}
+			p := api.DialogueResumeParams{DialogueID: args[0], Prompt: strings.Join(args[1:], " ")}
 			if err := checkText("message", p.Prompt); err != nil {
 				return err
 			}
-			info, err = c.DialogueResume(cmd.Context(), p)
-			switch {
-			case err != nil:
-				return a.agentFailed(err)
-			case asJSON:
-				return a.stdout.json(info)
+			info, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				info, err := c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: p.DialogueID})
+				if err != nil {
+					return info, err
+				}
+				p.Env = a.agentEnv(env, info.Runtime == "remote")
+				return c.DialogueResume(ctx, p)
+			})
+			if err == nil && !asJSON {
+				a.stdout.line(info.DialogueID)
 			}
-			a.stdout.line(info.DialogueID)
-			return nil
+			return a.agentFailed(err)
 		},
 		ValidArgsFunction: a.completeEnded,
 	}
@@ -171,20 +161,13 @@ the state error. trl dialogue info tells why it could not.`,
 		Example: `  trl dialogue retry fix`,
 		Args:    takes(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
+			info, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
+				return c.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: args[0]})
+			})
+			if err == nil && !asJSON {
+				a.stdout.line(string(info.State))
 			}
-			defer c.Close()
-			info, err := c.DialogueRetry(cmd.Context(), api.DialogueRetryParams{DialogueID: args[0]})
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.stdout.json(info)
-			}
-			a.stdout.line(string(info.State))
-			return nil
+			return err
 		},
 		ValidArgsFunction: a.completeDialogues,
 	}

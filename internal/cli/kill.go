@@ -43,15 +43,9 @@ Prints each session that has ended. One that had ended before is no error.`,
 					args = append(args, s.SessionID)
 				}
 			}
-			results := make([]api.SessionDestroyResult, len(args))
-			errs := make([]error, len(args))
-			var wait sync.WaitGroup
-			for i, name := range args {
-				wait.Go(func() {
-					results[i], errs[i] = c.SessionDestroy(cmd.Context(), api.SessionDestroyParams{SessionID: name, Force: force})
-				})
-			}
-			wait.Wait()
+			results, errs := atOnce(args, func(name string) (api.SessionDestroyResult, error) {
+				return c.SessionDestroy(cmd.Context(), api.SessionDestroyParams{SessionID: name, Force: force})
+			})
 			ended := results[:0]
 			for i, res := range results {
 				if errs[i] != nil {
@@ -83,4 +77,15 @@ Prints each session that has ended. One that had ended before is no error.`,
 	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once, without the grace time")
 	flags.BoolVar(&asJSON, "json", false, "print what ended, and what was killed, as JSON")
 	return cmd
+}
+
+// atOnce makes a call for each name, all at the same time.
+func atOnce[R any](names []string, call func(name string) (R, error)) ([]R, []error) {
+	results, errs := make([]R, len(names)), make([]error, len(names))
+	var wait sync.WaitGroup
+	for i, name := range names {
+		wait.Go(func() { results[i], errs[i] = call(name) })
+	}
+	wait.Wait()
+	return results, errs
 }

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -144,6 +147,10 @@ func TestChat(t *testing.T) {
 	p.sees(`You said: pasted\nin one\npiece\n\n> $`)
 	p.types("say " + strings.Repeat("x", 5000) + "\n")
 	p.sees(`! the line is longer than a terminal can take: it was not sent\n· hint: .*\n\n> $`)
+	if err := unix.Kill(p.pid, unix.SIGCONT); err != nil { // as after Ctrl-Z
+		t.Fatal(err)
+	}
+	p.sees(`\n> $`)
 	p.types("\x03")
 	p.sees(`· Ctrl-C again leaves\n\n> $`)
 	p.types("say third\n")
@@ -188,6 +195,35 @@ func TestChatAsks(t *testing.T) {
 	p.sees(`· somebody else has answered: allow\n(.*\n)*done\n\n> $`)
 	p.types("\x04")
 	p.leaves(0)
+}
+
+// TestChatACP: what the agent does not offer is not offered to the person.
+func TestChatACP(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--agent", "acp", "ask Bash ls; say after", "--", "claude", "-acp")
+	p.sees(`\? The agent wants to use .*\n(  .*\n)*  y\(es\), a\(lways\), n\(o\), or what to do instead: $`)
+	p.types("e\n")
+	p.sees(`! the agent does not let this be changed\n  y\(es\), .*instead: $`)
+	p.types("a\n")
+	p.sees(`done with always: ls\n\nafter\n\n> $`)
+	p.types("\x04")
+	p.leaves(0)
+}
+
+// TestChatKeepsWhatWasTyped: what was typed before a person leaves is sent, also when the
+// daemon has to be waited for.
+func TestChatKeepsWhatWasTyped(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	p := s.chats(t, "--keep", "--name", "kept")
+	p.sees(`> $`)
+	if err := unix.Kill(s.daemonPID(t), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.types("say the last word\n\x04")
+	p.leaves(0)
+	s.sent(t, "kept", "say the last word")
 }
 
 func TestChatInterrupt(t *testing.T) {
@@ -298,6 +334,40 @@ func TestChatIntoClosedPipe(t *testing.T) {
 	}
 	if got := s.states(t); got != "ended" {
 		t.Errorf("state %q", got)
+	}
+}
+
+// TestChatJSONWithoutTheDaemon: nothing is printed for that the daemon is away, and back.
+func TestChatJSONWithoutTheDaemon(t *testing.T) {
+	t.Parallel()
+	s := agentSandbox(t)
+	cmd := s.command(s.trl, "chat", "-p", "--json", "gate g; say after", "--", "claude", "-gates", s.work)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent works", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
+	if err := unix.Kill(s.daemonPID(t), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.daemonPID(t) // another one
+	if err := os.WriteFile(filepath.Join(s.work, "g.open"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status := wait(t, cmd); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	var seq int64
+	for line := range strings.Lines(out.String()) {
+		var push api.StreamEvent
+		if err := json.Unmarshal([]byte(line), &push); err != nil || push.Event == nil || push.Event.Seq <= seq {
+			t.Fatalf("after event %d: %s, %v", seq, line, err)
+		}
+		seq = push.Event.Seq
+	}
+	if !strings.Contains(out.String(), `"text":"after"`) {
+		t.Errorf("printed %s", out.String())
 	}
 }
 
