@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,39 +28,17 @@ func (s *sandbox) addAgent(t *testing.T) {
 
 // person sits at a terminal and talks with an agent.
 type person struct {
+	*onTerminal
 	t      *testing.T
-	master *os.File
-	ended  chan int    // the exit status
-	seen   chan string // what comes
-	screen string      // what came and was not looked at yet
-	pid    int
+	screen string // what came and was not looked at yet
 }
 
 // chats starts `trl chat args...` on a terminal.
 func (s *sandbox) chats(t *testing.T, args ...string) *person {
 	t.Helper()
-	master, slave := openTerminal(t)
 	cmd := s.command(s.trl, append([]string{"chat"}, args...)...)
-	cmd.Env = append(cmd.Env, "NO_COLOR=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = slave.Close()
-	p := &person{t: t, master: master, ended: make(chan int, 1), seen: make(chan string, 1000), pid: cmd.Process.Pid}
-	go func() {
-		defer close(p.seen)
-		for b := make([]byte, 4096); ; {
-			n, err := master.Read(b)
-			if err != nil {
-				return
-			}
-			p.seen <- strings.ReplaceAll(string(b[:n]), "\r\n", "\n")
-		}
-	}()
-	go func() { p.ended <- wait(t, cmd) }()
-	return p
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "NO_COLOR=1")
+	return &person{t: t, onTerminal: s.onTerminal(t, cmd)}
 }
 
 // sees waits for text that matches, and returns what was on the screen before it.
@@ -97,11 +74,9 @@ func (p *person) types(text string) {
 // leaves waits for the end.
 func (p *person) leaves(status int) {
 	p.t.Helper()
-	if got := <-p.ended; got != status {
-		for more := range p.seen {
-			p.screen += more
-		}
-		p.t.Errorf("status %d, want %d\n%s", got, status, p.screen)
+	rest, got := p.all(p.t)
+	if got != status {
+		p.t.Errorf("status %d, want %d\n%s", got, status, p.screen+rest)
 	}
 }
 

@@ -12,6 +12,10 @@ import (
 // TestMain lets more tests run at once than there are processors: most of their time
 // they wait, and a runner with the race detector sleeps for a second before it exits.
 func TestMain(m *testing.M) {
+	if os.Getenv(leads) != "" {
+		lead()
+		return
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("8")

@@ -145,6 +145,11 @@ func wait(t *testing.T, cmd *exec.Cmd) int {
 			<-done
 		}
 	}
+	return statusOf(cmd)
+}
+
+// statusOf is the status of a command that has ended, as a shell would tell it.
+func statusOf(cmd *exec.Cmd) int {
 	ws := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

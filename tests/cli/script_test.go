@@ -1,14 +1,11 @@
 package cli_test
 
 import (
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -106,7 +103,7 @@ func (s *sandbox) play(t *testing.T, file string, st step) {
 	var printed string
 	var status int
 	if st.tty {
-		printed, status = s.onTerminal(t, s.command("/bin/sh", "-c", st.command))
+		printed, status = s.onTerminal(t, s.command("/bin/sh", "-c", st.command)).all(t)
 	} else {
 		cmd := s.command("/bin/sh", "-c", "exec 2>&1\n"+st.command)
 		o := s.finish(t, cmd)
@@ -140,24 +137,4 @@ func sameLine(t *testing.T, want, got string) bool {
 		t.Fatal(err)
 	}
 	return re.MatchString(got)
-}
-
-// onTerminal runs cmd on a terminal of its own and returns what a person would see
-// there, colours included, with plain line ends.
-func (s *sandbox) onTerminal(t *testing.T, cmd *exec.Cmd) (string, int) {
-	t.Helper()
-	master, slave := openTerminal(t)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = slave.Close()
-	seen := make(chan string, 1)
-	go func() {
-		b, _ := io.ReadAll(master) // ends with EIO when the last user has closed the other end
-		seen <- string(b)
-	}()
-	status := wait(t, cmd)
-	return strings.ReplaceAll(<-seen, "\r\n", "\n"), status
 }

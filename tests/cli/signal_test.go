@@ -2,12 +2,10 @@ package cli_test
 
 import (
 	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -91,26 +89,15 @@ func TestSignalCancelsAndLeavesNothing(t *testing.T) {
 func TestCtrlC(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	master, slave := openTerminal(t)
-	cmd := s.command(s.trl, "run", "echo started; sleep 1001")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
+	p := s.onTerminal(t, s.command(s.trl, "run", "echo started; sleep 1001"))
+	if line := <-p.seen; line != "started\n" {
+		t.Fatalf("first line %q", line)
+	}
+	if _, err := p.master.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}
-	_ = slave.Close()
-	screen := bufio.NewReader(master)
-	if line, err := screen.ReadString('\n'); line != "started\r\n" {
-		t.Fatalf("first line %q, %v", line, err)
-	}
-	if _, err := master.Write([]byte{3}); err != nil {
-		t.Fatal(err)
-	}
-	if status := wait(t, cmd); status != 130 {
-		t.Errorf("status %d, want 130", status)
-	}
-	if rest, _ := io.ReadAll(screen); string(rest) != "^C" {
-		t.Errorf("then printed %q", rest)
+	if rest, status := p.all(t); rest != "^C" || status != 130 {
+		t.Errorf("then printed %q, status %d, want 130", rest, status)
 	}
 }
 
