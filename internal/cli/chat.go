@@ -248,6 +248,9 @@ func (ch *chat) params() (api.DialogueCreateParams, error) {
 	if p.Policy, err = f.policy.policy(); err != nil {
 		return p, err
 	}
+	if !f.keep { // should this program be killed, the agent does not work on for nobody
+		p.LingerS = new(60.0)
+	}
 	elsewhere := f.remote.Address != ""
 	if elsewhere {
 		p.Runtime = "remote"

@@ -181,19 +181,27 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 // undo removes what there is of a dialogue that could not be created.
 func (d *Dialogue) undo() {
 	d.mu.Lock()
-	a := d.about
+	defer d.mu.Unlock()
+	if err := d.discard(); err != nil {
+		d.log.Error("record of the dialogue cannot be removed", "error", err)
+	}
+}
+
+// discard removes the record. When there may still be a session over there, it is kept until
+// that is gone, as one that nobody knows of. mu is held.
+func (d *Dialogue) discard() error {
 	d.removed = true
 	d.record.end()
-	d.mu.Unlock()
-	if !a.Stray {
-		_ = d.record.remove()
-		return
+	a := d.about
+	if !a.Stray || a.Params.Remote == nil {
+		return d.record.remove()
 	}
 	a.Created, a.Info = false, nil
 	if err := d.record.save(a); err != nil {
-		d.log.Error("dialogue cannot be kept", "error", err)
+		return err
 	}
 	d.host.chase(func() bool { return d.host.undone(a) })
+	return nil
 }
 
 // noteCreated notes that the dialogue is complete: the next daemon is to keep it.
@@ -300,11 +308,10 @@ func (h *Host) forget(d *Dialogue) error {
 	if d.process != nil || d.state != api.DialogueEnded {
 		return api.Errorf(api.CodeConflict, "dialogue %q: lives", d.label())
 	}
-	d.removed = true
 	h.mu.Lock()
 	delete(h.dialogues, d.id)
 	h.mu.Unlock()
-	return d.record.remove()
+	return d.discard()
 }
 
 // nudge lets the records be looked after, soon.

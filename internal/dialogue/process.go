@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,8 @@ func (d *Dialogue) given(p *process) bool {
 // recovered is the state of a dialogue whose program is reached again. mu is held.
 func (d *Dialogue) recovered(p *process) api.DialogueState {
 	switch {
+	case !p.isReady:
+		return api.DialogueStarting
 	case len(d.tracker.Pending()) > 0:
 		return api.DialogueRequiresAction
 	case p.base != "":
@@ -213,7 +216,7 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 	busy := p.base == api.DialogueRunning || d.tracker.Busy()
 	switch {
 	case !p.isReady || p.failed != "":
-		end.Cause, end.Text = "start_failed", p.failed
+		end.Cause, end.Text = "start_failed", cmp.Or(p.failed, p.ending)
 	case p.ending != "":
 		end.Cause, end.Text = "closed", p.ending
 	case ended == "destroyed":

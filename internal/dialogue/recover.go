@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -144,9 +145,8 @@ func (d *Dialogue) recover() error {
 	if err := d.rejoin(p, known); err != nil {
 		d.log.Warn("record of the dialogue has a gap", "error", err)
 	}
-	if !p.isReady { // its first daemon died before the agent had answered
-		p.isReady, p.base = true, api.DialogueIdle
-		close(p.ready)
+	if !p.isReady { // the earlier daemon died before the agent had answered
+		d.host.tasks.Go(func() { d.awaitReady(p) })
 	}
 	if d.to(d.recovered(p)); d.told == api.DialogueError { // it is looked for anew
 		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
@@ -157,6 +157,22 @@ func (d *Dialogue) recover() error {
 	d.flush()
 	d.run(p)
 	return nil
+}
+
+// awaitReady ends a process of an earlier daemon that does not answer, as start would have.
+func (d *Dialogue) awaitReady(p *process) {
+	select {
+	case <-p.ready:
+	case <-time.After(d.host.config.StartTimeout):
+	case <-p.done:
+		return
+	}
+	d.mu.Lock()
+	ready := p.isReady && p.failed == ""
+	d.mu.Unlock()
+	if !ready {
+		d.end(errNoAnswer.Error(), closed)
+	}
 }
 
 // find is the program of an earlier daemon. mu is held.

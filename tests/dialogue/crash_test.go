@@ -394,3 +394,29 @@ func TestResume(t *testing.T) {
 	_, err := w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: "again"})
 	wantError(t, err, api.CodeConflict, "has not ended")
 }
+
+// TestResumeCut: a daemon that dies while an agent is being resumed leaves it to the next,
+// which comes to the same as any later one.
+func TestResumeCut(t *testing.T) {
+	w := start(t, trltest.Args("--dialogue-start-timeout-s", "20"))
+	d := w.create(fake("-slow", "500ms"))
+	w.terminate(d.DialogueID)
+	begun := make(chan error, 1)
+	go func() {
+		_, err := w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
+		begun <- err
+	}()
+	eventually(t, "it is being resumed", func() bool {
+		text, err := os.ReadFile(filepath.Join(w.daemon.StateDir, "dialogues", d.DialogueID, "dialogue.json"))
+		return err == nil && strings.Contains(string(text), `"epoch": 2`)
+	})
+	w.restart(func() { <-begun })
+	eventually(t, "it has answered", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle })
+	w.says(d.DialogueID, "say hello")
+	w.restart(nil)
+	w.says(d.DialogueID, "say hello again")
+	if log := w.daemon.Stderr(); strings.Contains(log, "another version") {
+		t.Error("the next daemon makes something else of it")
+	}
+	w.terminate(d.DialogueID)
+}

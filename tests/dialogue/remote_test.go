@@ -1,6 +1,7 @@
 package dialogue_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -322,6 +323,21 @@ func TestEndsWhenReached(t *testing.T) {
 	}
 	a.proxy.listen()
 	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+
+	// The same when nothing is kept of it.
+	d = a.create(a.fake())
+	a.proxy.refuse()
+	a.proxy.cut()
+	must(a.DialogueTerminate(a.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(a.world)
+	if _, err := a.DialogueInfo(a.ctx, api.DialogueInfoParams{DialogueID: d.DialogueID}); !errors.Is(err, api.ErrDialogueNotFound) {
+		t.Errorf("what is forgotten: %v", err)
+	}
+	a.proxy.listen()
+	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+	eventually(t, "nothing is left here", func() bool {
+		left, _ := filepath.Glob(filepath.Join(a.daemon.StateDir, "dialogues", "*"+d.DialogueID))
+		return len(left) == 0
+	})
 }
 
 // TestCredentialsRejected: they are not tried again and again; other ones are, when asked for.
