@@ -90,7 +90,7 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	}
 	defer r.Close()
 	args := append(slices.Clone(d.args()), "--"+CheckFlag)
-	p, err := d.reaper.Start(process.Spec{Path: binary, Args: args, Env: os.Environ(), Files: []*os.File{null, w, w}})
+	p, err := d.runtime.Spawn(process.Spec{Path: binary, Args: args, Env: os.Environ(), Files: []*os.File{null, w, w}})
 	w.Close()
 	if err != nil {
 		return Program{}, err
@@ -100,6 +100,7 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	said, _ := io.ReadAll(io.LimitReader(r, tryOutput))
 	r.Close() // one that says more is not worth listening to
 	<-p.Done()
+	d.runtime.Forget(p.PID)
 	text := strings.TrimSpace(string(said))
 	if code := p.Exit().Code(); code != 0 {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {

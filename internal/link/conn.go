@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,17 +74,17 @@ func (c *Conn) Close() error {
 
 func (c *Conn) fail(err error) {
 	c.mu.Lock()
-	first := c.err == nil
-	if first {
-		c.err = err
-		close(c.done)
-		for _, cancel := range c.serving {
-			cancel(ErrLost)
-		}
+	if c.err != nil {
+		c.mu.Unlock()
+		return
 	}
+	c.err = err
+	close(c.done)
+	serving := slices.Collect(maps.Values(c.serving))
 	c.mu.Unlock()
-	if first {
-		c.rwc.Close()
+	c.rwc.Close() // first: what is given up has no answer
+	for _, cancel := range serving {
+		cancel(ErrLost)
 	}
 }
 

@@ -62,7 +62,7 @@ type Runtime struct {
 	// who holds it alone can tell our runners from orphans.
 	forking sync.RWMutex
 	mu      sync.Mutex
-	runners map[int]bool // guarded by mu; children of ours that are runners, by pid
+	runners map[int]bool // guarded by mu; children that we started, by pid
 	older   map[int]bool // children from before, which are none of our business
 }
 
@@ -132,8 +132,8 @@ func (rt *Runtime) Close() {
 	rt.lock.release()
 }
 
-// start starts a runner's process and makes it known as ours.
-func (rt *Runtime) start(spec process.Spec) (*process.Process, error) {
+// Spawn starts a process of the daemon's own: sweep leaves it alone, until Forget.
+func (rt *Runtime) Spawn(spec process.Spec) (*process.Process, error) {
 	rt.forking.RLock()
 	defer rt.forking.RUnlock()
 	p, err := rt.reaper.Start(spec)
@@ -146,8 +146,8 @@ func (rt *Runtime) start(spec process.Spec) (*process.Process, error) {
 	return p, nil
 }
 
-// forgetProcess is called when a runner's process has been reaped.
-func (rt *Runtime) forgetProcess(pid int) {
+// Forget is called when such a process has been reaped.
+func (rt *Runtime) Forget(pid int) {
 	rt.mu.Lock()
 	delete(rt.runners, pid)
 	rt.mu.Unlock()

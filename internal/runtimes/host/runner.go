@@ -71,7 +71,7 @@ func (r *runner) start() error {
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}
-	r.proc, err = r.rt.start(process.Spec{
+	r.proc, err = r.rt.Spawn(process.Spec{
 		Path: r.rt.program.path, Args: r.rt.program.args, Dir: "/", Files: files, Setsid: true,
 		Env: append([]string{api.SessionMarker + "=" + r.rec.SessionID}, r.rt.environ...),
 	})
@@ -187,7 +187,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 	if r.proc != nil {
 		select {
 		case <-r.proc.Done():
-			r.rt.forgetProcess(r.proc.PID)
+			r.rt.Forget(r.proc.PID)
 		default: // it could not be killed: it stays known, as what it is
 		}
 	}
