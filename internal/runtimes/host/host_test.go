@@ -224,6 +224,10 @@ func TestRunnerIsKilled(t *testing.T) {
 	// One that only its session id tells, one that has left even that behind.
 	d.run(s, "setsid sleep 1001 >/dev/null 2>&1 & env -i /bin/sh -c 'sleep 1002 & exec sleep 1003' >/dev/null 2>&1 &")
 	d.run(other, "sleep 1004 & job=$!")
+	mine, err := d.rt.Spawn(process.Spec{Path: "/bin/sleep", Args: []string{"sleep", "2001"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	pid := runnerPID(t, s)
 	failed := make(chan error, 1)
 	go func() {
@@ -234,7 +238,7 @@ func TestRunnerIsKilled(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	err := <-failed
+	err = <-failed
 	if !errors.Is(err, api.ErrSessionTerminated) || !strings.Contains(err.Error(), `session "build": has ended: its runner died: killed by SIGKILL`) {
 		t.Errorf("got %v", err)
 	}
@@ -249,6 +253,16 @@ func TestRunnerIsKilled(t *testing.T) {
 	if r := d.run(other, "kill -0 $job && echo still here"); r.Stdout != "still here\n" {
 		t.Errorf("the other session: %+v", r)
 	}
+	select {
+	case <-mine.Done():
+		t.Error("what the daemon itself started is gone")
+	default:
+	}
+	if err := mine.Signal(syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	<-mine.Done()
+	d.rt.Forget(mine.PID)
 }
 
 func TestRunnerThatCrashesIsQuoted(t *testing.T) {
