@@ -73,7 +73,7 @@ type process struct {
 	watch     *time.Timer   // for its silence
 	replay    *replay       // while it is brought back to where it was
 	again     bool          // it is of an earlier daemon, which may have sent what waits to be sent
-	unreached bool          // it was to be killed, and could not be reached
+	killed    bool          // its session is gone
 	ending    string        // why it is being ended, when it is
 	forced    chan struct{} // closed when its end cannot wait
 	rushed    bool          // forced is closed

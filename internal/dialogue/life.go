@@ -42,6 +42,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		return err
 	}
 	prog, err := d.open(ctx, api.SessionCreateParams{
+		Name: d.id, // which only one can have: there are never two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
 	})
@@ -95,8 +96,25 @@ func errNoRecord(err error) error {
 // errNoAnswer is why an agent that does not answer is given up.
 var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_timeout_s)")
 
-// open makes the session of the program.
+// open makes the session of the program. Another one of the dialogue that has its name is a
+// stray.
 func (d *Dialogue) open(ctx context.Context, p api.SessionCreateParams) (program, error) {
+	prog, err := d.tryOpen(ctx, p)
+	if errors.Is(err, api.ErrConflict) {
+		if at := d.about.Params.Remote; at != nil {
+			err = endThere(ctx, *at, d.id)
+		} else {
+			d.host.endStraysHere(d.id, "")
+			err = nil
+		}
+		if err == nil {
+			prog, err = d.tryOpen(ctx, p)
+		}
+	}
+	return prog, err
+}
+
+func (d *Dialogue) tryOpen(ctx context.Context, p api.SessionCreateParams) (program, error) {
 	if r := d.about.Params.Remote; r != nil {
 		return createRemote(ctx, *r, d.host.config.Reconnect, p)
 	}
@@ -153,15 +171,16 @@ func (d *Dialogue) kill(prog program, p *process) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := prog.kill(ctx); err != nil {
+	err := prog.kill(ctx)
+	if err != nil {
 		d.log.Error("session of the agent is not gone", "error", err)
-		d.mu.Lock()
-		d.about.Stray = true
-		if p != nil {
-			p.unreached = true
-		}
-		d.mu.Unlock()
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p != nil {
+		p.killed = err == nil
+	}
+	d.about.Stray = d.about.Stray || err != nil
 }
 
 // reap waits for the end of a process that was killed. One that cannot be reached is over
@@ -257,7 +276,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		return info, err
 	}
 	defer d.host.release(d.id)
-	if err := d.clearStrays(); err != nil {
+	if err := d.killStrays(); err != nil {
 		return info, err
 	}
 	if err := d.wake(p.Env); err != nil {

@@ -233,7 +233,8 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 		p.watch.Stop()
 	}
 	d.stopDenying()
-	if p.unreached {
+	if outcome == nil && d.about.Params.Remote != nil && !p.gone && !p.killed {
+		d.about.Stray = true // nobody has heard of its end
 		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
 	}
 	d.stalled = nil

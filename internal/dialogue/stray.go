@@ -31,11 +31,28 @@ func (h *Host) chase(try func() bool) {
 	})
 }
 
+// lateTime is after how long it is looked once more: what a daemon asked for before it died
+// may still have been on its way.
+const lateTime = 5 * time.Second
+
+// twice looks now and once more. It is an error when one of them is, or the daemon ends.
+func (h *Host) twice(look func() error) error {
+	if err := look(); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(lateTime):
+		return look()
+	case <-h.ctx.Done():
+		return context.Cause(h.ctx)
+	}
+}
+
 // undone removes what there is of a dialogue that nobody was told of. It reports whether
 // nothing is left.
 func (h *Host) undone(a about) bool {
 	if at := a.Params.Remote; at != nil {
-		if err := endThere(h.ctx, *at, a.ID); err != nil {
+		if err := h.twice(func() error { return endThere(h.ctx, *at, a.ID) }); err != nil {
 			h.log.Error("session of an agent may be left on another daemon", "dialogue_id", a.ID, "error", err)
 			return false
 		}
@@ -73,17 +90,31 @@ func (d *Dialogue) chaseStrays() {
 
 // endStrays ends the sessions over there of a dialogue that has ended, when there may be any.
 func (d *Dialogue) endStrays() error {
-	select {
-	case d.moving <- struct{}{}: // what is being started is none
-		defer func() { <-d.moving }()
-	case <-d.host.ctx.Done():
-		return nil
+	err := d.host.twice(func() error {
+		select {
+		case d.moving <- struct{}{}: // what is being started is none
+			defer func() { <-d.moving }()
+			return d.killStrays()
+		case <-d.host.ctx.Done():
+			return context.Cause(d.host.ctx)
+		}
+	})
+	if err != nil {
+		return err
 	}
-	return d.clearStrays()
+	d.moving <- struct{}{}
+	defer func() { <-d.moving }()
+	d.mu.Lock()
+	ended := d.process == nil && d.about.Stray
+	d.mu.Unlock()
+	if ended {
+		return d.noteStray(false)
+	}
+	return nil
 }
 
-// clearStrays is endStrays for who holds moving.
-func (d *Dialogue) clearStrays() error {
+// killStrays is one look for them. moving is held.
+func (d *Dialogue) killStrays() error {
 	d.mu.Lock()
 	at, stray := d.about.Params.Remote, d.about.Stray && d.process == nil
 	d.mu.Unlock()
@@ -95,5 +126,5 @@ func (d *Dialogue) clearStrays() error {
 		e := api.AsError(err)
 		return api.Errorf(e.Code, "dialogue %q: its agent may still run over there, and cannot be ended: %s", d.id, e.Message)
 	}
-	return d.noteStray(false)
+	return nil
 }
