@@ -159,7 +159,11 @@ func outlineOf(r api.DialogueTranscriptResult) string {
 // TestClaudeDaemonRestarts: the daemon is killed in the middle of a turn and while a request
 // waits; the agent goes on, and what it said meanwhile is not lost.
 func TestClaudeDaemonRestarts(t *testing.T) {
-	r := useClaude(t, "--allowedTools", "Bash(until *)").open()
+	claudeRestarts(useClaude(t, "--allowedTools", "Bash(until *)").open())
+}
+
+func claudeRestarts(r *real) {
+	t := r.T
 	f := r.ask("gate")
 	f.running()
 	f.close()
@@ -250,18 +254,24 @@ func (r *real) figures(output int64) {
 			f.drain()
 			r.resume()
 		}
-		turn := r.talk(script)
-		if turn.Usage == nil || turn.Usage.InputTokens != 10 || turn.Usage.OutputTokens != output {
-			r.Errorf("epoch %d: the turn used %+v", epoch+1, turn.Usage)
-		}
-		answers := int64(epoch + 1)
-		info, tr := r.info(r.id), r.transcript(r.id)
-		if info.Usage.InputTokens != 10*answers || info.Usage.OutputTokens != output*answers || info.Epoch != epoch+1 {
-			r.Errorf("after %d answers: epoch %d, %+v", answers, info.Epoch, info.Usage)
-		}
-		if tr.Usage.OutputTokens != info.Usage.OutputTokens {
-			r.Errorf("the transcript tells %+v and the dialogue %+v", tr.Usage, info.Usage)
-		}
+		r.used(script, epoch+1, output)
+	}
+}
+
+// used takes one answer of the model in each epoch, and checks what is told of all of them.
+func (r *real) used(script string, epoch int, output int64) {
+	r.Helper()
+	turn := r.talk(script)
+	if turn.Usage == nil || turn.Usage.InputTokens != 10 || turn.Usage.OutputTokens != output {
+		r.Errorf("epoch %d: the turn used %+v", epoch, turn.Usage)
+	}
+	answers := int64(epoch)
+	info, tr := r.info(r.id), r.transcript(r.id)
+	if info.Usage.InputTokens != 10*answers || info.Usage.OutputTokens != output*answers || info.Epoch != epoch {
+		r.Errorf("after %d answers: epoch %d, %+v", answers, info.Epoch, info.Usage)
+	}
+	if tr.Usage.OutputTokens != info.Usage.OutputTokens {
+		r.Errorf("the transcript tells %+v and the dialogue %+v", tr.Usage, info.Usage)
 	}
 }
 
@@ -270,7 +280,11 @@ func TestClaudeFigures(t *testing.T) { useClaude(t).open().figures(20) }
 
 // TestClaudeTerminates: with a command that runs, and again; nothing is left.
 func TestClaudeTerminates(t *testing.T) {
-	r := useClaude(t, "--allowedTools", "Bash").open()
+	claudeTerminates(useClaude(t, "--allowedTools", "Bash").open())
+}
+
+func claudeTerminates(r *real) {
+	t := r.T
 	f := r.ask("long")
 	r.file("started")
 	info := r.terminate(r.id)

@@ -16,9 +16,10 @@ func (r *real) exists(name string) bool {
 }
 
 // TestClaudePermissions: what has to be allowed is asked once and answered once.
-func TestClaudePermissions(t *testing.T) {
-	r := useClaude(t).open()
+func TestClaudePermissions(t *testing.T) { claudePermissions(useClaude(t).open()) }
 
+func claudePermissions(r *real) {
+	t := r.T
 	f := r.ask("touch")
 	q := f.request()
 	if q.Kind != "permission" || q.Tool != "Bash" || q.Subject != "touch allowed.txt" || q.ToolCallID == "" {
@@ -171,7 +172,11 @@ func TestClaudePolicy(t *testing.T) {
 // TestClaudeInterrupt: a turn is interrupted while the model speaks, while a tool runs, while
 // a request waits, and while subagents work. Each time the dialogue goes on.
 func TestClaudeInterrupt(t *testing.T) {
-	r := useClaude(t, "--allowedTools", "Bash(echo *),Agent").open()
+	claudeInterrupts(useClaude(t, "--allowedTools", "Bash(echo *),Agent").open())
+}
+
+func claudeInterrupts(r *real) {
+	t := r.T
 	interrupt := func(f *follower) {
 		t.Helper()
 		must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)

@@ -2,6 +2,7 @@ package dialogue_test
 
 import (
 	"bytes"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -9,9 +10,11 @@ import (
 )
 
 // TestClaudeAnswers: turns with everything that a single agent does, in one dialogue.
-func TestClaudeAnswers(t *testing.T) {
-	r := useClaude(t, "--allowedTools", "Bash").open()
-	if info := r.info(r.id); info.State != api.DialogueIdle || info.Epoch != 1 || info.Version == "" {
+func TestClaudeAnswers(t *testing.T) { claudeAnswers(useClaude(t, "--allowedTools", "Bash").open()) }
+
+func claudeAnswers(r *real) {
+	t := r.T
+	if info := r.info(r.id); info.State != api.DialogueIdle || info.Epoch != 1 {
 		t.Errorf("created: %+v", info)
 	}
 	for _, script := range []string{"plain", "think", "multi", "bash", "fail", "unknown", "parallel", "signs"} {
@@ -57,6 +60,9 @@ func TestClaudeAnswers(t *testing.T) {
 		turn by user: completed
 	`)
 	info := r.info(r.id)
+	if version, err := exec.Command(r.program, "--version").Output(); err != nil || info.Version == "" || !strings.HasPrefix(string(version), info.Version+" ") {
+		t.Errorf("the version is %q: %s %v", info.Version, version, err)
+	}
 	if info.State != api.DialogueIdle || info.Turns != 8 || info.Requests != 0 || info.Usage.OutputTokens == 0 || info.Model == "" || info.NativeSession == "" {
 		t.Errorf("after eight turns: %+v", info)
 	}
@@ -252,8 +258,10 @@ func TestClaudeBackgroundShell(t *testing.T) {
 }
 
 // TestClaudeClear: the conversation begins anew under another id of the agent's; the dialogue goes on.
-func TestClaudeClear(t *testing.T) {
-	r := useClaude(t).open()
+func TestClaudeClear(t *testing.T) { claudeClears(useClaude(t).open()) }
+
+func claudeClears(r *real) {
+	t := r.T
 	r.talk("turn1")
 	before := r.info(r.id).NativeSession
 	f := r.follow(r.id, r.send(r.id, "/clear").Seq)
@@ -262,9 +270,12 @@ func TestClaudeClear(t *testing.T) {
 	if turn := r.talk("turn2"); turn.Outcome != "completed" {
 		t.Errorf("after /clear: %+v", turn)
 	}
-	after := r.info(r.id).NativeSession
-	if before == after || reset.Opened.NativeSession != after {
-		t.Errorf("the conversation had the id %s, has %s, and %s was told", before, after, reset.Opened.NativeSession)
+	info := r.info(r.id)
+	if after := info.NativeSession; before == after || reset.Opened.NativeSession != after || reset.Opened.Why != "cleared" {
+		t.Errorf("the conversation had the id %s, has %s, and was told: %+v", before, after, reset.Opened)
+	}
+	if info.Usage.InputTokens != 20 || info.Usage.OutputTokens != 40 {
+		t.Errorf("two answers used %+v", info.Usage)
 	}
 	requests := r.model.Requests()
 	if requests[len(requests)-1].Says("user", "[[turn1]]") {

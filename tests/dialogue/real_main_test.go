@@ -33,8 +33,14 @@ type real struct {
 // useClaude starts a daemon and prepares a dialogue with Claude Code, whose flags are added.
 func useClaude(t *testing.T, flags ...string) *real {
 	t.Helper()
+	return useClaudeAt(t, programs.Claude(t), flags...)
+}
+
+// useClaudeAt does the same with the program of that path.
+func useClaudeAt(t *testing.T, program string, flags ...string) *real {
+	t.Helper()
 	t.Parallel()
-	r := &real{program: programs.Claude(t), model: model.Anthropic(t), dir: t.TempDir()}
+	r := &real{program: program, model: model.Anthropic(t), dir: t.TempDir()}
 	home := t.TempDir()
 	r.params = api.DialogueCreateParams{
 		Agent: "claude", Argv: append([]string{r.program}, flags...), WorkingDir: r.dir,

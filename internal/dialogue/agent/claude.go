@@ -43,7 +43,6 @@ func (claude) Command(o Options) (argv []string, env map[string]string, err erro
 func (claude) New(o Options) Protocol {
 	return &claudeProtocol{
 		options:  o,
-		about:    api.DialogueOpened{Agent: "claude"},
 		waits:    map[string]func(claudeAnswer){},
 		requests: map[string]*claudeRequest{},
 		messages: map[string]*claudeMessage{},
@@ -69,9 +68,8 @@ type claudeProtocol struct {
 	requests map[string]*claudeRequest     // those of them that wait for an answer
 	waiting  []string                      // their ids, oldest first
 
-	about    api.DialogueOpened // what was told of the program last
-	session  string             // the id of the conversation, as the last line had it
-	resetWhy string             // a reset was announced; the next line has the new session id
+	about   api.DialogueOpened // what was told of the program last
+	session string             // the id of the conversation, as the last line had it
 
 	state      api.DialogueState         // that was told last
 	ownState   string                    // the state in the program's words, once it tells any
@@ -82,8 +80,10 @@ type claudeProtocol struct {
 	finished   claudeMemory[bool]        // those that are
 	lifecycle  bool                      // the program tells what becomes of messages
 	hushed     bool                      // all was stopped, and nothing was sent since
-	used       api.DialogueUsage
-	usedBefore api.DialogueUsage // until the last reset, for versions that tell only totals
+	used       api.DialogueUsage         // by this process
+	totals     api.DialogueUsage         // that were told last, by a version that tells only them
+	usedBefore api.DialogueUsage         // what is to be added to them; less than 0 when they began with more
+	renamed    bool                      // the conversation got another id since
 
 	blocks    claudeMemory[int]          // finished blocks, by the model's message
 	partials  map[string]*claudePartials // what is being written, by scope
@@ -125,6 +125,9 @@ func (p *claudeProtocol) initialized(a claudeAnswer) {
 	lenient(a.response, &r)
 	p.ready, p.step.Ready = true, true
 	p.tellAbout(api.DialogueOpened{Version: r.Version, PermissionMode: r.Mode})
+	if p.options.Resume != "" && claudeOlder(r.Version, claudeTellsSince) { // the oldest do not tell it here
+		p.askTotals()
+	}
 }
 
 // versioned takes the version of the program. An old one does not know the question.

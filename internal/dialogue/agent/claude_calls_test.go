@@ -309,3 +309,12 @@ func normalised(t *testing.T, line []byte) string {
 	}
 	return strings.ReplaceAll(string(b), `,"interrupt":false`, "")
 }
+
+// That the program has answered is told, also of an old one, which says nothing of itself.
+func TestClaudeReadyTold(t *testing.T) {
+	k := newTalk(t, "claude", agent.Options{Resume: "s-1"})
+	k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}`)
+	if o := k.last(api.ToldOpened).Opened; !k.ready || o.Agent != "claude" || o.Version != "" {
+		t.Errorf("ready %v, told %s", k.ready, show(o))
+	}
+}

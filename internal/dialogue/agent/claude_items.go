@@ -70,6 +70,9 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 		}
 		p.finishPartial(item.ItemID)
 		p.newItem(l.Scope, item)
+		if item.Tool == nil { // what becomes of a tool call, its result says
+			p.noteWritten(l.Scope, item)
+		}
 	}
 }
 
@@ -100,6 +103,9 @@ func (p *claudeProtocol) user(l *claudeLine) {
 		return
 	}
 	interrupted := strings.HasPrefix(text, "[Request interrupted by user")
+	if interrupted {
+		p.cutOff(l.Scope)
+	}
 	if interrupted && l.Scope == "" && p.turn != nil {
 		p.turn.interrupted = true
 	}

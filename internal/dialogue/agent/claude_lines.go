@@ -120,8 +120,8 @@ func (p *claudeProtocol) take(l *claudeLine) {
 	case "command_lifecycle":
 		p.lifecycleOf(l)
 	case "conversation_reset":
-		// The line still has the old session id; the first one after it has the new.
-		p.resetWhy = "cleared"
+		// The line still has the old session id; the first one after it has the new, and
+		// says the same, also of versions that have no such line.
 	case "rate_limit_event":
 		p.rateLimit(l)
 	case "auth_status":

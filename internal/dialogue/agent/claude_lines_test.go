@@ -177,17 +177,55 @@ func TestClaudeReset(t *testing.T) {
 	}
 }
 
-// Totals are never added up: old versions tell only them, and those of a conversation that
-// was resumed include earlier processes; a reset sets them back.
+// Totals are never added up. Old versions tell only them: some begin with those of the
+// process before, when they are asked to go on with its conversation, and some begin anew
+// when it is cleared.
 func TestClaudeTotals(t *testing.T) {
-	result := func(uuid, session string, n int) string {
-		return fmt.Sprintf(`{"type":"result","subtype":"success","uuid":"%s","session_id":"%s","total_cost_usd":%d,"modelUsage":{"x":{"inputTokens":%d},"y":{"inputTokens":%d}}}`, uuid, session, n, n, n)
+	const began = `{"type":"control_response","response":{"subtype":"success","request_id":"trl-3","response":{"session":{"total_cost_usd":%d,"model_usage":%s}}}}`
+	hello := `{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{"claude_code_version":"2.1.309"}}}`
+	uses := func(n int) string {
+		return fmt.Sprintf(`{"x":{"inputTokens":%d,"outputTokens":%d},"y":{"inputTokens":%d}}`, n, n, n)
 	}
-	for resume, carried := range map[string]bool{"": false, "s-1": true} {
-		k := newTalk(t, "claude", agent.Options{Resume: resume})
-		k.says(result("a", "s-1", 1), result("b", "s-1", 3), `{"type":"conversation_reset","uuid":"c","session_id":"s-1"}`, result("d", "s-2", 10))
-		if u := k.last(api.ToldUsage).Usage; u.InputTokens != 26 || *u.CostUSD != 13 || u.Carried != carried {
-			t.Errorf("usage %s", show(u))
+	result := func(uuid, session string, n int) string {
+		return fmt.Sprintf(`{"type":"result","subtype":"success","uuid":"%s","session_id":"%s","total_cost_usd":%d,"modelUsage":%s}`, uuid, session, n, uses(n))
+	}
+	none := `{"type":"result","subtype":"error_during_execution","uuid":"n","session_id":"s-1","total_cost_usd":0,"modelUsage":{}}`
+	said := `{"type":"assistant","uuid":"s","session_id":"s-1","message":{"id":"msg","content":[{"type":"text","text":"x"}]}}`
+	for name, tc := range map[string]struct {
+		resume string
+		lines  []string
+		want   int64
+	}{
+		"new":                           {"", []string{hello, result("a", "s-1", 1), result("b", "s-1", 3)}, 3},
+		"cleared, anew":                 {"", []string{hello, result("a", "s-1", 3), result("b", "s-2", 0), result("c", "s-2", 10)}, 13},
+		"cleared, going on":             {"", []string{hello, result("a", "s-1", 3), result("b", "s-2", 3), result("c", "s-2", 10)}, 10},
+		"a result without":              {"", []string{hello, result("a", "s-1", 3), none, result("b", "s-1", 4)}, 4},
+		"resumed with earlier ones":     {"s-1", []string{hello, fmt.Sprintf(began, 5, uses(5)), result("a", "s-1", 6), result("b", "s-1", 8)}, 3},
+		"the same, forked":              {"s-0", []string{hello, fmt.Sprintf(began, 5, uses(5)), result("a", "s-1", 6), result("b", "s-1", 8)}, 3},
+		"the same, cleared":             {"s-1", []string{hello, fmt.Sprintf(began, 5, uses(5)), result("a", "s-1", 6), result("b", "s-2", 0), result("c", "s-2", 10)}, 11},
+		"the same, without a result":    {"s-1", []string{hello, fmt.Sprintf(began, 5, uses(5)), none, result("b", "s-1", 8)}, 3},
+		"resumed without earlier ones":  {"s-1", []string{hello, fmt.Sprintf(began, 0, `{}`), result("a", "s-1", 6), result("b", "s-1", 8)}, 8},
+		"resumed, told too late":        {"s-1", []string{hello, said, fmt.Sprintf(began, 6, uses(6)), result("a", "s-1", 6)}, 6},
+		"resumed, and it does not tell": {"s-1", []string{hello, `{"type":"control_response","response":{"subtype":"error","request_id":"trl-3","error":"Unsupported control request subtype: get_usage"}}`, result("a", "s-1", 6)}, 6},
+	} {
+		k := newTalk(t, "claude", agent.Options{Resume: tc.resume})
+		k.says(tc.lines...)
+		if u := k.last(api.ToldUsage).Usage; u.InputTokens != 2*tc.want || u.OutputTokens != tc.want || *u.CostUSD != float64(tc.want) || u.Carried {
+			t.Errorf("%s: %s, want %d", name, show(u), tc.want)
+		}
+	}
+}
+
+// Only an old version that resumes is asked for its totals: it may have to look for more.
+func TestClaudeTotalsAsked(t *testing.T) {
+	for _, tc := range []struct {
+		version, resume string
+		asked           bool
+	}{{"", "s-1", true}, {"2.1.99", "s-1", true}, {"2.1.309", "s-1", true}, {"2.1.310", "s-1", false}, {"2.2.0", "s-1", false}, {"2.1.309", "", false}} {
+		k := newTalk(t, "claude", agent.Options{Resume: tc.resume})
+		k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{"claude_code_version":"` + tc.version + `"}}}`)
+		if asked := strings.Contains(k.sent(), `"get_usage"`); asked != tc.asked {
+			t.Errorf("%+v: asked %v", tc, asked)
 		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 // end; what never gets one is taken back.
 type claudePartials struct {
 	message string
-	open    []claudePartial // in the order in which they began
+	open    []claudePartial  // in the order in which they began
+	writing string           // the block that the model has begun and not ended
+	written api.DialogueItem // the same, told as finished
 }
 
 type claudePartial struct {
@@ -52,6 +54,10 @@ func (p *claudeProtocol) streamed(l *claudeLine) {
 					Delta: &api.DialogueDelta{ItemID: open.id, Field: open.field, Text: text}})
 			}
 		}
+	case "content_block_stop":
+		if s := p.partials[l.Scope]; s != nil {
+			s.writing = ""
+		}
 	}
 }
 
@@ -86,6 +92,7 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 		return // it began twice, or the numbers went wrong: what is finished counts
 	}
 	s.open = append(s.open, claudePartial{index: index, id: item.ItemID, field: field})
+	s.writing = item.ItemID
 	p.tellItem(scope, item)
 }
 
@@ -110,6 +117,25 @@ func (p *claudeProtocol) finishPartial(id string) {
 	for _, s := range p.partials {
 		s.open = slices.DeleteFunc(s.open, func(o claudePartial) bool { return o.id == id })
 	}
+}
+
+// noteWritten keeps what is told as finished before the model has ended it.
+func (p *claudeProtocol) noteWritten(scope string, item api.DialogueItem) {
+	if s := p.partials[scope]; s != nil && s.writing == item.ItemID {
+		item.TurnID = p.turnOf(scope)
+		s.written = item
+	}
+}
+
+// cutOff says that the model was interrupted. Old versions tell what it was writing as if
+// that were all of it.
+func (p *claudeProtocol) cutOff(scope string) {
+	s := p.partials[scope]
+	if s == nil || s.writing == "" || s.written.ItemID != s.writing || s.written.Status != "final" {
+		return
+	}
+	s.written.Status = "aborted"
+	p.tellItem(scope, s.written)
 }
 
 // dropPartials takes back what was being written and will not be finished: the model is

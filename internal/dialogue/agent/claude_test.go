@@ -228,6 +228,9 @@ func TestClaudeWithoutPartials(t *testing.T) {
 		if strings.Contains(r.name, "kill9_stream") {
 			continue // it ends in the middle of a message, which only the pieces tell
 		}
+		if r.name == "claude-2.1.197/k_interrupt_text" {
+			continue // only the pieces tell that a text was cut off
+		}
 		moves := claudeMoves(t, r)
 		whole, bare := newTalk(t, "claude", claudeOptions(r)), newTalk(t, "claude", claudeOptions(r))
 		whole.play(moves)

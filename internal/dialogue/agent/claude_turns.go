@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -170,20 +169,7 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	for _, d := range denials {
 		told.Denials = append(told.Denials, readFields(d).text("tool_use_id"))
 	}
-	if models := readFields(l.raw("model_usage_since_last_result")); models != nil {
-		since := sumUses(models)
-		told.Usage.CostUSD = since.CostUSD
-		p.tellUsage(addUses(p.used, since))
-	} else if models := readFields(l.raw("modelUsage")); models != nil {
-		total := sumUses(models)
-		if cost := l.fraction("total_cost_usd"); cost != 0 { // it may include more than the sum
-			total.CostUSD = &cost
-		}
-		total = addUses(p.usedBefore, total)
-		// The totals of a conversation that was resumed begin with its first process.
-		total.Carried = p.options.Resume != ""
-		p.tellUsage(total)
-	}
+	p.figures(l, told.Usage)
 	p.settleTurn(turn)
 	p.turn = nil
 	p.tell(api.DialogueEvent{Type: api.ToldTurnEnded, Turn: told})
@@ -212,42 +198,6 @@ func (p *claudeProtocol) unnoticed() (ids []string) {
 		}
 	}
 	return ids
-}
-
-// sumUses adds up what each model took, in the order of their names: sums of fractions
-// depend on the order.
-func sumUses(models fields) api.DialogueUsage {
-	var sum api.DialogueUsage
-	var cost float64
-	slices.SortFunc(models, func(a, b field) int { return bytes.Compare(a.name, b.name) })
-	for _, model := range models {
-		u := readFields(model.value)
-		sum.InputTokens += u.number("inputTokens")
-		sum.OutputTokens += u.number("outputTokens")
-		sum.CacheReadTokens += u.number("cacheReadInputTokens")
-		sum.CacheWriteTokens += u.number("cacheCreationInputTokens")
-		cost += u.fraction("costUSD")
-	}
-	sum.CostUSD = &cost
-	return sum
-}
-
-func addUses(a, b api.DialogueUsage) api.DialogueUsage {
-	sum := api.DialogueUsage{
-		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
-		CacheReadTokens: a.CacheReadTokens + b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens + b.CacheWriteTokens,
-		CostUSD: b.CostUSD,
-	}
-	if a.CostUSD != nil && b.CostUSD != nil {
-		cost := *a.CostUSD + *b.CostUSD
-		sum.CostUSD = &cost
-	}
-	return sum
-}
-
-func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
-	p.used = u
-	p.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
 }
 
 // stateChanged takes the program's own word for what it does.
@@ -282,14 +232,15 @@ func (p *claudeProtocol) tellState() {
 	p.tell(api.DialogueEvent{Type: api.ToldState, State: state})
 }
 
-// tellAbout tells what the program is and does, when anything in it is new.
+// tellAbout tells what the program is and does, when anything in it is new. The first time
+// it always does: of a process that resumes there may be nothing else to tell.
 func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
 	now, changed := p.about, false
 	for _, f := range []struct {
 		told *string
 		new  string
 	}{
-		{&now.Version, new.Version}, {&now.NativeSession, new.NativeSession}, {&now.Model, new.Model},
+		{&now.Agent, "claude"}, {&now.Version, new.Version}, {&now.NativeSession, new.NativeSession}, {&now.Model, new.Model},
 		{&now.PermissionMode, new.PermissionMode}, {&now.WorkingDir, new.WorkingDir},
 	} {
 		if f.new != "" && f.new != *f.told {
@@ -316,13 +267,15 @@ func (p *claudeProtocol) follow(l *claudeLine) {
 		return
 	}
 	before := cmp.Or(p.session, p.options.Resume)
+	p.renamed = p.renamed || p.session != ""
 	p.session = l.SessionID
 	if before == "" || before == l.SessionID {
 		return // init tells it, with the rest
 	}
-	why := cmp.Or(p.resetWhy, "forked")
-	p.resetWhy = ""
-	p.usedBefore = p.used
+	why := "forked"
+	if p.renamed {
+		why = "cleared"
+	}
 	p.about.NativeSession = l.SessionID
-	p.tell(api.DialogueEvent{Type: api.ToldReset, Opened: &api.DialogueOpened{Agent: p.about.Agent, NativeSession: l.SessionID, Why: why}})
+	p.tell(api.DialogueEvent{Type: api.ToldReset, Opened: &api.DialogueOpened{Agent: "claude", NativeSession: l.SessionID, Why: why}})
 }

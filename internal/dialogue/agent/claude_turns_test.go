@@ -42,6 +42,43 @@ func TestClaudePartialsTakenBack(t *testing.T) {
 	}
 }
 
+// Old versions do not say that a text was cut off; that the model had not ended it does.
+func TestClaudeCutOffText(t *testing.T) {
+	piece := func(event string) string { return `{"type":"stream_event","event":` + event + `}` }
+	const (
+		begins = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
+		ends   = `{"type":"content_block_stop","index":0}`
+		whole  = `{"type":"assistant","message":{"id":"msg-1","content":[{"type":"text","text":"half"}]}}`
+		cut    = `{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
+		result = `{"type":"result","subtype":"error_during_execution","is_error":true}`
+	)
+	for name, tc := range map[string]struct {
+		lines  []string
+		status string
+		told   int // how often the text was told
+	}{
+		"cut off":         {[]string{piece(begins), whole, cut, piece(ends), result}, "aborted", 3},
+		"it says so":      {[]string{piece(begins), strings.Replace(whole, `{`, `{"aborted":true,`, 1), cut, piece(ends), result}, "aborted", 2},
+		"later":           {[]string{piece(begins), whole, piece(ends), cut, result}, "final", 2},
+		"ended before":    {[]string{piece(begins), piece(ends), whole, cut, result}, "final", 2},
+		"in the next one": {[]string{piece(begins), whole, piece(ends), piece(`{"type":"message_start","message":{"id":"msg-2"}}`), piece(begins), cut, result}, "final", 2},
+	} {
+		k := claudeReady(t)
+		k.says(piece(`{"type":"message_start","message":{"id":"msg-1"}}`))
+		k.says(tc.lines...)
+		told := 0
+		for _, ev := range k.events {
+			if ev.Type == api.ToldItem && ev.Item.ItemID == "msg-1/0" {
+				told++
+			}
+		}
+		item := k.tree.Result().Items[0]
+		if item.ItemID != "msg-1/0" || item.Status != tc.status || item.TurnID != "t1.1" || told != tc.told {
+			t.Errorf("%s: told %d times, %s", name, told, show(item))
+		}
+	}
+}
+
 func TestClaudeOutcomes(t *testing.T) {
 	const cut = `{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]}}`
 	for name, tc := range map[string]struct {

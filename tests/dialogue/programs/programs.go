@@ -12,8 +12,9 @@ import (
 
 // The versions that the tests were written for. They are those of .ci/run.
 const (
-	ClaudeVersion = "2.1.325"
-	CodexVersion  = "0.166.0"
+	ClaudeVersion    = "2.1.325"
+	ClaudeOldVersion = "2.1.197" // the oldest that is supported
+	CodexVersion     = "0.166.0"
 )
 
 // Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where .ci/run installs it. A test
@@ -21,6 +22,13 @@ const (
 func Claude(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CLAUDE", "Claude Code "+ClaudeVersion, "claude-"+ClaudeVersion, "claude")
+}
+
+// ClaudeOld is the path of the oldest Claude Code that is supported: $TRL_TEST_CLAUDE_OLD, or
+// where .ci/run installs it. A test is skipped without it, and says so.
+func ClaudeOld(t testing.TB) string {
+	t.Helper()
+	return find(t, "TRL_TEST_CLAUDE_OLD", "Claude Code "+ClaudeOldVersion, "claude-"+ClaudeOldVersion, "claude")
 }
 
 // Codex is the path of Codex: $TRL_TEST_CODEX, or where .ci/run installs it. A test is

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// claudeTellsSince is the first version whose results tell what was used since the one
+// before. Older ones tell only totals.
+const claudeTellsSince = "2.1.310"
+
+// claudeOlder compares versions. One that is not known counts as old.
+func claudeOlder(version, than string) bool {
+	numbers := func(s string) []int {
+		n := make([]int, 3)
+		_, _ = fmt.Sscanf(s, "%d.%d.%d", &n[0], &n[1], &n[2])
+		return n
+	}
+	return slices.Compare(numbers(version), numbers(than)) < 0
+}
+
+// askTotals asks for the totals that the process begins with. Some versions begin with those
+// of the conversation that they resume, if its last process could save them; others with 0.
+func (p *claudeProtocol) askTotals() {
+	p.control(map[string]any{"subtype": "get_usage"}, func(a claudeAnswer) {
+		session := readFields(readFields(a.response).raw("session"))
+		models := readFields(session.raw("model_usage"))
+		if models == nil || len(p.blocks.at) > 0 {
+			return // it does not tell, or has used some of it already
+		}
+		p.totals = sumTotals(models, session.fraction("total_cost_usd"))
+		p.usedBefore = addUses(api.DialogueUsage{}, p.totals, -1)
+	})
+}
+
+// figures takes from a result what was used.
+func (p *claudeProtocol) figures(l *claudeLine, turn *api.DialogueUsage) {
+	if models := readFields(l.raw("model_usage_since_last_result")); models != nil {
+		since := sumUses(models)
+		turn.CostUSD = since.CostUSD
+		p.tellUsage(addUses(p.used, since, 1))
+		return
+	}
+	models := readFields(l.raw("modelUsage"))
+	if models == nil {
+		return
+	}
+	totals := sumTotals(models, l.fraction("total_cost_usd"))
+	if totals.OutputTokens < p.totals.OutputTokens {
+		if !p.renamed {
+			return // of a result that has no figures, because something went wrong
+		}
+		p.usedBefore = p.used // some versions begin anew when the conversation is cleared
+	}
+	p.totals, p.renamed = totals, false
+	p.tellUsage(addUses(p.usedBefore, totals, 1))
+}
+
+func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
+	p.used = u
+	p.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
+}
+
+// sumTotals is sumUses, with the cost that the program tells: it may include more.
+func sumTotals(models fields, cost float64) api.DialogueUsage {
+	sum := sumUses(models)
+	if cost != 0 {
+		sum.CostUSD = &cost
+	}
+	return sum
+}
+
+// sumUses adds up what each model took, in the order of their names: sums of fractions
+// depend on the order.
+func sumUses(models fields) api.DialogueUsage {
+	var sum api.DialogueUsage
+	var cost float64
+	slices.SortFunc(models, func(a, b field) int { return bytes.Compare(a.name, b.name) })
+	for _, model := range models {
+		u := readFields(model.value)
+		sum.InputTokens += u.number("inputTokens")
+		sum.OutputTokens += u.number("outputTokens")
+		sum.CacheReadTokens += u.number("cacheReadInputTokens")
+		sum.CacheWriteTokens += u.number("cacheCreationInputTokens")
+		cost += u.fraction("costUSD")
+	}
+	sum.CostUSD = &cost
+	return sum
+}
+
+// addUses adds b, times a factor, to a.
+func addUses(a, b api.DialogueUsage, times int64) api.DialogueUsage {
+	sum := api.DialogueUsage{
+		InputTokens: a.InputTokens + times*b.InputTokens, OutputTokens: a.OutputTokens + times*b.OutputTokens,
+		CacheReadTokens: a.CacheReadTokens + times*b.CacheReadTokens, CacheWriteTokens: a.CacheWriteTokens + times*b.CacheWriteTokens,
+	}
+	if b.CostUSD != nil {
+		cost := float64(times) * *b.CostUSD
+		if a.CostUSD != nil {
+			cost += *a.CostUSD
+		}
+		sum.CostUSD = &cost
+	}
+	return sum
+}
