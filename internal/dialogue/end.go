@@ -49,6 +49,9 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	if p == nil {
 		return closed
 	}
+	if p.left { // it is the next daemon's
+		return p.done
+	}
 	if p.ending == "" {
 		p.ending = why
 		d.stopDenying()

@@ -22,6 +22,11 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 		return nil, err
 	}
 	size, seq, _, _ := d.record.state()
+	if p.AfterSeq > seq { // it may be one that is not written yet
+		d.mu.Lock()
+		seq = max(seq, d.seq)
+		d.mu.Unlock()
+	}
 	if p.AfterSeq > seq {
 		e := api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last event of dialogue %q, which is %d", p.AfterSeq, d.id, seq)
 		e.Details = map[string]any{"field": "after_seq"}

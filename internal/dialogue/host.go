@@ -305,7 +305,10 @@ func (h *Host) release(id string) {
 func (h *Host) forget(d *Dialogue) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.process != nil || d.state != api.DialogueEnded {
+	switch {
+	case d.removed:
+		return nil
+	case d.process != nil || d.state != api.DialogueEnded:
 		return api.Errorf(api.CodeConflict, "dialogue %q: lives", d.label())
 	}
 	h.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -90,7 +91,11 @@ func (d *Dialogue) noteStray(yes bool) error {
 }
 
 func errNoRecord(err error) error {
-	return api.Errorf(api.CodeInternal, "dialogue: its record cannot be made: %s", err)
+	code := api.CodeInternal
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		code = api.CodeResourcePressure
+	}
+	return api.Errorf(code, "dialogue: its record cannot be written: %s", err)
 }
 
 // errNoAnswer is why an agent that does not answer is given up.
@@ -217,7 +222,9 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	case <-ctx.Done():
 		return api.DialogueInfo{}, ctx.Err()
 	}
-	d.giveUpGone()
+	if err := d.giveUpGone(ctx); err != nil {
+		return api.DialogueInfo{}, err
+	}
 	info := d.Info()
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
@@ -249,7 +256,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 }
 
 // giveUpGone ends a process that is known to be gone, although nobody heard of its end.
-func (d *Dialogue) giveUpGone() {
+func (d *Dialogue) giveUpGone(ctx context.Context) error {
 	d.mu.Lock()
 	p := d.process
 	gone := d.state == api.DialogueError && d.fault.Reason == string(client.ReasonSessionGone)
@@ -257,12 +264,18 @@ func (d *Dialogue) giveUpGone() {
 		p.gone = true
 	}
 	d.mu.Unlock()
-	if gone {
-		select {
-		case p.retry <- struct{}{}: // for awaitRetry
-		default:
-		}
-		<-p.done
+	if !gone {
+		return nil
+	}
+	select {
+	case p.retry <- struct{}{}: // for awaitRetry
+	default:
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -274,7 +287,7 @@ func (d *Dialogue) wake(env map[string]string) error {
 		return api.Errorf(api.CodeDialogueNotFound, "dialogue %q: not found", d.id)
 	}
 	if err := d.reload(); err != nil {
-		return api.Errorf(api.CodeInternal, "dialogue %q: %s", d.id, err)
+		return errNoRecord(err)
 	}
 	if env != nil {
 		d.env = env

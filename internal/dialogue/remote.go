@@ -127,9 +127,9 @@ func (r *remote) connection(ctx context.Context) (*client.Client, error) {
 }
 
 func (r *remote) recv(ctx context.Context) (piece, error) {
-	reader, err := r.follow(ctx)
+	reader, err := r.seek(ctx)
 	if err != nil {
-		return piece{}, asLost(err)
+		return piece{}, err
 	}
 	for {
 		p, err := reader.Recv(ctx)
@@ -164,6 +164,36 @@ func (r *remote) awaitEnd(ctx context.Context) {
 		r.mu.Unlock()
 	}
 }
+
+// seek is follow for as long as the daemon is looked for.
+func (r *remote) seek(ctx context.Context) (*client.RemoteSession, error) {
+	r.mu.Lock()
+	if r.reader == nil && r.since.IsZero() {
+		r.since = time.Now()
+	}
+	end := r.since.Add(r.patience)
+	r.mu.Unlock()
+	for pause := seekPause; ; pause = min(2*pause, seekPauseMost) {
+		reader, err := r.follow(ctx)
+		if err == nil {
+			return reader, nil
+		}
+		var away *lost
+		if err = asLost(err); !errors.As(err, &away) || !away.retry || time.Now().Add(pause).After(end) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+const (
+	seekPause     = 50 * time.Millisecond
+	seekPauseMost = 2 * time.Second
+)
 
 // follow is what the output comes from, made when there is none.
 func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {

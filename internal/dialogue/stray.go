@@ -20,6 +20,11 @@ const chasePause = 5 * time.Second
 // chase tries in the background until it is done, as long as another daemon is looked for.
 // After that the next start does.
 func (h *Host) chase(try func() bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return
+	}
 	h.tasks.Go(func() {
 		for end := time.Now().Add(h.config.Reconnect); !try() && time.Now().Before(end); {
 			select {
