@@ -217,8 +217,6 @@ type DialogueUsage struct {
 	CacheReadTokens  int64    `json:"cache_read_tokens"`  // read from a cache
 	CacheWriteTokens int64    `json:"cache_write_tokens"` // written to a cache
 	CostUSD          *float64 `json:"cost_usd,omitempty"` // absent when the agent does not tell
-	// Carried says, in an event, that the figures include those of earlier processes.
-	Carried bool `json:"carried,omitempty"`
 }
 
 // DialogueRetry tells that the agent calls its model again.

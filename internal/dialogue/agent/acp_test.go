@@ -387,7 +387,7 @@ func TestACPCost(t *testing.T) {
 		}
 		var got []float64
 		for _, ev := range k.events {
-			if ev.Usage != nil && ev.Usage.CostUSD != nil && !ev.Usage.Carried {
+			if ev.Usage != nil && ev.Usage.CostUSD != nil {
 				got = append(got, *ev.Usage.CostUSD)
 			}
 		}

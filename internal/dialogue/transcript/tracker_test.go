@@ -174,8 +174,6 @@ func TestUsage(t *testing.T) {
 		{"nothing", nil, "0 0 -"},
 		{"cumulative figures are not summed", []told{{1, api.DialogueUsage{InputTokens: 10, OutputTokens: 1}}, {1, api.DialogueUsage{InputTokens: 30, OutputTokens: 2}}}, "30 2 -"},
 		{"those of processes are", []told{{1, api.DialogueUsage{InputTokens: 10}}, {1, api.DialogueUsage{InputTokens: 30}}, {2, api.DialogueUsage{InputTokens: 5}}, {2, api.DialogueUsage{InputTokens: 6}}, {4, api.DialogueUsage{InputTokens: 100}}}, "136 0 -"},
-		{"unless they are carried", []told{{1, api.DialogueUsage{InputTokens: 10}}, {2, api.DialogueUsage{InputTokens: 15, Carried: true}}, {2, api.DialogueUsage{InputTokens: 17, Carried: true}}}, "17 0 -"},
-		{"and after", []told{{1, api.DialogueUsage{InputTokens: 10}}, {2, api.DialogueUsage{InputTokens: 15, Carried: true}}, {3, api.DialogueUsage{InputTokens: 1}}}, "16 0 -"},
 		{"cost likewise", []told{{1, api.DialogueUsage{CostUSD: dollars(0.5)}}, {1, api.DialogueUsage{CostUSD: dollars(0.75)}}, {2, api.DialogueUsage{CostUSD: dollars(0.25)}}}, "0 0 1"},
 		{"a cost that only one told", []told{{1, api.DialogueUsage{CostUSD: dollars(0.5)}}, {2, api.DialogueUsage{InputTokens: 1}}}, "1 0 0.5"},
 		{"no cost is told as none", []told{{1, api.DialogueUsage{CostUSD: dollars(0)}}}, "0 0 0"},
@@ -193,7 +191,7 @@ func TestUsage(t *testing.T) {
 			if u.CostUSD != nil {
 				cost = fmt.Sprint(*u.CostUSD)
 			}
-			if got := fmt.Sprint(u.InputTokens, " ", u.OutputTokens, " ", cost); got != c.want || u.Carried {
+			if got := fmt.Sprint(u.InputTokens, " ", u.OutputTokens, " ", cost); got != c.want {
 				t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 			}
 		}

@@ -88,9 +88,6 @@ func (u *usage) take(epoch int, figure api.DialogueUsage) {
 	if epoch != u.epoch {
 		u.epoch, u.before = epoch, u.total()
 	}
-	if figure.Carried {
-		u.before = api.DialogueUsage{}
-	}
 	u.now = figure
 }
 

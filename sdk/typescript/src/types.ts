@@ -1575,8 +1575,6 @@ export interface DialogueUsage {
   cache_write_tokens: number;
   /** absent when the agent does not tell */
   cost_usd?: number;
-  /** Says, in an event, that the figures include those of earlier processes. */
-  carried?: boolean;
 }
 
 /** How the process of an agent ended. */

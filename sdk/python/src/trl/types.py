@@ -2658,9 +2658,6 @@ class DialogueUsage:
     cost_usd: float | None = None
     """absent when the agent does not tell"""
 
-    carried: bool = False
-    """Says, in an event, that the figures include those of earlier processes."""
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueUsage:
         """Takes the fields it knows from what a daemon sent."""
@@ -2671,7 +2668,6 @@ class DialogueUsage:
             cache_read_tokens=get("cache_read_tokens") or 0,
             cache_write_tokens=get("cache_write_tokens") or 0,
             cost_usd=get("cost_usd"),
-            carried=get("carried") or False,
         )
 
 
