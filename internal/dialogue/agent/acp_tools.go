@@ -263,7 +263,7 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 		p.denials = append(p.denials, r.tool.item.ItemID)
 	}
 	if decision == "deny" && answer.Message != "" {
-		a.notice("info", "informational", "ACP has no words for a refusal; the agent was not told: "+answer.Message)
+		a.notice("warning", "not_told", "ACP has no words for a refusal; the agent was not told: "+answer.Message)
 	}
 	if decision == "deny" && answer.Interrupt {
 		a.interrupt(false)
