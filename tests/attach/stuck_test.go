@@ -135,23 +135,23 @@ func TestTerminalThatIsReadLate(t *testing.T) {
 	p := newPlace(t)
 	pty, cmd := p.stuck(t, p.trl, "new", "-t", "late", "--", "sh", "-c", "yes | head -n 50000; echo the end; exit 7")
 	read := make(chan string)
-	go func() {
-		var all strings.Builder
+	go func() { // until all is there that should be
+		text := ""
 		b := make([]byte, 1<<10)
-		for {
+		for !strings.Contains(text, "the end") || !strings.Contains(text, "\x1b[?1049l") {
 			n, err := pty.Read(b)
-			all.Write(b[:n])
-			if err != nil {
-				read <- all.String()
-				return
+			if text += string(b[:n]); err != nil {
+				break
 			}
 		}
+		read <- text
 	}()
 	if status := statusOf(t, cmd); status != 7 {
 		t.Errorf("status %d", status)
 	}
-	pty.Interrupt()
+	stop := time.AfterFunc(patience, pty.Interrupt)
+	defer stop.Stop()
 	if text := <-read; !strings.Contains(text, "the end") || !strings.Contains(text, "\x1b[?1049l") {
-		t.Errorf("%.200q …", text)
+		t.Errorf("… %q", text[max(len(text)-1000, 0):])
 	}
 }
