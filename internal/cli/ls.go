@@ -98,11 +98,8 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		if s.Terminal != nil {
 			title = s.Terminal.Title
 		}
-		if id := s.Owner(); id != "" {
-			title = id
-			if a.stdout.tty {
-				kind, terminal = text("dialogue"), text(id)
-			}
+		if a.stdout.tty && s.Owner() != "" { // whose id is its name
+			kind = text("dialogue")
 		}
 		switch {
 		case !a.stdout.tty:

@@ -283,7 +283,7 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 			what = fmt.Sprintf("%s %s", s.Kind, strings.Join(s.Command, " "))
 		}
 		fmt.Fprintf(&b, "%s %s %s in %s", s.SessionID, s.State, what, s.WorkingDir)
-		if s.Name != "" {
+		if s.Name != "" && s.Name != s.Owner() {
 			fmt.Fprintf(&b, ", name %q", s.Name)
 		}
 		if s.SessionID == home {

@@ -85,7 +85,7 @@ func (a *agent) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {
 		if a.deafened.Load() {
-			select {}
+			forever()
 		}
 		line, err := in.ReadBytes('\n')
 		if a.heard != nil {
@@ -99,7 +99,7 @@ func (a *agent) read(from io.Reader) {
 		}
 	}
 	if a.patient.Load() {
-		select {}
+		forever()
 	}
 	a.mu.Lock()
 	a.closed = true

@@ -53,6 +53,14 @@ var known = map[string]bool{
 	"--allowedTools": true, "--disallowedTools": true, "--settings": true, "--setting-sources": true, "--add-dir": true,
 }
 
+// forever waits. A select without cases would be taken for a deadlock where nothing else is
+// going on.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
 func main() {
 	s := parse(os.Args[1:])
 	a := newAgent(s)
@@ -60,7 +68,7 @@ func main() {
 	case s.fail != "", s.failResume && s.resume != "":
 		leave(1, "%s", s.fail)
 	case s.deaf:
-		select {}
+		forever()
 	}
 	terminated := make(chan os.Signal, 4)
 	signal.Notify(terminated, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -78,7 +86,7 @@ func main() {
 	}()
 	go a.turns()
 	a.read(os.Stdin)
-	select {} // turns ends the process
+	forever() // turns ends the process
 }
 
 // parse reads the command line, and refuses what the real one refuses.

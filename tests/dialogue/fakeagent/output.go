@@ -57,5 +57,5 @@ func die(how string) {
 		os.Exit(code)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
+	forever()
 }
