@@ -159,10 +159,9 @@ func (a *agent) turns() {
 		a.voice.begin(m)
 		err := a.run(m.text)
 		a.rude = err == errInterrupted || err == errInterruptedTool
+		a.rest() // before the end is told: an interruption that comes then is meant for the next
 		a.voice.end(err)
-		a.mu.Lock()
-		a.stop = nil
-		a.mu.Unlock()
+		a.rest()
 	}
 }
 
@@ -252,6 +251,13 @@ func (a *agent) uuid() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", a.seed, a.resume, a.ids.Add(1)))
 	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// rest says that there is nothing to interrupt.
+func (a *agent) rest() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stop = nil
 }
 
 // renew lets what follows be interrupted, when the turn before was.
