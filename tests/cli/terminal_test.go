@@ -16,8 +16,8 @@ import (
 const leads = "TRL_TEST_LEADS"
 
 // lead runs a command on the terminal that stdin is, as a shell does, and stays when it has
-// ended: when the leader of a session ends, Linux throws away what was written to the
-// terminal and is still on its way. The status is the last thing on the terminal.
+// ended: where the leader of a session ended, what was written to the terminal and still on
+// its way was lost now and then. The status is the last thing on the terminal.
 func lead() {
 	report, hold := os.NewFile(3, "report"), os.NewFile(4, "hold")
 	_ = os.Unsetenv(leads)
