@@ -26,6 +26,9 @@ ROOMY = ("--max-sessions", "500", "--output-bytes", "67108864", "--session-outpu
 
 ROOT = Path(__file__).resolve().parents[3]
 
+# Where SIGINT is ignored, as in the background of a script, Python leaves it so, and no test of an interrupt could pass.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def binary() -> str:
     """The trl under test: TRL_TEST_BIN, or what make build has made."""
