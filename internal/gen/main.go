@@ -39,7 +39,7 @@ var outputs = []struct {
 	{"api/spec/schema.json", writeSchema},
 	{"api/spec/help.txt", writeHelp},
 	{"sdk/typescript/src/types.ts", writeTypeScript},
-	{"sdk/python/src/trl/types.py", writePython},
+	{"sdk/python/src/trl_client/types.py", writePython},
 }
 
 func run(root string, check bool) error {

@@ -12,7 +12,7 @@ import (
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	// The generator runs in a child, whose reading the test cache does not see.
 	sourceFiles(t, func(file string) {
-		for _, part := range []string{"api/", "internal/gen/", "internal/config/", "docs/api.md", "docs/surface.txt", "sdk/typescript/src/types.ts", "sdk/python/src/trl/types.py"} {
+		for _, part := range []string{"api/", "internal/gen/", "internal/config/", "docs/api.md", "docs/surface.txt", "sdk/typescript/src/types.ts", "sdk/python/src/trl_client/types.py"} {
 			if strings.HasPrefix(file, part) {
 				read(t, file)
 			}

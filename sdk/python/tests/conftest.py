@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import trl
+import trl_client as trl
 
 PATIENCE = 60.0
 """Bounds every wait. It is long because the machine may be busy; nothing waits that long when all is well."""

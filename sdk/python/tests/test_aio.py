@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import PATIENCE, Daemon
 
 

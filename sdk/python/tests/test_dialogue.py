@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import Daemon, agent
-from trl._talk import DialogueOptions
+from trl_client._talk import DialogueOptions
 
 
 def fake(**options: Any) -> DialogueOptions:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import Daemon
 
 
@@ -37,7 +37,7 @@ def test_the_token_decides(shared: Daemon, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_silent_connection_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("trl._lanes", "trl._aio_lanes"):
+    for module in ("trl_client._lanes", "trl_client._aio_lanes"):
         monkeypatch.setattr(f"{module}.SILENCE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # the system accepts, and that is all
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -59,7 +59,7 @@ def test_connections_are_used_again(shared: Daemon, monkeypatch: pytest.MonkeyPa
         assert len(t._pool._idle) == 1
         lane = t._pool._idle[0]
         assert not lane.stale()
-        monkeypatch.setattr("trl._lanes.IDLE_S", -1)
+        monkeypatch.setattr("trl_client._lanes.IDLE_S", -1)
         assert lane.stale() and s.run("echo a").stdout == "a\n"
 
 

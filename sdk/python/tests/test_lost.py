@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import PATIENCE, until
 from fake import Conn, FakeDaemon, echo
-from trl._resume import ENDING, STARTING
+from trl_client._resume import ENDING, STARTING
 
 
 def run(coroutine: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import Any, get_type_hints
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import ROOT
-from trl import _request, _talk, types
-from trl._resume import ENDING, STARTING
+from trl_client import _request, _talk, types
+from trl_client._resume import ENDING, STARTING
 
 
 def keys(of: type) -> set[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import trl
-from trl import _request, _talk
-from trl._resume import ENDING, STARTING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
-from trl._wire import Push
+import trl_client as trl
+from trl_client import _request, _talk
+from trl_client._resume import ENDING, STARTING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
+from trl_client._wire import Push
 
 
 def push(**fields: Any) -> Push:

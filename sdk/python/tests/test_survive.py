@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import PATIENCE, Daemon
 
 LINES = 1500

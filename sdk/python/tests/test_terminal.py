@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import trl
+import trl_client as trl
 from conftest import Daemon, until
 
 SHELL: dict[str, Any] = {"command": ["sh"], "env": {"PS1": "$ "}, "cols": 40, "rows": 6}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import trl
-from trl import _http
-from trl._http import HttpWire
-from trl._mux import MAX_QUEUED, Channel, Item, Mux
-from trl._wire import Answer, LineWire, Lines, Push, Wire, encode_request, parse_line
+import trl_client as trl
+from trl_client import _http
+from trl_client._http import HttpWire
+from trl_client._mux import MAX_QUEUED, Channel, Item, Mux
+from trl_client._wire import Answer, LineWire, Lines, Push, Wire, encode_request, parse_line
 
 RUNS = 300
 

@@ -1,13 +1,13 @@
 """Client for TRL, the terminal runtime layer.
 
-    import trl
+    import trl_client as trl
 
     with trl.connect() as t, t.session(shell="bash") as s:
         print(s.run("make test", timeout_s=60).exit_code)
         for c in s.stream("npm ci"):
             print(c.data, end="")
 
-The same with asyncio is in trl.aio.
+The same with asyncio is in trl_client.aio.
 """
 
 from . import aio, types

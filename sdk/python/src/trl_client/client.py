@@ -1,4 +1,4 @@
-"""The synchronous client. See trl.aio for the same with asyncio."""
+"""The synchronous client. See trl_client.aio for the same with asyncio."""
 
 from __future__ import annotations
 

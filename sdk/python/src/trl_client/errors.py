@@ -9,7 +9,7 @@ from typing import Any
 class TrlError(Exception):
     """The daemon refused a request. A command that fails is not an error but a result.
 
-    code is one of the stable names in trl.types.ERROR_CODES, or a newer one.
+    code is one of the stable names in trl_client.types.ERROR_CODES, or a newer one.
     """
 
     def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
