@@ -173,17 +173,33 @@ type DialogueRequest struct {
 	TaskID     string `json:"task_id,omitempty"`      // the task that asks
 	Subject    string `json:"subject,omitempty"`      // what rules look at; subject_kind says what it is
 	// SubjectKind is command, path or address; empty for something else.
-	SubjectKind string             `json:"subject_kind,omitempty"`
-	Title       string             `json:"title,omitempty"`     // for people
-	Reason      string             `json:"reason,omitempty"`    // why it is asked
-	Input       json.RawMessage    `json:"input,omitempty"`     // of the tool
-	Editable    bool               `json:"editable,omitempty"`  // the answer may carry another input
-	Questions   []DialogueQuestion `json:"questions,omitempty"` // for kind question
-	Options     []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
+	SubjectKind string `json:"subject_kind,omitempty"`
+	// SubjectSource is where the subject comes from: input (a field of the tool's input),
+	// request (a field of the request), locations (the files that the agent names); or, where
+	// the agent says it only in words for people, title, content or title_and_content. Empty:
+	// there is no subject, and no rule allows the request behind one with a pattern that
+	// might have denied it.
+	SubjectSource string             `json:"subject_source,omitempty"`
+	Title         string             `json:"title,omitempty"`     // for people
+	Reason        string             `json:"reason,omitempty"`    // why it is asked
+	Input         json.RawMessage    `json:"input,omitempty"`     // of the tool
+	Editable      bool               `json:"editable,omitempty"`  // the answer may carry another input
+	Questions     []DialogueQuestion `json:"questions,omitempty"` // for kind question
+	Options       []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
 	// How it was closed: answered, withdrawn, expired or lost. Empty while it waits.
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, when it was answered
 	By       string `json:"by,omitempty"`       // who answered: client, policy or agent
+}
+
+// SubjectGuessed reports whether the subject is what the agent wrote for people: there may be
+// more in it than the command, the path or the address.
+func (r DialogueRequest) SubjectGuessed() bool {
+	switch r.SubjectSource {
+	case "title", "content", "title_and_content":
+		return true
+	}
+	return false
 }
 
 // DialogueQuestion is one question of a request.

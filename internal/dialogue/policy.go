@@ -9,20 +9,48 @@ import (
 
 // decide is the first rule of a policy that fits a request; nil when none does, or the
 // request is left to people.
+//
+// A rule that denies or asks, and has a pattern, cannot be compared with a subject that is
+// not known. Behind such a rule nothing allows the request: people decide.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	if p == nil || r.Kind != "permission" { // a question or a plan is for people
 		return nil
 	}
+	doubt := false
 	for i, rule := range p.Rules {
-		if !fits(rule.Tool, r.Tool, "") || !describes(rule, r.SubjectKind, r.Subject) {
+		if !fits(rule.Tool, r.Tool, "") {
 			continue
 		}
-		if rule.Action == "ask" {
+		if !concerns(rule, r) {
+			doubt = doubt || r.Subject == "" && rule.Action != "allow"
+			continue
+		}
+		if rule.Action == "ask" || rule.Action == "allow" && doubt {
 			return nil
 		}
 		return &p.Rules[i]
 	}
 	return nil
+}
+
+// concerns reports whether the pattern of a rule is that of a request. Where the subject is
+// only what the agent wrote for people, or is not known, a rule that denies or asks looks for
+// its pattern in all texts of the request.
+func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
+	switch {
+	case rule.Pattern == "" || rule.Pattern == "*":
+		return true
+	case r.Subject != "" && describes(rule, r.SubjectKind, r.Subject):
+		return true
+	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed():
+		return false
+	}
+	for _, text := range append(inputTexts(r.Input), r.Subject, r.Title) {
+		if mentions(rule.Pattern, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // joins are the characters that make more than one command of a command, or let it write
@@ -111,6 +139,12 @@ func upwards(clean string) string {
 func fits(pattern, s, forbidden string) bool {
 	fit := make([]bool, len(s)+1) // fit[i]: the pattern up to here describes s[:i]
 	fit[0] = true
+	match(fit, pattern, s, forbidden)
+	return fit[len(s)]
+}
+
+// match takes the places of s where a pattern may begin, and leaves those where it may end.
+func match(fit []bool, pattern, s, forbidden string) {
 	for _, p := range []byte(pattern) {
 		if p == '*' {
 			for i := range len(s) {
@@ -123,5 +157,4 @@ func fits(pattern, s, forbidden string) bool {
 		}
 		fit[0] = false
 	}
-	return fit[len(s)]
 }

@@ -49,6 +49,68 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestPolicyInDoubt: a rule that denies or asks is not got around by a request that does not
+// say clearly what it is about, whatever rule follows.
+func TestPolicyInDoubt(t *testing.T) {
+	type request = api.DialogueRequest
+	policy := &api.DialoguePolicy{Rules: []api.DialogueRule{
+		{Tool: "read", Action: "allow"},
+		{Tool: "*", Pattern: "rm *", Action: "deny"},
+		{Tool: "*", Pattern: "git push", Action: "deny"},
+		{Tool: "*", Pattern: "/etc/*", Action: "ask"},
+		{Tool: "make", Pattern: "make *", Action: "allow"},
+		{Tool: "execute", Pattern: "*", Action: "allow"},
+	}}
+	titled := func(title string) request {
+		return request{Tool: "execute", Title: title, Subject: title, SubjectKind: "command", SubjectSource: "title"}
+	}
+	for name, c := range map[string]struct {
+		request request
+		want    string
+	}{
+		"in the title":            {titled("rm -rf x"), "deny"},
+		"with a remark":           {titled("rm -rf x [current working directory /w] (clean up)"), "deny"},
+		"whole, with a remark":    {titled("git push [current working directory /w]"), "deny"},
+		"behind words":            {titled("Run rm -rf x"), "deny"},
+		"behind a colon":          {titled("Shell:rm -rf x"), "deny"},
+		"in code":                 {titled("Run `rm -rf x`"), "deny"},
+		"in brackets":             {titled("Bash(rm -rf x)"), "deny"},
+		"in quotes":               {titled("sh -c 'rm -rf x'"), "deny"},
+		"behind another":          {titled("ls && rm -rf x"), "deny"},
+		"in the next line":        {titled("Shell\nrm -rf x"), "deny"},
+		"with blanks":             {titled("Run   git \t push now"), "deny"},
+		"a path that is asked":    {titled("cat /src/../etc/passwd"), ""},
+		"a word that ends so":     {titled("format x"), "allow"},
+		"something else":          {titled("ls [current working directory /w]"), "allow"},
+		"unknown":                 {request{Tool: "execute"}, ""},
+		"unknown, but allowed":    {request{Tool: "read"}, "allow"},
+		"unknown, with a title":   {request{Tool: "execute", Title: "Run rm -rf x"}, "deny"},
+		"in a field":              {request{Tool: "execute", Input: json.RawMessage(`{"script":"rm -rf x"}`)}, "deny"},
+		"in a list":               {request{Tool: "execute", Input: json.RawMessage(`{"run":{"argv":["rm","-rf","x"]}}`)}, "deny"},
+		"in a field, with a name": {request{Tool: "execute", Subject: "look", SubjectSource: "title", Input: json.RawMessage(`{"script":"rm -rf x"}`)}, "deny"},
+		"no JSON":                 {request{Tool: "execute", Input: json.RawMessage(`{`)}, ""},
+		"a pattern that allows":   {request{Tool: "make"}, ""},
+		"known":                   {request{Tool: "execute", Title: "rm -rf x", Subject: "ls", SubjectKind: "command", SubjectSource: "input"}, "allow"},
+	} {
+		c.request.Kind = "permission"
+		got := ""
+		if rule := decide(policy, c.request); rule != nil {
+			got = rule.Action
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	allow := &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "*", Pattern: "git *", Action: "allow"}}}
+	for title, want := range map[string]bool{"git status": true, "git status; rm -rf x": false, "Run git status": false, "git log (all)": false, "git log\nrm x": false} {
+		r := titled(title)
+		r.Kind = "permission"
+		if got := decide(allow, r) != nil; got != want {
+			t.Errorf("git * allows the title %q: %v", title, got)
+		}
+	}
+}
+
 // TestPatterns: whether a pattern describes a subject of each kind, in a rule that allows and
 // in one that does not. The kind "" is of a subject of which nobody knows what it is.
 func TestPatterns(t *testing.T) {
@@ -187,6 +249,13 @@ func FuzzPolicy(f *testing.F) {
 	f.Add("/src/*", "/src/../x")
 	f.Add("../*", "../../x")
 	f.Fuzz(func(t *testing.T, pattern, subject string) {
+		for _, title := range []string{subject, "Run " + subject, "`" + subject + "`", subject + " [in /tmp]"} {
+			r := api.DialogueRequest{Kind: "permission", Tool: "x", Subject: title, SubjectSource: "title"}
+			rules := []api.DialogueRule{{Tool: "x", Pattern: pattern, Action: "deny"}, {Tool: "x", Action: "allow"}}
+			if rule := decide(&api.DialoguePolicy{Rules: rules}, r); fits(pattern, subject, "") && (rule == nil || rule.Action != "deny") && subject != "" {
+				t.Errorf("%q does not deny the title %q", pattern, title)
+			}
+		}
 		for _, kind := range []string{"command", "path", "address", ""} {
 			allows := describes(api.DialogueRule{Pattern: pattern, Action: "allow"}, kind, subject)
 			if allows && !describes(api.DialogueRule{Pattern: pattern, Action: "deny"}, kind, subject) {

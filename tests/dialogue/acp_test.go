@@ -100,6 +100,43 @@ func TestACP(t *testing.T) {
 	w.ended(w.info(id), "closed")
 }
 
+// TestACPDeny: an agent that tells the command only in the title of its request, or nowhere,
+// does not get around a rule that denies.
+func TestACPDeny(t *testing.T) {
+	w := start(t)
+	p := acpAgent()
+	p.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "*", Pattern: "rm *", Action: "deny"}, {Tool: "*", Pattern: "*", Action: "allow"}}}
+	d := w.create(p)
+	for _, c := range []struct{ script, source, decision, by string }{
+		{"ask Bash rm -rf x", "input", "deny", "policy"},
+		{"ask Bash ls", "input", "allow", "policy"},
+		{"ask-titled rm -rf x", "title", "deny", "policy"},
+		{"ask-titled Run `rm -rf x`", "title", "deny", "policy"},
+		{"ask-titled ls && rm -rf x", "title", "deny", "policy"},
+		{"ask-titled ls", "title", "allow", "policy"},
+		{"ask-untitled rm -rf x", "", "deny", "client"},
+	} {
+		sent := w.send(d.DialogueID, c.script)
+		f := w.follow(d.DialogueID, sent.Seq)
+		opened := f.until(api.ToldRequestOpened).Request
+		if c.by == "client" {
+			f.state(api.DialogueRequiresAction)
+			if err := w.respond(d.DialogueID, opened.RequestID, c.decision); err != nil {
+				t.Errorf("%s: %v", c.script, err)
+			}
+		}
+		closed := f.until(api.ToldRequestClosed).Request
+		f.until(api.ToldTurnEnded)
+		f.close()
+		if opened.SubjectSource != c.source || closed.By != c.by || closed.Decision != c.decision {
+			t.Errorf("%s: %+v, %+v", c.script, opened, closed)
+		}
+		if tool := w.lastTool(d.DialogueID); (tool.Status == "completed") != (c.decision == "allow") {
+			t.Errorf("%s: %+v", c.script, tool)
+		}
+	}
+}
+
 // TestACPResume: the conversation is loaded, and what the agent tells of it again is not
 // in the transcript twice.
 func TestACPResume(t *testing.T) {

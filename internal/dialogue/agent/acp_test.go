@@ -324,38 +324,6 @@ func TestACPOtherSession(t *testing.T) {
 	}
 }
 
-// TestACPSubjects checks what a request is about, and what that is. It is what the tool will
-// be given, not what was told of it before.
-func TestACPSubjects(t *testing.T) {
-	for name, c := range map[string]struct{ call, subject, kind string }{
-		"command":           {`"kind":"execute","rawInput":{"command":"ls -l"}`, "ls -l", "command"},
-		"words":             {`"kind":"execute","rawInput":{"cmd":["git","push"]}`, "git push", "command"},
-		"no command":        {`"kind":"execute","title":"ls"`, "", ""},
-		"other command":     {`"kind":"execute","rawInput":{"script":"rm -rf /"}`, "", ""},
-		"read":              {`"kind":"read","rawInput":{"file_path":"/w/../etc/passwd"}`, "/etc/passwd", "path"},
-		"locations":         {`"kind":"edit","locations":[{"path":"/w/a"},{"path":"/w/b/c"}]`, "/w/", "path"},
-		"no path":           {`"kind":"edit","locations":[{"path":""}]`, "", ""},
-		"fetch":             {`"kind":"fetch","rawInput":{"url":"https://example.org"}`, "https://example.org", "address"},
-		"search":            {`"kind":"search","rawInput":{"pattern":"TODO"}`, ".", "path"},
-		"search in":         {`"kind":"search","rawInput":{"pattern":"TODO","path":"/w/../etc"}`, "/etc", "path"},
-		"search the web":    {`"kind":"search","rawInput":{"query":"weather"}`, "weather", ""},
-		"something":         {`"kind":"think","rawInput":{"path":"/w"}`, "/w", "path"},
-		"something that is": {`"kind":"other","rawInput":{"command":"rm -rf /","path":"/w"}`, "rm -rf /", "command"},
-		"and at an address": {`"rawInput":{"url":"https://example.org"}`, "https://example.org", "address"},
-		"nothing":           {`"title":"x"`, "", ""},
-	} {
-		k := acpTalk(t)
-		k.send("m1", "go")
-		if name == "other command" {
-			k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"c1","kind":"execute","rawInput":{"command":"ls"}`))
-		}
-		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.call + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
-		if q := k.last(api.ToldRequestOpened).Request; q.Subject != c.subject || q.SubjectKind != c.kind || q.Editable {
-			t.Errorf("%s: %s", name, show(q))
-		}
-	}
-}
-
 // TestACPCost checks that what a session cost before the process is not counted again.
 func TestACPCost(t *testing.T) {
 	cost := func(amount string) string {

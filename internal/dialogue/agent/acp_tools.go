@@ -3,9 +3,7 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -27,8 +25,7 @@ var acpKinds = map[string]string{
 type acpTool struct {
 	item  api.DialogueItem
 	files []codexChange // that it is about
-	// subjectKind is what the subject is: a command, a path or an address.
-	subjectKind string
+	about acpSubject
 }
 
 // toolCall takes what is told of a tool call.
@@ -70,7 +67,6 @@ func (t *acpTool) take(u acpToolCall) {
 			}
 		}
 	}
-	tool.Subject, t.subjectKind = acpSubject(tool.Kind, tool.Input, t.files)
 	switch u.Status {
 	case "pending", "completed", "failed":
 		tool.Status = u.Status
@@ -83,6 +79,10 @@ func (t *acpTool) take(u acpToolCall) {
 		for _, raw := range content {
 			tool.Output = append(tool.Output, acpContent(raw))
 		}
+	}
+	t.about = findACPSubject(tool, t.files)
+	if tool.Subject = ""; !t.about.told().SubjectGuessed() {
+		tool.Subject = t.about.text
 	}
 }
 
@@ -99,49 +99,6 @@ func acpContent(raw json.RawMessage) api.DialoguePart {
 		return api.DialoguePart{Type: "diff", Path: c.Path, Old: c.OldText, Text: c.NewText}
 	}
 	return api.DialoguePart{Type: "data", Data: raw}
-}
-
-// acpSubject is what a call is about: the command, the files, the address; and which of
-// them. Agents name the fields of their inputs as they like; these are the usual ones.
-func acpSubject(kind string, raw json.RawMessage, files []codexChange) (subject, what string) {
-	var input map[string]json.RawMessage
-	json.Unmarshal(raw, &input)
-	field := func(names ...string) string {
-		for _, name := range names {
-			var text string
-			var words []string
-			if json.Unmarshal(input[name], &text) == nil && text != "" {
-				return text
-			}
-			if json.Unmarshal(input[name], &words) == nil && len(words) > 0 {
-				return strings.Join(words, " ")
-			}
-		}
-		return ""
-	}
-	place := codexPlace(files)
-	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
-		place = path.Clean(p)
-	}
-	command, address := field("command", "cmd"), field("url", "uri")
-	switch {
-	case kind == "execute" || kind == "other" && command != "":
-		subject, what = command, "command"
-	case kind == "fetch":
-		subject, what = address, "address"
-	case kind == "search" && place == "" && field("pattern") != "":
-		subject, what = ".", "path"
-	case kind == "search" && place == "":
-		return field("query"), ""
-	case place != "":
-		subject, what = place, "path"
-	default:
-		subject, what = address, "address"
-	}
-	if subject == "" {
-		what = ""
-	}
-	return subject, what
 }
 
 // tellTool tells a copy: the call goes on changing.
@@ -223,10 +180,10 @@ func (a *acpProtocol) request(m rpcMessage) (why string) {
 	tool.Status = "awaiting_approval"
 	a.tellTool(r.tool)
 	a.requests = append(a.requests, r)
-	a.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &api.DialogueRequest{
-		RequestID: r.id, Kind: "permission", Tool: tool.Name, ToolCallID: r.tool.item.ItemID, Subject: tool.Subject, SubjectKind: r.tool.subjectKind,
-		Title: tool.Title, Input: tool.Input, Options: r.options,
-	}})
+	ask := r.tool.about.told()
+	ask.RequestID, ask.Kind, ask.Tool, ask.ToolCallID = r.id, "permission", tool.Name, r.tool.item.ItemID
+	ask.Title, ask.Input, ask.Options = tool.Title, tool.Input, r.options
+	a.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &ask})
 	return ""
 }
 

@@ -65,12 +65,15 @@ func (p *claudeProtocol) request(l *claudeLine) {
 	case "elicitation":
 		told.Kind, told.Tool, told.Input = "elicitation", in.Server, in.Schema
 		if told.Subject = in.URL; in.URL != "" {
-			told.SubjectKind = "address"
+			told.SubjectKind, told.SubjectSource = "address", "request"
 		}
 		told.Title, told.Reason = cmp.Or(in.Title, in.Message), in.Description
 		told.Options = allowOrDeny(nil)
 	case "request_user_dialog":
 		told.Kind, told.Subject, told.Input = "dialog", in.Dialog, in.Payload
+		if in.Dialog != "" {
+			told.SubjectSource = "request"
+		}
 		told.Options = allowOrDeny(nil)
 	case "":
 		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: it has no subtype"})
@@ -94,8 +97,14 @@ var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7
 func (p *claudeProtocol) askForTool(told *api.DialogueRequest, in controlRequest) {
 	told.Kind, told.Tool, told.Input, told.Editable = "permission", in.Tool, in.Input, true
 	s := toolSubject(in.Tool, in.Input)
-	if s.text == "" && in.BlockedPath != "" {
-		s.text, s.kind = in.BlockedPath, "path"
+	switch {
+	case s.text != "":
+		told.SubjectSource = "input"
+		if s.isTitle {
+			told.SubjectSource = "title"
+		}
+	case in.BlockedPath != "":
+		s.text, s.kind, told.SubjectSource = in.BlockedPath, "path", "request"
 	}
 	told.Subject, told.SubjectKind = s.text, s.kind
 	told.Title = cmp.Or(in.Title, in.Description, s.title)

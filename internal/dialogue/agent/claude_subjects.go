@@ -13,6 +13,8 @@ type claudeSubject struct {
 	text  string
 	kind  string // command, path, address, or empty
 	title string // for people
+	// isTitle says that the text is only what the model wrote for people.
+	isTitle bool
 }
 
 // toolSubject finds what a tool is used on. Of a tool that is known, only the field counts
@@ -49,7 +51,7 @@ func toolSubject(name string, input json.RawMessage) claudeSubject {
 	case "Skill":
 		s.text = in.text("skill")
 	case "Agent", "Task":
-		s.text = s.title
+		s.text, s.isTitle = s.title, true
 	default:
 		switch {
 		case in.text("command") != "":
@@ -59,7 +61,10 @@ func toolSubject(name string, input json.RawMessage) claudeSubject {
 		case in.text("url") != "":
 			address()
 		default:
-			s.text = cmp.Or(in.text("pattern"), in.text("query"), s.title)
+			s.text = cmp.Or(in.text("pattern"), in.text("query"))
+			if s.text == "" {
+				s.text, s.isTitle = s.title, true
+			}
 		}
 	}
 	if s.text == "" {

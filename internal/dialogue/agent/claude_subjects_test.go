@@ -32,6 +32,9 @@ func TestClaudeSubjects(t *testing.T) {
 		"other, with a path":     {"mcp__fs__read", `{"path":"/a/../b"}`, "/a/../b", "path"},
 		"other, with a command":  {"mcp__sh__run", `{"command":"ls","path":"/a"}`, "ls", "command"},
 		"other, with nothing":    {"mcp__x__y", `{"n":1}`, "", ""},
+		"other, with words":      {"mcp__x__y", `{"n":1,"description":"look around"}`, "look around", ""},
+		"command is a list":      {"Bash", `{"command":["rm","-rf","x"]}`, "", ""},
+		"command is empty":       {"Bash", `{"command":""}`, "", ""},
 		"no input":               {"Read", `null`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +48,16 @@ func TestClaudeSubjects(t *testing.T) {
 			if q.Subject != tc.subject || q.SubjectKind != tc.kind || !q.Editable {
 				t.Errorf("the request is about %q, which is %q; editable %v", q.Subject, q.SubjectKind, q.Editable)
 			}
+			source := "input"
+			switch {
+			case tc.subject == "":
+				source = ""
+			case tc.subject == "look around":
+				source = "title"
+			}
+			if q.SubjectSource != source {
+				t.Errorf("the subject comes from %q", q.SubjectSource)
+			}
 		})
 	}
 	// People want to know what is searched for, too.
@@ -54,7 +67,7 @@ func TestClaudeSubjects(t *testing.T) {
 		t.Errorf("the request has the title %q", q.Title)
 	}
 	k.says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"mcp__x__y","input":{},"blocked_path":"/a/../b"}}`)
-	if q := k.last(api.ToldRequestOpened).Request; q.Subject != "/a/../b" || q.SubjectKind != "path" {
+	if q := k.last(api.ToldRequestOpened).Request; q.Subject != "/a/../b" || q.SubjectKind != "path" || q.SubjectSource != "request" {
 		t.Errorf("the request is about %q, which is %q", q.Subject, q.SubjectKind)
 	}
 	k.says(`{"type":"control_request","request_id":"r-2","request":{"subtype":"elicitation","url":"https://x"}}`)

@@ -45,7 +45,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 	r := &codexRequest{id: m.name(c.options.Epoch), native: m.ID, method: m.Method}
 	json.Unmarshal(m.Params, &r.asked)
 	a := r.asked
-	ask := &api.DialogueRequest{RequestID: r.id, Kind: "permission", ToolCallID: a.ItemID, Reason: a.Reason}
+	ask := &api.DialogueRequest{RequestID: r.id, Kind: "permission", ToolCallID: a.ItemID, Reason: a.Reason, SubjectSource: "request"}
 	switch m.Method {
 	case "item/commandExecution/requestApproval":
 		switch host := a.NetworkApprovalContext.Host; {
@@ -93,7 +93,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 	if o := r.thread.find(r.item); o != nil && o.item.Tool != nil {
 		if m.Method == "item/fileChange/requestApproval" {
 			if ask.Subject == "" {
-				ask.Subject = o.item.Tool.Subject
+				ask.Subject, ask.SubjectSource = o.item.Tool.Subject, "input"
 			}
 			ask.Input = o.item.Tool.Input
 		}
@@ -102,7 +102,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 	}
 	ask.Options = r.options
 	if ask.Subject == "" {
-		ask.SubjectKind = ""
+		ask.SubjectKind, ask.SubjectSource = "", ""
 	}
 	c.requests = append(c.requests, r)
 	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestOpened, Request: ask})

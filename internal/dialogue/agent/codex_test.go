@@ -216,24 +216,25 @@ func TestCodexDecisions(t *testing.T) {
 // TestCodexSubjectKinds checks what the subject of each request is. Rules for one kind must
 // not decide about another.
 func TestCodexSubjectKinds(t *testing.T) {
-	for name, c := range map[string]struct{ method, params, tool, subject, kind string }{
-		"command":     {"item/commandExecution/requestApproval", `"kind":"command","command":"ls"`, "commandExecution", "ls", "command"},
-		"no command":  {"item/commandExecution/requestApproval", `"command":null`, "commandExecution", "", ""},
-		"stdin":       {"item/commandExecution/requestApproval", `"kind":"writeStdin","command":"git status"`, "writeStdin", "", ""},
-		"network":     {"item/commandExecution/requestApproval", `"command":"git fetch","networkApprovalContext":{"host":"example.org","protocol":"https"}`, "network", "https://example.org", "address"},
-		"file":        {"item/fileChange/requestApproval", `"itemId":"f"`, "fileChange", "/w/a", "path"},
-		"root":        {"item/fileChange/requestApproval", `"itemId":"f","grantRoot":"/w/../etc"`, "fileChange", "/etc/", "path"},
-		"no file":     {"item/fileChange/requestApproval", `"itemId":"g"`, "fileChange", "", ""},
-		"permissions": {"item/permissions/requestApproval", `"cwd":"/w","permissions":{"network":{"enabled":true}}`, "permissions", "", ""},
-		"form":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"form","message":"Who?"`, "mcp__s", "", ""},
-		"page":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"url","message":"Who?","url":"https://example.org"`, "mcp__s", "https://example.org", "address"},
-		"question":    {"item/tool/requestUserInput", `"questions":[]`, "requestUserInput", "", ""},
+	for name, c := range map[string]struct{ method, params, tool, subject, kind, source string }{
+		"command":     {"item/commandExecution/requestApproval", `"kind":"command","command":"ls"`, "commandExecution", "ls", "command", "request"},
+		"no command":  {"item/commandExecution/requestApproval", `"command":null`, "commandExecution", "", "", ""},
+		"commands":    {"item/commandExecution/requestApproval", `"command":["rm","-rf"]`, "commandExecution", "", "", ""},
+		"stdin":       {"item/commandExecution/requestApproval", `"kind":"writeStdin","command":"git status"`, "writeStdin", "", "", ""},
+		"network":     {"item/commandExecution/requestApproval", `"command":"git fetch","networkApprovalContext":{"host":"example.org","protocol":"https"}`, "network", "https://example.org", "address", "request"},
+		"file":        {"item/fileChange/requestApproval", `"itemId":"f"`, "fileChange", "/w/a", "path", "input"},
+		"root":        {"item/fileChange/requestApproval", `"itemId":"f","grantRoot":"/w/../etc"`, "fileChange", "/etc/", "path", "request"},
+		"no file":     {"item/fileChange/requestApproval", `"itemId":"g"`, "fileChange", "", "", ""},
+		"permissions": {"item/permissions/requestApproval", `"cwd":"/w","permissions":{"network":{"enabled":true}}`, "permissions", "", "", ""},
+		"form":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"form","message":"Who?"`, "mcp__s", "", "", ""},
+		"page":        {"mcpServer/elicitation/request", `"serverName":"s","mode":"url","message":"Who?","url":"https://example.org"`, "mcp__s", "https://example.org", "address", "request"},
+		"question":    {"item/tool/requestUserInput", `"questions":[]`, "requestUserInput", "", "", ""},
 	} {
 		k := codexTalk(t)
 		k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"f","status":"inProgress","changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"x"}]}}}`,
 			`{"method":"`+c.method+`","id":7,"params":{"threadId":"T","turnId":"turn1",`+c.params+`}}`)
 		q := k.last(api.ToldRequestOpened).Request
-		if q.Tool != c.tool || q.Subject != c.subject || q.SubjectKind != c.kind || q.Editable {
+		if q.Tool != c.tool || q.Subject != c.subject || q.SubjectKind != c.kind || q.SubjectSource != c.source || q.Editable {
 			t.Errorf("%s: %s", name, show(q))
 		}
 	}

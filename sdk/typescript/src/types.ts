@@ -1818,6 +1818,13 @@ export interface DialogueRequest {
   subject?: string;
   /** command, path or address; empty for something else. */
   subject_kind?: SubjectKind;
+  /**
+   * Where the subject comes from: input (a field of the tool's input), request (a field of the
+   * request), locations (the files that the agent names); or, where the agent says it only in words
+   * for people, title, content or title_and_content. Empty: there is no subject, and no rule allows
+   * the request behind one with a pattern that might have denied it.
+   */
+  subject_source?: string;
   /** for people */
   title?: string;
   /** why it is asked */

@@ -166,13 +166,19 @@ func (c *acp) tool(name, subject string) {
 // ask asks whether a tool may be used, and goes by the answer.
 func (c *acp) ask(name, subject string) error {
 	call := c.call(name, subject, "pending")
+	return c.permit(subject, obj{"toolCallId": call, "title": name + " " + subject, "rawInput": input(name, subject)})
+}
+
+// permit asks whether a call may be made, in the words of about.
+func (c *acp) permit(subject string, about obj) error {
+	call := about["toolCallId"].(string)
 	c.mu.Lock()
 	c.calls++
 	id := c.calls
 	c.mu.Unlock()
 	answered, stopped := c.expect(fmt.Sprint(id)), c.stopped()
 	c.out.line(obj{"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": obj{"sessionId": c.native,
-		"toolCall": obj{"toolCallId": call, "title": name + " " + subject, "rawInput": input(name, subject)},
+		"toolCall": about,
 		"options": []obj{{"optionId": "yes", "name": "Allow", "kind": "allow_once"}, {"optionId": "always", "name": "Always", "kind": "allow_always"},
 			{"optionId": "no", "name": "Reject", "kind": "reject_once"}}}})
 	select {
@@ -215,6 +221,10 @@ func (c *acp) do(command, rest string) (known bool, err error) {
 		c.say("answered: " + string(encode(<-answered)))
 	case "unknown-type":
 		c.update(obj{"sessionUpdate": "from_the_future"})
+	case "ask-titled": // as Gemini CLI does: the command is nowhere but in the title
+		return true, c.permit(rest, obj{"toolCallId": "call_" + c.uuid()[:13], "status": "pending", "title": rest + " [current working directory /]", "content": []obj{}, "locations": []obj{}, "kind": "execute"})
+	case "ask-untitled":
+		return true, c.permit(rest, obj{"toolCallId": "call_" + c.uuid()[:13], "status": "pending", "kind": "execute"})
 	case "settings":
 		c.mu.Lock()
 		text := c.names + " " + c.mode

@@ -3186,6 +3186,13 @@ class DialogueRequest:
     subject_kind: SubjectKind | str = ""
     """command, path or address; empty for something else."""
 
+    subject_source: str = ""
+    """Where the subject comes from: input (a field of the tool's input), request (a field of the
+    request), locations (the files that the agent names); or, where the agent says it only in
+    words for people, title, content or title_and_content. Empty: there is no subject, and no
+    rule allows the request behind one with a pattern that might have denied it.
+    """
+
     title: str = ""
     """for people"""
 
@@ -3225,6 +3232,7 @@ class DialogueRequest:
             task_id=get("task_id") or "",
             subject=get("subject") or "",
             subject_kind=get("subject_kind") or "",
+            subject_source=get("subject_source") or "",
             title=get("title") or "",
             reason=get("reason") or "",
             input=get("input") or "",

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// acpSubject is what a tool call is about. Rules are compared with it.
+type acpSubject struct {
+	text   string
+	kind   string // command, path, address, or empty
+	source string // as in api.DialogueRequest
+}
+
+// told is the subject as a request tells it.
+func (s acpSubject) told() api.DialogueRequest {
+	return api.DialogueRequest{Subject: s.text, SubjectKind: s.kind, SubjectSource: s.source}
+}
+
+// findACPSubject finds what a tool call is about: in its input, in the files that the agent
+// names, and last in what it wrote for people. Some agents (Gemini CLI) tell the command
+// nowhere else.
+func findACPSubject(tool *api.DialogueToolCall, files []codexChange) acpSubject {
+	if s := acpInputSubject(tool.Kind, tool.Input, files); s.text != "" {
+		return s
+	}
+	var diffs []codexChange
+	var words []string
+	for _, part := range tool.Output {
+		switch {
+		case part.Type == "diff" && part.Path != "":
+			diffs = append(diffs, codexChange{Path: part.Path})
+		case part.Text != "":
+			words = append(words, part.Text)
+		}
+	}
+	if place := codexPlace(diffs); place != "" && tool.Kind != "execute" && tool.Kind != "fetch" {
+		return acpSubject{place, "path", "locations"}
+	}
+	return acpWordsSubject(tool, strings.Join(words, "\n"))
+}
+
+// mostWords bounds a subject that is taken from words for people. A longer text has no
+// subject: a rule that saw only its beginning would be worth nothing.
+const mostWords = 64 << 10
+
+// acpWordsSubject takes the subject from the title and the content of a call: both, because
+// either may be a mere label, such as "Shell".
+func acpWordsSubject(tool *api.DialogueToolCall, content string) acpSubject {
+	s := acpSubject{text: strings.TrimSpace(tool.Title), source: "title"}
+	if content = strings.TrimSpace(content); content != "" && content != s.text {
+		if s.source = "content"; s.text != "" {
+			s.source = "title_and_content"
+		}
+		s.text = strings.TrimSpace(s.text + "\n" + content)
+	}
+	if s.text == "" || len(s.text) > mostWords {
+		return acpSubject{}
+	}
+	// A title that is code in Markdown, and nothing else, is that code.
+	if inner := strings.Trim(s.text, "`"); s.source == "title" && s.text == "`"+inner+"`" && !strings.Contains(inner, "`") {
+		s.text = inner
+	}
+	if tool.Kind == "execute" {
+		s.kind = "command"
+	}
+	return s
+}
+
+// acpInputSubject finds the subject in the input of a tool and in the files that the agent
+// names. Agents name the fields of their inputs as they like; these are the usual ones.
+func acpInputSubject(kind string, raw json.RawMessage, files []codexChange) (s acpSubject) {
+	var input map[string]json.RawMessage
+	json.Unmarshal(raw, &input)
+	field := func(names ...string) (found string) {
+		for _, name := range names {
+			var text string
+			var words []string
+			if json.Unmarshal(input[name], &text) != nil && json.Unmarshal(input[name], &words) == nil {
+				text = strings.Join(words, " ")
+			}
+			if found == "" {
+				found = text
+			} else if text != "" && text != found {
+				return "" // only the agent knows which of them its tool uses
+			}
+		}
+		return found
+	}
+	place, source := codexPlace(files), "locations"
+	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
+		place, source = path.Clean(p), "input"
+	}
+	command, address := field("command", "cmd"), field("url", "uri")
+	switch {
+	case kind == "execute" || kind == "other" && command != "":
+		s = acpSubject{command, "command", "input"}
+	case kind == "fetch":
+		s = acpSubject{address, "address", "input"}
+	case kind == "search" && place == "" && field("pattern") != "":
+		s = acpSubject{".", "path", "input"}
+	case kind == "search" && place == "":
+		s = acpSubject{field("query"), "", "input"}
+	case place != "":
+		s = acpSubject{place, "path", source}
+	default:
+		s = acpSubject{address, "address", "input"}
+	}
+	if s.text == "" {
+		return acpSubject{}
+	}
+	return s
+}
