@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/config"
@@ -15,7 +17,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var stdio, check bool
+	var stdio, check, background bool
 	var readyFD int
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -26,7 +28,9 @@ with every process in them. Its log goes to stderr.
 
 You seldom need this: other commands start a daemon in the background when none
 runs. That one ends by itself after 5 minutes without sessions and callers, and
-logs to trl.log in the state directory.
+logs to trl.log in the state directory. With --background this command does the same
+and prints the path of the socket, whether the daemon is new or ran already: programs
+find a daemon that way.
 
 SIGUSR2 makes it replace itself by the program its file now has; see trl upgrade.
 
@@ -39,6 +43,7 @@ ends the daemon.
 Each setting below may also be given in the environment (the name in brackets) or in
 the configuration file. trl config shows what holds.`,
 		Example: `  trl serve
+  trl serve --background
   trl serve --max-sessions 200 --idle-timeout-s 10m
   trl serve --socket /run/me/trl.sock --log-level debug
   trl serve --http 127.0.0.1:7330 --grpc 127.0.0.1:7331
@@ -51,6 +56,9 @@ the configuration file. trl config shows what holds.`,
 			}
 			if check {
 				return a.stdout.json(daemon.Self())
+			}
+			if background {
+				return a.serveInBackground(cmd)
 			}
 			o := daemon.Options{Logger: a.logger(cfg), Stdio: stdio}
 			if stdio {
@@ -76,10 +84,35 @@ the configuration file. trl config shows what holds.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout instead of a socket")
+	flags.BoolVar(&background, "background", false, "start the daemon in the background unless one runs, and print the path of its socket")
 	flags.IntVar(&readyFD, "ready-fd", 0, "write \"ready\" to this file `DESCRIPTOR` once the daemon serves")
 	flags.BoolVar(&check, daemon.CheckFlag, false, "look at the settings, tell the version, and end")
 	registerServeSettings(flags)
+	cmd.MarkFlagsMutuallyExclusive("background", "stdio")
+	cmd.MarkFlagsMutuallyExclusive("background", "ready-fd")
 	return cmd
+}
+
+// serveInBackground makes sure that a daemon runs and prints where it listens. It takes no
+// settings but those that every command has: a daemon that runs already would not follow them.
+func (a *app) serveInBackground(cmd *cobra.Command) error {
+	var given []string
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "background" {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	if len(given) > 0 {
+		return &failure{err: fmt.Errorf("%s: cannot be given together with --background", strings.Join(given, ", ")),
+			status: exitUsage, hint: "put settings into the configuration file; `trl config` prints its path"}
+	}
+	c, err := a.connect(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a.stdout.line(a.socket)
+	return nil
 }
 
 // untilSignal is done, with the signal as its cause, when the daemon shall end.

@@ -2,8 +2,8 @@ import { Dialogue, type DialogueOptions } from "./dialogue.js";
 import { ConnectionLostError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
-import type { CallMethod, CallParams, CallResult } from "./results.js";
-import { Exec, Session } from "./session.js";
+import type { CallMethod, CallParams, CallResult, ExecResult } from "./results.js";
+import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
 import { Program, Terminal } from "./terminal.js";
 import type { Abortable, Transport, WireRequest } from "./transport.js";
@@ -20,6 +20,10 @@ export interface TerminalOptions extends Omit<CreateParams, "kind" | "timeoutS">
 
 /** What the session of a program shall be like. */
 export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral">, Abortable {}
+
+/** How a command is run in a session of its own. */
+export interface OneRunOptions
+  extends Pick<RunOptions, "timeoutS" | "stdin" | "maxOutputBytes">, Pick<SessionOptions, "shell" | "workingDir" | "env">, Abortable {}
 
 /** Which events to be told of. */
 export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
@@ -55,6 +59,18 @@ export class Trl {
   async session(options: SessionOptions = {}): Promise<Session> {
     const { signal, ...params } = options;
     return new Session(this, await this.call("session.create", params, { signal }));
+  }
+
+  /** Runs one command in a session of its own, which ends with it and with everything it started. */
+  async run(command: string, options: OneRunOptions = {}): Promise<ExecResult> {
+    const { shell, workingDir, env, signal, ...rest } = options;
+    const place = { ...(shell !== undefined && { shell }), ...(workingDir !== undefined && { workingDir }), ...(env !== undefined && { env }) };
+    const session = await this.session({ ...place, signal });
+    try {
+      return await session.run(command, { ...rest, signal });
+    } finally {
+      await session.destroy();
+    }
   }
 
   /** Starts a program on a pseudo-terminal: an editor, a debugger, a shell; whatever wants a screen and keys. */

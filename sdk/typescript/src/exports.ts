@@ -1,4 +1,4 @@
-export { Trl, type EventOptions, type ProgramOptions, type SessionOptions, type TerminalOptions } from "./client.js";
+export { Trl, type EventOptions, type OneRunOptions, type ProgramOptions, type SessionOptions, type TerminalOptions } from "./client.js";
 export {
   Dialogue,
   DialogueStream,
@@ -9,7 +9,32 @@ export {
   type Reply,
   type SendOptions,
 } from "./dialogue.js";
-export { ConnectionLostError, TrlError, type Code } from "./errors.js";
+export {
+  AgentFailedError,
+  AuthFailedError,
+  CommandFailedError,
+  ConflictError,
+  ConnectionLostError,
+  DialogueEndedError,
+  DialogueNotFoundError,
+  ExecNotFoundError,
+  ForbiddenError,
+  InternalError,
+  InvalidParamsError,
+  MaxSessionsReachedError,
+  MethodNotFoundError,
+  RequestTooLargeError,
+  ResourcePressureError,
+  RuntimeUnavailableError,
+  SessionBusyError,
+  SessionLimitExceededError,
+  SessionNotFoundError,
+  SessionTerminatedError,
+  ShellFailedError,
+  ShellNotFoundError,
+  TrlError,
+  type Code,
+} from "./errors.js";
 export type { ReconnectOptions } from "./reconnect.js";
 export type * from "./results.js";
 export {

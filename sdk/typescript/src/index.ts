@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { connectOver, type Trl } from "./client.js";
+import { connectOver, type OneRunOptions, type Trl } from "./client.js";
 import { HTTPTransport, type HTTPOptions } from "./http.js";
 import type { ReconnectOptions } from "./reconnect.js";
+import type { ExecResult } from "./results.js";
 import { defaultSocket, SocketTransport, StdioTransport } from "./socket.js";
 import type { Abortable } from "./transport.js";
 
@@ -17,6 +18,11 @@ export type { HTTPOptions } from "./http.js";
 export interface SocketOptions extends ReconnectOptions, Abortable {
   /** A path. Absent: where the daemon of this user listens. */
   socket?: string | undefined;
+  /**
+   * Whether the daemon of this user is started when none runs, by the program trl on the
+   * PATH. Absent: true, unless a socket is named.
+   */
+  start?: boolean | undefined;
 }
 
 /** A daemon that is started for this client alone. */
@@ -34,5 +40,16 @@ export async function connect(options: SocketOptions | HTTPOptions | StdioOption
     return connectOver(new HTTPTransport({ ...options, token: options.token ?? process.env["TRL_AUTH_TOKEN"] }), options);
   }
   if ("stdio" in options) return connectOver(new StdioTransport(options.stdio), options);
-  return connectOver(new SocketTransport(options.socket ?? defaultSocket()), options);
+  const { socket, start = socket === undefined } = options;
+  return connectOver(new SocketTransport(socket ?? defaultSocket(), start), options);
+}
+
+/** Runs one command in a session of its own, on the daemon of this user. */
+export async function run(command: string, options: OneRunOptions = {}): Promise<ExecResult> {
+  const trl = await connect({ signal: options.signal });
+  try {
+    return await trl.run(command, options);
+  } finally {
+    await trl.close();
+  }
 }

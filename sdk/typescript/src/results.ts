@@ -25,6 +25,10 @@ export interface WaitEvent extends Camel<wire.WaitEvent> {}
 
 /** How a command ended and what it printed. */
 export interface ExecResult extends Camel<wire.ExecResult> {
+  /** Whether the exit code is 0: a command that timed out or was cancelled has another. */
+  readonly ok: boolean;
+  /** Returns the result itself; throws a CommandFailedError unless it is ok. */
+  check(): ExecResult;
   /** The exact bytes of stdout, as far as the result carries it. */
   readonly stdoutData: Uint8Array;
   /** The exact bytes of stderr, as far as the result carries it. */

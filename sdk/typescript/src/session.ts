@@ -1,5 +1,6 @@
 import { dataFields, exactBytes, type TextOrBytes } from "./bytes.js";
 import type { Trl } from "./client.js";
+import { CommandFailedError } from "./errors.js";
 import { fromWire, toWire, type Camel } from "./names.js";
 import type {
   ExecInfo,
@@ -87,7 +88,7 @@ export class Session extends AnySession {
   async run(command: string, options: RunOptions = {}): Promise<ExecResult> {
     const { signal, ...rest } = options;
     const result = await this.trl.request({ method: "exec.run", params: this.#params(command, rest) }, signal);
-    return withBytes(fromWire(result as wire.ExecResult), { stdoutData: ["stdout", "stdoutBase64"], stderrData: ["stderr", "stderrBase64"] });
+    return execResult(fromWire(result as wire.ExecResult));
   }
 
   /** Runs a command and yields its output as it comes, then its exit. It is started by the first `next`. */
@@ -178,6 +179,16 @@ export class Exec {
   async info(options: Abortable = {}): Promise<ExecInfo> {
     return this.#trl.call("exec.info", { execId: this.id }, options);
   }
+}
+
+/** Adds to a result what is computed from it. */
+function execResult(result: Camel<wire.ExecResult>): ExecResult {
+  const full = withBytes(result, { stdoutData: ["stdout", "stdoutBase64"], stderrData: ["stderr", "stderrBase64"] }) as ExecResult;
+  const check = () => {
+    if (full.ok) return full;
+    throw new CommandFailedError(full);
+  };
+  return Object.defineProperties(full, { ok: { value: full.exitCode === 0 }, check: { value: check } });
 }
 
 /** Adds properties with the exact bytes of pairs of text and base64. They are made when they are asked for. */

@@ -8,6 +8,9 @@ import { onAbort, type Pushes, type Transport, type WireRequest } from "./transp
 /** How long a daemon on stdio may take to end its sessions before it is killed. */
 const closeGraceMs = 15_000;
 
+/** How long a daemon may take to serve. */
+const startTimeoutMs = 30_000;
+
 /**
  * Where the daemon of this user listens: $TRL_SOCKET_PATH, else trl/trl.sock in
  * $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
@@ -23,13 +26,17 @@ export function defaultSocket(): string {
 export class SocketTransport implements Transport {
   readonly reconnects = true;
   #path: string;
+  #start: boolean;
+  #starting: Promise<string> | undefined;
   #shared: LineConnection | undefined;
   #dialing: Promise<LineConnection> | undefined; // of #shared
   #own = new Set<LineConnection>();
   #closed = false;
 
-  constructor(path: string) {
+  /** With start, a daemon is started when none listens. */
+  constructor(path: string, start = false) {
     this.#path = path;
+    this.#start = start;
   }
 
   async call(request: WireRequest, signal: AbortSignal | undefined, tied: boolean): Promise<unknown> {
@@ -77,7 +84,19 @@ export class SocketTransport implements Transport {
     connection.lose("closed by this side");
   }
 
-  #dial(signal?: AbortSignal): Promise<LineConnection> {
+  async #dial(signal?: AbortSignal): Promise<LineConnection> {
+    try {
+      return await this.#connect(signal);
+    } catch (error) {
+      if (!this.#start || this.#closed || !isAbsent(error)) throw error;
+    }
+    this.#starting ??= startDaemon(this.#path).finally(() => (this.#starting = undefined));
+    this.#path = await this.#starting;
+    signal?.throwIfAborted();
+    return this.#connect(signal);
+  }
+
+  #connect(signal?: AbortSignal): Promise<LineConnection> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(new ConnectionLostError("the client is closed", false));
       const socket = createConnection({ path: this.#path });
@@ -99,6 +118,33 @@ export class SocketTransport implements Transport {
       });
     });
   }
+}
+
+/** Whether nobody listens on the socket. */
+function isAbsent(error: unknown): boolean {
+  const cause = error instanceof ConnectionLostError ? (error.cause as { code?: string } | undefined) : undefined;
+  return cause?.code === "ENOENT" || cause?.code === "ECONNREFUSED";
+}
+
+/** Starts a daemon unless one runs, with the program trl on the PATH, and returns the path of its socket. */
+function startDaemon(path: string): Promise<string> {
+  const none = `daemon at ${path}: none is running`;
+  return new Promise((resolve, reject) => {
+    // In a group of its own, or Ctrl-C on the terminal would end the start halfway.
+    const child = spawn("trl", ["serve", "--background"], { stdio: ["ignore", "pipe", "pipe"], detached: true, timeout: startTimeoutMs });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.once("error", (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === "ENOENT" ? "the program trl that starts one is not on the PATH" : `trl serve --background: ${reason(cause)}`;
+      reject(new ConnectionLostError(`${none}, and ${why}`, false, cause));
+    });
+    child.once("close", (status) => {
+      if (status === 0) resolve(stdout.replace(/\n$/, ""));
+      else reject(new ConnectionLostError(`${none}, and none can be started: ${stderr.trim()}`, false));
+    });
+  });
 }
 
 function overSocket(socket: Socket): LineConnection {

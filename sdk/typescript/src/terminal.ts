@@ -74,9 +74,13 @@ export class Terminal extends ProgramSession {
   }
 
   /** What the terminal shows now, or showed last. */
+  screen(options?: ScreenOptions & { format?: "text" | "ansi"; sinceVersion?: undefined }): Promise<SessionScreenResult & { text: string }>;
+  screen(options: ScreenOptions): Promise<SessionScreenResult>;
   async screen(options: ScreenOptions = {}): Promise<SessionScreenResult> {
     const { signal, ...rest } = options;
-    return this.trl.call("session.screen", { sessionId: this.id, ...rest }, { signal });
+    const screen = await this.trl.call("session.screen", { sessionId: this.id, ...rest }, { signal });
+    // An empty text is not on the wire.
+    return rest.format === "cells" || rest.sinceVersion !== undefined ? screen : { ...screen, text: screen.text ?? "" };
   }
 
   /** Gives the terminal another size. While a viewer owns the size this is an error, unless it is forced. */

@@ -14,11 +14,19 @@ from . import aio, types
 from ._request import OPEN
 from ._talk import DialogueRawResult, Reply
 from ._target import default_socket
-from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect
-from .errors import ConnectionLost, TrlError
+from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run
+from .errors import (
+    AgentFailed, AuthFailed, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,
+    Forbidden, InternalError, InvalidParams, MaxSessionsReached, MethodNotFound, RequestTooLarge, ResourcePressure, RuntimeUnavailable,
+    SessionBusy, SessionLimitExceeded, SessionNotFound, SessionTerminated, ShellFailed, ShellNotFound, TrlError)
 from .results import ExecOutputResult, ExecResult, StreamEvent, exact_bytes
 
 __all__ = [
-    "OPEN", "Client", "ConnectionLost", "Dialogue", "DialogueEvents", "DialogueRawResult", "Exec", "ExecOutputResult",
-    "ExecResult", "Program", "Reply", "Session", "Stream", "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes", "types",
+    "OPEN", "AgentFailed", "AuthFailed", "Client", "CommandFailed", "Conflict", "ConnectionLost", "Dialogue",
+    "DialogueEnded", "DialogueEvents", "DialogueNotFound", "DialogueRawResult", "Exec", "ExecNotFound",
+    "ExecOutputResult", "ExecResult", "Forbidden", "InternalError", "InvalidParams", "MaxSessionsReached",
+    "MethodNotFound", "Program", "Reply", "RequestTooLarge", "ResourcePressure", "RuntimeUnavailable", "Session",
+    "SessionBusy", "SessionLimitExceeded", "SessionNotFound", "SessionTerminated", "ShellFailed", "ShellNotFound",
+    "Stream", "StreamEvent", "Terminal", "TrlError", "Viewer", "aio", "connect", "default_socket", "exact_bytes",
+    "run", "types",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ._lanes import EXIT_PATIENCE_S
 from ._mux import Channel, Item, Mux
 from ._resume import Backoff
+from ._start import absent, start_daemon
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
 from ._wire import Answer, Message, Wire
@@ -87,11 +88,22 @@ class SocketLane:
             pass  # how it ended is of no interest now
 
 
+async def dial_unix(target: UnixTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a socket; a daemon that is not there is started, where that is wanted."""
+    try:
+        return await asyncio.open_unix_connection(target.path, limit=CHUNK)
+    except OSError as e:
+        if not target.start or not absent(e):
+            raise
+    target.path = await asyncio.to_thread(start_daemon, target.path)
+    return await asyncio.open_unix_connection(target.path, limit=CHUNK)
+
+
 async def dial(target: UnixTarget | HttpTarget) -> SocketLane:
     """Connect to a daemon that listens."""
     try:
         if isinstance(target, UnixTarget):
-            reader, writer = await asyncio.open_unix_connection(target.path, limit=CHUNK)
+            reader, writer = await dial_unix(target)
             return SocketLane(reader, writer, target.wire(), http=False)
         connecting = asyncio.open_connection(target.host, target.port, ssl=target.tls, limit=CHUNK)
         reader, writer = await asyncio.wait_for(connecting, SILENCE_S)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._wire import Answer, Lines, Message, Push, encode_json, parse_error, parse_object
-from .errors import ConnectionLost, TrlError
+from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
 
 MAX_HEAD = 64 << 10
@@ -45,7 +45,7 @@ class HttpWire:
         if self._token is not None:
             head.append(f"Authorization: Bearer {self._token}")
         if any("\r" in line or "\n" in line for line in head):
-            raise TrlError("INVALID_PARAMS", f"method {method!r}, or the token, cannot be sent by HTTP")
+            raise error_of("INVALID_PARAMS", f"method {method!r}, or the token, cannot be sent by HTTP")
         return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
     def feed(self, data: bytes) -> None:
@@ -93,7 +93,7 @@ class HttpWire:
             fields = parse_object(body)
         except ConnectionLost:
             text = body[:200].decode(errors="replace").strip()
-            return TrlError(STATUS_CODES.get(status, "INTERNAL_ERROR"), f"HTTP status {status}: {text}", {"status": status})
+            return error_of(STATUS_CODES.get(status, "INTERNAL_ERROR"), f"HTTP status {status}: {text}", {"status": status})
         return parse_error(fields.get("error", fields))
 
 

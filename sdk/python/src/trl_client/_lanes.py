@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ._mux import Channel, Item, Mux
 from ._resume import Backoff
+from ._start import absent, start_daemon
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
 from ._wire import Answer, Message, Wire
@@ -94,17 +95,33 @@ class SocketLane:
         self._sock.close()
 
 
+def dial_unix(target: UnixTarget) -> socket.socket:
+    """Connect to a socket; a daemon that is not there is started, where that is wanted."""
+    try:
+        return connect_unix(target.path)
+    except OSError as e:
+        if not target.start or not absent(e):
+            raise
+    target.path = start_daemon(target.path)
+    return connect_unix(target.path)
+
+
+def connect_unix(path: str) -> socket.socket:
+    """Connect to a socket."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def dial(target: UnixTarget | HttpTarget) -> SocketLane:
     """Connect to a daemon that listens."""
     try:
         if isinstance(target, UnixTarget):
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                sock.connect(target.path)
-            except BaseException:
-                sock.close()
-                raise
-            return SocketLane(sock, target.wire(), http=False)
+            return SocketLane(dial_unix(target), target.wire(), http=False)
         sock = socket.create_connection((target.host, target.port), timeout=SILENCE_S)
         try:
             keep_alive(sock)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import binascii
+import difflib
 import enum
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, Union
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
 
 from . import types
 from .types import EventFilter
 from .results import ExecOutputResult, ExecResult
 
 T = TypeVar("T")
+
+MISTAKEN = {"cwd": "working_dir", "directory": "working_dir", "input": "stdin", "environment": "env"}
+"""What options are called elsewhere."""
 
 
 class Stdin(enum.Enum):
@@ -110,6 +114,17 @@ class RunOptions(_CommandOptions, total=False):
     max_output_bytes: int
 
 
+class OneRunOptions(TypedDict, total=False):
+    """How a command is run in a session of its own."""
+
+    shell: str
+    working_dir: str
+    env: Mapping[str, str]
+    timeout_s: float
+    stdin: str | bytes | None
+    max_output_bytes: int
+
+
 class StartOptions(_CommandOptions, total=False):
     """How a command is started whose stdin may stay open; see types.ExecParams."""
 
@@ -161,12 +176,6 @@ class EventOptions(TypedDict, total=False):
     after_seq: int
 
 
-Options = Union[
-    SessionOptions, ProgramOptions, TerminalOptions, ScreenOptions, SessionWaitOptions, ViewerOptions,
-    RunOptions, StartOptions, StreamOptions, AttachOptions, OutputOptions, WaitOptions, EventOptions,
-]
-
-
 @dataclass(frozen=True)
 class Request(Generic[T]):
     """A method, its parameters, and how its answer is read."""
@@ -200,17 +209,17 @@ def raw(method: str, params: Mapping[str, Any] | None) -> Request[Any]:
 
 def session_create(options: SessionOptions) -> Request[types.SessionInfo]:
     """session.create of a shell."""
-    return Request("session.create", _given(options), types.SessionInfo.from_dict)
+    return Request("session.create", given(SessionOptions, options), types.SessionInfo.from_dict)
 
 
 def terminal_create(options: TerminalOptions) -> Request[types.SessionInfo]:
     """session.create of a terminal."""
-    return Request("session.create", {"kind": "terminal", **_given(options)}, types.SessionInfo.from_dict)
+    return Request("session.create", {"kind": "terminal", **given(TerminalOptions, options)}, types.SessionInfo.from_dict)
 
 
 def program_create(command: Sequence[str], options: ProgramOptions) -> Request[types.SessionInfo]:
     """session.create of a program."""
-    params = {"kind": "program", "command": list(command), **_given(options)}
+    params = {"kind": "program", "command": list(command), **given(ProgramOptions, options)}
     return Request("session.create", params, types.SessionInfo.from_dict)
 
 
@@ -236,7 +245,7 @@ def session_resize(
 
 def session_screen(session_id: str, options: ScreenOptions) -> Request[types.SessionScreenResult]:
     """session.screen."""
-    return Request("session.screen", {"session_id": session_id, **_given(options)}, types.SessionScreenResult.from_dict)
+    return Request("session.screen", {"session_id": session_id, **given(ScreenOptions, options)}, types.SessionScreenResult.from_dict)
 
 
 def session_wait(session_id: str, options: SessionWaitOptions) -> Request[types.SessionWaitResult]:
@@ -248,7 +257,7 @@ def session_wait(session_id: str, options: SessionWaitOptions) -> Request[types.
             raise TimeoutError(f"session {session_id!r}: nothing of what was waited for has happened in time")
         return result
 
-    return Request("session.wait", {"session_id": session_id, **_given(options)}, decode)
+    return Request("session.wait", {"session_id": session_id, **given(SessionWaitOptions, options)}, decode)
 
 
 def session_recording(session_id: str, offset: int) -> Request[types.SessionRecordingResult]:
@@ -259,7 +268,7 @@ def session_recording(session_id: str, offset: int) -> Request[types.SessionReco
 
 def session_attach(session_id: str, options: ViewerOptions) -> Request[types.StreamStart]:
     """session.attach."""
-    return Request("session.attach", {"session_id": session_id, **_given(options)}, types.StreamStart.from_dict)
+    return Request("session.attach", {"session_id": session_id, **given(ViewerOptions, options)}, types.StreamStart.from_dict)
 
 
 def session_destroy(session_id: str, force: bool) -> Request[types.SessionDestroyResult]:
@@ -281,27 +290,34 @@ def session_list(tags: Iterable[str], state: types.SessionState | None) -> Reque
 
 def exec_run(session_id: str, command: str, options: RunOptions) -> Request[ExecResult]:
     """exec.run."""
-    return Request("exec.run", _command(session_id, command, options), ExecResult.from_dict)
+    return Request("exec.run", _command(session_id, command, RunOptions, options), ExecResult.from_dict)
+
+
+def one_run(options: OneRunOptions, ephemeral: bool) -> tuple[SessionOptions, RunOptions]:
+    """Return how to make the session of one command, and how to run it."""
+    run = given(OneRunOptions, options)
+    session = {key: run.pop(key) for key in ("shell", "working_dir", "env") if key in run}
+    return cast(SessionOptions, {"ephemeral": ephemeral, **session}), cast(RunOptions, run)
 
 
 def exec_start(session_id: str, command: str, options: StartOptions) -> Request[types.ExecInfo]:
     """exec.start."""
-    return Request("exec.start", _command(session_id, command, options), types.ExecInfo.from_dict)
+    return Request("exec.start", _command(session_id, command, StartOptions, options), types.ExecInfo.from_dict)
 
 
 def exec_stream(session_id: str, command: str, options: StreamOptions) -> Request[types.StreamStart]:
     """exec.stream of a new command."""
-    return Request("exec.stream", _command(session_id, command, options), types.StreamStart.from_dict)
+    return Request("exec.stream", _command(session_id, command, StreamOptions, options), types.StreamStart.from_dict)
 
 
 def exec_attach(exec_id: str, options: AttachOptions) -> Request[types.StreamStart]:
     """exec.stream of a command that was started before."""
-    return Request("exec.stream", {"exec_id": exec_id, **_given(options)}, types.StreamStart.from_dict)
+    return Request("exec.stream", {"exec_id": exec_id, **given(AttachOptions, options)}, types.StreamStart.from_dict)
 
 
 def exec_output(exec_id: str, options: OutputOptions) -> Request[ExecOutputResult]:
     """exec.output."""
-    return Request("exec.output", {"exec_id": exec_id, **_given(options)}, ExecOutputResult.from_dict)
+    return Request("exec.output", {"exec_id": exec_id, **given(OutputOptions, options)}, ExecOutputResult.from_dict)
 
 
 def exec_input(exec_id: str, data: str | bytes, close: bool, write_id: str | None) -> Request[types.ExecInputResult]:
@@ -314,7 +330,7 @@ def exec_input(exec_id: str, data: str | bytes, close: bool, write_id: str | Non
 
 def exec_wait(exec_ids: Iterable[str], all: bool, options: WaitOptions) -> Request[types.ExecWaitResult]:
     """exec.wait."""
-    params = {"exec_ids": list(exec_ids), "all": all, **_given(options)}
+    params = {"exec_ids": list(exec_ids), "all": all, **given(WaitOptions, options)}
     return Request("exec.wait", params, types.ExecWaitResult.from_dict)
 
 
@@ -336,7 +352,7 @@ def exec_list(session_id: str, state: types.ExecState | None) -> Request[list[ty
 
 def event_subscribe(options: EventOptions) -> Request[types.StreamStart]:
     """event.subscribe."""
-    return Request("event.subscribe", _given(options), types.StreamStart.from_dict)
+    return Request("event.subscribe", given(EventOptions, options), types.StreamStart.from_dict)
 
 
 def only(result: types.ExecWaitResult, exec_id: str) -> types.WaitEvent:
@@ -346,13 +362,22 @@ def only(result: types.ExecWaitResult, exec_id: str) -> types.WaitEvent:
     return result.happened[0]
 
 
-def _given(options: Options) -> dict[str, Any]:
-    """Return the options that have a value; None stands for the daemon's default."""
+def given(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that have a value; None stands for the daemon's default.
+
+    Only those of the kind are taken: a name that the daemon ignores would do nothing in silence.
+    """
+    known = kind.__annotations__
+    for name in options:
+        if name not in known:
+            near = [other for wrong, other in MISTAKEN.items() if wrong == name and other in known]
+            near += difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _command(session_id: str, command: str, options: Options) -> dict[str, Any]:
-    params = _given(options)
+def _command(session_id: str, command: str, kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    params = given(kind, options)
     stdin = params.pop("stdin", None)
     if stdin is OPEN:
         params["stdin"] = OPEN.value

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from . import types
 from ._request import Request
 from ._wire import Push, parse_error
-from .errors import ConnectionLost, TrlError
+from .errors import ConnectionLost, TrlError, error_of
 from .results import StreamEvent
 
 OUTPUT = ("stdout", "stderr")
@@ -204,7 +204,7 @@ class WholeCursor(Cursor):
             return event
         gap = {"from": event.from_, "to": event.to}
         message = f"exec {self.exec_id!r}: the bytes {event.from_} to {event.to - 1} of {event.stream} are gone"
-        raise TrlError("INVALID_PARAMS", message, {"gap": gap})
+        raise error_of("INVALID_PARAMS", message, {"gap": gap})
 
 
 class ViewerCursor(Cursor):

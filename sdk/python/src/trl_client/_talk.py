@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, Union, cast
 
 from . import types
-from ._request import Request
+from ._request import Request, given
 from .results import exact_bytes
 
 Message = Union[str, Sequence[types.DialogueContent]]
@@ -69,9 +69,6 @@ class RawOptions(TypedDict, total=False):
     stream: types.RawStream
     offset: int
     limit: int
-
-
-Options = Union[DialogueOptions, AnswerOptions, SetOptions, DialogueEventOptions, RawOptions]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +136,7 @@ def waiting(transcript: types.DialogueTranscriptResult) -> list[types.DialogueRe
 
 def create(agent: str, options: DialogueOptions) -> Request[types.DialogueInfo]:
     """dialogue.create."""
-    return Request("dialogue.create", {"agent": agent, **_given(options)}, types.DialogueInfo.from_dict)
+    return Request("dialogue.create", {"agent": agent, **given(DialogueOptions, options)}, types.DialogueInfo.from_dict)
 
 
 def info(dialogue_id: str) -> Request[types.DialogueInfo]:
@@ -165,18 +162,18 @@ def respond(
 ) -> Request[types.DialogueInfo]:
     """dialogue.respond."""
     request_id = request if isinstance(request, str) else request.request_id
-    params = {"dialogue_id": dialogue_id, "request_id": request_id, **_given(answer)}
+    params = {"dialogue_id": dialogue_id, "request_id": request_id, **given(AnswerOptions, answer)}
     return Request("dialogue.respond", params, types.DialogueInfo.from_dict)
 
 
 def change(dialogue_id: str, what: SetOptions) -> Request[types.DialogueInfo]:
     """dialogue.set."""
-    return Request("dialogue.set", {"dialogue_id": dialogue_id, **_given(what)}, types.DialogueInfo.from_dict)
+    return Request("dialogue.set", {"dialogue_id": dialogue_id, **given(SetOptions, what)}, types.DialogueInfo.from_dict)
 
 
 def events(dialogue_id: str, options: DialogueEventOptions) -> Request[types.StreamStart]:
     """dialogue.events."""
-    return Request("dialogue.events", {"dialogue_id": dialogue_id, **_given(options)}, types.StreamStart.from_dict)
+    return Request("dialogue.events", {"dialogue_id": dialogue_id, **given(DialogueEventOptions, options)}, types.StreamStart.from_dict)
 
 
 def transcript(dialogue_id: str) -> Request[types.DialogueTranscriptResult]:
@@ -186,7 +183,7 @@ def transcript(dialogue_id: str) -> Request[types.DialogueTranscriptResult]:
 
 def raw(dialogue_id: str, options: RawOptions) -> Request[DialogueRawResult]:
     """dialogue.raw."""
-    return Request("dialogue.raw", {"dialogue_id": dialogue_id, **_given(options)}, DialogueRawResult.from_dict)
+    return Request("dialogue.raw", {"dialogue_id": dialogue_id, **given(RawOptions, options)}, DialogueRawResult.from_dict)
 
 
 def terminate(dialogue_id: str, force: bool, forget: bool) -> Request[types.DialogueInfo]:
@@ -204,8 +201,3 @@ def resume(dialogue_id: str, env: Mapping[str, str] | None, prompt: str) -> Requ
 def simple(method: str, dialogue_id: str) -> Request[types.DialogueInfo]:
     """dialogue.interrupt and dialogue.retry."""
     return Request(method, {"dialogue_id": dialogue_id}, types.DialogueInfo.from_dict)
-
-
-def _given(options: Options) -> dict[str, Any]:
-    """Return the options that have a value; None stands for the daemon's default."""
-    return {key: value for key, value in options.items() if value is not None}

@@ -25,11 +25,13 @@ IDLE_S = 30.0
 """An HTTP connection that was idle for longer is not used again: the other side may be about to close it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class UnixTarget:
     """A daemon that listens on a unix socket."""
 
     path: str
+    start: bool = False
+    """Whether one is started when none listens; path is then where it does."""
 
     def wire(self) -> Wire:
         """Begin a conversation."""
@@ -77,9 +79,12 @@ Target = Union[UnixTarget, HttpTarget, StdioTarget]
 
 def find_target(
     socket: str | os.PathLike[str] | None, url: str | None, token: str | None,
-    tls: ssl.SSLContext | None, stdio: Sequence[str] | None,
+    tls: ssl.SSLContext | None, stdio: Sequence[str] | None, start: bool,
 ) -> Target:
-    """Make a target of the arguments of connect; of none, the unix socket of this user."""
+    """Make a target of the arguments of connect; of none, the unix socket of this user.
+
+    Only the daemon of this user is started: an address that was given names one that is there.
+    """
     if sum(where is not None for where in (socket, url, stdio)) > 1:
         raise ValueError("give one of socket, url and stdio")
     if url is None and (token is not None or tls is not None):
@@ -90,7 +95,7 @@ def find_target(
         return StdioTarget(tuple(stdio))
     if url is not None:
         return http_target(url, token, tls)
-    return UnixTarget(default_socket() if socket is None else os.fspath(socket))
+    return UnixTarget(default_socket(), start) if socket is None else UnixTarget(os.fspath(socket))
 
 
 def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> HttpTarget:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Union
 
-from .errors import ConnectionLost, TrlError
+from .errors import ConnectionLost, TrlError, error_of
 
 MAX_LINE = 1 << 30
 """One line of a daemon is never longer."""
@@ -125,7 +125,7 @@ def encode_json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as e:  # UnicodeEncodeError is a ValueError
-        raise TrlError("INVALID_PARAMS", f"params: {e}") from e
+        raise error_of("INVALID_PARAMS", f"params: {e}") from e
 
 
 def encode_request(id: str, method: str, params: Mapping[str, Any]) -> bytes:
@@ -159,6 +159,6 @@ def parse_object(data: bytes) -> dict[str, Any]:
 def parse_error(fields: Any) -> TrlError:
     """Make an exception of the error object on the wire."""
     if not isinstance(fields, dict) or not isinstance(fields.get("code"), str):
-        return TrlError("INTERNAL_ERROR", "the answer has neither data nor a proper error")
+        return error_of("INTERNAL_ERROR", "the answer has neither data nor a proper error")
     details = fields.get("details")
-    return TrlError(fields["code"], str(fields.get("message", "")), details if isinstance(details, dict) else None)
+    return error_of(fields["code"], str(fields.get("message", "")), details if isinstance(details, dict) else None)

@@ -20,18 +20,19 @@ from ._aio_dialogue import Dialogue, DialogueEvents
 from ._aio_lanes import Dialer, Pool
 from ._aio_session import AnySession, Exec, Program, Session, Terminal
 from ._aio_stream import Stream, Viewer
-from ._request import EventOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
+from ._request import EventOptions, OneRunOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
 from ._resume import Cursor, Retry
 from ._talk import DialogueOptions
-from ._target import Target, find_target
+from ._target import HttpTarget, Target, find_target
 from .errors import TrlError
+from .results import ExecResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 __all__ = [
     "AnySession", "Client", "Dialogue", "DialogueEvents", "Exec", "Opening", "Program", "Session", "Stream", "Terminal", "Viewer",
-    "connect",
+    "connect", "run",
 ]
 
 T = TypeVar("T")
@@ -70,15 +71,17 @@ class Opening(Generic[L]):
 def connect(
     socket: str | os.PathLike[str] | None = None, *, url: str | None = None, token: str | None = None,
     tls: ssl.SSLContext | None = None, stdio: Sequence[str] | None = None,
-    reconnect: bool = True, patience_s: float = 30.0,
+    start: bool = True, reconnect: bool = True, patience_s: float = 30.0,
 ) -> Opening[Client]:
     """Connect to a daemon: on a unix socket (that of this user when nothing is said), by HTTP, or on
     the stdin and stdout of a program to start.
 
+    The daemon of this user is started when none runs, by the program trl on PATH; start=False forbids it.
+
     A daemon that goes away later is waited for, for patience_s: streams are read on where they
     were, and requests that do no harm when sent twice are sent again. reconnect=False turns it off.
     """
-    target = find_target(socket, url, token, tls, stdio)
+    target = find_target(socket, url, token, tls, stdio, start)
 
     async def open() -> Client:
         client = Client(target, patience_s if reconnect else 0.0)
@@ -92,6 +95,12 @@ def connect(
     return Opening(open)
 
 
+async def run(command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
+    """Run one command in a session of its own, on the daemon of this user."""
+    async with connect() as client:
+        return await client.run(command, **options)
+
+
 class Client:
     """A daemon as this program sees it, for the tasks of one event loop.
 
@@ -101,6 +110,7 @@ class Client:
 
     def __init__(self, target: Target, patience_s: float) -> None:
         self._pool = Pool(Dialer(target), patience_s)
+        self._ties = not isinstance(target, HttpTarget)  # whether a session can end with a connection
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,6 +135,12 @@ class Client:
             return Session(self, (await self._do(_request.session_create(options))).session_id)
 
         return Opening(open)
+
+    async def run(self, command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
+        """Run one command in a session of its own, which ends with it and with everything it started."""
+        session, run = _request.one_run(options, self._ties)
+        async with self.session(**session) as s:
+            return await s.run(command, **run)
 
     def terminal(self, **options: Unpack[TerminalOptions]) -> Opening[Terminal]:
         """Start a program on a pseudo-terminal: an editor, a debugger, a shell when there is no command."""

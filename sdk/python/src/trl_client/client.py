@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _request, _talk, types
 from ._dialogue import Dialogue, DialogueEvents
 from ._lanes import Dialer, Pool
-from ._request import EventOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
+from ._request import EventOptions, OneRunOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
 from ._resume import Cursor, Retry
 from ._session import AnySession, Exec, Program, Session, Terminal
 from ._stream import Stream, Viewer
 from ._talk import DialogueOptions
-from ._target import Target, find_target
+from ._target import HttpTarget, Target, find_target
 from .errors import TrlError
+from .results import ExecResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 __all__ = [
-    "AnySession", "Client", "Dialogue", "DialogueEvents", "Exec", "Program", "Session", "Stream", "Terminal", "Viewer", "connect",
+    "AnySession", "Client", "Dialogue", "DialogueEvents", "Exec", "Program", "Session", "Stream", "Terminal", "Viewer", "connect", "run",
 ]
 
 T = TypeVar("T")
@@ -35,21 +36,29 @@ S = TypeVar("S", bound=Stream)
 def connect(
     socket: str | os.PathLike[str] | None = None, *, url: str | None = None, token: str | None = None,
     tls: ssl.SSLContext | None = None, stdio: Sequence[str] | None = None,
-    reconnect: bool = True, patience_s: float = 30.0,
+    start: bool = True, reconnect: bool = True, patience_s: float = 30.0,
 ) -> Client:
     """Connect to a daemon: on a unix socket (that of this user when nothing is said), by HTTP, or on
     the stdin and stdout of a program to start.
 
+    The daemon of this user is started when none runs, by the program trl on PATH; start=False forbids it.
+
     A daemon that goes away later is waited for, for patience_s: streams are read on where they
     were, and requests that do no harm when sent twice are sent again. reconnect=False turns it off.
     """
-    client = Client(find_target(socket, url, token, tls, stdio), patience_s if reconnect else 0.0)
+    client = Client(find_target(socket, url, token, tls, stdio, start), patience_s if reconnect else 0.0)
     try:
         client._pool.give(client._pool.dial())
     except BaseException:
         client.close()
         raise
     return client
+
+
+def run(command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
+    """Run one command in a session of its own, on the daemon of this user."""
+    with connect() as client:
+        return client.run(command, **options)
 
 
 class Client:
@@ -61,6 +70,7 @@ class Client:
 
     def __init__(self, target: Target, patience_s: float) -> None:
         self._pool = Pool(Dialer(target), patience_s)
+        self._ties = not isinstance(target, HttpTarget)  # whether a session can end with a connection
         self._lock = threading.Lock()
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # guarded by _lock
 
@@ -85,6 +95,12 @@ class Client:
     def session(self, **options: Unpack[SessionOptions]) -> Session:
         """Make a session. Used with "with", it is destroyed at the end."""
         return Session(self, self._do(_request.session_create(options)).session_id)
+
+    def run(self, command: str, **options: Unpack[OneRunOptions]) -> ExecResult:
+        """Run one command in a session of its own, which ends with it and with everything it started."""
+        session, run = _request.one_run(options, self._ties)
+        with self.session(**session) as s:
+            return s.run(command, **run)
 
     def terminal(self, **options: Unpack[TerminalOptions]) -> Terminal:
         """Start a program on a pseudo-terminal: an editor, a debugger, a shell when there is no command."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from . import types
+from .errors import CommandFailed
 
 
 def exact_bytes(text: str, text_base64: str) -> bytes:
@@ -18,6 +19,17 @@ def exact_bytes(text: str, text_base64: str) -> bytes:
 @dataclass(frozen=True, kw_only=True)
 class ExecResult(types.ExecResult):
     """How a command ended and what it printed."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the exit code is 0: a command that timed out or was cancelled has another."""
+        return self.exit_code == 0
+
+    def check(self) -> ExecResult:
+        """Return the result itself; raise CommandFailed unless it is ok."""
+        if not self.ok:
+            raise CommandFailed(self)
+        return self
 
     @property
     def stdout_data(self) -> bytes:

@@ -1,0 +1,119 @@
+"""A daemon is started when none runs, and one command needs one line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trl_client as trl
+from conftest import Daemon, binary
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Daemon) -> Iterator[Path]:
+    """An environment of a user whose daemon does not run; the one that a test starts is stopped."""
+    root = Path(os.path.realpath(shared.root)) / tmp_path.name  # short enough for a socket
+    root.mkdir()
+    programs = root / "bin"
+    programs.mkdir()
+    (programs / "trl").symlink_to(binary())
+    env = {
+        "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(root), "TRL_SOCKET_PATH": str(root / "s"),
+        "TRL_STATE_DIR": str(root / "state"), "TRL_RUNTIME_DIR": str(root / "run"), "TRL_CONFIG": os.devnull,
+    }
+    for key, value in env.items():
+        monkeypatch.setenv(key, value)
+    yield root
+    subprocess.run([binary(), "stop"], env=env, check=True)
+
+
+def test_a_daemon_is_started(nobody: Path) -> None:
+    with pytest.raises(trl.ConnectionLost):
+        trl.connect(start=False)
+    with pytest.raises(trl.ConnectionLost):
+        trl.connect(str(nobody / "s"))  # an address that was given names a daemon that is there
+    with trl.connect() as t, t.session() as s:
+        assert s.run("echo hello").stdout == "hello\n"
+    with trl.connect(start=False) as t:
+        assert t.info().version
+
+
+def test_a_daemon_is_started_with_asyncio(nobody: Path) -> None:
+    async def work() -> None:
+        with pytest.raises(trl.ConnectionLost):
+            await trl.aio.connect(start=False)
+        assert (await trl.aio.run("echo hello; exit 3")).exit_code == 3
+
+    asyncio.run(work())
+
+
+def test_a_daemon_that_was_killed_is_started_again(nobody: Path) -> None:
+    with trl.connect() as t, t.session() as s:
+        s.run("x=kept")
+        pid = t.info().pid
+        os.kill(pid, 9)
+        assert t.info().pid != pid
+        assert s.run("echo $x").stdout == "kept\n"
+
+
+def test_what_cannot_be_started_says_why(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as m:
+        m.setenv("PATH", "/nowhere")
+        with pytest.raises(trl.ConnectionLost, match="trl that starts one is not on PATH"):
+            trl.connect()
+    with monkeypatch.context() as m:
+        m.setenv("TRL_STATE_DIR", "/proc/nowhere")
+        with pytest.raises(trl.ConnectionLost, match="/proc/nowhere"):
+            trl.connect()
+
+
+def test_one_command_needs_one_line(nobody: Path) -> None:
+    r = trl.run('cat; echo "$A $PWD" >&2; exit 4', stdin="in", env={"A": "1"}, working_dir="/", shell="/bin/sh", timeout_s=60)
+    assert (r.stdout, r.stderr, r.exit_code, r.ok) == ("in", "1 /\n", 4, False)
+    with pytest.raises(trl.CommandFailed, match="^command exit code 4: 1 /$") as e:
+        r.check()
+    assert e.value.result is r
+    assert trl.run("true").check().ok
+    with trl.connect() as t:
+        assert t.sessions() == []
+
+
+def test_one_command_over_each_transport(shared: Daemon, transport: str) -> None:
+    with trl.connect(**shared.where(transport)) as t:
+        assert t.run("echo $A", env={"A": "1"}).check().stdout == "1\n"
+        r = t.run("echo before; sleep 60", timeout_s=0.2)
+        assert (r.timed_out, r.ok, r.stdout) == (True, False, "before\n")
+        with pytest.raises(trl.CommandFailed, match="timed out"):
+            r.check()
+
+    async def work() -> None:
+        async with trl.aio.connect(**shared.where(transport)) as t:
+            assert (await t.run("echo $A", env={"A": "2"})).check().stdout == "2\n"
+
+    asyncio.run(work())
+
+
+def test_each_error_has_a_class(shared: Daemon) -> None:
+    classes = {trl.errors.error_of(code, "m").__class__ for code in trl.types.ERROR_CODES}
+    assert len(classes) == len(trl.types.ERROR_CODES) and trl.TrlError not in classes
+    assert {c.__name__ for c in classes} <= set(trl.__all__)
+    assert type(trl.errors.error_of("NEWER", "m")) is trl.TrlError
+    with trl.connect(shared.socket) as t:
+        with pytest.raises(trl.SessionNotFound):
+            t.get_session("s-nowhere")
+        with pytest.raises(trl.ShellNotFound):
+            t.session(shell="/nowhere")
+        with pytest.raises(trl.InvalidParams):
+            t.session(working_dir="relative/nowhere")
+
+
+@pytest.mark.parametrize("wrong, right", [("timeout", "timeout_s"), ("cwd", "working_dir"), ("input", "stdin"), ("enviroment", None)])
+def test_a_wrong_option_is_refused(shared: Daemon, wrong: str, right: str | None) -> None:
+    with trl.connect(shared.socket) as t, t.session() as s:
+        with pytest.raises(TypeError, match=f"did you mean '{right}'" if right else "unknown option"):
+            s.run("true", **{wrong: 1})  # type: ignore[arg-type]
