@@ -12,13 +12,15 @@ PKG       ?= ./...
 STAMP     := -X github.com/trl-dev/trl/internal/version.Version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(STAMP)"
 
+GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
+
 # The runners inside bin/trl. They are copied to where sessions live, hence the limit.
 EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64
 EMBED_DIR := internal/runtimes/host/runners
 MAX_RUNNER_BYTES := 4194304
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check lint generate sdk cases bench fuzz install clean FORCE
+.PHONY: help build quick test check lint generate sdk bench fuzz install clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -36,10 +38,17 @@ $(EMBED_DIR)/trl-runner-%.gz: FORCE
 	@gzip -9nc build/trl-runner-$* >build/trl-runner-$*.gz
 	@cmp -s build/trl-runner-$*.gz $@ || cp build/trl-runner-$*.gz $@
 
+quick: build ## for daily work: vet and the tests of api, client and internal, without the race detector
+	@$(GOFMT_CHECK)
+	go vet ./api/... ./client/... ./cmd/... ./internal/...
+	go test -short -p 2 ./api/... ./client/... ./internal/...
+
 test: build ## all tests with the race detector (PKG=./internal/shell for one package)
 	go test $(TESTFLAGS) $(PKG)
 
-check: lint ## what CI runs: build, lint, runner size, tests, SDKs, some thousand runs of each fuzz target
+check: ## what CI runs: installs what the tests drive, then lint, runner size, tests, SDKs, some runs of each fuzz target
+	tests/setup.sh
+	@$(MAKE) --no-print-directory lint
 	@for f in bin/trl-runner build/trl-runner-*[!z]; do \
 		n=$$(wc -c <$$f); echo "$$f: $$n bytes"; \
 		[ $$n -lt $(MAX_RUNNER_BYTES) ] || { echo "$$f: a runner must be smaller than $(MAX_RUNNER_BYTES) bytes" >&2; exit 1; }; \
@@ -51,7 +60,7 @@ check: lint ## what CI runs: build, lint, runner size, tests, SDKs, some thousan
 	@echo "check: all passed"
 
 lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
-	@unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
+	@$(GOFMT_CHECK)
 	go vet ./...
 	GOOS=darwin go vet ./...
 	@mkdir -p build
@@ -64,9 +73,6 @@ generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, ty
 
 sdk: build ## the SDKs in TypeScript and Python, and MCP with its TypeScript client, tested with bin/trl
 	sdk/test.sh
-
-cases: build ## the shell cases through the real daemon: a table per shell
-	cd tests/cases && TRL_TEST_BIN=$(CURDIR)/bin/trl go test -count=1 -timeout 30m -table
 
 bench: build ## latency, throughput and memory beside their floors; writes bench.json
 	go run ./tests/bench -o bench.json

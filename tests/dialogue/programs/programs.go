@@ -1,5 +1,5 @@
 // Package programs finds the real agents for tests. They are not part of this repository:
-// .ci/run installs them into the cache directory of the user, at the versions below.
+// tests/setup.sh installs them into the cache directory of the user, at the versions below.
 package programs
 
 import (
@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// The versions that the tests were written for. They are those of .ci/run.
+// The versions that the tests were written for. They are those of tests/setup.sh.
 const (
 	ClaudeVersion    = "2.1.325"
 	ClaudeOldVersion = "2.1.197" // the oldest that is supported
 	CodexVersion     = "0.166.0"
 )
 
-// Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where .ci/run installs it. A test
+// Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where tests/setup.sh installs it. A test
 // is skipped without it, and says so.
 func Claude(t testing.TB) string {
 	t.Helper()
@@ -25,13 +25,13 @@ func Claude(t testing.TB) string {
 }
 
 // ClaudeOld is the path of the oldest Claude Code that is supported: $TRL_TEST_CLAUDE_OLD, or
-// where .ci/run installs it. A test is skipped without it, and says so.
+// where tests/setup.sh installs it. A test is skipped without it, and says so.
 func ClaudeOld(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CLAUDE_OLD", "Claude Code "+ClaudeOldVersion, "claude-"+ClaudeOldVersion, "claude")
 }
 
-// Codex is the path of Codex: $TRL_TEST_CODEX, or where .ci/run installs it. A test is
+// Codex is the path of Codex: $TRL_TEST_CODEX, or where tests/setup.sh installs it. A test is
 // skipped without it, and says so.
 func Codex(t testing.TB) string {
 	t.Helper()
@@ -53,7 +53,7 @@ func find(t testing.TB, variable, what string, inCache ...string) string {
 	if os.Getenv(variable) != "" {
 		t.Fatalf("%s: %q is no program", variable, path)
 	}
-	fmt.Fprintf(os.Stderr, "SKIPPED: %s: %s is not here (%s/%s; .ci/run installs it on linux/amd64, %s names another one)\n",
+	fmt.Fprintf(os.Stderr, "SKIPPED: %s: %s is not here (%s/%s; tests/setup.sh installs it on linux/amd64, %s names another one)\n",
 		t.Name(), what, runtime.GOOS, runtime.GOARCH, variable)
 	t.SkipNow()
 	return ""

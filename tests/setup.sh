@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Installs what the tests drive and is missing, where it may: Debian and Ubuntu as root or with
+# sudo that asks nothing, macOS with Homebrew. Everything else stays as it is, and each missing
+# program is named in a line SKIPPED with the tests that do not run without it. `make check` calls it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+say() { printf '\n== %s\n' "$*"; }
+skipped() { echo "SKIPPED: $*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# What the tests need: command, Debian package, Homebrew formula (- for none), what is not tested without it.
+needs() {
+  cat <<'TABLE'
+bash     bash      bash      the tests in bash
+dash     dash      dash      the tests in dash
+zsh      zsh       zsh       the tests in zsh
+fish     fish      fish      the tests in fish
+busybox  busybox   -         the tests in ash
+vim      vim       vim       terminals with vim
+less     less      less      terminals with less
+htop     htop      htop      terminals with htop
+tmux     tmux      tmux      terminals inside tmux
+ps       procps    -         tests that list processes
+python3  python3   python3   the Python SDK
+git      git       git       the tests with binaries of an earlier commit
+curl     curl      curl      the HTTP examples
+gcc      gcc       -         the race detector
+npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
+TABLE
+}
+
+debian=() brew=()
+while read -r command package formula _; do
+  have "$command" && continue
+  debian+=("$package")
+  [ "$formula" = - ] || brew+=("$formula")
+done < <(needs)
+if have apt-get; then
+  # gcc alone cannot link: the race detector needs the C library's headers too.
+  [ -e /usr/include/stdlib.h ] || debian+=(libc6-dev)
+  # Debian splits what the Python SDK's tests are installed with.
+  python3 -c 'import ensurepip' 2>/dev/null || debian+=(python3-venv)
+fi
+
+apt() {
+  local sudo=()
+  [ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+}
+
+if have apt-get && [ ${#debian[@]} -gt 0 ]; then
+  if [ "$(id -u)" -eq 0 ] || { have sudo && sudo -n true 2>/dev/null; }; then
+    say "installing ${debian[*]}"
+    apt update -q || echo "the list of packages could not be updated; trying with the old one"
+    apt install -q -y --no-install-recommends "${debian[@]}" || echo "not everything could be installed"
+  else
+    say "to test everything: sudo apt-get install ${debian[*]}"
+  fi
+elif have brew && [ ${#brew[@]} -gt 0 ]; then
+  say "installing ${brew[*]}"
+  HOMEBREW_NO_AUTO_UPDATE=1 brew install "${brew[@]}" || echo "not everything could be installed"
+fi
+
+say "what is tested with"
+go version
+while read -r command _ _ without; do
+  have "$command" || skipped "$command is not here: $without"
+done < <(needs)
+have bash-3.2 || [ "$(uname)" = Darwin ] ||
+  skipped "bash 3.2, the bash of macOS, is not packaged for Debian: the tests in it"
+
+# Programs that are kept outside of this tree, once for each version: they are not all free software.
+kept=${XDG_CACHE_HOME:-$HOME/.cache}
+[ "$(uname)" = Darwin ] && kept=$HOME/Library/Caches
+kept=$kept/trl-test
+
+# keep NAME FUNCTION ARGUMENT... makes $kept/NAME by calling the function in an empty directory, in
+# which it makes a directory NAME. A thing that is there is whole, or not there.
+keep() {
+  local name=$1 new
+  shift
+  [ -d "$kept/$name" ] && return
+  mkdir -p "$kept" || return
+  new=$(mktemp -d "$kept/new.XXXXXX") || return
+  if (cd "$new" && mkdir "$name" && "$@" "$name") && { mv -T "$new/$name" "$kept/$name" 2>/dev/null || [ -d "$kept/$name" ]; }; then
+    rm -rf "$new"
+  else
+    rm -rf "$new"
+    return 1
+  fi
+}
+
+# from_npm PACKAGE STRIP PATH... NAME unpacks those paths of a package of npm, without the first STRIP parts of their names.
+from_npm() {
+  local package=$1 strip=$2 name=${!#} paths=("${@:3:$#-3}")
+  timeout 900 npm pack --silent "$package" >/dev/null &&
+    tar -xzf ./*.tgz -C "$name" --strip-components "$strip" "${paths[@]}" && chmod -R u+rwX "$name"
+}
+
+# The versions of the agents are those of tests/dialogue/programs.
+version() { sed -n "s/.*\t$1 *= \"\([^\"]*\)\".*/\1/p" tests/dialogue/programs/programs.go; }
+
+say "coding agents"
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+  skipped "Claude Code and Codex are installed for Linux on x86_64 only: dialogues with the real programs"
+elif ! have npm; then
+  skipped "npm is not here to install Claude Code and Codex: dialogues with the real programs"
+else
+  for v in "$(version ClaudeVersion)" "$(version ClaudeOldVersion)"; do
+    { keep "claude-$v" from_npm "@anthropic-ai/claude-code-linux-x64@$v" 1 package/claude && "$kept/claude-$v/claude" --version; } ||
+      skipped "Claude Code $v cannot be installed or does not run: dialogues with it"
+  done
+  v=$(version CodexVersion) vendor=package/vendor/x86_64-unknown-linux-musl
+  { keep "codex-$v" from_npm "@openai/codex@$v-linux-x64" 3 $vendor/bin/codex $vendor/codex-resources/bwrap $vendor/codex-path $vendor/codex-package.json &&
+    "$kept/codex-$v/bin/codex" --version; } ||
+    skipped "Codex $v cannot be installed or does not run: dialogues with it"
+fi
