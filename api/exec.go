@@ -231,6 +231,8 @@ type ExecInfo struct {
 	Usage Usage `json:"usage"`
 	// Outcome is set once the command has ended.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
+	// Error says why the command could not be run at all. There is no outcome then.
+	Error *Error `json:"error,omitempty"`
 }
 
 // ExecCancelParams stops a command.

@@ -248,8 +248,10 @@ type WaitEvent struct {
 	// Reason is exit, output_match, idle_ms or waiting_for_input; or terminated, when the
 	// session ended and how the command did cannot be known.
 	Reason string `json:"reason"`
-	// Outcome is set when the command has ended, unless it could not be run at all.
+	// Outcome is set when the command has ended. One that could not be run at all has an
+	// Error instead, which says why.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
+	Error   *Error       `json:"error,omitempty"` // why it could not be run
 	// Match is the line that matched, and Stream where. Seq is the number of the record
 	// that the match was found in, of the exit, or of the last record until then: a wait
 	// with it as after_seq goes on behind that record.

@@ -35,6 +35,9 @@ func contains[T comparable](list []T, x T) bool {
 	return false
 }
 
+// DefaultShell is the shell of a session for which nobody chooses another.
+const DefaultShell = "/bin/sh"
+
 // SessionMarker is the environment variable that every process of a session
 // carries. Its value is the session's id; orphans are found by it.
 const SessionMarker = "TRL_SESSION_ID"
@@ -57,8 +60,12 @@ type SessionCreateParams struct {
 	// program is a path or a name on PATH; no shell reads it. A terminal without one
 	// runs the shell.
 	Command []string `json:"command,omitempty"`
-	// Shell is a path or a name on PATH; /bin/sh when empty.
+	// Shell is a path or a name on PATH. When it is empty, it is the daemon's default_shell,
+	// which is /bin/sh unless it is configured.
 	Shell string `json:"shell,omitempty"`
+	// PreferShell is the shell to take instead of /bin/sh, where it exists, when Shell is
+	// empty and no default_shell is configured.
+	PreferShell string `json:"prefer_shell,omitempty"`
 	// WorkingDir is where the shell or program starts; the home directory when empty.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
@@ -200,6 +207,9 @@ func (p SessionCreateParams) Check() error {
 		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", p.Name)
 	}
 	if err := noNUL("shell", p.Shell); err != nil {
+		return err
+	}
+	if err := noNUL("prefer_shell", p.PreferShell); err != nil {
 		return err
 	}
 	if err := noNUL("working_dir", p.WorkingDir); err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,23 +10,41 @@ import (
 )
 
 func (a *app) mcpCommand() *cobra.Command {
-	return &cobra.Command{
+	var groups []string
+	var shell string
+	cmd := &cobra.Command{
 		Use:     "mcp",
 		GroupID: groupDaemon,
 		Short:   "Serve the Model Context Protocol on stdin and stdout",
 		Long: `Serve the Model Context Protocol on stdin and stdout, for Claude Code, Cursor and
-every other MCP client. It gives a model a few tools: run, start, wait, output, input,
-cancel, list, destroy; some for terminals, and some for dialogues with other agents.
+every other MCP client. It gives a model tools of three groups:
+
+  shell     run, start, wait, output, input, cancel, list, destroy
+  terminal  terminal_start, terminal_type, terminal_screen; with list and destroy
+  dialogue  dialogue_start, _send, _respond, _read, _stop: other coding agents
+
+--tools leaves groups out, which saves room in every prompt.
 
 The client has a default session of its own, so cd and export stay between calls. It
-ends with the client; sessions that the model names stay until they are destroyed.`,
+ends with the client; sessions that the model names stay until they are destroyed.
+Their shell is bash where it exists, unless --shell or the setting default_shell says
+otherwise; the model may choose another for each new session.`,
 		Example: `  claude mcp add trl -- trl mcp
-  codex mcp add trl -- trl mcp`,
+  claude mcp add trl -- trl mcp --tools shell,terminal
+  codex mcp add trl -- trl mcp --shell zsh`,
 		Args: takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := mcp.CheckGroups(groups); err != nil {
+				return usageErrorf(cmd, "--tools: %s", err)
+			}
 			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
+			}
+			if a.sameMachine() {
+				if shell, err = shellFlag(shell); err != nil {
+					return err
+				}
 			}
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -34,7 +53,7 @@ ends with the client; sessions that the model names stay until they are destroye
 			defer c.Close()
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err = mcp.Serve(ctx, mcp.Config{Service: c, Logger: a.logger(cfg)}, a.stdin, a.stdout.f)
+			err = mcp.Serve(ctx, mcp.Config{Service: c, Logger: a.logger(cfg), Groups: groups, Shell: shell, PreferShell: preferredShell}, a.stdin, a.stdout.f)
 			if err == nil || ctx.Err() != nil {
 				return nil // told to end
 			}
@@ -42,4 +61,11 @@ ends with the client; sessions that the model names stay until they are destroye
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&groups, "tools", nil, "offer only these `GROUPS` of tools: "+strings.Join(mcp.Groups, ", "))
+	flags.StringVar(&shell, "shell", "", "`SHELL` of new sessions, by name or path (default: default_shell, or bash)")
+	a.completeFlag(cmd, "tools", cobra.FixedCompletions(mcp.Groups, cobra.ShellCompDirectiveNoFileComp))
+	a.completeFlag(cmd, "shell", completeShells)
+	return cmd
 }

@@ -110,7 +110,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	if err != nil {
 		return err
 	}
-	p.WorkingDir, p.Shell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.Env, f.timeout.s
+	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.s
 	if f.terminal {
 		err = f.fill(a, cmd, &p)
 	} else if f.program {
@@ -163,7 +163,7 @@ func nameOf(s api.SessionInfo) string {
 // on another machine has its own environment and directories, and the caller's secrets
 // are not for it.
 func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
-	p := api.SessionCreateParams{Shell: shell, WorkingDir: dir, Env: map[string]string{}}
+	p := api.SessionCreateParams{Shell: shell, PreferShell: preferredShell, WorkingDir: dir, Env: map[string]string{}}
 	if a.sameMachine() {
 		var err error
 		if p.WorkingDir, err = filepath.Abs(dir); err != nil {

@@ -50,7 +50,7 @@ Exit status: the program's own, also when the recording was stopped early, which
 			if err != nil {
 				return err
 			}
-			p.WorkingDir, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.Env, true, withKeys
+			p.WorkingDir, p.PreferShell, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.PreferShell, place.Env, true, withKeys
 			if len(args) > 0 {
 				p.Command = args
 			}

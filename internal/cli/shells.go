@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// preferredShell is that of sessions for which nobody chose another: what people and models
+// write is mostly bash. The daemon takes it where it exists and no default_shell is set.
+const preferredShell = "bash"
+
 // shellNames are the shells that people ask for by name.
 var shellNames = []string{"sh", "bash", "dash", "ash", "zsh", "fish"}
 

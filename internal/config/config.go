@@ -6,6 +6,8 @@ package config
 import (
 	"log/slog"
 	"time"
+
+	"github.com/trl-dev/trl/api"
 )
 
 // Config is everything that can be set. The tags are the one description of a
@@ -24,7 +26,7 @@ type Config struct {
 
 	// Sessions.
 	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"sessions that may live at once"`
-	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of a session that does not name one"`
+	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of a session that does not name one; unless it is set, trl and MCP take bash where it exists"`
 	ShellStartTimeoutS float64 `key:"shell_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until a shell that does not answer is given up"`
 	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds until a session that does nothing is ended; 0 = never"`
 	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds until any session is ended; 0 = never"`
@@ -92,7 +94,7 @@ func base() Config {
 	return Config{
 		LogLevel:           "info",
 		MaxSessions:        64,
-		DefaultShell:       "/bin/sh",
+		DefaultShell:       api.DefaultShell,
 		ShellStartTimeoutS: 10,
 		IdleTimeoutS:       3600,
 		LifetimeS:          86400,

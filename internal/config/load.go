@@ -12,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
+
+	"github.com/trl-dev/trl/internal/near"
 )
 
 // flagConfig and envConfig name the file.
@@ -126,8 +128,8 @@ func unknown(key, origin string) error {
 	for _, s := range settings {
 		keys = append(keys, s.key)
 	}
-	if near := suggest(key, keys); near != "" {
-		return fmt.Errorf("%s: unknown key; did you mean %s? (%s)", key, near, origin)
+	if meant := near.Word(key, keys, len(key)/3+1); meant != "" {
+		return fmt.Errorf("%s: unknown key; did you mean %s? (%s)", key, meant, origin)
 	}
 	return fmt.Errorf("%s: unknown key (%s)", key, origin)
 }
@@ -159,8 +161,8 @@ func (c *Config) applyEnvironment(env map[string]string) error {
 		if !ours || known[name] {
 			continue
 		}
-		if near := suggest(rest, names); near != "" {
-			c.notes = append(c.notes, fmt.Sprintf("environment: %s: unknown; did you mean TRL_%s?", name, near))
+		if meant := near.Word(rest, names, len(rest)/3+1); meant != "" {
+			c.notes = append(c.notes, fmt.Sprintf("environment: %s: unknown; did you mean TRL_%s?", name, meant))
 		}
 	}
 	sort.Strings(c.notes)

@@ -221,6 +221,14 @@ func (d *daemon) openArchive() (*archive.Archive, error) {
 	})
 }
 
+// chosenShell is the default_shell that somebody has configured; "" when nobody has.
+func chosenShell(c config.Config) string {
+	if c.Origin("default_shell") == config.OriginDefault {
+		return ""
+	}
+	return c.DefaultShell
+}
+
 func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
@@ -234,7 +242,7 @@ func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *s
 		TotalRecordings: c.RecordingsTotalBytes,
 
 		MaxSessions:  int(c.MaxSessions),
-		DefaultShell: c.DefaultShell,
+		DefaultShell: chosenShell(c),
 		KillGrace:    config.Seconds(c.KillGraceS),
 		IdleTimeout:  config.Seconds(c.IdleTimeoutS),
 		Lifetime:     config.Seconds(c.LifetimeS),

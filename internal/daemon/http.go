@@ -78,7 +78,7 @@ func (d *daemon) startHTTP(svc api.Service) error {
 	}
 	ctx, forget := context.WithCancel(context.Background())
 	w.forget = forget
-	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{Service: svc, Logger: d.log})}
+	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{Service: svc, Logger: d.log, PreferShell: "bash"})}
 	w.http = d.server.NewHTTP(c)
 	go func() { w.ended <- w.http.Serve(w.listener) }()
 	return nil

@@ -76,27 +76,27 @@ type dialogueStopInput struct {
 
 func (c *conn) addDialogueTools() {
 	yes := true
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "dialogue_start", Title: "Start a coding agent",
 		Description: "Start another coding agent (Claude Code, Codex, any with ACP), give it a task, and answer what it says. When it asks something, go on with dialogue_respond.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueStart)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "dialogue_send", Title: "Talk with a coding agent",
 		Description: "Give an agent a message and answer what it says and does, until it is done or asks something. Without text: only wait. Returns after 50 s at the latest: call it again.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueSend)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "dialogue_respond", Title: "Answer a coding agent's request",
 		Description: "Allow or deny what an agent asks for, or answer its questions; then as dialogue_send.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueRespond)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "dialogue_read", Title: "Read a dialogue",
 		Description: "Read what was said and done in a dialogue. list shows the dialogues.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.dialogueRead)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "dialogue_stop", Title: "Stop a coding agent",
 		Description: "End an agent and all it started, or only interrupt it. What was said can still be read.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},

@@ -27,7 +27,7 @@ func bytesOr(n int64) int64 {
 
 // follow waits for one command, within the client's patience, and tells what happened
 // and what it printed since the model last looked.
-func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (string, error) {
+func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (execAnswer, error) {
 	id := p.ExecIDs[0]
 	patience := c.Patience.Milliseconds()
 	if p.TimeoutMS == nil || *p.TimeoutMS > patience {
@@ -36,43 +36,67 @@ func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (string, erro
 	stop := c.progress(ctx, func() string { return c.glance(ctx, id) })
 	began := time.Now()
 	r, err := c.Service.ExecWait(ctx, p)
+	waited := time.Since(began)
 	stop()
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
-	text, err := c.news(ctx, id, bytesOr(limit))
+	if len(r.Happened) > 0 && r.Happened[0].Error != nil {
+		return execAnswer{}, r.Happened[0].Error
+	}
+	info, err := c.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: id})
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
-	return text + status(id, r, time.Since(began)), nil
+	a := execAnswer{ExecID: id, SessionID: info.SessionID, State: stateOf(info.State), bracket: true}
+	if a.Stdout, a.Stderr, err = c.news(ctx, id, bytesOr(limit)); err != nil {
+		return execAnswer{}, err
+	}
+	if len(r.Happened) > 0 {
+		a.Note = happened(id, r.Happened[0])
+		a.outcome(r.Happened[0].Outcome)
+		return a, nil
+	}
+	goOn := fmt.Sprintf("go on with wait {\"exec_id\": %q}, or stop it with cancel", id)
+	if info.State == api.ExecQueued {
+		a.Note = fmt.Sprintf("not started after %s: %s; %s", waited.Round(time.Second/10), c.before(ctx, info), goOn)
+	} else {
+		a.Note = fmt.Sprintf("still running after %s; %s", waited.Round(time.Second/10), goOn)
+	}
+	return a, nil
 }
 
-// status is the last line of an answer.
-func status(id string, r api.ExecWaitResult, waited time.Duration) string {
-	if len(r.Happened) == 0 {
-		return fmt.Sprintf("[still running after %s; go on with wait {\"exec_id\": %q}, or stop it with cancel]", waited.Round(time.Second/10), id)
+// before says what a queued command waits for.
+func (c *conn) before(ctx call, queued api.ExecInfo) string {
+	list, err := c.Service.ExecList(ctx, api.ExecListParams{SessionID: queued.SessionID, State: api.ExecRunning})
+	if err != nil || len(list.Execs) == 0 {
+		return "it waits for its turn in session " + queued.SessionID
 	}
-	h := r.Happened[0]
+	return fmt.Sprintf("it waits for %s in session %s", list.Execs[0].ExecID, queued.SessionID)
+}
+
+// happened says what the waiting is over for.
+func happened(id string, h api.WaitEvent) string {
 	switch h.Reason {
 	case api.UntilOutputMatch:
-		return fmt.Sprintf("[matched on %s: %s; %s still runs]", h.Stream, h.Match.Text, id)
+		return fmt.Sprintf("matched on %s: %s; %s still runs", h.Stream, h.Match.Text, id)
 	case api.UntilIdle:
-		return fmt.Sprintf("[silent; %s still runs]", id)
+		return fmt.Sprintf("silent; %s still runs", id)
 	case api.UntilWaitingForInput:
-		return fmt.Sprintf("[%s waits for input: input {\"exec_id\": %q, \"text\": …}]", h.Process.Command, id)
+		return fmt.Sprintf("%s waits for input: input {\"exec_id\": %q, \"text\": …}", h.Process.Command, id)
 	}
 	o := h.Outcome
 	if o == nil {
-		return fmt.Sprintf("[%s has ended]", id)
+		return fmt.Sprintf("%s has ended with its session; its exit code is not known", id)
 	}
 	var b strings.Builder
 	switch {
 	case o.TimedOut:
-		fmt.Fprintf(&b, "[timed out after %s and was killed, with %s", millis(o.DurationMS), processes(len(o.Killed)))
+		fmt.Fprintf(&b, "timed out after %s and was killed, with %s", millis(o.DurationMS), processes(len(o.Killed)))
 	case o.Cancelled:
-		fmt.Fprintf(&b, "[cancelled after %s", millis(o.DurationMS))
+		fmt.Fprintf(&b, "cancelled after %s", millis(o.DurationMS))
 	default:
-		fmt.Fprintf(&b, "[exit code %d after %s", o.ExitCode, millis(o.DurationMS))
+		fmt.Fprintf(&b, "exit code %d after %s", o.ExitCode, millis(o.DurationMS))
 	}
 	if o.Signal != "" {
 		fmt.Fprintf(&b, ", signal %s", o.Signal)
@@ -83,7 +107,7 @@ func status(id string, r api.ExecWaitResult, waited time.Duration) string {
 	if n := len(o.LeftRunning); n > 0 {
 		fmt.Fprintf(&b, "; left running: %d, such as pid %d %s", n, o.LeftRunning[0].PID, o.LeftRunning[0].Command)
 	}
-	fmt.Fprintf(&b, "; %s]", id)
+	fmt.Fprintf(&b, "; %s", id)
 	return b.String()
 }
 
@@ -98,32 +122,21 @@ func millis(ms int64) string { return (time.Duration(ms) * time.Millisecond).Str
 
 // news is what a command printed since the model last looked: all of it, or the
 // beginning and the end.
-func (c *conn) news(ctx call, id string, limit int64) (string, error) {
-	var b strings.Builder
-	for _, stream := range []string{api.EventStdout, api.EventStderr} {
+func (c *conn) news(ctx call, id string, limit int64) (stdout, stderr string, err error) {
+	for stream, text := range map[string]*string{api.EventStdout: &stdout, api.EventStderr: &stderr} {
 		at := position{id, stream}
 		c.mu.Lock()
 		from := c.seen[at]
 		c.mu.Unlock()
-		text, end, err := c.piece(ctx, at, from, limit)
-		if err != nil {
-			return "", err
+		var end int64
+		if *text, end, err = c.piece(ctx, at, from, limit); err != nil {
+			return "", "", err
 		}
 		c.mu.Lock()
 		c.seen[at] = max(c.seen[at], end)
 		c.mu.Unlock()
-		if text == "" {
-			continue
-		}
-		if stream == api.EventStderr {
-			b.WriteString("[stderr]\n")
-		}
-		b.WriteString(text)
-		if !strings.HasSuffix(text, "\n") {
-			b.WriteByte('\n')
-		}
 	}
-	return b.String(), nil
+	return stdout, stderr, nil
 }
 
 // piece reads a stream from an offset to its present end, cut in the middle when it

@@ -7,10 +7,15 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,12 +42,61 @@ type Config struct {
 	Logger  *slog.Logger
 	// Patience bounds each call; DefaultPatience when zero.
 	Patience time.Duration
+	// Groups are the groups of tools to offer; all when empty.
+	Groups []string
+	// Shell is that of new sessions. When it is empty, PreferShell is taken where it exists
+	// and the daemon has no default_shell of its own.
+	Shell, PreferShell string
 }
 
-const instructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
-Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.
-Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.
+// The groups of tools.
+const (
+	GroupShell    = "shell"    // run, start, wait, output, input, cancel, list, destroy
+	GroupTerminal = "terminal" // terminal_start, terminal_type, terminal_screen
+	GroupDialogue = "dialogue" // dialogue_start and its like
+)
+
+// Groups are all of them.
+var Groups = []string{GroupShell, GroupTerminal, GroupDialogue}
+
+// common are the tools that terminals need as well as commands do.
+var common = []string{"list", "destroy"}
+
+// CheckGroups refuses a group of tools that does not exist.
+func CheckGroups(groups []string) error {
+	for _, g := range groups {
+		if !slices.Contains(Groups, g) {
+			return fmt.Errorf("there is no group of tools %q; the groups are %s", g, strings.Join(Groups, ", "))
+		}
+	}
+	return nil
+}
+
+func (c Config) has(group string) bool { return len(c.Groups) == 0 || slices.Contains(c.Groups, group) }
+
+// instructions tell a model how the tools go together.
+func (c Config) instructions() string {
+	text := "Sessions and programs that live on between calls."
+	if c.has(GroupShell) {
+		text = shellInstructions
+	}
+	if c.has(GroupTerminal) {
+		text += terminalInstructions
+	}
+	if c.has(GroupDialogue) {
+		text += dialogueInstructions
+	}
+	return text
+}
+
+const (
+	shellInstructions = `Runs commands in persistent shells. "run" works in one default shell for this connection: cd, export and functions stay between calls.
+Give "session" a name for a separate shell that outlives the connection. Long commands: "run" answers "still running" with an exec_id; go on with "wait". Use "start" for servers and other background work.`
+	terminalInstructions = `
+Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_start", then "terminal_type" with text and keys, which answers the screen.`
+	dialogueInstructions = `
 Other coding agents as helpers: "dialogue_start" with a task, then "dialogue_send", and "dialogue_respond" when they ask.`
+)
 
 // Serve talks to one client until ctx ends, which is an error, or the client ends its
 // input. What the client did not name ends with it.
@@ -59,10 +113,18 @@ type keepOpen struct{ io.Writer }
 // Close does nothing.
 func (keepOpen) Close() error { return nil }
 
-// Handler serves clients over streamable HTTP. Their sessions end with ctx.
+// Handler serves clients over streamable HTTP. A client may leave groups of tools out with
+// ?tools=shell,terminal. Their sessions end with ctx.
 func Handler(ctx context.Context, c Config) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
-		return newConn(ctx, c).server
+	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		own := c
+		if words := r.URL.Query().Get("tools"); words != "" {
+			own.Groups = strings.Split(words, ",")
+		}
+		if CheckGroups(own.Groups) != nil {
+			return nil // 400
+		}
+		return newConn(ctx, own).server
 	}, &mcp.StreamableHTTPOptions{SessionTimeout: idleTimeout})
 }
 
@@ -72,6 +134,8 @@ type conn struct {
 	Config
 	server *mcp.Server
 	parent context.Context
+	// arguments are the names of the arguments of each tool; not written once the server serves.
+	arguments map[string][]string
 
 	begin sync.Once
 	// life is done when the client is gone. Set by the first call: a client that calls
@@ -109,9 +173,10 @@ func newConn(ctx context.Context, c Config) *conn {
 	}
 	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}, heard: map[string]int64{}}
 	conn.server = mcp.NewServer(&mcp.Implementation{Name: "trl", Title: "TRL", Version: version.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
+		Instructions: c.instructions(), Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
 	})
 	conn.addTools()
+	conn.server.AddReceivingMiddleware(conn.checkNames)
 	return conn
 }
 
@@ -144,19 +209,44 @@ func (c *conn) request(ctx context.Context, s *mcp.ServerSession) context.Contex
 	return api.WithConn(ctx, c.life)
 }
 
+// addTools adds the tools of the groups that are asked for.
+func (c *conn) addTools() {
+	c.addShellTools()
+	if !c.has(GroupShell) {
+		for name := range c.arguments {
+			if !slices.Contains(common, name) || !c.has(GroupTerminal) {
+				c.server.RemoveTools(name)
+			}
+		}
+	}
+	if c.has(GroupTerminal) {
+		c.addTerminalTools()
+	}
+	if c.has(GroupDialogue) {
+		c.addDialogueTools()
+	}
+}
+
+// fresh asks for a session of the shell that was named, or else of the one to take.
+func (c *conn) fresh(shell string) api.SessionCreateParams {
+	return api.SessionCreateParams{Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
+}
+
 // session finds the session a tool is to work in, and makes it when it is not there:
 // the default one for the client's own time, a named one for good. fresh says that it
 // was made now.
-func (c *conn) session(ctx context.Context, name string) (id string, fresh bool, err error) {
+func (c *conn) session(ctx context.Context, name, shell string) (id string, fresh bool, err error) {
 	if name != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
 		if err == nil && info.State != api.SessionTerminated {
-			return info.SessionID, false, nil
+			return info.SessionID, false, hasShell(info, shell)
 		}
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
-		made, err := c.Service.SessionCreate(ctx, api.SessionCreateParams{Name: name, Tags: []string{"mcp"}})
+		p := c.fresh(shell)
+		p.Name = name
+		made, err := c.Service.SessionCreate(ctx, p)
 		return made.SessionID, true, err
 	}
 	c.turn.Lock()
@@ -164,16 +254,36 @@ func (c *conn) session(ctx context.Context, name string) (id string, fresh bool,
 	if c.home != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: c.home})
 		if err == nil && info.State != api.SessionTerminated {
-			return c.home, false, nil
+			return c.home, false, hasShell(info, shell)
 		}
 	}
-	c.home, err = c.create(ctx, api.SessionCreateParams{Ephemeral: true, Tags: []string{"mcp"}})
+	p := c.fresh(shell)
+	p.Ephemeral = true
+	c.home, err = c.create(ctx, p)
 	return c.home, true, err
 }
 
+// hasShell refuses a shell that a session which is there already does not have.
+func hasShell(info api.SessionDetails, shell string) error {
+	if shell == "" || filepath.Base(shell) == filepath.Base(info.Shell) {
+		return nil
+	}
+	return api.Errorf(api.CodeConflict, "session %q: has the shell %s, not %s; give session another name", cmp.Or(info.Name, info.SessionID), info.Shell, shell)
+}
+
 // spare makes a session for one background command, in the directory of the default one.
-func (c *conn) spare(ctx context.Context) (id string, err error) {
-	return c.create(ctx, api.SessionCreateParams{WorkingDir: c.homeDir(ctx), Ephemeral: true, Tags: []string{"mcp"}})
+func (c *conn) spare(ctx context.Context, shell string) (id string, err error) {
+	p := c.fresh(shell)
+	p.WorkingDir, p.Ephemeral = c.homeDir(ctx), true
+	return c.create(ctx, p)
+}
+
+// discard ends a session that was made for a command which could not be started.
+func (c *conn) discard(ctx context.Context, id string) {
+	c.mu.Lock()
+	c.own = slices.DeleteFunc(c.own, func(own string) bool { return own == id })
+	c.mu.Unlock()
+	_, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
 }
 
 // homeDir is where the default session is; "" when there is none.

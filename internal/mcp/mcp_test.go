@@ -49,12 +49,18 @@ func connect(t *testing.T, wait time.Duration, opts ...trltest.Option) *peer {
 // serve serves one client over pipes, with the official client at the other end.
 func serve(t *testing.T, wait time.Duration, service api.Service) *peer {
 	t.Helper()
+	return serveAs(t, service, mcp.Config{Patience: wait})
+}
+
+func serveAs(t *testing.T, service api.Service, c mcp.Config) *peer {
+	t.Helper()
+	c.Service, c.Logger = service, slog.New(slog.DiscardHandler)
 	p := &peer{t: t, service: service, told: make(chan struct{}, 100)}
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- mcp.Serve(context.Background(), mcp.Config{Service: p.service, Logger: slog.New(slog.DiscardHandler), Patience: wait}, toServer, fromServer)
+		served <- mcp.Serve(context.Background(), c, toServer, fromServer)
 	}()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
@@ -140,6 +146,12 @@ func TestTools(t *testing.T) {
 	if got := strings.Join(names, " "); got != "cancel destroy dialogue_read dialogue_respond dialogue_send dialogue_start dialogue_stop input list output run start terminal_screen terminal_start terminal_type wait" {
 		t.Errorf("tools: %s", got)
 	}
+	for _, tool := range list.Tools {
+		if strings.Contains("run start wait cancel output terminal_start terminal_type terminal_screen", tool.Name) != (tool.OutputSchema != nil) {
+			t.Errorf("%s: output schema %v", tool.Name, tool.OutputSchema)
+		}
+		tool.OutputSchema = nil // is for the client, not for the model
+	}
 	// It is part of every prompt.
 	if b, _ := json.Marshal(list); len(b) > 14000 {
 		t.Errorf("the tools take %d bytes", len(b))
@@ -152,14 +164,155 @@ func TestRunKeepsState(t *testing.T) {
 	p.does("run", map[string]any{"command": "pwd; f 2>/dev/null || echo f:$A; echo oops >&2; exit 3"}, `/usr\nf:1\n\[stderr\]\noops\n\[exit code 3 after .*\]`)
 	p.does("run", map[string]any{"command": "pwd"}, `/usr\n\[exit code 0 .*`)
 	p.does("run", map[string]any{"command": "cat; echo $B; pwd", "stdin": "open", "env": map[string]string{"B": "2"}, "working_dir": "/"}, `open2\n/\n\[exit.*`)
-	p.does("run", map[string]any{"command": "pwd; true", "session": "other"}, `\[new session "other"\]\n/.*`)
+	p.does("run", map[string]any{"command": "pwd; true", "session": "other"}, `\[new session s-\S+\]\n/.*`)
 	p.does("run", map[string]any{"command": "sleep 77", "timeout_s": 0.1}, `(?:\[stderr\]\nTerminated\n)?\[timed out after .* and was killed, with 1 process,.*`)
 	p.does("list", nil, `(?:.*\n)*s-.* idle .*, name "other"\n.*(?:.*\n)*`)
 	p.does("destroy", map[string]any{"session": "other"}, `ended s-.*`)
 	p.refuses("destroy", map[string]any{"session": "nobody"}, "SESSION_NOT_FOUND")
 	p.refuses("output", map[string]any{"exec_id": "x-1"}, "EXEC_NOT_FOUND")
-	p.refuses("run", map[string]any{"command": "x", "tiemout": 1}, "tiemout")
 	p.refuses("run", map[string]any{}, "command")
+}
+
+// TestWrongNames: an argument that a tool does not have is refused with the one that was meant.
+func TestWrongNames(t *testing.T) {
+	p := connect(t, 0)
+	for _, tt := range []struct{ tool, name, want string }{
+		{"run", "tiemout_s", `run has no argument "tiemout_s"; did you mean "timeout_s"?`},
+		{"run", "timeout", `did you mean "timeout_s"?`},
+		{"run", "cwd", `did you mean "working_dir"?`},
+		{"run", "Command", `did you mean "command"?`},
+		{"run", "colour_of_the_sky", `run has no argument "colour_of_the_sky"; it has command, session,`},
+		{"wait", "id", `did you mean "exec_id"?`},
+		{"terminal_start", "columns", `did you mean "cols"?`},
+		{"dialogue_start", "promt", `did you mean "prompt"?`},
+		{"list", "all", `list takes no arguments, but was given "all"`},
+	} {
+		p.refuses(tt.tool, map[string]any{tt.name: "x"}, "INVALID_PARAMS: ")
+		p.refuses(tt.tool, map[string]any{tt.name: "x"}, tt.want)
+	}
+}
+
+// TestWrongDirectory: a command that cannot be run is an error, also when it had to wait.
+func TestWrongDirectory(t *testing.T) {
+	p := connect(t, 0)
+	const want = `INVALID_PARAMS: working_dir: "/nowhere" is not a directory`
+	for _, session := range []string{"", "named"} {
+		p.refuses("run", map[string]any{"command": "pwd", "working_dir": "/nowhere", "session": session}, want)
+		p.refuses("start", map[string]any{"command": "pwd", "working_dir": "/nowhere", "session": session}, want)
+		p.does("run", map[string]any{"command": "echo alive", "session": session}, `(?:\[new.*\n)?alive\n.*`)
+	}
+	p.refuses("terminal_start", map[string]any{"working_dir": "/nowhere"}, want)
+	// Nothing is left of those that failed.
+	list, err := p.service.SessionList(context.Background(), api.SessionListParams{})
+	if err != nil || len(list.Sessions) != 2 {
+		t.Errorf("%+v, %v", list.Sessions, err)
+	}
+}
+
+// TestQueued: a command that waits for its turn is not called running.
+func TestQueued(t *testing.T) {
+	p := connect(t, 300*time.Millisecond)
+	first := p.does("run", map[string]any{"command": "sleep 77"}, `\[still running .*"(x-[^"]+)".*`)[1]
+	m := p.does("run", map[string]any{"command": "echo second"}, `\[not started after .*: it waits for (x-\S+) in session s-\S+; go on with wait \{"exec_id": "(x-[^"]+)"\}, or stop it with cancel\]`)
+	if m[1] != first {
+		t.Errorf("waits for %s, not %s", m[1], first)
+	}
+	if s := p.structured("wait", map[string]any{"exec_id": m[2]}); s["state"] != "queued" || s["exit_code"] != nil {
+		t.Errorf("%v", s)
+	}
+	p.does("cancel", map[string]any{"exec_id": first}, `stopped .*`)
+	p.does("wait", map[string]any{"exec_id": m[2]}, `second\n\[exit code 0 .*`)
+}
+
+// structured calls a tool and returns its fields.
+func (p *peer) structured(tool string, args map[string]any) map[string]any {
+	p.t.Helper()
+	r, err := p.session.CallTool(context.Background(), &sdk.CallToolParams{Name: tool, Arguments: args})
+	if err != nil || r.IsError {
+		p.t.Fatalf("%s %v: %v %+v", tool, args, err, r)
+	}
+	fields, ok := r.StructuredContent.(map[string]any)
+	if !ok {
+		p.t.Fatalf("%s %v: structured content %v", tool, args, r.StructuredContent)
+	}
+	return fields
+}
+
+// TestStructured: what a program goes by is in fields, and so is all that the text says:
+// some clients show their model nothing else.
+func TestStructured(t *testing.T) {
+	p := connect(t, 0)
+	has := func(s map[string]any, want map[string]any) {
+		t.Helper()
+		for k, v := range want {
+			if fmt.Sprint(s[k]) != fmt.Sprint(v) {
+				t.Errorf("%s: %v, want %v in %v", k, s[k], v, s)
+			}
+		}
+	}
+	s := p.structured("run", map[string]any{"command": "echo out; echo err >&2; exit 3"})
+	has(s, map[string]any{"state": "exited", "exit_code": 3, "stdout": "out\n", "stderr": "err\n", "timed_out": nil})
+	if !strings.HasPrefix(s["note"].(string), "exit code 3 after ") || s["exec_id"] == "" || s["duration_ms"] == nil {
+		t.Errorf("%v", s)
+	}
+	has(p.structured("output", map[string]any{"exec_id": s["exec_id"]}), map[string]any{"data": "out\n", "next_offset": 4, "total_bytes": 4, "complete": true})
+	has(p.structured("run", map[string]any{"command": "sleep 77", "timeout_s": 0.1}), map[string]any{"exit_code": 124, "timed_out": true})
+	has(p.structured("run", map[string]any{"command": "kill -9 $$"}), map[string]any{"exit_code": 137, "signal": "SIGKILL"})
+	s = p.structured("start", map[string]any{"command": "sleep 77"})
+	has(p.structured("cancel", map[string]any{"exec_id": s["exec_id"]}), map[string]any{"state": "exited", "exit_code": 130, "cancelled": true})
+	s = p.structured("terminal_start", map[string]any{"command": "echo hi; exit 4", "cols": 30, "rows": 5})
+	has(s, map[string]any{"screen": "hi", "cols": 30, "rows": 5, "cursor_line": 2, "cursor_column": 1, "exit_code": 4, "note": "the program has ended with exit code 4"})
+}
+
+// TestShell: bash where it exists, unless somebody chooses another.
+func TestShell(t *testing.T) {
+	needs(t, "bash")
+	needs(t, "fish")
+	p := serveAs(t, trltest.Start(t).Client(t), mcp.Config{PreferShell: "bash"})
+	p.does("run", map[string]any{"command": "a=(x y); echo ${a[1]} $BASH_VERSION"}, `y \d.*`)
+	p.does("run", map[string]any{"command": "echo $version", "session": "f", "shell": "fish"}, `\[new .*\]\n\d.*`)
+	p.does("run", map[string]any{"command": "echo $version", "session": "f", "shell": "fish"}, `\d.*`)
+	p.refuses("run", map[string]any{"command": "x", "session": "f", "shell": "bash"}, "CONFLICT: session \"f\": has the shell ")
+	p.refuses("run", map[string]any{"command": "x", "shell": "fish"}, "CONFLICT")
+	p.refuses("run", map[string]any{"command": "x", "session": "g", "shell": "nosuchshell"}, "SHELL_NOT_FOUND")
+	p.does("start", map[string]any{"command": "echo $version; sleep 77", "shell": "fish"}, `started .*`)
+	p.does("terminal_start", map[string]any{"command": "string upper abc; read", "shell": "fish"}, `ABC\n.*`)
+
+	q := serveAs(t, trltest.Start(t, trltest.Args("--default-shell", "/bin/sh")).Client(t), mcp.Config{PreferShell: "bash"})
+	q.does("run", map[string]any{"command": "echo $BASH_VERSION."}, `\.\n.*`)
+	r := serveAs(t, q.service, mcp.Config{PreferShell: "bash", Shell: "fish"})
+	r.does("run", map[string]any{"command": "echo $version"}, `\d.*`)
+}
+
+// TestGroups: tools can be left out.
+func TestGroups(t *testing.T) {
+	service := trltest.Start(t).Client(t)
+	for groups, want := range map[string]string{
+		"shell":          "cancel destroy input list output run start wait",
+		"terminal":       "destroy list terminal_screen terminal_start terminal_type",
+		"dialogue":       "dialogue_read dialogue_respond dialogue_send dialogue_start dialogue_stop",
+		"shell,terminal": "cancel destroy input list output run start terminal_screen terminal_start terminal_type wait",
+	} {
+		p := serveAs(t, service, mcp.Config{Groups: strings.Split(groups, ",")})
+		list, err := p.session.ListTools(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range list.Tools {
+			names = append(names, tool.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", groups, got, want)
+		}
+		text := p.session.InitializeResult().Instructions
+		if strings.Contains(text, "dialogue_start") != strings.Contains(want, "dialogue_start") || strings.Contains(text, `"run"`) != strings.Contains(want, "run ") {
+			t.Errorf("%s: instructions: %s", groups, text)
+		}
+	}
+	if err := mcp.CheckGroups([]string{"shell", "terminals"}); err == nil {
+		t.Error("a group that does not exist")
+	}
 }
 
 func TestLongOutput(t *testing.T) {

@@ -23,20 +23,21 @@ const (
 )
 
 type terminalStartInput struct {
-	Command string            `json:"command,omitempty" jsonschema:"command line of the program, such as: vim notes.txt; default: an interactive shell"`
+	Command string            `json:"command,omitempty" jsonschema:"such as: vim notes.txt; default: an interactive shell"`
 	Session string            `json:"session,omitempty" jsonschema:"name for it, which then outlives this connection"`
 	Dir     string            `json:"working_dir,omitempty" jsonschema:"default: the current directory"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for it"`
 	Cols    int               `json:"cols,omitempty" jsonschema:"default 80"`
 	Rows    int               `json:"rows,omitempty" jsonschema:"default 24"`
+	Shell   string            `json:"shell,omitempty" jsonschema:"for the command, such as zsh"`
 }
 
 type terminalTypeInput struct {
 	Session  string   `json:"session,omitempty" jsonschema:"id or name; default: the last started"`
 	Text     string   `json:"text,omitempty" jsonschema:"text to type; a newline presses enter"`
-	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, for several lines into an editor or prompt"`
+	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, such as several lines"`
 	Keys     []string `json:"keys,omitempty" jsonschema:"keys to press after the text: enter, tab, esc, backspace, up, pagedown, f5, ctrl-c, alt-x, shift-tab or one character"`
-	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2), whatever the program does"`
+	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2)"`
 	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, whatever the program does"`
 	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"to wait; default 10, with match 50, maximum 50"`
 }
@@ -68,13 +69,13 @@ func (c *conn) addTerminalTools() {
 	}, c.terminalScreen)
 }
 
-func (c *conn) terminalStart(ctx call, in terminalStartInput) (string, error) {
-	p := api.SessionCreateParams{
-		Kind: api.KindTerminal, Name: in.Session, WorkingDir: cmp.Or(in.Dir, c.homeDir(ctx)), Env: in.Env,
-		Ephemeral: in.Session == "", Tags: []string{"mcp"},
-	}
+func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, error) {
+	p := c.fresh(in.Shell)
+	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
+	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.homeDir(ctx)), in.Env
 	if in.Command != "" {
-		p.Command = []string{"/bin/sh", "-c", inPlaceOfShell(in.Command)}
+		p.Command = []string{cmp.Or(p.Shell, "/bin/sh"), "-c", inPlaceOfShell(in.Command)}
+		p.Shell, p.PreferShell = "", ""
 	}
 	if in.Cols != 0 {
 		p.Cols = &in.Cols
@@ -84,7 +85,7 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (string, error) {
 	}
 	id, err := c.create(ctx, p)
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
 	c.mu.Lock()
 	c.terminal = id
@@ -102,24 +103,24 @@ func inPlaceOfShell(command string) string {
 	return "exec " + command
 }
 
-func (c *conn) terminalType(ctx call, in terminalTypeInput) (string, error) {
+func (c *conn) terminalType(ctx call, in terminalTypeInput) (screenAnswer, error) {
 	id, err := c.terminalOf(in.Session)
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
 	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
 	if in.Match != "" {
 		// What was there before is no answer to what is typed now.
 		now, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id})
 		if err != nil {
-			return "", err
+			return screenAnswer{}, err
 		}
 		p.SinceVersion = &now.Version
 	}
 	enter := strings.NewReplacer("\r\n", "\r", "\n", "\r")
 	_, err = c.Service.SessionInput(ctx, api.SessionInputParams{SessionID: id, Text: enter.Replace(in.Text), Paste: in.Paste, Keys: in.Keys})
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
 	return c.show(ctx, id, 0, func() (string, error) {
 		if in.Match == "" && in.IdleS <= 0 {
@@ -129,10 +130,10 @@ func (c *conn) terminalType(ctx call, in terminalTypeInput) (string, error) {
 	})
 }
 
-func (c *conn) terminalScreen(ctx call, in terminalScreenInput) (string, error) {
+func (c *conn) terminalScreen(ctx call, in terminalScreenInput) (screenAnswer, error) {
 	id, err := c.terminalOf(in.Session)
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
 	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
 	if in.Match == "" && in.IdleS <= 0 {
@@ -242,36 +243,30 @@ func (c *conn) atRest(ctx call, id string, timeoutS float64) (note string, err e
 }
 
 // show waits for what is worth a look, and answers the screen and a note on it.
-func (c *conn) show(ctx call, id string, scrollback int, wait func() (note string, err error)) (string, error) {
+func (c *conn) show(ctx call, id string, scrollback int, wait func() (note string, err error)) (screenAnswer, error) {
 	stop := c.progress(ctx, func() string { return c.lastLine(ctx, id) })
 	note, err := wait()
 	stop()
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
 	s, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id, Scrollback: max(scrollback, 0)})
 	if err != nil {
-		return "", err
+		return screenAnswer{}, err
 	}
-	var b strings.Builder
 	text := strings.TrimRight(s.Text, "\n ")
 	if n := len(text) - screenBytes; n > 0 {
 		n += strings.IndexByte(text[n:]+"\n", '\n') + 1 // whole lines
-		fmt.Fprintf(&b, "[%s bytes above left out]\n", number(int64(n)))
-		text = text[min(n, len(text)):]
+		text = fmt.Sprintf("[%s bytes above left out]\n%s", number(int64(n)), text[min(n, len(text)):])
 	}
-	if text != "" {
-		b.WriteString(text + "\n")
+	a := screenAnswer{
+		SessionID: s.SessionID, Screen: text, Cols: s.Cols, Rows: s.Rows,
+		Line: s.Cursor.Y + 1, Column: s.Cursor.X + 1, Title: s.Title, Note: note,
 	}
-	fmt.Fprintf(&b, "[terminal %s, %dx%d, cursor at line %d column %d", s.SessionID, s.Cols, s.Rows, s.Cursor.Y+1, s.Cursor.X+1)
-	if s.Title != "" {
-		fmt.Fprintf(&b, ", title %q", s.Title)
+	if info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: id}); err == nil {
+		a.ExitCode = info.ExitCode
 	}
-	if note != "" {
-		b.WriteString("; " + note)
-	}
-	b.WriteByte(']')
-	return b.String(), nil
+	return a, nil
 }
 
 // lastLine is the last line of a screen that has something, to tell how it gets on.

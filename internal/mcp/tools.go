@@ -15,19 +15,21 @@ import (
 type runInput struct {
 	Command  string            `json:"command" jsonschema:"the command line, as in a shell script"`
 	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; made when it does not exist"`
-	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill the command, with everything it started, after so many seconds; default: never"`
+	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill it, with everything it started, after so many seconds; default: never"`
 	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
 	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
+	Shell    string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
 }
 
 type startInput struct {
 	Command string            `json:"command" jsonschema:"the command line, as in a shell script"`
-	Session string            `json:"session,omitempty" jsonschema:"name of a shell, which outlives this connection; default: a new one in the current directory, which does not"`
+	Session string            `json:"session,omitempty" jsonschema:"name of a shell, which outlives this connection; default: a new one, which does not"`
 	Dir     string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin   bool              `json:"stdin,omitempty" jsonschema:"keep stdin open for the input tool"`
+	Shell   string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
 }
 
 type waitInput struct {
@@ -65,7 +67,7 @@ type destroyInput struct {
 	Session string `json:"session" jsonschema:"name or id of the session; everything in it is killed"`
 }
 
-func (c *conn) addTools() {
+func (c *conn) addShellTools() {
 	yes := true
 	add(c, &mcp.Tool{
 		Name: "run", Title: "Run a command",
@@ -87,7 +89,7 @@ func (c *conn) addTools() {
 		Description: "Read the output of a command, also an ended one: from an offset, from the end, or only lines that match.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.output)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "input", Title: "Type into a command",
 		Description: "Write to the stdin of a command that was started with stdin true.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
@@ -97,18 +99,16 @@ func (c *conn) addTools() {
 		Description: "Stop a command and every process it started. Its shell lives on.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.cancelExec)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "list", Title: "List sessions and commands",
-		Description: "List the shells and terminals, the commands that run or ran in them, and the dialogues with agents.",
+		Description: "List the sessions, their commands, and the dialogues.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.list)
-	add(c, &mcp.Tool{
+	addText(c, &mcp.Tool{
 		Name: "destroy", Title: "End a session",
 		Description: "End a shell or terminal and kill every process in it.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.destroy)
-	c.addTerminalTools()
-	c.addDialogueTools()
 }
 
 // call is one call of a tool.
@@ -118,25 +118,10 @@ type call struct {
 	until   time.Time // when the client's patience ends
 }
 
-// inTools turns what errors call methods of the API into what a model has.
-var inTools = strings.NewReplacer("dialogue.resume", "dialogue_start with resume", "dialogue.retry", "dialogue_send")
-
-// add adds a tool that answers with text. An error is an answer too, with its code.
-func add[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
-	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		text, err := f(call{c.request(ctx, r.Session), r, time.Now().Add(c.Patience)}, in)
-		if err != nil {
-			e := api.AsError(err)
-			text = fmt.Sprintf("%s: %s", e.Code, inTools.Replace(e.Message))
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: err != nil}, nil, nil
-	})
-}
-
-func (c *conn) run(ctx call, in runInput) (string, error) {
-	id, fresh, err := c.session(ctx, in.Session)
+func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
+	id, fresh, err := c.session(ctx, in.Session, in.Shell)
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
 	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, Wait: true}
 	if in.TimeoutS != 0 {
@@ -147,29 +132,27 @@ func (c *conn) run(ctx call, in runInput) (string, error) {
 	}
 	info, err := c.Service.ExecStart(ctx, p)
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
-	text, err := c.follow(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
+	a, err := c.follow(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
 	if ctx.Err() != nil { // the client does not want it any more
 		_, _ = c.Service.ExecCancel(api.WithConn(context.WithoutCancel(ctx), c.life), api.ExecCancelParams{ExecID: info.ExecID})
-		return "", ctx.Err()
+		return execAnswer{}, ctx.Err()
 	}
-	if err == nil && fresh && in.Session != "" {
-		text = fmt.Sprintf("[new session %q]\n%s", in.Session, text)
-	}
-	return text, err
+	a.NewSession = fresh && in.Session != ""
+	return a, err
 }
 
-func (c *conn) start(ctx call, in startInput) (string, error) {
+func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	var id string
 	var err error
 	if in.Session == "" {
-		id, err = c.spare(ctx)
+		id, err = c.spare(ctx, in.Shell)
 	} else {
-		id, _, err = c.session(ctx, in.Session)
+		id, _, err = c.session(ctx, in.Session, in.Shell)
 	}
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
 	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env}
 	if in.Stdin {
@@ -178,12 +161,18 @@ func (c *conn) start(ctx call, in startInput) (string, error) {
 	}
 	info, err := c.Service.ExecStart(ctx, p)
 	if err != nil {
-		return "", err
+		if in.Session == "" {
+			c.discard(ctx, id)
+		}
+		return execAnswer{}, err
 	}
-	return fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} tells what it prints", info.ExecID, id, info.ExecID), nil
+	return execAnswer{
+		ExecID: info.ExecID, SessionID: id, State: stateOf(info.State),
+		Note: fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} tells what it prints", info.ExecID, id, info.ExecID),
+	}, nil
 }
 
-func (c *conn) wait(ctx call, in waitInput) (string, error) {
+func (c *conn) wait(ctx call, in waitInput) (execAnswer, error) {
 	p := api.ExecWaitParams{ExecIDs: []string{in.ExecID}, OutputMatch: in.Match, Until: api.Words{api.UntilExit}}
 	if in.Match != "" {
 		p.Until = append(p.Until, api.UntilOutputMatch)
@@ -203,7 +192,7 @@ func (c *conn) wait(ctx call, in waitInput) (string, error) {
 	return c.follow(ctx, p, in.MaxBytes)
 }
 
-func (c *conn) output(ctx call, in outputInput) (string, error) {
+func (c *conn) output(ctx call, in outputInput) (outputAnswer, error) {
 	limit := bytesOr(in.MaxBytes)
 	p := api.ExecOutputParams{ExecID: in.ExecID, Stream: in.Stream, Offset: in.Offset, Grep: in.Grep}
 	if in.Tail > 0 {
@@ -214,8 +203,9 @@ func (c *conn) output(ctx call, in outputInput) (string, error) {
 	}
 	r, err := c.Service.ExecOutput(ctx, p)
 	if err != nil {
-		return "", err
+		return outputAnswer{}, err
 	}
+	a := outputAnswer{ExecID: r.ExecID, Stream: r.Stream, NextOffset: r.NextOffset, TotalBytes: r.TotalBytes, Complete: r.Complete}
 	var b strings.Builder
 	if r.Gap != nil {
 		fmt.Fprintf(&b, "[bytes %d to %d were not kept]\n", r.Gap.From, r.Gap.To)
@@ -224,15 +214,16 @@ func (c *conn) output(ctx call, in outputInput) (string, error) {
 	for _, line := range r.Lines {
 		fmt.Fprintf(&b, "%d: %s\n", line.Offset, line.Text)
 	}
+	a.Data = b.String()
 	switch {
 	case r.NextOffset < r.TotalBytes:
-		fmt.Fprintf(&b, "\n[%s bytes more: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}]", number(r.TotalBytes-r.NextOffset), r.ExecID, r.Stream, r.NextOffset)
+		a.Note = fmt.Sprintf("%s bytes more: output {\"exec_id\": %q, \"stream\": %q, \"offset\": %d}", number(r.TotalBytes-r.NextOffset), r.ExecID, r.Stream, r.NextOffset)
 	case r.Complete:
-		fmt.Fprintf(&b, "\n[end of %s, %s bytes]", r.Stream, number(r.TotalBytes))
+		a.Note = fmt.Sprintf("end of %s, %s bytes", r.Stream, number(r.TotalBytes))
 	default:
-		fmt.Fprintf(&b, "\n[%s bytes until now; the command is %s]", number(r.TotalBytes), r.State)
+		a.Note = fmt.Sprintf("%s bytes until now; the command is %s", number(r.TotalBytes), r.State)
 	}
-	return b.String(), nil
+	return a, nil
 }
 
 func (c *conn) input(ctx call, in inputInput) (string, error) {
@@ -246,18 +237,24 @@ func (c *conn) input(ctx call, in inputInput) (string, error) {
 	return "written", nil
 }
 
-func (c *conn) cancelExec(ctx call, in cancelInput) (string, error) {
+func (c *conn) cancelExec(ctx call, in cancelInput) (execAnswer, error) {
 	info, err := c.Service.ExecCancel(ctx, api.ExecCancelParams{ExecID: in.ExecID, Signal: in.Signal})
 	if err != nil {
-		return "", err
+		return execAnswer{}, err
 	}
-	if info.Outcome == nil {
-		return fmt.Sprintf("%s is %s", info.ExecID, info.State), nil
+	a := execAnswer{ExecID: info.ExecID, SessionID: info.SessionID, State: stateOf(info.State)}
+	a.outcome(info.Outcome)
+	switch {
+	case info.Error != nil:
+		a.Note = fmt.Sprintf("%s could not be run: %s", info.ExecID, info.Error.Message)
+	case info.Outcome == nil:
+		a.Note = fmt.Sprintf("%s is %s", info.ExecID, info.State)
+	case !info.Outcome.Cancelled:
+		a.Note = fmt.Sprintf("%s had ended before, with exit code %d", info.ExecID, info.Outcome.ExitCode)
+	default:
+		a.Note = fmt.Sprintf("stopped %s, with %s", info.ExecID, processes(len(info.Outcome.Killed)))
 	}
-	if !info.Outcome.Cancelled {
-		return fmt.Sprintf("%s had ended before, with exit code %d", info.ExecID, info.Outcome.ExitCode), nil
-	}
-	return fmt.Sprintf("stopped %s, with %s", info.ExecID, processes(len(info.Outcome.Killed))), nil
+	return a, nil
 }
 
 func (c *conn) list(ctx call, _ listInput) (string, error) {
@@ -269,9 +266,11 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dialogues, err := c.Service.DialogueList(ctx, api.DialogueListParams{})
-	if err != nil {
-		return "", err
+	var dialogues api.DialogueListResult
+	if c.has(GroupDialogue) {
+		if dialogues, err = c.Service.DialogueList(ctx, api.DialogueListParams{}); err != nil {
+			return "", err
+		}
 	}
 	c.turn.Lock()
 	home := c.home

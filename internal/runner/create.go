@@ -63,6 +63,11 @@ func (r *Runner) create(p link.CreateParams) error {
 		}
 		at.cwd = "/"
 	}
+	if p.Params.PreferShell != "" {
+		if _, err := shell.Find(p.Params.PreferShell, at.path, at.cwd); err == nil {
+			p.Params.Shell = p.Params.PreferShell
+		}
+	}
 	if p.Params.Kind == api.KindTerminal || p.Params.Kind == api.KindProgram {
 		return r.createProgram(p, at)
 	}

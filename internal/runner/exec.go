@@ -191,6 +191,8 @@ func (e *Exec) snapshot() api.ExecInfo {
 	}
 	if e.outcome != nil {
 		info.Usage = e.outcome.Usage
+	} else {
+		info.Error = api.AsError(e.err)
 	}
 	if at := e.task.LastOutput(); !at.IsZero() {
 		quiet := time.Since(at).Milliseconds()

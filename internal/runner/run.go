@@ -21,6 +21,11 @@ const leastPaced = 1 << 20
 
 // submit accepts a command: it may run at once, or waits in the queue.
 func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
+	if !p.Wait { // for one that waits, an earlier command may make the directory
+		if err := shell.CheckDir(p.WorkingDir); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lim := r.params.Limits

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/near"
 )
 
 // unknownMethod names what was asked for and, if one is near, what was perhaps meant.
@@ -12,12 +13,12 @@ func unknownMethod(name string) *api.Error {
 	if len(shown) > 64 {
 		shown = strings.ToValidUTF8(shown[:64], "") + "…"
 	}
-	near := nearest(name)
-	if near == "" {
+	meant := nearest(name)
+	if meant == "" {
 		return api.Errorf(api.CodeMethodNotFound, "method %q: not found; system.info lists the methods", shown)
 	}
-	e := api.Errorf(api.CodeMethodNotFound, "method %q: not found; did you mean %q?", shown, near)
-	e.Details = map[string]any{"suggestion": near}
+	e := api.Errorf(api.CodeMethodNotFound, "method %q: not found; did you mean %q?", shown, meant)
+	e.Details = map[string]any{"suggestion": meant}
 	return e
 }
 
@@ -28,13 +29,11 @@ func nearest(name string) string {
 	}
 	// Those who know JSON-RPC try other separators and cases first.
 	name = strings.NewReplacer("/", ".", "_", ".", ":", ".").Replace(strings.ToLower(name))
-	best, least := "", 4
+	var names []string
 	for _, m := range api.Methods() {
-		if d := distance(name, m.Name); d < least {
-			best, least = m.Name, d
-		}
+		names = append(names, m.Name)
 	}
-	if best != "" || name == "" {
+	if best := near.Word(name, names, 3); best != "" || name == "" {
 		return best
 	}
 	for _, m := range api.Methods() { // the verb alone
@@ -43,25 +42,4 @@ func nearest(name string) string {
 		}
 	}
 	return ""
-}
-
-// distance counts the letters to insert, delete or replace to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal = row[j+1]
-			row[j+1] = cost
-		}
-	}
-	return row[len(b)]
 }

@@ -263,7 +263,9 @@ func (t *target) settle(ctx context.Context, err error) (*api.WaitEvent, error) 
 	case errors.Is(infoErr, api.ErrExecNotFound):
 		return nil, infoErr
 	case infoErr == nil && (info.State == api.ExecExited || info.State == api.ExecClosed):
-		return t.exit(info.Outcome, info.LastSeq), nil
+		event := t.exit(info.Outcome, info.LastSeq)
+		event.Error = info.Error
+		return event, nil
 	case errors.Is(err, api.ErrSessionTerminated):
 		return t.tell(api.ReasonTerminated, t.after), nil
 	}

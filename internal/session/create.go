@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -130,8 +131,11 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	if p.Kind == "" {
 		p.Kind = api.KindShell
 	}
+	if p.Shell != "" || p.Command != nil || s.registry.config.DefaultShell != "" {
+		p.PreferShell = ""
+	}
 	if p.Shell == "" && p.Command == nil {
-		p.Shell = s.registry.config.DefaultShell
+		p.Shell = cmp.Or(s.registry.config.DefaultShell, api.DefaultShell)
 	}
 	create := link.CreateParams{
 		SessionID: s.id, Params: p, BaseEnv: s.registry.runtime.BaseEnv(),

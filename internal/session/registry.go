@@ -30,7 +30,8 @@ type Config struct {
 	Logger  *slog.Logger
 	// MaxSessions is how many may live at once.
 	MaxSessions int
-	// DefaultShell is used where a session does not name one.
+	// DefaultShell is used where a session does not name one. When it is empty, that is
+	// the shell which the caller prefers, or else api.DefaultShell.
 	DefaultShell string
 	// Limits are passed on to the runners.
 	Limits link.Limits

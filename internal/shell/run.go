@@ -134,10 +134,8 @@ func (r *run) prepare() error {
 		r.req.env = append(r.req.env, envVar{k, v})
 	}
 	sort.Slice(r.req.env, func(i, j int) bool { return r.req.env[i].key < r.req.env[j].key })
-	if c.WorkingDir != "" {
-		if fi, err := os.Stat(c.WorkingDir); err != nil || !fi.IsDir() {
-			return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", c.WorkingDir)
-		}
+	if err := CheckDir(c.WorkingDir); err != nil {
+		return err
 	}
 	if s.dirty && (len(c.Env) > 0 || mayEndShell(c.Text)) {
 		s.Checkpoint()
@@ -160,6 +158,17 @@ func (r *run) prepare() error {
 	r.start = time.Now()
 	r.earlier = s.present()
 	c.live.Store(&live{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
+	return nil
+}
+
+// CheckDir refuses a directory for a command that is none. "" is the shell's own.
+func CheckDir(path string) error {
+	if path == "" {
+		return nil
+	}
+	if fi, err := os.Stat(path); err != nil || !fi.IsDir() {
+		return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", path)
+	}
 	return nil
 }
 

@@ -62,6 +62,12 @@ for (const [name, transport] of Object.entries(transports)) {
       const r = await call("output", { exec_id: "x-nobody-1" });
       assert.ok(r.failed && r.text.startsWith("EXEC_NOT_FOUND"), r.text);
     });
+    await t.test("fields", async () => {
+      await client.listTools(); // the client checks fields against the schemas
+      const r = await client.callTool({ name: "run", arguments: { command: "echo out; exit 3" } });
+      assert.equal(r.structuredContent.exit_code, 3);
+      assert.equal(r.structuredContent.stdout, "out\n");
+    });
     await t.test("background", async () => {
       const started = await call("start", { command: "read a; echo got $a", stdin: true });
       const exec_id = started.text.match(/^started (\S+)/)[1];

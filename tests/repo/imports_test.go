@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"client":           {"api", "internal/rpc", "internal/wire"},
 	"internal/wire":    {"api"},
 	"internal/rpc":     {"api", "internal/wire"},
+	"internal/near":    {},
 	"internal/version": {},
 
 	// The runner is copied to where sessions live.
@@ -42,9 +43,9 @@ var mayImport = map[string][]string{
 		"internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":        {"api", "api/spec", "internal/rpc", "internal/wire"},
-	"internal/mcp":           {"api", "internal/version"},
-	"internal/config":        {"api"},
+	"internal/server":        {"api", "api/spec", "internal/near", "internal/rpc", "internal/wire"},
+	"internal/mcp":           {"api", "internal/near", "internal/version"},
+	"internal/config":        {"api", "internal/near"},
 	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
 	"internal/session":       {"api", "internal/archive", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/version"},

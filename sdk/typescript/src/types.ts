@@ -339,8 +339,16 @@ export interface SessionCreateParams {
    * on PATH; no shell reads it. A terminal without one runs the shell.
    */
   command?: string[];
-  /** A path or a name on PATH; /bin/sh when empty. */
+  /**
+   * A path or a name on PATH. When it is empty, it is the daemon's default_shell, which is /bin/sh
+   * unless it is configured.
+   */
   shell?: string;
+  /**
+   * The shell to take instead of /bin/sh, where it exists, when shell is empty and no default_shell
+   * is configured.
+   */
+  prefer_shell?: string;
   /** Where the shell or program starts; the home directory when empty. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
@@ -1401,6 +1409,16 @@ export interface ExecResult extends ExecOutcome {
   stderr_base64?: string;
 }
 
+/** What every method answers when it cannot do what it was asked. */
+export interface ErrorBody {
+  /** stable; programs go by it */
+  code: ErrorCode;
+  /** for people: the thing, its id, the cause */
+  message: string;
+  /** more for programs, such as field: the parameter that is wrong */
+  details?: Record<string, unknown>;
+}
+
 /** A snapshot of one command. */
 export interface ExecInfo {
   /** x-…; contains the session's id */
@@ -1437,6 +1455,8 @@ export interface ExecInfo {
   usage: Usage;
   /** Set once the command has ended. */
   outcome?: ExecOutcome;
+  /** Says why the command could not be run at all. There is no outcome then. */
+  error?: ErrorBody;
 }
 
 /** One line of output, without its end. */
@@ -1516,8 +1536,13 @@ export interface WaitEvent {
    * the command did cannot be known.
    */
   reason: WaitReason;
-  /** Set when the command has ended, unless it could not be run at all. */
+  /**
+   * Set when the command has ended. One that could not be run at all has an error instead, which
+   * says why.
+   */
   outcome?: ExecOutcome;
+  /** why it could not be run */
+  error?: ErrorBody;
   /** The line that matched, and stream where. */
   match?: OutputLine;
   /** of the match */
@@ -2003,16 +2028,6 @@ export interface DialogueEvent {
   unparsed?: DialogueUnparsed;
   /** for ended */
   ended?: DialogueEnd;
-}
-
-/** What every method answers when it cannot do what it was asked. */
-export interface ErrorBody {
-  /** stable; programs go by it */
-  code: ErrorCode;
-  /** for people: the thing, its id, the cause */
-  message: string;
-  /** more for programs, such as field: the parameter that is wrong */
-  details?: Record<string, unknown>;
 }
 
 /** What the pushes snapshot and resize tell. */

@@ -404,7 +404,14 @@ class SessionCreateParams(TypedDict, total=False):
     """
 
     shell: str
-    """A path or a name on PATH; /bin/sh when empty."""
+    """A path or a name on PATH. When it is empty, it is the daemon's default_shell, which is
+    /bin/sh unless it is configured.
+    """
+
+    prefer_shell: str
+    """The shell to take instead of /bin/sh, where it exists, when shell is empty and no
+    default_shell is configured.
+    """
 
     working_dir: str
     """Where the shell or program starts; the home directory when empty."""
@@ -2301,6 +2308,30 @@ class ExecResult(ExecOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ErrorBody:
+    """What every method answers when it cannot do what it was asked."""
+
+    code: ErrorCode | str = ""
+    """stable; programs go by it"""
+
+    message: str = ""
+    """for people: the thing, its id, the cause"""
+
+    details: dict[str, Any] = field(default_factory=dict)
+    """more for programs, such as field: the parameter that is wrong"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ErrorBody:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            code=get("code") or "",
+            message=get("message") or "",
+            details=get("details") or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExecInfo:
     """A snapshot of one command."""
 
@@ -2355,6 +2386,9 @@ class ExecInfo:
     outcome: ExecOutcome | None = None
     """Set once the command has ended."""
 
+    error: ErrorBody | None = None
+    """Says why the command could not be run at all. There is no outcome then."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecInfo:
         """Takes the fields it knows from what a daemon sent."""
@@ -2377,6 +2411,7 @@ class ExecInfo:
             quiet_ms=get("quiet_ms"),
             usage=Usage.from_dict(get("usage") or {}),
             outcome=ExecOutcome.from_dict(data["outcome"]) if get("outcome") is not None else None,
+            error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
         )
 
 
@@ -2536,7 +2571,12 @@ class WaitEvent:
     """
 
     outcome: ExecOutcome | None = None
-    """Set when the command has ended, unless it could not be run at all."""
+    """Set when the command has ended. One that could not be run at all has an error instead, which
+    says why.
+    """
+
+    error: ErrorBody | None = None
+    """why it could not be run"""
 
     match: OutputLine | None = None
     """The line that matched, and stream where."""
@@ -2561,6 +2601,7 @@ class WaitEvent:
             session_id=get("session_id") or "",
             reason=get("reason") or "",
             outcome=ExecOutcome.from_dict(data["outcome"]) if get("outcome") is not None else None,
+            error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             match=OutputLine.from_dict(data["match"]) if get("match") is not None else None,
             stream=get("stream") or "",
             seq=get("seq") or 0,
@@ -3600,30 +3641,6 @@ class DialogueEvent:
             notice=DialogueNotice.from_dict(data["notice"]) if get("notice") is not None else None,
             unparsed=DialogueUnparsed.from_dict(data["unparsed"]) if get("unparsed") is not None else None,
             ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErrorBody:
-    """What every method answers when it cannot do what it was asked."""
-
-    code: ErrorCode | str = ""
-    """stable; programs go by it"""
-
-    message: str = ""
-    """for people: the thing, its id, the cause"""
-
-    details: dict[str, Any] = field(default_factory=dict)
-    """more for programs, such as field: the parameter that is wrong"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ErrorBody:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            code=get("code") or "",
-            message=get("message") or "",
-            details=get("details") or {},
         )
 
 

@@ -1,0 +1,152 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// An answer is text for a model and, beside it, the same as fields for a program. Some
+// clients show their model the fields and not the text, so nothing is in the text alone.
+type answer interface{ text() string }
+
+// execAnswer is about one command.
+type execAnswer struct {
+	ExecID     string `json:"exec_id"`
+	SessionID  string `json:"session_id"`
+	NewSession bool   `json:"new_session,omitempty"`
+	State      string `json:"state" jsonschema:"queued, running or exited"`
+	ExitCode   *int   `json:"exit_code,omitempty"`
+	Signal     string `json:"signal,omitempty"`
+	TimedOut   bool   `json:"timed_out,omitempty"`
+	Cancelled  bool   `json:"cancelled,omitempty"`
+	DurationMS *int64 `json:"duration_ms,omitempty"`
+	Stdout     string `json:"stdout,omitempty" jsonschema:"what it printed since you last looked"`
+	Stderr     string `json:"stderr,omitempty"`
+	Note       string `json:"note" jsonschema:"what happened, and how to go on"`
+
+	bracket bool // in text, the note stands in brackets, so that it cannot be taken for output
+}
+
+func (a execAnswer) text() string {
+	if !a.bracket {
+		return a.Note
+	}
+	var b strings.Builder
+	if a.NewSession {
+		fmt.Fprintf(&b, "[new session %s]\n", a.SessionID)
+	}
+	b.WriteString(endLine(a.Stdout))
+	if a.Stderr != "" {
+		b.WriteString("[stderr]\n" + endLine(a.Stderr))
+	}
+	b.WriteString("[" + a.Note + "]")
+	return b.String()
+}
+
+// outcome takes how a command ended, if it has.
+func (a *execAnswer) outcome(o *api.ExecOutcome) {
+	if o != nil {
+		a.ExitCode, a.Signal, a.TimedOut, a.Cancelled, a.DurationMS = &o.ExitCode, o.Signal, o.TimedOut, o.Cancelled, &o.DurationMS
+	}
+}
+
+// stateOf is the state of a command in the words of the tools: whether its output is
+// complete is of no use to a model.
+func stateOf(s api.ExecState) string {
+	if s == api.ExecClosed {
+		s = api.ExecExited
+	}
+	return string(s)
+}
+
+// endLine is text with a newline at its end, if there is any text.
+func endLine(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+// outputAnswer is a part of what a command printed.
+type outputAnswer struct {
+	ExecID     string `json:"exec_id"`
+	Stream     string `json:"stream"`
+	Data       string `json:"data" jsonschema:"with grep, each line behind its offset"`
+	NextOffset int64  `json:"next_offset"`
+	TotalBytes int64  `json:"total_bytes"`
+	Complete   bool   `json:"complete" jsonschema:"nothing more will come"`
+	Note       string `json:"note"`
+}
+
+func (a outputAnswer) text() string { return a.Data + "\n[" + a.Note + "]" }
+
+// screenAnswer is what a terminal shows.
+type screenAnswer struct {
+	SessionID string `json:"session_id"`
+	Screen    string `json:"screen"`
+	Cols      int    `json:"cols"`
+	Rows      int    `json:"rows"`
+	Line      int    `json:"cursor_line" jsonschema:"from 1"`
+	Column    int    `json:"cursor_column" jsonschema:"from 1"`
+	Title     string `json:"title,omitempty"`
+	ExitCode  *int   `json:"exit_code,omitempty" jsonschema:"when the program has ended"`
+	Note      string `json:"note,omitempty"`
+}
+
+func (a screenAnswer) text() string {
+	var b strings.Builder
+	b.WriteString(endLine(a.Screen))
+	fmt.Fprintf(&b, "[terminal %s, %dx%d, cursor at line %d column %d", a.SessionID, a.Cols, a.Rows, a.Line, a.Column)
+	if a.Title != "" {
+		fmt.Fprintf(&b, ", title %q", a.Title)
+	}
+	if a.Note != "" {
+		b.WriteString("; " + a.Note)
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// inTools turns what errors call methods and fields of the API into what a model has.
+var inTools = strings.NewReplacer("dialogue.resume", "dialogue_start with resume", "dialogue.retry", "dialogue_send", "params.", "")
+
+// failure is an error as a model reads it: with its code.
+func failure(err error) error {
+	e := api.AsError(err)
+	return errors.New(string(e.Code) + ": " + inTools.Replace(e.Message))
+}
+
+func (c *conn) begun(ctx context.Context, r *mcp.CallToolRequest) call {
+	return call{c.request(ctx, r.Session), r, time.Now().Add(c.Patience)}
+}
+
+// add adds a tool that answers with fields, and with text. An error is an answer too.
+func add[In any, Out answer](c *conn, t *mcp.Tool, f func(call, In) (Out, error)) {
+	c.know(t.Name, argumentsOf[In]())
+	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		out, err := f(c.begun(ctx, r), in)
+		if err != nil {
+			return nil, out, failure(err)
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}, out, nil
+	})
+}
+
+// addText adds a tool that answers with text alone.
+func addText[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
+	c.know(t.Name, argumentsOf[In]())
+	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		text, err := f(c.begun(ctx, r), in)
+		if err != nil {
+			return nil, nil, failure(err)
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+	})
+}

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/trl-dev/trl/internal/near"
+)
+
+// argumentsOf are the names of a tool's arguments.
+func argumentsOf[In any]() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// know remembers the arguments of a tool. It is called before the server serves.
+func (c *conn) know(tool string, names []string) {
+	if c.arguments == nil {
+		c.arguments = map[string][]string{}
+	}
+	c.arguments[tool] = names
+}
+
+// otherNames are what tools of other servers call the same argument.
+var otherNames = map[string][]string{
+	"cmd": {"command"}, "script": {"command"}, "code": {"command"}, "program": {"command"},
+	"cwd": {"working_dir"}, "dir": {"working_dir"}, "directory": {"working_dir"}, "workdir": {"working_dir"}, "path": {"working_dir"},
+	"id": {"exec_id", "session", "dialogue"}, "name": {"session"}, "input": {"text", "stdin"}, "data": {"text"},
+	"timeout": {"timeout_s"}, "timeout_ms": {"timeout_s"}, "environment": {"env"}, "pattern": {"match", "grep"}, "regex": {"match", "grep"},
+	"message": {"text", "prompt"}, "task": {"prompt"}, "prompt": {"text"}, "limit": {"max_bytes"},
+}
+
+// checkNames refuses calls with arguments that a tool does not have, before the SDK does,
+// whose words do not say what was meant.
+func (c *conn) checkNames(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		if p, ok := r.GetParams().(*mcp.CallToolParamsRaw); ok && method == "tools/call" {
+			if err := c.unknownArgument(p.Name, p.Arguments); err != nil {
+				res := &mcp.CallToolResult{}
+				res.SetError(err)
+				return res, nil
+			}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+func (c *conn) unknownArgument(tool string, arguments json.RawMessage) error {
+	known, ok := c.arguments[tool]
+	var given map[string]json.RawMessage
+	if !ok || len(arguments) == 0 || json.Unmarshal(arguments, &given) != nil {
+		return nil // for the SDK to refuse
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		meant := ""
+		for _, other := range otherNames[strings.ToLower(name)] {
+			if meant == "" && slices.Contains(known, other) {
+				meant = other
+			}
+		}
+		if meant == "" {
+			meant = near.Word(strings.ToLower(name), known, min(3, len(name)/2))
+		}
+		if meant != "" {
+			return fmt.Errorf("INVALID_PARAMS: %s has no argument %q; did you mean %q?", tool, name, meant)
+		}
+		if len(known) == 0 {
+			return fmt.Errorf("INVALID_PARAMS: %s takes no arguments, but was given %q", tool, name)
+		}
+		return fmt.Errorf("INVALID_PARAMS: %s has no argument %q; it has %s", tool, name, strings.Join(known, ", "))
+	}
+	return nil
+}
