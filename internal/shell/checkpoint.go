@@ -16,6 +16,7 @@ func (s *Shell) Checkpoint() {
 	err := s.bookkeep(s.dialect.source(s.dir.dumpFile())+"\n", begun.Add(bookkeepTime))
 	s.patient = false
 	s.readState()
+	s.stateBuf = nil // of a dump that is too large, or cut off
 	if err == nil && s.exitDump != nil {
 		s.checkpoint, s.dirty = s.exitDump, false
 	}

@@ -382,21 +382,25 @@ func (r *run) shellDied() {
 		return
 	}
 	// A state from before the command knows nothing of its directory and environment.
-	if told {
-		r.leave()
+	// One that the dying shell reported has both, and must not be restored again.
+	if told && r.leave() {
+		s.Checkpoint()
 	}
 }
 
-func (r *run) leave() {
+// leave takes back the directory and environment of the command. It reports whether
+// there was anything to take back.
+func (r *run) leave() bool {
 	s := r.Shell
 	leave := s.dialect.leave(r.req)
 	if leave == "" || r.oc.Died != nil {
-		return
+		return false
 	}
 	if _, err := s.runScript(leave, time.Now().Add(bookkeepTime)); err != nil && !s.dead() {
 		s.proc.Signal(syscall.SIGKILL)
 		<-s.proc.Done()
 	}
+	return true
 }
 
 // finish collects what the command leaves behind.

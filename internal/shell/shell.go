@@ -78,7 +78,7 @@ type Shell struct {
 	cwd        string // as the shell said last
 	restarts   int64
 	checkpoint *State // the state at some moment; see Checkpoint
-	dirty      bool   // a command has run since checkpoint
+	dirty      bool   // checkpoint may be out of date
 	exitDump   *State // what the dying shell told
 	patient    bool   // a dump is under way, and nobody waits for its parts
 	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
@@ -92,6 +92,7 @@ func Start(cfg Config) (*Shell, error) {
 		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir{path: cfg.Dir}, cwd: cfg.WorkingDir,
 		control: -1, sinkOut: -1, sinkErr: -1, wakeR: -1, wakeW: -1,
 		tokens: newTokens(), budget: newCheckpointBudget(), buf: make([]byte, 16<<10),
+		dirty: true, // nothing is known of a new shell either: startup files may have set anything
 	}
 	var err error
 	if s.poller, err = newPoller(); err != nil {
@@ -338,12 +339,16 @@ func (s *Shell) bestState(c *Command) *State {
 	if st == nil {
 		return s.checkpoint
 	}
-	if c != nil && len(c.Env) > 0 && s.checkpoint != nil && !s.dialect.scopesEnv() {
+	if c != nil && len(c.Env) > 0 && !s.dialect.scopesEnv() {
 		keys := map[string]bool{}
 		for k := range c.Env {
 			keys[k] = true
 		}
-		return st.withDefinitions(keys, s.checkpoint)
+		before := s.checkpoint
+		if before == nil { // the shell could not be asked
+			before = environState(s.cfg.Env)
+		}
+		return st.withDefinitions(keys, before)
 	}
 	return st
 }

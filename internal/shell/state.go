@@ -159,6 +159,17 @@ func newStatement(text string) statement {
 	return st
 }
 
+// environState is the state of a POSIX shell that knows its environment only.
+func environState(env []string) *State {
+	st := &State{}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		st.vars = append(st.vars, statement{name: name, text: "export " + name + "=" + quote(value)})
+		st.exports = append(st.exports, statement{name: name})
+	}
+	return st
+}
+
 // withDefinitions returns the state with the variables named in keys as they are
 // in old, or absent. A command's own environment is undone this way.
 func (st *State) withDefinitions(keys map[string]bool, old *State) *State {
