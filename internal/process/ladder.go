@@ -19,6 +19,7 @@ const (
 // Killed is a line of the receipt: a process that was signalled and is gone.
 type Killed struct {
 	PID     int
+	Name    string         // of the program, as the kernel knew it before the kill
 	Command string         // as CommandLine told it before the kill
 	Signal  syscall.Signal // the strongest one it was sent
 }
@@ -182,7 +183,7 @@ func (l *Ladder) Killed() []Killed {
 	list := make([]Killed, 0, len(l.targets))
 	for _, t := range l.targets {
 		if t.gone && t.sent != 0 {
-			list = append(list, Killed{PID: t.info.PID, Command: t.command, Signal: t.sent})
+			list = append(list, Killed{PID: t.info.PID, Name: t.info.Name, Command: t.command, Signal: t.sent})
 		}
 	}
 	return list

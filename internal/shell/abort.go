@@ -104,7 +104,10 @@ func (r *run) abort() {
 		s.waitUntil(time.Now().Add(scanEvery), r.streams[:])
 	}
 	r.oc.Killed = append(append(r.oc.Killed, below.Killed()...), orphans.Killed()...)
-	for _, k := range r.oc.Killed {
+	for i, k := range r.oc.Killed {
+		if k.Command == s.args && k.Name != "" && k.Name != s.name {
+			r.oc.Killed[i].Command = k.Name // it ran without an exec, and has no arguments of its own
+		}
 		if k.Signal == syscall.SIGKILL {
 			r.oc.Signal = syscall.SIGKILL
 		}

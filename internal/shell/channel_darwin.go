@@ -36,3 +36,6 @@ func (c *channel) close() {
 
 // stdioOf would name the files behind a process's stdout and stderr; here it is not known.
 func stdioOf(int) string { return "" }
+
+// usePackets does nothing: macOS has no such pipes, and no busybox that needs them.
+func usePackets(int) error { return nil }

@@ -42,3 +42,10 @@ func stdioOf(pid int) string {
 	err, _ := os.Readlink(fd + "2")
 	return out + " " + err
 }
+
+// usePackets makes every write to a pipe a packet: one read never returns more. The
+// writing end w becomes non-blocking.
+func usePackets(w int) error {
+	_, err := unix.FcntlInt(uintptr(w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT)
+	return os.NewSyscallError("fcntl", err)
+}

@@ -35,6 +35,14 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 			return nil, out, err
 		}
 	}
+	if s.dialect.readsAhead() {
+		if err = usePackets(ends[1]); err != nil {
+			for _, fd := range ends {
+				unix.Close(fd)
+			}
+			return nil, out, err
+		}
+	}
 	s.control, s.sinkOut, s.sinkErr = ends[1], ends[2], ends[4]
 	return os.NewFile(uintptr(ends[0]), "control"), [2]*os.File{os.NewFile(uintptr(ends[3]), "stdout"), os.NewFile(uintptr(ends[5]), "stderr")}, nil
 }

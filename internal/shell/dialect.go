@@ -15,6 +15,9 @@ type dialect interface {
 	argv(login, rc bool) []string
 	// terminal says that the shell insists on a terminal for its control channel.
 	terminal() bool
+	// readsAhead says that the shell reads its control channel into a buffer that
+	// programs it runs can inherit, so it must be given one line at a time.
+	readsAhead() bool
 	// bootstrap is the text sent once after the start, without the first status.
 	bootstrap(d dir) string
 	// dump is the content of d.dumpFile(): it writes the shell's state to d.state.

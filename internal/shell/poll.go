@@ -53,7 +53,11 @@ func (s *Shell) send(text string) {
 
 func (s *Shell) flush() {
 	for len(s.pending) > 0 && s.control >= 0 {
-		n, err := unix.Write(s.control, s.pending)
+		part := s.pending
+		if s.dialect.readsAhead() {
+			part = firstPacket(part)
+		}
+		n, err := unix.Write(s.control, part)
 		if err == unix.EINTR {
 			continue
 		}
@@ -65,6 +69,19 @@ func (s *Shell) flush() {
 		}
 		s.pending = s.pending[n:]
 	}
+}
+
+// maxPacket is less than any stdio buffer: a read that is too short for a packet would
+// lose the rest of it.
+const maxPacket = 512
+
+// firstPacket is the first line of text, or the beginning of a long one: whoever reads
+// lines through a buffer has nothing left in it at the end of a line.
+func firstPacket(text []byte) []byte {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i+1]
+	}
+	return text[:min(len(text), maxPacket)]
 }
 
 // wait blocks until something has happened, at the latest until deadline (zero:

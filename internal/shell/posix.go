@@ -20,6 +20,7 @@ func (dash) argv(login, rc bool) []string {
 }
 
 func (dash) terminal() bool               { return false }
+func (dash) readsAhead() bool             { return false }
 func (dash) interrupts() []syscall.Signal { return urgThenINT }
 
 func (dash) bootstrap(d dir) string {
@@ -106,11 +107,16 @@ func (dash) restore(st *State) string {
 // posixOwn are variables that belong to the new shell.
 var posixOwn = map[string]bool{"PPID": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
 
-// ash is busybox. It is driven like dash, with two differences. Its `command`
+// ash is busybox. It is driven like dash, with three differences. Its `command`
 // must not be used to catch errors: an error in a subshell would make that
-// subshell spin for ever. And its reading of a pipe takes the end of a background
-// child for the end of input, which ignoreeof (-I) makes harmless.
+// subshell spin for ever. Its reading of a pipe takes the end of a background
+// child for the end of input, which ignoreeof (-I) makes harmless. And it reads
+// its input through stdio, and some builds run other applets (sort, head) in a
+// fork of the shell, without exec: these would find in their stdin whatever the
+// shell had read ahead.
 type ash struct{ dash }
+
+func (ash) readsAhead() bool { return true }
 
 func (ash) argv(login, rc bool) []string {
 	args := []string{"-i", "-I", "+m"}

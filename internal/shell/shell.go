@@ -73,6 +73,7 @@ type Shell struct {
 	input       *Input // of the running command, when its stdin is open
 
 	name       string // of the process, as the kernel knows it
+	args       string // its command line
 	stdio      string // where its stdout and stderr go when it is idle
 	last       int    // $? of the last command
 	cwd        string // as the shell said last
@@ -213,6 +214,7 @@ func (s *Shell) prepare(st *State) error {
 	if in, ok := process.Stat(s.proc.PID); ok {
 		s.name = in.Name
 	}
+	s.args = process.CommandLine(s.proc.PID)
 	s.stdio = stdioOf(s.proc.PID)
 	return nil
 }

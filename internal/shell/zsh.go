@@ -20,7 +20,8 @@ func (zsh) argv(login, rc bool) []string {
 	return args
 }
 
-func (zsh) terminal() bool { return false }
+func (zsh) terminal() bool   { return false }
+func (zsh) readsAhead() bool { return false }
 
 // interrupts: the trap would flush what zsh is just writing, and it would be
 // written twice; a plain SIGINT only sets a flag.

@@ -45,8 +45,9 @@ func TestCases(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))
 	dir := t.TempDir()
 	var group sync.WaitGroup
-	for i, name := range cases.ShellNames {
-		list := load(t, strconv.Itoa(i+1))
+	for i, name := range cases.Tested {
+		// No shell's 41.7 may become the beginning of another one's 41.76.
+		list := load(t, strconv.Itoa((i+1)%len(cases.Tested)))
 		runner := cases.Runner{Service: daemon.Client(t), Scale: *scale}
 		group.Go(func() {
 			t.Run(name, func(t *testing.T) { runShell(t, runner, name, dir, list) })
@@ -63,7 +64,7 @@ func runShell(t *testing.T, runner cases.Runner, name, dir string, list []cases.
 		t.Skip(err)
 	}
 	for _, c := range list {
-		if slices.Contains(c.Shells, name) {
+		if slices.Contains(c.Shells, cases.Base(name)) {
 			t.Run(c.ID, func(t *testing.T) { run(t, runner, c, shell) })
 		}
 	}
@@ -77,6 +78,10 @@ func run(t *testing.T, runner cases.Runner, c cases.Case, shell cases.Shell) {
 	if testing.Short() && slices.Contains(c.Tags, "large") {
 		score.skip(shell.Name, 1)
 		t.Skip("large")
+	}
+	if shell.Name != cases.Base(shell.Name) && slices.Contains(c.Tags, "exec") {
+		score.skip(shell.Name, 1)
+		t.Skip("needs programs that are files")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -142,9 +147,9 @@ func (s *scoreboard) count(shell, id string, ok bool) {
 
 func (s *scoreboard) print() {
 	s.locked(func() {
-		fmt.Printf("\n%-6s %7s %7s %8s\n", "shell", "passed", "failed", "skipped")
-		for _, name := range cases.ShellNames {
-			fmt.Printf("%-6s %7d %7d %8d\n", name, s.passed[name], len(s.failed[name]), s.skipped[name])
+		fmt.Printf("\n%-10s %7s %7s %8s\n", "shell", "passed", "failed", "skipped")
+		for _, name := range cases.Tested {
+			fmt.Printf("%-10s %7d %7d %8d\n", name, s.passed[name], len(s.failed[name]), s.skipped[name])
 			for _, id := range s.failed[name] {
 				fmt.Printf("       failed: %s\n", id)
 			}

@@ -25,7 +25,7 @@ func eachShell(t *testing.T, f func(t *testing.T, service api.Service, shell cas
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace, "--log-level", "error"))
 	dir := t.TempDir()
 	var group sync.WaitGroup
-	for i, name := range []string{"sh", "bash", "zsh", "ash"} {
+	for i, name := range []string{"sh", "bash", "zsh", "ash", "ash-static"} {
 		service := daemon.Client(t)
 		group.Go(func() {
 			t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSequences(t *testing.T) {
 	eachShell(t, func(t *testing.T, service api.Service, shell cases.Shell, random *rand.Rand) {
 		runner := cases.Runner{Service: service, Scale: *scale}
 		pools := [][]string{stateful, ordinary}
-		if shell.Name != "ash" {
+		if cases.Base(shell.Name) != "ash" {
 			pools = append(pools, subshellTraps)
 		}
 		for range *sequences {

@@ -6,10 +6,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // ShellNames are the names a case may use. sh is dash where there is one, ash is busybox.
 var ShellNames = []string{"sh", "bash", "zsh", "ash", "fish"}
+
+// ashStatic is the ash of Debian's busybox-static, which runs other applets in a fork of
+// itself, without exec. It runs the cases of ash; see tests/busybox-static.
+const ashStatic = "ash-static"
+
+// Tested are the shells that cases run in.
+var Tested = append(ShellNames[:len(ShellNames):len(ShellNames)], ashStatic)
+
+// Base is the name under which a case asks for the shell.
+func Base(name string) string { return strings.TrimSuffix(name, "-static") }
 
 // Shell is a shell of this machine.
 type Shell struct {
@@ -23,7 +34,7 @@ type Shell struct {
 // FindShell finds a shell on PATH. dir is a directory for a link, because
 // busybox is a shell only under the name of one.
 func FindShell(name, dir string) (Shell, error) {
-	program := map[string]string{"sh": "dash", "ash": "busybox"}[name]
+	program := map[string]string{"sh": "dash", "ash": "busybox", ashStatic: busyboxStatic()}[name]
 	if program == "" || name == "sh" && runtime.GOOS == "darwin" {
 		program = name
 	}
@@ -34,8 +45,11 @@ func FindShell(name, dir string) (Shell, error) {
 	if err != nil {
 		return Shell{}, fmt.Errorf("shell %s: %w", name, err)
 	}
-	if name == "ash" {
-		link := filepath.Join(dir, "ash")
+	if Base(name) == "ash" {
+		link := filepath.Join(dir, name, "ash")
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			return Shell{}, err
+		}
 		if err := os.Symlink(path, link); err != nil && !os.IsExist(err) {
 			return Shell{}, err
 		}
@@ -50,4 +64,13 @@ func FindShell(name, dir string) (Shell, error) {
 		script = []string{"-c"}
 	}
 	return Shell{Name: name, Path: path, Script: append([]string{path}, script...)}, nil
+}
+
+// busyboxStatic is where tests/busybox-static puts the program.
+func busyboxStatic() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "trl-test", "busybox-static", "bin", "busybox")
 }

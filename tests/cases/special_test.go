@@ -20,7 +20,7 @@ func TestRuntimeDirDeleted(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", *grace))
 	service := daemon.Client(t)
 	links := t.TempDir()
-	for _, name := range cases.ShellNames {
+	for _, name := range cases.Tested {
 		t.Run(name, func(t *testing.T) {
 			shell, err := cases.FindShell(name, links)
 			if err != nil {
