@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/cast"
 	"github.com/trl-dev/trl/internal/terminal/render"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
@@ -144,11 +145,14 @@ func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) e
 	if ex.format == "cast" {
 		return ex.cast(ctx, c, w)
 	}
-	t, err := ex.model(ctx, c)
+	t, theme, err := ex.model(ctx, c)
 	if err != nil {
 		return err
 	}
 	opts := render.Options{Scrollback: ex.scrollback, Cursor: true}
+	if theme != nil {
+		opts.Theme = render.Theme{Foreground: theme.Foreground, Background: theme.Background, Palette: strings.Split(theme.Palette, ":")}
+	}
 	switch ex.format {
 	case "html":
 		return render.HTML(w, t, opts)
@@ -159,29 +163,30 @@ func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) e
 	return err
 }
 
-// model is a terminal with the screen that is to be written.
-func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal, error) {
+// model is a terminal with the screen that is to be written, and its colours if they are known.
+func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal, *cast.Theme, error) {
 	if c != nil {
 		s, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: ex.word, Format: api.FormatANSI, Scrollback: ex.scrollback})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return modelOf(s), nil
+		return modelOf(s), nil, nil
 	}
 	f, err := os.Open(ex.word)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	r, err := readCast(ex.word, f)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lines := ex.scrollback
 	if lines < 0 {
 		lines = api.MaxScrollback
 	}
-	return replay(ex.word, r, lines)
+	t, err := replay(ex.word, r, lines)
+	return t, r.Header().Theme, err
 }
 
 // cast copies the recording of a session. That of a file is written anew: one of version 2

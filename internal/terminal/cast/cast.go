@@ -31,6 +31,14 @@ type Header struct {
 	Env        map[string]string // what of it matters to who looks at it: SHELL, TERM
 	// IdleLimit is the longest pause that a player should make; 0 for any.
 	IdleLimit time.Duration
+	Theme     *Theme // the colours of the terminal; nil when it does not tell
+}
+
+// Theme is the colours of the terminal that was recorded, each as #rrggbb.
+type Theme struct {
+	Foreground string `json:"fg"`
+	Background string `json:"bg"`
+	Palette    string `json:"palette"` // 8 or 16, with colons between them
 }
 
 // Event is something that happened.

@@ -271,3 +271,27 @@ func TestRefusesWhatIsNoRecording(t *testing.T) {
 		}
 	}
 }
+
+// TestThemes: the colours of a terminal are read from both versions and written again. What
+// is no theme is left out.
+func TestThemes(t *testing.T) {
+	const colors = `{"fg":"#111111","bg":"#222222","palette":"#000001:#000002"}`
+	for name, c := range map[string]struct{ header, want string }{
+		"2":       {`{"version":2,"width":80,"height":24,"theme":` + colors + `}`, `"theme":` + colors},
+		"3":       {`{"version":3,"term":{"cols":80,"rows":24,"theme":` + colors + `}}`, `"theme":` + colors},
+		"none":    {`{"version":3,"term":{"cols":80,"rows":24}}`, `"rows":24}}`},
+		"null":    {`{"version":3,"term":{"cols":80,"rows":24,"theme":null}}`, `"rows":24}}`},
+		"a word":  {`{"version":3,"term":{"cols":80,"rows":24,"theme":"dark"}}`, `"rows":24}}`},
+		"numbers": {`{"version":2,"width":80,"height":24,"theme":{"fg":1}}`, `"rows":24}}`},
+	} {
+		r, err := cast.NewReader(strings.NewReader(c.header + "\n"))
+		if err != nil {
+			t.Errorf("%s: %s", name, err)
+			continue
+		}
+		var b bytes.Buffer
+		if err := r.Copy(&b); err != nil || !strings.Contains(b.String(), c.want) {
+			t.Errorf("%s: %s, %v, want %s", name, b.String(), err, c.want)
+		}
+	}
+}

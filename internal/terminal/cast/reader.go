@@ -114,7 +114,10 @@ func (c *Reader) readHeader(line []byte) error {
 			Cols int    `json:"cols"`
 			Rows int    `json:"rows"`
 			Type string `json:"type"`
+			// A theme that cannot be read is no reason not to read the recording.
+			Theme json.RawMessage `json:"theme"`
 		} `json:"term"`
+		Theme     json.RawMessage   `json:"theme"`
 		Width     int               `json:"width"`
 		Height    int               `json:"height"`
 		Timestamp float64           `json:"timestamp"`
@@ -143,7 +146,9 @@ func (c *Reader) readHeader(line []byte) error {
 	}
 	switch h.Version {
 	case 3:
+		c.header.Theme = readTheme(h.Term.Theme)
 	case 2:
+		c.header.Theme = readTheme(h.Theme)
 		c.header.Cols, c.header.Rows, c.header.Term = h.Width, h.Height, h.Env["TERM"]
 	case 0:
 		return errors.New("not an asciicast: the first line has no version")
@@ -157,6 +162,15 @@ func (c *Reader) readHeader(line []byte) error {
 		return fmt.Errorf("not an asciicast: a size of %dx%d", c.header.Cols, c.header.Rows)
 	}
 	return nil
+}
+
+// readTheme is a theme, if text is one.
+func readTheme(text json.RawMessage) *Theme {
+	var t *Theme
+	if len(text) == 0 || json.Unmarshal(text, &t) != nil {
+		return nil
+	}
+	return t
 }
 
 func (c *Reader) event(line []byte) (e Event, err error) {

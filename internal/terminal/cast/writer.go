@@ -49,9 +49,10 @@ func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
 // headerLine is the header as version 3 has it.
 func headerLine(h Header) ([]byte, error) {
 	type term struct {
-		Cols int    `json:"cols"`
-		Rows int    `json:"rows"`
-		Type string `json:"type,omitempty"`
+		Cols  int    `json:"cols"`
+		Rows  int    `json:"rows"`
+		Type  string `json:"type,omitempty"`
+		Theme *Theme `json:"theme,omitempty"`
 	}
 	line, err := json.Marshal(struct {
 		Version   int               `json:"version"`
@@ -62,7 +63,7 @@ func headerLine(h Header) ([]byte, error) {
 		Title     string            `json:"title,omitempty"`
 		Env       map[string]string `json:"env,omitempty"`
 	}{
-		Version: 3, Term: term{Cols: h.Cols, Rows: h.Rows, Type: h.Term}, Timestamp: unix(h.Time), IdleLimit: h.IdleLimit.Seconds(),
+		Version: 3, Term: term{Cols: h.Cols, Rows: h.Rows, Type: h.Term, Theme: h.Theme}, Timestamp: unix(h.Time), IdleLimit: h.IdleLimit.Seconds(),
 		Command: h.Command, Title: h.Title, Env: h.Env,
 	})
 	return append(line, '\n'), err

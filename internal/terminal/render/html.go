@@ -20,13 +20,14 @@ func HTML(w io.Writer, t *vt.Terminal, opts Options) error {
 body { margin: 0; background: %s; }
 pre { margin: 0; padding: 1ch; display: inline-block; min-width: %dch; color: %s; font: 14px/1.2 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; direction: ltr; unicode-bidi: bidi-override; }
 a { color: inherit; }
-.w { display: inline-block; width: 2ch; overflow: hidden; vertical-align: bottom; }
+.c { display: inline-block; width: 1ch; overflow: hidden; vertical-align: bottom; }
+.w { width: 2ch; }
 .k { animation: k 1s steps(2) infinite; }
 @keyframes k { to { visibility: hidden; } }
 </style>
 </head>
 <body>
-<pre>`, escape(p.opts.Title), background, p.cols, foreground)
+<pre>`, escape(p.opts.Title), p.bg, p.cols, p.fg)
 	for y := p.first; y < p.rows; y++ {
 		for _, piece := range p.row(y) {
 			p.htmlPiece(piece)
@@ -39,13 +40,13 @@ a { color: inherit; }
 
 func (p *page) htmlPiece(piece piece) {
 	s := piece.shown()
-	rules := htmlRules(s)
+	rules := p.htmlRules(s)
 	target, linked := link(s.Link)
 	tag := "span"
 	if linked {
 		tag = "a"
 	}
-	if plain := !linked && !piece.wide && !s.Blink && rules == ""; plain {
+	if plain := !linked && !piece.alone && !s.Blink && rules == ""; plain {
 		p.say("%s", escape(piece.text))
 		return
 	}
@@ -54,7 +55,10 @@ func (p *page) htmlPiece(piece piece) {
 		p.say(` href="%s" rel="noopener noreferrer"`, escape(target))
 	}
 	var classes []string
-	if piece.wide {
+	if piece.alone {
+		classes = append(classes, "c")
+	}
+	if piece.width == 2 && piece.alone {
 		classes = append(classes, "w")
 	}
 	if s.Blink {
@@ -69,26 +73,26 @@ func (p *page) htmlPiece(piece piece) {
 	p.say(">%s</%s>", escape(piece.text), tag)
 }
 
-func htmlRules(s vt.Style) string {
+func (p *page) htmlRules(s vt.Style) string {
 	var rules []string
 	add := func(on bool, rule string) {
 		if on {
 			rules = append(rules, rule)
 		}
 	}
-	fg, bg := colors(s)
+	fg, bg := p.colors(s)
 	add(fg != "", "color:"+fg)
 	add(bg != "", "background:"+bg)
 	add(s.Bold, "font-weight:bold")
 	add(s.Italic, "font-style:italic")
 	add(s.Dim, "opacity:.5")
 	add(s.Hidden, "visibility:hidden")
-	add(decoration(s) != "", "text-decoration:"+decoration(s))
+	add(p.decoration(s) != "", "text-decoration:"+p.decoration(s))
 	return strings.Join(rules, ";")
 }
 
 // decoration is the value of text-decoration.
-func decoration(s vt.Style) string {
+func (p *page) decoration(s vt.Style) string {
 	var lines []string
 	if s.Underline > 0 {
 		lines = append(lines, "underline")
@@ -102,7 +106,7 @@ func decoration(s vt.Style) string {
 	if s.Underline > 1 {
 		lines = append(lines, [...]string{2: "double", 3: "wavy", 4: "dotted", 5: "dashed"}[min(s.Underline, 5)])
 	}
-	if c := css(s.UnderlineColor); c != "" && s.Underline > 0 {
+	if c := p.css(s.UnderlineColor); c != "" && s.Underline > 0 {
 		lines = append(lines, c)
 	}
 	return strings.Join(lines, " ")

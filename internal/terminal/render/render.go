@@ -19,6 +19,7 @@ type Options struct {
 	Scrollback int    // lines above the screen, at most; -1 for all
 	Title      string // of the page; the terminal's when empty
 	Cursor     bool   // show where the cursor is, if it is visible
+	Theme      Theme
 }
 
 // page is one rendering as it is written.
@@ -29,10 +30,11 @@ type page struct {
 	first      int // the topmost row
 	cols, rows int
 	runs       []vt.Run
+	scheme
 }
 
 func newPage(w io.Writer, t *vt.Terminal, opts Options) *page {
-	p := &page{Writer: bufio.NewWriter(w), t: t, opts: opts}
+	p := &page{Writer: bufio.NewWriter(w), t: t, opts: opts, scheme: newScheme(t, opts.Theme)}
 	p.cols, p.rows = t.Size()
 	kept := t.ScrollbackLen()
 	if opts.Scrollback >= 0 {
@@ -47,7 +49,7 @@ func newPage(w io.Writer, t *vt.Terminal, opts Options) *page {
 
 func (p *page) say(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// row gives the pieces of a row: runs, cut where the width of characters changes and around the cursor.
+// row gives the pieces of a row: runs, cut around characters that a font may give another width than their columns, and around the cursor.
 func (p *page) row(y int) []piece {
 	p.runs = p.t.RowRuns(y, p.runs[:0])
 	cursor := -1
@@ -69,11 +71,12 @@ func (p *page) row(y int) []piece {
 	return pieces
 }
 
-// piece is text of one style whose characters are all of the same width.
+// piece is text of one style that begins in column x. It is one character when alone, else
+// characters that every font for terminals gives one column each.
 type piece struct {
 	text     string
 	x, width int
-	wide     bool // one character of two columns
+	alone    bool
 	cursor   bool
 	style    vt.Style
 }
@@ -101,9 +104,10 @@ func appendPieces(pieces []piece, run vt.Run, cursor int) []piece {
 	}
 	for len(rest) > 0 {
 		size, w := cell(rest)
-		if w == 2 || x <= cursor && cursor < x+w {
+		here := x <= cursor && cursor < x+w
+		if alone := w == 2 || !everywhere(rest[:size]); alone || here {
 			flush()
-			pieces = append(pieces, piece{text: rest[:size], x: x, width: w, wide: w == 2, cursor: x <= cursor && cursor < x+w, style: run.Style})
+			pieces = append(pieces, piece{text: rest[:size], x: x, width: w, alone: alone, cursor: here, style: run.Style})
 			x += w
 			start = x
 		} else {
@@ -114,6 +118,14 @@ func appendPieces(pieces []piece, run vt.Run, cursor int) []piece {
 	}
 	flush()
 	return pieces
+}
+
+// everywhere reports whether fonts for terminals have a character, as wide as all others:
+// Latin, Greek and Cyrillic letters, the usual punctuation, lines and blocks. Others, such as
+// braille, symbols and emoji, come from another font, and whatever follows them would not be in its column.
+func everywhere(char string) bool {
+	r, n := utf8.DecodeRuneInString(char)
+	return n == len(char) && (r < 0x0300 || r >= 0x0370 && r < 0x0482 || r >= 0x2010 && r <= 0x2027 || r >= 0x2500 && r < 0x25a0)
 }
 
 // cell is the length of the first character of text with what combines with it, and its width.

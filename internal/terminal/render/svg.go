@@ -28,7 +28,7 @@ text { font: 14px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; 
 @keyframes k { to { visibility: hidden; } }
 </style>
 <rect width="100%%" height="100%%" fill="%s"/>
-`, width, height, width, height, escape(p.opts.Title), foreground, background)
+`, width, height, width, height, escape(p.opts.Title), p.fg, p.bg)
 	for y := p.first; y < p.rows; y++ {
 		pieces := p.row(y)
 		top := margin + float64(y-p.first)*cellHeight
@@ -44,7 +44,7 @@ text { font: 14px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; 
 }
 
 func (p *page) svgBackground(piece piece, top float64) {
-	if _, bg := colors(piece.shown()); bg != "" {
+	if _, bg := p.colors(piece.shown()); bg != "" {
 		p.say("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
 			margin+float64(piece.x)*cellWidth, top, float64(piece.width)*cellWidth, cellHeight, bg)
 	}
@@ -52,41 +52,91 @@ func (p *page) svgBackground(piece piece, top float64) {
 
 func (p *page) svgText(piece piece, top float64) {
 	s := piece.shown()
-	decorated := decoration(s)
-	if strings.Trim(piece.text, " ") == "" && decorated == "" {
+	decorated := s.Underline > 0 || s.Strike || s.Overline
+	blank := strings.Trim(piece.text, " ") == ""
+	if blank && !decorated {
 		return
 	}
 	target, linked := link(s.Link)
 	if linked {
 		p.say(`<a href="%s">`, escape(target))
 	}
-	p.say(`<text x="%.1f" y="%.1f" textLength="%.1f" lengthAdjust="spacingAndGlyphs" xml:space="preserve"`,
-		margin+float64(piece.x)*cellWidth, top+baseLine, float64(piece.width)*cellWidth)
-	var classes []string
+	if !blank {
+		p.say(`<text x="%.1f" y="%.1f" textLength="%.1f" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s`,
+			column(piece.x), top+baseLine, float64(piece.width)*cellWidth, classes(s))
+		if fg, _ := p.colors(s); fg != "" {
+			p.say(` style="fill:%s"`, fg)
+		}
+		p.say(">%s</text>", escape(piece.text))
+	}
+	if decorated {
+		p.svgLines(piece, s, top)
+	}
+	if linked {
+		p.say("</a>")
+	}
+	p.say("\n")
+}
+
+func column(x int) float64 { return margin + float64(x)*cellWidth }
+
+// classes is the attribute that names what a style is beside its colours.
+func classes(s vt.Style) string {
+	var names []string
 	for _, class := range []struct {
 		on   bool
 		name string
 	}{{s.Bold, "b"}, {s.Italic, "i"}, {s.Dim, "d"}, {s.Hidden, "h"}, {s.Blink, "k"}} {
 		if class.on {
-			classes = append(classes, class.name)
+			names = append(names, class.name)
 		}
 	}
-	if len(classes) > 0 {
-		p.say(` class="%s"`, strings.Join(classes, " "))
+	if len(names) == 0 {
+		return ""
 	}
-	var rules []string
-	if fg, _ := colors(s); fg != "" {
-		rules = append(rules, "fill:"+fg)
+	return ` class="` + strings.Join(names, " ") + `"`
+}
+
+// svgLines draws the lines under, through and over text. They are shapes: viewers of SVG do
+// not agree on text-decoration, and none gives it a colour of its own.
+func (p *page) svgLines(piece piece, s vt.Style, top float64) {
+	fg, _ := p.colors(s)
+	if fg == "" {
+		fg = p.fg
 	}
-	if decorated != "" {
-		rules = append(rules, "text-decoration:"+decorated)
+	from, to := column(piece.x), column(piece.x+piece.width)
+	line := func(y float64, color, dashes string) {
+		if dashes != "" {
+			dashes = ` stroke-dasharray="` + dashes + `"`
+		}
+		p.say(`<path d="M%.1f %.1fH%.1f" stroke="%s" fill="none"%s%s/>`, from, y, to, color, dashes, classes(s))
 	}
-	if len(rules) > 0 {
-		p.say(` style="%s"`, strings.Join(rules, ";"))
+	under := fg
+	if c := p.css(s.UnderlineColor); c != "" {
+		under = c
 	}
-	p.say(">%s</text>", escape(piece.text))
-	if linked {
-		p.say("</a>")
+	switch y := top + baseLine + 2; s.Underline {
+	case 0:
+	case 2:
+		line(y-1, under, "")
+		line(y+1, under, "")
+	case 3:
+		p.say(`<path d="M%.1f %.1f`, from, y)
+		for range piece.width { // a wave for each column
+			p.say("q%.2f -2.4 %.2f 0t%[2]g 0", cellWidth/4, cellWidth/2)
+		}
+		p.say(`" stroke="%s" fill="none"%s/>`, under, classes(s))
+	case 4:
+		line(y, under, "1 1.1")
+	case 5:
+		line(y, under, "2.8 1.4")
+	default:
+		line(y, under, "")
 	}
-	p.say("\n")
+	if s.Strike {
+		line(top+baseLine-4, fg, "")
+	}
+	if s.Overline {
+		line(top+1, fg, "")
+	}
 }

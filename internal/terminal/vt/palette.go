@@ -40,6 +40,14 @@ func defaultColor(n uint8) Color {
 	return RGB(level(n/36), level(n/6%6), level(n%6))
 }
 
+// PaletteColor is what the program made of colour n of the 256; the default when it left it
+// alone.
+func (t *Terminal) PaletteColor(n uint8) Color { return t.palette.colors[n] }
+
+// DefaultColors are what the program made of the colours of text and background; the default
+// when it left them alone.
+func (t *Terminal) DefaultColors() (fg, bg Color) { return t.palette.special[0], t.palette.special[1] }
+
 // paletteColors is OSC 4: pairs of a number and a colour, or a question mark.
 func (t *Terminal) paletteColors(text []byte) {
 	parts := strings.Split(string(text), ";")
