@@ -20,7 +20,7 @@ import (
 const attachFor = 30 * time.Second
 
 func (a *app) attachCommand() *cobra.Command {
-	var readOnly, take bool
+	var readOnly, take, force bool
 	cmd := &cobra.Command{
 		Use:     "attach SESSION",
 		Aliases: []string{"a"},
@@ -33,6 +33,8 @@ with Ctrl-\ (--detach-key): then the program goes on.
 Any number of people and programs may be attached at once. The size of the terminal follows
 the first of them who types; in a window of another size the others see a part of it, or
 empty space around it. --take makes it follow you.
+
+Where your locale is not UTF-8, other characters than those of ASCII are replaced.
 
 When the daemon is restarted you stay attached, and see the same screen.`,
 		Example: `  trl new -t ed -- vim notes           and Ctrl-\ to leave it
@@ -51,12 +53,15 @@ When the daemon is restarted you stay attached, and see the same screen.`,
 			if _, ok := a.terminal(); !ok {
 				return noTerminal("trl attach", args[0])
 			}
+			if err := checkWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", args[0])); err != nil && !force {
+				return err
+			}
 			c, err := a.connect(cmd)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return a.attach(cmd, c, &viewer{session: args[0], name: args[0], keys: keys, readOnly: readOnly, take: take})
+			return a.attach(cmd, c, &viewer{session: args[0], name: args[0], keys: keys, readOnly: readOnly, take: take, asIs: force})
 		},
 		ValidArgsFunction: a.completeTerminals,
 	}
@@ -64,6 +69,7 @@ When the daemon is restarted you stay attached, and see the same screen.`,
 	flags.SortFlags = false
 	flags.BoolVarP(&readOnly, "read-only", "r", false, "look only: nothing that you type arrives")
 	flags.BoolVar(&take, "take", false, "make the terminal's size follow your window")
+	flags.BoolVar(&force, "force", false, "attach also where TERM says that your terminal shows no screens, and pass UTF-8 on whatever the locale is")
 	registerDetachKey(flags)
 	return cmd
 }

@@ -102,6 +102,13 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		return usageErrorf(cmd, "%s is for a terminal, see --terminal", name)
 	}
 	p.Record = p.Record || p.RecordInput
+	_, person := a.terminal()
+	attaches := f.terminal && person && !f.detach && !f.asJSON
+	if attaches {
+		if err := checkWindow("trl new -t", "-d makes it without showing it"); err != nil {
+			return err
+		}
+	}
 	keys, err := a.detachKey(cmd) // the settings tell where the session will be
 	if err != nil {
 		return err
@@ -131,11 +138,10 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	if err != nil {
 		return err
 	}
-	_, person := a.terminal()
 	switch {
 	case f.asJSON:
 		return a.stdout.json(info)
-	case f.terminal && person && !f.detach:
+	case attaches:
 		return a.attach(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true})
 	}
 	a.stdout.line(info.SessionID)

@@ -136,6 +136,9 @@ func (p *player) print(ctx context.Context, r *cast.Reader) error {
 
 // play shows the recording at its own pace.
 func (p *player) play(ctx context.Context, r *cast.Reader) error {
+	if err := checkWindow("trl play", "`trl export FILE --text` prints the last screen"); err != nil {
+		return err
+	}
 	p.tty = &tty{in: p.app.stdin, out: p.app.stdout.f}
 	p.keys = make(chan byte)
 	if term.IsTerminal(int(p.tty.in.Fd())) {
@@ -146,7 +149,11 @@ func (p *player) play(ctx context.Context, r *cast.Reader) error {
 		go readKeys(ctx, p.tty.in, p.keys)
 	}
 	p.out = &ttyOut{f: p.tty.out}
-	p.window = view.New(p.out, 0, 0)
+	var out io.Writer = p.out
+	if !unicodeTerminal() {
+		out = asciiWriter{p.out}
+	}
+	p.window = view.New(out, 0, 0)
 	p.window.Measure(p.tty.size())
 	defer func() {
 		_ = p.window.Leave(true)

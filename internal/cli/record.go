@@ -42,6 +42,11 @@ Exit status: the program's own, also when the recording was stopped early, which
   trl record -o demo.cast -- vim notes
   trl play demo.cast`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, person := a.terminal(); person {
+				if err := checkWindow("trl record", "TERM=xterm trl record … if it can do more"); err != nil {
+					return err
+				}
+			}
 			keys, err := a.detachKey(cmd)
 			if err != nil {
 				return err

@@ -27,6 +27,8 @@ type ttyOut struct {
 	mu    sync.Mutex
 	queue []byte        // guarded by mu
 	taken int64         // guarded by mu; how much was written in all
+	began time.Time     // guarded by mu; when the first byte of the queue was handed over
+	moved time.Time     // guarded by mu; when the terminal last took something, or began
 	done  chan struct{} // guarded by mu; closed when all is written; nil before the first write
 	err   error         // guarded by mu; the first that came of a write
 }
@@ -42,6 +44,8 @@ func (o *ttyOut) Write(p []byte) (int, error) {
 	o.queue = append(o.queue, p...)
 	if idle && len(p) > 0 {
 		o.done = make(chan struct{})
+		o.began = time.Now()
+		o.moved = o.began
 		go o.drain()
 	}
 	return len(p), nil
@@ -57,6 +61,7 @@ func (o *ttyOut) drain() {
 		n, err := o.f.Write(piece)
 		o.mu.Lock()
 		o.taken += int64(n)
+		o.moved = time.Now()
 		if o.queue = o.queue[n:]; err != nil {
 			o.err, o.queue = err, nil
 		}
@@ -70,6 +75,17 @@ func (o *ttyOut) busy() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue) > 0
+}
+
+// waits is for how long the queue has not been empty, and for how long the terminal has
+// taken nothing of it; 0 when nothing is queued.
+func (o *ttyOut) waits() (queued, stuck time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return 0, 0
+	}
+	return time.Since(o.began), time.Since(o.moved)
 }
 
 // written is closed when nothing is queued any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -19,6 +20,15 @@ import (
 const (
 	// frameTime is how often the screen is drawn at most.
 	frameTime = 16 * time.Millisecond
+	// passAtOnce is how much output waits for a terminal that has not taken what it was given
+	// last, and passedAtOnce the piece in which that is counted.
+	passAtOnce, passedAtOnce = 32 << 10, 4 << 10
+	// slowTime is how long a terminal may take for that. One that takes longer does not see
+	// everything any more, see view.Window.Skip.
+	slowTime = 100 * time.Millisecond
+	// stuckTime is how long a terminal may take nothing at all until no more output is fetched
+	// for it.
+	stuckTime = time.Second
 	// holdTime is how long the beginning of a key's sequence waits for its rest.
 	holdTime = 50 * time.Millisecond
 	// measureTime is how long a window must have kept its size before it is told.
@@ -45,14 +55,18 @@ type viewer struct {
 	name     string // as the person calls it
 	readOnly bool
 	take     bool
+	asIs     bool // its terminal is given UTF-8, whatever the locale
 	fresh    bool // it was made for this person, who sees all of it
 	keys     *view.Keys
+
+	interrupt *view.Keys // ctrl-c, which leaves when it is read-only
 
 	tty    *tty
 	out    *ttyOut
 	window *view.Window
 	stream *client.Stream
 	typist *typist
+	output []byte // was fetched, and is still to be shown
 
 	events  chan happened
 	typed   chan []byte // closed when the terminal is gone
@@ -60,6 +74,7 @@ type viewer struct {
 	settle  *time.Timer // the terminal should have the window's size
 	measure *time.Timer // the window has kept its size
 	hold    *time.Timer // what is held back is let go
+	slow    *time.Timer // the terminal has had the time to take what it was given
 	notice  *time.Timer // the daemon is away for a while
 	restart *time.Timer // and does not come back by itself
 	stopped bool        // the daemon said that it ends, and did not just vanish
@@ -94,9 +109,10 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 	defer s.Close()
 	v.stream = s.(*client.Stream)
 	v.out = &ttyOut{f: v.tty.out}
-	v.window = view.New(v.out, cols, rows)
-	v.events, v.typed, v.panics = make(chan happened, 64), make(chan []byte), make(chan any, 1)
-	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.notice, &v.restart} {
+	v.window = view.New(v.writer(), cols, rows)
+	v.interrupt, _ = view.NewKeys("ctrl-c")
+	v.events, v.typed, v.panics = make(chan happened, 1), make(chan []byte), make(chan any, 1)
+	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.slow, &v.notice, &v.restart} {
 		*t = time.NewTimer(time.Hour)
 		(*t).Stop()
 	}
@@ -116,6 +132,14 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 		v.start(func() { v.typist.run(ctx) })
 	}
 	return v.loop(ctx, signals)
+}
+
+// writer is where the window is written to.
+func (v *viewer) writer() io.Writer {
+	if v.asIs || unicodeTerminal() {
+		return v.out
+	}
+	return asciiWriter{v.out}
 }
 
 // start runs f in a goroutine whose panic is that of the loop, which cleans up.
@@ -188,11 +212,13 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 		failed = v.typist.failed
 	}
 	for {
-		// While the terminal does not take what is shown, nothing more is; everything else
-		// goes on.
-		events, written := v.events, (<-chan struct{})(nil)
+		events, written := v.fetches(), (<-chan struct{})(nil)
+		if more := events != nil && len(v.events) > 0 && time.Since(v.frame) < frameTime; !more && !v.out.busy() {
+			_ = v.window.Flush() // an error is seen below
+			v.frame = time.Now()
+		}
 		if v.out.busy() {
-			events, written = nil, v.out.written()
+			written = v.out.written()
 		}
 		if v.out.failed() != nil {
 			return seen{}, hungUp(signals)
@@ -203,9 +229,6 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 			if end, done, err := v.happen(h); done {
 				return end, err
 			}
-			if len(v.events) > 0 && time.Since(v.frame) < frameTime {
-				continue
-			}
 		case p, ok := <-v.typed:
 			if !ok {
 				return seen{}, hungUp(signals)
@@ -213,6 +236,7 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 			if v.takeTyped(p) {
 				return v.detach()
 			}
+		case <-v.slow.C: // see fetches
 		case <-v.hold.C:
 			v.send(v.keys.Release())
 		case s := <-signals:
@@ -245,10 +269,37 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 		case <-ctx.Done():
 			return seen{}, ctx.Err()
 		}
-		if !v.out.busy() {
-			_ = v.window.Flush() // an error is seen above
-			v.frame = time.Now()
+	}
+}
+
+// fetches shows what was fetched as far as the terminal takes it, and returns where more
+// comes from, or nil while there is enough. A terminal that is quick enough is given
+// everything. One that is too slow is given the screen as it is whenever it has taken the one
+// before: what is on its way to it stays small. Nothing is done for one that takes nothing at
+// all, so that a window that somebody has stopped costs nothing.
+func (v *viewer) fetches() <-chan happened {
+	for {
+		queued, stuck := v.out.waits()
+		full := v.window.Pending() >= passAtOnce && !v.window.Skipping()
+		switch {
+		case queued == 0 && full: // it is written first
+			_ = v.window.Flush() // an error is seen by loop
+			continue
+		case queued == 0 || !full && stuck < stuckTime:
+		case stuck >= stuckTime:
+			return nil
+		case queued >= slowTime:
+			v.window.Skip()
+		default:
+			v.slow.Reset(slowTime - queued)
+			return nil
 		}
+		if len(v.output) == 0 {
+			return v.events
+		}
+		n := min(len(v.output), passedAtOnce)
+		v.window.Output(v.output[:n])
+		v.output = v.output[n:]
 	}
 }
 

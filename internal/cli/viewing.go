@@ -39,7 +39,7 @@ func (v *viewer) happen(h happened) (end seen, done bool, err error) {
 		v.window.Status(v.status(ev))
 		v.window.Snapshot(data, ev.Cols, ev.Rows)
 	case api.EventOutput:
-		v.window.Output(data)
+		v.output = data // shown by fetches
 	case api.EventResize:
 		v.window.Status(v.status(ev))
 		if !v.window.Shown() { // the first push of a stream from the beginning
@@ -71,6 +71,7 @@ func (v *viewer) status(ev api.StreamEvent) string {
 
 // takeTyped takes what was typed. It reports whether the key to leave was among it.
 func (v *viewer) takeTyped(p []byte) (detach bool) {
+	v.keys.Encoded = v.window.Encoded()
 	typed, detach := v.keys.Scan(p)
 	v.send(typed)
 	v.hold.Stop()
@@ -78,9 +79,7 @@ func (v *viewer) takeTyped(p []byte) (detach bool) {
 		v.hold.Reset(holdTime)
 	}
 	if v.readOnly && !detach {
-		for _, b := range typed {
-			detach = detach || b == 0x03 // ctrl-c has nobody else to go to
-		}
+		_, detach = v.interrupt.Scan(typed) // ctrl-c has nobody else to go to
 	}
 	return detach
 }
@@ -89,7 +88,7 @@ func (v *viewer) send(typed []byte) {
 	if v.typist == nil || len(typed) == 0 {
 		return
 	}
-	if !v.typist.add(typed) {
+	if typed = v.window.Typed(typed); len(typed) > 0 && !v.typist.add(typed) {
 		_, _ = v.out.Write([]byte("\a"))
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"strconv"
 
@@ -8,6 +9,21 @@ import (
 )
 
 const attachMethod = "session.attach"
+
+// viewerBuffer is how much the system may keep of what a viewer has not read yet. By itself
+// it would keep several megabytes, which a slow viewer would have to see before anything new.
+const viewerBuffer = 128 << 10
+
+// boundBuffer has the system keep little for the client.
+func (x *exchange) boundBuffer() {
+	nc := x.conn.nc
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	if c, ok := nc.(interface{ SetWriteBuffer(int) error }); ok {
+		_ = c.SetWriteBuffer(viewerBuffer) // without it the viewer is only further behind
+	}
+}
 
 // attach answers GET /v1/session/{id}/attach, for clients that can only GET. It is
 // session.attach for a viewer that only looks.

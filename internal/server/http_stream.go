@@ -134,7 +134,9 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	}
 	x.http.server.counts.request(transportHTTP, m.Name, nil)
 	p := newPushes(x, cancel)
-	p.viewer = m.Name == attachMethod
+	if p.viewer = m.Name == attachMethod; p.viewer {
+		x.boundBuffer()
+	}
 	defer p.end()
 	x.push(ctx, p, s, first)
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -15,6 +16,9 @@ const (
 	// viewerBacklog is how far a viewer may be behind the program before it gets a new
 	// snapshot instead of what it missed.
 	viewerBacklog = 1 << 20
+	// slowBacklog is the same for a viewer that does not keep up: it takes long for what is
+	// under way already.
+	slowBacklog = 64 << 10
 	// resumeBacklog is the same for a viewer that comes back for what it missed while it
 	// was away.
 	resumeBacklog = 4 << 20
@@ -68,11 +72,13 @@ type view struct {
 	seq     int64             // of the last push
 	offset  int64             // up to where it has the output
 	pace    pace
-	resizes int64  // how many changes of size it knows; -1 before it is known
-	owed    int64  // up to where it may be behind, because it was away
-	cols    int    // of the terminal at offset
-	rows    int    // see cols
-	owner   string // who owns the size, as it was told
+	fetched time.Time // when something was fetched last
+	last    int       // how many bytes that were
+	resizes int64     // how many changes of size it knows; -1 before it is known
+	owed    int64     // up to where it may be behind, because it was away
+	cols    int       // of the terminal at offset
+	rows    int       // see cols
+	owner   string    // who owns the size, as it was told
 	ended   bool
 }
 
@@ -131,13 +137,15 @@ func (v *view) Recv() (api.StreamEvent, error) {
 
 // pull fetches what follows; with wait it waits for it.
 func (v *view) pull(wait bool) error {
+	backlog := v.backlog() + max(0, v.owed-v.offset)
 	r, data, err := v.viewer.Follow(v.ctx, link.FollowParams{
-		Offset: v.offset, Limit: v.pace.next(), Backlog: viewerBacklog + max(0, v.owed-v.offset), Wait: wait, Resizes: v.resizes,
+		Offset: v.offset, Limit: v.pace.next(), Backlog: backlog, Wait: wait, Resizes: v.resizes,
 	})
 	if err != nil {
 		return err
 	}
 	v.pace.fetched()
+	v.taken(len(data))
 	if r.Behind {
 		return v.snapshot()
 	}
@@ -175,7 +183,21 @@ func (v *view) snapshot() error {
 	ev := api.StreamEvent{Type: api.EventSnapshot, ViewerEvent: &api.ViewerEvent{Cols: r.Cols, Rows: r.Rows, OwnerID: v.owner, Version: r.Version}}
 	ev.Data, ev.DataBase64 = api.Text(data)
 	v.push(r.Offset, ev)
+	v.taken(len(data))
 	return nil
+}
+
+// taken notes that so many bytes were fetched for the viewer.
+func (v *view) taken(n int) { v.fetched, v.last = time.Now(), n }
+
+// backlog is how far the viewer may be behind. One that took long for what was fetched
+// last may be behind by what it takes in half a second.
+func (v *view) backlog() int64 {
+	took := time.Since(v.fetched)
+	if v.fetched.IsZero() || took < keepsUp {
+		return viewerBacklog
+	}
+	return min(max(int64(v.last)*int64(time.Second/2)/int64(took), slowBacklog), viewerBacklog)
 }
 
 // resize tells the size of the terminal from where the viewer is, and whose it is.

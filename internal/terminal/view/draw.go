@@ -111,8 +111,9 @@ var mouseModes = map[string]int{"x10": 9, "vt200": 1000, "drag": 1002, "any": 10
 
 var mouseEncodings = map[string]int{"sgr": 1006, "sgr-pixels": 1016}
 
-// setModes sets what the program asked for. The mouse is left out when a part of the
-// screen is not shown: its places would be wrong.
+// setModes sets what the program asked for. The mouse always reports with digits, whatever
+// the program asked for: Typed translates. Reports in pixels cannot be translated, and are
+// left out when a part of the screen is not shown: their places would be wrong.
 func (w *Window) setModes(m vt.Modes) {
 	cols, rows := w.model.Size()
 	cursor := w.model.Cursor()
@@ -121,8 +122,11 @@ func (w *Window) setModes(m vt.Modes) {
 		bracketedPaste: m.BracketedPaste, sendFocus: m.SendFocus,
 		modifyOtherKeys: m.ModifyOtherKeys, style: cursor.Style, blink: cursor.Blink,
 	}
-	if cols <= w.cols && rows <= w.rows {
+	switch pixels := m.MouseEncoding == "sgr-pixels"; {
+	case pixels && cols <= w.cols && rows <= w.rows:
 		now.mouse, now.mouseEncoding = m.Mouse, m.MouseEncoding
+	case !pixels && m.Mouse != "none":
+		now.mouse, now.mouseEncoding = m.Mouse, "sgr"
 	}
 	was := w.modes
 	if now == was {

@@ -66,8 +66,8 @@ func (d *desk) part(name string) {
 		d.t.Errorf("%s: the cursor is %+v of %+v from %d,%d", name, shown, cursor, d.left, d.above)
 	}
 	modes, own := d.session.Modes(), d.own.Modes()
-	if cols < all || height < allRows {
-		modes.Mouse, modes.MouseEncoding = "none", "default"
+	if modes.MouseEncoding = "default"; modes.Mouse != "none" {
+		modes.MouseEncoding = "sgr" // translated by Typed
 	}
 	if own.ApplicationCursor != modes.ApplicationCursor || own.BracketedPaste != modes.BracketedPaste || own.Mouse != modes.Mouse || own.MouseEncoding != modes.MouseEncoding ||
 		own.KittyFlags != modes.KittyFlags || own.ModifyOtherKeys != modes.ModifyOtherKeys || own.SendFocus != modes.SendFocus || d.own.Title() != d.session.Title() {

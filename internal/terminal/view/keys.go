@@ -7,13 +7,18 @@ import (
 )
 
 // Keys finds the key that detaches in what a person types. It is found in whatever way
-// the terminal was asked to send it, and not in what is pasted. A Keys is used by one
-// goroutine at a time.
+// the terminal was asked to send it, also in several pieces, and not in what is pasted. A Keys
+// is used by one goroutine at a time.
 type Keys struct {
-	char  byte // the control character; only when there is a key
-	code  int  // of its key; 0 when there is no key
-	paste bool
-	held  []byte // the beginning of a sequence
+	// Encoded says that the terminal sends keys as sequences. Then an ESC is the beginning of
+	// one and waits for its rest; else it is most likely the key itself and is passed on.
+	Encoded bool
+
+	char   byte // the control character; only when there is a key
+	code   int  // of its key; 0 when there is no key
+	paste  bool
+	begun  []byte // the beginning of a sequence
+	passed int    // how much of it was returned already
 }
 
 // maxHeld bounds a sequence that is waited for.
@@ -39,44 +44,48 @@ func NewKeys(name string) (*Keys, error) {
 // Scan returns what is for the program, and whether the key that detaches came; what is
 // behind it is for nobody. The beginning of a sequence is held back, see Held.
 func (k *Keys) Scan(p []byte) (typed []byte, detach bool) {
-	if len(k.held) > 0 {
-		p = append(k.held, p...)
-		k.held = nil
-	}
+	passed := k.passed
+	p = append(k.begun, p...)
+	k.begun, k.passed = nil, 0
+	upTo := func(end int) []byte { return p[min(passed, end):end] }
 	for i := 0; i < len(p); {
 		switch {
 		case !k.paste && k.code != 0 && p[i] == k.char:
-			return p[:i], true
-		case p[i] != 0x1b || i+1 == len(p) || p[i+1] != '[':
+			return upTo(i), true
+		case p[i] != 0x1b || i+1 < len(p) && p[i+1] != '[':
 			i++
 			continue
 		}
 		n, complete := sequence(p[i:])
 		if !complete && len(p)-i < maxHeld {
-			k.held = append([]byte(nil), p[i:]...)
-			return p[:i], false
+			k.begun = append([]byte(nil), p[i:]...)
+			k.passed = max(passed-i, 0)
+			if len(k.begun) == 1 && !k.Encoded {
+				k.passed = 1
+			}
+			return upTo(i + k.passed), false
 		}
-		switch seq := string(p[i+2 : i+n]); {
+		switch seq := string(p[min(i+2, i+n) : i+n]); {
 		case seq == "200~":
 			k.paste = true
 		case seq == "201~":
 			k.paste = false
 		case !k.paste && k.is(seq):
-			return p[:i], true
+			return upTo(i), true
 		}
 		i += n
 	}
-	return p, false
+	return upTo(len(p)), false
 }
 
 // Held reports whether something is held back. It comes with the next Scan, or, when that
 // takes too long, with Release.
-func (k *Keys) Held() bool { return len(k.held) > 0 }
+func (k *Keys) Held() bool { return k.passed < len(k.begun) }
 
-// Release returns what is held back.
+// Release returns what is held back. When its rest comes after all, the sequence is known.
 func (k *Keys) Release() []byte {
-	held := k.held
-	k.held = nil
+	held := k.begun[k.passed:]
+	k.passed = len(k.begun)
 	return held
 }
 

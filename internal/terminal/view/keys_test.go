@@ -27,21 +27,33 @@ func TestDetachKey(t *testing.T) {
 		{`none`, "a\x1c\x1b[92;5u\x00", "a\x1c\x1b[92;5u\x00", false},
 	} {
 		for cut := range len(c.in) + 1 {
-			k, err := NewKeys(c.name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			typed, detach := k.Scan([]byte(c.in[:cut]))
-			got := string(typed)
-			if !detach {
-				typed, detach = k.Scan([]byte(c.in[cut:]))
-				got += string(typed)
-			}
-			if lone := cut > 0 && cut < len(c.in) && c.in[cut-1] == 0x1b; lone {
-				continue // a lone ESC is not held back, and what follows it is none of its
-			}
-			if got += string(k.Release()); got != c.typed || detach != c.detach {
-				t.Errorf("%s, %q cut at %d: %q, %v", c.name, c.in, cut, got, detach)
+			for _, way := range []struct{ encoded, late bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+				k, err := NewKeys(c.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.Encoded = way.encoded
+				typed, detach := k.Scan([]byte(c.in[:cut]))
+				got := string(typed)
+				late := 0 // of a sequence whose rest comes too late, the program has the beginning
+				if !detach {
+					if way.late {
+						held := k.Release()
+						got, late = got+string(held), len(held)
+					}
+					if cut > 0 && c.in[cut-1] == 0x1b && !way.encoded {
+						late = 1
+					}
+					typed, detach = k.Scan([]byte(c.in[cut:]))
+					got += string(typed)
+				}
+				want := c.typed
+				if c.detach && detach && late > 0 && len(want) < cut {
+					want = c.in[:cut]
+				}
+				if got += string(k.Release()); got != want || detach != c.detach {
+					t.Errorf("%s, %q cut at %d, %+v: %q, %v, want %q", c.name, c.in, cut, way, got, detach, want)
+				}
 			}
 		}
 	}
@@ -60,6 +72,25 @@ func TestKeysHoldBack(t *testing.T) {
 	if held := k.Release(); string(held) != "\x1b[1;" || k.Held() {
 		t.Errorf("%q", held)
 	}
+	if typed, detach := k.Scan([]byte("5u\x1b[92")); string(typed) != "5u" || detach || !k.Held() {
+		t.Errorf("%q, %v", typed, detach)
+	}
+	k.Release()
+	if typed, detach := k.Scan([]byte(";5ux")); len(typed) > 0 || !detach {
+		t.Errorf("a key whose rest came late: %q, %v", typed, detach)
+	}
+	k, _ = NewKeys(`ctrl-\`)
+	if typed, _ := k.Scan([]byte("\x1b")); string(typed) != "\x1b" || k.Held() {
+		t.Errorf("the escape key waits: %q", typed)
+	}
+	k.Encoded = true
+	if typed, _ := k.Scan([]byte("a\x1b")); string(typed) != "a" || !k.Held() {
+		t.Errorf("%q, held %v", typed, k.Held())
+	}
+	if held := k.Release(); string(held) != "\x1b" {
+		t.Errorf("%q", held)
+	}
+	k, _ = NewKeys(`ctrl-\`)
 	long := "\x1b["
 	for range maxHeld {
 		long += "1;"

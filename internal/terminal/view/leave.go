@@ -9,6 +9,9 @@ func (w *Window) Leave(last bool) error {
 	if w.way == hidden {
 		return w.Flush()
 	}
+	if w.skipping {
+		w.catchUp()
+	}
 	w.dirty = false
 	if w.modified {
 		w.add(noModifiedKeys)

@@ -48,6 +48,7 @@ type Window struct {
 	modes       drawModes // as they were set while drawing
 	left, above int       // of a window that is smaller: the columns and rows that are not shown
 	dirty       bool      // there is something to draw
+	skipping    bool      // the output passes no more until the next Flush, see Skip
 }
 
 // way is how the terminal is shown.
@@ -72,6 +73,9 @@ func New(out io.Writer, cols, rows int) *Window {
 func (w *Window) Snapshot(data []byte, cols, rows int) {
 	w.model = vt.New(vt.Config{Cols: cols, Rows: rows, Scrollback: scrollback})
 	w.model.Write(data)
+	if w.skipping {
+		return
+	}
 	if w.way != hidden {
 		data = w.model.Snapshot(0)
 	}
@@ -104,6 +108,10 @@ func (w *Window) Output(p []byte) {
 	}
 	w.model.Write(p)
 	w.model.Replies() // the program is answered elsewhere
+	if w.skipping {
+		w.skip(p)
+		return
+	}
 	w.buf = w.filter.Append(w.buf, p)
 	if w.way == drawing {
 		w.dirty = true
@@ -125,6 +133,9 @@ func (w *Window) Resize(cols, rows int) {
 	}
 	back := w.comeBack()
 	w.model.Resize(cols, rows)
+	if w.skipping {
+		return
+	}
 	if w.way == passing && w.fits() {
 		w.repaint(back)
 	}
@@ -171,6 +182,9 @@ func (w *Window) Measure(cols, rows int) {
 func (w *Window) Settle() {
 	switch {
 	case w.model == nil || w.way == hidden:
+	case w.skipping:
+		w.catchUp()
+		return
 	case !w.fits():
 		w.draw()
 	case w.way == drawing || w.disturbed:
@@ -209,11 +223,15 @@ func (w *Window) Repaint() {
 		w.drawn, w.dirty = nil, true
 		return
 	}
+	w.skipping = false
 	w.show(w.model.Snapshot(0))
 }
 
 // Flush writes what there is to show.
 func (w *Window) Flush() error {
+	if w.skipping {
+		w.catchUp()
+	}
 	if w.way == drawing && w.dirty {
 		w.frame()
 		w.dirty = false

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trl-dev/trl/internal/terminal/vt"
+)
+
+// checkWindow refuses a terminal that can show no screen, such as that of an editor's shell:
+// it would show the sequences themselves.
+func checkWindow(what, instead string) error {
+	switch name := os.Getenv("TERM"); name {
+	case "dumb", "unknown", "":
+		if name == "" {
+			name = "not set"
+		}
+		return withHint(fmt.Errorf("%s: your terminal can only show lines (TERM is %s)", what, name), "%s", instead)
+	}
+	return nil
+}
+
+// unicodeTerminal reports whether the person's terminal shows UTF-8, as the locale says.
+func unicodeTerminal() bool {
+	name := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return strings.Contains(name, "utf-8") || strings.Contains(name, "utf8")
+}
+
+// asciiWriter writes for a terminal that does not show UTF-8: what is not ASCII is replaced by
+// as many characters as it has columns, so that everything else stays in its place. It is given
+// whole characters.
+type asciiWriter struct{ to io.Writer }
+
+func (a asciiWriter) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); {
+		r, n := utf8.DecodeRune(p[i:])
+		i += n
+		if r < utf8.RuneSelf {
+			out = append(out, byte(r))
+			continue
+		}
+		for range vt.RuneWidth(r) {
+			out = append(out, likeASCII(r))
+		}
+	}
+	if _, err := a.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// likeASCII is what a character looks most like.
+func likeASCII(r rune) byte {
+	switch {
+	case r == 0xa0:
+		return ' '
+	case r == '─' || r == '━' || r == '═' || r == '╌' || r == '╍' || r == '┄' || r == '┅' || r >= 0x2010 && r <= 0x2015:
+		return '-'
+	case r == '│' || r == '┃' || r == '║' || r == '╎' || r == '╏' || r == '┆' || r == '┇':
+		return '|'
+	case r >= 0x2500 && r < 0x2580:
+		return '+'
+	case r >= 0x2580 && r < 0x25a0:
+		return '#'
+	case r == '‘' || r == '’':
+		return '\''
+	case r == '“' || r == '”':
+		return '"'
+	case r == '•' || r == '·' || r == '●':
+		return '*'
+	}
+	return '?'
+}

@@ -1,0 +1,147 @@
+package attach_test
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/tests/trltest"
+)
+
+// flood writes lines without end until Ctrl-C, then a mark, and then nothing any more.
+const flood = `trap 'printf "\nthe flood is over\n"; exec sleep 1000' INT
+printf 'flooding\n'
+while :; do printf '%s\n' "$0$0$0$0$0$0$0$0$0$0"; done`
+
+// mostBehind is how many bytes may be on their way to a slow window. Without a bound there
+// are many megabytes.
+const mostBehind = 192 << 10
+
+// TestSlowWindow: a window that takes 200 KB/s, such as one behind a slow line, shows what
+// the terminal shows now soon after a flood has ended, and not first the whole flood. What
+// counts is how many bytes the window is still given once the program has stopped.
+func TestSlowWindow(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, trltest.Args("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"))
+	url, _ := p.HTTP(t)
+	for name, address := range map[string]string{"socket": "", "http": url, "grpc": p.GRPC(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p.run(t, "new", "-t", "-d", name, "--", "sh", "-c", flood, "0123456789")
+			args := []string{"attach", name}
+			if address != "" {
+				args = append(args, "--socket", address)
+			}
+			w := p.slowWindow(t, args...)
+			w.read(1<<20, nil) // long enough for everything on the way to fill up
+			w.press("\x03")
+			seen := make(chan error, 1)
+			go func() {
+				_, err := p.client(t).SessionWait(t.Context(), api.SessionWaitParams{SessionID: name, Text: "the flood is over"})
+				seen <- err
+			}()
+			for over := false; !over; { // the window goes on taking what it is given
+				select {
+				case err := <-seen:
+					if err != nil {
+						t.Fatal(err)
+					}
+					over = true
+				default:
+					w.read(2<<10, nil)
+				}
+			}
+			if n := w.read(mostBehind, []byte("the flood is over")); n >= mostBehind {
+				t.Errorf("the window was given %d bytes after the end of the flood, and does not show it yet", n)
+			}
+			w.press("\x1c")
+			w.end()
+		})
+	}
+}
+
+// slowWindow is a terminal that takes 200 KB/s.
+type slowWindow struct {
+	t   *testing.T
+	pty *process.PTY
+	cmd *exec.Cmd
+}
+
+func (p *place) slowWindow(t *testing.T, args ...string) *slowWindow {
+	t.Helper()
+	pty, err := process.OpenPTY()
+	if err != nil {
+		t.Skipf("NOT TESTED: no pseudo-terminals here: %s", err)
+	}
+	t.Cleanup(pty.Close)
+	if err := pty.Resize(80, 24); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := pty.Slave()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	w := &slowWindow{t: t, pty: pty, cmd: exec.Command(p.trl, args...)}
+	w.cmd.Dir, w.cmd.Env = p.work, p.env
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = slave, slave, slave
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if w.cmd.ProcessState == nil {
+			_ = w.cmd.Process.Kill()
+			_ = w.cmd.Wait()
+		}
+	})
+	return w
+}
+
+func (w *slowWindow) press(keys string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.pty, keys); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// read takes bytes at the pace of the window, at most that many, or until a mark is among
+// them. It returns how many.
+func (w *slowWindow) read(most int, mark []byte) (n int) {
+	w.t.Helper()
+	var all []byte
+	b := make([]byte, 2<<10)
+	for n < most {
+		got, err := w.pty.Read(b)
+		if err != nil {
+			w.t.Fatalf("after %d bytes: %s", n, err)
+		}
+		n += got
+		if all = append(all, b[:got]...); mark != nil && bytes.Contains(all, mark) {
+			return n
+		}
+		time.Sleep(time.Duration(got) * time.Second / 200_000)
+	}
+	if mark != nil {
+		w.t.Logf("it was given last: %q", strings.ToValidUTF8(string(all[max(0, len(all)-200):]), "?"))
+	}
+	return n
+}
+
+// end reads the rest and waits for the program.
+func (w *slowWindow) end() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.Discard, w.pty)
+	}()
+	_ = w.cmd.Wait()
+	w.pty.Interrupt()
+	<-done
+}
