@@ -99,6 +99,17 @@ from_npm() {
     tar -xzf ./*.tgz -C "$name" --strip-components "$strip" "${paths[@]}" && chmod -R u+rwX "$name"
 }
 
+# from_debian PACKAGE NAME unpacks a package of Debian without installing it.
+from_debian() {
+  apt-get download -q "$1" >/dev/null 2>&1 || { apt update -q >/dev/null && apt-get download -q "$1" >/dev/null; } || return
+  dpkg -x ./*.deb "$2"
+}
+
+# The ash of busybox-static runs other applets in a fork of itself, without exec. To install it would
+# replace busybox.
+{ have apt-get && keep busybox-static from_debian busybox-static; } ||
+  skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash"
+
 # The versions of the agents are those of tests/dialogue/programs.
 version() { sed -n "s/.*\t$1 *= \"\([^\"]*\)\".*/\1/p" tests/dialogue/programs/programs.go; }
 

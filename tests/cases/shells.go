@@ -13,7 +13,7 @@ import (
 var ShellNames = []string{"sh", "bash", "zsh", "ash", "fish"}
 
 // ashStatic is the ash of Debian's busybox-static, which runs other applets in a fork of
-// itself, without exec. It runs the cases of ash; see tests/busybox-static.
+// itself, without exec. It runs the cases of ash; see tests/setup.sh.
 const ashStatic = "ash-static"
 
 // Tested are the shells that cases run in.
@@ -66,7 +66,7 @@ func FindShell(name, dir string) (Shell, error) {
 	return Shell{Name: name, Path: path, Script: append([]string{path}, script...)}, nil
 }
 
-// busyboxStatic is where tests/busybox-static puts the program.
+// busyboxStatic is where tests/setup.sh puts the program.
 func busyboxStatic() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
