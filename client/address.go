@@ -9,16 +9,23 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // Connect connects to the daemon at an address: the path of a unix socket, or a URL
 // such as http://127.0.0.1:7330 or grpc://127.0.0.1:7331, for which the token is found
-// as Token does. It returns when the daemon has answered.
+// as Token does. It returns when the daemon has answered. The empty address is
+// $TRL_SOCKET_PATH, else the daemon of this user; see DialUser.
 func Connect(ctx context.Context, address string) (*Client, error) {
+	if address == "" {
+		address = os.Getenv("TRL_SOCKET_PATH")
+	}
+	if address == "" {
+		return DialUser(ctx, DefaultStateDir())
+	}
 	if !IsURL(address) {
 		return Dial(ctx, address)
 	}
@@ -60,31 +67,24 @@ func isHTTP(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-// DefaultSocket is where the daemon of this user listens: $TRL_SOCKET_PATH, else
-// trl/trl.sock in $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
+// DefaultSocket is where the daemon of this user listens unless it was told otherwise:
+// $TRL_SOCKET_PATH, else trl/trl.sock in /run/user/<uid> where that exists, else
+// /tmp/trl-<uid>/trl.sock. DialUser also finds a daemon that listens elsewhere.
 func DefaultSocket() string {
 	if path := os.Getenv("TRL_SOCKET_PATH"); path != "" {
 		return path
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "trl", "trl.sock")
-	}
-	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "trl.sock")
+	return place.Sockets()[0]
 }
 
 // DefaultStateDir is the state directory of the daemon of this user: $TRL_STATE_DIR, else
-// trl in $XDG_STATE_HOME, else ~/.local/state/trl, else /tmp/trl-<uid>/state.
+// trl in $XDG_STATE_HOME, else .local/state/trl in the home directory, else
+// /tmp/trl-<uid>/state.
 func DefaultStateDir() string {
-	home := os.Getenv("HOME")
-	switch {
-	case os.Getenv("TRL_STATE_DIR") != "":
-		return os.Getenv("TRL_STATE_DIR")
-	case filepath.IsAbs(os.Getenv("XDG_STATE_HOME")):
-		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "trl")
-	case filepath.IsAbs(home):
-		return filepath.Join(home, ".local", "state", "trl")
+	if dir := os.Getenv("TRL_STATE_DIR"); dir != "" {
+		return dir
 	}
-	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
+	return place.StateDir(os.Getenv)
 }
 
 // Token finds the token for the daemon at a URL: $TRL_AUTH_TOKEN; else, for one on this

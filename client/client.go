@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // DefaultReconnectFor is how long a Client looks for a daemon that went away.
@@ -60,10 +61,22 @@ func newClient(w way, reconnectFor time.Duration) *Client {
 	return &Client{ReconnectFor: reconnectFor, way: w, done: make(chan struct{}), streams: map[*Stream]struct{}{}}
 }
 
-// Dial connects to the daemon that listens on the unix socket at the path. The error
-// has the code RUNTIME_UNAVAILABLE, and the system's cause for errors.Is.
+// Dial connects to the daemon that listens on the unix socket at the path. A socket of
+// another user is refused. The error has the code RUNTIME_UNAVAILABLE, and the system's
+// cause for errors.Is.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	s := newSocket(path)
+	return dialSocket(ctx, func() []string { return []string{path} })
+}
+
+// DialUser connects to the daemon of this user, whatever the environment of the process that
+// started it: at the default places for its socket, or where the holder of the lock of the
+// state directory listens. The places are looked up again whenever the daemon is lost.
+func DialUser(ctx context.Context, stateDir string) (*Client, error) {
+	return dialSocket(ctx, func() []string { return place.Find(stateDir) })
+}
+
+func dialSocket(ctx context.Context, paths func() []string) (*Client, error) {
+	s := newSocket(paths)
 	if _, err := s.connection(ctx); err != nil {
 		return nil, unwrapLost(err)
 	}
@@ -110,6 +123,20 @@ func (c *Client) Close() error {
 // PeerPID is the process id of the daemon, where it is known: behind a unix socket,
 // and of one that Spawn started.
 func (c *Client) PeerPID() (int, bool) { return c.way.peer() }
+
+// Socket is the path of the unix socket that the Client is connected to; "" for other ways.
+func (c *Client) Socket() string {
+	s, ok := c.way.(*socket)
+	if !ok {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == nil {
+		return ""
+	}
+	return s.shared.rwc.(net.Conn).RemoteAddr().String()
+}
 
 // Call calls a method by its name and returns the answer's data as it came. Nil
 // params are none. What a streaming method pushes is not delivered.

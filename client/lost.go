@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // errClosed is what calls answer after Close.
@@ -71,7 +72,7 @@ func retry(err error, harmless bool) bool {
 // passes reports whether what stands in the way of a connection may go away by itself.
 func passes(err error) bool {
 	var e *api.Error
-	if errors.Is(err, fs.ErrPermission) || !errors.As(err, &e) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, place.ErrStranger) || !errors.As(err, &e) {
 		return false
 	}
 	return e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeResourcePressure

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/wire"
 )
 
@@ -16,37 +18,69 @@ import (
 // gone; each stream has its own, so that giving it up frees what serves it, and a
 // consumer that sleeps is in nobody's way.
 type socket struct {
-	path    string
-	dialing chan struct{} // of capacity 1: whoever is in it makes the next connection
+	paths   func() []string // where the daemon may listen, best first; asked before each connection
+	dialing chan struct{}   // of capacity 1: whoever is in it makes the next connection
 
 	mu     sync.Mutex
 	shared *conn // guarded by mu
 	closed bool  // guarded by mu
 }
 
-func newSocket(path string) *socket {
-	return &socket{path: path, dialing: make(chan struct{}, 1)}
+func newSocket(paths func() []string) *socket {
+	return &socket{paths: paths, dialing: make(chan struct{}, 1)}
 }
 
-// dial makes a connection of its own.
+// dial makes a connection of its own, at the first place where a daemon listens.
 func (s *socket) dial(ctx context.Context) (net.Conn, error) {
+	var first error
+	for _, path := range s.paths() {
+		nc, err := dialUnix(ctx, path)
+		if err == nil {
+			return nc, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		absent := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+		err = fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", path), err)
+		if first == nil || !absent {
+			first = err
+		}
+		if !absent {
+			break
+		}
+	}
+	if passes(first) {
+		return nil, &lost{cause: first}
+	}
+	return nil, first
+}
+
+// dialUnix connects to a socket of this user, and to no other: whoever listens there is sent
+// commands and variables. The owner of the file is checked before, that of the process
+// behind it after the connection is made.
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	if err := place.CheckSocket(path); err != nil {
+		return nil, err
+	}
 	var d net.Dialer
-	nc, err := d.DialContext(ctx, "unix", s.path)
+	nc, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := wire.PeerOf(nc.(*net.UnixConn))
 	if err == nil {
-		return nc, nil
+		err = place.CheckOwner(peer.UID)
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if err != nil {
+		nc.Close()
+		return nil, err
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err
-	}
-	err = fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", s.path), err)
-	if passes(err) {
-		return nil, &lost{cause: err}
-	}
-	return nil, err
+	return nc, nil
 }
 
 // connection returns the one that calls share.

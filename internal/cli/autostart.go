@@ -17,6 +17,7 @@ import (
 
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 const (
@@ -33,10 +34,10 @@ const (
 func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
 	defer cancel()
-	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
-		return nil, withHint(fmt.Errorf("directory of the socket: %w", err), "set TRL_SOCKET_PATH to a place that you can write to")
+	if err := makeStateDir(cfg); err != nil {
+		return nil, err
 	}
-	lock, err := lockFile(ctx, cfg.Socket+".start.lock")
+	lock, err := lockFile(ctx, filepath.Join(cfg.StateDir, "start.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
@@ -45,6 +46,9 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 	for range 5 {
 		c, err := dial(ctx, cfg)
 		if err == nil || !isAbsent(err) {
+			return c, err
+		}
+		if c, err := awaitHolder(ctx, cfg); c != nil || err != nil {
 			return c, err
 		}
 		if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
@@ -59,6 +63,40 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 		}
 	}
 	return dial(ctx, cfg)
+}
+
+// awaitHolder waits for the daemon that holds the state directory, where there is one that
+// no client can reach: its socket was removed, and it makes another. Without such a daemon
+// it returns nothing.
+func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		h, held := place.FindHolder(cfg.StateDir)
+		switch {
+		case !held || h.Stopping:
+			return nil, nil
+		case !isMeant(cfg, h):
+			on := h.Socket
+			if on == "" {
+				on = "stdio"
+			}
+			return nil, withHint(fmt.Errorf("start the daemon: state_dir %s: in use by the daemon with pid %d, which serves on %s", cfg.StateDir, h.PID, on),
+				"use that socket, or set another state_dir for a second daemon")
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, withHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
+		}
+		if c, err := dial(ctx, cfg); err == nil || !isAbsent(err) {
+			return c, err
+		}
+	}
+}
+
+// isMeant reports whether the holder of the state directory is the daemon that the settings
+// mean. A socket that the user named is that one and no other, and a daemon on stdio has none.
+func isMeant(cfg config.Config, h place.Holder) bool {
+	return h.Socket != "" && (cfg.Origin("socket") == config.OriginDefault || h.Socket == cfg.Socket)
 }
 
 // another returns what starts another daemon in the place of one that was lost; nil where
@@ -200,11 +238,15 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 	}
 }
 
+func makeStateDir(cfg config.Config) error {
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return withHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
+	}
+	return nil
+}
+
 // openLog opens the log of daemons that run in the background, for appending.
 func openLog(cfg config.Config) (*os.File, error) {
-	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return nil, withHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
-	}
 	path := filepath.Join(cfg.StateDir, "trl.log")
 	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
 		if err := os.Rename(path, path+".1"); err != nil {

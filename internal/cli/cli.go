@@ -38,10 +38,10 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *printer
 
-	noStart bool
-	verbose bool
-	socket  string // set by connect
-	url     string // of the daemon, when it is not behind a socket; set by settings
+	noStart  bool
+	verbose  bool
+	stateDir string // set by connect
+	url      string // of the daemon, when it is not behind a socket; set by settings
 }
 
 // The groups of `trl help`.

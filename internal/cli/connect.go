@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // lasting are the commands that go on when the daemon is restarted. Any other fails at
@@ -32,7 +32,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.socket = cfg.Socket
+	a.stateDir = cfg.StateDir
 	ctx := cmd.Context()
 	c, err := a.dial(ctx, cfg)
 	switch {
@@ -102,10 +102,16 @@ func noDaemon(cfg config.Config) error {
 // have left a connection in its queue that it will never take. Once it has answered
 // it counts the connection and stays.
 func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
-	if err := checkPlace(cfg); err != nil {
-		return nil, err
+	var c *client.Client
+	var err error
+	if cfg.Origin("socket") == config.OriginDefault {
+		c, err = client.DialUser(ctx, cfg.StateDir)
+	} else {
+		c, err = client.Dial(ctx, cfg.Socket)
 	}
-	c, err := client.Dial(ctx, cfg.Socket)
+	if errors.Is(err, place.ErrStranger) {
+		return nil, withHint(err, "set TRL_SOCKET_PATH to a place of your own")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -119,25 +125,6 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 		err = fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil, err
-}
-
-// checkPlace refuses a default socket in a directory of somebody else: below /tmp
-// anybody could have made it first, and would be sent our environment. A socket
-// that the user named is trusted.
-func checkPlace(cfg config.Config) error {
-	if cfg.Origin("socket") != config.OriginDefault {
-		return nil
-	}
-	dir := filepath.Dir(cfg.Socket)
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return nil // nothing there; dialling tells it better
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() && st.Uid != 0 {
-		return withHint(fmt.Errorf("%s: belongs to uid %d, not to you", dir, st.Uid),
-			"set TRL_SOCKET_PATH to a place of your own")
-	}
-	return nil
 }
 
 // errGone is a daemon that took the connection with it.

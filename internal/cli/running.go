@@ -240,11 +240,13 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) error {
 	}
 	create.Name = r.flags.session
 	if r.app.url == "" {
-		lock, err := lockDir(ctx, filepath.Dir(r.app.socket))
-		if err != nil {
+		lock, err := lockDir(ctx, r.app.stateDir)
+		switch {
+		case err == nil:
+			defer lock.Close()
+		case ctx.Err() != nil:
 			return err
-		}
-		defer lock.Close()
+		} // The daemon may have another state directory; the loop below waits as well.
 	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})

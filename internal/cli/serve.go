@@ -111,7 +111,7 @@ func (a *app) serveInBackground(cmd *cobra.Command) error {
 		return err
 	}
 	defer c.Close()
-	a.stdout.line(a.socket)
+	a.stdout.line(c.Socket())
 	return nil
 }
 

@@ -3,14 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 func (a *app) stopCommand() *cobra.Command {
@@ -64,34 +63,26 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 	return nil
 }
 
-// stopped answers for a daemon that cannot be reached. One that is just about to end
-// is waited for: it still holds the lock of the state directory, and says so in it.
+// stopped answers for a daemon that cannot be reached. It still holds the lock of the state
+// directory when it is about to end, which is waited for, or when its socket is gone.
 func (a *app) stopped(cfg config.Config, wait time.Duration) error {
-	pid, ok := stoppingDaemon(filepath.Join(cfg.StateDir, "lock"))
-	if !ok {
+	h, held := place.FindHolder(cfg.StateDir)
+	if !held || !isMeant(cfg, h) {
 		a.stderr.line("trl: " + noDaemon(cfg).Error())
 		return nil
 	}
-	gone, err := watchProcess(pid)
+	gone, err := watchProcess(h.PID)
+	if err == nil && !h.Stopping {
+		// The lock is held, so the process id in it is still that of the daemon.
+		if _, held = place.FindHolder(cfg.StateDir); held {
+			err = unix.Kill(h.PID, unix.SIGTERM)
+		}
+	}
 	if err == nil {
 		err = gone(wait)
 	}
-	if err != nil {
-		return fmt.Errorf("daemon on %s, pid %d: still ending after %s: %w", cfg.Socket, pid, wait, err)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("daemon with pid %d: still there after %s: %w", h.PID, wait, err)
 	}
 	return nil
-}
-
-// stoppingDaemon reads the lock of a daemon that is about to end.
-func stoppingDaemon(path string) (pid int, ok bool) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close()
-	if n, _ := fmt.Fscanf(f, "stopping %d", &pid); n != 1 {
-		return 0, false
-	}
-	// The word of a daemon that is gone stays; its lock does not.
-	return pid, errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }

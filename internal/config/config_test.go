@@ -171,57 +171,57 @@ func TestBoolFlagNeedsNoValue(t *testing.T) {
 	}
 }
 
+// TestPlaces: where the socket and the runtime directory are is decided by the user id. No
+// variable changes it, or callers with different environments would find different daemons.
 func TestPlaces(t *testing.T) {
-	run, tmp := t.TempDir(), fmt.Sprintf("/tmp/trl-%d", os.Getuid())
-	long := filepath.Join(t.TempDir(), strings.Repeat("x", 80))
-	if err := os.Mkdir(long, 0o700); err != nil {
+	home := t.TempDir()
+	base, err := config.Load(nil, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	account := base.StateDir // of the home directory in the user database, or below /tmp
 	for _, c := range []struct {
-		name string
-		env  []string
-		want map[string]string
+		name, state string
+		env         []string
 	}{
-		{"xdg", []string{"XDG_RUNTIME_DIR=" + run, "XDG_STATE_HOME=/var/x", "HOME=/home/u"},
-			map[string]string{"socket": run + "/trl/trl.sock", "state_dir": "/var/x/trl", "runtime_dir": run + "/trl"}},
-		{"home alone", []string{"HOME=/home/u"},
-			map[string]string{"socket": tmp + "/trl.sock", "state_dir": "/home/u/.local/state/trl"}},
-		{"nothing", nil,
-			map[string]string{"socket": tmp + "/trl.sock", "state_dir": tmp + "/state"}},
-		{"relative ones do not count", []string{"XDG_RUNTIME_DIR=run", "HOME=home", "XDG_STATE_HOME=state"},
-			map[string]string{"socket": tmp + "/trl.sock", "state_dir": tmp + "/state"}},
+		{"nothing", account, nil},
+		{"home alone", home + "/.local/state/trl", []string{"HOME=" + home}},
+		{"xdg", "/var/x/trl", []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_STATE_HOME=/var/x", "HOME=" + home, "TMPDIR=" + t.TempDir()}},
+		{"relative ones do not count", account, []string{"XDG_RUNTIME_DIR=run", "HOME=home", "XDG_STATE_HOME=state"}},
+		{"a home that does not exist", account, []string{"HOME=" + home + "/none"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Load(nil, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range cfg.Entries() {
-				if want, ok := c.want[e.Key]; ok && e.Value != want {
-					t.Errorf("%s = %q, want %q", e.Key, e.Value, want)
-				}
+			if cfg.Socket != base.Socket || cfg.RuntimeDir != base.RuntimeDir || cfg.StateDir != c.state {
+				t.Errorf("socket %s, runtime_dir %s, state_dir %s; want %s, %s, %s",
+					cfg.Socket, cfg.RuntimeDir, cfg.StateDir, base.Socket, base.RuntimeDir, c.state)
 			}
 		})
 	}
-	t.Run("a runtime dir that cannot be used is passed over", func(t *testing.T) {
-		open := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(open, "trl"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(open, "trl"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := config.Load(nil, []string{"XDG_RUNTIME_DIR=" + open})
-		if err != nil || strings.HasPrefix(cfg.RuntimeDir, open) {
-			t.Errorf("runtime_dir = %q, %v", cfg.RuntimeDir, err)
-		}
-	})
-	t.Run("a socket path that is too long is told", func(t *testing.T) {
-		_, err := config.Load(nil, []string{"XDG_RUNTIME_DIR=" + long})
-		if err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "(default)") {
+	t.Run("a socket path that is too long is reported", func(t *testing.T) {
+		_, err := config.Load(nil, []string{"TRL_SOCKET_PATH=/" + strings.Repeat("x", 120)})
+		if err == nil || !strings.Contains(err.Error(), "too long") || !strings.Contains(err.Error(), "(env TRL_SOCKET_PATH)") {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestHomeOfSomebodyElse: sudo may leave HOME as it was. Root's daemon keeps nothing there.
+func TestHomeOfSomebodyElse(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a directory of somebody else")
+	}
+	home := t.TempDir()
+	if err := os.Chown(home, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(nil, []string{"HOME=" + home})
+	if err != nil || strings.HasPrefix(cfg.StateDir, home) {
+		t.Errorf("state_dir = %q, %v", cfg.StateDir, err)
+	}
 }
 
 func TestNearlyRightVariableIsNoted(t *testing.T) {

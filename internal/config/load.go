@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/internal/near"
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // flagConfig and envConfig name the file.
@@ -86,7 +87,7 @@ func filePath(flags *pflag.FlagSet, env map[string]string) (path string, explici
 	if dir := env["XDG_CONFIG_HOME"]; filepath.IsAbs(dir) {
 		return filepath.Join(dir, "trl", "config.toml"), false
 	}
-	if home := env["HOME"]; filepath.IsAbs(home) {
+	if home := place.Home(func(name string) string { return env[name] }); home != "" {
 		return filepath.Join(home, ".config", "trl", "config.toml"), false
 	}
 	return "", false

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // longestSessionFile is the longest path below runtime_dir that must fit into the
@@ -18,33 +18,9 @@ const longestSessionFile = "/s-0123456789/link.sock"
 
 // setPlaces fills the defaults that depend on the user and the machine.
 func (c *Config) setPlaces(env map[string]string) {
-	user := "trl-" + strconv.Itoa(os.Getuid())
-	tmp := filepath.Join("/tmp", user)
-
-	c.Socket = filepath.Join(tmp, "trl.sock")
-	if dir := env["XDG_RUNTIME_DIR"]; filepath.IsAbs(dir) {
-		c.Socket = filepath.Join(dir, "trl", "trl.sock")
-	}
-
-	switch {
-	case filepath.IsAbs(env["XDG_STATE_HOME"]):
-		c.StateDir = filepath.Join(env["XDG_STATE_HOME"], "trl")
-	case filepath.IsAbs(env["HOME"]):
-		c.StateDir = filepath.Join(env["HOME"], ".local", "state", "trl")
-	default:
-		c.StateDir = filepath.Join(tmp, "state")
-	}
-
-	// Memory first: what a session keeps there must not reach a disk.
-	var candidates []string
-	if dir := env["XDG_RUNTIME_DIR"]; filepath.IsAbs(dir) {
-		candidates = append(candidates, filepath.Join(dir, "trl"))
-	}
-	candidates = append(candidates, filepath.Join("/dev/shm", user))
-	if dir := env["TMPDIR"]; filepath.IsAbs(dir) {
-		candidates = append(candidates, filepath.Join(dir, user))
-	}
-	candidates = append(candidates, tmp)
+	c.Socket = place.Sockets()[0]
+	c.StateDir = place.StateDir(func(name string) string { return env[name] })
+	candidates := place.RuntimeDirs()
 	c.RuntimeDir = candidates[len(candidates)-1]
 	for _, dir := range candidates {
 		if usable(dir) {
@@ -86,8 +62,8 @@ func checkPrivate(dir string, info fs.FileInfo) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s: is not a directory", dir)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("%s: belongs to uid %d, not to %d", dir, st.Uid, os.Getuid())
+	if owner := place.Owner(info); owner != os.Getuid() {
+		return fmt.Errorf("%s: belongs to uid %d, not to %d", dir, owner, os.Getuid())
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 || mode&0o700 != 0o700 {
 		return fmt.Errorf("%s: has mode %04o, must be 0700", dir, mode)

@@ -23,6 +23,7 @@ import (
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes/host"
 	"github.com/trl-dev/trl/internal/server"
@@ -188,6 +189,9 @@ func (d *daemon) openState() (slot bool, err error) {
 		StateDir: d.config.StateDir, RuntimeDir: d.config.RuntimeDir,
 		Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
 	}
+	if d.listener != nil {
+		c.Socket = d.listener.Addr().String()
+	}
 	if !d.o.Stdio || d.listener != nil || d.config.Origin("state_dir") != config.OriginDefault {
 		d.stateDir = c.StateDir
 		d.runtime, err = host.New(c)
@@ -197,7 +201,7 @@ func (d *daemon) openState() (slot bool, err error) {
 	for n := range most {
 		c.StateDir = filepath.Join(d.config.StateDir, "stdio", strconv.Itoa(n))
 		d.runtime, err = host.New(c)
-		if !errors.Is(err, host.ErrInUse) {
+		if !errors.Is(err, place.ErrInUse) {
 			d.stateDir = c.StateDir
 			return true, err
 		}
@@ -325,6 +329,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers hear why.
 	if d.listener != nil {
+		d.listener.Watch(server.WatchConfig{Logger: d.log, Elsewhere: d.otherSocket, Moved: d.runtime.Listens})
 		tasks.Go(func() {
 			err := d.server.Serve(context.Background(), d.listener)
 			ends <- ending{"nobody can connect any more", err}
@@ -379,6 +384,15 @@ func (d *daemon) serve(ctx context.Context) error {
 	tasks.Wait()
 	d.log.Info("daemon stopped")
 	return end.err
+}
+
+// otherSocket is where the daemon listens when its socket cannot be made again, "" for a
+// socket that was named.
+func (d *daemon) otherSocket() string {
+	if d.config.Origin("socket") != config.OriginDefault {
+		return ""
+	}
+	return place.Sockets()[0]
 }
 
 func (d *daemon) address() string {

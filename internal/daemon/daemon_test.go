@@ -328,7 +328,7 @@ func TestOneInstance(t *testing.T) {
 		t.Errorf("same socket: %q, %s", word, other.log)
 	}
 	other, word := p.launch([]string{"TRL_SOCKET_PATH=" + p.socket() + "2"})
-	if want := fmt.Sprintf("in use by another daemon (pid %d)", d.cmd.Process.Pid); word != "" || other.wait() != 1 || !strings.Contains(other.log.String(), want) {
+	if want := fmt.Sprintf("in use by another daemon (pid %d, socket %s)", d.cmd.Process.Pid, p.socket()); word != "" || other.wait() != 1 || !strings.Contains(other.log.String(), want) {
 		t.Errorf("same state: %q, %s", word, other.log)
 	}
 	if _, err := d.SystemPing(t.Context(), api.SystemPingParams{}); err != nil {

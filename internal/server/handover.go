@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 
@@ -20,7 +22,9 @@ type Handover struct {
 // then; the socket stays, and who connects meanwhile waits in its queue.
 func (l *Listener) HandOver() (Handover, error) {
 	var h Handover
-	raw, err := l.SyscallConn()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	raw, err := l.socket.SyscallConn()
 	if err != nil {
 		return h, err
 	}
@@ -54,14 +58,35 @@ func Adopt(h Handover) (*Listener, error) {
 		return nil, fmt.Errorf("inherited socket: %s is not a unix socket", any.Addr())
 	}
 	ln.SetUnlinkOnClose(false)
-	l := &Listener{UnixListener: ln, path: ln.Addr().String(), keep: h.Lock == 0}
+	// The kernel tells clients who called listen(2) last. That must be the daemon, not its
+	// service manager.
+	if err := listenAgain(ln); err != nil {
+		ln.Close()
+		return nil, fmt.Errorf("inherited socket: %w", err)
+	}
+	l := &Listener{socket: ln, path: ln.Addr().String(), keep: h.Lock == 0, closing: make(chan struct{})}
 	if h.Lock > 0 {
 		unix.CloseOnExec(h.Lock)
 		l.lock = os.NewFile(uintptr(h.Lock), "lock")
 	}
-	if l.inode, err = os.Lstat(l.path); err != nil {
+	l.inode, err = os.Lstat(l.path)
+	if errors.Is(err, fs.ErrNotExist) { // removed while nobody watched it
+		_, err = l.restore()
+	}
+	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket %s: %w", l.path, err)
 	}
 	return l, nil
+}
+
+func listenAgain(ln *net.UnixListener) error {
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if controlErr := raw.Control(func(fd uintptr) { err = unix.Listen(int(fd), unix.SOMAXCONN) }); controlErr != nil {
+		err = controlErr
+	}
+	return err
 }

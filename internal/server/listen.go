@@ -12,27 +12,36 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/place"
 )
 
 // ErrRunning is what Listen answers when another daemon listens at the path.
 var ErrRunning = errors.New("already running")
 
 // Listener is a unix socket for one user, and the lock that makes sure of one
-// instance per path.
+// instance per path. It is safe for concurrent use.
+//
+// Goroutines: that of Watch, which ends with Close.
 type Listener struct {
-	*net.UnixListener
-	path  string
-	lock  *os.File    // nil for a socket of a service manager
-	inode fs.FileInfo // of the socket, so that nobody else's is ever removed
-	keep  bool        // the socket stays when the listener is closed
-	close sync.Once
+	closing chan struct{}  // closed by Close
+	watches sync.WaitGroup // one for each Watch
+
+	mu     sync.Mutex
+	path   string            // guarded by mu; another one after move
+	socket *net.UnixListener // guarded by mu; another one after restore
+	lock   *os.File          // guarded by mu; nil for a socket of a service manager
+	inode  fs.FileInfo       // guarded by mu; of the socket, so that nobody else's is ever removed
+	keep   bool              // guarded by mu; the socket stays when the listener is closed
+	closed bool              // guarded by mu
 }
 
 // Listen makes a socket at the path that only this user can reach: mode 0600 in a
 // directory of this user that nobody else can write to, which is made with 0700 when
-// it is missing. The lock is the file <path>.lock, which stays. What a crashed
-// daemon left at the path is replaced; a daemon that lives is not disturbed, the
-// error is then ErrRunning.
+// it is missing; or in a sticky directory such as /tmp, where nobody else can replace
+// it, and both ends ask the kernel who the other one is. The lock is the file
+// <path>.lock, which stays. What a crashed daemon left at the path is replaced; a
+// daemon that lives is not disturbed, the error is then ErrRunning.
 //
 // A daemon that was killed while it started a runner may still hold both for a
 // moment, in a child that has not yet become the runner. So a daemon that seems to
@@ -83,7 +92,7 @@ func listen(path string) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	l := &Listener{path: path, lock: lock}
+	l := &Listener{path: path, lock: lock, closing: make(chan struct{})}
 	if err := l.bind(); err != nil {
 		lock.Close()
 		return nil, err
@@ -91,7 +100,8 @@ func listen(path string) (*Listener, error) {
 	return l, nil
 }
 
-// privateDir makes sure of a directory that only this user can change.
+// privateDir makes sure of a directory in which nobody but this user and root can replace
+// this user's files.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -99,19 +109,25 @@ func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// Lstat, because a link in a place like /tmp could be anybody's.
+	// Lstat, because a link in a place like /tmp could be anybody's. One of root's is part
+	// of the system: /tmp itself is a link on macOS.
 	info, err := os.Lstat(dir)
+	if err == nil && info.Mode().Type() == fs.ModeSymlink && place.Owner(info) == 0 && os.Geteuid() != 0 {
+		info, err = os.Stat(dir)
+	}
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() {
+	owner, mode := place.Owner(info), info.Mode()
+	switch {
+	case !info.IsDir():
 		return fmt.Errorf("directory %s: is not a directory", dir)
-	}
-	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
+	case mode&fs.ModeSticky != 0 && (owner == 0 || owner == os.Geteuid()):
+		return nil
+	case owner != os.Geteuid():
 		return fmt.Errorf("directory %s: belongs to uid %d, not to %d", dir, owner, os.Geteuid())
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("directory %s: others may write to it (mode %04o); use a directory of your own, with mode 0700", dir, mode)
+	case mode.Perm()&0o022 != 0:
+		return fmt.Errorf("directory %s: others may write to it (mode %04o); use a directory of your own, with mode 0700", dir, mode.Perm())
 	}
 	return nil
 }
@@ -124,7 +140,14 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	info, err := f.Stat()
+	if err == nil && place.Owner(info) != os.Geteuid() { // in a sticky directory anybody may have made it
+		err = place.ErrStranger
+	}
+	if err == nil {
+		err = flock(f)
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -139,7 +162,7 @@ func flock(f *os.File) error {
 	}
 }
 
-// bind makes the socket. The lock is held.
+// bind makes the socket. The lock of the path is held, and mu unless the Listener is new.
 func (l *Listener) bind() error {
 	if err := removeStale(l.path); err != nil {
 		return err
@@ -150,16 +173,44 @@ func (l *Listener) bind() error {
 	}
 	ln.SetUnlinkOnClose(false) // Close does it, if the file is still ours
 	err = os.Chmod(l.path, 0o600)
+	var inode fs.FileInfo
 	if err == nil {
-		l.inode, err = os.Lstat(l.path)
+		inode, err = os.Lstat(l.path)
 	}
 	if err != nil {
 		ln.Close()
 		os.Remove(l.path)
 		return fmt.Errorf("socket %s: %w", l.path, err)
 	}
-	l.UnixListener = ln
+	if l.socket != nil {
+		l.socket.Close() // Accept goes on with the new one
+	}
+	l.socket, l.inode = ln, inode
 	return nil
+}
+
+// Addr implements net.Listener.
+func (l *Listener) Addr() net.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &net.UnixAddr{Name: l.path, Net: "unix"}
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		socket := l.current()
+		nc, err := socket.Accept()
+		if err == nil || socket == l.current() {
+			return nc, err
+		}
+	}
+}
+
+func (l *Listener) current() *net.UnixListener {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.socket
 }
 
 // removeStale removes a socket that nobody listens to. Its lock was free, but the
@@ -190,15 +241,21 @@ func removeStale(path string) error {
 
 // Close stops listening, removes the socket and gives the lock back.
 func (l *Listener) Close() error {
-	err := net.ErrClosed
-	l.close.Do(func() {
-		if info, statErr := os.Lstat(l.path); !l.keep && statErr == nil && os.SameFile(info, l.inode) {
-			os.Remove(l.path)
-		}
-		err = l.UnixListener.Close()
-		if l.lock != nil {
-			l.lock.Close()
-		}
-	})
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return net.ErrClosed
+	}
+	l.closed = true
+	close(l.closing)
+	if info, err := os.Lstat(l.path); !l.keep && err == nil && os.SameFile(info, l.inode) {
+		os.Remove(l.path)
+	}
+	err := l.socket.Close()
+	if l.lock != nil {
+		l.lock.Close()
+	}
+	l.mu.Unlock()
+	l.watches.Wait()
 	return err
 }

@@ -137,7 +137,6 @@ func TestListenRefuses(t *testing.T) {
 		{open, "something that is not a socket is there"},
 		{filepath.Join(file, "trl.sock"), "not a directory"},
 		{filepath.Join(open, "trl.sock"), "others may write to it (mode 0770)"},
-		{"/tmp/trl-test.sock", "directory /tmp: "},
 		{filepath.Join(link, "trl.sock"), "is not a directory"},
 	}
 	if os.Geteuid() == 0 {

@@ -16,11 +16,12 @@ var mayImport = map[string][]string{
 	"api":              {},
 	"api/spec":         {},
 	"internal/gen":     {"api", "internal/config"},
-	"client":           {"api", "internal/rpc", "internal/wire"},
+	"client":           {"api", "internal/place", "internal/rpc", "internal/wire"},
 	"internal/wire":    {"api"},
 	"internal/rpc":     {"api", "internal/wire"},
 	"internal/near":    {},
 	"internal/version": {},
+	"internal/place":   {},
 
 	// The runner is copied to where sessions live.
 	"internal/link":    {"api"},
@@ -43,17 +44,17 @@ var mayImport = map[string][]string{
 		"internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":        {"api", "api/spec", "internal/near", "internal/rpc", "internal/wire"},
+	"internal/server":        {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
 	"internal/mcp":           {"api", "internal/near", "internal/version"},
-	"internal/config":        {"api", "internal/near"},
+	"internal/config":        {"api", "internal/near", "internal/place"},
 	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
 	"internal/session":       {"api", "internal/archive", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/version"},
-	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/wire"},
-	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/link", "internal/mcp", "internal/process", "internal/runtimes/host",
+	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/place", "internal/process", "internal/session", "internal/wire"},
+	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/version"},
 
-	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/runner",
+	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
@@ -66,6 +67,7 @@ var mayUse = map[string][]string{
 	"internal/rpc":     {"google.golang.org/grpc", "google.golang.org/protobuf"},
 	"internal/mcp":     {"github.com/modelcontextprotocol/go-sdk"},
 	"internal/wire":    {"golang.org/x/sys"},
+	"internal/place":   {"golang.org/x/sys"},
 	"internal/daemon":  {"golang.org/x/sys"},
 	"internal/process": {"golang.org/x/sys"},
 	"internal/shell":   {"golang.org/x/sys"},

@@ -128,7 +128,8 @@ func readerEnv(t *testing.T, dir string) []string {
 			t.Fatal(err)
 		}
 	}
-	env = append(env, "HOME="+filepath.Join(dir, "home"), "XDG_RUNTIME_DIR="+filepath.Join(dir, "run"), "TMPDIR="+filepath.Join(dir, "tmp"))
+	env = append(env, "HOME="+filepath.Join(dir, "home"), "TMPDIR="+filepath.Join(dir, "tmp"),
+		"TRL_SOCKET_PATH="+filepath.Join(dir, "run", "trl.sock"), "TRL_RUNTIME_DIR="+filepath.Join(dir, "run"))
 	for _, key := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} {
 		out, err := exec.Command("go", "env", key).Output()
 		if err != nil {

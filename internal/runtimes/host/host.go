@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
 )
@@ -29,6 +30,9 @@ type Config struct {
 	StateDir string
 	// RuntimeDir is where the sessions' private directories are made.
 	RuntimeDir string
+	// Socket is where the daemon listens, "" if it does not. The lock of the state
+	// directory says so to clients.
+	Socket string
 	// Reaper starts the runners. This process has no children that it did not start,
 	// but for those it has when New is called and orphans.
 	Reaper *process.Reaper
@@ -51,7 +55,7 @@ type Runtime struct {
 	program    program
 	baseEnv    map[string]string
 	environ    []string // of runners
-	lock       *lock
+	lock       *place.Lock
 	cgroups    string // the directory in which runners make their groups; "" without
 
 	ctx     context.Context // ends with Close
@@ -82,13 +86,13 @@ func New(c Config) (*Runtime, error) {
 	if err := makeStateDir(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	lock, err := takeLock(filepath.Join(c.StateDir, "lock"))
+	lock, err := place.TakeLock(c.StateDir, c.Socket)
 	if err != nil {
 		return nil, fmt.Errorf("state_dir %s: %w", c.StateDir, err)
 	}
 	rt.lock = lock
 	if err := rt.prepare(c.Program); err != nil {
-		lock.release()
+		lock.Release()
 		return nil, err
 	}
 	return rt, nil
@@ -122,14 +126,17 @@ func (rt *Runtime) BaseEnv() map[string]string { return rt.baseEnv }
 // Cgroups reports whether sessions have cgroups of their own here.
 func (rt *Runtime) Cgroups() bool { return rt.cgroups != "" }
 
+// Listens tells clients that the daemon listens at another path from now on.
+func (rt *Runtime) Listens(socket string) { rt.lock.Listens(socket) }
+
 // Stopping tells a daemon that wants the state directory that it will be free soon.
-func (rt *Runtime) Stopping() { rt.lock.say(wordStopping) }
+func (rt *Runtime) Stopping() { rt.lock.Stopping() }
 
 // Close gives the state directory back. Runners that live stay alive.
 func (rt *Runtime) Close() {
 	rt.stop()
 	rt.watches.Wait()
-	rt.lock.release()
+	rt.lock.Release()
 }
 
 // Spawn starts a process of the daemon's own: sweep leaves it alone, until Forget.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	locks "github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/runtimes/host"
@@ -497,7 +498,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 	d := p.start()
 	defer d.stop()
 	_, err := host.New(host.Config{StateDir: p.state, RuntimeDir: p.runtime, Reaper: d.reaper, Logger: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, host.ErrInUse) || !strings.Contains(err.Error(), p.state) {
+	if !errors.Is(err, locks.ErrInUse) || !strings.Contains(err.Error(), p.state) {
 		t.Errorf("got %v", err)
 	}
 }

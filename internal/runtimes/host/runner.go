@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
@@ -59,7 +61,13 @@ func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error)
 }
 
 func (r *runner) start() error {
-	if err := os.Mkdir(r.rec.Dir, 0o700); err != nil {
+	err := os.Mkdir(r.rec.Dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) { // a cleaner of temporary files has removed the runtime directory
+		if err = config.MakePrivate(r.rt.runtimeDir); err == nil {
+			err = os.Mkdir(r.rec.Dir, 0o700)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}
 	files, err := r.openFiles()

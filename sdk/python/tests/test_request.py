@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import pickle
+import socket
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -105,15 +109,48 @@ def test_errors_survive_pickle() -> None:
     assert trl.ConnectionLost("m").code == "RUNTIME_UNAVAILABLE"
 
 
-def test_the_socket_is_where_the_go_client_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_socket_is_where_the_go_client_looks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRL_SOCKET_PATH", "/a/b")
     assert trl.default_socket() == "/a/b"
     monkeypatch.setenv("TRL_SOCKET_PATH", "")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/me")
-    assert trl.default_socket() == "/run/me/trl/trl.sock"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
-    monkeypatch.setattr("os.getuid", lambda: 42)
-    assert trl.default_socket() == "/tmp/trl-42/trl.sock"
+    monkeypatch.setenv("TRL_STATE_DIR", str(tmp_path))
+    default = trl.default_socket()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert trl.default_socket() == default, "it must not depend on a variable"
+    monkeypatch.setattr("os.getuid", lambda: 4242)
+    assert trl.default_socket() == "/tmp/trl-4242/trl.sock"
+
+
+def test_the_daemon_is_found_by_its_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TRL_SOCKET_PATH", raising=False)
+    monkeypatch.setenv("TRL_STATE_DIR", str(tmp_path))
+    default = trl.default_socket()
+    with socket.socket(socket.AF_UNIX) as listening:
+        path = str(tmp_path / "a b.sock")
+        listening.bind(path)
+        (tmp_path / "lock").write_text(f"running 1 {path}\n")
+        # One at the default place goes first.
+        assert trl.default_socket() == (default if Path(default).exists() else path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a socket of somebody else")
+def test_the_socket_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        path = tmp_path / "s"
+        listening.bind(str(path))
+        listening.listen()
+        os.chown(path, 65534, 65534)
+        with pytest.raises(trl.ConnectionLost, match="belongs to another user: to uid 65534, and you are uid 0"):
+            trl.connect(socket=path)
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+        async def connect() -> None:
+            await trl.aio.connect(socket=path)
+
+        with pytest.raises(trl.ConnectionLost, match="belongs to another user"):
+            asyncio.run(connect())
 
 
 @pytest.mark.parametrize("arguments", [

@@ -7,11 +7,12 @@ import { connectOver, type OneRunOptions, type Trl } from "./client.js";
 import { HTTPTransport, type HTTPOptions } from "./http.js";
 import type { ReconnectOptions } from "./reconnect.js";
 import type { ExecResult } from "./results.js";
-import { defaultSocket, SocketTransport, StdioTransport } from "./socket.js";
+import { defaultSocket } from "./place.js";
+import { SocketTransport, StdioTransport } from "./socket.js";
 import type { Abortable } from "./transport.js";
 
 export * from "./exports.js";
-export { defaultSocket } from "./socket.js";
+export { defaultSocket } from "./place.js";
 export type { HTTPOptions } from "./http.js";
 
 /** Where a daemon listens on a socket. */

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { createConnection, type Socket } from "node:net";
-import { isAbsolute, join } from "node:path";
 import { LineConnection } from "./connection.js";
 import { ConnectionLostError, reason } from "./errors.js";
+import { checkSocket } from "./place.js";
 import { onAbort, type Pushes, type Transport, type WireRequest } from "./transport.js";
 
 /** How long a daemon on stdio may take to end its sessions before it is killed. */
@@ -10,17 +10,6 @@ const closeGraceMs = 15_000;
 
 /** How long a daemon may take to serve. */
 const startTimeoutMs = 30_000;
-
-/**
- * Where the daemon of this user listens: $TRL_SOCKET_PATH, else trl/trl.sock in
- * $XDG_RUNTIME_DIR, else /tmp/trl-<uid>/trl.sock.
- */
-export function defaultSocket(): string {
-  const { TRL_SOCKET_PATH: path, XDG_RUNTIME_DIR: dir } = process.env;
-  if (path) return path;
-  if (dir && isAbsolute(dir)) return join(dir, "trl", "trl.sock");
-  return join("/tmp", `trl-${process.getuid?.() ?? 0}`, "trl.sock");
-}
 
 /** A daemon behind a unix socket. Calls share one connection; every stream has its own. */
 export class SocketTransport implements Transport {
@@ -99,6 +88,11 @@ export class SocketTransport implements Transport {
   #connect(signal?: AbortSignal): Promise<LineConnection> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(new ConnectionLostError("the client is closed", false));
+      try {
+        checkSocket(this.#path);
+      } catch (cause) {
+        return reject(new ConnectionLostError(`daemon at ${this.#path}: ${reason(cause as Error)}`, false, cause as Error));
+      }
       const socket = createConnection({ path: this.#path });
       const stop = onAbort(signal, (why) => {
         socket.destroy();

@@ -13,7 +13,7 @@ The same with asyncio is in trl_client.aio.
 from . import aio, types
 from ._request import OPEN
 from ._talk import DialogueRawResult, Reply
-from ._target import default_socket
+from ._place import default_socket
 from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run
 from .errors import (
     AgentFailed, AuthFailed, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,

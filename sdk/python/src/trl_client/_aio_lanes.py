@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ._lanes import EXIT_PATIENCE_S
 from ._mux import Channel, Item, Mux
+from ._place import check_peer, check_socket
 from ._resume import Backoff
 from ._start import absent, start_daemon
 from ._target import (
@@ -91,12 +92,24 @@ class SocketLane:
 async def dial_unix(target: UnixTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a socket; a daemon that is not there is started, where that is wanted."""
     try:
-        return await asyncio.open_unix_connection(target.path, limit=CHUNK)
+        return await connect_unix(target.path)
     except OSError as e:
         if not target.start or not absent(e):
             raise
     target.path = await asyncio.to_thread(start_daemon, target.path)
-    return await asyncio.open_unix_connection(target.path, limit=CHUNK)
+    return await connect_unix(target.path)
+
+
+async def connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a socket of this user."""
+    check_socket(path)
+    reader, writer = await asyncio.open_unix_connection(path, limit=CHUNK)
+    try:
+        check_peer(writer.get_extra_info("socket"))
+    except OSError:
+        writer.transport.abort()
+        raise
+    return reader, writer
 
 
 async def dial(target: UnixTarget | HttpTarget) -> SocketLane:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ._mux import Channel, Item, Mux
+from ._place import check_peer, check_socket
 from ._resume import Backoff
 from ._start import absent, start_daemon
 from ._target import (
@@ -107,10 +108,12 @@ def dial_unix(target: UnixTarget) -> socket.socket:
 
 
 def connect_unix(path: str) -> socket.socket:
-    """Connect to a socket."""
+    """Connect to a socket of this user."""
+    check_socket(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(path)
+        check_peer(sock)
     except BaseException:
         sock.close()
         raise

@@ -12,6 +12,7 @@ from typing import Union
 from urllib.parse import urlsplit
 
 from ._http import HttpWire
+from ._place import default_socket
 from ._wire import LineWire, Wire
 from .errors import ConnectionLost
 
@@ -111,16 +112,6 @@ def http_target(url: str, token: str | None, tls: ssl.SSLContext | None) -> Http
         url=url, host=parts.hostname, port=parts.port or (443 if tls else 80), host_header=parts.netloc,
         path=parts.path.rstrip("/"), token=token or os.environ.get("TRL_AUTH_TOKEN") or None, tls=tls,
     )
-
-
-def default_socket() -> str:
-    """Where the daemon of this user listens."""
-    if path := os.environ.get("TRL_SOCKET_PATH"):
-        return path
-    directory = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(directory):
-        return os.path.join(directory, "trl", "trl.sock")
-    return f"/tmp/trl-{os.getuid()}/trl.sock"
 
 
 def reason(cause: OSError) -> str:

@@ -1,0 +1,113 @@
+"""Says where the daemon of this user is, as the command line does: by the user id, not by variables.
+
+Callers with different environments (a desktop, cron, su, an MCP client) must find the same daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import stat
+import struct
+import sys
+
+
+class Stranger(OSError):
+    """A socket of another user."""
+
+    def __init__(self, uid: int) -> None:
+        super().__init__(f"belongs to another user: to uid {uid}, and you are uid {os.getuid()}")
+
+
+def default_socket() -> str:
+    """Where the daemon of this user listens.
+
+    TRL_SOCKET_PATH; else trl/trl.sock in /run/user/<uid>, or /tmp/trl-<uid>/trl.sock, or where the daemon that
+    uses the state directory listens, whichever exists.
+    """
+    if path := os.environ.get("TRL_SOCKET_PATH"):
+        return path
+    uid = os.getuid()
+    paths = [f"/tmp/trl-{uid}/trl.sock"]
+    login = f"/run/user/{uid}"
+    if _owned_dir(login, uid):
+        paths.insert(0, f"{login}/trl/trl.sock")
+    first = paths[0]
+    holder = _holder(os.path.join(_state_dir(), "lock"))
+    if holder:
+        paths.append(holder)
+    return next((path for path in paths if _is_socket(path)), first)
+
+
+def check_owner(uid: int) -> None:
+    """Refuse another user, who would be sent commands and variables; root is trusted."""
+    if uid not in (os.getuid(), 0):
+        raise Stranger(uid)
+
+
+def check_socket(path: str) -> None:
+    """Refuse a socket of another user. One that is not there is reported by connecting."""
+    try:
+        uid = os.stat(path).st_uid
+    except OSError:
+        return
+    check_owner(uid)
+
+
+def check_peer(sock: socket.socket) -> None:
+    """Refuse a daemon of another user, where the system says whose it is."""
+    if sys.platform == "linux":
+        _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        check_owner(uid)
+    elif sys.platform == "darwin":
+        # struct xucred of SOL_LOCAL, LOCAL_PEERCRED: its version, then the user id.
+        _, uid = struct.unpack_from("=2I", sock.getsockopt(0, 1, 76))
+        check_owner(uid)
+
+
+def _state_dir() -> str:
+    if path := os.environ.get("TRL_STATE_DIR"):
+        return path
+    directory = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(directory):
+        return os.path.join(directory, "trl")
+    for home in (os.environ.get("HOME", ""), _account_home()):
+        if os.path.isabs(home) and os.path.isdir(home):
+            if os.stat(home).st_uid == os.getuid() or os.getuid() != 0 and os.access(home, os.W_OK | os.X_OK):
+                return os.path.join(home, ".local", "state", "trl")
+    return f"/tmp/trl-{os.getuid()}/state"
+
+
+def _account_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _holder(path: str) -> str:
+    """Return the socket that the holder of a state directory's lock wrote into it."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as lock:
+            if os.fstat(lock.fileno()).st_uid != os.getuid():
+                return ""
+            words = lock.readline().rstrip("\n").split(" ", 2)
+    except OSError:
+        return ""
+    return words[2] if len(words) == 3 and words[0] in ("running", "stopping") else ""
+
+
+def _owned_dir(path: str, uid: int) -> bool:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == uid and not info.st_mode & 0o022
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False

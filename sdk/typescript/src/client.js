@@ -1,0 +1,178 @@
+import { Dialogue } from "./dialogue.js";
+import { ConnectionLostError } from "./errors.js";
+import { fromWire, toWire } from "./names.js";
+import { isUnavailable, mayHaveBeenDone, Patience } from "./reconnect.js";
+import { Exec, Session } from "./session.js";
+import { EventStream } from "./stream.js";
+import { Program, Terminal } from "./terminal.js";
+import { readMethods } from "./types.js";
+/** A client of one daemon. Everything it does may be done at the same time. */
+export class Trl {
+    #transport;
+    #reconnect;
+    #closed = false;
+    /** For connect; the transport belongs to the client. */
+    constructor(transport, options = {}) {
+        this.#transport = transport;
+        this.#reconnect = options.reconnect;
+    }
+    /**
+     * What the streams of this client are read over.
+     * @internal
+     */
+    get link() {
+        const client = this;
+        return {
+            transport: this.#transport,
+            reconnect: this.#reconnect,
+            get closed() {
+                return client.#closed;
+            },
+        };
+    }
+    /** Starts a session: a place to work with a living shell. */
+    async session(options = {}) {
+        const { signal, ...params } = options;
+        return new Session(this, await this.call("session.create", params, { signal }));
+    }
+    /** Runs one command in a session of its own, which ends with it and with everything it started. */
+    async run(command, options = {}) {
+        const { shell, workingDir, env, signal, ...rest } = options;
+        const place = { ...(shell !== undefined && { shell }), ...(workingDir !== undefined && { workingDir }), ...(env !== undefined && { env }) };
+        const session = await this.session({ ...place, signal });
+        try {
+            return await session.run(command, { ...rest, signal });
+        }
+        finally {
+            await session.destroy();
+        }
+    }
+    /** Starts a program on a pseudo-terminal: an editor, a debugger, a shell; whatever wants a screen and keys. */
+    async terminal(options = {}) {
+        const { signal, ...params } = options;
+        return new Terminal(this, await this.call("session.create", { kind: "terminal", ...params }, { signal }));
+    }
+    /** Starts a program on three pipes, for protocols such as JSON lines. */
+    async program(command, options = {}) {
+        const { signal, ...params } = options;
+        return new Program(this, await this.call("session.create", { kind: "program", command, ...params }, { signal }));
+    }
+    /** Returns a session that exists, by its id or name. */
+    async findSession(idOrName, options = {}) {
+        return new Session(this, await this.call("session.info", { sessionId: idOrName }, options));
+    }
+    /** Returns a terminal that exists, by its id or name. */
+    async findTerminal(idOrName, options = {}) {
+        return new Terminal(this, await this.call("session.info", { sessionId: idOrName }, options));
+    }
+    /** Returns the session of a program, by its id or name. */
+    async findProgram(idOrName, options = {}) {
+        return new Program(this, await this.call("session.info", { sessionId: idOrName }, options));
+    }
+    /** Starts a conversation with a coding agent: claude, codex, or one that speaks ACP. */
+    async dialogue(options) {
+        const { signal, ...params } = options;
+        return new Dialogue(this, await this.call("dialogue.create", params, { signal }));
+    }
+    /** Returns a dialogue that exists, by its id or name. */
+    async findDialogue(idOrName, options = {}) {
+        return new Dialogue(this, await this.call("dialogue.info", { dialogueId: idOrName }, options));
+    }
+    /** Names a command that was started before, here or by another client. Nothing is asked yet. */
+    exec(execId) {
+        return new Exec(this, execId);
+    }
+    /** What happens to sessions and commands: from now on, or after the event with the number afterSeq. */
+    events(options = {}) {
+        const { signal, reconnect, ...params } = options;
+        const request = { method: "event.subscribe", params: toWire(params) };
+        return new EventStream(this.link, request, { signal, reconnect });
+    }
+    /**
+     * Calls any method that does not stream, by its name. After a lost connection the
+     * call is made again where that cannot do anything twice; a command is never run
+     * again.
+     */
+    async call(method, ...[params, options]) {
+        const wireParams = toWire(params ?? {});
+        return fromWire(await this.request({ method, params: wireParams }, options?.signal));
+    }
+    /**
+     * Calls a method in the words of the wire.
+     * @internal
+     */
+    async request(request, signal) {
+        const begin = performance.now();
+        const patience = new Patience(this.link, {});
+        for (;;) {
+            if (this.#closed)
+                throw new ConnectionLostError("the client is closed", false);
+            signal?.throwIfAborted();
+            const attempt = performance.now();
+            try {
+                return await this.#transport.call(stillToWait(request, begin), signal, isTied(request));
+            }
+            catch (error) {
+                if (!isUnavailable(error))
+                    throw error;
+                if (mayHaveBeenDone(error) && !isRepeatable(request))
+                    throw error;
+                await patience.pause(error, signal, performance.now() - attempt);
+            }
+        }
+    }
+    /** Ends the connection. Sessions go on, except those that are ephemeral or of a daemon on stdio. */
+    async close() {
+        if (this.#closed)
+            return;
+        this.#closed = true;
+        await this.#transport.close();
+    }
+    async [Symbol.asyncDispose]() {
+        await this.close();
+    }
+}
+/** Whether a request that was perhaps carried out may be sent again. */
+function isRepeatable({ method, params }) {
+    switch (method) {
+        case "exec.input":
+            return params["write_id"] !== undefined;
+        case "exec.cancel":
+            return params["exec_id"] !== undefined;
+        case "session.destroy": // a name may belong to another session by then
+        case "session.resize":
+            return String(params["session_id"]).startsWith("s-");
+        case "session.input":
+            return String(params["session_id"]).startsWith("s-") && params["write_id"] !== undefined;
+        case "dialogue.send":
+            return String(params["dialogue_id"]).startsWith("d-") && params["message_id"] !== undefined;
+        case "dialogue.set":
+        case "dialogue.retry":
+        case "dialogue.terminate": // what is forgotten cannot be found a second time
+            return String(params["dialogue_id"]).startsWith("d-") && params["forget"] !== true;
+    }
+    return readMethods.includes(method);
+}
+/** Whether the command shall end when its caller does not want it any more. */
+function isTied({ method, params }) {
+    return method === "exec.run" && params["detach"] !== true;
+}
+/** The request, with the time that has gone by taken off what it may wait. */
+function stillToWait(request, begin) {
+    const timeout = request.params["timeout_ms"];
+    if (!request.method.endsWith(".wait") || typeof timeout !== "number")
+        return request;
+    const left = Math.max(0, Math.round(timeout - (performance.now() - begin)));
+    return { method: request.method, params: { ...request.params, timeout_ms: left } };
+}
+/** Makes a client of a transport that answers. */
+export async function connectOver(transport, options) {
+    try {
+        await transport.call({ method: "system.ping", params: {} }, options.signal, false);
+    }
+    catch (error) {
+        await transport.close();
+        throw error;
+    }
+    return new Trl(transport, options);
+}

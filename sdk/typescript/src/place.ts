@@ -1,0 +1,78 @@
+import { accessSync, constants, lstatSync, readFileSync, statSync, type Stats } from "node:fs";
+import { userInfo } from "node:os";
+import { isAbsolute, join } from "node:path";
+
+/**
+ * Where the daemon of this user listens: $TRL_SOCKET_PATH; else trl/trl.sock in /run/user/<uid>,
+ * or /tmp/trl-<uid>/trl.sock, or where the daemon that uses the state directory listens,
+ * whichever exists. Other variables do not matter: callers with different environments must
+ * find the same daemon.
+ */
+export function defaultSocket(): string {
+  const { TRL_SOCKET_PATH: path } = process.env;
+  if (path) return path;
+  const paths = [`/tmp/trl-${uid()}/trl.sock`];
+  const login = `/run/user/${uid()}`;
+  const info = look(() => lstatSync(login));
+  if (info?.isDirectory() && info.uid === uid() && (info.mode & 0o022) === 0) paths.unshift(`${login}/trl/trl.sock`);
+  const holder = lockHolder(join(stateDir(), "lock"));
+  const found = [...paths, ...(holder ? [holder] : [])].find((p) => look(() => statSync(p))?.isSocket());
+  return found ?? paths[0]!;
+}
+
+/** Throws for a socket of another user, who would be sent commands and variables. Root is trusted. */
+export function checkSocket(path: string): void {
+  const owner = look(() => statSync(path))?.uid ?? uid();
+  if (owner === uid() || owner === 0) return;
+  throw new Error(`belongs to another user: to uid ${owner}, and you are uid ${uid()}`);
+}
+
+function uid(): number {
+  return process.getuid?.() ?? 0;
+}
+
+function look(stat: () => Stats): Stats | undefined {
+  try {
+    return stat();
+  } catch {
+    return undefined; // connecting tells why
+  }
+}
+
+function stateDir(): string {
+  const { TRL_STATE_DIR: dir, XDG_STATE_HOME: state, HOME: home } = process.env;
+  if (dir) return dir;
+  if (state && isAbsolute(state)) return join(state, "trl");
+  for (const place of [home, accountHome()]) if (place && usableHome(place)) return join(place, ".local", "state", "trl");
+  return `/tmp/trl-${uid()}/state`;
+}
+
+function accountHome(): string | undefined {
+  try {
+    return userInfo().homedir;
+  } catch {
+    return undefined; // not in the user database
+  }
+}
+
+function usableHome(home: string): boolean {
+  const info = look(() => statSync(home));
+  if (!isAbsolute(home) || !info?.isDirectory()) return false;
+  if (info.uid === uid() || uid() === 0) return info.uid === uid();
+  try {
+    accessSync(home, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The socket that the holder of a state directory's lock wrote into it. */
+function lockHolder(path: string): string | undefined {
+  try {
+    if (lstatSync(path).uid !== uid()) return undefined;
+    return /^(?:running|stopping) \d+ (.+)$/m.exec(readFileSync(path, "utf8"))?.[1];
+  } catch {
+    return undefined;
+  }
+}

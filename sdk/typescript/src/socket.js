@@ -1,0 +1,198 @@
+import { spawn } from "node:child_process";
+import { createConnection } from "node:net";
+import { LineConnection } from "./connection.js";
+import { ConnectionLostError, reason } from "./errors.js";
+import { checkSocket } from "./place.js";
+import { onAbort } from "./transport.js";
+/** How long a daemon on stdio may take to end its sessions before it is killed. */
+const closeGraceMs = 15_000;
+/** How long a daemon may take to serve. */
+const startTimeoutMs = 30_000;
+/** A daemon behind a unix socket. Calls share one connection; every stream has its own. */
+export class SocketTransport {
+    reconnects = true;
+    #path;
+    #start;
+    #starting;
+    #shared;
+    #dialing; // of #shared
+    #own = new Set();
+    #closed = false;
+    /** With start, a daemon is started when none listens. */
+    constructor(path, start = false) {
+        this.#path = path;
+        this.#start = start;
+    }
+    async call(request, signal, tied) {
+        if (!tied || !signal)
+            return (await this.#share()).call(request, signal);
+        const connection = await this.#dialOwn(signal);
+        try {
+            return await connection.call(request, signal);
+        }
+        finally {
+            this.#giveUp(connection);
+        }
+    }
+    async open(request, signal) {
+        const connection = await this.#dialOwn(signal);
+        try {
+            return await connection.open(request, signal, () => this.#giveUp(connection));
+        }
+        catch (error) {
+            this.#giveUp(connection);
+            throw error;
+        }
+    }
+    async close() {
+        this.#closed = true;
+        await this.#dialing?.catch(() => undefined);
+        for (const connection of [this.#shared, ...this.#own])
+            connection?.lose("closed by this side");
+    }
+    /** The connection of all calls, a new one if it was lost. */
+    async #share() {
+        if (this.#shared && !this.#shared.isLost)
+            return this.#shared;
+        this.#dialing ??= this.#dial().finally(() => (this.#dialing = undefined));
+        return (this.#shared = await this.#dialing);
+    }
+    async #dialOwn(signal) {
+        signal?.throwIfAborted();
+        const connection = await this.#dial(signal);
+        this.#own.add(connection);
+        return connection;
+    }
+    #giveUp(connection) {
+        this.#own.delete(connection);
+        connection.lose("closed by this side");
+    }
+    async #dial(signal) {
+        try {
+            return await this.#connect(signal);
+        }
+        catch (error) {
+            if (!this.#start || this.#closed || !isAbsent(error))
+                throw error;
+        }
+        this.#starting ??= startDaemon(this.#path).finally(() => (this.#starting = undefined));
+        this.#path = await this.#starting;
+        signal?.throwIfAborted();
+        return this.#connect(signal);
+    }
+    #connect(signal) {
+        return new Promise((resolve, reject) => {
+            if (this.#closed)
+                return reject(new ConnectionLostError("the client is closed", false));
+            try {
+                checkSocket(this.#path);
+            }
+            catch (cause) {
+                return reject(new ConnectionLostError(`daemon at ${this.#path}: ${reason(cause)}`, false, cause));
+            }
+            const socket = createConnection({ path: this.#path });
+            const stop = onAbort(signal, (why) => {
+                socket.destroy();
+                reject(why);
+            });
+            const fail = (cause) => {
+                stop();
+                reject(new ConnectionLostError(`daemon at ${this.#path}: ${reason(cause)}`, false, cause));
+            };
+            socket.once("error", fail);
+            socket.once("connect", () => {
+                stop();
+                socket.off("error", fail);
+                if (!this.#closed)
+                    return resolve(overSocket(socket));
+                socket.destroy();
+                reject(new ConnectionLostError("the client is closed", false));
+            });
+        });
+    }
+}
+/** Whether nobody listens on the socket. */
+function isAbsent(error) {
+    const cause = error instanceof ConnectionLostError ? error.cause : undefined;
+    return cause?.code === "ENOENT" || cause?.code === "ECONNREFUSED";
+}
+/** Starts a daemon unless one runs, with the program trl on the PATH, and returns the path of its socket. */
+function startDaemon(path) {
+    const none = `daemon at ${path}: none is running`;
+    return new Promise((resolve, reject) => {
+        // In a group of its own, or Ctrl-C on the terminal would end the start halfway.
+        const child = spawn("trl", ["serve", "--background"], { stdio: ["ignore", "pipe", "pipe"], detached: true, timeout: startTimeoutMs });
+        let stdout = "";
+        let stderr = "";
+        child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
+        child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
+        child.once("error", (cause) => {
+            const why = cause.code === "ENOENT" ? "the program trl that starts one is not on the PATH" : `trl serve --background: ${reason(cause)}`;
+            reject(new ConnectionLostError(`${none}, and ${why}`, false, cause));
+        });
+        child.once("close", (status) => {
+            if (status === 0)
+                resolve(stdout.replace(/\n$/, ""));
+            else
+                reject(new ConnectionLostError(`${none}, and none can be started: ${stderr.trim()}`, false));
+        });
+    });
+}
+function overSocket(socket) {
+    return new LineConnection({
+        readable: socket,
+        writable: socket,
+        hold: (wanted) => void (wanted ? socket.ref() : socket.unref()),
+        destroy: () => socket.destroy(),
+    });
+}
+/**
+ * A daemon that this process starts and speaks to over its stdin and stdout. There
+ * is only this one connection, and its sessions end with it.
+ */
+export class StdioTransport {
+    reconnects = false;
+    #connection;
+    #end;
+    constructor(command) {
+        const [program, ...args] = command;
+        if (!program)
+            throw new TypeError("stdio: the command is empty");
+        const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
+        const gone = new Promise((resolve) => {
+            child.once("close", () => resolve());
+            child.once("error", () => resolve());
+        });
+        let lastWords = "";
+        child.stderr.setEncoding("utf8").on("data", (text) => (lastWords = (lastWords + text).slice(-2000)));
+        const streams = [child, child.stdin, child.stdout, child.stderr];
+        async function* output() {
+            yield* child.stdout;
+            await gone; // so that its last words are there
+        }
+        this.#connection = new LineConnection({
+            readable: output(),
+            writable: child.stdin,
+            hold: (wanted) => streams.forEach((stream) => (wanted ? stream.ref?.() : stream.unref?.())),
+            destroy: () => child.stdin.end(),
+            explain: (cause) => [cause, lastWords.trim()].filter(Boolean).join(": "),
+        });
+        child.once("error", (cause) => this.#connection.lose(`${program}: ${reason(cause)}`));
+        this.#end = async () => {
+            this.#connection.lose("closed by this side");
+            streams.forEach((stream) => stream.ref?.());
+            const timer = setTimeout(() => child.kill("SIGKILL"), closeGraceMs);
+            await gone;
+            clearTimeout(timer);
+        };
+    }
+    call(request, signal) {
+        return this.#connection.call(request, signal);
+    }
+    open(request, signal) {
+        return this.#connection.open(request, signal, () => { });
+    }
+    close() {
+        return this.#end();
+    }
+}

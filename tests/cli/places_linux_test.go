@@ -1,0 +1,240 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// account is a user of this machine, with a user id that nobody else has: the default places
+// of the daemon follow from it.
+type account struct {
+	*sandbox
+	uid int
+}
+
+var accounts atomic.Int64
+
+func newAccount(t *testing.T) *account {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	a := &account{newSandbox(t), 400_000 + os.Getpid()%90_000*10 + int(accounts.Add(1))}
+	bin := filepath.Join(a.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"trl", "trl-runner"} {
+		if out, err := exec.Command("cp", filepath.Join(filepath.Dir(a.trl), name), bin).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %s", err, out)
+		}
+	}
+	a.sandbox.trl = filepath.Join(bin, "trl")
+	for path, mode := range map[string]os.FileMode{
+		a.dir: 0o711, bin: 0o755, a.trl: 0o755, a.trl + "-runner": 0o755, a.home(): 0o700, a.work: 0o700,
+	} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{a.home(), a.work} {
+		if err := os.Chown(path, a.uid, a.uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	places := []string{fmt.Sprintf("/tmp/trl-%d", a.uid), fmt.Sprintf("/dev/shm/trl-%d", a.uid), a.login()}
+	t.Cleanup(func() {
+		if o := a.trlWith(t, nil, "stop"); o.status != 0 {
+			t.Errorf("trl stop: %+v", o)
+		}
+		for _, dir := range places {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	return a
+}
+
+// login is the directory that the user has while logged in.
+func (a *account) login() string { return fmt.Sprintf("/run/user/%d", a.uid) }
+
+func (a *account) logIn(t *testing.T) {
+	t.Helper()
+	if err := os.Mkdir(a.login(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(a.login(), a.uid, a.uid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trlWith runs trl as the user, with the user's home and the given variables alone.
+func (a *account) trlWith(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	cmd := a.command(a.trl, args...)
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, env...)
+	if env == nil {
+		cmd.Env = append(cmd.Env, "HOME="+a.home())
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.uid)}}
+	return a.finish(t, cmd)
+}
+
+// TestOneUserManyEnvironments: a desktop, cron, su, an MCP client; before and after a login.
+func TestOneUserManyEnvironments(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	run := filepath.Join(a.dir, "run")
+	if err := os.Mkdir(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(run, a.uid, a.uid); err != nil {
+		t.Fatal(err)
+	}
+	home := "HOME=" + a.home()
+	if o := a.trlWith(t, []string{home}, "run", "-s", "work", "v=kept"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	environments := map[string][]string{
+		"desktop":         {home, "XDG_RUNTIME_DIR=" + run},
+		"own directories": {home, "XDG_STATE_HOME=" + a.work, "XDG_CONFIG_HOME=" + a.work, "TMPDIR=" + run},
+		"other home":      {"HOME=" + a.work},
+		"nothing":         {"X="},
+	}
+	check := func(when string) {
+		for name, env := range environments {
+			if o := a.trlWith(t, env, "run", "-s", "work", "echo $v"); o.status != 0 || o.stdout != "kept\n" {
+				t.Errorf("%s, %s: %+v", when, name, o)
+			}
+		}
+	}
+	check("before the login")
+	a.logIn(t)
+	check("after the login")
+	// The next daemon is in memory, where only this user can look.
+	if o := a.trlWith(t, []string{home}, "stop"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	if o := a.trlWith(t, []string{home}, "run", "-s", "work", "v=kept"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	socket := filepath.Join(a.login(), "trl", "trl.sock")
+	for file, want := range map[string]os.FileMode{filepath.Dir(socket): os.ModeDir | 0o700, socket: os.ModeSocket | 0o600} {
+		if info, err := os.Lstat(file); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v", file, info, err)
+		}
+	}
+	check("with a daemon below /run/user")
+}
+
+// TestLogout: the directory below /run/user goes, and the daemon listens elsewhere.
+func TestLogout(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.logIn(t)
+	if o := a.trlWith(t, nil, "ls"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	before := a.trlWith(t, nil, "call", "system.info")
+	eventually(t, "removed", func() bool { return os.RemoveAll(a.login()) == nil })
+	after := a.trlWith(t, nil, "call", "system.info")
+	if pid := `"pid"`; before.status != 0 || after.status != 0 || line(before.stdout, pid) != line(after.stdout, pid) {
+		t.Errorf("%+v\n%+v", before, after)
+	}
+}
+
+func line(text, word string) string {
+	for l := range strings.Lines(text) {
+		if strings.Contains(l, word) {
+			return l
+		}
+	}
+	return ""
+}
+
+// TestSocketIsRemoved: the daemon is found again, and stop ends it.
+func TestSocketIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "run", "-s", "work", "v=kept"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	for _, remove := range []func() error{
+		func() error { return os.Remove(s.socket()) },
+		func() error { return os.RemoveAll(filepath.Dir(s.socket())) },
+	} {
+		_ = remove()
+		if o := s.run(t, "run", "-s", "work", "echo $v"); o.status != 0 || o.stdout != "kept\n" {
+			t.Errorf("%+v", o)
+		}
+	}
+	// Even when the socket does not come back.
+	pid := s.daemonPID(t)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(s.socket())
+	stop := s.command(s.trl, "stop")
+	if err := stop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "signalled", func() bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return strings.TrimSpace(strings.TrimPrefix(line(string(status), "ShdPnd:"), "ShdPnd:")) != "0000000000000000"
+	})
+	if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if status := wait(t, stop); status != 0 {
+		t.Errorf("stop: status %d", status)
+	}
+	if list := s.daemons(); len(list) > 0 {
+		t.Errorf("still there: %v", list)
+	}
+}
+
+// TestTwoSocketsOneState: a second daemon cannot have the state directory, and the error
+// says which daemon has it.
+func TestTwoSocketsOneState(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	if o := s.run(t, "ls"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	other := filepath.Join(s.dir, "run", "other.sock")
+	o := s.run(t, "--socket", other, "ls")
+	want := fmt.Sprintf("in use by the daemon with pid %d, which serves on %s", s.daemonPID(t), s.socket())
+	if o.status != 125 || !strings.Contains(o.stderr, want) {
+		t.Errorf("%+v; want %q", o, want)
+	}
+	if o := s.run(t, "--socket", other, "stop"); o.status != 0 || !strings.Contains(o.stderr, "no daemon is running on "+other) {
+		t.Errorf("%+v", o)
+	}
+	if list := s.daemons(); len(list) != 1 {
+		t.Errorf("%d daemons: %v", len(list), list)
+	}
+}
+
+// TestSocketInTmp: the socket's path of the service that TRL continues.
+func TestSocketInTmp(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	socket := fmt.Sprintf("/tmp/trl-test-%d.sock", os.Getpid())
+	defer os.Remove(socket + ".lock")
+	if o := s.run(t, "--socket", socket, "run", "echo hello"); o.status != 0 || o.stdout != "hello\n" {
+		t.Errorf("%+v", o)
+	}
+	if o := s.run(t, "--socket", socket, "stop"); o.status != 0 || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	if _, err := os.Lstat(socket); err == nil {
+		t.Errorf("left behind: %s", socket)
+	}
+}
