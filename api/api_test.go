@@ -169,7 +169,6 @@ func TestCheck(t *testing.T) {
 		{api.ExecParams{SessionID: "s", Command: "x", MaxOutputBytes: n(-1)}, "max_output_bytes"},
 		{api.ExecParams{SessionID: "s", Command: "x", TimeoutS: f(-0.1)}, "timeout_s"},
 		{api.ExecParams{SessionID: "s", Command: "x", Env: map[string]string{"a.b": ""}}, "env"},
-		{api.ExecParams{SessionID: "s", Command: "x", Backpressure: true}, "backpressure"},
 
 		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s", Command: "x"}, Stream: "stderr"}, ""},
 		{api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "s"}}, "command"},
@@ -191,7 +190,7 @@ func TestCheck(t *testing.T) {
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Wait: true}}, "wait"},
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{MaxOutputBytes: n(1)}}, "max_output_bytes"},
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Detach: new(bool)}}, "detach"},
-		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Backpressure: true}}, "backpressure"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Backpressure: new(true)}}, "backpressure"},
 
 		{api.ExecOutputParams{ExecID: "x", Offset: 5, Limit: n(0), Grep: "("}, ""}, // the pattern is not looked at here
 		{api.ExecOutputParams{ExecID: "x", Tail: n(8 << 20)}, ""},

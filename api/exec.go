@@ -66,10 +66,11 @@ type ExecParams struct {
 	// Detach says what happens when the caller's connection goes away: false, the
 	// command is cancelled; true, it goes on. Absent: false for exec.run, true for exec.stream.
 	Detach *bool `json:"detach,omitempty"`
-	// Backpressure makes the command wait while the one reader of its stream is
-	// behind, as on a pipe, so that nothing is ever dropped in between. It is for
-	// exec.stream with detach false: who slows a command down must be tied to it.
-	Backpressure bool `json:"backpressure,omitempty"`
+	// Backpressure makes the command wait while the stream that started it is behind, as
+	// on a pipe, so that the stream misses nothing. It is for exec.stream only. Absent:
+	// true; false: the command never waits, and a stream that is behind sees a gap. A
+	// stream that ends, or takes nothing for reader_stall_s, lets the command run free.
+	Backpressure *bool `json:"backpressure,omitempty"`
 
 	empty bool // an empty command was given, which is not the same as none
 }
@@ -98,9 +99,6 @@ func (p ExecParams) Check() error {
 	}
 	if _, err := base64.StdEncoding.DecodeString(p.StdinBase64); err != nil {
 		return invalid("stdin_base64", "is not base64")
-	}
-	if p.Backpressure && (p.Detach == nil || *p.Detach) {
-		return invalid("backpressure", "needs detach false")
 	}
 	if p.MaxOutputBytes != nil && *p.MaxOutputBytes < 0 {
 		return invalid("max_output_bytes", "must not be negative")

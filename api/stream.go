@@ -46,7 +46,7 @@ func (p ExecStreamParams) nothingToRun() error {
 	}{
 		{"command", p.Command != ""}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
 		{"env", p.Env != nil}, {"working_dir", p.WorkingDir != ""}, {"wait", p.Wait}, {"max_output_bytes", p.MaxOutputBytes != nil},
-		{"detach", p.Detach != nil}, {"backpressure", p.Backpressure},
+		{"detach", p.Detach != nil}, {"backpressure", p.Backpressure != nil},
 	} {
 		if c.given {
 			return invalid(c.field, "cannot be given together with exec_id")

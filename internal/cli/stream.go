@@ -16,8 +16,6 @@ import (
 
 // stream runs the command and passes its output on as it comes.
 func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	// Like a command on a pipe, it goes as fast as its output is taken.
-	p.Backpressure = true
 	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: p})
 	if err != nil {
 		return err

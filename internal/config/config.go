@@ -64,6 +64,8 @@ type Config struct {
 	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
 	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
 
+	ReaderStallS float64 `key:"reader_stall_s" kind:"seconds" min:"1" doc:"seconds that a client may take nothing of what it is sent; then its connection is closed, and a command that waits for it runs on without it"`
+
 	// HTTP.
 	HTTP               string `key:"http" kind:"address" doc:"host and port to serve HTTP on, such as 127.0.0.1:7330; empty = no HTTP"`
 	HTTPInsecure       bool   `key:"http_insecure" kind:"bool" doc:"serve HTTP beyond this machine without TLS, so that everybody on the way can read the token"`
@@ -122,6 +124,7 @@ func base() Config {
 
 		MaxRequestBytes:    32 << 20,
 		MaxConnections:     2048,
+		ReaderStallS:       600,
 		MaxHTTPConnections: 1024,
 		DetachKey:          `ctrl-\`,
 	}

@@ -266,6 +266,7 @@ func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *s
 			SpillDir:          d.spillDir(),
 			ExecsKept:         int(c.ExecsKept),
 			RecordingBytes:    c.RecordingBytes,
+			ReaderStallS:      c.ReaderStallS,
 			RetentionS:        retention(c.RetentionS),
 			IdleTimeoutS:      c.IdleTimeoutS,
 			ShellStartTimeout: c.ShellStartTimeoutS,
@@ -314,6 +315,7 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
+		WriteTimeout:    config.Seconds(d.config.ReaderStallS),
 	})
 	return svc
 }
@@ -441,10 +443,16 @@ func (d *daemon) tellReady(word string) {
 	d.ready = nil
 }
 
-// stdio makes one connection of two files.
+// stdio makes one connection of two files. Output is the second, if it is one.
 type stdio struct {
 	io.ReadCloser
 	io.WriteCloser
+}
+
+// Output is what the server watches, to know when the client is gone.
+func (s stdio) Output() *os.File {
+	f, _ := s.WriteCloser.(*os.File)
+	return f
 }
 
 // Close closes both.

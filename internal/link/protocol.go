@@ -99,6 +99,7 @@ type Limits struct {
 	SpillDir          string  `json:"spill_dir"`           // where that file is made, without a name
 	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
 	RecordingBytes    int64   `json:"recording_bytes"`     // of one recording, which then stops; 0 = no limit
+	ReaderStallS      float64 `json:"reader_stall_s"`      // how long a command waits for a reader that takes nothing; 0 = for ever
 	RetentionS        float64 `json:"retention_s"`         // how long what has ended waits for a daemon that takes it over
 	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only while no daemon is there
 	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until a shell that does not answer is given up
@@ -129,6 +130,12 @@ type ReadParams struct {
 	Limit int `json:"limit"`
 	// Wait answers only when there is something new, or the exec is closed.
 	Wait bool `json:"wait"`
+	// Reader names the stream that reads. A command that waits for its reader waits for
+	// one of them; see ReadResult.Owner.
+	Reader string `json:"reader,omitempty"`
+	// Release says that the reader has given up: the command no longer waits for it. The
+	// answer is empty. A runner of an earlier version answers with output.
+	Release bool `json:"release,omitempty"`
 }
 
 // Chunk is one record of the log, or a gap where records were dropped.
@@ -147,6 +154,8 @@ type ReadResult struct {
 	// wrote until then; Seq is then the number of the exit record.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 	Seq     int64            `json:"seq,omitempty"`
+	// Owner says that the command waits for this reader, as on a pipe.
+	Owner bool `json:"owner,omitempty"`
 }
 
 // OutputParams reads bytes of one stream.

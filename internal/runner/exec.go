@@ -39,7 +39,7 @@ type Exec struct {
 	mark      int64            // guarded by mu; sequence number of the exit
 	exit      link.ExecEvent   // guarded by mu; what is told when the outcome can be read
 	cancelled bool             // guarded by mu; given up while queued
-	handed    [2]int64         // guarded by mu; where readers of each stream are, for Backpressure
+	pace      *pace            // guarded by mu; nil when the command waits for nobody
 
 	maxStdin int64 // of one write, and of what waits to be read
 	writeMu  sync.Mutex
@@ -141,29 +141,6 @@ func (e *Exec) result() (*api.ExecOutcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.outcome, e.err
-}
-
-// took notes how far readers have come, and reports whether it is farther than before.
-func (e *Exec) took(chunks []link.Chunk) (farther bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range chunks {
-		st := output.Stdout
-		if c.Stream == api.EventStderr {
-			st = output.Stderr
-		}
-		if end := c.Offset + c.Len; end > e.handed[st] {
-			e.handed[st], farther = end, true
-		}
-	}
-	return farther
-}
-
-// unread is how far its reader is behind, or the foremost of several.
-func (e *Exec) unread() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr) - e.handed[output.Stdout] - e.handed[output.Stderr]
 }
 
 // maxCommandShown is how much of a command's text listings carry.

@@ -261,21 +261,6 @@ func TestCancelByINT(t *testing.T) {
 	}
 }
 
-// TestBackpressure: with it, a reader that takes its time misses nothing of an
-// output that is far larger than what is kept.
-func TestBackpressure(t *testing.T) {
-	d := start(t, api.SessionCreateParams{Shell: "sh"})
-	const size = 50_000_000
-	e := d.begin(api.ExecParams{Command: fmt.Sprintf("head -c %d /dev/zero", size), Backpressure: true, Detach: ptr(false)})
-	out, oc := d.read(e.ExecID, nil)
-	if len(out) != size || oc.StdoutBytes != size {
-		t.Errorf("read %d bytes of %d, %+v", len(out), size, oc)
-	}
-	if in := d.run("echo next"); in.stdout != "next\n" {
-		t.Errorf("%q", in.stdout)
-	}
-}
-
 func TestLimits(t *testing.T) {
 	old := limits
 	defer func() { limits = old }()

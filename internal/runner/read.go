@@ -14,8 +14,13 @@ func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, 
 	if err != nil {
 		return link.ReadResult{}, nil, err
 	}
+	if p.Release {
+		e.release(p.Reader)
+		return link.ReadResult{}, nil, nil
+	}
 	res, data, err := e.read(ctx, p)
-	if e.params.Backpressure && e.took(res.Chunks) {
+	owner, wake := e.took(p.Reader, res.Chunks)
+	if res.Owner = owner; wake {
 		e.task.wake()
 	}
 	return res, data, err

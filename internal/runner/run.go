@@ -16,9 +16,6 @@ import (
 // the session is running: nobody can see a shorter one.
 const tellRunningAfter = 2 * time.Millisecond
 
-// leastPaced is what the log of a command that waits for its reader keeps at least.
-const leastPaced = 1 << 20
-
 // submit accepts a command: it may run at once, or waits in the queue.
 func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 	if !p.Wait { // for one that waits, an earlier command may make the directory
@@ -62,14 +59,10 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
 	if p.OpenStdin {
 		cmd.Stdin, cmd.HasStdin, cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
 	}
-	if p.Backpressure {
-		// The tail that the log keeps is twice as long, and longer than what one read of
-		// the pipe can add, so the reader sees no gap. A daemon that is gone does not hold
-		// anybody up.
+	if p.Backpressure != nil && *p.Backpressure {
 		limit := max(lim.OutputBytes, leastPaced)
-		e.log = output.New(r.store, limit)
-		cmd.Log = e.log
-		cmd.Full = func() bool { return e.unread() > limit/4 && r.hasDaemon() }
+		e.log, e.pace = output.New(r.store, limit), newPace(e.id, limit, seconds(lim.ReaderStallS))
+		cmd.Log, cmd.Full = e.log, e.full
 	}
 	e.task = shellTask{cmd, r.shell.Wake}
 	// What listings need of it is the text; the values must not live longer than the command.

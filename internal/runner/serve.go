@@ -53,7 +53,7 @@ func (r *Runner) take(rwc io.ReadWriteCloser) *link.Conn {
 	conn := link.NewConn(rwc)
 	r.mu.Lock()
 	old := r.conn
-	r.conn = conn
+	r.setDaemon(conn)
 	r.loneTimer.Stop()
 	if r.export != nil { // it begins anew
 		_ = r.export.r.Close()
@@ -68,6 +68,18 @@ func (r *Runner) take(rwc io.ReadWriteCloser) *link.Conn {
 		r.left(conn)
 	}()
 	return conn
+}
+
+// setDaemon changes who the daemon is. The streams of the one before are gone. Call with
+// mu held.
+func (r *Runner) setDaemon(conn *link.Conn) {
+	r.conn = conn
+	if r.current != nil {
+		r.current.orphan()
+	}
+	for _, e := range r.queue {
+		e.orphan()
+	}
 }
 
 func (r *Runner) hasDaemon() bool {
@@ -87,10 +99,7 @@ func (r *Runner) left(conn *link.Conn) {
 	if r.conn != conn {
 		return
 	}
-	r.conn = nil
-	if r.shell != nil {
-		r.shell.Wake() // a command may wait for its reader
-	}
+	r.setDaemon(nil)
 	if !r.created {
 		r.unwanted = true
 		go r.destroy(link.DestroyParams{Force: true, Cause: "the daemon left before the session was created"}, true)

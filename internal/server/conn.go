@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 
 // errClientGone is why requests are given up when nobody waits for them any more.
 var errClientGone = errors.New("the client is gone")
+
+// lastFlush bounds the sending of the last answers to a client that is slow.
+const lastFlush = 60 * time.Second
 
 // conn is one client.
 //
@@ -36,6 +40,8 @@ type conn struct {
 	frames bool
 	// net is rwc where a read can be interrupted, else nil.
 	net net.Conn
+	// output is the file that answers are written to where there is no net, if it is known.
+	output *os.File
 	// closeEnds says that closing rwc ends the reads and writes that wait for it. A file
 	// may not let go of them before the process ends.
 	closeEnds bool
@@ -80,7 +86,7 @@ func (c *conn) serve() error {
 	c.mu.Unlock()
 	c.running.Wait()
 
-	flush, stop := context.WithTimeout(context.Background(), c.server.cfg.WriteTimeout)
+	flush, stop := context.WithTimeout(context.Background(), min(c.server.cfg.WriteTimeout, lastFlush))
 	_ = c.writer.WaitRoom(flush, 0)
 	stop()
 	c.writer.Close()
@@ -131,6 +137,9 @@ func (c *conn) awaitAnswers() {
 // watch ends the connection when the client closes it while nobody reads. The
 // returned function stops that.
 func (c *conn) watch() (stop func()) {
+	if c.output != nil {
+		return watchFile(c.output, func() { c.cancel(errClientGone) })
+	}
 	sc, ok := c.net.(syscall.Conn)
 	if !ok || !c.halfClose {
 		return func() {}

@@ -21,6 +21,9 @@ const (
 	headerGap        = "X-Trl-Gap"         // FROM-TO: bytes that are gone, where the body ends
 )
 
+// rawType is the type of bare bytes.
+const rawType = "application/octet-stream"
+
 // rawBytes is how much is read at once.
 const rawBytes = 1 << 20
 
@@ -192,7 +195,7 @@ func (x *exchange) gone(o output, p rawSpan) {
 // whole sends a part whose length is known.
 func (x *exchange) whole(o output, p rawSpan) {
 	header := x.w.Header()
-	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Type", rawType)
 	header.Set("Content-Length", strconv.FormatInt(p.last-p.first, 10))
 	status := http.StatusOK
 	if p.ranged {
@@ -231,7 +234,7 @@ func (x *exchange) whole(o output, p rawSpan) {
 // it is gone.
 func (x *exchange) follow(o output, offset int64) {
 	header := x.w.Header()
-	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Type", rawType)
 	for _, name := range []string{headerNextOffset, headerState, headerComplete, headerGap} {
 		header.Del(name)
 		header.Add("Trailer", name)

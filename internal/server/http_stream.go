@@ -98,8 +98,8 @@ func invalidField(field, why string) *api.Error {
 	return e
 }
 
-// stream calls a streaming method and sends what it pushes: as server-sent events to a
-// client that asks for them, else as lines of JSON.
+// stream calls a streaming method and sends what it pushes: as server-sent events or, of
+// a command, as bare bytes, to a client that asks for them, else as lines of JSON.
 func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	if m.Name == attachMethod && x.r.Header.Get(lastEventID) == viewerEnd {
 		x.nothingFollows(m)
@@ -133,6 +133,10 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 		return
 	}
 	x.http.server.counts.request(transportHTTP, m.Name, nil)
+	if m.Name == "exec.stream" && x.accepts(rawType) {
+		x.pushRaw(ctx, s, params, first)
+		return
+	}
 	p := newPushes(x, cancel)
 	if p.viewer = m.Name == attachMethod; p.viewer {
 		x.boundBuffer()
@@ -194,13 +198,7 @@ type pushes struct {
 }
 
 func newPushes(x *exchange, cancel context.CancelFunc) *pushes {
-	p := &pushes{x: x, cancel: cancel}
-	for _, accept := range x.r.Header.Values("Accept") {
-		p.sse = p.sse || slices.ContainsFunc(strings.Split(accept, ","), func(s string) bool {
-			kind, _, _ := strings.Cut(s, ";")
-			return strings.EqualFold(strings.TrimSpace(kind), sseType)
-		})
-	}
+	p := &pushes{x: x, cancel: cancel, sse: x.accepts(sseType)}
 	header := x.w.Header()
 	header.Set("Content-Type", ndjsonType)
 	if p.sse {
@@ -208,6 +206,19 @@ func newPushes(x *exchange, cancel context.CancelFunc) *pushes {
 	}
 	header.Set("X-Accel-Buffering", "no") // a proxy that understands this passes on at once
 	return p
+}
+
+// accepts reports whether the client asks for answers of that type by name.
+func (x *exchange) accepts(kind string) bool {
+	for _, accept := range x.r.Header.Values("Accept") {
+		if slices.ContainsFunc(strings.Split(accept, ","), func(s string) bool {
+			given, _, _ := strings.Cut(s, ";")
+			return strings.EqualFold(strings.TrimSpace(given), kind)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // start sends what is answered at once.

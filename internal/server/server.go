@@ -28,7 +28,7 @@ const (
 	DefaultMaxInFlight     = 1024
 	DefaultBufferBytes     = 256 << 20
 	DefaultMaxUnsentBytes  = 16 << 20
-	DefaultWriteTimeout    = 60 * time.Second
+	DefaultWriteTimeout    = 600 * time.Second
 )
 
 // Config says what a Server serves and how much of it. Zero values stand for the defaults.
@@ -219,12 +219,17 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 	_, _ = nc.Write(e.Bytes())
 }
 
-// ServeConn serves one client over rwc, which it closes. The end of input means
-// that the client is gone, as on stdio: contexts of its requests end, what they
-// answer is still written, and ServeConn returns nil. It also returns when ctx ends
-// or Shutdown is called, even if rwc is a file whose Read cannot be interrupted.
+// ServeConn serves one client over rwc, which it closes. At the end of input, the requests
+// that were read are answered, streams to their end, and ServeConn returns nil. If rwc has
+// a method Output for the file that answers are written to, and nobody can read that any
+// more, the client is gone. ServeConn also returns when ctx ends or Shutdown is called,
+// even if rwc is a file whose Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {
 	c := s.newConn(ctx, rwc, peer)
+	c.halfClose = true
+	if files, ok := rwc.(interface{ Output() *os.File }); ok {
+		c.output = files.Output()
+	}
 	if refusal := s.addConn(c); refusal != nil {
 		rwc.Close()
 		return refusal

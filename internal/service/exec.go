@@ -16,7 +16,7 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	if err := s.hold(ctx); err != nil {
 		return api.ExecResult{}, err
 	}
-	if p.Backpressure {
+	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
 	}
 	found, err := s.execSession(&p, false)
@@ -32,7 +32,7 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 	if err := s.hold(ctx); err != nil {
 		return api.ExecInfo{}, err
 	}
-	if p.Backpressure {
+	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecInfo{}, invalid("backpressure", "is for exec.stream")
 	}
 	found, err := s.execSession(&p, true)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"sync"
@@ -57,15 +58,16 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	if err != nil {
 		return nil, err
 	}
+	if p.Backpressure == nil {
+		p.Backpressure = new(true)
+	}
 	info, err := found.Start(ctx, p.ExecParams)
 	if err != nil {
 		return nil, err
 	}
 	st := newStream(ctx, found, info.ExecID, p)
-	st.start.StreamID = info.ExecID
-	if !*p.Detach {
-		st.forget = context.AfterFunc(st.ctx, st.cancelCommand)
-	}
+	st.start.StreamID, st.tied, st.owner = info.ExecID, !*p.Detach, *p.Backpressure
+	st.forget = context.AfterFunc(st.ctx, st.left)
 	return st, nil
 }
 
@@ -86,6 +88,7 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 		st.cancel()
 		return nil, err
 	}
+	st.forget = context.AfterFunc(st.ctx, st.left)
 	return st, nil
 }
 
@@ -99,7 +102,8 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 type stream struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	forget  func() bool // stops the cancelling of the command when the caller goes
+	forget  func() bool // stops the calling of left when the caller goes
+	tied    bool        // the command is cancelled when the caller goes
 	session *session.Session
 	start   api.StreamStart
 	only    string // when not empty, the stream that is pushed
@@ -114,6 +118,7 @@ type stream struct {
 
 	mu     sync.Mutex
 	exited bool // guarded by mu; there is nothing left to cancel
+	owner  bool // guarded by mu; the command waits for this stream
 }
 
 func newStream(ctx context.Context, s *session.Session, execID string, p api.ExecStreamParams) *stream {
@@ -136,15 +141,33 @@ func (st *stream) Close() error {
 	return nil
 }
 
-func (st *stream) cancelCommand() {
+// left is called when the caller goes before the command has ended. The caller is gone,
+// and with it every context; the runner bounds how long the calls take.
+func (st *stream) left() {
 	st.mu.Lock()
-	exited := st.exited
+	exited, owner := st.exited, st.owner
 	st.mu.Unlock()
-	if exited {
-		return
+	switch {
+	case exited:
+	case st.tied:
+		_, _ = st.session.Cancel(context.Background(), api.ExecCancelParams{ExecID: st.start.ExecID})
+	case owner && !errors.Is(context.Cause(st.ctx), api.ErrDaemonEnding): // the next daemon has readers, too
+		st.release()
 	}
-	// The caller is gone, and with it every context; the runner bounds how long it takes.
-	_, _ = st.session.Cancel(context.Background(), api.ExecCancelParams{ExecID: st.start.ExecID})
+}
+
+// release tells the runner that the command need not wait for this stream any more. A
+// runner of an earlier version cannot be told and answers with output: there the daemon
+// reads on in place of the caller.
+func (st *stream) release() {
+	p := link.ReadParams{ExecID: st.start.ExecID, Reader: st.start.StreamID, Release: true, Limit: maxRead, Wait: true}
+	for {
+		result, _, err := st.session.Read(context.Background(), p)
+		if err != nil || result.Outcome != nil || len(result.Chunks) == 0 {
+			return
+		}
+		p.AfterSeq = result.Chunks[len(result.Chunks)-1].Seq
+	}
 }
 
 // Recv returns the next push, and io.EOF after the one that tells the exit.
@@ -165,11 +188,14 @@ func (st *stream) Recv() (api.StreamEvent, error) {
 
 // pull fetches more output, or the exit; with wait it waits for it.
 func (st *stream) pull(wait bool) error {
-	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.pace.next(), Wait: wait})
+	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.pace.next(), Wait: wait, Reader: st.start.StreamID})
 	if err != nil {
 		return err
 	}
 	st.pace.fetched()
+	st.mu.Lock()
+	st.owner = st.owner || result.Owner
+	st.mu.Unlock()
 	err = eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
 		st.take(c, data)
 		st.after = c.Seq

@@ -26,9 +26,9 @@ type call struct {
 	part   string // of a line whose end has not been written
 }
 
-func (s *script) grpcTransport() {
+func (s *script) grpcTransport(args []string) {
 	s.t.Helper()
-	d := trltest.Start(s.t, trltest.Args("--grpc", "127.0.0.1:0"))
+	d := trltest.Start(s.t, trltest.Args("--grpc", "127.0.0.1:0"), trltest.Args(args...))
 	address, token := d.GRPC(s.t), d.Token(s.t)
 	cc, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(address, "grpc://"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))

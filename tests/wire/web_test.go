@@ -18,8 +18,8 @@ import (
 
 // webTransport makes an HTTP server look like a connection: lines of the client go in
 // at out, those of the server come out of lines.
-func (s *script) webTransport(transport string) {
-	d := trltest.Start(s.t, trltest.Args("--http", "127.0.0.1:0"))
+func (s *script) webTransport(transport string, args []string) {
+	d := trltest.Start(s.t, trltest.Args("--http", "127.0.0.1:0"), trltest.Args(args...))
 	url, token := d.HTTP(s.t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.t.Cleanup(cancel)

@@ -97,24 +97,25 @@ type script struct {
 	aside   []string           // lines that came before they were wanted
 }
 
-func newScript(t *testing.T, transport string) *script {
+// newScript starts a daemon with these flags and connects to it.
+func newScript(t *testing.T, transport string, args ...string) *script {
 	s := &script{t: t, vars: map[string]string{}, viewers: map[string]*viewed{}, told: map[string]int64{}}
 	if transport == "websocket" || transport == "http" {
-		s.webTransport(transport)
+		s.webTransport(transport, args)
 		return s
 	}
 	if transport == "grpc" {
-		s.grpcTransport()
+		s.grpcTransport(args)
 		return s
 	}
 	if transport == "stdio" {
-		d := trltest.Start(t, trltest.Stdio())
+		d := trltest.Start(t, trltest.Stdio(), trltest.Args(args...))
 		s.out, s.lines, s.end = d.Stdin, bufio.NewReader(d.Stdout), d.Stdin.Close
 		watchdog := time.AfterFunc(patience, func() { d.Stdout.Close() })
 		t.Cleanup(func() { watchdog.Stop() })
 		return s
 	}
-	d := trltest.Start(t)
+	d := trltest.Start(t, trltest.Args(args...))
 	conn, err := net.Dial("unix", d.Socket)
 	if err != nil {
 		t.Fatal(err)

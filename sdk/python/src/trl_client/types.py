@@ -736,9 +736,10 @@ class ExecParams(_ExecParams, total=False):
     """
 
     backpressure: bool
-    """Makes the command wait while the one reader of its stream is behind, as on a pipe, so that
-    nothing is ever dropped in between. It is for exec.stream with detach false: who slows a
-    command down must be tied to it.
+    """Makes the command wait while the stream that started it is behind, as on a pipe, so that the
+    stream misses nothing. It is for exec.stream only. Absent: true; false: the command never
+    waits, and a stream that is behind sees a gap. A stream that ends, or takes nothing for
+    reader_stall_s, lets the command run free.
     """
 
 
@@ -785,9 +786,10 @@ class ExecStreamParams(TypedDict, total=False):
     """
 
     backpressure: bool
-    """Makes the command wait while the one reader of its stream is behind, as on a pipe, so that
-    nothing is ever dropped in between. It is for exec.stream with detach false: who slows a
-    command down must be tied to it.
+    """Makes the command wait while the stream that started it is behind, as on a pipe, so that the
+    stream misses nothing. It is for exec.stream only. Absent: true; false: the command never
+    waits, and a stream that is behind sees a gap. A stream that ends, or takes nothing for
+    reader_stall_s, lets the command run free.
     """
 
     exec_id: str

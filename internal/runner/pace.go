@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/output"
+)
+
+// leastPaced is what the log of a command that waits for its reader keeps at least. It is
+// more than one read of a pipe can add, so that a reader that holds the command never
+// sees a gap.
+const leastPaced = 1 << 20
+
+// nextDaemon is how long a command waits for a reader of the next daemon.
+const nextDaemon = 30 * time.Second
+
+// pace makes a command wait for the one reader of its output, as on a pipe. The reader is
+// the stream that started the command. When the daemon goes away, the next reader that
+// comes takes its place. A reader that gives up, or takes nothing for too long, lets the
+// command run free, and that is final.
+//
+// It is guarded by the mu of its Exec. The loop that reads the command's pipes calls full
+// before each read, and at least once a second, so nobody has to arm a timer.
+type pace struct {
+	most     int64         // bytes that may wait for the reader
+	patience time.Duration // how long the command waits for a reader that takes nothing
+	reader   string        // the stream that reads; empty: the next one that comes
+	free     bool          // the command does not wait any more
+	handed   [2]int64      // where the reader is, by stream
+	since    time.Time     // since when the command waits; zero when it does not
+}
+
+// newPace holds an exec to the stream that started it, whose id is that of the exec.
+func newPace(execID string, logBytes int64, patience time.Duration) *pace {
+	return &pace{most: logBytes / 4, patience: patience, reader: execID}
+}
+
+// took notes how far a reader has come. owner says that this reader is the one that the
+// command waits for, wake that the command may go on.
+func (e *Exec) took(reader string, chunks []link.Chunk) (owner, wake bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.pace
+	if p == nil || p.free || reader == "" {
+		return false, false
+	}
+	if p.reader == "" {
+		p.reader = reader
+	}
+	if p.reader != reader {
+		return false, false
+	}
+	for _, c := range chunks {
+		st := output.Stdout
+		if c.Stream == api.EventStderr {
+			st = output.Stderr
+		}
+		if end := c.Offset + c.Len; end > p.handed[st] {
+			p.handed[st], wake = end, true
+		}
+	}
+	if wake {
+		p.since = time.Time{}
+	}
+	return true, wake
+}
+
+// release lets the command run free when that reader has given up.
+func (e *Exec) release(reader string) {
+	e.mu.Lock()
+	if e.pace != nil && e.pace.reader == reader {
+		e.pace.free = true
+	}
+	e.mu.Unlock()
+	e.task.wake()
+}
+
+// orphan is called when the daemon is gone, and every reader with it.
+func (e *Exec) orphan() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pace != nil {
+		e.pace.reader = ""
+	}
+}
+
+// full reports whether the command must wait for its reader now.
+func (e *Exec) full() bool {
+	unread := e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.pace
+	unread -= p.handed[output.Stdout] + p.handed[output.Stderr]
+	switch {
+	case p.free:
+		return false
+	case unread <= p.most:
+		p.since = time.Time{}
+		return false
+	case p.since.IsZero():
+		p.since = time.Now()
+	case p.lapsed(time.Since(p.since)):
+		p.free = true
+		return false
+	}
+	return true
+}
+
+// lapsed reports whether a command that has waited so long waits no longer. For the next
+// daemon it waits as long as clients look for one.
+func (p *pace) lapsed(waited time.Duration) bool {
+	if p.reader == "" && waited >= nextDaemon {
+		return true
+	}
+	return p.patience > 0 && waited >= p.patience
+}
