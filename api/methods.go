@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -152,8 +151,14 @@ func reads(m Method) Method {
 	return m
 }
 
-// decodeParams fills p from JSON. A field of the wrong type, or in strict mode
-// one that is not known, is an error that names the field.
+// Check decodes params as Call does, and reports what is wrong with them.
+func (m Method) Check(params json.RawMessage) error {
+	return decodeParams(params, reflect.New(m.Params).Interface(), m.Strict)
+}
+
+// decodeParams fills p from JSON. A field of the wrong type, one whose name is not exactly
+// right or is given twice, or in strict mode one that is not known, is an error that names
+// the field.
 func decodeParams(params json.RawMessage, p any, strict bool) error {
 	params = bytes.TrimSpace(params)
 	if len(params) == 0 || string(params) == "null" {
@@ -162,27 +167,19 @@ func decodeParams(params json.RawMessage, p any, strict bool) error {
 	if params[0] != '{' {
 		return Errorf(CodeInvalidParams, "params: must be a JSON object")
 	}
-	dec := json.NewDecoder(bytes.NewReader(params))
-	if strict {
-		dec.DisallowUnknownFields()
+	err := json.Unmarshal(params, p)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return Errorf(CodeInvalidParams, "params: not JSON: %s", err)
 	}
-	err := dec.Decode(p)
-	if err == nil {
-		return nil
+	if bad := checkNames(params, reflect.TypeOf(p), strict); bad != nil || err == nil {
+		return bad
 	}
 	var wrongType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrongType):
+	if errors.As(err, &wrongType) {
 		e := Errorf(CodeInvalidParams, "params.%s: must be %s, not %s", wrongType.Field, jsonType(wrongType.Type), wrongType.Value)
 		e.Details = map[string]any{"field": wrongType.Field}
 		return e
-	case strings.HasPrefix(err.Error(), "json: unknown field "):
-		field := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-		e := Errorf(CodeInvalidParams, "params.%s: unknown field", field)
-		e.Details = map[string]any{"field": field}
-		return e
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Errorf(CodeInvalidParams, "params: incomplete JSON")
 	}
 	return Errorf(CodeInvalidParams, "params: %s", strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -31,8 +31,9 @@ func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage
 	}
 	fields := map[string]json.RawMessage{}
 	if len(params) > 0 {
-		if err := json.Unmarshal(params, &fields); err != nil {
-			return params, nil, nil // the method tells what is wrong
+		// What is wrong can be seen only before the parameters are changed.
+		if err := m.Check(params); err != nil || json.Unmarshal(params, &fields) != nil {
+			return params, nil, nil // the method tells what
 		}
 	}
 	r := &resumption{seq: seq}

@@ -94,23 +94,17 @@ func pairsOf(t reflect.Type) []pair {
 // JoinRequest makes a line of a request whose bytes came beside it. The line has no line
 // end, neither at its end nor within. What is not a request stays what it is.
 func JoinRequest(message []byte, raw Raw) []byte {
-	var id, method, params []byte
-	if len(raw) > 0 && members(message, func(key, value []byte) {
-		switch string(key) {
-		case "id":
-			id = value
-		case "method":
-			method = value
-		case "params":
-			params = value
-		}
-	}) {
+	if len(raw) == 0 {
+		return oneLine(message)
+	}
+	if env, ok := openEnvelope(message); ok && env.bad == nil {
+		params := env.params
 		if params == nil || string(params) == "null" {
 			params = []byte("{}")
 		}
 		// The id comes first: of a request that is too large only the beginning is looked at.
-		b := member([]byte("{"), "id", id)
-		b = member(b, "method", method)
+		b := member([]byte("{"), "id", env.id)
+		b = member(b, "method", env.method)
 		b = member(b, "params", joined(params, raw, inRequest))
 		message = append(b, '}')
 	}

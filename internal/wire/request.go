@@ -7,6 +7,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -32,19 +33,12 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	if bad := CheckText(line); bad != nil {
 		return req, bad
 	}
-	var method []byte
-	if !members(line, func(key, value []byte) {
-		switch string(key) {
-		case "id":
-			req.ID = value
-		case "method":
-			method = value
-		case "params":
-			req.Params = value
-		}
-	}) {
+	env, ok := openEnvelope(line)
+	if !ok {
 		return req, invalid("request: must be a JSON object, not %s", kindOf(line))
 	}
+	req.ID, req.Params = env.id, env.params
+	method := env.method
 	if len(req.ID) > 0 && (req.ID[0] == '{' || req.ID[0] == '[') {
 		kind := kindOf(req.ID)
 		req.ID = nil
@@ -55,6 +49,12 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 		req.ID = nil
 		return req, invalid("id: %d bytes long, at most %d are allowed", n, MaxID)
 	}
+	if env.bad != nil {
+		if env.bad.Details["field"] == "id" {
+			req.ID = nil // nobody can tell which one is meant
+		}
+		return req, env.bad
+	}
 	if method == nil {
 		return req, invalid("method: is required")
 	}
@@ -64,6 +64,46 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	}
 	req.Method = name
 	return req, nil
+}
+
+// envelope is a request with its members as they stand. Other members are ignored.
+type envelope struct {
+	id, method, params []byte
+	bad                *api.Error // a member that is given twice, or whose name is nearly right
+}
+
+// openEnvelope takes a JSON object apart. It is false when the text is none.
+func openEnvelope(text []byte) (env envelope, ok bool) {
+	ok = members(text, func(key, value []byte) {
+		var to *[]byte
+		switch string(key) {
+		case "id":
+			to = &env.id
+		case "method":
+			to = &env.method
+		case "params":
+			to = &env.params
+		default:
+			for _, name := range []string{"id", "method", "params"} {
+				if bytes.EqualFold(key, []byte(name)) && env.bad == nil {
+					env.bad = badMember(string(key), fmt.Sprintf("unknown member; did you mean %q?", name))
+					env.bad.Details["suggestion"] = name
+				}
+			}
+			return
+		}
+		if *to != nil && env.bad == nil {
+			env.bad = badMember(string(key), "is given twice")
+		}
+		*to = value
+	})
+	return env, ok
+}
+
+func badMember(name, why string) *api.Error {
+	e := invalid("%s: %s", name, why)
+	e.Details = map[string]any{"field": name}
+	return e
 }
 
 // CheckText refuses what is not one JSON value in UTF-8.

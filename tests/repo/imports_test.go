@@ -13,7 +13,7 @@ var mayImport = map[string][]string{
 	"cmd/trl":        {"internal/cli"},
 	"cmd/trl-runner": {"internal/runner"},
 
-	"api":              {},
+	"api":              {"internal/near"},
 	"api/spec":         {},
 	"internal/gen":     {"api", "internal/config"},
 	"client":           {"api", "internal/place", "internal/rpc", "internal/wire"},

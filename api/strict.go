@@ -1,0 +1,255 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/trl-dev/trl/internal/near"
+)
+
+// checkNames refuses what encoding/json lets pass: a name that is known only in other
+// letters (it takes Command for command), a name that is given twice (the last one would
+// count), and half of a surrogate pair in a string, which would silently become U+FFFD.
+// With strict it also refuses names that are not known. The text is valid JSON.
+func checkNames(text []byte, t reflect.Type, strict bool) error {
+	w := walk{text: text, strict: strict}
+	w.value(shapeOf(t))
+	if w.bad == nil {
+		return nil
+	}
+	return w.bad
+}
+
+// A shape says which members the JSON of a Go type has.
+type shape struct {
+	fields map[string]*shape // of a struct; nil for anything else
+	elem   *shape            // of a list, or of every member of a map; nil when it can be anything
+}
+
+var shapes sync.Map // reflect.Type → *shape
+
+// shapeOf returns the shape of a type; nil when it can be anything.
+func shapeOf(t reflect.Type) *shape {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil // a Words, a time, a RawMessage
+	}
+	if known, ok := shapes.Load(t); ok {
+		return known.(*shape)
+	}
+	s := &shape{}
+	switch t.Kind() {
+	case reflect.Struct:
+		s.fields = map[string]*shape{}
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" || !f.IsExported() || f.Anonymous && name == "" {
+				continue
+			}
+			if name == "" {
+				name = f.Name
+			}
+			s.fields[name] = shapeOf(f.Type)
+		}
+	case reflect.Slice, reflect.Array, reflect.Map:
+		s.elem = shapeOf(t.Elem())
+	default:
+		return nil
+	}
+	shapes.Store(t, s)
+	return s
+}
+
+// maxName is the longest name that is compared with others.
+const maxName = 64
+
+// walk reads valid JSON from its beginning to its end. It copies nothing of it.
+type walk struct {
+	text   []byte
+	at     int
+	strict bool
+	path   [][]byte // the names of the members that are being read, from the outside in
+	bad    *Error   // the first fault
+}
+
+// value reads one value of that shape.
+func (w *walk) value(s *shape) {
+	switch w.space() {
+	case '{':
+		w.object(s)
+	case '[':
+		w.list(s)
+	case '"':
+		w.string()
+	default:
+		for w.at < len(w.text) && strings.IndexByte(",]} \t\r\n", w.text[w.at]) < 0 {
+			w.at++
+		}
+	}
+}
+
+func (w *walk) object(s *shape) {
+	var few [8][]byte
+	seen := few[:0]
+	var many map[string]bool // in place of seen, when there are more
+	for w.at++; w.space() != '}' && w.bad == nil; {
+		if w.text[w.at] == ',' {
+			w.at++
+			w.space()
+		}
+		name := w.string()
+		w.path = append(w.path, name)
+		twice := many[string(name)]
+		for _, known := range seen {
+			twice = twice || bytes.Equal(known, name)
+		}
+		if twice {
+			w.fault("is given twice", "")
+			return
+		}
+		switch {
+		case many != nil:
+			many[string(name)] = true
+		case len(seen) < len(few):
+			seen = append(seen, name)
+		default:
+			many = map[string]bool{string(name): true}
+			for _, known := range seen {
+				many[string(known)] = true
+			}
+		}
+		w.space()
+		w.at++ // the colon
+		w.value(w.member(s, name))
+		w.path = w.path[:len(w.path)-1]
+	}
+	w.at++
+}
+
+// member returns the shape of a member, and refuses one whose name is wrong.
+func (w *walk) member(s *shape, name []byte) *shape {
+	switch {
+	case s == nil:
+		return nil
+	case s.fields == nil:
+		return s.elem
+	}
+	field, known := s.fields[string(name)]
+	if known {
+		return field
+	}
+	meant := meantName(string(name), s.fields)
+	if w.strict || strings.EqualFold(meant, string(name)) {
+		w.fault("unknown field", meant)
+	}
+	return nil
+}
+
+// meantName is the field that a name was perhaps meant to be, or "".
+func meantName(name string, fields map[string]*shape) string {
+	if len(name) > maxName {
+		return ""
+	}
+	return near.Word(strings.ToLower(name), slices.Sorted(maps.Keys(fields)), min(3, len(name)/2))
+}
+
+func (w *walk) list(s *shape) {
+	var elem *shape
+	if s != nil && s.fields == nil {
+		elem = s.elem
+	}
+	w.path = append(w.path, nil)
+	i := int64(0)
+	for w.at++; w.space() != ']' && w.bad == nil; i++ {
+		if w.text[w.at] == ',' {
+			w.at++
+		}
+		last := len(w.path) - 1
+		w.path[last] = strconv.AppendInt(w.path[last][:0], i, 10)
+		w.value(elem)
+	}
+	w.path = w.path[:len(w.path)-1]
+	w.at++
+}
+
+// string reads a string and returns its text.
+func (w *walk) string() []byte {
+	from, escaped := w.at+1, false
+	end := from + bytes.IndexByte(w.text[from:], '"')
+	for w.at = from; ; {
+		n := bytes.IndexByte(w.text[w.at:end], '\\')
+		if n < 0 {
+			break
+		}
+		escaped = true
+		if w.at += n; w.text[w.at+1] == 'u' && !w.surrogate() {
+			w.fault("has half of a surrogate pair, "+string(w.text[w.at:w.at+6])+", which is no character", "")
+		}
+		if w.at += 2; w.at > end { // it was a quote that is escaped
+			end = w.at + bytes.IndexByte(w.text[w.at:], '"')
+		}
+	}
+	w.at = end + 1
+	if !escaped || end-from > 8*maxName { // no name is that long
+		return w.text[from:end]
+	}
+	var plain string
+	_ = json.Unmarshal(w.text[from-1:w.at], &plain)
+	return []byte(plain)
+}
+
+// surrogate looks at the escape \uXXXX here and goes on to its second half when it is a
+// pair. It is false where only one half is there.
+func (w *walk) surrogate() bool {
+	code := func(at int) uint64 {
+		if at+6 > len(w.text) || w.text[at] != '\\' || w.text[at+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(w.text[at+2:at+6]), 16, 16)
+		return n
+	}
+	switch first := code(w.at); {
+	case first >= 0xd800 && first < 0xdc00:
+		if second := code(w.at + 6); second < 0xdc00 || second > 0xdfff {
+			return false
+		}
+		w.at += 6
+	case first >= 0xdc00 && first < 0xe000:
+		return false
+	}
+	return true
+}
+
+// space goes on to the next token and returns its first byte.
+func (w *walk) space() byte {
+	for w.text[w.at] == ' ' || w.text[w.at] == '\t' || w.text[w.at] == '\r' || w.text[w.at] == '\n' {
+		w.at++
+	}
+	return w.text[w.at]
+}
+
+// fault notes what is wrong with the value that is being read, and what was perhaps meant.
+func (w *walk) fault(why, meant string) {
+	if w.bad != nil {
+		return
+	}
+	field := strings.ToValidUTF8(string(bytes.Join(w.path, []byte("."))), "\uFFFD")
+	if len(field) > 200 {
+		field = strings.ToValidUTF8(field[:200], "") + "…"
+	}
+	details := map[string]any{"field": field}
+	if meant != "" {
+		why += `; did you mean "` + meant + `"?`
+		details["suggestion"] = meant
+	}
+	w.bad = Errorf(CodeInvalidParams, "params.%s: %s", field, why)
+	w.bad.Details = details
+}
