@@ -7,8 +7,8 @@ type SystemPingParams struct{}
 
 // SystemPingResult is what system.ping answers.
 type SystemPingResult struct {
-	UptimeS float64 `json:"uptime_s"` // since the daemon started
-	Version string  `json:"version"`  // of the daemon
+	UptimeS int64  `json:"uptime_s"` // whole seconds since the daemon started
+	Version string `json:"version"`  // of the daemon
 }
 
 // SystemStatsParams has no fields.
@@ -16,13 +16,13 @@ type SystemStatsParams struct{}
 
 // SystemStatsResult is what system.stats answers.
 type SystemStatsResult struct {
-	ActiveSessions   int     `json:"active_sessions"`    // those that have not ended
-	TotalCommandsRun int64   `json:"total_commands_run"` // since the daemon started
-	UptimeS          float64 `json:"uptime_s"`           // since the daemon started
-	MemoryRSSBytes   int64   `json:"memory_rss_bytes"`   // of the daemon alone
-	OpenFDs          int     `json:"open_fds"`           // of the daemon
-	Connections      int     `json:"connections"`        // of clients, now
-	Goroutines       int     `json:"goroutines"`         // of the daemon
+	ActiveSessions   int   `json:"active_sessions"`    // those that have not ended
+	TotalCommandsRun int64 `json:"total_commands_run"` // since the daemon started
+	UptimeS          int64 `json:"uptime_s"`           // whole seconds since the daemon started
+	MemoryRSSBytes   int64 `json:"memory_rss_bytes"`   // of the daemon alone
+	OpenFDs          int   `json:"open_fds"`           // of the daemon
+	Connections      int   `json:"connections"`        // of clients, now
+	Goroutines       int   `json:"goroutines"`         // of the daemon
 }
 
 // SystemInfoParams has no fields.

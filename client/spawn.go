@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -81,6 +82,7 @@ func (ch *child) peer() (int, bool) { return ch.cmd.Process.Pid, true }
 
 func (ch *child) close() error {
 	ch.conn.close()
+	_ = ch.cmd.Process.Signal(syscall.SIGTERM) // or it would answer first what it has been asked
 	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {

@@ -142,7 +142,7 @@ func (d *diagnosis) daemon(ctx context.Context, c *client.Client) api.SystemInfo
 	}
 	stats, err := c.SystemStats(ctx, api.SystemStatsParams{})
 	d.check(section, "daemon", fmt.Sprintf("pid %d, up %s, %s, %s, %s resident", info.PID,
-		span(time.Duration(stats.UptimeS*float64(time.Second))), plural(stats.ActiveSessions, "session", "sessions"),
+		span(time.Duration(stats.UptimeS)*time.Second), plural(stats.ActiveSessions, "session", "sessions"),
 		plural(stats.OpenFDs, "descriptor", "descriptors"), bytesText(float64(stats.MemoryRSSBytes))), err)
 	if info.Version != version.Version {
 		d.add(section, "version", verdictNote, fmt.Sprintf("the daemon is %s, trl is %s; trl stop ends the old one, with its sessions", info.Version, version.Version))

@@ -224,15 +224,14 @@ func pipes(t *testing.T) (server *stdio, toServer *os.File, fromServer *os.File)
 	return &stdio{Reader: in, Writer: out, closers: []io.Closer{in, out}}, toServer, fromServer
 }
 
-// TestServeConn: on stdio the end of input is the end of the client. What had been
-// asked is cancelled, and every request is answered.
+// TestServeConn: at the end of input, every request that was read is answered first.
 func TestServeConn(t *testing.T) {
 	svc := newService()
 	s := server.New(server.Config{Service: svc})
 	rwc, in, out := pipes(t)
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(context.Background(), rwc, "stdio") }()
-	if _, err := io.WriteString(in, run(1, "wait")+"\n"); err != nil {
+	if _, err := io.WriteString(in, run(1, "hold x")+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, svc.started)
@@ -243,6 +242,7 @@ func TestServeConn(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Close()
+	svc.release("x")
 	if err := receive(t, served); err != nil {
 		t.Errorf("%v", err)
 	}
@@ -250,7 +250,7 @@ func TestServeConn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"id":1,"ok":false,`, `{"id":2,` + pong} {
+	for _, want := range []string{`{"id":1,"ok":true,`, `{"id":2,` + pong} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q has no %q", text, want)
 		}

@@ -98,7 +98,7 @@ func (x *exchange) metrics() {
 	p.family("trl_build_info", "gauge", "The version of the daemon; always 1.")
 	p.value("trl_build_info", 1, "version", ping.Version, "go_version", runtime.Version())
 	p.family("trl_uptime_seconds", "gauge", "Time since the daemon started.")
-	p.value("trl_uptime_seconds", stats.UptimeS)
+	p.value("trl_uptime_seconds", float64(stats.UptimeS))
 	states := map[api.SessionState]int{}
 	for _, one := range list.Sessions {
 		states[one.State]++

@@ -137,4 +137,4 @@ func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) 
 	return s.config.Upgrade(ctx, p.Binary)
 }
 
-func (s *Service) uptime() float64 { return time.Since(s.began).Seconds() }
+func (s *Service) uptime() int64 { return int64(time.Since(s.began).Seconds()) }

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bufio"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,5 +50,82 @@ func TestStdioWithoutReaders(t *testing.T) {
 	}
 	if left := carriers([]byte(mark)); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestStdioAnswersFirst: at the end of its input a daemon on stdio answers everything that
+// it has read, streams to their end, and then ends.
+func TestStdioAnswersFirst(t *testing.T) {
+	s := newSandbox(t)
+	cmd := s.command(s.trl, "serve", "--stdio")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(stdout)
+	if _, err := stdin.Write([]byte(`{"id":1,"method":"session.create","params":{"name":"a"}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, `"ok":true`) {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	if _, err := stdin.Write([]byte(`{"id":2,"method":"exec.run","params":{"session_id":"a","command":"sleep 0.5; echo one","wait":true}}
+{"id":3,"method":"exec.stream","params":{"session_id":"a","command":"echo two; sleep 0.5; echo three","wait":true}}
+{"id":4,"method":"exec.run","params":{"session_id":"a","command":"exit 3","wait":true}}
+{"id":5,"method":"system.ping"}
+`)); err != nil {
+		t.Fatal(err)
+	}
+	stdin.Close()
+	out, err := io.ReadAll(answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{`{"id":5,"ok":true`, `"stdout":"one\n"`, `"data":"three\n"`, `"type":"exit"`, `"exit_code":3`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
+// TestStdioReaderGone: a client that can read no more answers is gone, whatever it had
+// asked for.
+func TestStdioReaderGone(t *testing.T) {
+	s := newSandbox(t)
+	cmd := s.command(s.trl, "serve", "--stdio")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdin.Write([]byte(`{"id":1,"method":"session.create","params":{"name":"a"}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	if _, err := stdin.Write([]byte(`{"id":2,"method":"exec.run","params":{"session_id":"a","command":"sleep 1000"}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	stdin.Close()
+	stdout.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the daemon: %v", err)
 	}
 }

@@ -185,6 +185,7 @@ export class StdioTransport implements Transport {
     this.#end = async () => {
       this.#connection.lose("closed by this side");
       streams.forEach((stream) => stream.ref?.());
+      child.kill("SIGTERM"); // or it would answer first what it has been asked
       const timer = setTimeout(() => child.kill("SIGKILL"), closeGraceMs);
       await gone;
       clearTimeout(timer);

@@ -946,7 +946,7 @@ export interface EventSubscribeParams {
 
 /** What system.ping answers. */
 export interface SystemPingResult {
-  /** since the daemon started */
+  /** whole seconds since the daemon started */
   uptime_s: number;
   /** of the daemon */
   version: string;
@@ -958,7 +958,7 @@ export interface SystemStatsResult {
   active_sessions: number;
   /** since the daemon started */
   total_commands_run: number;
-  /** since the daemon started */
+  /** whole seconds since the daemon started */
   uptime_s: number;
   /** of the daemon alone */
   memory_rss_bytes: number;

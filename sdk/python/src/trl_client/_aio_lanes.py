@@ -198,6 +198,8 @@ class StdioProcess:
         """End the program, and with it its sessions."""
         self.mux.fail("daemon: connection lost: closed by this side")
         self._stdin.close()
+        if self._program.returncode is None:
+            self._program.terminate()  # or it would answer first what it has been asked
         try:
             await asyncio.wait_for(self._program.wait(), EXIT_PATIENCE_S)
         except asyncio.TimeoutError:

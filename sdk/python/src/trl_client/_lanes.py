@@ -208,6 +208,7 @@ class StdioProcess:
         if self._writing.acquire(timeout=EXIT_PATIENCE_S):
             self._stdin.close()
             self._writing.release()
+        self._program.terminate()  # or it would answer first what it has been asked
         try:
             self._program.wait(EXIT_PATIENCE_S)
         except subprocess.TimeoutExpired:

@@ -1285,8 +1285,8 @@ class EventSubscribeParams(TypedDict, total=False):
 class SystemPingResult:
     """What system.ping answers."""
 
-    uptime_s: float = 0.0
-    """since the daemon started"""
+    uptime_s: int = 0
+    """whole seconds since the daemon started"""
 
     version: str = ""
     """of the daemon"""
@@ -1296,7 +1296,7 @@ class SystemPingResult:
         """Takes the fields it knows from what a daemon sent."""
         get = data.get
         return cls(
-            uptime_s=get("uptime_s") or 0.0,
+            uptime_s=get("uptime_s") or 0,
             version=get("version") or "",
         )
 
@@ -1311,8 +1311,8 @@ class SystemStatsResult:
     total_commands_run: int = 0
     """since the daemon started"""
 
-    uptime_s: float = 0.0
-    """since the daemon started"""
+    uptime_s: int = 0
+    """whole seconds since the daemon started"""
 
     memory_rss_bytes: int = 0
     """of the daemon alone"""
@@ -1333,7 +1333,7 @@ class SystemStatsResult:
         return cls(
             active_sessions=get("active_sessions") or 0,
             total_commands_run=get("total_commands_run") or 0,
-            uptime_s=get("uptime_s") or 0.0,
+            uptime_s=get("uptime_s") or 0,
             memory_rss_bytes=get("memory_rss_bytes") or 0,
             open_fds=get("open_fds") or 0,
             connections=get("connections") or 0,
