@@ -42,8 +42,10 @@ func (a *app) chatCommand() *cobra.Command {
 Protocol. It begins with your directory and environment. Its program is claude or codex on
 the PATH, or PROGRAM.
 
-On a terminal you type messages, a line each; a line that ends with \ goes on in the next,
-and lines that are pasted stay together. What you type while the agent works is queued.
+On a terminal you type messages, also while the agent works: then they are queued. Alt-Enter,
+or a \ at the end of a line, begins another line; what is pasted stays together; the arrows
+bring back what you typed before; Tab completes /commands. /retry looks again for an agent
+that cannot be reached, and /model NAME changes the model.
 When the agent asks for something you are asked: y is yes, a always, n no, e changes what
 it wants to do; anything else is no, and told to the agent. Ctrl-C interrupts the agent,
 and a second one leaves, as Ctrl-D does. Then the agent ends, unless --keep is given;

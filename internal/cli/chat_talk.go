@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -34,12 +34,16 @@ const (
 type talk struct {
 	*chat
 	course
-	view   *dialogueView
-	asking *asker
-	begun  string // lines that end with a backslash
-	shown  int    // what the view had written when the prompt was shown; -1 when it is not there
-	ask    *time.Timer
-	outage outage
+	view             *dialogueView
+	editor           *editor // nil where a person types whole lines
+	asking           *asker
+	asked            string // what the person was asked above the line where they answer
+	knowing          sync.Mutex
+	commands, models []string // guarded by knowing; of the agent
+	begun            string   // lines that end with a backslash
+	shown            int      // what the view had written when the prompt was shown; -1 when it is not there
+	ask              *time.Timer
+	outage           outage
 
 	answering *api.DialogueRequest // whose answer is on its way
 	held      []typed              // what was typed since
@@ -79,9 +83,14 @@ func (ch *chat) talk() error {
 	}
 	t.view.full = ch.app.verbose
 	t.ask.Stop()
+	if err := t.edit(); err != nil {
+		return errors.Join(err, ch.close(ctx))
+	}
+	defer t.closeEditor() // also when this panics
 	t.hello()
 	err = t.run(ctx, signals, first)
 	t.view.endLine()
+	t.closeEditor()
 	return t.leave(ctx, signals, err)
 }
 
@@ -119,7 +128,13 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	faults, quiet := make(chan *api.DialogueFault), time.NewTimer(lookEvery)
 	defer quiet.Stop()
 	typed := make(chan typed)
-	go readTyped(ctx, t.app.stdin, typed)
+	var interrupts <-chan struct{}
+	if t.editor != nil {
+		interrupts = t.editor.interrupts
+		go t.editor.lines(ctx, typed)
+	} else {
+		go readTyped(ctx, t.app.stdin, typed)
+	}
 	go t.send(ctx)
 	if first != "" {
 		t.say(first)
@@ -152,6 +167,10 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 			t.line(line)
 		case s := <-signals:
 			if err := t.signal(ctx, s); err != nil {
+				return err
+			}
+		case <-interrupts:
+			if err := t.signal(ctx, unix.SIGINT); err != nil {
 				return err
 			}
 		case <-continued: // after Ctrl-Z others have written to the terminal
@@ -239,6 +258,10 @@ func (t *talk) call(send func(context.Context) error, then func(error)) {
 // invite shows the prompt: that of a question, or the one for a message when the agent
 // waits for one. What was written since it was shown has taken its place.
 func (t *talk) invite() {
+	if t.editor != nil {
+		t.inviteEditor()
+		return
+	}
 	switch {
 	case t.shown == t.view.written || t.view.open != "" || t.course.end != nil || t.leaving:
 	case t.asking != nil:
@@ -296,7 +319,7 @@ func (t *talk) happen(ev api.DialogueEvent) {
 func (t *talk) line(l typed) {
 	t.pressed = time.Time{}
 	early := t.asking != nil && l.at.Before(t.asking.shown)
-	if !early {
+	if !early && t.editor == nil {
 		t.view.midLine, t.shown = false, -1 // the terminal has ended the line
 	}
 	line := l.text
@@ -317,11 +340,13 @@ func (t *talk) line(l typed) {
 	}
 	if more, ok := strings.CutSuffix(line, `\`); ok {
 		t.begun += more + "\n"
-		t.put(t.app.stdout.paint(bold, ". "))
+		if t.editor == nil {
+			t.put(t.app.stdout.paint(bold, ". "))
+		}
 		return
 	}
 	line, t.begun = t.begun+line, ""
-	if strings.TrimSpace(line) != "" {
+	if strings.TrimSpace(line) != "" && !t.command(line) {
 		t.say(line)
 	}
 }
@@ -361,61 +386,8 @@ func (t *talk) problem(err error) {
 func (t *talk) troubled(why *api.DialogueFault) {
 	if why != nil && t.stops(*why) {
 		t.problem(t.stuck(*why))
-	}
-}
-
-// signal takes Ctrl-C: the first interrupts the agent, a second one leaves.
-func (t *talk) signal(ctx context.Context, s os.Signal) error {
-	if s != unix.SIGINT {
-		return exitBySignal(s)
-	}
-	again := t.leaving || !t.pressed.IsZero() && (time.Since(t.pressed) < twice || !t.busy())
-	t.pressed = time.Now()
-	t.view.midLine = true // the terminal shows ^C
-	t.view.endLine()
-	t.shown, t.begun = -1, ""
-	switch {
-	case again:
-		return errLeaves
-	case t.busy():
-		t.view.note(dim, "interrupting; Ctrl-C again leaves")
-		go t.interrupt(ctx)
-	default:
-		t.view.note(dim, "Ctrl-C again leaves")
-	}
-	if t.asking != nil { // it is most likely over now
-		t.shown = t.view.written
-	}
-	return nil
-}
-
-// leave ends the agent, unless it stays, and tells how to go on.
-func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error) error {
-	if t.course.end != nil || cause == nil || errors.Is(cause, io.EOF) {
-		if e := t.course.end; e != nil && e.Cause != "closed" && e.Cause != "exited" {
-			cause = exitWith(exitBroken)
-		} else {
-			cause = nil
+		if why.Code != recordFailed && why.Reason != "session_gone" {
+			t.view.note(dim, "here, /retry does")
 		}
-		t.ours = false
 	}
-	if errors.Is(cause, errLeaves) {
-		cause = nil
-	}
-	if errors.Is(cause, errStopped) {
-		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
-	}
-	if errors.Is(cause, api.ErrRuntimeUnavailable) {
-		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.handle())
-	}
-	next := "--resume"
-	if !t.ours && t.course.end == nil {
-		next = "--dialogue"
-	}
-	err := t.closeFor(ctx, signals, func() { t.view.note(dim, "the agent is being ended; Ctrl-C does not wait for it") })
-	t.app.stderr.line(t.app.stderr.paint(dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
-	if cause != nil {
-		return cause
-	}
-	return err
 }

@@ -21,7 +21,7 @@ const pasteTime = 10 // ms
 // typed is a line that a person typed, or several that they pasted.
 type typed struct {
 	text string
-	at   time.Time // when it was there to be read
+	at   time.Time // when it was begun or, where that cannot be known, there to be read
 	cut  bool      // the terminal has not taken all of it
 }
 

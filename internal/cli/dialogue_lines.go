@@ -71,6 +71,10 @@ func (v *dialogueView) block(margin, text string, st style) {
 
 // endLine ends the text that is being written.
 func (v *dialogueView) endLine() {
+	if v.text != nil {
+		v.write(v.text.rest())
+		v.text = nil
+	}
 	if v.midLine {
 		v.write("\n")
 	}
@@ -81,6 +85,13 @@ func (v *dialogueView) line(s string) { v.write(s + "\n") }
 
 func (v *dialogueView) writeText(it *shownItem, text string) {
 	text = v.out.text(text)
+	if it.kind != "reasoning" && v.out.colour {
+		if v.text == nil {
+			v.text = &markdown{out: v.out}
+		}
+		v.write(v.text.feed(text))
+		return
+	}
 	if it.kind != "reasoning" {
 		v.write(text)
 		return

@@ -167,6 +167,9 @@ func inputText(input json.RawMessage, most int, shown ...string) string {
 	return b.String()
 }
 
+// shownDiff is how many lines of a diff are shown where not everything is.
+const shownDiff = 12
+
 // diffText shows the lines of diffs that change.
 func diffText(parts []api.DialoguePart, most int) string {
 	var b strings.Builder

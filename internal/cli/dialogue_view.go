@@ -25,6 +25,7 @@ type dialogueView struct {
 
 	own     map[string]bool // messages that need not be shown: the person has typed them here
 	open    string          // the item whose text is being written; "" for none
+	text    *markdown       // of that item; nil when none is being shown
 	midLine bool            // the output does not end with the end of a line
 	written int             // how often something was written
 	last    string          // kind of what was shown last: text, tool, note
@@ -261,8 +262,15 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 	v.under(known.scope)
 	v.begin("tool")
 	v.line(margin + "  " + v.out.paint(dim, resultMark) + v.out.paint(st, words))
+	if most := shownDiff; v.full || v.out.colour {
+		if v.full {
+			most = 0
+		}
+		for _, l := range lines(diffText(it.Tool.Output, most)) {
+			v.line(margin + "    " + diffLine(v.out, l))
+		}
+	}
 	if v.full {
-		v.block(margin+"    ", diffText(it.Tool.Output, 0), plain)
 		v.block(margin+"    ", v.out.text(partsText(textParts(it.Tool.Output))), plain)
 	}
 	v.tool = ""

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -18,8 +19,9 @@ type printer struct {
 	f      *os.File
 	tty    bool
 	colour bool
-	err    error // the first write that failed
-	muted  bool  // nothing is printed any more
+	err    error     // the first write that failed
+	muted  bool      // nothing is printed any more
+	above  io.Writer // where it is written instead while a line is edited below; else nil
 }
 
 func newPrinter(f *os.File) *printer {
@@ -35,7 +37,11 @@ func (p *printer) Write(b []byte) (int, error) {
 	if p.muted {
 		return len(b), nil
 	}
-	n, err := p.f.Write(b)
+	var to io.Writer = p.f
+	if p.above != nil {
+		to = p.above
+	}
+	n, err := to.Write(b)
 	if err != nil && p.err == nil {
 		p.err = err
 	}
@@ -69,6 +75,10 @@ const (
 	red    style = "31"
 	green  style = "32"
 	yellow style = "33"
+	cyan   style = "36"
+
+	italic    style = "3"
+	underline style = "4"
 )
 
 func (p *printer) paint(st style, s string) string {

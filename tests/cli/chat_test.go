@@ -33,11 +33,12 @@ type person struct {
 	screen string // what came and was not looked at yet
 }
 
-// chats starts `trl chat args...` on a terminal.
+// chats starts `trl chat args...` on a terminal that only shows lines. Package attach has the
+// tests of the line editor.
 func (s *sandbox) chats(t *testing.T, args ...string) *person {
 	t.Helper()
 	cmd := s.command(s.trl, append([]string{"chat"}, args...)...)
-	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "NO_COLOR=1")
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "NO_COLOR=1", "TERM=dumb")
 	return &person{t: t, onTerminal: s.onTerminal(t, cmd)}
 }
 

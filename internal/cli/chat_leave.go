@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// signal takes Ctrl-C: the first interrupts the agent, a second one leaves.
+func (t *talk) signal(ctx context.Context, s os.Signal) error {
+	if s != unix.SIGINT {
+		return exitBySignal(s)
+	}
+	again := t.leaving || !t.pressed.IsZero() && (time.Since(t.pressed) < twice || !t.busy())
+	t.pressed = time.Now()
+	t.view.midLine = t.view.midLine || t.editor == nil // the terminal shows ^C
+	t.view.endLine()
+	t.shown, t.begun = -1, ""
+	switch {
+	case again:
+		return errLeaves
+	case t.busy():
+		t.view.note(dim, "interrupting; Ctrl-C again leaves")
+		go t.interrupt(ctx)
+	default:
+		t.view.note(dim, "Ctrl-C again leaves")
+	}
+	if t.asking != nil { // it is most likely over now
+		t.shown = t.view.written
+	}
+	return nil
+}
+
+// leave ends the agent, unless it stays, and tells how to go on.
+func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error) error {
+	if t.course.end != nil || cause == nil || errors.Is(cause, io.EOF) {
+		if e := t.course.end; e != nil && e.Cause != "closed" && e.Cause != "exited" {
+			cause = exitWith(exitBroken)
+		} else {
+			cause = nil
+		}
+		t.ours = false
+	}
+	if errors.Is(cause, errLeaves) {
+		cause = nil
+	}
+	if errors.Is(cause, errStopped) {
+		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
+	}
+	if errors.Is(cause, api.ErrRuntimeUnavailable) {
+		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.handle())
+	}
+	next := "--resume"
+	if !t.ours && t.course.end == nil {
+		next = "--dialogue"
+	}
+	err := t.closeFor(ctx, signals, func() { t.view.note(dim, "the agent is being ended; Ctrl-C does not wait for it") })
+	t.app.stderr.line(t.app.stderr.paint(dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
+	if cause != nil {
+		return cause
+	}
+	return err
+}
