@@ -101,6 +101,7 @@ var (
 	ErrAgentFailed        = &Error{Code: CodeAgentFailed}
 	ErrConflict           = &Error{Code: CodeConflict}
 	ErrRuntimeUnavailable = &Error{Code: CodeRuntimeUnavailable}
+	ErrResourcePressure   = &Error{Code: CodeResourcePressure}
 )
 
 // What a daemon answers while it does not serve yet, or not any more. Another one may

@@ -35,6 +35,10 @@ import (
 // answerTimeout is how long clients may take to read their last answers.
 const answerTimeout = 5 * time.Second
 
+// spareThreads is how many files the daemon can wait for at the same time without
+// another thread. Sockets and runners take none.
+const spareThreads = 24
+
 // Options are what a caller of Run decides beside the configuration.
 type Options struct {
 	Logger *slog.Logger
@@ -88,6 +92,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	// Who reads our log, or our answers, may go before us: the sessions have to be ended all
 	// the same. They are not to inherit it, so the signal is taken and not ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	process.ReserveThreads(spareThreads + runtime.GOMAXPROCS(0))
 	// Little lives here, and much passes through: without this the collector would run for
 	// every few megabytes of output, and take half of the time. It is never touched, so it
 	// takes no memory; it counts as if it did.

@@ -51,8 +51,14 @@ func writeSlot(f *os.File, slot int64, data, index []byte) error {
 	return err
 }
 
+// reads bounds how many readers wait for the disk at once: each takes a thread, and a
+// runner has a few.
+var reads = make(chan struct{}, 2)
+
 // readSlot reads p from byte from of a slot on.
 func readSlot(f *os.File, slot int64, from int, p []byte) error {
+	reads <- struct{}{}
+	defer func() { <-reads }()
 	_, err := f.ReadAt(p, (slot-1)*maxPage+int64(from))
 	return err
 }

@@ -136,6 +136,9 @@ func startError(spec Spec, err error) error {
 	if spec.Dir != "" && errors.Is(enterError(spec.Dir), err) {
 		return &os.PathError{Op: "chdir", Path: spec.Dir, Err: err}
 	}
+	if err == syscall.EAGAIN {
+		err = ErrLimit
+	}
 	return &os.PathError{Op: "start", Path: spec.Path, Err: err}
 }
 

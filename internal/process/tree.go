@@ -9,10 +9,16 @@ package process
 // another parent during the walk may be missed. Ladder repeats the walk until it
 // gives the same twice.
 func Descendants(root int, skip func(Info) bool) []Info {
+	walks <- struct{}{}
+	defer func() { <-walks }()
 	w := newWalk(skip)
 	w.below(root)
 	return w.live
 }
+
+// walks bounds how many walks there are at once, and so how many threads they can take:
+// a process in trouble can hold up who reads its files in /proc.
+var walks = make(chan struct{}, 2)
 
 // walk is one pass over parts of the process tree.
 type walk struct {

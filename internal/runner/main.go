@@ -22,6 +22,13 @@ const Name = "trl-runner"
 // listenerFD is where a runner finds its listening socket.
 const listenerFD = 3
 
+// spareThreads is how many threads a runner has beside the main one, those of the Go
+// runtime and that of the signals. It needs one that runs Go code and one for each
+// system call that blocks: the shell's poll, the Drainer's, the end of a process, a
+// file, /proc. Nothing else blocks: pipes, sockets and terminals are waited for
+// together.
+const spareThreads = 5
+
 func init() {
 	// The kernel lists a process's children by thread, and gives orphans to the main
 	// one: forking there too keeps all of them in one list. Only init can pin main.
@@ -50,6 +57,7 @@ func Main() int {
 		return 2
 	}
 	reaper := process.NewReaper()
+	process.ReserveThreads(spareThreads)
 	onMain := make(chan func())
 	r, err := New(Config{
 		SessionID: id, Dir: dir, Version: version.Version, Subreaper: subreaper, Exit: os.Exit,

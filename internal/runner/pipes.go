@@ -59,7 +59,11 @@ func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process,
 		if p.feed != nil {
 			p.feed.Close()
 		}
-		return nil, api.Errorf(api.CodeShellFailed, "program %q: %s", spec.Path, err)
+		code := api.CodeShellFailed
+		if process.NoRoom(err) {
+			code = api.CodeResourcePressure
+		}
+		return nil, api.Errorf(code, "program %q: %s", spec.Path, err)
 	}
 	for i, st := range []output.Stream{output.Stdout, output.Stderr} {
 		p.readers.Go(func() { p.read(p.out[i], log, st) })

@@ -136,6 +136,9 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.cwd = r.shell.WorkingDir()
 	r.restarts = r.shell.Restarts()
 	died := oc.Died
+	if errors.Is(died, api.ErrResourcePressure) {
+		died = nil // the next command tries to start a shell again
+	}
 	if r.state == api.SessionRunning {
 		_ = r.to(api.SessionIdle, "")
 	}

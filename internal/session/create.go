@@ -159,8 +159,14 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	s.runner = runner
 	w, _, err := s.open(ctx)
 	if err != nil {
-		if crash := s.abandon("could not be created"); crash != "" {
-			return api.Errorf(api.CodeRuntimeUnavailable, "its runner died: %s", crash)
+		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+			happens(s.runner.Done(), exitTimeout) // it broke the connection by dying
+		}
+		switch crash := s.abandon("could not be created"); {
+		case crash.NoRoom:
+			return api.Errorf(api.CodeResourcePressure, "its runner could not start: %s", crash.Cause)
+		case crash.Cause != "":
+			return api.Errorf(api.CodeRuntimeUnavailable, "its runner died: %s", crash.Cause)
 		}
 		return err
 	}

@@ -197,7 +197,7 @@ func (s *Session) tie(conn context.Context) {
 
 // abandon ends a session that never came to be. It returns how its runner ended,
 // when that was before.
-func (s *Session) abandon(cause string) (crash string) {
+func (s *Session) abandon(cause string) (crash Remains) {
 	s.mu.Lock()
 	if s.ending == "" {
 		s.ending = cause
@@ -208,14 +208,14 @@ func (s *Session) abandon(cause string) (crash string) {
 	s.runner.Kill()
 	if w != nil { // it is watched
 		<-s.done
-		return ""
+		return Remains{}
 	}
 	happens(s.runner.Done(), exitTimeout)
 	remains := s.runner.Remove(false)
 	if crashed {
-		return remains.Cause
+		return remains
 	}
-	return ""
+	return Remains{}
 }
 
 // receiptOf tells what was killed when the session ended.

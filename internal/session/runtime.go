@@ -48,6 +48,8 @@ type Runner interface {
 type Remains struct {
 	// Cause tells how the runner ended, for people: "killed by SIGKILL".
 	Cause string
+	// NoRoom says that it ended because the system refused it a thread.
+	NoRoom bool
 	// Killed are the processes that had outlived the runner.
 	Killed []api.KilledProcess
 }

@@ -129,5 +129,6 @@ func posixLeave(r request) string {
 	if r.workingDir == "" {
 		return ""
 	}
-	return `\command cd -- "${__trl_p-/}"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q` + "\n"
+	// Without the variable, enter did not come so far.
+	return `case ${__trl_p+x} in x) \command cd -- "$__trl_p"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q;; esac` + "\n"
 }

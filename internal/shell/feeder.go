@@ -1,20 +1,20 @@
 package shell
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
 
-// feed writes everything to a pipe that blocks, and closes it.
+	"golang.org/x/sys/unix"
+)
+
+// feed writes everything to a pipe, and closes it. Where the Go runtime can watch
+// the pipe, a reader that takes its time costs no thread.
 func feed(w int, queue [][]byte) {
-	defer unix.Close(w)
+	unix.SetNonblock(w, watchesPipes)
+	f := os.NewFile(uintptr(w), "stdin")
+	defer f.Close()
 	for _, data := range queue {
-		for len(data) > 0 {
-			n, err := unix.Write(w, data[:min(len(data), 64<<10)])
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil {
-				return // EPIPE: nobody reads any more
-			}
-			data = data[n:]
+		if _, err := f.Write(data); err != nil {
+			return // EPIPE: nobody reads any more
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
+// watchesPipes is false: the Go runtime cannot wait for the FIFOs that are used here.
+const watchesPipes = false
+
 // A feeder gives data to a shell that opens a path: a command's stdin, or the
 // state for a new shell. Nothing of it touches a disk. Its goroutine ends
 // when everything is written or nobody reads any more; release sees to it that
@@ -124,7 +127,6 @@ func (p *inputPipe) release(rest [][]byte) {
 	switch {
 	case p.take() < 0:
 	case len(rest) > 0:
-		unix.SetNonblock(p.write, false)
 		go feed(p.write, rest)
 	default:
 		unix.Close(p.write)

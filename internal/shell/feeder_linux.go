@@ -9,6 +9,9 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
+// watchesPipes says that the Go runtime can wait for a pipe.
+const watchesPipes = true
+
 // A feeder gives data to a shell that opens a path: a command's stdin, or the
 // state for a new shell. Nothing of it touches a disk. Its goroutine ends when
 // everything is written or nobody reads any more.
@@ -98,7 +101,6 @@ func (p *inputPipe) release(rest [][]byte) {
 	switch {
 	case p.write < 0:
 	case len(rest) > 0:
-		unix.SetNonblock(p.write, false)
 		go feed(p.write, rest)
 	default:
 		unix.Close(p.write)

@@ -150,7 +150,8 @@ func (ash) scopesEnv() bool { return true }
 func (ash) enter(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		// __trl_t: unset, plain or exported
+		// __trl_t: empty for unset, plain or exported. It is not there when there was no
+		// process for the question, and leave changes nothing then.
 		fmt.Fprintf(&b, "case \"$(\\export -p)\" in *\"export %[2]s=\"*) __trl_t%[1]d=x;; *) __trl_t%[1]d=${%[2]s+p};; esac; __trl_o%[1]d=${%[2]s-}; \\export %[2]s=%[3]s\n", i, e.key, quote(e.value))
 	}
 	return b.String() + posixEnter(r)
@@ -159,7 +160,7 @@ func (ash) enter(r request) string {
 func (ash) leave(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		fmt.Fprintf(&b, "case ${__trl_t%[1]d-} in x) \\export %[2]s=\"$__trl_o%[1]d\";; p) \\unset %[2]s; %[2]s=$__trl_o%[1]d;; *) \\unset %[2]s;; esac; \\unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
+		fmt.Fprintf(&b, "case ${__trl_t%[1]d-never} in never) ;; x) \\export %[2]s=\"$__trl_o%[1]d\";; p) \\unset %[2]s; %[2]s=$__trl_o%[1]d;; *) \\unset %[2]s;; esac; \\unset __trl_t%[1]d __trl_o%[1]d\n", i, e.key)
 	}
 	return b.String() + posixLeave(r)
 }

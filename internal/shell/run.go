@@ -40,12 +40,14 @@ type Command struct {
 
 // Outcome is how a command ended.
 type Outcome struct {
-	ExitCode    int
-	Signal      syscall.Signal // that ended it, where it is certain
-	TimedOut    bool
-	Cancelled   bool
-	Restarted   bool  // the shell ended, and another one took its place
-	Died        error // and none could be started: the session cannot go on
+	ExitCode  int
+	Signal    syscall.Signal // that ended it, where it is certain
+	TimedOut  bool
+	Cancelled bool
+	Restarted bool // the shell ended, and another one took its place
+	// Died says that the shell ended and that none could be started. With
+	// RESOURCE_PRESSURE the next Run tries again; otherwise the session cannot go on.
+	Died        error
 	LeftRunning []process.Info
 	Killed      []process.Killed
 	UserMS      int64
@@ -379,6 +381,9 @@ func (r *run) shellDied() {
 	told := s.exitDump != nil
 	if err := s.restart(s.bestState(r.cmd)); err != nil {
 		r.oc.Died = err
+		if told {
+			s.owed = s.dialect.leave(r.req)
+		}
 		return
 	}
 	// A state from before the command knows nothing of its directory and environment.

@@ -81,6 +81,7 @@ type Shell struct {
 	checkpoint *State // the state at some moment; see Checkpoint
 	dirty      bool   // checkpoint may be out of date
 	exitDump   *State // what the dying shell told
+	owed       string // script that takes back the environment of the command that ended the last shell; "" for none
 	patient    bool   // a dump is under way, and nobody waits for its parts
 	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
 	cpuSystem  int64
@@ -173,7 +174,11 @@ func (s *Shell) spawn(st *State) error {
 		files[1].Close()
 	}
 	if err != nil {
-		return api.Errorf(api.CodeShellFailed, "shell %q: start: %s", s.cfg.Program.Path, err)
+		code := api.CodeShellFailed
+		if process.NoRoom(err) {
+			code = api.CodeResourcePressure
+		}
+		return api.Errorf(code, "shell %q: start: %s", s.cfg.Program.Path, err)
 	}
 	s.mu.Lock()
 	s.proc = p
@@ -313,15 +318,18 @@ func (s *Shell) restart(st *State) error {
 			return err
 		}
 	}
-	s.restarts++
 	err := s.spawn(st)
-	if err != nil && st != nil {
+	if err != nil && st != nil && !errors.Is(err, api.ErrResourcePressure) {
 		// A state that the shell itself cannot digest must not cost the session.
 		s.disconnect()
 		err = s.spawn(nil)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
+		s.restarts++
 		s.checkpoint, s.dirty = st, true
+	case errors.Is(err, api.ErrResourcePressure):
+		s.checkpoint, s.exitDump = st, nil // for the next attempt
 	}
 	return err
 }
@@ -332,7 +340,12 @@ func (s *Shell) Revive() error {
 		return nil
 	}
 	s.wait(time.Now())
-	return s.restart(s.bestState(nil))
+	err := s.restart(s.bestState(nil))
+	if err == nil && s.owed != "" {
+		s.runScript(s.owed, time.Now().Add(bookkeepTime))
+		s.owed = ""
+	}
+	return err
 }
 
 // bestState is what is known of a shell that has died while running c.

@@ -118,7 +118,11 @@ func Start(c Config) (*Terminal, error) {
 }
 
 func (c *Config) failed(what string, err error) error {
-	return api.Errorf(api.CodeShellFailed, "%s: %s: %s", c.Name, what, err)
+	code := api.CodeShellFailed
+	if process.NoRoom(err) {
+		code = api.CodeResourcePressure
+	}
+	return api.Errorf(code, "%s: %s: %s", c.Name, what, err)
 }
 
 // start starts the program as the leader of a session that the terminal controls.

@@ -84,6 +84,9 @@ func (r *runner) start() error {
 		Env: append([]string{api.SessionMarker + "=" + r.rec.SessionID}, r.rt.environ...),
 	})
 	if err != nil {
+		if process.NoRoom(err) {
+			return api.Errorf(api.CodeResourcePressure, "runner: %s", err)
+		}
 		return fmt.Errorf("runner: %w", err)
 	}
 	// Not reaped before Done, so this is the process that was started. (One that
@@ -199,7 +202,8 @@ func (r *runner) Remove(clean bool) session.Remains {
 		default: // it could not be killed: it stays known, as what it is
 		}
 	}
-	remains := session.Remains{Cause: r.cause()}
+	cause, noRoom := r.cause()
+	remains := session.Remains{Cause: cause, NoRoom: noRoom}
 	add := func(killed []process.Killed) {
 		for _, k := range killed {
 			if k.PID != r.info.PID {
@@ -236,9 +240,10 @@ func killGroup(group *process.Cgroup) []process.Killed {
 	return killed
 }
 
-// cause tells how the process ended, and what it said last.
-func (r *runner) cause() string {
-	how := "it is gone"
+// cause tells how the process ended, and what it said last. NoRoom says that the system
+// refused it a thread.
+func (r *runner) cause() (how string, noRoom bool) {
+	how = "it is gone"
 	if r.proc != nil {
 		select {
 		case <-r.proc.Done():
@@ -247,10 +252,11 @@ func (r *runner) cause() string {
 			how = "it does not end"
 		}
 	}
-	if said := lastWords(filepath.Join(r.rec.Dir, logName)); said != "" {
+	said, noRoom := lastWords(filepath.Join(r.rec.Dir, logName))
+	if said != "" {
 		how += ": " + said
 	}
-	return how
+	return how, noRoom
 }
 
 func describe(e process.Exit) string {
@@ -260,13 +266,17 @@ func describe(e process.Exit) string {
 	return fmt.Sprintf("exit status %d", e.Status)
 }
 
+// noThread is how the Go runtime begins to say that the system refused it a thread,
+// without and with the C library.
+var noThread = []string{"runtime: failed to create new OS thread", "runtime/cgo: pthread_create failed"}
+
 // lastWords finds the line in a runner's log that tells the most: the first of the
-// last crash, else the very last.
-func lastWords(path string) string {
+// last crash, else the very last. NoRoom says that it crashed for want of a thread.
+func lastWords(path string) (last string, noRoom bool) {
 	const most = 64 << 10
 	f, err := os.Open(path)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
@@ -274,13 +284,16 @@ func lastWords(path string) string {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return ""
+		return "", false
 	}
-	last, crash := "", ""
+	crash := ""
 	for line := range bytes.Lines(text) {
 		s := strings.ToValidUTF8(strings.TrimSpace(string(line)), "?")
 		if s != "" {
 			last = s
+		}
+		if strings.HasPrefix(s, noThread[0]) || strings.HasPrefix(s, noThread[1]) {
+			return process.ErrLimit.Error(), true
 		}
 		if strings.HasPrefix(s, "panic: ") || strings.HasPrefix(s, "fatal error: ") {
 			crash = s
@@ -292,5 +305,5 @@ func lastWords(path string) string {
 	if len(last) > 300 {
 		last = strings.ToValidUTF8(last[:300], "") + "..."
 	}
-	return last
+	return last, false
 }
