@@ -37,6 +37,9 @@ func NewCgroup(name string) (*Cgroup, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
 		return nil, errors.New("cgroup " + strconv.Quote(name) + ": not a valid name")
 	}
+	if scanOnly() {
+		return nil, errNotCgroup
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err

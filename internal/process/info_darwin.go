@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +70,9 @@ func all() []Info {
 }
 
 func readTable() *table { return makeTable(all()) }
+
+// Now is the present as an Info.StartTime.
+func Now() uint64 { return uint64(time.Now().UnixMicro()) }
 
 // Children lists the direct children of a process, zombies included.
 func Children(pid int) []int { return readTable().children[pid] }

@@ -231,10 +231,19 @@ var hasChildrenFiles = sync.OnceValue(func() bool {
 
 // readTable reads all processes where there is no better way, else it is nil.
 func readTable() *table {
-	if hasChildrenFiles() {
+	if hasChildrenFiles() && !scanOnly() {
 		return nil
 	}
 	return makeTable(all())
+}
+
+// Now is the present as an Info.StartTime.
+func Now() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Nano() / (tickMS * 1e6))
 }
 
 // all lists every process that can be seen.

@@ -62,6 +62,8 @@ type Ladder struct {
 	living  []*target       // those of them that are not known to be gone
 	byPID   map[int]*target // the living
 	groups  map[int]int     // process groups that targets lead or led, with their session
+	search  func() []Info   // finds what has left the tree; nil for nothing
+	scans   int
 	passes  int             // made in the second phase
 }
 
@@ -110,6 +112,11 @@ func (l *Ladder) Add(infos ...Info) {
 		}
 	}
 }
+
+// Search sets a way to find what belongs to the tree and has left it, where orphans do
+// not come to this process. It is used first of all, and again whenever nothing else is
+// left: it may look at all processes of the machine.
+func (l *Ladder) Search(find func() []Info) { l.search = find }
 
 // HangUp asks who ignores the first signal by SIGHUP instead of SIGTERM: an interactive
 // shell ignores SIGTERM, and ends when its terminal goes away.
@@ -222,6 +229,12 @@ func (l *Ladder) scan() []int {
 		w.include(t.info)
 	}
 	w.includeGroups(l.groups)
+	if l.search != nil && (l.scans == 0 || len(w.live) == 0) {
+		for _, i := range l.search() {
+			w.include(i)
+		}
+	}
+	l.scans++
 	for _, i := range w.live {
 		l.found(i)
 	}

@@ -23,7 +23,7 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 // a child that forks twice and leaves its session still ends up here. It returns
 // false where the system has no such thing.
 func BecomeSubreaper() bool {
-	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
+	return !scanOnly() && unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
 func closeOnExecFrom3() {

@@ -82,6 +82,7 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	sh, err := shell.Start(shell.Config{
 		Program: found, Dir: r.cfg.Dir + "/sh", Env: at.env, WorkingDir: at.cwd, Login: p.Params.Login, RC: p.Params.RC,
 		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: r.newCgroup(),
+		Strays: r.strays,
 	})
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (r *Runner) forceCurrent() {
 func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <-chan struct{}) link.DestroyResult {
 	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
 	if !r.isCreated() {
-		climb(ladder(syscall.SIGTERM, 0), force) // the shell that is being waited for
+		climb(r.ladder(syscall.SIGTERM, 0), force) // the shell that is being waited for
 	}
 	r.lockShell() // for good
 	var pid int
@@ -89,7 +89,7 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 		if first != syscall.SIGKILL {
 			r.shell.HangUp()
 		}
-		killed = climb(ladder(syscall.SIGTERM, grace), force)
+		killed = climb(r.ladder(syscall.SIGTERM, grace), force)
 		if r.cgroup != nil {
 			_ = r.cgroup.Kill() // whoever left our tree in spite of all
 		}
@@ -180,9 +180,13 @@ func (r *Runner) exit() {
 	r.cfg.Exit(0)
 }
 
-// ladder is one for everything below this process.
-func ladder(first syscall.Signal, grace time.Duration) *process.Ladder {
-	return process.NewLadder(os.Getpid(), first, grace, nil)
+// ladder is one for everything that was started in the session.
+func (r *Runner) ladder(first syscall.Signal, grace time.Duration) *process.Ladder {
+	l := process.NewLadder(os.Getpid(), first, grace, nil)
+	if r.strays != nil {
+		l.Search(func() []process.Info { return r.strays(r.startTime) })
+	}
+	return l
 }
 
 // climb ends everything that the ladder is for.

@@ -189,7 +189,7 @@ func (r *Runner) endOf(p *program) (cancelled syscall.Signal) {
 	if first == 0 {
 		first = syscall.SIGTERM
 	}
-	l := ladder(first, seconds(r.params.Limits.KillGraceS))
+	l := r.ladder(first, seconds(r.params.Limits.KillGraceS))
 	l.HangUp()
 	p.killed = climb(l, p.force)
 	if r.cgroup != nil {

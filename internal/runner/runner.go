@@ -37,6 +37,10 @@ type Runner struct {
 	drainer *shell.Drainer
 	store   *output.Store // of all output
 	cgroup  *process.Cgroup
+	// strays finds what was started in the session since then and is not below the runner
+	// any more; nil where orphans come to the runner.
+	strays    func(since uint64) []process.Info
+	startTime uint64 // of this process
 
 	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
 	shellTurn chan struct{}
@@ -81,10 +85,18 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{
+	r := &Runner{
 		cfg: cfg, drainer: d, store: output.NewStore(output.StoreConfig{}), shellTurn: make(chan struct{}, 1),
 		state: api.SessionCreating, execs: map[string]*Exec{},
-	}, nil
+	}
+	if !cfg.Subreaper {
+		self, _ := process.Stat(os.Getpid())
+		r.startTime = self.StartTime
+		r.strays = func(since uint64) []process.Info {
+			return process.Strays(api.SessionMarker, cfg.SessionID, max(since, r.startTime))
+		}
+	}
+	return r, nil
 }
 
 // to moves the session to another state. An illegal move is refused. Call with mu held.
@@ -179,7 +191,11 @@ func (r *Runner) Details() api.SessionDetails {
 	case p != nil && p.Running():
 		d.ShellPID = p.Process().PID
 	}
-	for _, p := range process.Descendants(os.Getpid(), nil) {
+	list := process.Descendants(os.Getpid(), nil)
+	if r.strays != nil {
+		list = append(list, r.strays(r.startTime)...)
+	}
+	for _, p := range list {
 		if p.PID != d.ShellPID {
 			d.Processes = append(d.Processes, api.Process{PID: p.PID, Command: process.CommandLine(p.PID)})
 		}

@@ -28,6 +28,7 @@ func (r *run) abort() {
 	first := r.oc.Signal
 	below := process.NewLadder(s.proc.PID, first, r.cmd.Grace, r.isEarlier)
 	orphans := process.NewLadder(os.Getpid(), first, r.cmd.Grace, r.notOurs)
+	orphans.Search(r.strays)
 	defer func() {
 		below.Close()
 		orphans.Close()
@@ -98,6 +99,7 @@ func (r *run) abort() {
 		// What it had started came to us.
 		below.Close()
 		below = process.NewLadder(os.Getpid(), syscall.SIGKILL, 0, r.notOurs)
+		below.Search(r.strays)
 	}
 	working := func(l *process.Ladder) bool { return l.Step() > 0 && !l.GivenUp() }
 	for working(below) || working(orphans) {

@@ -74,7 +74,8 @@ type run struct {
 	req     request
 	start   time.Time
 	streams [2]*stream
-	earlier map[int]uint64 // processes that were there before: pid → start time
+	earlier map[int]uint64        // processes that were there before: pid → start time
+	strays  func() []process.Info // those of the command; nil where there are none
 	oc      Outcome
 	rssNext time.Duration // when the next sample of memory is due, after start
 	// ping is the token of the ping behind this command, if there is one.
@@ -159,6 +160,10 @@ func (r *run) prepare() error {
 	}
 	r.start = time.Now()
 	r.earlier = s.present()
+	if s.cfg.Strays != nil {
+		since := process.Now()
+		r.strays = func() []process.Info { return s.cfg.Strays(since) }
+	}
 	c.live.Store(&live{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
 	return nil
 }

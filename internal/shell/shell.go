@@ -30,6 +30,9 @@ type Config struct {
 	// process.WatchChildren sees.
 	Start    func(process.Spec) (*process.Process, error)
 	CgroupFD int
+	// Strays finds what was started in the session since then (an Info.StartTime) and is
+	// not below this process any more; nil where orphans come to this process.
+	Strays func(since uint64) []process.Info
 }
 
 // Shell is a living shell. One goroutine at a time uses it (its methods say

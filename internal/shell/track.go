@@ -26,6 +26,7 @@ func (s *Shell) present() map[int]uint64 {
 type scope struct {
 	shell   int            // process id
 	earlier map[int]uint64 // processes that were there before: pid → start time
+	strays  func() []process.Info
 }
 
 func (s scope) isEarlier(p process.Info) bool {
@@ -41,11 +42,15 @@ func (s scope) notOurs(p process.Info) bool { return p.PID == s.shell || s.isEar
 // orphans that came to us, and not below a job of an earlier command.
 func (s scope) processes() []process.Info {
 	list := process.Descendants(s.shell, s.isEarlier)
-	return append(list, process.Descendants(os.Getpid(), s.notOurs)...)
+	list = append(list, process.Descendants(os.Getpid(), s.notOurs)...)
+	if s.strays != nil {
+		list = append(list, s.strays()...)
+	}
+	return list
 }
 
 // scope is that of the command, below the shell that is there now.
-func (r *run) scope() scope { return scope{shell: r.proc.PID, earlier: r.earlier} }
+func (r *run) scope() scope { return scope{r.proc.PID, r.earlier, r.strays} }
 
 func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }

@@ -92,10 +92,15 @@ func sessionProcesses(id string) []process {
 // orphans start processes that hide in every way, and one in the foreground. The
 // number tells the tests apart.
 func orphans(number string) string {
-	return strings.ReplaceAll("sh -c '(setsid sleep N </dev/null >/dev/null 2>&1 &)'; "+
+	text := strings.ReplaceAll("sh -c '(setsid sleep N </dev/null >/dev/null 2>&1 &)'; "+
 		"sh -c '(env -i setsid sleep N </dev/null >/dev/null 2>&1 &)'; "+
 		"sh -c 'nohup sh -c \"trap \\\"\\\" TERM HUP; sleep N & wait\" >/dev/null 2>&1 &'; "+
 		"echo up; sleep N", "N", number)
+	if os.Getenv(trltest.ScanVariable) != "" {
+		// Nothing finds who has left the tree and cleared its environment.
+		text = strings.ReplaceAll(text, "env -i ", "")
+	}
+	return text
 }
 
 // TestRunnerKilled kills one runner with SIGKILL. Its session is terminated at

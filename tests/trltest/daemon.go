@@ -61,6 +61,13 @@ func Args(args ...string) Option { return func(o *options) { o.args = append(o.a
 // small and the same on every machine.
 func Env(kv ...string) Option { return func(o *options) { o.env = append(o.env, kv...) } }
 
+// ScanVariable in the environment of the tests makes all daemons and runners find
+// processes as they do on macOS, without a subreaper and cgroups.
+const ScanVariable = "TRL_TEST_SCAN"
+
+// Scan does that for one daemon.
+func Scan() Option { return Env(ScanVariable + "=1") }
+
 // Stdio starts `trl serve --stdio` instead of one that listens.
 func Stdio() Option { return func(o *options) { o.stdio = true } }
 
@@ -127,6 +134,9 @@ func (d *Daemon) start(t testing.TB) {
 		"TRL_RUNTIME_DIR=" + d.RuntimeDir, markerVar + "=" + d.root,
 		"GORACE=atexit_sleep_ms=0 log_path=" + filepath.Join(d.root, "race"), // runners inherit it
 	}, d.opts.env...)
+	if scan := os.Getenv(ScanVariable); scan != "" {
+		cmd.Env = append(cmd.Env, ScanVariable+"="+scan)
+	}
 	stderr, err := os.OpenFile(d.stderrPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatalf("trltest: %s", err)

@@ -210,7 +210,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // runnerEnviron is what a runner itself needs; that of its session comes over the link.
 func runnerEnviron(environ []string) []string {
-	keep := map[string]bool{"PATH": true, "HOME": true, "GORACE": true, "GOCOVERDIR": true}
+	keep := map[string]bool{"PATH": true, "HOME": true, "GORACE": true, "GOCOVERDIR": true, process.ScanVariable: true}
 	var env []string
 	for _, kv := range environ {
 		if key, _, _ := strings.Cut(kv, "="); keep[key] {
