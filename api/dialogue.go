@@ -60,7 +60,7 @@ type DialogueCreateParams struct {
 	Model string `json:"model,omitempty"`
 	// PermissionMode is in the words of the agent, such as acceptEdits or plan; its own default when empty.
 	PermissionMode string `json:"permission_mode,omitempty"`
-	// WorkingDir is where the agent works; the home directory when empty.
+	// WorkingDir is where the agent works, an absolute path; the home directory when empty.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`

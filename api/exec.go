@@ -56,7 +56,7 @@ type ExecParams struct {
 	StdinBase64 string `json:"stdin_base64,omitempty"`
 	// Env is set for this command only.
 	Env map[string]string `json:"env,omitempty"`
-	// WorkingDir is the directory of this command only; the shell then goes back to where it was.
+	// WorkingDir is the directory of this command only, an absolute path; the shell then goes back to where it was.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Wait queues the command when the session is busy, instead of answering SESSION_BUSY.
 	Wait bool `json:"wait,omitempty"`
@@ -91,7 +91,7 @@ func (p ExecParams) Check() error {
 	if err := noNUL("command", p.Command); err != nil {
 		return err
 	}
-	if err := noNUL("working_dir", p.WorkingDir); err != nil {
+	if err := checkDir(p.WorkingDir); err != nil {
 		return err
 	}
 	if p.Stdin != nil && p.StdinBase64 != "" {
@@ -148,10 +148,13 @@ type ExecOutcome struct {
 	ExitCode int `json:"exit_code"` // 124 when timed out, 130 when cancelled, else the command's
 	// Signal is the signal that ended the command, where TRL knows it for certain:
 	// the last one TRL sent, or the one the shell itself died of.
-	Signal          string          `json:"signal,omitempty"`
-	DurationMS      int64           `json:"duration_ms"`      // from its start to its end
-	TimedOut        bool            `json:"timed_out"`        // its time was over
-	Cancelled       bool            `json:"cancelled"`        // it was cancelled
+	Signal     string `json:"signal,omitempty"`
+	DurationMS int64  `json:"duration_ms"` // from its start to its end
+	TimedOut   bool   `json:"timed_out"`   // its time was over
+	Cancelled  bool   `json:"cancelled"`   // it was cancelled
+	// CancelCause says why it was cancelled when exec.cancel did not ask for it: its caller
+	// went away, or its session ended, and why.
+	CancelCause     string          `json:"cancel_cause,omitempty"`
 	StdoutBytes     int64           `json:"stdout_bytes"`     // how many there were, kept or not
 	StderrBytes     int64           `json:"stderr_bytes"`     // how many there were, kept or not
 	WorkingDir      string          `json:"working_dir"`      // where the shell is afterwards

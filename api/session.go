@@ -66,7 +66,7 @@ type SessionCreateParams struct {
 	// PreferShell is the shell to take instead of /bin/sh, where it exists, when Shell is
 	// empty and no default_shell is configured.
 	PreferShell string `json:"prefer_shell,omitempty"`
-	// WorkingDir is where the shell or program starts; the home directory when empty.
+	// WorkingDir is where the shell or program starts, an absolute path; the home directory when empty.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
@@ -212,7 +212,7 @@ func (p SessionCreateParams) Check() error {
 	if err := noNUL("prefer_shell", p.PreferShell); err != nil {
 		return err
 	}
-	if err := noNUL("working_dir", p.WorkingDir); err != nil {
+	if err := checkDir(p.WorkingDir); err != nil {
 		return err
 	}
 	for _, tag := range p.Tags {
@@ -308,6 +308,15 @@ func checkSeconds(field string, s *float64) error {
 		return invalid(field, "must be a number of seconds from 0 (none) to one year")
 	}
 	return nil
+}
+
+// checkDir refuses a relative directory: it would be one of the daemon's, which is
+// not what a caller means.
+func checkDir(dir string) error {
+	if dir != "" && !strings.HasPrefix(dir, "/") {
+		return invalid("working_dir", "%.200q: must begin with /; nobody else knows what it is relative to", dir)
+	}
+	return noNUL("working_dir", dir)
 }
 
 func noNUL(field, s string) error {

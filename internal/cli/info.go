@@ -185,6 +185,8 @@ func exitText(o api.ExecOutcome) string {
 	switch {
 	case o.TimedOut:
 		return fmt.Sprintf("%d (timed out)", o.ExitCode)
+	case o.CancelCause != "":
+		return fmt.Sprintf("%d (cancelled: %s)", o.ExitCode, o.CancelCause)
 	case o.Cancelled:
 		return fmt.Sprintf("%d (cancelled)", o.ExitCode)
 	}

@@ -95,6 +95,9 @@ func happened(id string, h api.WaitEvent) string {
 		fmt.Fprintf(&b, "timed out after %s and was killed, with %s", millis(o.DurationMS), processes(len(o.Killed)))
 	case o.Cancelled:
 		fmt.Fprintf(&b, "cancelled after %s", millis(o.DurationMS))
+		if o.CancelCause != "" {
+			fmt.Fprintf(&b, ", because %s", o.CancelCause)
+		}
 	default:
 		fmt.Fprintf(&b, "exit code %d after %s", o.ExitCode, millis(o.DurationMS))
 	}

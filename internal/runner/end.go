@@ -45,7 +45,12 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	r.queue = nil
 	r.mu.Unlock()
 
+	cause := "its session ended"
+	if p.Cause != "" {
+		cause += ": " + p.Cause
+	}
 	for _, q := range queue {
+		q.because(cause)
 		r.giveUpQueued(q)
 	}
 	first := syscall.SIGTERM
@@ -53,15 +58,29 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 		first, grace = syscall.SIGKILL, 0
 	}
 	if current != nil {
+		current.because(cause)
 		r.abandon(current, first)
 		<-current.ended
 	}
 	e.result = r.endProcesses(first, grace, e.force)
+	if oc := r.lastOutcome(current); oc != nil {
+		e.result.Killed = append(oc.Killed[:len(oc.Killed):len(oc.Killed)], e.result.Killed...)
+	}
 	close(e.done)
 	if exit {
 		r.leave()
 	}
 	return e.result
+}
+
+// lastOutcome is that of the command that ran in the shell when the session was
+// ended; nil for none. That of a program is the session's own.
+func (r *Runner) lastOutcome(current *Exec) *api.ExecOutcome {
+	if current == nil || r.program != nil {
+		return nil
+	}
+	oc, _ := current.result()
+	return oc
 }
 
 // forceCurrent hurries a command that is being given up with grace.

@@ -40,6 +40,7 @@ type Exec struct {
 	exit      link.ExecEvent   // guarded by mu; what is told when the outcome can be read
 	cancelled bool             // guarded by mu; given up while queued
 	pace      *pace            // guarded by mu; nil when the command waits for nobody
+	cause     string           // guarded by mu; why it is given up, when nobody asked for that
 
 	maxStdin int64 // of one write, and of what waits to be read
 	writeMu  sync.Mutex
@@ -63,6 +64,9 @@ func (e *Exec) to(next api.ExecState) error {
 func (e *Exec) exited(oc *api.ExecOutcome, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if oc != nil && oc.Cancelled {
+		oc.CancelCause = e.cause
+	}
 	e.outcome, e.err = oc, err
 	e.exit, _ = e.move(api.ExecExited)
 }
@@ -77,9 +81,19 @@ func (e *Exec) end() {
 	close(e.ended)
 }
 
+// because notes why the command is about to be given up; the first cause counts.
+func (e *Exec) because(cause string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cause == "" {
+		e.cause = cause
+	}
+}
+
 // giveUp is the end of a command that never ran.
 func (e *Exec) giveUp(oc *api.ExecOutcome) {
 	e.mu.Lock()
+	oc.CancelCause = e.cause
 	e.outcome, e.cancelled = oc, true
 	e.mark = e.log.Mark()
 	event, err := e.move(api.ExecClosed)

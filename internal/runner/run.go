@@ -202,6 +202,7 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 		// A daemon that died is not a caller that left: the next one will want to know.
 		detached := p.Detach != nil && *p.Detach
 		if !detached && !errors.Is(context.Cause(ctx), link.ErrLost) {
+			e.because("its caller went away")
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})

@@ -349,7 +349,7 @@ export interface SessionCreateParams {
    * is configured.
    */
   prefer_shell?: string;
-  /** Where the shell or program starts; the home directory when empty. */
+  /** Where the shell or program starts, an absolute path; the home directory when empty. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
@@ -572,7 +572,7 @@ export interface ExecParams {
   stdin_base64?: string;
   /** Set for this command only. */
   env?: Record<string, string>;
-  /** The directory of this command only; the shell then goes back to where it was. */
+  /** The directory of this command only, an absolute path; the shell then goes back to where it was. */
   working_dir?: string;
   /** Queues the command when the session is busy, instead of answering SESSION_BUSY. */
   wait?: boolean;
@@ -762,7 +762,7 @@ export interface DialogueCreateParams {
   model?: string;
   /** In the words of the agent, such as acceptEdits or plan; its own default when empty. */
   permission_mode?: string;
-  /** Where the agent works; the home directory when empty. */
+  /** Where the agent works, an absolute path; the home directory when empty. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
@@ -1368,6 +1368,11 @@ export interface ExecOutcome {
   timed_out: boolean;
   /** it was cancelled */
   cancelled: boolean;
+  /**
+   * Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
+   * session ended, and why.
+   */
+  cancel_cause?: string;
   /** how many there were, kept or not */
   stdout_bytes: number;
   /** how many there were, kept or not */

@@ -414,7 +414,7 @@ class SessionCreateParams(TypedDict, total=False):
     """
 
     working_dir: str
-    """Where the shell or program starts; the home directory when empty."""
+    """Where the shell or program starts, an absolute path; the home directory when empty."""
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
@@ -720,7 +720,9 @@ class ExecParams(_ExecParams, total=False):
     """Set for this command only."""
 
     working_dir: str
-    """The directory of this command only; the shell then goes back to where it was."""
+    """The directory of this command only, an absolute path; the shell then goes back to where it
+    was.
+    """
 
     wait: bool
     """Queues the command when the session is busy, instead of answering SESSION_BUSY."""
@@ -770,7 +772,9 @@ class ExecStreamParams(TypedDict, total=False):
     """Set for this command only."""
 
     working_dir: str
-    """The directory of this command only; the shell then goes back to where it was."""
+    """The directory of this command only, an absolute path; the shell then goes back to where it
+    was.
+    """
 
     wait: bool
     """Queues the command when the session is busy, instead of answering SESSION_BUSY."""
@@ -1015,7 +1019,7 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     """In the words of the agent, such as acceptEdits or plan; its own default when empty."""
 
     working_dir: str
-    """Where the agent works; the home directory when empty."""
+    """Where the agent works, an absolute path; the home directory when empty."""
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
@@ -2206,6 +2210,11 @@ class ExecOutcome:
     cancelled: bool = False
     """it was cancelled"""
 
+    cancel_cause: str = ""
+    """Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
+    session ended, and why.
+    """
+
     stdout_bytes: int = 0
     """how many there were, kept or not"""
 
@@ -2243,6 +2252,7 @@ class ExecOutcome:
             duration_ms=get("duration_ms") or 0,
             timed_out=get("timed_out") or False,
             cancelled=get("cancelled") or False,
+            cancel_cause=get("cancel_cause") or "",
             stdout_bytes=get("stdout_bytes") or 0,
             stderr_bytes=get("stderr_bytes") or 0,
             working_dir=get("working_dir") or "",
@@ -2297,6 +2307,7 @@ class ExecResult(ExecOutcome):
             duration_ms=get("duration_ms") or 0,
             timed_out=get("timed_out") or False,
             cancelled=get("cancelled") or False,
+            cancel_cause=get("cancel_cause") or "",
             stdout_bytes=get("stdout_bytes") or 0,
             stderr_bytes=get("stderr_bytes") or 0,
             working_dir=get("working_dir") or "",
@@ -3762,6 +3773,11 @@ class StreamEvent:
     cancelled: bool | None = None
     """it was cancelled"""
 
+    cancel_cause: str | None = None
+    """Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
+    session ended, and why.
+    """
+
     stdout_bytes: int | None = None
     """how many there were, kept or not"""
 
@@ -3820,6 +3836,7 @@ class StreamEvent:
             duration_ms=get("duration_ms"),
             timed_out=get("timed_out"),
             cancelled=get("cancelled"),
+            cancel_cause=get("cancel_cause"),
             stdout_bytes=get("stdout_bytes"),
             stderr_bytes=get("stderr_bytes"),
             working_dir=get("working_dir"),
