@@ -86,7 +86,7 @@ func TestEvents(t *testing.T) {
 	touch(t, d.dir+"/go")
 	d.history(left.ExecID, api.ExecClosed)
 	// One that cannot be run has no outcome.
-	if _, err := d.try(api.ExecParams{Command: "true", WorkingDir: "/nope"}); !errors.Is(err, api.ErrInvalidParams) {
+	if _, err := d.try(api.ExecParams{Command: "true", WorkingDir: "/nope", Wait: true}); !errors.Is(err, api.ErrInvalidParams) {
 		t.Errorf("%v", err)
 	}
 	var list api.ExecListResult

@@ -227,7 +227,7 @@ func TestInputRefused(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	// An exec that cannot be run at all.
-	p := link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: "cat", WorkingDir: "/nope"}, OpenStdin: true}
+	p := link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: "cat", WorkingDir: "/nope", Wait: true}, OpenStdin: true}
 	var bad api.ExecInfo
 	if _, err := d.conn.Call(context.Background(), link.CallExecStart, p, []byte("x"), &bad); err != nil {
 		t.Fatal(err)
