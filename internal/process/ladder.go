@@ -64,7 +64,7 @@ type Ladder struct {
 	groups  map[int]int     // process groups that targets lead or led, with their session
 	search  func() []Info   // finds what has left the tree; nil for nothing
 	scans   int
-	passes  int             // made in the second phase
+	passes  int // made in the second phase
 }
 
 // target is a process that a Ladder is to end.
