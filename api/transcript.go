@@ -75,7 +75,7 @@ type DialogueOpened struct {
 
 // DialogueTurn is the work between two rests of the agent.
 type DialogueTurn struct {
-	TurnID string `json:"turn_id"` // in the dialogue
+	TurnID string `json:"turn_id"` // TRL's own; never used again in the dialogue
 	// Trigger is why it began: user, agent (by itself) or resume.
 	Trigger string `json:"trigger,omitempty"`
 	// Messages are the ids of what was sent that it answers, as far as known.
@@ -94,7 +94,9 @@ type DialogueTurn struct {
 
 // DialogueItem is one thing that was said or done.
 type DialogueItem struct {
-	ItemID string `json:"item_id"` // in the dialogue; of a tool call, the agent's own id of it
+	ItemID string `json:"item_id"` // TRL's own; never used again in the dialogue
+	// NativeID is the agent's own id of the tool call or the message. Others may have it too.
+	NativeID string `json:"native_id,omitempty"`
 	// Kind is user, agent, reasoning, tool_call or plan.
 	Kind   string         `json:"kind"`
 	TurnID string         `json:"turn_id,omitempty"` // the turn it belongs to
@@ -126,9 +128,12 @@ type DialogueToolCall struct {
 	Kind string `json:"kind"`
 	// Subject is what it is about: a command, a path, an address.
 	Subject string          `json:"subject,omitempty"`
-	Title   string          `json:"title,omitempty"`  // for people, when the agent has one
-	Input   json.RawMessage `json:"input,omitempty"`  // as the model gave it
-	Output  []DialoguePart  `json:"output,omitempty"` // what it gave
+	Title   string          `json:"title,omitempty"` // for people, when the agent has one
+	Input   json.RawMessage `json:"input,omitempty"` // as the model gave it
+	// EffectiveInput is what the tool was given, when the answer to a request changed the
+	// input. Then the subject is that of this one.
+	EffectiveInput json.RawMessage `json:"effective_input,omitempty"`
+	Output         []DialoguePart  `json:"output,omitempty"` // what it gave
 	// Structured is its output as the agent's program has it.
 	Structured json.RawMessage `json:"structured,omitempty"`
 	// Status is pending, awaiting_approval, running, completed, failed, cancelled or lost.
@@ -150,7 +155,8 @@ type DialogueDelta struct {
 
 // DialogueTask is work that has a life of its own: a subagent, or a command in the background.
 type DialogueTask struct {
-	TaskID     string `json:"task_id"`                // the agent's own
+	TaskID     string `json:"task_id"`                // TRL's own; never used again in the dialogue
+	NativeID   string `json:"native_id,omitempty"`    // the agent's own id of it
 	ToolCallID string `json:"tool_call_id,omitempty"` // what started it
 	ParentID   string `json:"parent_id,omitempty"`    // the task that started it
 	Kind       string `json:"kind"`                   // agent, shell or other
@@ -165,7 +171,8 @@ type DialogueTask struct {
 
 // DialogueRequest is a question of the agent's program to whoever drives it.
 type DialogueRequest struct {
-	RequestID string `json:"request_id"` // for dialogue.respond
+	RequestID string `json:"request_id"`          // for dialogue.respond; never used again in the dialogue
+	NativeID  string `json:"native_id,omitempty"` // the agent's own id of it
 	// Kind is permission, question, plan, elicitation or dialog.
 	Kind       string `json:"kind"`
 	Tool       string `json:"tool,omitempty"`         // whose use is asked for
@@ -179,13 +186,15 @@ type DialogueRequest struct {
 	// the agent says it only in words for people, title, content or title_and_content. Empty:
 	// there is no subject, and no rule allows the request behind one with a pattern that
 	// might have denied it.
-	SubjectSource string             `json:"subject_source,omitempty"`
-	Title         string             `json:"title,omitempty"`     // for people
-	Reason        string             `json:"reason,omitempty"`    // why it is asked
-	Input         json.RawMessage    `json:"input,omitempty"`     // of the tool
-	Editable      bool               `json:"editable,omitempty"`  // the answer may carry another input
-	Questions     []DialogueQuestion `json:"questions,omitempty"` // for kind question
-	Options       []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
+	SubjectSource string          `json:"subject_source,omitempty"`
+	Title         string          `json:"title,omitempty"`    // for people
+	Reason        string          `json:"reason,omitempty"`   // why it is asked
+	Input         json.RawMessage `json:"input,omitempty"`    // of the tool
+	Editable      bool            `json:"editable,omitempty"` // the answer may carry another input
+	// EffectiveInput is what the answer put in the place of input, or what it added to it.
+	EffectiveInput json.RawMessage    `json:"effective_input,omitempty"`
+	Questions      []DialogueQuestion `json:"questions,omitempty"` // for kind question
+	Options        []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
 	// How it was closed: answered, withdrawn, expired or lost. Empty while it waits.
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, when it was answered

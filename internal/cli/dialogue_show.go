@@ -164,6 +164,14 @@ func (a *app) printDialogueEvent(ev api.DialogueEvent) error {
 	return out.err
 }
 
+// editedText tells that a tool was given another input than the model's.
+func editedText(effective json.RawMessage) string {
+	if effective == nil {
+		return ""
+	}
+	return "(input changed to " + string(effective) + ")"
+}
+
 // eventText is what an event tells, in one line.
 func eventText(ev api.DialogueEvent) string {
 	var words []string
@@ -176,7 +184,7 @@ func eventText(ev api.DialogueEvent) string {
 	case ev.Turn != nil:
 		words = []string{ev.Turn.TurnID, ev.Turn.Trigger, ev.Turn.Outcome, ev.Turn.Text}
 	case ev.Item != nil && ev.Item.Tool != nil:
-		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Tool.Status, ev.Item.Tool.Name, ev.Item.Tool.Subject}
+		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Tool.Status, ev.Item.Tool.Name, ev.Item.Tool.Subject, editedText(ev.Item.Tool.EffectiveInput)}
 	case ev.Item != nil:
 		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Status, partsText(ev.Item.Parts)}
 	case ev.Delta != nil:
@@ -186,7 +194,7 @@ func eventText(ev api.DialogueEvent) string {
 	case ev.Task != nil:
 		words = []string{ev.Task.TaskID, ev.Task.Kind, ev.Task.Status, ev.Task.Name}
 	case ev.Request != nil:
-		words = []string{ev.Request.RequestID, ev.Request.Kind, ev.Request.How, ev.Request.Decision, ev.Request.By, ev.Request.Tool, ev.Request.Subject}
+		words = []string{ev.Request.RequestID, ev.Request.Kind, ev.Request.How, ev.Request.Decision, ev.Request.By, ev.Request.Tool, ev.Request.Subject, editedText(ev.Request.EffectiveInput)}
 	case ev.Message != nil:
 		words = []string{ev.Message.MessageID, ev.Message.State}
 	case ev.Notice != nil:

@@ -41,6 +41,7 @@ type shownItem struct {
 	printed     string // of its text
 	held        string // of its text, while another item is being written
 	line        bool   // the line of a tool call was shown
+	edited      bool   // that its input was changed was shown
 	result      bool   // and that of its result
 }
 
@@ -248,6 +249,16 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 		v.line(margin + toolMark + v.out.paint(bold, name) + prefixed("  ", shorten(about, room)))
 		if v.full {
 			v.block(margin+"    ", inputText(it.Tool.Input, 0, it.Tool.Subject), dim)
+		}
+		v.tool = it.ItemID
+	}
+	if it.Tool.EffectiveInput != nil && !known.edited {
+		known.edited = true
+		v.under(known.scope)
+		v.begin("tool")
+		v.line(margin + "  " + resultMark + v.out.paint(yellow, "input was changed: "+shorten(cmp.Or(about, "see below"), 100)))
+		if v.full {
+			v.block(margin+"    ", inputText(it.Tool.EffectiveInput, 0), dim)
 		}
 		v.tool = it.ItemID
 	}

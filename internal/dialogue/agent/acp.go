@@ -25,7 +25,9 @@ func (acp) Command(o Options) ([]string, map[string]string, error) {
 }
 
 // New implements Agent.
-func (acp) New(o Options) Protocol { return &acpProtocol{rpc: rpc{version: "2.0"}, options: o} }
+func (acp) New(o Options) Protocol {
+	return &acpProtocol{rpc: rpc{version: "2.0", ids: ids{epoch: o.Epoch}}, options: o}
+}
 
 // acpProtocol is the conversation with one program, which holds one session.
 type acpProtocol struct {
@@ -39,10 +41,11 @@ type acpProtocol struct {
 	// loading says that the agent tells again what was before.
 	loading  bool
 	ready    bool
-	prompts  []*acpPrompt // the first one runs; the agent takes one at a time
-	turns    int          // begun until now
-	saying   *acpText     // what is being said
-	texts    map[string]int
+	prompts  []*acpPrompt      // the first one runs; the agent takes one at a time
+	turns    int               // begun until now
+	saying   *acpText          // what is being said
+	plan     string            // the item of the last plan
+	planOf   string            // its turn
 	tools    []*acpTool        // in the order in which they began
 	requests []*acpRequest     // that wait
 	usage    api.DialogueUsage // of this process

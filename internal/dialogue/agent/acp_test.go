@@ -260,7 +260,7 @@ func TestACPAnswers(t *testing.T) {
 		}
 		k.hears(asks)
 		q := k.last(api.ToldRequestOpened).Request
-		if q.Subject != "git push" || q.Tool != "execute" || q.ToolCallID != "c1" {
+		if q.Subject != "git push" || q.Tool != "execute" || q.ToolCallID != k.call("c1") {
 			t.Errorf("asked %s", show(q))
 		}
 		c.answer.RequestID = q.RequestID

@@ -26,21 +26,49 @@ type acpTool struct {
 	item  api.DialogueItem
 	files []codexChange // that it is about
 	about acpSubject
+	// announced and asked say that the call was told as a new one, and that it was asked for.
+	announced, asked bool
+	denied           bool // a request for it was not allowed
 }
 
+// What tells of a tool call, beside updates.
+const (
+	acpAnnounced = "tool_call"
+	acpAsked     = "session/request_permission"
+)
+
 // toolCall takes what is told of a tool call.
-func (a *acpProtocol) toolCall(u acpToolCall) *acpTool {
-	i := slices.IndexFunc(a.tools, func(t *acpTool) bool { return t.item.ItemID == u.ToolCallID })
-	if i < 0 {
+func (a *acpProtocol) toolCall(u acpToolCall, told string) *acpTool {
+	var t *acpTool
+	for _, known := range a.tools { // the last one that has the id
+		if known.item.NativeID == u.ToolCallID {
+			t = known
+		}
+	}
+	if t == nil || t.isAnother(u, told) {
 		a.finishText("final")
 		a.forgetTools()
-		a.tools = append(a.tools, &acpTool{item: api.DialogueItem{
-			ItemID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
-		}})
-		i = len(a.tools) - 1
+		t = &acpTool{item: api.DialogueItem{
+			ItemID: a.ids.next(itemID), NativeID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
+		}}
+		a.tools = append(a.tools, t)
 	}
-	a.tools[i].take(u)
-	return a.tools[i]
+	t.announced, t.asked = t.announced || told == acpAnnounced, t.asked || told == acpAsked
+	t.take(u)
+	return t
+}
+
+// isAnother reports whether what is told is of another call than the one that had the id
+// before: model servers number calls anew in every answer. A call that has ended does not
+// begin again, and what comes again of one that has not is the same.
+func (t *acpTool) isAnother(u acpToolCall, told string) bool {
+	if t.over() || t.denied {
+		return told == acpAnnounced || told == acpAsked || u.Status == "pending" || u.Status == "in_progress"
+	}
+	again := told == acpAnnounced && t.announced || told == acpAsked && t.asked
+	title, input := t.item.Tool.Title, string(t.item.Tool.Input)
+	return again && (title != "" && u.Title != "" && u.Title != title ||
+		input != "" && input != "{}" && rpcNotNull(u.RawInput) != nil && string(u.RawInput) != input)
 }
 
 // take puts what is told to what was told before.
@@ -105,7 +133,7 @@ func acpContent(raw json.RawMessage) api.DialoguePart {
 func (a *acpProtocol) tellTool(t *acpTool) {
 	told, tool := t.item, *t.item.Tool
 	told.Tool = &tool
-	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: told.ItemID, Item: &told})
+	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: told.NativeID, Item: &told})
 }
 
 // over reports whether a tool call has ended.
@@ -142,8 +170,8 @@ func (a *acpProtocol) closeTools() {
 
 // acpRequest is a request of the agent that waits for an answer.
 type acpRequest struct {
-	id      string
-	native  json.RawMessage
+	rpcAsked
+	name    string // ours
 	tool    *acpTool
 	options []api.DialogueOption
 }
@@ -171,24 +199,28 @@ func (a *acpProtocol) request(m rpcMessage) (why string) {
 	if p.ToolCall.ToolCallID == "" || len(p.Options) == 0 {
 		return "bad_shape"
 	}
-	r := &acpRequest{id: m.name(a.options.Epoch), native: m.ID}
+	if slices.ContainsFunc(a.requests, func(r *acpRequest) bool { return r.is(m) }) {
+		a.step.Ignored = m.Method + " (repeated)"
+		return ""
+	}
+	r := &acpRequest{name: a.ids.next(requestID), rpcAsked: m.asked()}
 	for _, o := range p.Options {
 		r.options = append(r.options, api.DialogueOption{ID: o.OptionID, Label: o.Name, Kind: acpOptionKinds[o.Kind]})
 	}
-	r.tool = a.toolCall(p.ToolCall)
+	r.tool = a.toolCall(p.ToolCall, acpAsked)
 	tool := r.tool.item.Tool
 	tool.Status = "awaiting_approval"
 	a.tellTool(r.tool)
 	a.requests = append(a.requests, r)
 	ask := r.tool.about.told()
-	ask.RequestID, ask.Kind, ask.Tool, ask.ToolCallID = r.id, "permission", tool.Name, r.tool.item.ItemID
+	ask.RequestID, ask.NativeID, ask.Kind, ask.Tool, ask.ToolCallID = r.name, m.name(), "permission", tool.Name, r.tool.item.ItemID
 	ask.Title, ask.Input, ask.Options = tool.Title, tool.Input, r.options
 	a.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &ask})
 	return ""
 }
 
 func (a *acpProtocol) respond(answer Response) *api.Error {
-	i := slices.IndexFunc(a.requests, func(r *acpRequest) bool { return r.id == answer.RequestID })
+	i := slices.IndexFunc(a.requests, func(r *acpRequest) bool { return r.name == answer.RequestID })
 	if i < 0 {
 		return api.Errorf(api.CodeConflict, "request %q does not wait for an answer", answer.RequestID)
 	}
@@ -211,14 +243,15 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 		}
 	}
 	a.requests = slices.Delete(a.requests, i, i+1)
-	a.reply(r.native, acpParams{"outcome": outcome})
-	a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
+	a.reply(r.id, acpParams{"outcome": outcome})
+	a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
 	if decision == "allow" {
 		r.tool.item.Tool.Status = "running"
 		a.tellTool(r.tool)
 	} else if p := a.turn(); p != nil {
 		p.denials = append(p.denials, r.tool.item.ItemID)
 	}
+	r.tool.denied = decision == "deny"
 	if decision == "deny" && answer.Message != "" {
 		a.notice("warning", "not_told", "ACP has no words for a refusal; the agent was not told: "+answer.Message)
 	}
@@ -272,8 +305,8 @@ func (a *acpProtocol) withdraw(by string, which func(*acpRequest) bool) {
 		if !which(r) {
 			return false
 		}
-		a.reply(r.native, acpParams{"outcome": acpParams{"outcome": "cancelled"}})
-		a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: "permission", How: "withdrawn", By: by}})
+		a.reply(r.id, acpParams{"outcome": acpParams{"outcome": "cancelled"}})
+		a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "withdrawn", By: by}})
 		return true
 	})
 }

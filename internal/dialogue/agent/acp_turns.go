@@ -30,8 +30,7 @@ func (a *acpProtocol) next() {
 		return // It runs.
 	}
 	a.turns++
-	p.turn = fmt.Sprintf("t%d.%d", a.options.Epoch, a.turns)
-	a.texts = nil
+	p.turn = a.ids.next(turnID)
 	blocks := []acpParams{}
 	for _, c := range p.Content {
 		if c.Type == "image" {

@@ -55,7 +55,7 @@ func (a *acpProtocol) notification(m rpcMessage) (why string) {
 	case "$/cancel_request":
 		var p struct{ RequestID json.RawMessage }
 		json.Unmarshal(m.Params, &p)
-		a.withdraw("agent", func(r *acpRequest) bool { return bytes.Equal(r.native, p.RequestID) })
+		a.withdraw("agent", func(r *acpRequest) bool { return bytes.Equal(r.id, p.RequestID) })
 		return ""
 	case "elicitation/complete":
 		return ""
@@ -78,7 +78,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		if u.ToolCallID == "" {
 			return "bad_shape"
 		}
-		a.tellTool(a.toolCall(u.acpToolCall))
+		a.tellTool(a.toolCall(u.acpToolCall, u.SessionUpdate))
 	case "plan":
 		a.finishText("final")
 		var b strings.Builder
@@ -86,7 +86,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 			fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(e.Status), e.Content)
 		}
 		a.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{
-			ItemID: a.within() + "/plan", Kind: "plan", TurnID: a.turnID(), Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}},
+			ItemID: a.planID(), Kind: "plan", TurnID: a.turnID(), Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}},
 		}})
 	case "current_mode_update":
 		if a.config.Modes == nil {
@@ -136,12 +136,12 @@ func (a *acpProtocol) cost(amount float64) {
 	a.tellUsage()
 }
 
-// within is the turn, or what was before the first one: it makes ids unique.
-func (a *acpProtocol) within() string {
-	if id := a.turnID(); id != "" {
-		return id
+// planID is the id of the plan of a turn, which is told whole with every change.
+func (a *acpProtocol) planID() string {
+	if turn := a.turnID(); a.plan == "" || a.planOf != turn {
+		a.plan, a.planOf = a.ids.next(itemID), turn
 	}
-	return fmt.Sprintf("t%d.%d+", a.options.Epoch, a.turns)
+	return a.plan
 }
 
 // acpText is something that is being said, in chunks that follow each other.
@@ -164,14 +164,9 @@ func (a *acpProtocol) chunk(kind string, u acpUpdate) {
 	t := a.saying
 	if t == nil || t.item.Kind != kind || t.message != u.MessageID {
 		a.finishText("final")
-		if a.texts == nil {
-			a.texts = map[string]int{}
-		}
-		of := cmp.Or(u.MessageID, a.within())
 		t = &acpText{message: u.MessageID, item: api.DialogueItem{
-			ItemID: fmt.Sprintf("%s/%d", of, a.texts[of]), Kind: kind, TurnID: a.turnID(), Status: "streaming", Synthetic: kind == "user" && a.turn() != nil,
+			ItemID: a.ids.next(itemID), NativeID: u.MessageID, Kind: kind, TurnID: a.turnID(), Status: "streaming", Synthetic: kind == "user" && a.turn() != nil,
 		}}
-		a.texts[of]++
 		a.saying = t
 		if part.Type == "text" {
 			t.open = true

@@ -43,6 +43,7 @@ func (claude) Command(o Options) (argv []string, env map[string]string, err erro
 func (claude) New(o Options) Protocol {
 	return &claudeProtocol{
 		options:  o,
+		ids:      ids{epoch: o.Epoch},
 		waits:    map[string]func(claudeAnswer){},
 		requests: map[string]*claudeRequest{},
 		messages: map[string]*claudeMessage{},
@@ -56,6 +57,7 @@ func (claude) New(o Options) Protocol {
 // maps; what has ended, and may still be spoken of, in memories, which forget.
 type claudeProtocol struct {
 	options Options
+	ids     ids
 	step    Step               // what follows from the line or call that is being taken
 	line    claudeLine         // the line that is being taken; empty in a call
 	room    fields             // for the fields of the next line
@@ -64,8 +66,8 @@ type claudeProtocol struct {
 
 	controls int                           // control requests made until now
 	waits    map[string]func(claudeAnswer) // what follows from their answers, by id
-	asked    claudeMemory[bool]            // the program's own control requests, by id
-	requests map[string]*claudeRequest     // those of them that wait for an answer
+	asked    claudeMemory[string]          // the program's own, by its id: the last as it came
+	requests map[string]*claudeRequest     // those of them that wait for an answer, by our id
 	waiting  []string                      // their ids, oldest first
 
 	about   api.DialogueOpened // what was told of the program last
@@ -73,7 +75,6 @@ type claudeProtocol struct {
 
 	state      api.DialogueState         // that was told last
 	ownState   string                    // the state in the program's words, once it tells any
-	turns      int                       // begun until now
 	turn       *claudeTurn               // the open one
 	messages   map[string]*claudeMessage // those that are not done
 	unfinished []string                  // their ids, oldest first
@@ -89,12 +90,14 @@ type claudeProtocol struct {
 	partials  map[string]*claudePartials // what is being written, by scope
 	tools     map[string]*claudeTool     // tool calls that something may still happen to
 	toolOrder []string
-	callTurn  claudeMemory[string]        // the turn of a tool call, and of what is below it
-	made      claudeMemory[[]string]      // the items that a line made, by its uuid
-	tasks     map[string]api.DialogueTask // without those that ended before this turn
-	taskOrder []string
+	calls     claudeCalls
+	callTurn  claudeMemory[string]           // the turn of a tool call, and of what is below it
+	made      claudeMemory[[]string]         // the items that a line made, by its uuid
+	tasks     map[string]api.DialogueTask    // by the program's id; without those that ended before this turn
+	taskOrder []string                       // the program's ids
 	tasksOver claudeMemory[api.DialogueTask] // those
 	taskOf    claudeMemory[string]           // the task of a tool call
+	taskIDs   claudeMemory[string]           // our ids of tasks, by the program's
 	agents    int                            // subagents that work
 }
 

@@ -40,12 +40,13 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 	aborted := l.flag("aborted")
 	message := cmp.Or(said.text("id"), l.UUID)
 	for _, b := range blocks {
-		n := p.finishedBlocks(message)
-		p.blocks.put(message, n+1)
-		item := api.DialogueItem{
-			ItemID: fmt.Sprintf("%s/%d", message, n), Kind: "agent", Status: "final",
-			Synthetic: said.text("model") == "<synthetic>", Error: l.wording("error"),
+		if strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != "" {
+			// A tool that the model's own service has; the result is in the same message.
+			p.toolResult(l, b)
+			continue
 		}
+		item := p.blockItem(l.Scope, message, b)
+		item.Synthetic, item.Error = said.text("model") == "<synthetic>", l.wording("error")
 		if aborted {
 			item.Status = "aborted"
 		}
@@ -55,16 +56,12 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 		case b.Type == "thinking" || b.Type == "redacted_thinking":
 			item.Kind = "reasoning"
 			item.Parts = textParts(b.text("thinking"))
-		case strings.HasSuffix(b.Type, "tool_use") && b.ID != "":
-			item.ItemID, item.Kind = b.ID, "tool_call"
+		case b.isCall():
+			item.Kind = "tool_call"
 			item.Tool = newToolCall(b)
 			if aborted {
 				item.Tool.Status = "cancelled"
 			}
-		case strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != "":
-			// A tool that the model's own service has; the result is in the same message.
-			p.toolResult(l, b)
-			continue
 		default:
 			item.Parts = []api.DialoguePart{{Type: "data", Data: bytes.Clone(b.whole)}}
 		}
@@ -74,6 +71,23 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 			p.noteWritten(l.Scope, item)
 		}
 	}
+}
+
+func (b claudeBlock) isCall() bool { return strings.HasSuffix(b.Type, "tool_use") && b.ID != "" }
+
+// blockItem is the item of a finished block, with its ids: those of the item that is being
+// written, if it is.
+func (p *claudeProtocol) blockItem(scope, message string, b claudeBlock) api.DialogueItem {
+	n := p.finishedBlocks(message)
+	p.blocks.put(message, n+1)
+	if !b.isCall() {
+		return p.newText(scope, message, fmt.Sprintf("%s/%d", message, n))
+	}
+	item := api.DialogueItem{ItemID: p.writtenAs(scope, b.ID), NativeID: b.ID, Status: "final"}
+	if item.ItemID == "" {
+		item.ItemID = p.newCall(scope, b)
+	}
+	return item
 }
 
 // user takes what was said to the model: by a person, by the program, or by a tool.
@@ -113,7 +127,7 @@ func (p *claudeProtocol) user(l *claudeLine) {
 	// it is the echo of a person's message, the program speaks.
 	byProgram := l.flag("isSynthetic") || interrupted || l.Scope == "" && !l.flag("isReplay") ||
 		strings.HasPrefix(text, "<local-command") || strings.HasPrefix(text, "<command-name>")
-	p.newItem(l.Scope, api.DialogueItem{ItemID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
+	p.newItem(l.Scope, api.DialogueItem{ItemID: p.ids.next(itemID), NativeID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
 }
 
 // newItem tells of an item, and remembers which line made it and what may follow.
@@ -126,6 +140,9 @@ func (p *claudeProtocol) newItem(scope string, item api.DialogueItem) {
 	}
 	item.Tool.TaskID, _ = p.taskOf.get(item.ItemID) // old versions may tell of the task first
 	t := &claudeTool{item: item, scope: scope}
+	if input, changed := p.calls.inputs.get(item.ItemID); changed {
+		t.changeInput(input)
+	}
 	p.keepTool(t)
 	p.tellTool(t)
 }
@@ -164,19 +181,21 @@ func (p *claudeProtocol) turnOf(scope string) string {
 
 // toolResult closes a tool call.
 func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
-	t := p.tools[b.ToolUseID]
+	t := p.call(l.Scope, b.ToolUseID)
 	if t == nil { // its call was never told
 		t = &claudeTool{scope: l.Scope, item: api.DialogueItem{
-			ItemID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
+			ItemID: cmp.Or(p.writtenAs(l.Scope, b.ToolUseID), p.awaitCall(b.ToolUseID)), NativeID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
 			Tool: &api.DialogueToolCall{Name: "unknown", Kind: "other"},
 		}}
+		p.calls.awaited.put(b.ToolUseID, "")
+		p.calls.inside.put(l.Scope+" "+b.ToolUseID, t.item.ItemID)
 		p.keepTool(t)
 	}
-	p.finishPartial(b.ToolUseID)
+	p.finishPartial(t.item.ItemID)
 	if t.item.Status == "streaming" {
 		t.item.Status = "final"
 	}
-	p.makes(b.ToolUseID)
+	p.makes(t.item.ItemID)
 	tool := t.item.Tool
 	tool.Output = contentParts(b.raw("content"))
 	tool.Status = "completed"
@@ -201,11 +220,11 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 	p.tellTool(t)
 	shell := structured.text("backgroundTaskId")
 	if id := cmp.Or(shell, structured.text("agentId")); id != "" {
-		p.launched(id, b.ToolUseID, shell != "" || structured.text("status") == "async_launched")
+		p.launched(id, t.item.ItemID, shell != "" || structured.text("status") == "async_launched")
 	}
 	// What was asked about it is settled, also when nobody said so.
 	for _, id := range slices.Clone(p.waiting) {
-		if p.requests[id].told.ToolCallID == b.ToolUseID {
+		if p.requests[id].told.ToolCallID == t.item.ItemID {
 			p.closeRequest(id, "withdrawn")
 		}
 	}

@@ -16,7 +16,8 @@ type claudeLine struct {
 	Subtype   string
 	UUID      string
 	SessionID string
-	// Scope is the tool call whose subagent speaks; of a tool_progress, the tool itself.
+	// Scope is the tool call whose subagent speaks, by our id once it is looked up; of a
+	// tool_progress, the tool itself.
 	Scope string
 }
 
@@ -78,6 +79,7 @@ func (p *claudeProtocol) Line(line []byte) Step {
 		p.step.Ignored = l.kind() + " (repeated)"
 	default:
 		p.follow(l)
+		p.heardFrom(l)
 		p.take(l)
 	}
 	if len(p.step.Events) == 0 && p.step.Ignored == "" {
@@ -116,7 +118,9 @@ func (p *claudeProtocol) take(l *claudeLine) {
 	case "control_request":
 		p.request(l)
 	case "control_cancel_request":
-		p.closeRequest(l.text("request_id"), "withdrawn")
+		if r := p.waitingFor(l.text("request_id")); r != nil {
+			p.closeRequest(r.told.RequestID, "withdrawn")
+		}
 	case "command_lifecycle":
 		p.lifecycleOf(l)
 	case "conversation_reset":

@@ -70,10 +70,10 @@ func TestClaudeRequestTold(t *testing.T) {
 	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"rm x"}}]}}`)
 	k.hear([]byte(claudeWantsBash))
 	q := k.last(api.ToldRequestOpened).Request
-	if q.Kind != "permission" || q.Tool != "Bash" || q.ToolCallID != "t-1" || q.TaskID != "a-1" || q.Subject != "rm x" || q.Reason != "risky" || len(q.Options) != 3 {
+	if q.Kind != "permission" || q.Tool != "Bash" || q.ToolCallID != k.call("t-1") || q.TaskID == "" || q.NativeID != "r-1" || q.Subject != "rm x" || q.Reason != "risky" || len(q.Options) != 3 {
 		t.Errorf("request %s", show(q))
 	}
-	if it := k.last(api.ToldItem).Item; it.ItemID != "t-1" || it.Tool.Status != "awaiting_approval" {
+	if it := k.last(api.ToldItem).Item; it.NativeID != "t-1" || it.Tool.Status != "awaiting_approval" {
 		t.Errorf("tool %s", show(it))
 	}
 	if err := k.respond(api.DialogueRespondParams{RequestID: "r-1", Option: "perhaps"}); err == nil || err.Code != api.CodeInvalidParams {
@@ -120,10 +120,10 @@ func TestClaudeRetraction(t *testing.T) {
 		k := claudeReady(t)
 		k.says(said("u-0", "msg-0", "stays", ""), said("u-1", "msg-1", "no", ""),
 			`{"type":"assistant","uuid":"u-2","session_id":"s-1","message":{"id":"msg-1","content":[{"type":"tool_use","id":"t-1","name":"Read","input":{}}]}}`, taken)
-		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "msg-1/0 t-1" {
+		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2 i1.3" {
 			t.Errorf("%s: retracted %q", name, got)
 		}
-		if first := k.tree.Result().Items[0]; first.ItemID != "msg-0/0" {
+		if first := k.tree.Result().Items[0]; first.NativeID != "msg-0" {
 			t.Errorf("%s: first is %s", name, show(first))
 		}
 	}
@@ -133,7 +133,7 @@ func TestClaudeRetraction(t *testing.T) {
 	k.says(said("u-1", "msg-1", "no", ""), `{"type":"result","subtype":"success","uuid":"u-2"}`,
 		said("u-3", "msg-3", "stays", ""), `{"type":"result","subtype":"success","uuid":"u-4"}`,
 		said("u-5", "msg-5", "better", `,"supersedes":["u-1"]`), said("u-6", "msg-6", "best", `,"supersedes":["u-1"]`))
-	if items := k.tree.Result().Items; len(items) != 3 || items[0].ItemID != "msg-3/0" || k.count(api.ToldRetracted) != 1 {
+	if items := k.tree.Result().Items; len(items) != 3 || items[0].NativeID != "msg-3" || k.count(api.ToldRetracted) != 1 {
 		t.Errorf("%d retractions, left are %s", k.count(api.ToldRetracted), show(items))
 	}
 }
@@ -157,7 +157,7 @@ func TestClaudeTaskBeforeItsCall(t *testing.T) {
 		`{"type":"assistant","parent_tool_use_id":"t-1","message":{"id":"msg-2","content":[{"type":"text","text":"early"}]}}`,
 		`{"type":"assistant","message":{"id":"msg-1","content":[{"type":"tool_use","id":"t-1","name":"Task","input":{}}]}}`)
 	items := k.tree.Result().Items
-	if len(items) != 1 || items[0].Tool.TaskID != "a" || items[0].Tool.Kind != "agent" || len(items[0].Tool.Items) != 1 {
+	if len(items) != 1 || items[0].Tool.TaskID != "k1.1" || items[0].NativeID != "t-1" || items[0].Tool.Kind != "agent" || len(items[0].Tool.Items) != 1 {
 		t.Errorf("items %s", show(items))
 	}
 }

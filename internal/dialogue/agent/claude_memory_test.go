@@ -41,8 +41,8 @@ func TestClaudeForgets(t *testing.T) {
 	for n := range turns {
 		turn(n)
 	}
-	if p.turns != turns || p.turn != nil || p.agents != 0 {
-		t.Errorf("%d turns, one is open: %v; %d agents", p.turns, p.turn != nil, p.agents)
+	if p.ids.last[turnID] != turns || p.turn != nil || p.agents != 0 {
+		t.Errorf("%d turns, one is open: %v; %d agents", p.ids.last[turnID], p.turn != nil, p.agents)
 	}
 	// Whatever it is, it is found here, also in fields that are added later.
 	v := reflect.ValueOf(p).Elem()
@@ -70,7 +70,7 @@ func TestClaudeForgets(t *testing.T) {
 		t.Errorf("a message that was sent before: %+v", s)
 	}
 	s := p.Line([]byte(`{"type":"system","subtype":"task_progress","summary":"more","task_id":"task-` + id + `"}`))
-	if len(s.Events) != 1 || s.Events[0].Task.ToolCallID != "agent-"+id || s.Events[0].Task.Status != "completed" {
+	if call, _ := p.calls.last.get("agent-" + id); len(s.Events) != 1 || s.Events[0].Task.ToolCallID != call || s.Events[0].Task.Status != "completed" {
 		t.Errorf("more of a task: %+v", s)
 	}
 }

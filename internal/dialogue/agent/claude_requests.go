@@ -2,8 +2,10 @@ package agent
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,17 +50,18 @@ type controlRequest struct {
 func (p *claudeProtocol) request(l *claudeLine) {
 	var in controlRequest
 	lenient(l.raw("request"), &in)
-	id := l.text("request_id")
-	if id == "" {
+	native := l.text("request_id")
+	if native == "" {
 		p.unparsed("bad_shape")
 		return
 	}
-	if _, repeated := p.asked.get(id); repeated {
+	// It makes its ids itself, and well; but if it asks something else, that is asked.
+	if last, known := p.asked.get(native); known && last == claudeAsked(l) {
 		p.step.Ignored = l.Type + " (repeated)"
 		return
 	}
-	p.asked.put(id, true)
-	told := api.DialogueRequest{RequestID: id, ToolCallID: in.ToolUseID, TaskID: in.AgentID, Title: in.Title}
+	p.asked.put(native, claudeAsked(l))
+	told := api.DialogueRequest{NativeID: native, ToolCallID: p.askingCall(in), TaskID: p.taskID(in.AgentID), Title: in.Title}
 	switch in.Subtype {
 	case "can_use_tool":
 		p.askForTool(&told, in)
@@ -76,19 +79,37 @@ func (p *claudeProtocol) request(l *claudeLine) {
 		}
 		told.Options = allowOrDeny(nil)
 	case "":
-		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: it has no subtype"})
+		p.reply(native, map[string]any{"subtype": "error", "error": "unsupported request: it has no subtype"})
 		p.unparsed("bad_shape")
 		return
 	default:
 		// A hook or an MCP server of the host: there are none, so nobody else answers.
-		p.reply(id, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
+		p.reply(native, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
 		p.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.100q, which was refused", in.Subtype))
 		return
 	}
-	p.requests[id] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
-	p.waiting = append(p.waiting, id)
+	told.RequestID = p.ids.next(requestID)
+	p.requests[told.RequestID] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
+	p.waiting = append(p.waiting, told.RequestID)
 	p.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &told})
 	p.moveTool(told.ToolCallID, "awaiting_approval")
+}
+
+// claudeAsked knows a control request again.
+func claudeAsked(l *claudeLine) string {
+	sum := sha256.Sum256(l.raw("request"))
+	return string(sum[:])
+}
+
+// waitingFor is the request that waits and has the program's id; nil when there is none. Of
+// several it is the last: that is the one which the program knows.
+func (p *claudeProtocol) waitingFor(native string) *claudeRequest {
+	for _, id := range slices.Backward(p.waiting) {
+		if r := p.requests[id]; r.told.NativeID == native {
+			return r
+		}
+	}
+	return nil
 }
 
 var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -113,7 +134,7 @@ func (p *claudeProtocol) askForTool(told *api.DialogueRequest, in controlRequest
 	switch in.Tool {
 	case "ExitPlanMode":
 		told.Kind, told.Editable = "plan", false
-		if t := p.tools[in.ToolUseID]; t != nil && len(in.Input) <= len("{}") {
+		if t := p.tools[told.ToolCallID]; t != nil && len(in.Input) <= len("{}") {
 			told.Input = t.item.Tool.Input // the request has it only when it is in a file
 		}
 	case "AskUserQuestion":
@@ -221,12 +242,18 @@ func (p *claudeProtocol) respond(r *Response) *api.Error {
 			response = map[string]any{"behavior": "completed", "result": formContent(r.Input, answers)}
 		}
 	}
-	p.reply(r.RequestID, map[string]any{"subtype": "success", "response": response})
+	p.reply(req.told.NativeID, map[string]any{"subtype": "success", "response": response})
 	told := req.told
 	told.How, told.Decision, told.By = "answered", decision, r.By
+	if decision == "allow" && (r.Input != nil || len(answers) > 0) {
+		told.EffectiveInput = claudeEffective(req.input, response)
+	}
 	p.dropRequest(told)
 	if decision == "allow" {
 		p.moveTool(told.ToolCallID, "running")
+	}
+	if told.EffectiveInput != nil && req.subtype == "can_use_tool" && told.ToolCallID != "" {
+		p.changeInput(told.ToolCallID, told.EffectiveInput)
 	}
 	return nil
 }
@@ -271,6 +298,22 @@ func formContent(input json.RawMessage, answers map[string]string) any {
 		return answers
 	}
 	return map[string]any{}
+}
+
+// claudeEffective is what an answer puts in the place of the input; nil when it is the same.
+func claudeEffective(input json.RawMessage, response map[string]any) json.RawMessage {
+	for _, field := range []string{"updatedInput", "content", "result"} {
+		if given, ok := response[field]; ok {
+			effective, _ := json.Marshal(given)
+			var before, after any
+			lenient(input, &before)
+			lenient(effective, &after)
+			if !reflect.DeepEqual(before, after) {
+				return effective
+			}
+		}
+	}
+	return nil
 }
 
 func (p *claudeProtocol) reply(id string, response map[string]any) {

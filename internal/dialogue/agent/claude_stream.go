@@ -19,8 +19,9 @@ type claudePartials struct {
 }
 
 type claudePartial struct {
-	index int64 // of the block in the message
-	id    string
+	index int64  // of the block in the message
+	key   string // the finished block has the same
+	id    string // of the item
 	field string // where its deltas go
 }
 
@@ -61,17 +62,15 @@ func (p *claudeProtocol) streamed(l *claudeLine) {
 	}
 }
 
-// blockStarted tells of an item that is being written. Its id is the one that it will have
-// when it is finished: its number counts the finished blocks of the message.
+// blockStarted tells of an item that is being written. The finished block is known again by
+// the id of its tool call, or by its number among the blocks of the message.
 func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) {
 	s := p.partials[scope]
 	if s == nil || s.message == "" || len(s.open) >= 1000 {
 		return
 	}
-	item := api.DialogueItem{
-		ItemID: fmt.Sprintf("%s/%d", s.message, p.finishedBlocks(s.message)+len(s.open)),
-		Kind:   "agent", Status: "streaming", TurnID: p.turnOf(scope),
-	}
+	key := fmt.Sprintf("%s/%d", s.message, p.finishedBlocks(s.message)+len(s.open))
+	item := api.DialogueItem{NativeID: s.message, Kind: "agent", Status: "streaming", TurnID: p.turnOf(scope)}
 	field := "text"
 	switch b.Type {
 	case "text":
@@ -80,30 +79,37 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 		item.Kind = "reasoning"
 		item.Parts = textParts(b.text("thinking"))
 	case "tool_use", "server_tool_use", "mcp_tool_use":
-		if _, told := p.callTurn.get(b.ID); told || b.ID == "" {
+		if b.ID == "" {
 			return
 		}
-		item.ItemID, item.Kind, field = b.ID, "tool_call", "input"
+		key, item.NativeID, item.Kind, field = b.ID, b.ID, "tool_call", "input"
 		item.Tool = &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Status: "pending"}
 	default:
 		return // told when it is finished
 	}
-	if p.beingWritten(item.ItemID) {
+	if p.writtenAs(scope, key) != "" {
 		return // it began twice, or the numbers went wrong: what is finished counts
 	}
-	s.open = append(s.open, claudePartial{index: index, id: item.ItemID, field: field})
+	if item.Tool != nil {
+		item.ItemID = p.newCall(scope, b)
+	} else {
+		item.ItemID = p.ids.next(itemID)
+	}
+	s.open = append(s.open, claudePartial{index: index, key: key, id: item.ItemID, field: field})
 	s.writing = item.ItemID
 	p.tellItem(scope, item)
 }
 
-// beingWritten reports whether an item has begun, in any scope.
-func (p *claudeProtocol) beingWritten(id string) bool {
-	for _, s := range p.partials {
-		if slices.ContainsFunc(s.open, func(o claudePartial) bool { return o.id == id }) {
-			return true
+// writtenAs is the id of the item that is being written; empty when it is not.
+func (p *claudeProtocol) writtenAs(scope, key string) string {
+	if s := p.partials[scope]; s != nil {
+		for _, o := range s.open {
+			if o.key == key {
+				return o.id
+			}
 		}
 	}
-	return false
+	return ""
 }
 
 func (p *claudeProtocol) finishedBlocks(message string) int {

@@ -33,7 +33,7 @@ func (p *claudeProtocol) system(l *claudeLine) {
 		text := fmt.Sprintf("the conversation was compacted (%s; it had %d tokens)", cmp.Or(about.text("trigger"), "by the agent"), about.number("pre_tokens"))
 		p.tell(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: text}})
 	case "local_command_output":
-		p.newItem("", api.DialogueItem{ItemID: cmp.Or(l.UUID, "local"), Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
+		p.newItem("", api.DialogueItem{ItemID: p.ids.next(itemID), NativeID: l.UUID, Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
 	case "informational", "notification":
 		p.notice(systemLevel(l), "informational", systemText(l))
 	case "permission_denied":

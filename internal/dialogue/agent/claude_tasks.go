@@ -40,10 +40,12 @@ func (p *claudeProtocol) task(l *claudeLine) {
 	}
 	now, known := p.knownTask(in.TaskID)
 	if !known {
-		now = api.DialogueTask{TaskID: in.TaskID, Kind: "other", Status: "running"}
+		now = api.DialogueTask{TaskID: p.taskID(in.TaskID), NativeID: in.TaskID, Kind: "other", Status: "running"}
 	}
-	now.ToolCallID = cmp.Or(in.ToolUseID, now.ToolCallID)
-	now.ParentID = cmp.Or(in.ParentID, now.ParentID)
+	if native, _ := p.calls.native.get(now.ToolCallID); in.ToolUseID != "" && native != in.ToolUseID {
+		now.ToolCallID = p.callID(in.ToolUseID)
+	}
+	now.ParentID = cmp.Or(p.taskID(in.ParentID), now.ParentID)
 	now.Depth = max(in.Depth, now.Depth)
 	switch in.Kind {
 	case "local_agent":
@@ -95,15 +97,15 @@ func taskStatus(word, old string) string {
 
 // tellTask tells of a task if anything about it is new, and lets its tool call name it.
 func (p *claudeProtocol) tellTask(now api.DialogueTask) {
-	was, _ := p.knownTask(now.TaskID)
+	was, _ := p.knownTask(now.NativeID)
 	if was == now {
 		return
 	}
 	p.agents += agentRuns(now) - agentRuns(was)
-	if _, listed := p.tasks[now.TaskID]; !listed {
-		p.taskOrder = append(p.taskOrder, now.TaskID)
+	if _, listed := p.tasks[now.NativeID]; !listed {
+		p.taskOrder = append(p.taskOrder, now.NativeID)
 	}
-	p.tasks[now.TaskID] = now
+	p.tasks[now.NativeID] = now
 	if now.ToolCallID != "" {
 		p.taskOf.put(now.ToolCallID, now.TaskID)
 	}

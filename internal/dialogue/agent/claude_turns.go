@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,8 +30,8 @@ func (p *claudeProtocol) openTurn() {
 		return
 	}
 	p.forgetEnded()
-	p.turns++
-	t := &claudeTurn{id: fmt.Sprintf("t%d.%d", p.options.Epoch, p.turns), trigger: "agent"}
+	first := p.ids.last[turnID] == 0
+	t := &claudeTurn{id: p.ids.next(turnID), trigger: "agent"}
 	for _, id := range p.unfinished {
 		m := p.messages[id]
 		m.noticed = m.noticed || m.state != "sent"
@@ -44,7 +43,7 @@ func (p *claudeProtocol) openTurn() {
 			t.trigger = "user" // which messages it answers is told later
 		}
 	}
-	if t.trigger == "agent" && p.turns == 1 && p.options.Resume != "" {
+	if t.trigger == "agent" && first && p.options.Resume != "" {
 		t.trigger = "resume"
 	}
 	if t.trigger == "agent" && p.hushed {
@@ -167,7 +166,7 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	}
 	denials, _ := readElements(l.raw("permission_denials"))
 	for _, d := range denials {
-		told.Denials = append(told.Denials, readFields(d).text("tool_use_id"))
+		told.Denials = append(told.Denials, p.callID(readFields(d).text("tool_use_id")))
 	}
 	p.figures(l, told.Usage)
 	p.settleTurn(turn)

@@ -24,14 +24,14 @@ func TestClaudePartialsTakenBack(t *testing.T) {
 			`{"type":"stream_event","event":{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}}`,
 			`{"type":"stream_event","event":{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"half"}}}`,
 			`{"type":"stream_event","event":{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t-1","name":"Bash","input":{}}}}`)
-		if d := k.last(api.ToldDelta).Delta; d.ItemID != "msg-1/1" || d.Field != "text" || d.Text != "half" {
+		if d := k.last(api.ToldDelta).Delta; d.ItemID != "i1.2" || d.Field != "text" || d.Text != "half" {
 			t.Errorf("%s: delta %s", name, show(d))
 		}
 		k.says(line)
-		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "msg-1/1 t-1" || k.count(api.ToldRetracted) != 1 {
+		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2 i1.3" || k.count(api.ToldRetracted) != 1 {
 			t.Errorf("%s: retracted %q", name, got)
 		}
-		if items := k.tree.Result().Items; len(items) != 1 || items[0].ItemID != "msg-1/0" || items[0].Kind != "reasoning" {
+		if items := k.tree.Result().Items; len(items) != 1 || items[0].ItemID != "i1.1" || items[0].NativeID != "msg-1" || items[0].Kind != "reasoning" {
 			t.Errorf("%s: left are %s", name, show(items))
 		}
 		if name == "retry" {
@@ -68,12 +68,12 @@ func TestClaudeCutOffText(t *testing.T) {
 		k.says(tc.lines...)
 		told := 0
 		for _, ev := range k.events {
-			if ev.Type == api.ToldItem && ev.Item.ItemID == "msg-1/0" {
+			if ev.Type == api.ToldItem && ev.Item.ItemID == "i1.1" {
 				told++
 			}
 		}
 		item := k.tree.Result().Items[0]
-		if item.ItemID != "msg-1/0" || item.Status != tc.status || item.TurnID != "t1.1" || told != tc.told {
+		if item.ItemID != "i1.1" || item.Status != tc.status || item.TurnID != "t1.1" || told != tc.told {
 			t.Errorf("%s: told %d times, %s", name, told, show(item))
 		}
 	}
@@ -129,14 +129,14 @@ func TestClaudeRequestsSettled(t *testing.T) {
 	k := claudeReady(t)
 	k.says(`{"type":"system","subtype":"init"}`, ask("r-1", "t-1", ""), ask("r-2", "", ""), ask("r-3", "t-3", "a-1"))
 	k.says(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t-1","is_error":true,"content":"AbortError"}]}}`)
-	if n := k.count(api.ToldRequestClosed); n != 1 || k.last(api.ToldRequestClosed).Request.RequestID != "r-1" {
+	if n := k.count(api.ToldRequestClosed); n != 1 || k.last(api.ToldRequestClosed).Request.NativeID != "r-1" {
 		t.Errorf("%d were closed with the tool call", n)
 	}
 	k.says(`{"type":"result","subtype":"success"}`)
-	if n := k.count(api.ToldRequestClosed); n != 2 || k.last(api.ToldRequestClosed).Request.RequestID != "r-2" {
+	if n := k.count(api.ToldRequestClosed); n != 2 || k.last(api.ToldRequestClosed).Request.NativeID != "r-2" {
 		t.Errorf("%d were closed with the turn", n)
 	}
-	if waiting := k.tracker.Pending(); len(waiting) != 1 || waiting[0].RequestID != "r-3" {
+	if waiting := k.tracker.Pending(); len(waiting) != 1 || waiting[0].NativeID != "r-3" {
 		t.Errorf("waiting: %s", show(waiting))
 	}
 }
@@ -242,13 +242,13 @@ func TestClaudePiecesOutOfOrder(t *testing.T) {
 
 	k = claudeReady(t)
 	k.says(began, piece("u-1", "0", call), piece("u-2", "1", text), result, piece("u-3", "2", text), `{"type":"result","subtype":"success"}`)
-	if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "msg-1/1" {
+	if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2" {
 		t.Errorf("retracted %q", got)
 	}
 
 	k = claudeReady(t)
 	k.says(began, piece("u-1", "0", text), `{"type":"assistant","parent_tool_use_id":"t-9","message":{"id":"msg-1","content":[{"type":"text","text":"whole"}]}}`, `{"type":"result","subtype":"success"}`)
-	if n := k.count(api.ToldRetracted); n != 0 {
-		t.Errorf("what was finished in another scope: %d retractions", n)
+	if items := k.tree.Result().Items; len(items) != 1 || items[0].Parts[0].Text != "whole" {
+		t.Errorf("a message of another scope with the same id: %s", show(items))
 	}
 }

@@ -27,7 +27,9 @@ func (codex) Command(o Options) ([]string, map[string]string, error) {
 }
 
 // New implements Agent.
-func (codex) New(o Options) Protocol { return &codexProtocol{options: o} }
+func (codex) New(o Options) Protocol {
+	return &codexProtocol{rpc: rpc{ids: ids{epoch: o.Epoch}}, options: o}
+}
 
 // codexMode reads a permission mode: when Codex asks (untrusted, on-request or never), what
 // its commands may touch (read-only, workspace-write or danger-full-access), or both with a
@@ -69,6 +71,8 @@ type codexProtocol struct {
 	forgotten  api.DialogueUsage // of threads that are no longer in threads
 	warned     rpcHeard          // texts that are repeated with every turn, and told once
 	lines      rpcHeard          // that begin or end a turn or an item
+	// turnIDs and taskIDs are our ids of turns, and of the tasks that threads are.
+	turnIDs, taskIDs claudeMemory[string]
 }
 
 // codexMessage is a message that was sent and is not done.

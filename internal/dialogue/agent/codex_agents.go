@@ -16,7 +16,7 @@ func (c *codexProtocol) thread(id string) *codexThread {
 			return t
 		}
 	}
-	child := &codexThread{id: id, task: &api.DialogueTask{TaskID: id, Kind: "agent", Background: true, Status: "running"}}
+	child := &codexThread{id: id, task: &api.DialogueTask{TaskID: c.taskID(id), NativeID: id, Kind: "agent", Background: true, Status: "running"}}
 	for _, t := range c.threads {
 		for _, o := range t.open {
 			if o.item.Tool != nil && o.item.Tool.Name == "spawnAgent" {
@@ -28,6 +28,19 @@ func (c *codexProtocol) thread(id string) *codexThread {
 	c.forgetThread()
 	c.threads = append(c.threads, child)
 	return child
+}
+
+// taskID is our id of the task that a thread is.
+func (c *codexProtocol) taskID(thread string) string {
+	if thread == "" {
+		return ""
+	}
+	id, known := c.taskIDs.get(thread)
+	if !known {
+		id = c.ids.next(taskID)
+		c.taskIDs.put(thread, id)
+	}
+	return id
 }
 
 // maxThreads is how many threads are known: that of a subagent may be heard of again.
@@ -51,7 +64,7 @@ func (c *codexProtocol) forgetThread() {
 func (t *codexThread) parent(p *codexThread) {
 	t.task.Depth = 1
 	if p.task != nil {
-		t.task.ParentID, t.task.Depth = p.id, p.task.Depth+1
+		t.task.ParentID, t.task.Depth = p.task.TaskID, p.task.Depth+1
 	}
 }
 
@@ -81,10 +94,10 @@ func (c *codexProtocol) spawned(by *codexThread, thread, call, name string) {
 }
 
 // collab takes the end of a call that has to do with subagents.
-func (c *codexProtocol) collab(t *codexThread, it codexItem) {
+func (c *codexProtocol) collab(t *codexThread, it codexItem, call string) {
 	if it.Tool == "spawnAgent" {
 		for _, id := range it.ReceiverThreadIDs {
-			c.spawned(t, id, it.ID, it.Prompt)
+			c.spawned(t, id, call, it.Prompt)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(it.AgentsStates)) {

@@ -53,9 +53,10 @@ func (o *codexOpen) tool(status string) *api.DialogueItem {
 	return &item
 }
 
+// find is the item that is open and has Codex's id; of several the first.
 func (t *codexThread) find(id string) *codexOpen {
 	for _, o := range t.open {
-		if o.item.ItemID == id {
+		if o.item.NativeID == id {
 			return o
 		}
 	}
@@ -101,9 +102,20 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 		return "unknown_subtype"
 	}
 	if t == c.main {
-		item.TurnID = turn
+		item.TurnID = c.turnID(turn)
+	}
+	if item.Tool != nil {
+		item.Tool.TaskID = c.taskID(item.Tool.TaskID)
 	}
 	open := t.find(it.ID)
+	if !done && open != nil && open.item.Tool != nil && item.Tool != nil && string(open.item.Tool.Input) != string(item.Tool.Input) {
+		open = nil // another call, to which the model's server gave the same id
+	}
+	if open != nil {
+		item.ItemID = open.item.ItemID
+	} else {
+		item.ItemID = c.ids.next(itemID)
+	}
 	if !done {
 		if open == nil {
 			open = &codexOpen{turn: turn}
@@ -118,11 +130,11 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 		t.text = item.Parts[0].Text
 	}
 	if it.Status == "declined" {
-		t.denials = append(t.denials, it.ID)
+		t.denials = append(t.denials, item.ItemID)
 	}
 	background := open != nil && open.background && item.Tool != nil
 	if background {
-		item.Tool.TaskID = it.ID
+		item.Tool.TaskID = item.ItemID
 	}
 	if open != nil && open.ending && item.Tool != nil {
 		item.Tool.Status = "cancelled" // Codex says that it failed.
@@ -133,9 +145,9 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 	}
 	switch it.Type {
 	case "collabAgentToolCall":
-		c.collab(t, it)
+		c.collab(t, it, item.ItemID)
 	case "subAgentActivity":
-		c.spawned(t, it.AgentThreadID, it.ID, it.AgentPath)
+		c.spawned(t, it.AgentThreadID, item.ItemID, it.AgentPath)
 	}
 	return ""
 }
@@ -155,8 +167,9 @@ func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, d
 	}
 	if done {
 		item := it.item(true)
+		item.ItemID = c.ids.next(itemID)
 		if t == c.main {
-			item.TurnID = turn
+			item.TurnID = c.turnID(turn)
 		}
 		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
 	}
@@ -189,7 +202,7 @@ func (c *codexProtocol) delta(t *codexThread, id, key, text string) {
 	appends := i == len(o.keys)-1 && (o.text[i].Len() > 0 || i == 0)
 	o.text[i].WriteString(text)
 	if appends {
-		c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: id, Field: "text", Text: text}})
+		c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "text", Text: text}})
 		return
 	}
 	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("streaming")})
@@ -210,7 +223,7 @@ func (c *codexProtocol) outputDelta(t *codexThread, id, text string) {
 	if o.text[0].Len() < maxOpenOutput {
 		o.text[0].WriteString(text)
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: id, Field: "output", Text: text}})
+	c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "output", Text: text}})
 }
 
 func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.RawMessage) {
@@ -220,7 +233,7 @@ func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.Raw
 		return
 	}
 	item := codexItem{Type: "fileChange", ID: id, Status: "inProgress", Changes: list}.item(false)
-	item.TurnID, item.Tool.Status = o.item.TurnID, o.item.Tool.Status
+	item.ItemID, item.TurnID, item.Tool.Status = o.item.ItemID, o.item.TurnID, o.item.Tool.Status
 	o.keep(item)
 	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
 }
@@ -233,14 +246,14 @@ func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
 	open := t.open
 	t.open = nil
 	for _, o := range open {
-		id, command := o.item.ItemID, o.item.Tool != nil && o.item.Tool.Name == "commandExecution"
+		id, command := o.item.NativeID, o.item.Tool != nil && o.item.Tool.Name == "commandExecution"
 		switch {
 		case o.background || o.ending:
 			t.open = append(t.open, o)
 		case command && outcome != "interrupted":
 			t.open = append(t.open, o)
 			o.background = true
-			o.item.Tool.TaskID = id
+			o.item.Tool.TaskID = o.item.ItemID
 			item := o.tool("running")
 			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
 			c.scoped(t, codexShellTask(item))
@@ -253,7 +266,7 @@ func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
 		case outcome == "interrupted" && len(o.text) > 0:
 			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("aborted")})
 		default:
-			c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{id}})
+			c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{o.item.ItemID}})
 		}
 	}
 	c.endCommands(t, commands)
@@ -283,7 +296,7 @@ func (c *codexProtocol) endCommands(t *codexThread, commands []*codexOpen) {
 
 func codexShellTask(item *api.DialogueItem) api.DialogueEvent {
 	return api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{
-		TaskID: item.ItemID, ToolCallID: item.ItemID, Kind: "shell", Name: item.Tool.Subject, Background: true, Status: item.Tool.Status,
+		TaskID: item.ItemID, NativeID: item.NativeID, ToolCallID: item.ItemID, Kind: "shell", Name: item.Tool.Subject, Background: true, Status: item.Tool.Status,
 	}}
 }
 
@@ -296,9 +309,12 @@ func (c *codexProtocol) planned(t *codexThread, ev codexEvent) {
 	for _, step := range ev.Plan {
 		fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(step.Status), step.Step)
 	}
-	item := &api.DialogueItem{ItemID: ev.TurnID + "/plan", Kind: "plan", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}}}
+	if t.plan == "" || t.planOf != ev.TurnID {
+		t.plan, t.planOf = c.ids.next(itemID), ev.TurnID
+	}
+	item := &api.DialogueItem{ItemID: t.plan, Kind: "plan", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}}}
 	if t == c.main {
-		item.TurnID = ev.TurnID
+		item.TurnID = c.turnID(ev.TurnID)
 	}
 	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, Item: item})
 }

@@ -24,6 +24,8 @@ type codexThread struct {
 	before  api.DialogueUsage  // what of total was used before this process
 	base    *api.DialogueUsage // total when the turn began, when that is known
 	compact string             // the turn that was told to be compacted last
+	plan    string             // the item of the last plan
+	planOf  string             // its turn
 }
 
 // scope is the tool call in whose sub-transcript the thread is heard.
@@ -32,7 +34,7 @@ func (t *codexThread) scope() string {
 		return ""
 	}
 	if t.task.ToolCallID == "" {
-		return t.id
+		return t.task.TaskID
 	}
 	return t.task.ToolCallID
 }
@@ -61,6 +63,8 @@ type codexEvent struct {
 	Name                     string
 	Run                      struct{ EventName, Status, StatusMessage string }
 	Review                   struct{ Status, Rationale string }
+	// When an item began and ended; old versions do not tell.
+	StartedAtMs, CompletedAtMs int64
 }
 
 type codexTurn struct {
@@ -117,8 +121,9 @@ func (c *codexProtocol) notification(m rpcMessage) (why string) {
 	}
 	switch m.Method {
 	case "turn/started", "turn/completed", "item/started", "item/completed":
-		// One that comes again must not begin anew what has ended.
-		if c.lines.again(m.Method + string(m.Params)) {
+		// One that comes again must not begin anew what has ended. But a model server that
+		// numbers calls anew in every answer may ask for the same thing with the same id.
+		if c.lines.again(m.Method+string(m.Params)) && !c.repeats(m.Method, ev) {
 			c.step.Ignored = m.Method + " (repeated)"
 			return ""
 		}
@@ -130,6 +135,30 @@ func (c *codexProtocol) notification(m rpcMessage) (why string) {
 		return "unknown_type"
 	}
 	return c.inThread(c.thread(ev.ThreadID), m.Method, ev)
+}
+
+// repeats reports whether a line that came before is about another item with the same id: the
+// first one has ended when it begins, or another has begun when it ends. A line that says
+// when that was is of one item.
+func (c *codexProtocol) repeats(method string, ev codexEvent) bool {
+	if c.main == nil || ev.ThreadID == "" || ev.StartedAtMs != 0 || ev.CompletedAtMs != 0 {
+		return false
+	}
+	open := c.thread(ev.ThreadID).find(ev.Item.ID) != nil
+	return method == "item/started" && !open || method == "item/completed" && open
+}
+
+// turnID is our id of a turn.
+func (c *codexProtocol) turnID(native string) string {
+	if native == "" {
+		return ""
+	}
+	id, known := c.turnIDs.get(native)
+	if !known {
+		id = c.ids.next(turnID)
+		c.turnIDs.put(native, id)
+	}
+	return id
 }
 
 // inThread takes a notification about a thread.
@@ -233,7 +262,7 @@ func (c *codexProtocol) turnStarted(t *codexThread, id string) {
 		c.taskStatus(t, "running", "")
 		return
 	}
-	turn := &api.DialogueTurn{TurnID: id, Trigger: "agent", Messages: c.messagesOf(id)}
+	turn := &api.DialogueTurn{TurnID: c.turnID(id), Trigger: "agent", Messages: c.messagesOf(id)}
 	if len(turn.Messages) > 0 {
 		turn.Trigger = "user"
 	}
@@ -278,7 +307,7 @@ func (c *codexProtocol) turnCompleted(t *codexThread, end codexTurn) {
 		c.taskStatus(t, task, text)
 		return
 	}
-	turn := &api.DialogueTurn{TurnID: end.ID, Outcome: outcome, Native: native, Text: text, DurationMS: end.DurationMs, Denials: t.denials}
+	turn := &api.DialogueTurn{TurnID: c.turnID(end.ID), Outcome: outcome, Native: native, Text: text, DurationMS: end.DurationMs, Denials: t.denials}
 	if t.base != nil && t.total != nil {
 		usage := codexMinus(*t.total, *t.base)
 		turn.Usage = &usage

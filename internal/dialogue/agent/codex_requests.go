@@ -13,8 +13,8 @@ import (
 
 // codexRequest is a request of Codex that waits for an answer.
 type codexRequest struct {
-	id     string          // ours; Codex counts anew in every process
-	native json.RawMessage // Codex's own
+	id     json.RawMessage // Codex's own
+	name   string          // ours
 	method string
 	kind   string
 	thread *codexThread
@@ -42,10 +42,14 @@ type codexAsked struct {
 }
 
 func (c *codexProtocol) request(m rpcMessage) (why string) {
-	r := &codexRequest{id: m.name(c.options.Epoch), native: m.ID, method: m.Method}
+	if c.lines.again(m.Method + m.name() + string(m.Params)) { // Codex never uses an id again
+		c.step.Ignored = m.Method + " (repeated)"
+		return ""
+	}
+	r := &codexRequest{id: m.ID, method: m.Method}
 	json.Unmarshal(m.Params, &r.asked)
 	a := r.asked
-	ask := &api.DialogueRequest{RequestID: r.id, Kind: "permission", ToolCallID: a.ItemID, Reason: a.Reason, SubjectSource: "request"}
+	ask := &api.DialogueRequest{NativeID: m.name(), Kind: "permission", Reason: a.Reason, SubjectSource: "request"}
 	switch m.Method {
 	case "item/commandExecution/requestApproval":
 		switch host := a.NetworkApprovalContext.Host; {
@@ -87,10 +91,13 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 		return "bad_shape"
 	}
 	r.kind, r.thread, r.item = ask.Kind, c.thread(a.ThreadID), a.ItemID
+	r.name = c.ids.next(requestID)
+	ask.RequestID = r.name
 	if t := r.thread.task; t != nil {
 		ask.TaskID = t.TaskID
 	}
 	if o := r.thread.find(r.item); o != nil && o.item.Tool != nil {
+		ask.ToolCallID = o.item.ItemID
 		if m.Method == "item/fileChange/requestApproval" {
 			if ask.Subject == "" {
 				ask.Subject, ask.SubjectSource = o.item.Tool.Subject, "input"
@@ -167,7 +174,7 @@ func codexDecision(raw json.RawMessage) (word string, detail json.RawMessage) {
 
 // respond answers a request.
 func (c *codexProtocol) respond(a Response) *api.Error {
-	i := slices.IndexFunc(c.requests, func(r *codexRequest) bool { return r.id == a.RequestID })
+	i := slices.IndexFunc(c.requests, func(r *codexRequest) bool { return r.name == a.RequestID })
 	if i < 0 {
 		return api.Errorf(api.CodeConflict, "request %q does not wait for an answer", a.RequestID)
 	}
@@ -177,8 +184,12 @@ func (c *codexProtocol) respond(a Response) *api.Error {
 		return err
 	}
 	c.requests = slices.Delete(c.requests, i, i+1)
-	c.reply(r.native, result)
-	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: r.kind, How: "answered", Decision: decision, By: a.By}})
+	c.reply(r.id, result)
+	closed := &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "answered", Decision: decision, By: a.By}
+	if decision == "allow" {
+		closed.EffectiveInput = a.Input
+	}
+	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: closed})
 	c.resume(r)
 	// A refusal has no room for words, so they are added to the turn.
 	if decision == "deny" && a.Message != "" && !a.Interrupt && r.thread.turn != "" {
@@ -309,7 +320,7 @@ func (r *codexRequest) userInput(a Response, allow bool) (codexParams, *api.Erro
 // resolved closes a request that Codex no longer wants to be answered. It also comes, for
 // nothing, after our own answer.
 func (c *codexProtocol) resolved(native json.RawMessage) {
-	c.withdrawn(func(r *codexRequest) bool { return string(r.native) == string(native) })
+	c.withdrawn(func(r *codexRequest) bool { return string(r.id) == string(native) })
 }
 
 // withdraw closes what a thread asked when its turn has ended.
@@ -322,7 +333,7 @@ func (c *codexProtocol) withdrawn(which func(*codexRequest) bool) {
 		if !which(r) {
 			return false
 		}
-		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.id, Kind: r.kind, How: "withdrawn", By: "agent"}})
+		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "withdrawn", By: "agent"}})
 		c.resume(r)
 		return true
 	})

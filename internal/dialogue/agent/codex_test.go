@@ -151,9 +151,10 @@ func TestCodexAnswers(t *testing.T) {
 	} {
 		k := codexTalk(t)
 		k.hears(codexTurn, c.request)
-		id := k.last(api.ToldRequestOpened).Request.RequestID
-		if id != "r1.q" {
-			t.Errorf("request id %q", id)
+		asked := k.last(api.ToldRequestOpened).Request
+		id := asked.RequestID
+		if id != "r1.1" || asked.NativeID != "q" {
+			t.Errorf("request %s", show(asked))
 		}
 		c.answer.RequestID = id
 		err := k.respond(c.answer)
@@ -279,9 +280,9 @@ func TestCodexMessageWithoutID(t *testing.T) {
 	k.hears(`{"id":3,"result":{"turn":{"id":"turn1"}}}`, codexTurn, said("go", "started"), said("go", "completed"), said("more", "started"), said("more", "completed"))
 	var texts []string
 	for _, it := range k.tree.Result().Items {
-		texts = append(texts, it.ItemID+" "+it.Parts[0].Text)
+		texts = append(texts, it.ItemID+it.NativeID+" "+it.Parts[0].Text)
 	}
-	if want := []string{"m1 go", "u-more more"}; !slices.Equal(texts, want) {
+	if want := []string{"m1 go", "i1.1u-more more"}; !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)
 	}
 	if m := k.last(api.ToldMessage).Message; m.MessageID != "m1" || m.State != "started" {
@@ -305,7 +306,7 @@ func TestCodexForgetsThreads(t *testing.T) {
 	}
 	tasks := k.told(api.ToldTask)
 	k.hears(`{"method":"turn/completed","params":{"threadId":"works","turn":{"id":"w","status":"completed"}}}`)
-	if task := k.last(api.ToldTask).Task; k.told(api.ToldTask) != tasks+1 || task.TaskID != "works" || task.Status != "completed" {
+	if task := k.last(api.ToldTask).Task; k.told(api.ToldTask) != tasks+1 || task.NativeID != "works" || task.Status != "completed" {
 		t.Errorf("%s", show(task))
 	}
 }
@@ -447,7 +448,7 @@ func TestCodexEndOfTurn(t *testing.T) {
 	if want := []string{"cancelled", "withdrawn by agent", "turn_ended", "state"}; !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}
-	if err := k.respond(api.DialogueRespondParams{RequestID: "r1.7", Decision: "allow"}); err == nil || err.Code != api.CodeConflict {
+	if err := k.respond(api.DialogueRespondParams{RequestID: "r1.1", Decision: "allow"}); err == nil || err.Code != api.CodeConflict {
 		t.Errorf("answered after the turn: %v", err)
 	}
 }
@@ -460,7 +461,7 @@ func TestCodexSubagentBeforeItsCall(t *testing.T) {
 		`{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"inProgress","receiverThreadIds":[],"prompt":"look"}}}`,
 		`{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c1"}}}`,
 		`{"method":"item/completed","params":{"threadId":"child","turnId":"c1","item":{"type":"agentMessage","id":"m","text":"seen"}}}`)
-	if ev := k.last(api.ToldItem); ev.Scope != "spawn" || ev.Item.ItemID != "m" {
+	if ev := k.last(api.ToldItem); ev.Scope != k.call("spawn") || ev.Item.NativeID != "m" {
 		t.Errorf("%s", show(ev))
 	}
 	k.hears(`{"method":"item/completed","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"completed","receiverThreadIds":["child"],"prompt":"look"}}}`,
@@ -473,7 +474,7 @@ func TestCodexSubagentBeforeItsCall(t *testing.T) {
 		t.Errorf("wrote %+v", w)
 	}
 	k.hears(`{"method":"turn/completed","params":{"threadId":"child","turn":{"id":"c1","status":"interrupted"}}}`)
-	if task := k.last(api.ToldTask).Task; task.Status != "cancelled" || task.ToolCallID != "spawn" || k.last(api.ToldState).State != api.DialogueIdle {
+	if task := k.last(api.ToldTask).Task; task.Status != "cancelled" || task.ToolCallID != k.call("spawn") || task.NativeID != "child" || k.last(api.ToldState).State != api.DialogueIdle {
 		t.Errorf("%s", show(task))
 	}
 }

@@ -56,7 +56,8 @@ type codexChange struct {
 	Diff string `json:"diff"`
 }
 
-// item is the item as TRL tells it; nil when its type is not known.
+// item is the item as TRL tells it, with Codex's ids of it and of its task; nil when its type
+// is not known.
 func (it codexItem) item(done bool) *api.DialogueItem {
 	switch it.Type {
 	case "userMessage":
@@ -90,7 +91,7 @@ func (it codexItem) item(done bool) *api.DialogueItem {
 	if tool == nil {
 		return nil
 	}
-	item := &api.DialogueItem{ItemID: it.ID, Kind: "tool_call", Status: "final", Tool: tool}
+	item := &api.DialogueItem{NativeID: it.ID, Kind: "tool_call", Status: "final", Tool: tool}
 	switch it.Status {
 	case "completed":
 		tool.Status = "completed"
@@ -119,7 +120,7 @@ func (it codexItem) said(kind string, done bool, parts ...api.DialoguePart) *api
 	if done {
 		status = "final"
 	}
-	return &api.DialogueItem{ItemID: it.ID, Kind: kind, Status: status, Parts: parts}
+	return &api.DialogueItem{NativeID: it.ID, Kind: kind, Status: status, Parts: parts}
 }
 
 func (it codexItem) userParts() (parts []api.DialoguePart) {

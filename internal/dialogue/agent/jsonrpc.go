@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -20,7 +21,8 @@ type rpc struct {
 	version string // of JSON-RPC, told in every message; Codex leaves it out
 	asked   int64  // the number of our last request
 	pending map[int64]rpcPending
-	heard   rpcHeard // the ids of the program's requests, as they came
+	ids     ids
+	refused rpcHeard // requests that nobody can answer; of each it is told once
 	step    Step
 }
 
@@ -146,7 +148,7 @@ func (r *rpc) line(line []byte, peer rpcPeer) {
 }
 
 // requested has the peer take a request. What nobody can answer is refused, so that the
-// program does not wait for ever; what comes again is not asked again.
+// program does not wait for ever; what comes again is not asked again (see rpcAsked).
 func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
 	code := rpcInvalidRequest
 	switch c := m.ID[0]; {
@@ -156,10 +158,6 @@ func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
 		}
 		code = rpcMethodNotFound
 	case (c == '"' || c == '-' || c >= '0' && c <= '9') && len(m.ID) <= maxID:
-		if r.heard.again(string(m.ID)) {
-			r.step.Ignored = m.Method + " (repeated)"
-			return ""
-		}
 		switch peer.request(m) {
 		case "":
 			return ""
@@ -170,23 +168,34 @@ func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
 		}
 	}
 	r.write(rpcMessage{ID: m.ID, Error: &rpcError{Code: code, Message: m.Method + ": the client cannot do this"}})
+	if r.refused.again(string(m.ID) + m.Method + string(m.Params)) {
+		return ""
+	}
 	r.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.80q, which nobody here can answer", m.Method))
 	return ""
 }
 
-// maxID is how long the id of a request may be: ours are made of it.
+// maxID is how long the id of a request may be: it is told with the request.
 const maxID = 200
 
-// name is the id of a request as we tell it. The program counts anew in each process; and
-// 7 is another id than "7".
-func (m rpcMessage) name(epoch int) string {
-	id := m.ID
-	if id[0] == '"' {
-		if text := id[1 : len(id)-1]; !json.Valid(text) {
-			id = text
+// name is the program's id of a request as we tell it: 7 is another id than "7".
+func (m rpcMessage) name() string {
+	if m.ID[0] == '"' {
+		if text := m.ID[1 : len(m.ID)-1]; !json.Valid(text) {
+			return string(text)
 		}
 	}
-	return fmt.Sprintf("r%d.%s", epoch, id)
+	return string(m.ID)
+}
+
+// rpcAsked is a request of the program as it came. A program may use an id again when it has
+// its answer; what comes again before that is not asked again.
+type rpcAsked struct{ id, params json.RawMessage }
+
+func (m rpcMessage) asked() rpcAsked { return rpcAsked{m.ID, m.Params} }
+
+func (a rpcAsked) is(m rpcMessage) bool {
+	return bytes.Equal(a.id, m.ID) && bytes.Equal(a.params, m.Params)
 }
 
 // number is the id of an answer as the number that we gave; some programs make it a string.

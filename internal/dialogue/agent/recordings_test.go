@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,27 @@ func newTalk(t testing.TB, name string, o agent.Options) *talk {
 	return k
 }
 
-func (k *talk) do(c agent.Call) { k.take(k.protocol.Do(c)) }
+// do makes a call. An answer may name the request as the program does, which is all that a
+// recording knows.
+func (k *talk) do(c agent.Call) {
+	k.t.Helper()
+	if c.Respond != nil {
+		named := *c.Respond
+		waits := func(fits func(api.DialogueRequest) bool) bool {
+			i := slices.IndexFunc(k.tracker.Pending(), fits)
+			if i >= 0 {
+				named.RequestID = k.tracker.Pending()[i].RequestID
+			}
+			return i >= 0
+		}
+		_ = waits(func(r api.DialogueRequest) bool { return r.RequestID == named.RequestID }) ||
+			waits(func(r api.DialogueRequest) bool {
+				return r.NativeID == named.RequestID || r.NativeID == strings.TrimPrefix(named.RequestID, "r1.")
+			})
+		c.Respond = &named
+	}
+	k.take(k.protocol.Do(c))
+}
 
 // hear gives the protocol a line, which must leave a trace.
 func (k *talk) hear(line []byte) {
@@ -123,6 +144,33 @@ func (k *talk) outcome() string {
 	r := k.tree.Result()
 	r.Seq = 0
 	return show(r)
+}
+
+// call is our id of the last tool call that has the program's.
+func (k *talk) call(native string) (id string) {
+	k.t.Helper()
+	for _, ev := range k.events {
+		if ev.Item != nil && ev.Item.Tool != nil && ev.Item.NativeID == native {
+			id = ev.Item.ItemID
+		}
+	}
+	if id == "" {
+		k.t.Fatalf("no tool call %s", native)
+	}
+	return id
+}
+
+var ownID = regexp.MustCompile(`"[ikr][0-9]+\.[0-9]+"`)
+
+// renumbered counts our ids in the order in which they are in a transcript.
+func renumbered(outcome string) string {
+	seen := map[string]string{}
+	return ownID.ReplaceAllStringFunc(outcome, func(id string) string {
+		if seen[id] == "" {
+			seen[id] = fmt.Sprintf("%q", fmt.Sprint("id ", len(seen)))
+		}
+		return seen[id]
+	})
 }
 
 func show(v any) string {

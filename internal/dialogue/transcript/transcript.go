@@ -112,7 +112,7 @@ func (u *usage) total() api.DialogueUsage {
 
 // opens is the request as it waits.
 func opens(r api.DialogueRequest) api.DialogueRequest {
-	r.How, r.Decision, r.By = "", "", ""
+	r.How, r.Decision, r.By, r.EffectiveInput = "", "", "", nil
 	return r
 }
 
@@ -124,13 +124,14 @@ func closes(r, by api.DialogueRequest) api.DialogueRequest {
 	if r.RequestID == "" {
 		r = by
 	}
-	r.How, r.Decision, r.By = cmp.Or(by.How, "answered"), by.Decision, by.By
+	r.How, r.Decision, r.By, r.EffectiveInput = cmp.Or(by.How, "answered"), by.Decision, by.By, by.EffectiveInput
 	return r
 }
 
 // updates is the task with what the newer event tells of it. What that leaves out stays.
 func updates(task, newer api.DialogueTask) api.DialogueTask {
 	task.TaskID = newer.TaskID
+	task.NativeID = cmp.Or(newer.NativeID, task.NativeID)
 	task.ToolCallID = cmp.Or(newer.ToolCallID, task.ToolCallID)
 	task.ParentID = cmp.Or(newer.ParentID, task.ParentID)
 	task.Name = cmp.Or(newer.Name, task.Name)

@@ -1697,7 +1697,7 @@ export interface DialogueSendResult {
 
 /** The work between two rests of the agent. */
 export interface DialogueTurn {
-  /** in the dialogue */
+  /** TRL's own; never used again in the dialogue */
   turn_id: string;
   /** Why it began: user, agent (by itself) or resume. */
   trigger?: TurnTrigger;
@@ -1749,6 +1749,11 @@ export interface DialogueToolCall {
   title?: string;
   /** as the model gave it */
   input?: unknown;
+  /**
+   * What the tool was given, when the answer to a request changed the input. Then the subject is
+   * that of this one.
+   */
+  effective_input?: unknown;
   /** what it gave */
   output?: DialoguePart[];
   /** Its output as the agent's program has it. */
@@ -1765,8 +1770,10 @@ export interface DialogueToolCall {
 
 /** One thing that was said or done. */
 export interface DialogueItem {
-  /** in the dialogue; of a tool call, the agent's own id of it */
+  /** TRL's own; never used again in the dialogue */
   item_id: string;
+  /** The agent's own id of the tool call or the message. Others may have it too. */
+  native_id?: string;
   /** user, agent, reasoning, tool_call or plan. */
   kind: ItemKind;
   /** the turn it belongs to */
@@ -1785,8 +1792,10 @@ export interface DialogueItem {
 
 /** Work that has a life of its own: a subagent, or a command in the background. */
 export interface DialogueTask {
-  /** the agent's own */
+  /** TRL's own; never used again in the dialogue */
   task_id: string;
+  /** the agent's own id of it */
+  native_id?: string;
   /** what started it */
   tool_call_id?: string;
   /** the task that started it */
@@ -1835,8 +1844,10 @@ export interface DialogueQuestion {
 
 /** A question of the agent's program to whoever drives it. */
 export interface DialogueRequest {
-  /** for dialogue.respond */
+  /** for dialogue.respond; never used again in the dialogue */
   request_id: string;
+  /** the agent's own id of it */
+  native_id?: string;
   /** permission, question, plan, elicitation or dialog. */
   kind: RequestKind;
   /** whose use is asked for */
@@ -1864,6 +1875,8 @@ export interface DialogueRequest {
   input?: unknown;
   /** the answer may carry another input */
   editable?: boolean;
+  /** What the answer put in the place of input, or what it added to it. */
+  effective_input?: unknown;
   /** for kind question */
   questions?: DialogueQuestion[];
   /** answers that the agent offers */

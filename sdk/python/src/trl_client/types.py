@@ -2916,7 +2916,7 @@ class DialogueTurn:
     """The work between two rests of the agent."""
 
     turn_id: str = ""
-    """in the dialogue"""
+    """TRL's own; never used again in the dialogue"""
 
     trigger: TurnTrigger | str = ""
     """Why it began: user, agent (by itself) or resume."""
@@ -3022,6 +3022,11 @@ class DialogueToolCall:
     input: Any = ""
     """as the model gave it"""
 
+    effective_input: Any = ""
+    """What the tool was given, when the answer to a request changed the input. Then the subject is
+    that of this one.
+    """
+
     output: list[DialoguePart] = field(default_factory=list)
     """what it gave"""
 
@@ -3050,6 +3055,7 @@ class DialogueToolCall:
             subject=get("subject") or "",
             title=get("title") or "",
             input=get("input") or "",
+            effective_input=get("effective_input") or "",
             output=[DialoguePart.from_dict(x) for x in get("output") or ()],
             structured=get("structured") or "",
             status=get("status") or "",
@@ -3064,7 +3070,10 @@ class DialogueItem:
     """One thing that was said or done."""
 
     item_id: str = ""
-    """in the dialogue; of a tool call, the agent's own id of it"""
+    """TRL's own; never used again in the dialogue"""
+
+    native_id: str = ""
+    """The agent's own id of the tool call or the message. Others may have it too."""
 
     kind: ItemKind | str = ""
     """user, agent, reasoning, tool_call or plan."""
@@ -3093,6 +3102,7 @@ class DialogueItem:
         get = data.get
         return cls(
             item_id=get("item_id") or "",
+            native_id=get("native_id") or "",
             kind=get("kind") or "",
             turn_id=get("turn_id") or "",
             parts=[DialoguePart.from_dict(x) for x in get("parts") or ()],
@@ -3108,7 +3118,10 @@ class DialogueTask:
     """Work that has a life of its own: a subagent, or a command in the background."""
 
     task_id: str = ""
-    """the agent's own"""
+    """TRL's own; never used again in the dialogue"""
+
+    native_id: str = ""
+    """the agent's own id of it"""
 
     tool_call_id: str = ""
     """what started it"""
@@ -3143,6 +3156,7 @@ class DialogueTask:
         get = data.get
         return cls(
             task_id=get("task_id") or "",
+            native_id=get("native_id") or "",
             tool_call_id=get("tool_call_id") or "",
             parent_id=get("parent_id") or "",
             kind=get("kind") or "",
@@ -3220,7 +3234,10 @@ class DialogueRequest:
     """A question of the agent's program to whoever drives it."""
 
     request_id: str = ""
-    """for dialogue.respond"""
+    """for dialogue.respond; never used again in the dialogue"""
+
+    native_id: str = ""
+    """the agent's own id of it"""
 
     kind: RequestKind | str = ""
     """permission, question, plan, elicitation or dialog."""
@@ -3259,6 +3276,9 @@ class DialogueRequest:
     editable: bool = False
     """the answer may carry another input"""
 
+    effective_input: Any = ""
+    """What the answer put in the place of input, or what it added to it."""
+
     questions: list[DialogueQuestion] = field(default_factory=list)
     """for kind question"""
 
@@ -3280,6 +3300,7 @@ class DialogueRequest:
         get = data.get
         return cls(
             request_id=get("request_id") or "",
+            native_id=get("native_id") or "",
             kind=get("kind") or "",
             tool=get("tool") or "",
             tool_call_id=get("tool_call_id") or "",
@@ -3291,6 +3312,7 @@ class DialogueRequest:
             reason=get("reason") or "",
             input=get("input") or "",
             editable=get("editable") or False,
+            effective_input=get("effective_input") or "",
             questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
             options=[DialogueOption.from_dict(x) for x in get("options") or ()],
             how=get("how") or "",
