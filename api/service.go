@@ -71,6 +71,16 @@ type Stream interface {
 	Close() error
 }
 
+// ByteStream is a Stream that also gives output as bytes, which saves making text of them
+// and bytes of that again.
+type ByteStream interface {
+	Stream
+	// RecvBytes is Recv, but the output of a push is returned beside it, in place of Data
+	// and DataBase64. Several pieces of output that follow each other may come as one, with
+	// the number of the last. The bytes must not be changed.
+	RecvBytes() (StreamEvent, []byte, error)
+}
+
 type connKey struct{}
 
 // WithConn returns a context that carries the lifetime of the caller's

@@ -136,7 +136,7 @@ func (c *conn) call(ctx context.Context, method string, params any, stream *push
 	id := c.nextID
 	c.calls[id] = waiting
 	c.mu.Unlock()
-	sent, err := c.send(ctx, id, method, params)
+	sent, err := c.send(ctx, id, method, params, stream != nil)
 	if err != nil {
 		c.forget(id)
 		return nil, err
@@ -166,13 +166,17 @@ func (a answer) result() (json.RawMessage, error) {
 
 // send sends a request, unless the connection cannot be written any more. That is no
 // error here: the reader finds out why, and ends the connection.
-func (c *conn) send(ctx context.Context, id uint64, method string, params any) (sent bool, err error) {
+func (c *conn) send(ctx context.Context, id uint64, method string, params any, stream bool) (sent bool, err error) {
 	if c.writer.WaitRoom(ctx, maxUnsent) != nil && ctx.Err() != nil {
 		return false, ctx.Err()
 	}
 	e := wire.NewEncoder()
 	defer e.Release()
-	if err := e.Request(id, method, params); err != nil {
+	encode := e.Request
+	if stream {
+		encode = e.RawRequest
+	}
+	if err := encode(id, method, params); err != nil {
 		return false, badParams(method, err)
 	}
 	return c.writer.Send(e.Bytes()) == nil, nil
@@ -197,7 +201,13 @@ func (c *conn) receive() error {
 			return err
 		}
 		if m.Event != nil {
-			c.push(m.Event)
+			var data []byte
+			if m.Raw > 0 {
+				if data, err = lines.Body(m.Raw); err != nil {
+					return err
+				}
+			}
+			c.push(push{*m.Event, data})
 		} else {
 			c.deliver(m)
 		}
@@ -240,7 +250,7 @@ func callID(raw json.RawMessage) (uint64, bool) {
 
 // push hands a push to its stream, and waits while that is full. Pushes of
 // streams that nobody knows are thrown away.
-func (c *conn) push(ev *api.StreamEvent) {
+func (c *conn) push(ev push) {
 	c.mu.Lock()
 	s := c.streams[ev.StreamID]
 	last := ev.Type == api.EventExit || ev.Type == api.EventEnd || ev.Type == api.EventError

@@ -98,17 +98,10 @@ func (f *frames) Start() api.StreamStart { return f.start }
 
 // Recv returns the next push. The last one is known by its type; an end before it is
 // the loss of the connection.
-func (f *frames) Recv() (api.StreamEvent, error) {
-	ev, raw, err := f.receive()
-	if err != nil {
-		return api.StreamEvent{}, err
-	}
-	wire.PutEvent(&ev, raw)
-	return ev, nil
-}
+func (f *frames) Recv() (api.StreamEvent, error) { return withText(f.RecvBytes()) }
 
-// receive returns the next push without its bytes, and these.
-func (f *frames) receive() (api.StreamEvent, wire.Raw, error) {
+// RecvBytes is Recv, but output is beside the push.
+func (f *frames) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
 		frame, err := f.stream.Recv()
 		if err != nil {
@@ -124,7 +117,7 @@ func (f *frames) receive() (api.StreamEvent, wire.Raw, error) {
 		if m.Event.Type == api.EventError {
 			return api.StreamEvent{}, nil, brokeOff(m.Event)
 		}
-		return *m.Event, frame.Raw, nil
+		return *m.Event, frame.Raw["data"], nil
 	}
 }
 

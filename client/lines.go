@@ -32,20 +32,37 @@ func (l *lines) Start() api.StreamStart { return l.start }
 
 // Recv returns the next push. The last one is known by its type; an end before it is
 // the loss of the connection.
-func (l *lines) Recv() (api.StreamEvent, error) {
+func (l *lines) Recv() (api.StreamEvent, error) { return withText(l.RecvBytes()) }
+
+// RecvBytes is Recv, but output may be beside the push.
+func (l *lines) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
 		m, err := l.message()
 		if err != nil {
-			return api.StreamEvent{}, err
+			return api.StreamEvent{}, nil, err
 		}
 		if m.Event == nil {
 			continue // something newer than this client
 		}
 		if m.Event.Type == api.EventError {
-			return api.StreamEvent{}, brokeOff(m.Event)
+			return api.StreamEvent{}, nil, brokeOff(m.Event)
 		}
-		return *m.Event, nil
+		var data []byte
+		if m.Raw > 0 {
+			if data, err = l.reader.Body(m.Raw); err != nil {
+				return api.StreamEvent{}, nil, &lost{cause: connectionLost(err), sent: true}
+			}
+		}
+		return *m.Event, data, nil
 	}
+}
+
+// withText puts the output of a push into it.
+func withText(ev api.StreamEvent, data []byte, err error) (api.StreamEvent, error) {
+	if data != nil {
+		ev.Data, ev.DataBase64 = api.Text(data)
+	}
+	return ev, err
 }
 
 // message reads one line. Its error is always the loss of the connection.

@@ -24,10 +24,16 @@ type pushes struct {
 	gone chan struct{} // closed by Close
 
 	mu     sync.Mutex
-	queue  []*api.StreamEvent // guarded by mu
-	bytes  int                // guarded by mu; of queue
-	ended  error              // guarded by mu; what Recv returns behind the last push
-	closed bool               // guarded by mu
+	queue  []push // guarded by mu
+	bytes  int    // guarded by mu; of queue
+	ended  error  // guarded by mu; what Recv returns behind the last push
+	closed bool   // guarded by mu
+}
+
+// push is one push, with its output beside it or in it.
+type push struct {
+	api.StreamEvent
+	data []byte
 }
 
 func newPushes(ctx context.Context, c *conn) *pushes {
@@ -42,46 +48,42 @@ func (s *pushes) Start() api.StreamStart { return s.start }
 
 // Recv returns the next push. What had arrived before the connection was lost is
 // returned first.
-func (s *pushes) Recv() (api.StreamEvent, error) {
+func (s *pushes) Recv() (api.StreamEvent, error) { return withText(s.RecvBytes()) }
+
+// RecvBytes is Recv, but output may be beside the push.
+func (s *pushes) RecvBytes() (api.StreamEvent, []byte, error) {
 	for {
-		if ev, err := s.next(); ev != nil || err != nil {
-			return value(ev), err
+		if p, ok, err := s.next(); ok || err != nil {
+			return p.StreamEvent, p.data, err
 		}
 		select {
 		case <-s.wake:
 		case <-s.gone:
-			return api.StreamEvent{}, io.ErrClosedPipe
+			return api.StreamEvent{}, nil, io.ErrClosedPipe
 		case <-s.ctx.Done():
-			return api.StreamEvent{}, s.ctx.Err()
+			return api.StreamEvent{}, nil, s.ctx.Err()
 		case <-s.conn.done:
-			if ev, err := s.next(); ev != nil || err != nil {
-				return value(ev), err
+			if p, ok, err := s.next(); ok || err != nil {
+				return p.StreamEvent, p.data, err
 			}
-			return api.StreamEvent{}, unwrapLost(s.conn.failure(true))
+			return api.StreamEvent{}, nil, unwrapLost(s.conn.failure(true))
 		}
 	}
 }
 
-func value(ev *api.StreamEvent) api.StreamEvent {
-	if ev == nil {
-		return api.StreamEvent{}
-	}
-	return *ev
-}
-
-// next returns the oldest push; neither it nor an error when there is none yet.
-func (s *pushes) next() (*api.StreamEvent, error) {
+// next returns the oldest push; false and no error when there is none yet.
+func (s *pushes) next() (push, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		return nil, s.ended
+		return push{}, false, s.ended
 	}
-	ev := s.queue[0]
-	s.queue[0] = nil
+	p := s.queue[0]
+	s.queue[0] = push{}
 	s.queue = s.queue[1:]
-	s.bytes -= size(ev)
+	s.bytes -= p.size()
 	signal(s.room)
-	return ev, nil
+	return p, true, nil
 }
 
 // Close gives the stream up: pushes that still come are thrown away. The command
@@ -102,7 +104,7 @@ func (s *pushes) Close() error {
 }
 
 // add queues a push. It reports whether there was room.
-func (s *pushes) add(ev *api.StreamEvent) bool {
+func (s *pushes) add(p push) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -111,18 +113,18 @@ func (s *pushes) add(ev *api.StreamEvent) bool {
 	if s.bytes > maxQueued {
 		return false
 	}
-	if ev.Type == api.EventError {
-		s.ended = brokeOff(ev)
+	if p.Type == api.EventError {
+		s.ended = brokeOff(&p.StreamEvent)
 	} else {
-		s.queue = append(s.queue, ev)
-		s.bytes += size(ev)
+		s.queue = append(s.queue, p)
+		s.bytes += p.size()
 	}
 	signal(s.wake)
 	return true
 }
 
 // size is about what a push takes in memory.
-func size(ev *api.StreamEvent) int { return 256 + len(ev.Data) + len(ev.DataBase64) }
+func (p *push) size() int { return 256 + len(p.Data) + len(p.DataBase64) + len(p.data) }
 
 func signal(ch chan struct{}) {
 	select {

@@ -140,10 +140,8 @@ func (r *RemoteSession) open() (api.Stream, error) {
 func receive(src api.Stream) (Piece, error) {
 	var p Piece
 	var err error
-	if f, ok := src.(*frames); ok {
-		ev, raw, failed := f.receive()
-		p.Event, p.Data, err = ev, raw["data"], failed
-	} else if p.Event, err = src.Recv(); err == nil && (p.Event.Data != "" || p.Event.DataBase64 != "") {
+	p.Event, p.Data, err = receivePush(src)
+	if p.Data == nil && (p.Event.Data != "" || p.Event.DataBase64 != "") {
 		p.Data = api.Data(p.Event.Data, p.Event.DataBase64)
 		p.Event.Data, p.Event.DataBase64 = "", ""
 	}

@@ -139,7 +139,7 @@ func (s *socket) call(ctx context.Context, method string, params any) (json.RawM
 func (s *socket) open(ctx context.Context, method string, params any) (api.Stream, error) {
 	e := wire.NewEncoder()
 	defer e.Release()
-	if err := e.Request(1, method, params); err != nil {
+	if err := e.RawRequest(1, method, params); err != nil {
 		return nil, badParams(method, err)
 	}
 	nc, err := s.dial(ctx)

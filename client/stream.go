@@ -40,6 +40,8 @@ type Stream struct {
 	viewerID string     // guarded by mu; of src
 }
 
+var _ api.ByteStream = (*Stream)(nil)
+
 // ExecStream implements api.Service. The Stream is a *Stream.
 func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	s := c.newStream(ctx, "exec.stream")
@@ -154,8 +156,23 @@ func (s *Stream) end(cause error) {
 // when the context of the call that made the stream ends, or the daemon is lost for
 // good.
 func (s *Stream) Recv() (api.StreamEvent, error) {
+	return withText(s.recv())
+}
+
+// RecvBytes implements api.ByteStream.
+func (s *Stream) RecvBytes() (api.StreamEvent, []byte, error) {
+	ev, data, err := s.recv()
+	if data == nil && (ev.Data != "" || ev.DataBase64 != "") {
+		data = api.Data(ev.Data, ev.DataBase64)
+		ev.Data, ev.DataBase64 = "", ""
+	}
+	return ev, data, err
+}
+
+// recv returns the next push, with its output beside it where the way carries it so.
+func (s *Stream) recv() (api.StreamEvent, []byte, error) {
 	for s.ended == nil {
-		ev, err := s.source().Recv()
+		ev, data, err := receivePush(s.source())
 		if err != nil {
 			if err = s.reattach(err); err != nil {
 				s.ended = err
@@ -164,7 +181,7 @@ func (s *Stream) Recv() (api.StreamEvent, error) {
 			continue
 		}
 		s.outage.over()
-		fresh := s.fresh(&ev)
+		fresh := s.fresh(&ev, &data)
 		s.seq = max(s.seq, ev.Seq)
 		if ev.Type == api.EventExit || ev.Type == api.EventEnd {
 			s.ended = io.EOF
@@ -172,10 +189,19 @@ func (s *Stream) Recv() (api.StreamEvent, error) {
 		}
 		if fresh {
 			ev.StreamID = s.start.StreamID
-			return ev, nil
+			return ev, data, nil
 		}
 	}
-	return api.StreamEvent{}, s.ended
+	return api.StreamEvent{}, nil, s.ended
+}
+
+// receivePush takes the next push of a source.
+func receivePush(src api.Stream) (api.StreamEvent, []byte, error) {
+	if b, ok := src.(api.ByteStream); ok {
+		return b.RecvBytes()
+	}
+	ev, err := src.Recv()
+	return ev, nil, err
 }
 
 func (s *Stream) source() api.Stream {
@@ -230,8 +256,9 @@ func (s *Stream) goesOn() {
 	}
 }
 
-// fresh takes off what the reader has already. It reports whether anything is left.
-func (s *Stream) fresh(ev *api.StreamEvent) bool {
+// fresh takes off what the reader has already. It reports whether anything is left. The
+// output is in data, or in the push.
+func (s *Stream) fresh(ev *api.StreamEvent, data *[]byte) bool {
 	switch {
 	case s.viewer != nil:
 		return s.freshToViewer(ev)
@@ -250,8 +277,17 @@ func (s *Stream) fresh(ev *api.StreamEvent) bool {
 		return from < *ev.To
 	case (ev.Type == api.EventStdout || ev.Type == api.EventStderr) && ev.Offset != nil && *ev.Offset >= 0:
 		have := s.have[ev.Type]
-		s.have[ev.Type] = max(have, *ev.Offset+dataLen(ev))
-		return behind(ev, have)
+		if *data == nil {
+			s.have[ev.Type] = max(have, *ev.Offset+dataLen(ev))
+			return behind(ev, have)
+		}
+		end := *ev.Offset + int64(len(*data))
+		s.have[ev.Type] = max(have, end)
+		if *ev.Offset < have && end > have {
+			*data = (*data)[have-*ev.Offset:]
+			ev.Offset = &have
+		}
+		return end > have
 	}
 	return true
 }

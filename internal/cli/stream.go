@@ -16,17 +16,18 @@ import (
 
 // stream runs the command and passes its output on as it comes.
 func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: p})
+	opened, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: p})
 	if err != nil {
 		return err
 	}
+	s := opened.(*client.Stream)
 	defer s.Close()
 	id := s.Start().ExecID
 	r.setTarget(api.ExecCancelParams{ExecID: id})
 
 	lost := map[string]int64{} // bytes, by stream
 	for {
-		e, err := s.Recv()
+		e, data, err := s.RecvBytes()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the daemon did not tell how it ended")
@@ -35,7 +36,7 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 		}
 		switch e.Type {
 		case api.EventStdout, api.EventStderr:
-			if err := r.app.pass(e.Type, api.Data(e.Data, e.DataBase64)); err != nil {
+			if err := r.app.pass(e.Type, data); err != nil {
 				_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: id})
 				return err
 			}

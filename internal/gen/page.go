@@ -23,6 +23,10 @@ carries the ` + "`id`" + ` of its request, whatever JSON scalar that is. Pushes 
 - Times are RFC 3339 in UTC; what ends in _ms or _s are durations; lists are never null. What may be absent says so.
 - Text is UTF-8. Where the bytes are not, the text has replacement characters, and the field with _base64 has the bytes.
 - A command that fails, is killed or times out is a result, not an error.
+- The stream that starts a command delivers everything: the command waits for it, as on a pipe (see backpressure). Streams of commands that were started before may meet a gap.
+- On the socket and on stdio, a request for a stream may have the member "raw":true beside its params. Output then comes as bytes: the push has "raw":N in place of data,
+  and N bytes follow its line. A push without it is as everywhere else; a daemon that does not know of it sends only those.
+- Names are matched exactly, and none may be given twice.
 - Ignore fields and push types you do not know. TRL ignores parameters it does not know, except where a method is strict.
 
 `

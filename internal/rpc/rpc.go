@@ -36,7 +36,7 @@ func Pack(message []byte, raw wire.Raw) ([]byte, error) {
 
 // PackPush makes a frame of a push and its bytes, which come in the entry "data", and packs
 // it. It is Pack without what that costs: pushes are most of all bytes that ever leave.
-func PackPush[T string | []byte](message []byte, data T) []byte {
+func PackPush(message, data []byte) []byte {
 	entry := protowire.SizeTag(1) + protowire.SizeBytes(len(dataName)) + protowire.SizeTag(2) + protowire.SizeBytes(len(data))
 	size := protowire.SizeTag(1) + protowire.SizeBytes(len(message))
 	if len(data) > 0 {

@@ -61,7 +61,7 @@ func (c *conn) handle(line []byte, taken int64) {
 		return
 	}
 	if stream, ok := result.(api.Stream); ok {
-		c.stream(ctx, req.ID, stream)
+		c.stream(ctx, req, stream)
 		return
 	}
 	c.sendAnswer(req.ID, m.Name, result)
@@ -127,21 +127,22 @@ func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 
 // stream answers with the start of a stream, then pushes what comes from it. The
 // next push is made only when there is room for it.
-func (c *conn) stream(ctx context.Context, id json.RawMessage, s api.Stream) {
+func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 	defer func() {
 		if err := s.Close(); err != nil {
 			c.log.Debug("close stream", "error", err)
 		}
 	}()
 	start := s.Start()
-	if !c.sendAnswer(id, "stream", start) {
+	next := c.receiver(req, s)
+	if !c.sendAnswer(req.ID, "stream", start) {
 		return
 	}
 	for seq := start.Seq; ; {
 		if c.writer.WaitRoom(ctx, streamRoom) != nil && !c.shuttingDown() {
 			return
 		}
-		ev, err := recv(c.log, s)
+		ev, data, err := next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -151,34 +152,56 @@ func (c *conn) stream(ctx context.Context, id json.RawMessage, s api.Stream) {
 			}
 			ev = api.StreamEvent{StreamID: start.StreamID, Seq: seq, Type: api.EventError, Error: explain(err, c.ctx, c.shuttingDown())}
 		}
-		if !c.push(&ev) || err != nil {
+		if !c.push(&ev, data) || err != nil {
 			return
 		}
 		seq = ev.Seq
 	}
 }
 
-func (c *conn) push(ev *api.StreamEvent) bool {
-	var text string
-	var data []byte
-	if c.frames {
-		text, data = wire.TakeEvent(ev)
+// receiver returns how the pushes of a stream are received: with their output as bytes
+// beside them where it can be sent like that, else with nil.
+func (c *conn) receiver(req wire.Request, s api.Stream) func() (api.StreamEvent, []byte, error) {
+	b, ok := s.(api.ByteStream)
+	if ok && (c.frames || req.Raw && c.transport != transportWebSocket) {
+		return func() (ev api.StreamEvent, data []byte, err error) {
+			defer func() {
+				if r := recover(); r != nil {
+					err = panicked(c.log, "stream", r)
+				}
+			}()
+			return b.RecvBytes()
+		}
 	}
+	return func() (api.StreamEvent, []byte, error) {
+		ev, err := recv(c.log, s)
+		var data []byte
+		if c.frames {
+			data = wire.TakeEvent(&ev)
+		}
+		return ev, data, err
+	}
+}
+
+// push sends a push. Data is its output, if that is not in it.
+func (c *conn) push(ev *api.StreamEvent, data []byte) bool {
 	e := wire.NewEncoder()
 	defer e.Release()
-	if err := e.Event(ev); err != nil {
+	var err error
+	if raw := len(data) > 0 && !c.frames; raw {
+		err = e.RawEvent(ev, len(data))
+	} else {
+		err = e.Event(ev)
+	}
+	if err != nil {
 		c.log.Error("encode push", "stream_id", ev.StreamID, "error", err)
 		return false
 	}
-	c.server.counts.streamed(c.transport, len(e.Bytes())+len(text)+len(data))
-	switch message := e.Bytes()[:len(e.Bytes())-1]; {
-	case !c.frames:
-		return c.writer.Send(e.Bytes()) == nil
-	case data != nil:
-		return c.writer.Give(rpc.PackPush(message, data)) == nil
-	default:
-		return c.writer.Give(rpc.PackPush(message, text)) == nil
+	c.server.counts.streamed(c.transport, len(e.Bytes())+len(data))
+	if c.frames {
+		return c.writer.Give(rpc.PackPush(e.Bytes()[:len(e.Bytes())-1], data)) == nil
 	}
+	return c.writer.SendWith(e.Bytes(), data) == nil
 }
 
 // sendAnswer waits for room before the answer takes memory a second time, as JSON.

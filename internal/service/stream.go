@@ -92,10 +92,11 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 	return st, nil
 }
 
-// stream pulls the output of one command from its runner and makes pushes of it. It
-// has no goroutine of its own: Recv pulls, so what is written in small pieces is
-// pushed in large ones only while the reader is busy. Recv is used by one goroutine at
-// a time; Close may be called at any time.
+// stream pulls the output of one command from its runner and makes pushes of it. Recv
+// pulls, so what is written in small pieces is pushed in large ones only while the reader
+// is busy. Recv is used by one goroutine at a time; Close may be called at any time.
+//
+// Goroutines: at most one, which fetches ahead and ends with the stream.
 //
 // The number of a push is that of the record it carries, in every stream of the same
 // command. So a reader goes on exactly behind any push.
@@ -110,9 +111,10 @@ type stream struct {
 	from    int64  // the first byte of each stream that is pushed
 
 	// Used by Recv alone.
-	ready []api.StreamEvent // what is to be pushed, in order
-	after int64             // the last record that was read
-	next  map[string]int64  // by stream, where what was read of it ends
+	ready []pushed         // what is to be pushed, in order
+	ahead chan pulled      // what is being fetched while the reader is busy; nil when nothing is
+	after int64            // the last record that was read
+	next  map[string]int64 // by stream, where what was read of it ends
 	pace  pace
 	ended bool
 
@@ -170,34 +172,107 @@ func (st *stream) release() {
 	}
 }
 
-// Recv returns the next push, and io.EOF after the one that tells the exit.
-func (st *stream) Recv() (api.StreamEvent, error) {
-	for len(st.ready) == 0 {
-		if st.ended {
-			return api.StreamEvent{}, io.EOF
-		}
-		if err := st.pull(true); err != nil {
-			return api.StreamEvent{}, err
-		}
-	}
-	ev := st.ready[0]
-	st.ready[0] = api.StreamEvent{}
-	st.ready = st.ready[1:]
-	return ev, nil
+// pushed is one push, with its output beside it: the bytes [from, to) of what was fetched.
+type pushed struct {
+	api.StreamEvent
+	text     []byte
+	from, to int
 }
 
-// pull fetches more output, or the exit; with wait it waits for it.
+// Recv returns the next push, and io.EOF after the one that tells the exit.
+func (st *stream) Recv() (api.StreamEvent, error) {
+	if err := st.fill(); err != nil {
+		return api.StreamEvent{}, err
+	}
+	p := st.pop()
+	if p.text != nil {
+		p.Data, p.DataBase64 = api.Text(p.text[p.from:p.to])
+	}
+	return p.StreamEvent, nil
+}
+
+// RecvBytes implements api.ByteStream.
+func (st *stream) RecvBytes() (api.StreamEvent, []byte, error) {
+	if err := st.fill(); err != nil {
+		return api.StreamEvent{}, nil, err
+	}
+	p := st.pop()
+	if p.text == nil {
+		return p.StreamEvent, nil, nil
+	}
+	// Records that lie behind each other, in the output and in what was fetched, are one piece.
+	for len(st.ready) > 0 {
+		next := &st.ready[0]
+		if next.Type != p.Type || next.from != p.to || *next.Offset != *p.Offset+int64(p.to-p.from) {
+			break
+		}
+		p.Seq, p.to = next.Seq, next.to
+		st.pop()
+	}
+	return p.StreamEvent, p.text[p.from:p.to:p.to], nil
+}
+
+// fill makes sure that there is something to push.
+func (st *stream) fill() error {
+	for len(st.ready) == 0 {
+		if st.ended {
+			return io.EOF
+		}
+		if err := st.pull(true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *stream) pop() pushed {
+	p := st.ready[0]
+	st.ready[0] = pushed{}
+	st.ready = st.ready[1:]
+	return p
+}
+
+// pulled is what a fetch brought.
+type pulled struct {
+	link.ReadResult
+	text []byte
+	err  error
+}
+
+// fetch asks the runner for what follows.
+func (st *stream) fetch(after int64, limit int, wait bool) (p pulled) {
+	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: after, Limit: limit, Wait: wait, Reader: st.start.StreamID}
+	p.ReadResult, p.text, p.err = st.session.Read(st.ctx, params)
+	return p
+}
+
+// pull fetches more output, or the exit; with wait it waits for it. When there was much,
+// there is more: that is fetched while the reader is busy with this.
 func (st *stream) pull(wait bool) error {
-	result, text, err := st.session.Read(st.ctx, link.ReadParams{ExecID: st.start.ExecID, AfterSeq: st.after, Limit: st.pace.next(), Wait: wait, Reader: st.start.StreamID})
-	if err != nil {
-		return err
+	var p pulled
+	if st.ahead != nil {
+		p = <-st.ahead
+		st.ahead = nil
+	} else {
+		p = st.fetch(st.after, st.pace.next(), wait)
+	}
+	if p.err != nil {
+		return p.err
+	}
+	result, text := p.ReadResult, p.text
+	if n := len(result.Chunks); n > 0 && result.Outcome == nil && len(text) >= minRead {
+		ahead, after, limit := make(chan pulled, 1), result.Chunks[n-1].Seq, st.pace.next()
+		go func() { ahead <- st.fetch(after, limit, true) }() // ends with the stream
+		st.ahead = ahead
 	}
 	st.pace.fetched()
 	st.mu.Lock()
 	st.owner = st.owner || result.Owner
 	st.mu.Unlock()
-	err = eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
-		st.take(c, data)
+	at := 0
+	err := eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
+		st.take(c, text, at)
+		at += len(data)
 		st.after = c.Seq
 	})
 	if err == nil && result.Outcome != nil {
@@ -222,8 +297,8 @@ func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chun
 	return nil
 }
 
-// take makes a push of one record.
-func (st *stream) take(c link.Chunk, data []byte) {
+// take makes a push of one record, whose bytes begin at text[at], if it has any.
+func (st *stream) take(c link.Chunk, text []byte, at int) {
 	if st.only != "" && c.Stream != st.only {
 		return
 	}
@@ -236,17 +311,16 @@ func (st *stream) take(c link.Chunk, data []byte) {
 	// bytes that the reader does not want.
 	from := max(c.Offset, have)
 	if c.Gap {
-		st.push(api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &end})
+		st.push(pushed{StreamEvent: api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &end}})
 		return
 	}
 	ev := api.StreamEvent{Seq: c.Seq, Type: c.Stream, Offset: &from}
-	ev.Data, ev.DataBase64 = api.Text(data[from-c.Offset:])
-	st.push(ev)
+	st.push(pushed{StreamEvent: ev, text: text, from: at + int(from-c.Offset), to: at + int(c.Len)})
 }
 
-func (st *stream) push(ev api.StreamEvent) {
-	ev.StreamID = st.start.StreamID
-	st.ready = append(st.ready, ev)
+func (st *stream) push(p pushed) {
+	p.StreamID = st.start.StreamID
+	st.ready = append(st.ready, p)
 }
 
 func (st *stream) exit(r link.ReadResult) {
@@ -257,5 +331,5 @@ func (st *stream) exit(r link.ReadResult) {
 	st.ended = true
 	outcome := *r.Outcome
 	session.FillLists(&outcome)
-	st.push(api.StreamEvent{Seq: r.Seq, Type: api.EventExit, ExecOutcome: &outcome})
+	st.push(pushed{StreamEvent: api.StreamEvent{Seq: r.Seq, Type: api.EventExit, ExecOutcome: &outcome}})
 }

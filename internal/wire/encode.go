@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -128,12 +129,44 @@ func (e *Encoder) Event(ev *api.StreamEvent) error {
 	return nil
 }
 
+// RawEvent writes a push whose output is not in it: n bytes of it follow the line. On an
+// error nothing is written.
+func (e *Encoder) RawEvent(ev *api.StreamEvent, n int) error {
+	start := len(e.b)
+	e.b = append(e.b, `{"stream_id":`...)
+	e.b = appendString(e.b, ev.StreamID)
+	e.b = append(e.b, `,"seq":`...)
+	e.b = strconv.AppendInt(e.b, ev.Seq, 10)
+	e.b = append(e.b, `,"type":`...)
+	e.b = appendString(e.b, ev.Type)
+	e.b = append(e.b, `,"offset":`...)
+	if ev.Offset == nil {
+		e.b = e.b[:start]
+		return errors.New("a push of output without its offset")
+	}
+	e.b = strconv.AppendInt(e.b, *ev.Offset, 10)
+	e.b = append(e.b, `,"raw":`...)
+	e.b = strconv.AppendInt(e.b, int64(n), 10)
+	e.b = append(e.b, "}\n"...)
+	return nil
+}
+
 // plain reports whether an event is a piece of output, with nothing that Event does not write.
 func plain(ev *api.StreamEvent) bool {
 	return (ev.Type == api.EventStdout || ev.Type == api.EventStderr || ev.Type == api.EventOutput) &&
 		ev.Offset != nil && ev.Data != "" && ev.Stream == "" && ev.From == nil && ev.To == nil &&
 		ev.Error == nil && ev.ExecOutcome == nil && ev.ViewerEvent == nil &&
 		utf8.ValidString(ev.Data) && utf8.ValidString(ev.StreamID) && utf8.ValidString(ev.DataBase64)
+}
+
+// RawRequest is Request for a stream whose pushes may come with bytes behind them. A daemon
+// that does not know of that ignores it.
+func (e *Encoder) RawRequest(id uint64, method string, params any) error {
+	if err := e.Request(id, method, params); err != nil {
+		return err
+	}
+	e.b = append(e.b[:len(e.b)-2], ",\"raw\":true}\n"...)
+	return nil
 }
 
 // Request writes a request. On an error nothing is written.

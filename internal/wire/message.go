@@ -16,9 +16,14 @@ type Message struct {
 	ID    json.RawMessage
 	Data  json.RawMessage
 	Error *api.Error
-	// Event is set for a push, and nothing else is.
+	// Event is set for a push, and nothing else is but Raw.
 	Event *api.StreamEvent
+	// Raw is how many bytes of output follow the line of a push.
+	Raw int
 }
+
+// MaxRaw bounds the bytes that follow one push.
+const MaxRaw = 8 << 20
 
 // ParseMessage takes one line of a server apart. It trusts the server as far as
 // Data goes, whose JSON is checked by whoever decodes it.
@@ -45,11 +50,11 @@ func ParseMessage(line []byte) (Message, error) {
 		return m, errors.New("a line that is not a JSON object")
 	}
 	if event && m.ID == nil {
-		ev, err := parseEvent(line)
+		ev, raw, err := parseEvent(line)
 		if err != nil {
 			return Message{}, fmt.Errorf("push: %w", err)
 		}
-		return Message{Event: ev}, nil
+		return Message{Event: ev, Raw: raw}, nil
 	}
 	if ok {
 		return m, nil
@@ -63,7 +68,7 @@ func ParseMessage(line []byte) (Message, error) {
 
 // parseEvent decodes a push. Pieces of output, which are nearly all of them, have
 // only the fields named here; anything else is left to encoding/json.
-func parseEvent(line []byte) (*api.StreamEvent, error) {
+func parseEvent(line []byte) (_ *api.StreamEvent, raw int, _ error) {
 	ev := &api.StreamEvent{}
 	simple := true
 	text := func(to *string, v []byte) {
@@ -90,16 +95,24 @@ func parseEvent(line []byte) (*api.StreamEvent, error) {
 			text(&ev.Data, value)
 		case "data_base64":
 			text(&ev.DataBase64, value)
+		case "raw":
+			n := number(value)
+			if raw = int(n); n < 0 || n > MaxRaw {
+				raw = -1
+			}
 		default:
 			simple = false
 		}
 	})
+	if raw < 0 || raw > 0 && !simple {
+		return nil, 0, errors.New("a wrong number of bytes")
+	}
 	if simple {
-		return ev, nil
+		return ev, raw, nil
 	}
 	ev = &api.StreamEvent{}
 	if err := json.Unmarshal(line, ev); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return ev, nil
+	return ev, 0, nil
 }

@@ -19,21 +19,11 @@ type Raw map[string][]byte
 
 const base64Suffix = "_base64"
 
-// TakeEvent takes the bytes out of a push: its text, or what is not one.
-func TakeEvent(ev *api.StreamEvent) (text string, data []byte) {
-	text = ev.Data
-	if ev.DataBase64 != "" {
-		text, data = "", api.Data(ev.Data, ev.DataBase64)
-	}
+// TakeEvent takes the bytes out of a push.
+func TakeEvent(ev *api.StreamEvent) []byte {
+	data := api.Data(ev.Data, ev.DataBase64)
 	ev.Data, ev.DataBase64 = "", ""
-	return text, data
-}
-
-// PutEvent puts the bytes back into a push.
-func PutEvent(ev *api.StreamEvent, raw Raw) {
-	if data, ok := raw["data"]; ok {
-		ev.Data, ev.DataBase64 = api.Text(data)
-	}
+	return data
 }
 
 // TakeResult takes the bytes out of the result of a method, of which it returns a copy

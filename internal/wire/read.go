@@ -203,6 +203,27 @@ func (r *Reader) refused(id json.RawMessage, cause *api.Error) error {
 	return &Refused{ID: id, Cause: cause}
 }
 
+// Body returns the n bytes behind the line that Next returned last; they are the caller's
+// own. They need not fit into what a line may have.
+func (r *Reader) Body(n int) ([]byte, error) {
+	body := make([]byte, n)
+	got := copy(body, r.buf[r.start:r.end])
+	r.start += got
+	r.scanned = r.start
+	for got < n && r.err == nil {
+		var m int
+		m, r.err = r.src.Read(body[got:])
+		got += m
+	}
+	if got < n {
+		if r.err == io.EOF {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return nil, r.err
+	}
+	return body, nil
+}
+
 // Detach makes a line that Next returned the caller's own. A large one is handed
 // over with the buffer it lies in; taken is what that took of the budget, for the
 // caller to return.

@@ -24,6 +24,8 @@ type Request struct {
 	Method string
 	// Params is nil when absent.
 	Params json.RawMessage
+	// Raw says that the client takes output as bytes behind a push; see Encoder.RawEvent.
+	Raw bool
 }
 
 // ParseRequest takes one line apart. Where it is not a request, the error says
@@ -37,7 +39,7 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	if !ok {
 		return req, invalid("request: must be a JSON object, not %s", kindOf(line))
 	}
-	req.ID, req.Params = env.id, env.params
+	req.ID, req.Params, req.Raw = env.id, env.params, string(env.raw) == "true"
 	method := env.method
 	if len(req.ID) > 0 && (req.ID[0] == '{' || req.ID[0] == '[') {
 		kind := kindOf(req.ID)
@@ -68,8 +70,8 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 
 // envelope is a request with its members as they stand. Other members are ignored.
 type envelope struct {
-	id, method, params []byte
-	bad                *api.Error // a member that is given twice, or whose name is nearly right
+	id, method, params, raw []byte
+	bad                     *api.Error // a member that is given twice, or whose name is nearly right
 }
 
 // openEnvelope takes a JSON object apart. It is false when the text is none.
@@ -83,6 +85,8 @@ func openEnvelope(text []byte) (env envelope, ok bool) {
 			to = &env.method
 		case "params":
 			to = &env.params
+		case "raw":
+			to = &env.raw
 		default:
 			for _, name := range []string{"id", "method", "params"} {
 				if bytes.EqualFold(key, []byte(name)) && env.bad == nil {

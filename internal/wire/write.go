@@ -74,21 +74,27 @@ func NewWriter(dst io.Writer, timeout time.Duration, fail func(error)) *Writer {
 
 // Send sends b, which the caller may use again when it returns. An error says
 // that the connection is gone.
-func (w *Writer) Send(b []byte) error { return w.send(b, false) }
+func (w *Writer) Send(b []byte) error { return w.send(b, nil) }
 
 // Give sends b, which is the Writer's from now on.
-func (w *Writer) Give(b []byte) error { return w.send(b, true) }
+func (w *Writer) Give(b []byte) error { return w.send(nil, b) }
 
-func (w *Writer) send(b []byte, own bool) error {
+// SendWith sends a line and the bytes that belong to it, with nothing between them. The
+// line can be used again, the bytes are the Writer's from now on.
+func (w *Writer) SendWith(line, body []byte) error { return w.send(line, body) }
+
+// send sends b, which it copies where it must, and then own, which it keeps.
+func (w *Writer) send(b, own []byte) error {
 	w.mu.Lock()
 	if w.err != nil {
 		err := w.err
 		w.mu.Unlock()
 		return err
 	}
-	w.unsent += len(b)
+	w.unsent += len(b) + len(own)
 	if w.busy {
-		w.push(b, own)
+		w.push(b, false)
+		w.push(own, true)
 		w.mu.Unlock()
 		return nil
 	}
@@ -96,15 +102,27 @@ func (w *Writer) send(b []byte, own bool) error {
 	w.mu.Unlock()
 
 	n, err := w.try(b)
+	if n == len(b) && err == nil && len(own) > 0 {
+		var m int
+		m, err = w.try(own)
+		own, n = own[m:], n+m
+		b = nil
+	} else {
+		b = b[n:]
+	}
 
 	w.mu.Lock()
 	w.sent(n)
-	if n < len(b) && err == nil {
-		rest := b[n:]
-		if !own {
-			rest = bytes.Clone(rest)
+	if err == nil {
+		// Others may have pushed meanwhile; this comes before them.
+		var rest [][]byte
+		if len(b) > 0 {
+			rest = append(rest, bytes.Clone(b))
 		}
-		w.chunks = slices.Insert(w.chunks, 0, rest)
+		if len(own) > 0 {
+			rest = append(rest, own)
+		}
+		w.chunks = slices.Insert(w.chunks, 0, rest...)
 	}
 	first := w.failed(err)
 	if len(w.chunks) > 0 && w.err == nil {
@@ -122,6 +140,9 @@ func (w *Writer) send(b []byte, own bool) error {
 
 // push keeps b for the drain. Small lines are joined. mu is held.
 func (w *Writer) push(b []byte, own bool) {
+	if len(b) == 0 {
+		return
+	}
 	switch last := len(w.chunks) - 1; {
 	case own && len(b) > ownSize:
 		w.chunks = append(w.chunks, b)
@@ -158,7 +179,7 @@ func (w *Writer) failed(err error) bool {
 
 // try writes what the kernel takes without waiting.
 func (w *Writer) try(b []byte) (int, error) {
-	if w.raw == nil {
+	if w.raw == nil || len(b) == 0 {
 		return 0, nil
 	}
 	w.given, w.took, w.tookErr = b, 0, nil

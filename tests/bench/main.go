@@ -51,6 +51,7 @@ var parts = []part{
 	{"latency", (*bench).latency},
 	{"create", (*bench).create},
 	{"throughput", (*bench).throughput},
+	{"flow", (*bench).flow},
 	{"streams", (*bench).streams},
 	{"web", (*bench).web},
 	{"grpc", (*bench).grpc},

@@ -257,3 +257,51 @@ func TestWholeWithoutReader(t *testing.T) {
 		})
 	}
 }
+
+// TestRawPushes: a stream that asks for it gets its output as bytes behind its pushes; on
+// a WebSocket, whose messages are text, it gets what everybody gets.
+func TestRawPushes(t *testing.T) {
+	const command = `printf '\000\377\nx'; printf e >&2; exit 3`
+	for _, transport := range []string{"socket", "stdio", "websocket"} {
+		t.Run(transport, func(t *testing.T) {
+			s := newScript(t, transport)
+			s.send(`{"id":1,"method":"session.create","params":{}}` + "\n")
+			s.expect(`{"id":1,"ok":true,"data":{"session_id":"$s","...":"*"}}`)
+			s.send(s.expand(fmt.Sprintf(`{"id":2,"method":"exec.stream","raw":true,"params":{"session_id":"${s}","command":%q}}`, command)) + "\n")
+			s.expect(`{"id":2,"ok":true,"data":{"stream_id":"*","...":"*"}}`)
+			got, raw := map[string]string{}, 0
+			for {
+				line, err := s.lines.ReadBytes('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				var push struct {
+					api.StreamEvent
+					Raw int `json:"raw"`
+				}
+				if err := json.Unmarshal(line, &push); err != nil {
+					t.Fatalf("%q: %s", line, err)
+				}
+				data := api.Data(push.Data, push.DataBase64)
+				if push.Raw > 0 {
+					raw, data = raw+push.Raw, make([]byte, push.Raw)
+					if _, err := io.ReadFull(s.lines, data); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got[push.Type] += string(data)
+				if push.Type == api.EventExit {
+					if push.ExitCode != 3 {
+						t.Errorf("%s", line)
+					}
+					break
+				}
+			}
+			if got["stdout"] != "\x00\xff\nx" || got["stderr"] != "e" || (raw == 5) != (transport != "websocket") {
+				t.Errorf("%q, %d of it raw", got, raw)
+			}
+			s.send(`{"id":3,"method":"system.ping"}` + "\n")
+			s.expect(`{"id":3,"ok":true,"data":{"...":"*"}}`)
+		})
+	}
+}
