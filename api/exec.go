@@ -262,4 +262,7 @@ type ExecListParams struct {
 // ExecListResult is what exec.list answers, oldest first.
 type ExecListResult struct {
 	Execs []ExecInfo `json:"execs"` // those that have ended too, as long as they are kept
+	// Unreachable names the sessions whose commands are missing, because their runners did
+	// not answer; for a list of all sessions.
+	Unreachable []string `json:"unreachable,omitempty"`
 }

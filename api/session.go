@@ -127,6 +127,12 @@ type SessionInfo struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Signal is the signal that program died of, such as SIGKILL.
 	Signal string `json:"signal,omitempty"`
+	// Reachable is false while the runner of a living session does not answer. What runs in
+	// the session goes on, and everything told of it here is what was known last.
+	Reachable bool `json:"reachable"`
+	// UnreachableSince and UnreachableWhy are set while the session cannot be reached.
+	UnreachableSince *time.Time `json:"unreachable_since,omitempty"`
+	UnreachableWhy   string     `json:"unreachable_why,omitempty"`
 	// TerminatedAt and Cause are set when the session has ended.
 	TerminatedAt *time.Time `json:"terminated_at,omitempty"`
 	Cause        string     `json:"cause,omitempty"`

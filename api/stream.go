@@ -86,11 +86,15 @@ const (
 	EventSessionRunning    = "session.running"    // a command began
 	EventSessionIdle       = "session.idle"       // no command runs
 	EventSessionTerminated = "session.terminated" // it has ended, with a cause
-	EventExecQueued        = "exec.queued"        // it waits for its turn
-	EventExecRunning       = "exec.running"       // it began
-	EventExecExited        = "exec.exited"        // the command has ended, with an outcome
-	EventExecClosed        = "exec.closed"        // its output is complete
-	EventMissed            = "missed"             // what was asked for is partly too old: the numbers [From, To) are gone
+	// EventSessionUnreachable says that the session's runner does not answer, with a cause.
+	// What runs there goes on; TRL keeps trying.
+	EventSessionUnreachable = "session.unreachable"
+	EventSessionReachable   = "session.reachable" // its runner answers again
+	EventExecQueued         = "exec.queued"       // it waits for its turn
+	EventExecRunning        = "exec.running"      // it began
+	EventExecExited         = "exec.exited"       // the command has ended, with an outcome
+	EventExecClosed         = "exec.closed"       // its output is complete
+	EventMissed             = "missed"            // what was asked for is partly too old: the numbers [From, To) are gone
 )
 
 // Types of StreamEvent in a stream of a dialogue.
@@ -101,7 +105,7 @@ const (
 
 // EventTypes lists what event.subscribe can tell of.
 var EventTypes = []string{
-	EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated,
+	EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
 	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
 }
 
@@ -127,7 +131,7 @@ type StreamEvent struct {
 	SessionID string     `json:"session_id,omitempty"` // of events of sessions and execs
 	Name      string     `json:"name,omitempty"`       // of the session, for its events
 	ExecID    string     `json:"exec_id,omitempty"`    // of events of execs
-	Cause     string     `json:"cause,omitempty"`      // of session.terminated
+	Cause     string     `json:"cause,omitempty"`      // of session.terminated and session.unreachable
 	// DialogueID and Event are set for type dialogue.
 	DialogueID string         `json:"dialogue_id,omitempty"`
 	Event      *DialogueEvent `json:"event,omitempty"` // what happened in the dialogue

@@ -83,6 +83,9 @@ func (l *local) dir() string { return l.session.Info().WorkingDir }
 func (l *local) recv(ctx context.Context) (piece, error) {
 	for len(l.ready) == 0 {
 		r, text, err := l.session.Read(ctx, link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true})
+		if session.IsUnreachable(err) && ctx.Err() == nil {
+			continue // what the program writes waits for us
+		}
 		if err != nil { // its runner is gone
 			l.awaitEnd(ctx)
 			return piece{}, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,13 +37,19 @@ type Then struct {
 // opposed to a caller that does not wait any more.
 var ErrLost = errors.New("the link is gone")
 
+// ErrGivenUp is what CallUnless returns when its caller stopped waiting.
+var ErrGivenUp = errors.New("the call was given up")
+
 // Conn is one end of a link. It is safe for concurrent use.
 //
 // Goroutines: Serve reads in the goroutine of its caller and has one for each
 // request that is being answered; it waits for all of them before it returns.
 type Conn struct {
-	rwc io.ReadWriteCloser
-	br  *bufio.Reader
+	rwc   io.ReadWriteCloser
+	br    *bufio.Reader
+	stall time.Duration // see StallAfter
+	begun time.Time     // what heard counts from
+	heard atomic.Int64  // when the last frame arrived
 
 	wmu  sync.Mutex
 	wbuf []byte // guarded by wmu; begins with frames that wait for the next write
@@ -58,10 +65,17 @@ type Conn struct {
 // NewConn makes a Conn. Nothing is read before Serve.
 func NewConn(rwc io.ReadWriteCloser) *Conn {
 	return &Conn{
-		rwc: rwc, br: bufio.NewReaderSize(rwc, 16<<10),
+		rwc: rwc, br: bufio.NewReaderSize(rwc, 16<<10), begun: time.Now(),
 		calls: map[uint32]chan Frame{}, serving: map[uint32]context.CancelCauseFunc{}, done: make(chan struct{}),
 	}
 }
+
+// StallAfter makes the connection fail when the other side takes nothing of what is
+// written for d. It is called before the connection is used.
+func (c *Conn) StallAfter(d time.Duration) { c.stall = d }
+
+// Silence is for how long nothing has arrived.
+func (c *Conn) Silence() time.Duration { return time.Since(c.begun) - time.Duration(c.heard.Load()) }
 
 // Done is closed when the connection is gone.
 func (c *Conn) Done() <-chan struct{} { return c.done }
@@ -105,6 +119,7 @@ func (c *Conn) Serve(h Handler) error {
 			c.fail(err)
 			return err
 		}
+		c.heard.Store(int64(time.Since(c.begun)))
 		switch f.Kind {
 		case KindResponse, KindError:
 			c.mu.Lock()
@@ -186,6 +201,9 @@ func (hs *handlers) wait() {
 }
 
 func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
+	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
+		return // it was given up before it was begun, and nobody waits for the answer
+	}
 	result, body, err := h.Handle(ctx, f.Name, f.Header, f.Body)
 	if then, ok := result.(Then); ok {
 		result = then.Result
@@ -208,6 +226,12 @@ func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
 // Call asks the other side and decodes the answer's header into result. When ctx
 // ends first the other side is told and ctx's error is returned.
 func (c *Conn) Call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	return c.CallUnless(ctx, nil, name, params, body, result)
+}
+
+// CallUnless is Call for a caller who also stops waiting when giveUp is closed, and then
+// gets ErrGivenUp.
+func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, name string, params any, body []byte, result any) ([]byte, error) {
 	header, err := json.Marshal(params)
 	if err != nil {
 		return nil, fmt.Errorf("%s: params: %w", name, err)
@@ -248,6 +272,10 @@ func (c *Conn) Call(ctx context.Context, name string, params any, body []byte, r
 		forget()
 		_ = c.write(Frame{Kind: KindCancel, ID: id})
 		return nil, ctx.Err()
+	case <-giveUp:
+		forget()
+		_ = c.write(Frame{Kind: KindCancel, ID: id})
+		return nil, ErrGivenUp
 	}
 }
 
@@ -341,12 +369,28 @@ func (c *Conn) send(b, body []byte) error {
 	if cap(b) > 256<<10 {
 		c.wbuf = nil // do not keep the room of one large call
 	}
-	_, err := c.rwc.Write(b)
+	err := c.writeAll(b)
 	if err == nil && len(body) > 0 {
-		_, err = c.rwc.Write(body)
+		err = c.writeAll(body)
 	}
 	if err != nil {
 		c.fail(err)
 	}
 	return err
+}
+
+// writeAll writes b. With a stall time, each part of it must be taken within that time.
+func (c *Conn) writeAll(b []byte) error {
+	limited, ok := c.rwc.(interface{ SetWriteDeadline(time.Time) error })
+	if c.stall <= 0 || !ok {
+		_, err := c.rwc.Write(b)
+		return err
+	}
+	for {
+		_ = limited.SetWriteDeadline(time.Now().Add(c.stall))
+		n, err := c.rwc.Write(b)
+		if b = b[n:]; n == 0 || len(b) == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
 }

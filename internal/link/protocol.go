@@ -57,10 +57,14 @@ type ExecEvent struct {
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }
 
-// HelloParams introduces the daemon.
+// HelloParams introduces the daemon. A connection is a daemon's from its first hello on;
+// further ones only show that both sides are there.
 type HelloParams struct {
 	Version  string `json:"version"`
 	Protocol int    `json:"protocol"`
+	// Key is a secret that the daemon who started the runner gave it with its first hello,
+	// and left to later daemons. A connection without it never replaces one with it.
+	Key string `json:"key,omitempty"`
 }
 
 // HelloResult introduces the runner.

@@ -8,11 +8,9 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Handle implements link.Handler.
+// Handle answers what a daemon asks.
 func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
 	switch name {
-	case link.CallHello:
-		return call(params, r.hello)
 	case link.CallCreate:
 		var p link.CreateParams
 		if err := decode(params, &p); err != nil {

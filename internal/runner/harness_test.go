@@ -185,6 +185,15 @@ func (d *daemon) connect() {
 		d.t.Fatal(err)
 	}
 	d.use(c)
+	if err := hello(d.conn, ""); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// hello says hello, with a key when it is not empty.
+func hello(conn *link.Conn, key string) error {
+	_, err := conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{})
+	return err
 }
 
 // use makes c the connection.

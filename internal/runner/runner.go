@@ -54,7 +54,9 @@ type Runner struct {
 	telling atomic.Int64 // how often tellSoon was called since its goroutine last told
 
 	mu         sync.Mutex
-	conn       *link.Conn        // guarded by mu; the newest
+	daemon     *peer             // guarded by mu; nil while there is none
+	conn       *link.Conn        // guarded by mu; that of the daemon
+	key        string            // guarded by mu; of its daemons; empty when they have none
 	created    bool              // guarded by mu
 	unwanted   bool              // guarded by mu; its daemon left before it was created
 	state      api.SessionState  // guarded by mu, written by to only

@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +14,9 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Serve accepts daemons on a listening unix socket, for ever. The newest
-// connection is the one that is told about changes; an older one is closed.
+// Serve accepts connections on a listening unix socket, for ever. The newest one that has
+// said hello is the daemon, which is told about changes; an older one is closed. One that
+// does not say hello is nobody's.
 func (r *Runner) Serve(listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -22,7 +25,7 @@ func (r *Runner) Serve(listener *os.File) error {
 	r.mu.Lock()
 	r.loneTimer = time.AfterFunc(firstDaemonTimeout, func() { r.cfg.Exit(1) })
 	r.mu.Unlock()
-	for {
+	for number := int64(1); ; {
 		fd := -1
 		var acceptErr error
 		err := raw.Read(func(l uintptr) bool {
@@ -42,18 +45,77 @@ func (r *Runner) Serve(listener *os.File) error {
 			unix.Close(fd)
 			continue
 		}
-		conn := r.take(os.NewFile(uintptr(fd), "daemon"))
-		go conn.Serve(r)
+		r.serve(os.NewFile(uintptr(fd), "daemon"), number)
+		number++
 	}
 }
 
-// take makes a connection the one of the daemon. It is called in the order in which they
-// were accepted.
-func (r *Runner) take(rwc io.ReadWriteCloser) *link.Conn {
-	conn := link.NewConn(rwc)
+// helloTimeout is how long a connection may be there without a hello.
+const helloTimeout = 30 * time.Second
+
+// serve answers on a connection. Numbers tell in which order connections were accepted.
+func (r *Runner) serve(rwc io.ReadWriteCloser, number int64) {
+	p := &peer{runner: r, conn: link.NewConn(rwc), number: number}
+	impatience := time.AfterFunc(helloTimeout, func() {
+		if !p.greeted.Load() {
+			p.conn.Close()
+		}
+	})
+	go func() {
+		_ = p.conn.Serve(p)
+		impatience.Stop()
+	}()
+	go func() {
+		<-p.conn.Done()
+		r.left(p)
+	}()
+}
+
+// peer is the other end of a connection: a daemon, once it has said hello.
+type peer struct {
+	runner  *Runner
+	conn    *link.Conn
+	number  int64
+	greeted atomic.Bool
+	proved  bool // it has shown the key; guarded by the runner's mu
+}
+
+// Handle implements link.Handler.
+func (p *peer) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
+	if name == link.CallHello {
+		return call(params, func(h link.HelloParams) (link.HelloResult, error) { return p.runner.hello(p, h) })
+	}
+	if !p.greeted.Load() {
+		return nil, nil, api.Errorf(api.CodeForbidden, "runner: %s: a daemon says hello first", name)
+	}
+	return p.runner.Handle(ctx, name, params, body)
+}
+
+// Event implements link.Handler. A daemon tells nothing.
+func (p *peer) Event(string, json.RawMessage, []byte) {}
+
+// welcome makes a peer the daemon, when it is the newest. Who does not know the key of
+// the daemon that is there cannot replace it.
+func (r *Runner) welcome(p *peer, key string) error {
 	r.mu.Lock()
-	old := r.conn
-	r.setDaemon(conn)
+	old := r.daemon
+	if r.key == "" {
+		r.key = key
+	}
+	p.proved = key == r.key
+	switch {
+	case old == p:
+		r.mu.Unlock()
+		return nil
+	case old != nil && old.proved && !p.proved:
+		r.mu.Unlock()
+		return api.Errorf(api.CodeForbidden, "session %q: has a daemon, whose key this connection does not know", r.cfg.SessionID)
+	case old != nil && old.number > p.number:
+		r.mu.Unlock()
+		return api.Errorf(api.CodeConflict, "session %q: its daemon has connected again", r.cfg.SessionID)
+	}
+	r.setDaemon(p)
+	p.greeted.Store(true)
 	r.loneTimer.Stop()
 	if r.export != nil { // it begins anew
 		_ = r.export.r.Close()
@@ -61,19 +123,23 @@ func (r *Runner) take(rwc io.ReadWriteCloser) *link.Conn {
 	}
 	r.mu.Unlock()
 	if old != nil {
-		old.Close()
+		old.conn.Close()
 	}
-	go func() {
-		<-conn.Done()
-		r.left(conn)
-	}()
-	return conn
+	select {
+	case <-p.conn.Done(): // before it was known as the daemon
+		r.left(p)
+	default:
+	}
+	return nil
 }
 
 // setDaemon changes who the daemon is. The streams of the one before are gone. Call with
 // mu held.
-func (r *Runner) setDaemon(conn *link.Conn) {
-	r.conn = conn
+func (r *Runner) setDaemon(p *peer) {
+	r.daemon, r.conn = p, nil
+	if p != nil {
+		r.conn = p.conn
+	}
 	if r.current != nil {
 		r.current.orphan()
 	}
@@ -93,10 +159,10 @@ const firstDaemonTimeout = 30 * time.Second
 
 // left is called when a daemon is gone. A session that was never created goes
 // with it; one that exists waits for the next daemon, up to its idle time-out.
-func (r *Runner) left(conn *link.Conn) {
+func (r *Runner) left(p *peer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.conn != conn {
+	if r.daemon != p {
 		return
 	}
 	r.setDaemon(nil)
@@ -135,14 +201,14 @@ func (r *Runner) lone() {
 	r.destroy(link.DestroyParams{Cause: "idle time-out, with no daemon there"}, true)
 }
 
-// Event implements link.Handler. A daemon tells nothing.
-func (r *Runner) Event(string, json.RawMessage, []byte) {}
-
 // hello says who this is, to a daemon that can understand it.
-func (r *Runner) hello(p link.HelloParams) (link.HelloResult, error) {
+func (r *Runner) hello(from *peer, p link.HelloParams) (link.HelloResult, error) {
 	if p.Protocol < link.MinProtocol || p.Protocol > link.Protocol+1 {
 		return link.HelloResult{}, api.Errorf(api.CodeRuntimeUnavailable,
 			"session %q: its runner speaks protocol %d, the daemon %d: too far apart; use a daemon of version %s, or one release later or earlier", r.cfg.SessionID, link.Protocol, p.Protocol, r.cfg.Version)
+	}
+	if err := r.welcome(from, p.Key); err != nil {
+		return link.HelloResult{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ func (s *Service) SessionAttach(ctx context.Context, p api.SessionAttachParams) 
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	found, err := s.sessionOfKind("session.attach", p.SessionID, api.KindTerminal)
+	found, err := s.sessionOfKind(ctx, "session.attach", p.SessionID, api.KindTerminal)
 	if err != nil {
 		return nil, err
 	}

@@ -157,10 +157,16 @@ func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) 
 
 // notOwned refuses what would get in the way of a dialogue: its session is written to and
 // ended through it.
-func notOwned(s *session.Session, force bool, instead string) error {
+func notOwned(ctx context.Context, s *session.Session, force bool, instead string) error {
+	if force {
+		return nil
+	}
+	if err := s.Known(ctx); err != nil {
+		return err
+	}
 	info := s.Info()
 	owner := info.Owner()
-	if force || info.State == api.SessionTerminated || owner == "" {
+	if info.State == api.SessionTerminated || owner == "" {
 		return nil
 	}
 	e := api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s; use %s, or force", s.Label(), owner, instead)

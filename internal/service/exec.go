@@ -2,9 +2,11 @@ package service
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/session"
@@ -19,7 +21,7 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
 	}
-	found, err := s.execSession(&p, false)
+	found, err := s.execSession(ctx, &p, false)
 	if err != nil {
 		return api.ExecResult{}, err
 	}
@@ -35,14 +37,14 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecInfo{}, invalid("backpressure", "is for exec.stream")
 	}
-	found, err := s.execSession(&p, true)
+	found, err := s.execSession(ctx, &p, true)
 	if err != nil {
 		return api.ExecInfo{}, err
 	}
 	info, err := found.Start(ctx, p)
 	if err == nil && !*p.Detach {
 		context.AfterFunc(api.Conn(ctx), func() {
-			_, _ = found.Cancel(context.Background(), api.ExecCancelParams{ExecID: info.ExecID})
+			found.Drop(info.ExecID)
 		})
 	}
 	return info, err
@@ -50,7 +52,7 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 
 // execSession checks the parameters of a command and finds its session. What the
 // caller does not say about detaching is filled in.
-func (s *Service) execSession(p *api.ExecParams, detach bool) (*session.Session, error) {
+func (s *Service) execSession(ctx context.Context, p *api.ExecParams, detach bool) (*session.Session, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -59,6 +61,9 @@ func (s *Service) execSession(p *api.ExecParams, detach bool) (*session.Session,
 	}
 	found, err := s.registry.Get(p.SessionID)
 	if err != nil {
+		return nil, err
+	}
+	if err := found.Known(ctx); err != nil {
 		return nil, err
 	}
 	return found, takesCommands(found)
@@ -85,7 +90,7 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
 		return api.ExecInfo{}, err
 	}
-	if err := notOwned(found, p.Force, "dialogue.interrupt or dialogue.terminate"); err != nil {
+	if err := notOwned(ctx, found, p.Force, "dialogue.interrupt or dialogue.terminate"); err != nil {
 		return api.ExecInfo{}, err
 	}
 	return found.Cancel(ctx, p)
@@ -126,6 +131,7 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	if !slices.Contains(states, p.State) {
 		return api.ExecListResult{}, invalid("state", "%q is not one of queued, running, exited, closed", p.State)
 	}
+	result := api.ExecListResult{Execs: []api.ExecInfo{}}
 	var execs []api.ExecInfo
 	if p.SessionID != "" {
 		found, err := s.session(p.SessionID)
@@ -136,9 +142,8 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 			return api.ExecListResult{}, err
 		}
 	} else {
-		execs = s.allExecs(ctx)
+		execs, result.Unreachable = s.allExecs(ctx)
 	}
-	result := api.ExecListResult{Execs: []api.ExecInfo{}}
 	for _, x := range execs {
 		if p.State == "" || x.State == p.State {
 			result.Execs = append(result.Execs, x)
@@ -148,23 +153,33 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	return result, nil
 }
 
-// allExecs asks all sessions at once. One that cannot answer is left out: the others
-// are worth more than an error.
-func (s *Service) allExecs(ctx context.Context) []api.ExecInfo {
+// listPatience is how long the list of all commands waits for one session.
+const listPatience = 2 * time.Second
+
+// allExecs asks all sessions at once. One that does not answer soon delays nobody: it is
+// named instead.
+func (s *Service) allExecs(ctx context.Context) (execs []api.ExecInfo, unreachable []string) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
 	sessions := append(s.registry.List(), s.registry.Past()...)
-	lists := make([][]api.ExecInfo, len(sessions))
+	lists, silent := make([][]api.ExecInfo, len(sessions)), make([]string, len(sessions))
 	var all sync.WaitGroup
 	for i, one := range sessions {
+		if !one.Reachable() {
+			silent[i] = one.ID()
+			continue
+		}
 		all.Go(func() {
 			list, err := one.ExecList(ctx)
-			if err != nil {
+			if err != nil && !errors.Is(err, api.ErrSessionTerminated) {
 				s.log.Warn("commands of a session cannot be listed", "session_id", one.ID(), "error", err)
+				silent[i] = one.ID()
 			}
 			lists[i] = list
 		})
 	}
 	all.Wait()
-	return slices.Concat(lists...)
+	return slices.Concat(lists...), slices.DeleteFunc(silent, func(id string) bool { return id == "" })
 }
 
 // sessionOf finds the session of a command: the id of the one is in that of the other.

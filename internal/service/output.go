@@ -190,7 +190,7 @@ func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exe
 	if err != nil {
 		return api.ExecInputResult{}, err
 	}
-	if err := notOwned(found, p.Force, "dialogue.send"); err != nil {
+	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
 		return api.ExecInputResult{}, err
 	}
 	data := []byte(p.Data)

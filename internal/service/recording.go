@@ -19,7 +19,7 @@ func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingPa
 	if err := p.Check(); err != nil {
 		return api.SessionRecordingResult{}, err
 	}
-	found, err := s.sessionOfKind("session.recording", p.SessionID, api.KindTerminal)
+	found, err := s.sessionOfKind(ctx, "session.recording", p.SessionID, api.KindTerminal)
 	if err != nil {
 		return api.SessionRecordingResult{}, err
 	}

@@ -77,7 +77,7 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 		return api.SessionDestroyResult{}, invalid("session_id", "is required")
 	}
 	if found, err := s.registry.Get(p.SessionID); err == nil {
-		if err := notOwned(found, p.Force, "dialogue.terminate"); err != nil {
+		if err := notOwned(ctx, found, p.Force, "dialogue.terminate"); err != nil {
 			return api.SessionDestroyResult{}, err
 		}
 	}

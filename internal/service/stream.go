@@ -54,7 +54,7 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	if p.ExecID != "" {
 		return s.reattach(ctx, p)
 	}
-	found, err := s.execSession(&p.ExecParams, true)
+	found, err := s.execSession(ctx, &p.ExecParams, true)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (st *stream) left() {
 	switch {
 	case exited:
 	case st.tied:
-		_, _ = st.session.Cancel(context.Background(), api.ExecCancelParams{ExecID: st.start.ExecID})
+		st.session.Drop(st.start.ExecID)
 	case owner && !errors.Is(context.Cause(st.ctx), api.ErrDaemonEnding): // the next daemon has readers, too
 		st.release()
 	}
@@ -165,6 +165,9 @@ func (st *stream) release() {
 	p := link.ReadParams{ExecID: st.start.ExecID, Reader: st.start.StreamID, Release: true, Limit: maxRead, Wait: true}
 	for {
 		result, _, err := st.session.Read(context.Background(), p)
+		if session.IsUnreachable(err) {
+			continue // the command waits for a reader until its runner hears this
+		}
 		if err != nil || result.Outcome != nil || len(result.Chunks) == 0 {
 			return
 		}

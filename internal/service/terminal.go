@@ -18,11 +18,11 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	if err := p.Check(); err != nil {
 		return api.SessionInputResult{}, err
 	}
-	found, err := s.sessionOfKind("session.input", p.SessionID, api.KindTerminal, api.KindProgram)
+	found, err := s.sessionOfKind(ctx, "session.input", p.SessionID, api.KindTerminal, api.KindProgram)
 	if err != nil {
 		return api.SessionInputResult{}, err
 	}
-	if err := notOwned(found, p.Force, "dialogue.send"); err != nil {
+	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
 		return api.SessionInputResult{}, err
 	}
 	terminal := found.Kind() == api.KindTerminal
@@ -49,7 +49,7 @@ func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) 
 	if err := p.Check(); err != nil {
 		return api.SessionResizeResult{}, err
 	}
-	found, err := s.sessionOfKind("session.resize", p.SessionID, api.KindTerminal)
+	found, err := s.sessionOfKind(ctx, "session.resize", p.SessionID, api.KindTerminal)
 	if err != nil {
 		return api.SessionResizeResult{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) 
 	if err := p.Check(); err != nil {
 		return api.SessionScreenResult{}, err
 	}
-	found, err := s.sessionOfKind("session.screen", p.SessionID, api.KindTerminal)
+	found, err := s.sessionOfKind(ctx, "session.screen", p.SessionID, api.KindTerminal)
 	if err != nil {
 		return api.SessionScreenResult{}, err
 	}
@@ -84,7 +84,7 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 			return api.SessionWaitResult{}, err
 		}
 	}
-	found, err := s.sessionOfKind("session.wait", p.SessionID, api.KindTerminal, api.KindProgram)
+	found, err := s.sessionOfKind(ctx, "session.wait", p.SessionID, api.KindTerminal, api.KindProgram)
 	if err != nil {
 		return api.SessionWaitResult{}, err
 	}
@@ -105,9 +105,12 @@ func bounded(ms *int64) *int64 {
 }
 
 // sessionOfKind finds a session that takes a method. One that has ended says so itself.
-func (s *Service) sessionOfKind(method, ref string, kinds ...api.SessionKind) (*session.Session, error) {
+func (s *Service) sessionOfKind(ctx context.Context, method, ref string, kinds ...api.SessionKind) (*session.Session, error) {
 	found, err := s.session(ref)
 	if err != nil {
+		return nil, err
+	}
+	if err := found.Known(ctx); err != nil {
 		return nil, err
 	}
 	if kind := found.Kind(); !slices.Contains(kinds, kind) {

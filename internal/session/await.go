@@ -35,19 +35,32 @@ func (s *Session) AwaitEnd(ctx context.Context, id string) (*api.ExecOutcome, in
 		}
 	}()
 	for {
-		w := s.current()
+		w, giveUp := s.line(waitPatience)
 		outcome, seq, err := s.Outcome(ctx, id)
 		if w == nil || err != nil || outcome != nil {
 			return outcome, seq, err
 		}
-		select {
-		case <-a.ended:
-		case <-w.next: // the word may have been lost with the link
-		case <-s.done:
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
+		if err := s.awaitWord(ctx, w, a.ended, giveUp); err != nil {
+			return nil, 0, err
 		}
 	}
+}
+
+// awaitWord waits until the runner says that a command has ended, or until the word may
+// have been lost with the link.
+func (s *Session) awaitWord(ctx context.Context, w *wire, ended, giveUp <-chan struct{}) error {
+	w.begin()
+	defer w.end()
+	select {
+	case <-ended:
+	case <-w.gone:
+	case <-s.done:
+	case <-giveUp:
+		return s.unreachable("")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // wakeAwaiting wakes those who wait for the end of the command that an event is about.

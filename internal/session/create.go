@@ -152,12 +152,14 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		}
 		create.RecordTo = path
 	}
-	runner, err := s.registry.runtime.Start(ctx, s.id)
+	runner, err := s.registry.runtime.Start(ctx, About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt})
 	if err != nil {
 		return err
 	}
 	s.runner = runner
-	w, _, err := s.open(ctx)
+	hello, cancel := context.WithTimeout(ctx, helloTimeout)
+	w, _, err := s.open(hello)
+	cancel()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			happens(s.runner.Done(), exitTimeout) // it broke the connection by dying
@@ -193,7 +195,7 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 		}
 	}
 	var d api.SessionDetails
-	if _, err := s.call(ctx, link.CallCreate, create, nil, &d); err != nil {
+	if _, err := s.callWithin(ctx, forever, link.CallCreate, create, nil, &d); err != nil {
 		return err
 	}
 	var execs api.ExecListResult
@@ -204,7 +206,7 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.first = execs.Execs
+	s.known, s.first = true, execs.Execs
 	s.adopt(d, s.events)
 	if s.details.CreatedAt.IsZero() {
 		s.details.CreatedAt = create.CreatedAt

@@ -14,7 +14,7 @@ func (s *Session) destroy(force bool, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := s.ending != "" || s.bidden
-	if s.wire == nil || s.left || s.over || again && (!force || s.forced) {
+	if s.ended() || s.left || s.over || again && (!force || s.forced) {
 		return
 	}
 	if !again {
@@ -25,9 +25,8 @@ func (s *Session) destroy(force bool, cause string) {
 	s.startDismissal(link.DestroyParams{Force: force, Cause: cause})
 }
 
-// startDismissal lets the runner end. mu is held, and there is a wire.
+// startDismissal lets the runner end. mu is held, and the session is watched.
 func (s *Session) startDismissal(p link.DestroyParams) {
-	conn := s.wire.conn
 	// Of a session that was tied to a connection nothing is kept, unless its program came
 	// to an end while the connection was there.
 	p.Export = s.registry.keeps() && (!s.details.Ephemeral || s.bidden && s.kind() != api.KindShell)
@@ -35,19 +34,30 @@ func (s *Session) startDismissal(p link.DestroyParams) {
 	s.dismissals.Add(1)
 	s.registry.tasks.Go(func() {
 		defer s.dismissals.Done()
-		s.dismiss(conn, p)
+		s.dismiss(p)
 	})
 }
 
-// dismiss tells the runner to end its session and itself, and kills it if it does not.
-func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams) {
+// dismiss tells the runner to end its session and itself, and kills it if it does not, or
+// cannot be told.
+func (s *Session) dismiss(p link.DestroyParams) {
 	// The command gets the grace time, and then the shell.
-	patience := 2*s.registry.config.KillGrace + 5*time.Second
+	reach, patience := awayPatience, 2*s.registry.config.KillGrace+5*time.Second
 	if p.Force {
-		patience = 5 * time.Second
+		reach, patience = noticeAfter, 5*time.Second
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	err := s.awaitReach(ctx, reach)
+	w, _ := s.line(forever)
+	if w == nil || err != nil {
+		if err != nil {
+			s.log.Warn("runner is killed with its session, because it cannot be reached", "error", err)
+		}
+		s.runner.Kill()
+		return
+	}
+	conn := w.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	var receipt link.DestroyResult
@@ -75,9 +85,10 @@ func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams) {
 func (s *Session) end() {
 	if s.isLeft() {
 		s.stopWaiting()
-		close(s.done)
+		s.finish()
 		return
 	}
+	s.quit()
 	s.runner.Kill()
 	if !happens(s.runner.Done(), exitTimeout) {
 		s.log.Error("runner was killed and does not die")
@@ -129,7 +140,7 @@ func (s *Session) end() {
 	s.registry.recordings.grown(info)
 	s.registry.nudge()
 	s.registry.weigh()
-	close(s.done)
+	s.finish()
 }
 
 // cause says why the session ended: what the runner said when it ended by itself, or
@@ -153,8 +164,25 @@ func (s *Session) leave() {
 	s.left = s.ending == ""
 	left := s.left
 	s.mu.Unlock()
-	if left && w != nil {
-		_ = w.conn.Close()
+	if left {
+		s.quit()
+		if w != nil {
+			_ = w.conn.Close()
+		}
+	}
+}
+
+// finish tells everybody who waits for the session or its runner that nothing follows.
+func (s *Session) finish() {
+	close(s.done)
+	if s.met != nil && !happened(s.met) {
+		close(s.met)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.absence; a != nil {
+		s.absence = nil
+		a.end()
 	}
 }
 
@@ -162,12 +190,6 @@ func (s *Session) isLeft() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left
-}
-
-func (s *Session) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending != ""
 }
 
 // stopWaiting ends the session's tie to the connection of its creator.

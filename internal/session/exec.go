@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -14,7 +15,7 @@ import (
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
-	text, err := s.call(ctx, link.CallExecRun, params, stdin, &r)
+	text, err := s.callWithin(ctx, s.patienceOf(p), link.CallExecRun, params, stdin, &r)
 	if err != nil {
 		return api.ExecResult{}, err
 	}
@@ -26,6 +27,24 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 	result.Stderr, result.StderrBase64 = api.Text(text[r.StdoutLen:])
 	FillLists(&result.ExecOutcome)
 	return result, nil
+}
+
+// patienceOf is how long the runner may be away while a command runs. Who set a short
+// timeout is answered soon.
+func (s *Session) patienceOf(p api.ExecParams) time.Duration {
+	timeout := s.Info().TimeoutS
+	if p.TimeoutS != nil {
+		timeout = *p.TimeoutS
+	}
+	return patienceFor(timeout <= 0 || timeout > waitPatience.Seconds())
+}
+
+// patienceFor is how long the runner may be away during a call.
+func patienceFor(waits bool) time.Duration {
+	if waits {
+		return waitPatience
+	}
+	return awayPatience
 }
 
 // Start starts or queues a command and returns at once.
@@ -49,7 +68,7 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 // Read reads the output of a command as the runner has it.
 func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
 	var r link.ReadResult
-	text, err := s.call(ctx, link.CallExecRead, p, nil, &r)
+	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)
 	if errors.Is(err, api.ErrSessionTerminated) {
 		if _, ended, unknown := s.kept(p.ExecID); ended && unknown != nil {
 			err = unknown
@@ -64,7 +83,7 @@ func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputR
 	if err := s.reachable(p.ExecID); err != nil && s.archived() == nil {
 		return r, nil, err
 	}
-	text, err := s.call(ctx, link.CallExecOutput, p, nil, &r)
+	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecOutput, p, nil, &r)
 	return r, text, err
 }
 
@@ -85,7 +104,7 @@ func (s *Session) AwaitInput(ctx context.Context, id string) (*api.Process, erro
 	if _, ended, err := s.kept(id); ended {
 		return nil, err
 	}
-	_, err := s.call(ctx, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
+	_, err := s.callWithin(ctx, waitPatience, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
 	return r.Process, err
 }
 
@@ -109,6 +128,15 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 	var info api.ExecInfo
 	_, err := s.call(ctx, link.CallExecCancel, p, nil, &info)
 	return s.orKept(p.ExecID, info, err)
+}
+
+// Drop cancels a command whose caller is gone, and with it every context. It waits for a
+// runner that cannot be reached until the session has ended.
+func (s *Session) Drop(id string) {
+	if _, ended, _ := s.kept(id); ended {
+		return
+	}
+	_, _ = s.callWithin(context.Background(), forever, link.CallExecCancel, api.ExecCancelParams{SessionID: s.id, ExecID: id}, nil, &api.ExecInfo{})
 }
 
 // orKept is the answer of a runner, or what it told last when it went meanwhile.
@@ -179,22 +207,22 @@ func (s *Session) kept(id string) (info api.ExecInfo, ended bool, err error) {
 	return api.ExecInfo{}, true, api.Errorf(api.CodeExecNotFound, "exec %q: not found", id)
 }
 
-// Details tells everything about the session; that of one that has ended is what
-// was known last.
+// Details tells everything about the session; that of one that has ended, or cannot be
+// reached, is what was known last.
 func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	s.mu.Lock()
 	before, ended := s.events, s.state == api.SessionTerminated
 	s.mu.Unlock()
 	if !ended {
 		var d api.SessionDetails
-		err := s.ask(ctx, link.CallInfo, struct{}{}, &d)
+		_, err := s.callWithin(ctx, 0, link.CallInfo, struct{}{}, nil, &d)
 		s.mu.Lock()
 		if err == nil {
 			s.adopt(d, before)
 		}
 		ended = s.state == api.SessionTerminated
 		s.mu.Unlock()
-		if err != nil && !ended {
+		if err != nil && !ended && !IsUnreachable(err) {
 			return api.SessionDetails{}, err
 		}
 	}

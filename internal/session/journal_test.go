@@ -157,7 +157,7 @@ func TestEventsSurviveTheDaemon(t *testing.T) {
 			slices.Sort(got)
 			want(t, got, "exec.closed b 1", "exec.exited b 1 exit 0", "session.idle b",
 				"session.terminated a (its runner died while no daemon was there)",
-				"session.terminated e (could not be taken over: the runner does not say hello: context deadline exceeded)")
+				"session.unreachable e (its runner has not answered this daemon yet)")
 			before = next.Journal().Last()
 			next.Leave()
 		}

@@ -22,6 +22,8 @@ const maxSkipped = 64
 type known struct {
 	Name  string           `json:"name,omitempty"`
 	State api.SessionState `json:"state"`
+	// Away says that it was told that the session cannot be reached.
+	Away bool `json:"away,omitempty"`
 	// Open has the commands that were told of and are not closed, by id.
 	Open map[string]api.ExecState `json:"open,omitempty"`
 	// Newest is the highest number of a command that was told of. Lower ones that are
@@ -109,6 +111,12 @@ func (j *Journal) apply(ev *api.StreamEvent) {
 		k.note(ev.ExecID, api.ExecState(state))
 		return
 	}
+	switch ev.Type {
+	case api.EventSessionUnreachable:
+		k.Away = true
+	case api.EventSessionReachable:
+		k.Away = false
+	}
 	if state := api.SessionState(strings.TrimPrefix(ev.Type, aboutSession)); state == api.SessionIdle || state == api.SessionRunning {
 		k.State = state
 	}
@@ -152,6 +160,22 @@ func (j *Journal) session(info api.SessionInfo, first ...api.ExecInfo) {
 	case k.State != info.State:
 		tell(aboutSession+string(info.State), time.Now(), "")
 	}
+}
+
+// reach tells whether a session can be reached, when that is news.
+func (j *Journal) reach(info api.SessionInfo) {
+	j.lock()
+	defer j.mu.Unlock()
+	k := j.known[info.SessionID]
+	if k == nil || k.Away != info.Reachable || info.State == api.SessionTerminated {
+		return
+	}
+	defer j.putOff()
+	kind, at := api.EventSessionReachable, time.Now().UTC()
+	if !info.Reachable {
+		kind = api.EventSessionUnreachable
+	}
+	j.publish(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Cause: info.UnreachableWhy})
 }
 
 // decode tells that a command came into a state, when that is news. mu is held.

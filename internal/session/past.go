@@ -18,7 +18,7 @@ func (r *Registry) keeps() bool {
 // kept. mu is held.
 func (s *Session) bid() {
 	unborn, asked := s.state == api.SessionCreating, s.ending != "" || s.bidden
-	if unborn || asked || s.left || s.over || s.wire == nil {
+	if unborn || asked || s.left || s.over || s.ended() {
 		return
 	}
 	s.bidden = true

@@ -76,7 +76,7 @@ func TestRecordingOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error {
 		r.CreateError = api.Errorf(api.CodeShellNotFound, `program "foo": not found`)
-		return os.WriteFile(filepath.Join(dir, r.SessionID()+".cast"), nil, 0o600)
+		return os.WriteFile(filepath.Join(dir, r.About().SessionID+".cast"), nil, 0o600)
 	}}
 	in(t, session.Config{RecordingsDir: dir}, rt, func(t *testing.T, w world) {
 		p := terminal("a")

@@ -2,41 +2,58 @@ package session
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// recoverTimeout bounds how long a runner of an earlier daemon may take to answer.
-const recoverTimeout = 5 * time.Second
+// recoverPatience is how long a daemon waits for the runners of an earlier one before it
+// serves. Those that have not answered by then are shown as unreachable until they do.
+const recoverPatience = time.Second
 
-// Recover takes over the sessions that an earlier daemon left alive. A runner that
-// does not answer in time is ended, with everything in it; one of another version that
-// cannot be understood is left alone. When end is true they are all ended, and none is
-// seen again. What happened while no daemon was there is told in the journal.
+// Recover takes over the sessions that an earlier daemon left alive. It returns when all
+// runners have answered, or soon: a session whose runner is slow is there all the same and
+// is reached later. The runner of another version that cannot be understood is left alone.
+// When end is true the sessions are all ended, and none is seen again. What happened while
+// no daemon was there is told in the journal.
 func (r *Registry) Recover(ctx context.Context, end bool) error {
 	runners, err := r.runtime.Recover(ctx)
 	if err != nil {
 		return err
 	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	lost := map[string]string{} // guarded by mu; why a runner could not be taken over, by session
+	living := r.journal.living()
 	alive := map[string]bool{}
+	var list []*Session
 	for _, runner := range runners {
-		alive[runner.SessionID()] = true
-		all.Go(func() {
-			if why := r.recover(ctx, runner, end); why != "" {
-				mu.Lock()
-				lost[runner.SessionID()] = why
-				mu.Unlock()
-			}
-		})
+		about := runner.About()
+		alive[about.SessionID] = true
+		told := api.SessionInfo{Name: about.Name}
+		if i := slices.IndexFunc(living, func(l api.SessionInfo) bool { return l.SessionID == about.SessionID }); i >= 0 {
+			told = living[i]
+		}
+		list = append(list, r.recover(runner, about, told, end))
 	}
-	all.Wait()
+	patience := time.NewTimer(recoverPatience)
+	defer patience.Stop()
+	for _, s := range list {
+		select {
+		case <-s.met:
+			continue
+		case <-patience.C:
+			patience.Reset(0) // nor is there time for the others
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		a := s.absence
+		s.mu.Unlock()
+		if a != nil && !end {
+			s.registry.journal.session(s.Info()) // its beginning may not have been written
+			s.tellAway(a)
+		}
+	}
 	if a := r.config.Archive; a != nil && end {
 		a.Clear()
 	}
@@ -44,111 +61,101 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 	r.recordings.look()
 	r.nudge()
 	now := time.Now()
-	for _, gone := range r.journal.living() {
-		why, dropped := lost[gone.SessionID]
-		if alive[gone.SessionID] && !dropped {
+	for _, gone := range living {
+		if alive[gone.SessionID] {
 			continue
 		}
 		if info, ok := kept[gone.SessionID]; ok { // nobody could tell of its end
 			r.journal.session(info)
 			continue
 		}
-		if !dropped {
-			why = "its runner died while no daemon was there"
-		}
-		gone.State, gone.TerminatedAt, gone.Cause = api.SessionTerminated, &now, why
+		gone.State, gone.TerminatedAt, gone.Cause = api.SessionTerminated, &now, "its runner died while no daemon was there"
 		r.journal.session(gone)
 	}
 	return nil
 }
 
-// recover takes one session over. It returns why that session was ended instead.
-func (r *Registry) recover(ctx context.Context, runner Runner, end bool) (ended string) {
-	s := newSession(r, runner.SessionID(), "")
-	s.runner = runner
-	w, err := s.resume(ctx)
-	var stranger *strangerError
-	switch {
-	case errors.As(err, &stranger) && !end:
-		s.log.Warn("session of an earlier daemon is left alone: "+stranger.Error()+
-			"; use a trl of that version to reach it, or end the process of its runner", "runner_pid", stranger.hello.PID)
-		return ""
-	case err != nil:
-		s.log.Warn("session of an earlier daemon is ended", "error", err)
-		cause := "could not be taken over: " + err.Error()
-		s.abandon(cause)
-		return cause
-	case end: // nobody is to see it again
-		s.use(w)
-		s.destroy(false, "its daemon is gone")
-		return ""
+// recover takes one session over. Until its runner answers, it is what the record says,
+// and in the state that was told last.
+func (r *Registry) recover(runner Runner, about About, told api.SessionInfo, end bool) *Session {
+	s := newSession(r, about.SessionID, told.Name)
+	s.runner, s.met = runner, make(chan struct{})
+	s.mu.Lock()
+	s.details.Kind, s.details.Tags = about.Kind, about.Tags
+	s.details.CreatedAt, s.details.LastActivity = about.CreatedAt, about.CreatedAt
+	s.absence = &absence{since: time.Now(), why: "its runner has not answered this daemon yet", over: make(chan struct{})}
+	if err := s.begin(told.State == api.SessionRunning || s.kind() != api.KindShell); err != nil {
+		s.log.Error("session cannot begin", "error", err)
 	}
-	r.readmit(s)
-	s.use(w)
-	if s.goodbye() {
-		<-s.done
-		return ""
+	s.mu.Unlock()
+	if !end {
+		r.readmit(s)
+	}
+	s.use(nil)
+	if end { // nobody is to see it again
+		s.destroy(false, "its daemon is gone")
+	}
+	return s
+}
+
+// meet brings a session into the state that its runner tells, when the runner of an
+// earlier daemon is reached for the first time.
+func (s *Session) meet() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known {
+		return nil
+	}
+	over, shell := s.heard == api.SessionTerminated, s.kind() == api.KindShell
+	if over && !s.registry.keeps() {
+		return errNoUse
+	}
+	s.known = true
+	if !shell && s.state == api.SessionIdle {
+		if err := s.to(api.SessionRunning, ""); err != nil {
+			return err
+		}
+	}
+	if !over || !shell { // nothing happened to a shell that has ended
+		s.tell()
+	}
+	return nil
+}
+
+// settle does what is due when the runner of an earlier daemon has been reached.
+func (s *Session) settle() {
+	s.registry.name(s)
+	s.mu.Lock()
+	over := s.heard == api.SessionTerminated
+	if over {
+		// An earlier daemon was ending it, or it ended by itself. What is to be read of it is
+		// still there.
+		s.bid()
+	}
+	s.mu.Unlock()
+	if over {
+		return // met is closed with the end
 	}
 	info := s.Info()
 	s.log.Info("session taken over from an earlier daemon", "name", info.Name, "state", info.State)
 	if s.ephemeral() {
 		s.destroy(false, "the connection that made it is gone")
 	}
-	return ""
+	close(s.met)
 }
 
-// resume connects to a runner that has a session.
-func (s *Session) resume(ctx context.Context) (*wire, error) {
-	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-	defer cancel()
-	w, hello, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !hello.Created {
-		w.close()
-		return nil, errors.New("it was never completed")
-	}
-	if err := s.refresh(ctx, w); err != nil {
-		w.close()
-		return nil, err
-	}
-	err = s.catchUp()
-	if err == nil {
-		err = s.tellExecs(ctx, w)
-	}
-	if err != nil {
-		w.close()
-		return nil, err
-	}
-	return w, nil
-}
-
-// catchUp brings a session of an earlier daemon into the state that its runner tells.
-func (s *Session) catchUp() error {
+// disown lets go of a session whose runner cannot be understood, unless it is to be ended.
+func (s *Session) disown(why *strangerError) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	over := s.heard == api.SessionTerminated
-	if over && !s.registry.keeps() {
-		return errors.New("it has ended: " + s.farewell)
-	}
-	shell := s.kind() == api.KindShell
-	err := s.begin(s.heard == api.SessionRunning || !shell)
-	if err == nil && (!over || !shell) { // nothing happened to a shell that has ended
-		s.tell()
-	}
-	return err
-}
-
-// goodbye lets the runner go when it has ended the session: an earlier daemon was ending
-// it, or it ended by itself. What is to be read of it is still there.
-func (s *Session) goodbye() (over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.heard != api.SessionTerminated {
+	s.left = !s.known && s.ending == ""
+	left := s.left
+	s.mu.Unlock()
+	if !left {
 		return false
 	}
-	s.bid()
+	s.log.Warn("session of an earlier daemon is left alone: "+why.Error()+
+		"; use a trl of that version to reach it, or end the process of its runner", "runner_pid", why.hello.PID)
+	s.registry.unlist(s)
 	return true
 }
 
@@ -164,16 +171,30 @@ func (s *Session) tellExecs(ctx context.Context, w *wire) error {
 
 // readmit registers a session of an earlier daemon. Limits do not apply: it is there.
 func (r *Registry) readmit(s *Session) {
-	name := s.Info().Name
 	r.mu.Lock()
 	r.living[s.id] = s
-	if _, taken := r.names[name]; name != "" && !taken {
-		r.names[name] = s.id
-	}
 	r.noteFree()
 	r.mu.Unlock()
-	at, _ := s.deadline()
-	r.expect(at)
+	r.name(s)
+}
+
+// name lets a session of an earlier daemon be found by its name.
+func (r *Registry) name(s *Session) {
+	name := s.Info().Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.names[name]; name != "" && !taken && r.living[s.id] == s {
+		r.names[name] = s.id
+	}
+}
+
+// unlist makes a session invisible that is not one.
+func (r *Registry) unlist(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.living, s.id)
+	maps.DeleteFunc(r.names, func(_, id string) bool { return id == s.id })
+	r.noteFree()
 }
 
 func (s *Session) ephemeral() bool {

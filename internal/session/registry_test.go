@@ -424,37 +424,6 @@ func TestRunnersOwnEndHasItsCause(t *testing.T) {
 	})
 }
 
-func TestBrokenLinkIsMadeAnewOnce(t *testing.T) {
-	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
-		id := w.create(api.SessionCreateParams{}).SessionID
-		s, runner := w.get(id), w.rt.Runner(id)
-		detach := true
-		failed := make(chan error, 1)
-		go func() {
-			_, err := s.Run(t.Context(), api.ExecParams{Command: "hang", Detach: &detach})
-			failed <- err
-		}()
-		synctest.Wait()
-		runner.Break()
-		wantCode(t, <-failed, api.CodeRuntimeUnavailable, "link to the runner")
-		synctest.Wait()
-		if w.state(id) != api.SessionRunning || runner.Dials() != 2 {
-			t.Fatalf("state %s after %d dials", w.state(id), runner.Dials())
-		}
-		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{}); err != nil {
-			t.Fatal(err)
-		}
-		if w.state(id) != api.SessionIdle {
-			t.Errorf("state %s", w.state(id))
-		}
-		runner.Break()
-		<-s.Done()
-		if info := s.Info(); info.State != api.SessionTerminated || runner.Dials() != 2 {
-			t.Errorf("%+v after %d dials", info, runner.Dials())
-		}
-	})
-}
-
 func TestStatesFollowTheRunner(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID
@@ -604,7 +573,7 @@ func TestLeaveAndRecover(t *testing.T) {
 		if err := second.Recover(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 6*time.Second {
+		if took := time.Since(began); took > time.Second {
 			t.Errorf("recovery took %s", took)
 		}
 		if s, err := second.Get("idle"); err != nil || s.Info().State != api.SessionIdle {
@@ -629,8 +598,8 @@ func TestLeaveAndRecover(t *testing.T) {
 			rt.Runner(ids[name]).Kill()
 		}
 		for _, name := range []string{"gone", "stuck"} {
-			if _, err := second.Get(ids[name]); err == nil || rt.Runner(ids[name]) != nil {
-				t.Errorf("%s is still there", name)
+			if s, err := second.Get(ids[name]); err != nil || s.Info().Reachable || rt.Runner(ids[name]) == nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if s, err := second.Get(ids["tied"]); err != nil {

@@ -6,6 +6,7 @@ package session
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -18,22 +19,35 @@ type Runtime interface {
 	// BaseEnv is the environment that a session there begins with. It is not changed
 	// by the caller.
 	BaseEnv() map[string]string
-	// Start starts the runner of the session id. ctx bounds the starting only. After
-	// an error nothing is left of it.
-	Start(ctx context.Context, id string) (Runner, error)
+	// Start starts the runner of a session. ctx bounds the starting only. After an error
+	// nothing is left of it.
+	Start(ctx context.Context, about About) (Runner, error)
 	// Recover finds the runners that an earlier daemon left alive, and removes what
 	// is left of those that are dead.
 	Recover(ctx context.Context) ([]Runner, error)
 }
 
+// About is what a later daemon knows of a session before its runner answers. It holds no
+// variable and no command.
+type About struct {
+	SessionID string
+	Name      string
+	Kind      api.SessionKind // empty when it is not known
+	Tags      []string
+	CreatedAt time.Time
+}
+
 // Runner is the process at the other end of a link. Implementations are safe for
 // concurrent use.
 type Runner interface {
-	// SessionID is the session it was started for.
-	SessionID() string
+	// About is the session it was started for.
+	About() About
 	// Dial connects to the runner. It may be called again after a connection broke;
-	// to the runner the newest connection is the one that counts.
+	// to the runner the newest connection that has said hello is the one that counts.
 	Dial(ctx context.Context) (io.ReadWriteCloser, error)
+	// Key is a secret of the daemons and the runner, which proves to the runner that a
+	// connection is a daemon's; empty when there is none.
+	Key() string
 	// Done is closed when the runner has ended.
 	Done() <-chan struct{}
 	// Kill ends the runner at once, and only the runner.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"sync"
@@ -16,8 +17,8 @@ import (
 // session is decided here, when its runner is gone.
 //
 // Goroutines: watch, from the first connection to the end; one per connection that
-// reads the link; one per request to end the session; one when a viewer leaves who owned
-// the size of the terminal. The registry counts them all.
+// reads the link; two while a silent runner is probed; one per request to end the session;
+// one when a viewer leaves who owned the size of the terminal. The registry counts them all.
 //
 // A Session is safe for concurrent use.
 type Session struct {
@@ -30,6 +31,14 @@ type Session struct {
 	// done is closed when the session has ended and nothing of it is left, or when
 	// it was left to a later daemon.
 	done chan struct{}
+	// ctx ends when the session is left or has ended: nobody tries to reach its runner then.
+	ctx  context.Context
+	quit context.CancelFunc
+	// kick makes who tries to reach the runner try at once.
+	kick chan struct{}
+	// met is closed when the runner of an earlier daemon has been reached, and what it had to
+	// tell of an end is done; nil for a session of this daemon.
+	met chan struct{}
 	// dismissals are the calls of dismiss; none begins when the session is over.
 	dismissals sync.WaitGroup
 	// sizing is held by who resizes the terminal.
@@ -43,7 +52,10 @@ type Session struct {
 	viewers  viewers             // guarded by mu; of a terminal
 	first    []api.ExecInfo      // guarded by mu; before it is admitted, the commands it began with
 	events   int                 // guarded by mu; how many the runner has sent
+	known    bool                // guarded by mu; its runner has told what it is
 	wire     *wire               // guarded by mu; nil before the first connection and after the end
+	spell    *spell              // guarded by mu
+	absence  *absence            // guarded by mu; set while the runner cannot be reached
 	ending   string              // guarded by mu; why the session is being ended, when it is
 	forced   bool                // guarded by mu; a forced end was asked for
 	left     bool                // guarded by mu; the session is left to a later daemon
@@ -62,7 +74,9 @@ func newSession(r *Registry, id, name string) *Session {
 	s := &Session{
 		id: id, registry: r, log: r.log.With("session_id", id),
 		done: make(chan struct{}), sizing: make(chan struct{}, 1), state: api.SessionCreating,
+		kick: make(chan struct{}, 1), spell: newSpell(),
 	}
+	s.ctx, s.quit = context.WithCancel(context.Background())
 	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, r.runtime.Name()
 	return s
 }
@@ -105,6 +119,11 @@ func (s *Session) info() api.SessionInfo {
 		terminal := *info.Terminal
 		terminal.Viewers = len(s.viewers.list)
 		info.Terminal = &terminal
+	}
+	info.Reachable = true
+	if a := s.absence; a != nil && a.told && s.state != api.SessionTerminated {
+		since := a.since.UTC()
+		info.Reachable, info.UnreachableSince, info.UnreachableWhy = false, &since, a.why
 	}
 	return info
 }
@@ -204,8 +223,8 @@ func (s *Session) deadline() (at time.Time, cause string) {
 	limits := s.registry.config
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ending != "" || s.left || s.state == api.SessionTerminated {
-		return time.Time{}, ""
+	if s.ending != "" || s.left || s.absence != nil || s.state == api.SessionTerminated {
+		return time.Time{}, "" // one that cannot be reached may be in use
 	}
 	if limits.Lifetime > 0 {
 		at, cause = s.details.CreatedAt.Add(limits.Lifetime), "lived for "+limits.Lifetime.String()+" (lifetime_s)"

@@ -50,7 +50,7 @@ func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 		defer cancel()
 	}
 	var r api.SessionWaitResult
-	_, err := s.call(ctx, link.CallWait, p, nil, &r)
+	_, err := s.callWithin(ctx, waitPatience, link.CallWait, p, nil, &r)
 	if err == nil && r.Reason == api.WaitExit {
 		s.awaitDone(patience)
 		err = ctx.Err()

@@ -71,7 +71,7 @@ func (v *Viewer) Leave() {
 	}
 	resize := s.viewers.remove(v)
 	s.tellViewers()
-	if !resize || s.wire == nil || s.left || s.over {
+	if !resize || s.ended() || s.left || s.over {
 		return
 	}
 	// watch is one of the tasks and still runs, so the count does not start from zero.
@@ -111,7 +111,7 @@ func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowRe
 		s.mu.Unlock()
 	}()
 	var r link.FollowResult
-	data, err := s.call(waiting, link.CallFollow, p, nil, &r)
+	data, err := s.callWithin(waiting, patienceFor(p.Wait), link.CallFollow, p, nil, &r)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nothing, nil, nil // nothing is lost: the bytes are asked for by offset
 	}

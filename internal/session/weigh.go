@@ -40,7 +40,7 @@ func (r *Registry) lighten() {
 		var largest *Session
 		size := int64(0)
 		for _, s := range r.List() {
-			if n := s.Info().OutputBytes; n > size && !tried[s] {
+			if n := s.Info().OutputBytes; n > size && !tried[s] && s.Reachable() {
 				largest, size = s, n
 			}
 		}

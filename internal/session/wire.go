@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -22,30 +23,92 @@ const (
 	exitTimeout = 2 * time.Second
 )
 
+// stallTimeout is how long a runner may take none of what is written to it, before the
+// connection is given up.
+const stallTimeout = 5 * time.Second
+
 // wire is one connection to the runner, which is read until it breaks.
 type wire struct {
 	conn *link.Conn
 	gone chan struct{} // closed when nothing more is read
-	next chan struct{} // closed when another connection took its place
+
+	timer *time.Timer // calls look
+
+	mu      sync.Mutex
+	waiting int           // guarded by mu; calls that wait for the runner
+	at      time.Time     // guarded by mu; when the timer fires; zero for never
+	every   time.Duration // guarded by mu; how long the runner may be silent until it is probed
+	probing bool          // guarded by mu
+}
+
+// begin notes that somebody waits for the runner, until end.
+func (w *wire) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting++
+	w.every = probeAfter
+	if !w.probing && (w.at.IsZero() || time.Until(w.at) > probeAfter) {
+		w.arm(probeAfter)
+	}
+}
+
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting--
+}
+
+// arm sets the timer. mu is held.
+func (w *wire) arm(d time.Duration) {
+	w.at = time.Now().Add(d)
+	w.timer.Reset(d)
+}
+
+// probeIsDue reports whether the runner is to be probed; then probed is to be called.
+func (w *wire) probeIsDue() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = time.Time{}
+	switch rest := w.every - w.conn.Silence(); {
+	case w.waiting == 0 || w.probing:
+	case rest > 0:
+		w.arm(rest)
+	default:
+		w.probing = true
+	}
+	return w.probing
+}
+
+// probed notes the end of a probe. As long as nothing else happens, the next one is later.
+func (w *wire) probed(alive bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.probing = false
+	w.every = min(2*w.every, maxProbe)
+	if alive && w.waiting > 0 {
+		w.arm(w.every)
+	}
 }
 
 // open connects to the runner, reads the connection from then on, and says hello.
 func (s *Session) open(ctx context.Context) (*wire, link.HelloResult, error) {
 	var hello link.HelloResult
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
 	rwc, err := s.runner.Dial(ctx)
 	if err != nil {
 		return nil, hello, err
 	}
-	w := &wire{conn: link.NewConn(rwc), gone: make(chan struct{}), next: make(chan struct{})}
+	w := &wire{conn: link.NewConn(rwc), gone: make(chan struct{})}
+	w.conn.StallAfter(stallTimeout)
+	w.timer = time.AfterFunc(time.Hour, func() { s.look(w) })
+	w.timer.Stop() // until somebody waits
 	s.registry.tasks.Go(func() {
 		defer close(w.gone)
+		defer w.timer.Stop()
 		_ = w.conn.Serve(ear{s})
 	})
 	// A runner that does not read blocks our writing, which ends with the connection.
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
-	_, err = w.conn.Call(ctx, link.CallHello, link.HelloParams{Version: version.Version, Protocol: link.Protocol}, nil, &hello)
+	_, err = w.conn.Call(ctx, link.CallHello, s.greeting(), nil, &hello)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -67,6 +130,11 @@ func (s *Session) open(ctx context.Context) (*wire, link.HelloResult, error) {
 	s.hello = hello
 	s.mu.Unlock()
 	return w, hello, nil
+}
+
+// greeting introduces this daemon.
+func (s *Session) greeting() link.HelloParams {
+	return link.HelloParams{Version: version.Version, Protocol: link.Protocol, Key: s.runner.Key()}
 }
 
 // strangerError says that a runner is too old or too new to be understood. A daemon
@@ -110,69 +178,13 @@ func (e ear) Handle(_ context.Context, name string, _ json.RawMessage, _ []byte)
 
 func (e ear) Event(name string, header json.RawMessage, _ []byte) { e.s.event(name, header) }
 
-// use makes w the connection of the session and watches over it.
+// use makes w the connection of the session, or lets one be made when it is nil, and
+// watches over it.
 func (s *Session) use(w *wire) {
 	s.mu.Lock()
 	s.wire = w
 	s.mu.Unlock()
 	s.registry.tasks.Go(func() { s.watch(w) })
-}
-
-// watch waits until the runner is gone, and then ends the session. A connection that
-// broke while the runner lives is made anew once; a runner that cannot be reached is
-// of no use to anybody.
-func (s *Session) watch(w *wire) {
-	for reconnected := false; ; reconnected = true {
-		select {
-		case <-w.gone:
-		case <-s.runner.Done():
-			// Its last words may still be on the way; but should something have
-			// inherited the connection, it never ends by itself.
-			if !happens(w.gone, exitTimeout) {
-				w.close()
-			}
-		}
-		if s.isLeft() {
-			break
-		}
-		if happens(s.runner.Done(), exitTimeout) || reconnected || s.isEnding() {
-			break
-		}
-		s.log.Warn("link to the runner broke, connecting again")
-		again, err := s.reconnect(w)
-		if err != nil {
-			s.log.Error("runner cannot be reached", "error", err)
-			break
-		}
-		w = again
-	}
-	s.end()
-}
-
-func (s *Session) reconnect(old *wire) (*wire, error) {
-	w, hello, err := s.open(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	if !hello.Created {
-		w.close()
-		return nil, errors.New("the runner has no session")
-	}
-	s.mu.Lock()
-	s.wire = w
-	s.mu.Unlock()
-	close(old.next)
-	err = s.refresh(context.Background(), w)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), infoTimeout)
-		err = s.tellExecs(ctx, w)
-		cancel()
-	}
-	if err != nil {
-		w.close()
-		return nil, err
-	}
-	return w, nil
 }
 
 // refresh asks the runner for everything and takes it over.
@@ -238,36 +250,66 @@ func (s *Session) unsure(name string, err error) error {
 		"session %q: %s; it is not known whether the input was written: give it a write_id, and it can be repeated", s.Label(), err)
 }
 
-// call asks the runner. When the link breaks meanwhile it waits until it is known
-// what that means, so that the caller of a session that died hears why.
+// call asks the runner, which may be away for awayPatience.
 func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	return s.callWithin(ctx, awayPatience, name, params, body, result)
+}
+
+// callWithin asks the runner, which may be away for that time: none, awayPatience,
+// waitPatience or forever. When the link breaks meanwhile it waits until it is known what
+// that means, so that the caller of a session that died hears why.
+func (s *Session) callWithin(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
 	for {
-		w := s.current()
+		if err := s.awaitReach(ctx, patience); err != nil {
+			return nil, err
+		}
+		w, giveUp := s.line(patience)
 		if w == nil {
 			return s.callPast(params, result)
 		}
-		answer, err := w.conn.Call(ctx, name, params, body, result)
+		w.begin()
+		answer, err := w.conn.CallUnless(ctx, giveUp, name, params, body, result)
+		w.end()
+		if errors.Is(err, link.ErrGivenUp) {
+			return nil, s.unreachable(name)
+		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(w.conn.Done()) {
 			return answer, err
 		}
-		select {
-		case <-s.done:
-			return s.callPast(params, result)
-		case <-w.next:
-			if !repeatable(name, params) {
-				return nil, s.unsure(name, err)
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		s.lose(w, "the link to its runner broke", noticeAfter)
+		if repeatable(name, params) {
+			continue
 		}
+		if waiting := s.awaitReach(ctx, patience); waiting != nil {
+			return nil, waiting
+		}
+		if w, _ := s.line(patience); w == nil {
+			return s.callPast(params, result)
+		}
+		return nil, s.unsure(name, err)
 	}
 }
 
-// current is the connection of the session, nil when there is none.
-func (s *Session) current() *wire {
+// forever is the patience of who waits for a runner until it is reached or has ended.
+const forever = time.Duration(1<<63 - 1)
+
+// line is the connection of the session, nil when it has ended; and what is closed when
+// the runner has been away for that time.
+func (s *Session) line(patience time.Duration) (w *wire, giveUp <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wire
+	if happened(s.done) {
+		return nil, nil
+	}
+	switch patience {
+	case 0:
+		giveUp = s.spell.away
+	case awayPatience:
+		giveUp = s.spell.soon
+	case waitPatience:
+		giveUp = s.spell.late
+	}
+	return s.wire, giveUp
 }
 
 // ask is call for what a runner can tell at once.
@@ -282,7 +324,7 @@ func (s *Session) askFor(ctx context.Context, name string, params, result any) (
 	defer cancel()
 	text, err := s.call(asking, name, params, nil, result)
 	if err != nil && ctx.Err() == nil && asking.Err() != nil {
-		return nil, api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner does not answer", s.Label())
+		return nil, s.unreachable(name)
 	}
 	return text, err
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/trl-dev/trl/api"
 )
 
 // record is what a later daemon needs to find a runner again, or what it left. It
@@ -23,6 +25,12 @@ type record struct {
 	Cgroup      string    `json:"cgroup,omitempty"`
 	CreatedAt   time.Time `json:"created_at"`
 	Protocol    int       `json:"protocol"`
+	// Name, Kind and Tags describe the session while its runner does not answer.
+	Name string          `json:"name,omitempty"`
+	Kind api.SessionKind `json:"kind,omitempty"`
+	Tags []string        `json:"tags,omitempty"`
+	// Key is shown to the runner by its daemons; empty for one of an earlier version.
+	Key string `json:"key,omitempty"`
 }
 
 func (rt *Runtime) recordDir() string { return filepath.Join(rt.stateDir, "sessions") }

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
@@ -38,16 +38,17 @@ type runner struct {
 }
 
 // Start starts the runner of a new session.
-func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error) {
+func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runner, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r := &runner{rt: rt, rec: record{
-		SessionID: id, Dir: filepath.Join(rt.runtimeDir, id), BootID: process.BootID(),
-		CreatedAt: time.Now().UTC(), Protocol: link.Protocol,
+		SessionID: about.SessionID, Dir: filepath.Join(rt.runtimeDir, about.SessionID), BootID: process.BootID(),
+		CreatedAt: about.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
+		Name: about.Name, Kind: about.Kind, Tags: about.Tags,
 	}}
 	if rt.cgroups != "" {
-		r.rec.Cgroup = filepath.Join(rt.cgroups, id)
+		r.rec.Cgroup = filepath.Join(rt.cgroups, about.SessionID)
 	}
 	// The record comes first: whatever is made from here on, a later daemon knows of it.
 	if err := rt.writeRecord(r.rec); err != nil {
@@ -149,8 +150,13 @@ func (r *runner) adopt() bool {
 	return true
 }
 
-// SessionID is the session it was started for.
-func (r *runner) SessionID() string { return r.rec.SessionID }
+// About is the session it was started for.
+func (r *runner) About() session.About {
+	return session.About{SessionID: r.rec.SessionID, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+}
+
+// Key is kept in the record, which only this user can read.
+func (r *runner) Key() string { return r.rec.Key }
 
 // Dial connects to the runner's socket and makes sure that it is ours.
 func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {

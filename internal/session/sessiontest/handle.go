@@ -41,6 +41,9 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		if r.Refuse != nil {
 			return nil, nil, r.Refuse
 		}
+		r.mu.Lock()
+		r.hellos++
+		r.mu.Unlock()
 		return link.HelloResult{Version: "memory", Protocol: r.protocol(), SessionID: r.id, PID: 1, Created: r.Created() != nil}, nil, nil
 	case link.CallCreate:
 		return r.create(params)

@@ -39,8 +39,8 @@ func (rt *Runtime) Name() string { return "memory" }
 func (rt *Runtime) BaseEnv() map[string]string { return map[string]string{"PATH": "/bin"} }
 
 // Start makes a runner.
-func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error) {
-	r := &Runner{id: id, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, changed: make(chan struct{})}
+func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runner, error) {
+	r := &Runner{id: about.SessionID, about: about, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, changed: make(chan struct{})}
 	if rt.OnStart != nil {
 		if err := rt.OnStart(r); err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func (rt *Runtime) Start(ctx context.Context, id string) (session.Runner, error)
 	if rt.runners == nil {
 		rt.runners = map[string]*Runner{}
 	}
-	rt.runners[id] = r
+	rt.runners[r.id] = r
 	return r, nil
 }
 
@@ -113,14 +113,16 @@ type Runner struct {
 	// Left are processes that outlive it when it crashes.
 	Left []api.KilledProcess
 
-	id   string
-	rt   *Runtime
-	done chan struct{}
+	id    string
+	about session.About
+	rt    *Runtime
+	done  chan struct{}
 
 	tasks sync.WaitGroup
 
 	mu      sync.Mutex
 	dials   int
+	hellos  int
 	conn    *link.Conn
 	created *link.CreateParams
 	info    api.SessionInfo
@@ -131,17 +133,28 @@ type Runner struct {
 	crash   string
 	clean   bool
 	trims   []int64
-	lose    string // the call after whose next answer the connection breaks
+	lose    string        // the call after whose next answer the connection breaks
+	frozen  chan struct{} // closed by Thaw; nil while it is not frozen
 }
 
-// SessionID is the session it was started for.
-func (r *Runner) SessionID() string { return r.id }
+// About is the session it was started for.
+func (r *Runner) About() session.About { return r.about }
+
+// Key is none.
+func (r *Runner) Key() string { return "" }
 
 // Dials tells how often it was connected to.
 func (r *Runner) Dials() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dials
+}
+
+// Hellos tells how often a daemon said hello.
+func (r *Runner) Hellos() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hellos
 }
 
 // Created returns what it was created with, or nil.
@@ -174,7 +187,7 @@ func (r *Runner) Dial(context.Context) (io.ReadWriteCloser, error) {
 	if r.conn != nil {
 		_ = r.conn.Close()
 	}
-	conn := link.NewConn(ours)
+	conn := link.NewConn(&gate{Conn: ours, runner: r})
 	r.conn = conn
 	r.tasks.Go(func() { _ = conn.Serve(r) })
 	return theirs, nil
@@ -188,6 +201,32 @@ func (r *Runner) Break() {
 	if conn != nil {
 		_ = conn.Close()
 	}
+}
+
+// Freeze stops it, as SIGSTOP stops a process: what arrives waits, and it says nothing.
+func (r *Runner) Freeze() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.frozen == nil {
+		r.frozen = make(chan struct{})
+	}
+}
+
+// Thaw lets it go on.
+func (r *Runner) Thaw() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.frozen != nil {
+		close(r.frozen)
+		r.frozen = nil
+	}
+}
+
+// Deny makes it refuse connections from now on, or take them again.
+func (r *Runner) Deny(deny bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.NoDial = deny
 }
 
 // LoseAnswer breaks the connection when the next call of that name has been done, before
@@ -222,6 +261,7 @@ func (r *Runner) Crash(how string) {
 func (r *Runner) exit() {
 	r.mu.Lock()
 	conn := r.conn
+	r.NoDial = true
 	r.mu.Unlock()
 	if conn != nil {
 		_ = conn.Close() // first: the dead do not speak

@@ -93,6 +93,8 @@ export type EventType =
   | "session.running"
   | "session.idle"
   | "session.terminated"
+  | "session.unreachable"
+  | "session.reachable"
   | "exec.queued"
   | "exec.running"
   | "exec.exited"
@@ -109,6 +111,8 @@ export type EventFilter =
   | "session.running"
   | "session.idle"
   | "session.terminated"
+  | "session.unreachable"
+  | "session.reachable"
   | "exec.queued"
   | "exec.running"
   | "exec.exited"
@@ -1082,6 +1086,15 @@ export interface SessionInfo {
   exit_code?: number;
   /** The signal that program died of, such as SIGKILL. */
   signal?: string;
+  /**
+   * False while the runner of a living session does not answer. What runs in the session goes on,
+   * and everything told of it here is what was known last.
+   */
+  reachable: boolean;
+  /** unreachable_since and unreachable_why are set while the session cannot be reached. */
+  unreachable_since?: string;
+  /** unreachable_since and unreachable_why are set while the session cannot be reached. */
+  unreachable_why?: string;
   /** terminated_at and cause are set when the session has ended. */
   terminated_at?: string;
   /** terminated_at and cause are set when the session has ended. */
@@ -1576,6 +1589,11 @@ export interface ExecWaitResult {
 export interface ExecListResult {
   /** those that have ended too, as long as they are kept */
   execs: ExecInfo[];
+  /**
+   * Names the sessions whose commands are missing, because their runners did not answer; for a list
+   * of all sessions.
+   */
+  unreachable?: string[];
 }
 
 /** Why a dialogue cannot go on. */
@@ -2095,7 +2113,7 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   name?: string;
   /** of events of execs */
   exec_id?: string;
-  /** of session.terminated */
+  /** of session.terminated and session.unreachable */
   cause?: string;
   /** dialogue_id and event are set for type dialogue. */
   dialogue_id?: string;
@@ -2280,6 +2298,8 @@ export const eventTypes: readonly EventType[] = [
   "session.running",
   "session.idle",
   "session.terminated",
+  "session.unreachable",
+  "session.reachable",
   "exec.queued",
   "exec.running",
   "exec.exited",

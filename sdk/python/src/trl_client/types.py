@@ -119,6 +119,8 @@ EventType = Literal[
     "session.running",
     "session.idle",
     "session.terminated",
+    "session.unreachable",
+    "session.reachable",
     "exec.queued",
     "exec.running",
     "exec.exited",
@@ -136,6 +138,8 @@ EventFilter = Literal[
     "session.running",
     "session.idle",
     "session.terminated",
+    "session.unreachable",
+    "session.reachable",
     "exec.queued",
     "exec.running",
     "exec.exited",
@@ -1559,6 +1563,17 @@ class SessionInfo:
     signal: str = ""
     """The signal that program died of, such as SIGKILL."""
 
+    reachable: bool = False
+    """False while the runner of a living session does not answer. What runs in the session goes
+    on, and everything told of it here is what was known last.
+    """
+
+    unreachable_since: datetime | None = None
+    """unreachable_since and unreachable_why are set while the session cannot be reached."""
+
+    unreachable_why: str = ""
+    """unreachable_since and unreachable_why are set while the session cannot be reached."""
+
     terminated_at: datetime | None = None
     """terminated_at and cause are set when the session has ended."""
 
@@ -1589,6 +1604,9 @@ class SessionInfo:
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
             exit_code=get("exit_code"),
             signal=get("signal") or "",
+            reachable=get("reachable") or False,
+            unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
+            unreachable_why=get("unreachable_why") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
         )
@@ -1682,6 +1700,9 @@ class SessionDetails(SessionInfo):
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
             exit_code=get("exit_code"),
             signal=get("signal") or "",
+            reachable=get("reachable") or False,
+            unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
+            unreachable_why=get("unreachable_why") or "",
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
             env_keys=get("env_keys") or [],
@@ -2653,12 +2674,18 @@ class ExecListResult:
     execs: list[ExecInfo] = field(default_factory=list)
     """those that have ended too, as long as they are kept"""
 
+    unreachable: list[str] = field(default_factory=list)
+    """Names the sessions whose commands are missing, because their runners did not answer; for a
+    list of all sessions.
+    """
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecListResult:
         """Takes the fields it knows from what a daemon sent."""
         get = data.get
         return cls(
             execs=[ExecInfo.from_dict(x) for x in get("execs") or ()],
+            unreachable=get("unreachable") or [],
         )
 
 
@@ -3755,7 +3782,7 @@ class StreamEvent:
     """of events of execs"""
 
     cause: str = ""
-    """of session.terminated"""
+    """of session.terminated and session.unreachable"""
 
     dialogue_id: str = ""
     """dialogue_id and event are set for type dialogue."""

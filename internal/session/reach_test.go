@@ -1,0 +1,307 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/session/sessiontest"
+)
+
+// life lists the events of one session in the journal.
+func (w world) life(id string) (list []string) {
+	events, _ := w.Journal().Read(0, 10_000)
+	for _, ev := range events {
+		if ev.SessionID == id && strings.HasPrefix(ev.Type, "session.") {
+			list = append(list, strings.TrimPrefix(ev.Type, "session."))
+		}
+	}
+	return list
+}
+
+func (w world) wantTold(id, want string) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := strings.Join(w.life(id), " "); got != want {
+		w.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// TestBrokenLinkIsMadeAnew: however often a link breaks, it is made anew, and the command
+// goes on.
+func TestBrokenLinkIsMadeAnew(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		s, runner := w.get(id), w.rt.Runner(id)
+		detach := true
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.Run(t.Context(), api.ExecParams{Command: "hang", Detach: &detach})
+			failed <- err
+		}()
+		synctest.Wait()
+		runner.Break()
+		wantCode(t, <-failed, api.CodeRuntimeUnavailable, "link to the runner")
+		const breaks = 20
+		for range breaks - 1 {
+			time.Sleep(time.Second)
+			runner.Break()
+		}
+		synctest.Wait()
+		if w.state(id) != api.SessionRunning || runner.Dials() != breaks+1 {
+			t.Fatalf("state %s after %d dials", w.state(id), runner.Dials())
+		}
+		w.wantTold(id, "created running")
+		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{}); err != nil {
+			t.Fatal(err)
+		}
+		if w.state(id) != api.SessionIdle {
+			t.Errorf("state %s", w.state(id))
+		}
+	})
+}
+
+// TestUnreachable: a runner that refuses connections for an hour is not given up. Calls
+// are answered within a bounded time, and who looks is told.
+func TestUnreachable(t *testing.T) {
+	in(t, session.Config{IdleTimeout: time.Minute}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{Name: "far"}).SessionID
+		s, runner := w.get(id), w.rt.Runner(id)
+		runner.Deny(true)
+		runner.Break()
+		synctest.Wait()
+		if !s.Info().Reachable {
+			t.Error("told at once, which it may not be worth")
+		}
+		time.Sleep(2 * time.Second)
+		info, err := s.Details(t.Context())
+		if err != nil || info.Reachable || info.UnreachableSince == nil || info.UnreachableWhy != "connection refused" || info.State != api.SessionIdle {
+			t.Errorf("info = %+v, %v", info, err)
+		}
+		_, err = s.Run(t.Context(), api.ExecParams{Command: "true"})
+		wantCode(t, err, api.CodeRuntimeUnavailable, `session "far": cannot be reached for`)
+		if !session.IsUnreachable(err) || !strings.Contains(err.Error(), "session.destroy and force") {
+			t.Errorf("no advice: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if dials := runner.Dials(); dials < 500 || dials > 2000 {
+			t.Errorf("%d dials in an hour", dials)
+		}
+		w.wantTold(id, "created unreachable")
+		runner.Deny(false)
+		if _, err := s.Run(t.Context(), api.ExecParams{Command: "true"}); err != nil { // which makes it try at once
+			t.Error(err)
+		}
+		if info := s.Info(); !info.Reachable || info.UnreachableSince != nil {
+			t.Errorf("info = %+v", info)
+		}
+		w.wantTold(id, "created unreachable reachable running idle")
+	})
+}
+
+// TestFrozenRunner: every call to a runner that does not answer is answered in its time,
+// and the runner goes on where it was.
+func TestFrozenRunner(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		s, runner := w.get(id), w.rt.Runner(id)
+		x, err := s.Start(t.Context(), api.ExecParams{Command: "hang"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two := 2.0
+		runner.Freeze()
+		var all sync.WaitGroup
+		for name, c := range map[string]struct {
+			within time.Duration
+			call   func(ctx context.Context) error
+		}{
+			"exec.run": {12 * time.Second, func(ctx context.Context) error {
+				_, err := s.Run(ctx, api.ExecParams{Command: "true", TimeoutS: &two})
+				return err
+			}},
+			"exec.start":  {12 * time.Second, func(ctx context.Context) error { _, err := s.Start(ctx, api.ExecParams{Command: "true"}); return err }},
+			"exec.cancel": {12 * time.Second, func(ctx context.Context) error { _, err := s.Cancel(ctx, api.ExecCancelParams{}); return err }},
+			"exec.list":   {12 * time.Second, func(ctx context.Context) error { _, err := s.ExecList(ctx); return err }},
+			"exec.info":   {12 * time.Second, func(ctx context.Context) error { _, err := s.ExecInfo(ctx, x.ExecID); return err }},
+			"exec.output": {12 * time.Second, func(ctx context.Context) error {
+				_, _, err := s.Output(ctx, link.OutputParams{ExecID: x.ExecID})
+				return err
+			}},
+			"exec.input": {12 * time.Second, func(ctx context.Context) error {
+				_, err := s.Input(ctx, link.InputParams{ExecID: x.ExecID}, nil)
+				return err
+			}},
+			"stream": {40 * time.Second, func(ctx context.Context) error {
+				_, _, err := s.Read(ctx, link.ReadParams{ExecID: x.ExecID, Wait: true})
+				return err
+			}},
+			"exec.wait": {40 * time.Second, func(ctx context.Context) error { _, _, err := s.AwaitEnd(ctx, x.ExecID); return err }},
+		} {
+			all.Go(func() {
+				began := time.Now()
+				err := c.call(t.Context())
+				if took := time.Since(began); !session.IsUnreachable(err) || took > c.within {
+					t.Errorf("%s: %v after %s", name, err, took)
+				}
+			})
+		}
+		all.Wait()
+		began := time.Now()
+		if info, err := s.Details(t.Context()); err != nil || info.Reachable || info.UnreachableWhy != "its runner does not answer" || time.Since(began) > 0 {
+			t.Errorf("info = %+v, %v", info, err)
+		}
+		w.wantTold(id, "created running unreachable")
+		runner.Thaw()
+		synctest.Wait()
+		if !s.Info().Reachable || runner.Dials() != 1 {
+			t.Errorf("%+v, %d dials", s.Info(), runner.Dials())
+		}
+		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{}); err != nil {
+			t.Error(err)
+		}
+		if list := w.life(id); !slices.Contains(list, "reachable") {
+			t.Errorf("told %q", list)
+		}
+		if _, err := s.Run(t.Context(), api.ExecParams{Command: "true"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestShortFreeze: a runner that does not answer for a while costs nobody anything.
+func TestShortFreeze(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		s, runner := w.get(id), w.rt.Runner(id)
+		runner.Freeze()
+		time.AfterFunc(8*time.Second, runner.Thaw)
+		if _, err := s.Run(t.Context(), api.ExecParams{Command: "true"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestQuietWaitIsProbedSeldom: who waits for a long time costs little.
+func TestQuietWaitIsProbedSeldom(t *testing.T) {
+	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		x, err := w.get(id).Start(t.Context(), api.ExecParams{Command: "hang"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		before := w.rt.Runner(id).Hellos()
+		if _, _, err := w.get(id).AwaitEnd(ctx, x.ExecID); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if n := w.rt.Runner(id).Hellos() - before; n < 100 || n > 130 {
+			t.Errorf("%d probes in an hour", n)
+		}
+		time.Sleep(time.Minute)
+		before = w.rt.Runner(id).Hellos()
+		time.Sleep(time.Hour)
+		if n := w.rt.Runner(id).Hellos() - before; n != 0 {
+			t.Errorf("%d probes while nobody waits", n)
+		}
+	})
+}
+
+// TestFrozenRunnerIsDestroyed: a session that cannot be reached can be ended, and soon
+// when that is forced.
+func TestFrozenRunnerIsDestroyed(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		for _, known := range []bool{false, true} {
+			in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
+				id := w.create(api.SessionCreateParams{}).SessionID
+				runner := w.rt.Runner(id)
+				runner.Freeze()
+				if known {
+					_, _ = w.get(id).ExecList(t.Context())
+				}
+				began, most := time.Now(), 20*time.Second
+				if force {
+					most = 6 * time.Second
+				}
+				r, err := w.Destroy(t.Context(), id, force)
+				if err != nil || r.State != api.SessionTerminated || time.Since(began) > most {
+					t.Errorf("force %v, known %v: %+v, %v after %s", force, known, r, err, time.Since(began))
+				}
+			})
+		}
+	}
+}
+
+// TestRecoverSlowRunner: a daemon serves although a runner of the one before does not
+// answer, and goes on with that session when it does.
+func TestRecoverSlowRunner(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			rt := &sessiontest.Runtime{Command: untilCancelled}
+			journal := t.TempDir() + "/events.jsonl"
+			open := func() world {
+				j, err := session.OpenJournal(journal, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return world{newRegistry(session.Config{Journal: j}, rt), rt, t}
+			}
+			w := open()
+			slow := w.create(api.SessionCreateParams{Name: "slow", Tags: []string{"a"}}).SessionID
+			w.create(api.SessionCreateParams{Name: "fine"})
+			if _, err := w.get(slow).Start(t.Context(), api.ExecParams{Command: "hang"}); err != nil {
+				t.Fatal(err)
+			}
+			w.Leave()
+			runner := rt.Runner(slow)
+			if deny {
+				runner.Deny(true)
+			} else {
+				runner.Freeze()
+			}
+			w = open()
+			began := time.Now()
+			if err := w.Recover(t.Context(), false); err != nil || time.Since(began) > time.Second {
+				t.Errorf("%v after %s", err, time.Since(began))
+			}
+			if info := w.get("fine").Info(); !info.Reachable || info.State != api.SessionIdle {
+				t.Errorf("%+v", info)
+			}
+			info, err := w.get("slow").Details(t.Context())
+			if err != nil || info.Reachable || info.State != api.SessionRunning || info.SessionID != slow || info.UnreachableWhy == "" {
+				t.Errorf("%+v, %v", info, err)
+			}
+			_, err = w.Create(t.Context(), api.SessionCreateParams{Name: "slow"})
+			wantCode(t, err, api.CodeConflict, "is taken")
+			_, err = w.get("slow").ExecList(t.Context())
+			if !session.IsUnreachable(err) {
+				t.Errorf("got %v", err)
+			}
+			time.Sleep(10 * time.Minute)
+			runner.Thaw()
+			runner.Deny(false)
+			if _, err := w.get("slow").ExecList(t.Context()); err != nil { // which makes it try at once
+				t.Fatal(err)
+			}
+			info, err = w.get("slow").Details(t.Context())
+			if err != nil || !info.Reachable || info.State != api.SessionRunning || len(info.Tags) != 1 {
+				t.Errorf("%+v, %v", info, err)
+			}
+			if x, err := w.get("slow").Cancel(t.Context(), api.ExecCancelParams{}); err != nil || !x.Outcome.Cancelled {
+				t.Errorf("%+v, %v", x, err)
+			}
+			w.wantTold(slow, "created running unreachable reachable idle")
+			w.Close(nil)
+		})
+	}
+}
