@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -362,6 +363,8 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
+	debug.FreeOSMemory() // what only the start needed
+	process.TrimProgram()
 	notify(d.manager, "READY=1")
 	stopSignals := d.upgradeOnSignal()
 

@@ -5,6 +5,7 @@ package host
 import (
 	"embed"
 	"fmt"
+	"io"
 )
 
 // runners holds the compressed runner of each platform that this program serves.
@@ -14,10 +15,10 @@ import (
 var runners embed.FS
 
 // embedded returns the compressed runner for a platform, or nil.
-func embedded(goos, goarch string) []byte {
-	packed, err := runners.ReadFile(fmt.Sprintf("runners/trl-runner-%s-%s.gz", goos, goarch))
+func embedded(goos, goarch string) io.ReadSeeker {
+	packed, err := runners.Open(fmt.Sprintf("runners/trl-runner-%s-%s.gz", goos, goarch))
 	if err != nil {
 		return nil
 	}
-	return packed
+	return packed.(io.ReadSeeker) // as package embed promises
 }

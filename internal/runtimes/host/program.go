@@ -1,11 +1,8 @@
 package host
 
 import (
-	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -77,24 +74,32 @@ func executable() (string, error) {
 
 // unpack writes a compressed program into dir, unless it is there, and returns its
 // path. Those of other versions are removed: nothing but this starts them, and those
-// that run do not need their file.
-func unpack(packed []byte, dir string) (string, error) {
+// that run do not need their file. Neither of its forms is read as a whole into memory,
+// which the daemon would keep.
+func unpack(packed io.ReadSeeker, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(packed)
-	name := runnerName + "-" + hex.EncodeToString(sum[:])[:12]
+	// A gzip stream ends with checksum and length of its content (RFC 1952). They name it.
+	var end [8]byte
+	if _, err := packed.Seek(-int64(len(end)), io.SeekEnd); err != nil {
+		return "", err
+	}
+	if _, err := io.ReadFull(packed, end[:]); err != nil {
+		return "", err
+	}
+	sum, size := binary.LittleEndian.Uint32(end[:]), binary.LittleEndian.Uint32(end[4:])
+	name := fmt.Sprintf("%s-%08x-%x", runnerName, sum, size)
 	path := filepath.Join(dir, name)
-	if !intact(path, packed) {
-		unzip, err := gzip.NewReader(bytes.NewReader(packed))
+	if !intact(path, sum, size) {
+		if _, err := packed.Seek(0, io.SeekStart); err != nil {
+			return "", err
+		}
+		unzip, err := gzip.NewReader(packed)
 		if err != nil {
 			return "", err
 		}
-		content, err := io.ReadAll(unzip)
-		if err != nil {
-			return "", err
-		}
-		if err := writeFile(path, content, 0o700); err != nil {
+		if err := replaceFile(path, unzip, 0o700); err != nil {
 			return "", err
 		}
 	}
@@ -110,17 +115,18 @@ func unpack(packed []byte, dir string) (string, error) {
 	return path, nil
 }
 
-// intact reports whether the file holds what packed unpacks to. A gzip stream ends
-// with checksum and length of its content (RFC 1952), so that need not be unpacked.
-func intact(path string, packed []byte) bool {
+// intact reports whether the file has that checksum and length, and can be started.
+func intact(path string, want, size uint32) bool {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o700 || len(packed) < 8 {
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o700 || uint32(info.Size()) != size {
 		return false
 	}
-	end := packed[len(packed)-8:]
-	if uint32(info.Size()) != binary.LittleEndian.Uint32(end[4:]) {
+	f, err := os.Open(path)
+	if err != nil {
 		return false
 	}
-	content, err := os.ReadFile(path)
-	return err == nil && crc32.ChecksumIEEE(content) == binary.LittleEndian.Uint32(end)
+	defer f.Close()
+	sum := crc32.NewIEEE()
+	_, err = io.Copy(sum, f)
+	return err == nil && sum.Sum32() == want
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -30,7 +31,7 @@ func TestUnpack(t *testing.T) {
 	packed := pack(t, content)
 	check := func(when string) string {
 		t.Helper()
-		path, err := unpack(packed, dir)
+		path, err := unpack(bytes.NewReader(packed), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func TestUnpack(t *testing.T) {
 		return path
 	}
 	path := check("first")
-	if name := filepath.Base(path); len(name) != len("trl-runner-")+12 {
+	if name := filepath.Base(path); !regexp.MustCompile(`^trl-runner-[0-9a-f]{8}-[0-9a-f]+$`).MatchString(name) {
 		t.Errorf("name = %q", name)
 	}
 	before, _ := os.Stat(path)
@@ -65,7 +66,7 @@ func TestUnpack(t *testing.T) {
 		check(when)
 	}
 	// A new version takes the place of the old.
-	next, err := unpack(pack(t, "#!/bin/sh\n# two\n"), dir)
+	next, err := unpack(bytes.NewReader(pack(t, "#!/bin/sh\n# two\n")), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,16 +44,16 @@ func (rt *Runtime) writeRecord(r record) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(rt.recordPath(r.SessionID), append(text, '\n'), 0o600)
+	return replaceFile(rt.recordPath(r.SessionID), bytes.NewReader(append(text, '\n')), 0o600)
 }
 
-// writeFile replaces a file so that whoever reads it sees all of it or the old one.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
+// replaceFile replaces a file so that whoever reads it sees all of it or the old one.
+func replaceFile(path string, content io.Reader, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
+	_, err = io.Copy(f, content)
 	if chmodErr := f.Chmod(mode); err == nil {
 		err = chmodErr
 	}
