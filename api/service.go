@@ -23,6 +23,7 @@ type Service interface {
 	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)
 	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)
+	SessionSet(ctx context.Context, p SessionSetParams) (SessionInfo, error)
 	SessionDestroy(ctx context.Context, p SessionDestroyParams) (SessionDestroyResult, error)
 
 	SessionInput(ctx context.Context, p SessionInputParams) (SessionInputResult, error)

@@ -174,6 +174,34 @@ type SessionInfoParams struct {
 	SessionID string `json:"session_id"` // id or name
 }
 
+// SessionSetParams changes what a living session is called. What is absent stays as it is.
+type SessionSetParams struct {
+	SessionID string `json:"session_id"` // id or name
+	// Name is the new name, unique among the living sessions; empty for none.
+	Name *string `json:"name,omitempty"`
+	// Tags take the place of all tags that it had.
+	Tags *[]string `json:"tags,omitempty"`
+}
+
+// Check tells what is wrong with the parameters, without looking at anything.
+func (p SessionSetParams) Check() error {
+	if p.SessionID == "" {
+		return invalid("session_id", "is required")
+	}
+	if p.Name == nil && p.Tags == nil {
+		return invalid("name", "is required, or tags")
+	}
+	if p.Name != nil && *p.Name != "" {
+		if err := checkName(*p.Name); err != nil {
+			return err
+		}
+	}
+	if p.Tags == nil {
+		return nil
+	}
+	return checkTags(*p.Tags)
+}
+
 // SessionDestroyParams ends a session.
 type SessionDestroyParams struct {
 	SessionID string `json:"session_id"` // id or name
@@ -209,8 +237,10 @@ func startsAndGoesOn(s, first, rest string) bool {
 
 // Check reports the first parameter that cannot be.
 func (p SessionCreateParams) Check() error {
-	if p.Name != "" && !validName(p.Name) {
-		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", p.Name)
+	if p.Name != "" {
+		if err := checkName(p.Name); err != nil {
+			return err
+		}
 	}
 	if err := noNUL("shell", p.Shell); err != nil {
 		return err
@@ -221,13 +251,8 @@ func (p SessionCreateParams) Check() error {
 	if err := checkDir(p.WorkingDir); err != nil {
 		return err
 	}
-	for _, tag := range p.Tags {
-		if tag == "" || len(tag) > 128 {
-			return invalid("tags", "a tag must have 1 to 128 bytes")
-		}
-	}
-	if len(p.Tags) > 64 {
-		return invalid("tags", "at most 64")
+	if err := checkTags(p.Tags); err != nil {
+		return err
 	}
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
 		return err
@@ -236,6 +261,25 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	return checkEnv(p.Env)
+}
+
+func checkName(name string) error {
+	if !validName(name) {
+		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", name)
+	}
+	return nil
+}
+
+func checkTags(tags []string) error {
+	for _, tag := range tags {
+		if tag == "" || len(tag) > 128 {
+			return invalid("tags", "a tag must have 1 to 128 bytes")
+		}
+	}
+	if len(tags) > 64 {
+		return invalid("tags", "at most 64")
+	}
+	return nil
 }
 
 // checkKind refuses what does not go with the kind of session.

@@ -41,6 +41,11 @@ func (c *Client) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.
 	return typed[api.SessionDetails](ctx, c, "session.info", p)
 }
 
+// SessionSet implements api.Service.
+func (c *Client) SessionSet(ctx context.Context, p api.SessionSetParams) (api.SessionInfo, error) {
+	return typed[api.SessionInfo](ctx, c, "session.set", p)
+}
+
 // SessionDestroy implements api.Service.
 func (c *Client) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
 	return typed[api.SessionDestroyResult](ctx, c, "session.destroy", p)

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,13 +27,16 @@ const attachFor = 30 * time.Second
 func (a *app) attachCommand() *cobra.Command {
 	var readOnly, take, force bool
 	cmd := &cobra.Command{
-		Use:     "attach SESSION",
+		Use:     "attach [SESSION]",
 		Aliases: []string{"a"},
 		GroupID: groupTerminals,
 		Short:   "Look at a terminal and type into it",
 		Long: `Look at a terminal that trl new -t began, and type into it. Your window becomes that
 terminal, until its program ends, whose exit status is then yours, or until you leave it
-with Ctrl-\ (--detach-key): then the program goes on.
+with Ctrl-\ (--detach-key): then the program goes on. Pressed twice, the key is typed into
+the terminal, where another trl may be.
+
+Without a SESSION it is the only terminal there is, or the one that you choose of a list.
 
 Any number of people and programs may be attached at once. The size of the terminal follows
 the first of them who types; in a window of another size the others see a part of it, or
@@ -41,7 +49,7 @@ When the daemon is restarted you stay attached, and see the same screen.`,
   trl attach ed
   trl attach ed --read-only            only look; Ctrl-C leaves too
   trl attach ed --detach-key ctrl-]    when vim needs Ctrl-\`,
-		Args: takes(1, 1, "one session"),
+		Args: names(0, 1, "at most one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if readOnly && take {
 				return usageErrorf(cmd, "--read-only and --take do not go together")
@@ -50,10 +58,11 @@ When the daemon is restarted you stay attached, and see the same screen.`,
 			if err != nil {
 				return err
 			}
+			name := strings.Join(args, "")
 			if _, ok := a.terminal(); !ok {
-				return noTerminal("trl attach", args[0])
+				return noTerminal("trl attach", name)
 			}
-			if err := checkWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", args[0])); err != nil && !force {
+			if err := checkWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", cmp.Or(name, "SESSION"))); err != nil && !force {
 				return err
 			}
 			c, err := a.connect(cmd)
@@ -61,7 +70,12 @@ When the daemon is restarted you stay attached, and see the same screen.`,
 				return err
 			}
 			defer c.Close()
-			return a.attach(cmd, c, &viewer{session: args[0], name: args[0], keys: keys, readOnly: readOnly, take: take, asIs: force})
+			if name == "" {
+				if name, err = a.chooseTerminal(cmd.Context(), c); err != nil {
+					return err
+				}
+			}
+			return a.attach(cmd, c, &viewer{session: name, name: name, keys: keys, readOnly: readOnly, take: take, asIs: force})
 		},
 		ValidArgsFunction: a.completeTerminals,
 	}
@@ -84,10 +98,71 @@ func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 	if err != nil {
 		return nil, usageErrorf(cmd, "detach_key: %s (%s)", err, cfg.Origin("detach_key"))
 	}
-	return keys, nil
+	return keys.Twice(), nil
+}
+
+// chooseTerminal is the terminal that a person means who names none: the only one, or the
+// one they choose of a list, with the latest on top.
+func (a *app) chooseTerminal(ctx context.Context, c *client.Client) (string, error) {
+	res, err := c.SessionList(ctx, api.SessionListParams{})
+	if err != nil {
+		return "", err
+	}
+	list := slices.DeleteFunc(res.Sessions, func(s api.SessionInfo) bool {
+		return s.Kind != api.KindTerminal || s.SessionID == os.Getenv(api.SessionMarker)
+	})
+	switch len(list) {
+	case 0:
+		return "", withHint(errors.New("there is no terminal to attach to"), "`trl new -t` starts one")
+	case 1:
+		return nameOf(list[0]), nil
+	}
+	slices.SortStableFunc(list, func(a, b api.SessionInfo) int { return b.LastActivity.Compare(a.LastActivity) })
+	t := table{header: []string{"#", "NAME", "ACTIVE", "RUNS"}}
+	for i, s := range list {
+		runs := s.Shell
+		if len(s.Command) > 0 {
+			runs = strings.Join(s.Command, " ")
+		}
+		t.add(text(strconv.Itoa(i+1)), text(nameOf(s)), text(a.stdout.when(s.LastActivity)), text(runs))
+	}
+	a.stdout.table(t)
+	_, _ = fmt.Fprintf(a.stdout, "attach to which? [1] ")
+	line, err := readLine(a.stdin)
+	if line = strings.TrimSpace(line); err != nil && line == "" {
+		return "", errors.New("no terminal was chosen")
+	}
+	if line == "" {
+		line = "1"
+	}
+	for i, s := range list {
+		if line == strconv.Itoa(i+1) || line == s.Name || line == s.SessionID {
+			return nameOf(s), nil
+		}
+	}
+	return "", fmt.Errorf("%q is not in the list", line)
+}
+
+// readLine reads one line of a terminal, and nothing of what is behind it.
+func readLine(in io.Reader) (string, error) {
+	var line []byte
+	b := make([]byte, 1)
+	for {
+		n, err := in.Read(b)
+		if n > 0 && b[0] == '\n' {
+			return string(line), nil
+		}
+		line = append(line, b[:n]...)
+		if err != nil {
+			return string(line), err
+		}
+	}
 }
 
 func noTerminal(what, session string) error {
+	if session == "" {
+		session = "SESSION"
+	}
 	return withHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
 		"`trl screen %s` prints what it shows, `trl send %[1]s` types", session)
 }
@@ -127,7 +202,9 @@ func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: detached; it goes on", v.name)))
 		return nil
 	}
-	a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
+	if !v.quiet {
+		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
+	}
 	return exitWith(end.outcome.ExitCode)
 }
 

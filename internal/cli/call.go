@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/api/spec"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/near"
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -64,7 +65,7 @@ ends when trl does.`,
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		// Not args, which have the flags in them.
 		if methods := cmd.Flags().Args(); len(methods) > 0 {
-			a.explainMethod(methods[0])
+			a.noHelp = a.explainMethod(cmd, methods[0])
 			return
 		}
 		overview(cmd, args)
@@ -86,12 +87,20 @@ func (a *app) printMethods() {
 }
 
 // explainMethod prints the parameters and the answer of a method.
-func (a *app) explainMethod(name string) {
-	text := spec.Help(name)
-	if text == "" {
-		text = fmt.Sprintf("There is no method %q that this trl knows of. `trl call` lists them.\n", name)
+func (a *app) explainMethod(cmd *cobra.Command, name string) error {
+	if text := spec.Help(name); text != "" {
+		_, err := fmt.Fprint(a.stdout, text)
+		return err
 	}
-	fmt.Fprint(a.stdout, text)
+	err := usageErrorf(cmd, "there is no method %q that this trl knows of", name)
+	var names []string
+	for _, m := range api.Methods() {
+		names = append(names, m.Name)
+	}
+	if err.hint = "`trl call` lists the methods"; near.Word(name, names, 2) != "" {
+		err.hint = "did you mean " + near.Word(name, names, 2) + "?"
+	}
+	return err
 }
 
 // callParams reads the parameters and refuses what is not JSON before anything is started.

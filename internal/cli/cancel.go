@@ -25,7 +25,7 @@ the one that runs, if only one does.`,
 		Example: `  trl cancel build                     what runs in the session build
   trl cancel x-3f9a1c02de-7
   trl cancel build --signal INT`,
-		Args: takes(0, 1, "at most one command or session"),
+		Args: names(0, 1, "at most one command or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/internal/runner"
+	"github.com/trl-dev/trl/internal/version"
 )
 
 // Main runs the command line args (without the program's name) and returns the exit status.
@@ -42,6 +43,7 @@ type app struct {
 	verbose  bool
 	stateDir string // set by connect
 	url      string // of the daemon, when it is not behind a socket; set by settings
+	noHelp   error  // why --help had nothing to say
 }
 
 // The groups of `trl help`.
@@ -55,6 +57,7 @@ const (
 )
 
 func (a *app) root() *cobra.Command {
+	var short bool // only the version is asked for
 	root := &cobra.Command{
 		Use:   "trl",
 		Short: "Run commands in sessions that keep their shell",
@@ -76,8 +79,15 @@ started in the background when it is needed and ends by itself when nothing is l
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if short {
+				a.stdout.line("trl " + version.Version)
+				return nil
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVarP(&short, "version", "V", false, "print the version; trl version tells more")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -102,7 +112,7 @@ started in the background when it is needed and ends by itself when nothing is l
 
 	root.AddCommand(
 		a.runCommand(), a.startCommand(), a.logsCommand(), a.waitCommand(), a.inputCommand(), a.cancelCommand(), a.psCommand(), a.eventsCommand(),
-		a.newCommand(), a.lsCommand(), a.infoCommand(), a.killCommand(),
+		a.newCommand(), a.lsCommand(), a.infoCommand(), a.renameCommand(), a.killCommand(),
 		a.attachCommand(), a.sendCommand(), a.screenCommand(), a.resizeCommand(), a.recordCommand(), a.playCommand(), a.exportCommand(),
 		a.chatCommand(), a.dialogueCommand(),
 		a.serveCommand(), a.mcpCommand(), a.stopCommand(), a.upgradeCommand(), a.configCommand(), a.doctorCommand(),

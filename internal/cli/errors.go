@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -60,7 +63,7 @@ func exitBySignal(s os.Signal) error {
 }
 
 // answersForCommand are the commands whose status may be that of what they ran.
-var answersForCommand = map[string]bool{"run": true, "logs": true, "attach": true, "record": true}
+var answersForCommand = map[string]bool{"run": true, "logs": true, "wait": true, "attach": true, "record": true}
 
 // usageErrorf is for a command line that cannot be understood. That of `run` and its like
 // leaves with 125, because 2 may well be what the command answers.
@@ -85,6 +88,52 @@ func takes(min, max int, what string) cobra.PositionalArgs {
 		}
 		return usageErrorf(cmd, "%s takes %s", cmd.CommandPath(), what)
 	}
+}
+
+// names is takes for arguments that name things, where an empty one is a mistake in a script.
+func names(min, max int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "") {
+			return usageErrorf(cmd, "%s: a name must not be empty", cmd.CommandPath())
+		}
+		return takes(min, max, what)(cmd, args)
+	}
+}
+
+// nameFirst is takes where the first argument names something, and the others are text.
+func nameFirst(min, max int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && args[0] == "" {
+			return usageErrorf(cmd, "%s: a name must not be empty", cmd.CommandPath())
+		}
+		return takes(min, max, what)(cmd, args)
+	}
+}
+
+// onCommandLine are the words of the command line for what the API calls something else.
+var onCommandLine = strings.NewReplacer(
+	"params.working_dir: ", "--cwd: ", "params.timeout_s: ", "--timeout: ", "params.env: ", "--env: ", "params.tags: ", "--tag: ",
+	"params.shell: ", "--shell: ", "params.term: ", "--term: ",
+	"params.scrollback: ", "--scrollback: ", "params.signal: ", "--signal: ", "params.output_match: ", "--match: ", "params.text: ", "--text: ",
+	"params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ", "params.", "",
+	"session.screen is", "trl screen is", "session.input is", "trl send is", "session.attach is", "trl attach is", "session.resize is", "trl resize is",
+	"session.wait is", "trl wait is", "it takes session.input, not commands", "it takes trl send, not commands",
+)
+
+// ownID is the id of a session that the user has not typed: it was made for them, and is gone.
+var ownID = regexp.MustCompile(`^session "s-[0-9a-f]+": `)
+
+// inWords is what an error says to somebody at a command line.
+func inWords(err error) string {
+	var e *api.Error
+	if !errors.As(err, &e) || strings.HasPrefix(err.Error(), string(e.Code)+": ") { // trl call speaks of the API
+		return err.Error()
+	}
+	text := onCommandLine.Replace(err.Error())
+	if e.Code == api.CodeShellNotFound || e.Code == api.CodeShellFailed {
+		text = ownID.ReplaceAllString(text, "")
+	}
+	return text
 }
 
 // statusOf is the exit status for an error.
@@ -149,7 +198,7 @@ func hintFor(err error) string {
 // finish reports err and returns the exit status of the program.
 func (a *app) finish(err error) int {
 	if err == nil {
-		err = a.stdout.err
+		err = cmp.Or(a.noHelp, a.stdout.err)
 	}
 	status := statusOf(err)
 	var f *failure
@@ -158,7 +207,7 @@ func (a *app) finish(err error) int {
 	if err == nil || silent || status == exitBrokenPipe {
 		return status
 	}
-	for line := range strings.Lines(err.Error()) { // a joined error has one line for each
+	for line := range strings.Lines(inWords(err)) { // a joined error has one line for each
 		a.stderr.line("trl: " + strings.TrimSuffix(line, "\n"))
 	}
 	if hint := hintFor(err); hint != "" {

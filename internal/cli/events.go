@@ -33,7 +33,7 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
   trl events --after 1200 --json       what came after the event 1200`,
 		Args: takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p := api.EventSubscribeParams{SessionID: e.session, Types: e.types}
+			p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types}
 			if err := p.Check(); err != nil {
 				f := usageErrorf(cmd, "--type: %s", strings.TrimPrefix(err.Error(), "params.types: "))
 				f.hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
@@ -54,7 +54,7 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 	flags.BoolVarP(&e.follow, "follow", "f", false, "go on with what happens next")
 	flags.Int64Var(&e.after, "after", 0, "only what came after the event of this `SEQ`")
 	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session or exec; may be repeated")
-	flags.StringVarP(&e.session, "session", "s", "", "only those of the session of this `NAME` or id")
+	flags.VarP(&e.session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.BoolVar(&e.json, "json", false, "print each event as a line of JSON")
 	a.completeFlag(cmd, "session", a.completeSessions)
 	a.completeFlag(cmd, "type", cobra.FixedCompletions(slices.Concat([]string{"session", "exec"}, api.EventTypes), cobra.ShellCompDirectiveNoFileComp))
@@ -67,7 +67,7 @@ type events struct {
 	follow  bool
 	after   int64
 	types   []string
-	session string
+	session nameFlag
 	json    bool
 }
 
@@ -76,10 +76,13 @@ func (e *events) print(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if !e.follow && last <= e.after {
+	switch {
+	case e.after > last:
+		return withHint(fmt.Errorf("--after: there is no event %d yet, the last is %d", e.after, last), "`trl events` prints those that are remembered, with their numbers")
+	case !e.follow && e.after == last:
 		return nil
 	}
-	p := api.EventSubscribeParams{SessionID: e.session, Types: e.types, AfterSeq: &e.after}
+	p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types, AfterSeq: &e.after}
 	if !e.follow {
 		// Nothing says where the end of what is remembered is, but its number, which may
 		// be that of an event that is not wanted.
@@ -127,7 +130,7 @@ func lastEvent(ctx context.Context, c *client.Client) (int64, error) {
 // knows, or the subscription would be refused.
 func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamEvent) bool, error) {
 	if e.session != "" {
-		s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{SessionID: e.session})
+		s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{SessionID: string(e.session)})
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +138,7 @@ func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamE
 	}
 	return func(ev api.StreamEvent) bool {
 		kind, _, _ := strings.Cut(ev.Type, ".")
-		return (e.session == "" || ev.SessionID == e.session || ev.Name == e.session || ev.Type == api.EventMissed) &&
+		return (e.session == "" || ev.SessionID == string(e.session) || ev.Name == string(e.session) || ev.Type == api.EventMissed) &&
 			(len(e.types) == 0 || slices.Contains(e.types, ev.Type) || slices.Contains(e.types, kind) || ev.Type == api.EventMissed)
 	}, nil
 }

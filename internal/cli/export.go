@@ -45,7 +45,7 @@ The format may be left out when the name of the output tells it.`,
 		Example: `  trl export demo --cast -o demo.cast
   trl export demo -o demo.svg          a picture of the screen
   trl export demo.cast --text --scrollback all`,
-		Args: takes(1, 1, "one session or file"),
+		Args: names(1, 1, "one session or file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := ""
 			for i, f := range exportFormats {

@@ -41,6 +41,21 @@ func (f *secondsFlag) Set(text string) error {
 	return nil
 }
 
+// nameFlag is the name or id of a session. Given as "", which a script does by mistake, it
+// is refused: without a name the command would mean something else.
+type nameFlag string
+
+func (f *nameFlag) Type() string   { return "NAME" }
+func (f *nameFlag) String() string { return string(*f) }
+
+func (f *nameFlag) Set(text string) error {
+	if text == "" {
+		return fmt.Errorf("the name of a session must not be empty")
+	}
+	*f = nameFlag(text)
+	return nil
+}
+
 // envFlag collects K=V. K alone takes the caller's value, so that a secret need
 // not stand in an argument list.
 type envFlag map[string]string

@@ -14,21 +14,9 @@ import (
 )
 
 // interruptible is for commands that only look on: the first signal ends the context, and
-// nothing else. The returned function tells what to answer then: 130 instead of the error
-// that came of it.
+// nothing else. The returned function tells what to answer then: the status of one that died
+// of the signal, instead of the error that came of it.
 func interruptible(parent context.Context) (ctx context.Context, answer func(error) error) {
-	ctx, bySignal := signalled(parent)
-	return ctx, func(err error) error {
-		ended := ctx.Err() != nil
-		if err = bySignal(err); ended && err != nil {
-			return exitWith(api.ExitCancelled)
-		}
-		return err
-	}
-}
-
-// signalled is interruptible, but answers as one that died of the signal would.
-func signalled(parent context.Context) (ctx context.Context, answer func(error) error) {
 	var signals []os.Signal
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		if !signal.Ignored(s) {

@@ -22,7 +22,7 @@ id that trl ps shows. Of variables only the names are told.`,
 		Example: `  trl info build
   trl info x-3f9a1c02de-7
   trl info build --json | jq .shell_pid`,
-		Args: takes(1, 1, "one session or command"),
+		Args: names(1, 1, "one session or command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {

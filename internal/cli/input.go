@@ -48,7 +48,7 @@ repeated safely.`,
   trl input $id 'print(6 * 7)'
   trl input $id --close < script.py
   trl input build -n y                 one letter, no newline`,
-		Args: takes(1, -1, "a command or session and the text for it"),
+		Args: nameFirst(1, -1, "a command or session and the text for it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(args[1:], " ")
 			fromStdin := text == "-" || len(args) == 1 && !(in.close && term.IsTerminal(int(a.stdin.Fd())))

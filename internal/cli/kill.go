@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ Prints each session that has ended. One that had ended before is no error.`,
   trl kill --force s-3f9a1c02de        SIGKILL at once
   trl kill --all`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if slices.Contains(args, "") {
+				return usageErrorf(cmd, "trl kill: the name of a session must not be empty")
+			}
 			if all == (len(args) > 0) {
 				return usageErrorf(cmd, "trl kill takes the sessions to end, or --all")
 			}

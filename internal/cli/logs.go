@@ -35,7 +35,7 @@ where something is missing, a line on stderr says how much.`,
   trl logs build --tail 4K --stderr
   trl logs -f build --grep 'error|warning'
   trl logs --json build | jq .seq      later: trl logs build --since SEQ`,
-		Args: takes(1, 1, "one command or session"),
+		Args: names(1, 1, "one command or session"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			switch {
 			case onlyStdout && onlyStderr:

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -13,7 +15,7 @@ import (
 type newFlags struct {
 	terminalFlags
 
-	terminal, program, detach, asJSON bool
+	terminal, program, detach, attach, asJSON bool
 
 	env     envFlag
 	timeout secondsFlag
@@ -35,16 +37,28 @@ The shell's start-up files are not read, unless --login or --rc asks for it.
 
 With -t it is a terminal, with PROGRAM in it or else your shell. On a terminal you are
 attached to it at once, unless -d says otherwise: Ctrl-\ leaves it, trl attach comes back.
-It ends with its program. With --program it is a program on three pipes: trl send writes to
-it, trl logs -f reads it. PROGRAM is started as it is, no shell reads it; flags behind it
-are its own. Without a NAME, write -- before it.`,
+It ends with its program. With -A you are attached to the terminal NAME if there is one, and
+it is started if there is none. With --program it is a program on three pipes: trl send
+writes to it, trl logs -f reads it.
+
+PROGRAM with arguments is started as it is, no shell reads it; flags behind it are its own.
+One argument that is more than a word is shell text. Without a NAME, write -- before it.`,
 		Example: `  trl new build                        then: trl run -s build make
   trl new --shell fish --cwd /tmp
   trl new web -e PORT=8080 --tag demo --timeout 10m
   trl new -t ed vim -R notes           a terminal; then: trl attach ed, trl send ed :q enter
+  trl new -t log 'make 2>&1 | less'    shell text
+  trl new -A work                      attach to the terminal work, or start it
   trl new -t -d --record demo          your shell in a terminal that is recorded
   trl new --program calc bc -l`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			f.terminal = f.terminal || f.attach
+			if f.attach && (len(args) == 0 || cmd.ArgsLenAtDash() == 0) {
+				return usageErrorf(cmd, "-A takes the name of a terminal")
+			}
+			if len(args) > 0 && args[0] == "" && cmd.ArgsLenAtDash() != 0 {
+				return usageErrorf(cmd, "the name of a session must not be empty")
+			}
 			if dash := cmd.ArgsLenAtDash(); !f.terminal && !f.program && (len(args) > 1 || dash >= 0 && dash < len(args)) {
 				return usageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
 			}
@@ -81,6 +95,7 @@ are its own. Without a NAME, write -- before it.`,
 	flags.BoolVar(&p.RC, "rc", false, "read the shell's rc files")
 	flags.BoolVarP(&f.terminal, "terminal", "t", false, "start a terminal")
 	flags.BoolVar(&f.program, "program", false, "start a program on three pipes")
+	flags.BoolVarP(&f.attach, "attach", "A", false, "attach to the terminal NAME, start it if there is none")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "do not attach to the terminal, print its id")
 	f.register(flags)
 	flags.BoolVar(&p.Record, "record", false, "record the terminal: trl play, trl export --cast")
@@ -98,6 +113,8 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	switch {
 	case f.terminal && f.program:
 		return usageErrorf(cmd, "--terminal and --program do not go together")
+	case f.attach && (f.program || f.detach):
+		return usageErrorf(cmd, "--attach does not go with --program and --detach")
 	case given && !f.terminal:
 		return usageErrorf(cmd, "%s is for a terminal, see --terminal", name)
 	}
@@ -117,6 +134,9 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	if err != nil {
 		return err
 	}
+	if p.Command, err = a.program(cmd, p.Command, place.Shell); err != nil {
+		return err
+	}
 	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.s
 	if f.terminal {
 		err = f.fill(a, cmd, &p)
@@ -134,6 +154,18 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		return err
 	}
 	defer c.Close()
+	if f.attach {
+		if !person {
+			return noTerminal("trl new -A", p.Name)
+		}
+		there, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: p.Name})
+		if err == nil && there.State != api.SessionTerminated {
+			return a.attach(cmd, c, &viewer{session: there.SessionID, name: p.Name, keys: keys})
+		}
+		if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
+			return err
+		}
+	}
 	info, err := c.SessionCreate(cmd.Context(), p)
 	if err != nil {
 		return err
@@ -146,15 +178,6 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	}
 	a.stdout.line(info.SessionID)
 	return nil
-}
-
-// checkWords refuses a program that the wire would change.
-func checkWords(command []string) error {
-	var errs []error
-	for _, word := range command {
-		errs = append(errs, checkText("program", word))
-	}
-	return errors.Join(errs...)
 }
 
 // nameOf is what a person calls a session.
@@ -172,7 +195,7 @@ func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 	p := api.SessionCreateParams{Shell: shell, PreferShell: preferredShell, WorkingDir: dir, Env: map[string]string{}}
 	if a.sameMachine() {
 		var err error
-		if p.WorkingDir, err = filepath.Abs(dir); err != nil {
+		if p.WorkingDir, err = directory(dir); err != nil {
 			return p, err
 		}
 		if p.Shell, err = shellFlag(shell); err != nil {
@@ -181,4 +204,12 @@ func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 		p.Env = callerEnv()
 	}
 	return p, checkText("directory", p.WorkingDir)
+}
+
+// directory is the absolute path of a directory of this machine that was given with --cwd.
+func directory(dir string) (string, error) {
+	if fi, err := os.Stat(dir); dir != "" && (err != nil || !fi.IsDir()) {
+		return "", fmt.Errorf("--cwd: %q is not a directory", dir)
+	}
+	return filepath.Abs(dir)
 }

@@ -32,7 +32,7 @@ Where stdout is no terminal, all of it is printed at once.`,
 		Example: `  trl play demo.cast
   trl play demo.cast --speed 3 --idle-limit 1
   trl play demo.cast > all             what the terminal was given, without a pause`,
-		Args: takes(1, 1, "one file or session"),
+		Args: names(1, 1, "one file or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // so that NaN is refused too
 				return usageErrorf(cmd, "--speed: %v: must be %v to %d", p.speed, minSpeed, maxSpeed)
@@ -40,7 +40,7 @@ Where stdout is no terminal, all of it is printed at once.`,
 			if idle.s != nil {
 				p.idle = time.Duration(*idle.s * float64(time.Second))
 			}
-			ctx, answer := signalled(cmd.Context())
+			ctx, answer := interruptible(cmd.Context())
 			var c *client.Client
 			if !isFile(args[0]) {
 				var err error

@@ -104,8 +104,7 @@ type table struct {
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// table prints aligned columns on a terminal, where the last column gives way to
-// the width, and lines of tab-separated fields without a header elsewhere.
+// table prints aligned columns on a terminal, no wider than its window, and lines of tab-separated fields without a header elsewhere.
 func (p *printer) table(t table) {
 	var b strings.Builder
 	if !p.tty {
@@ -140,23 +139,59 @@ func (p *printer) table(t table) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
 		}
 	}
-	last := len(widths) - 1
-	room := p.width()
-	for _, w := range widths[:last] {
-		room -= w + 2
-	}
+	fit(widths, t.header, p.width())
 	for _, row := range rows {
-		for i, c := range row {
-			if i == last {
-				b.WriteString(p.paint(c.style, shorten(c.text, max(room, 16))))
-				break
-			}
-			b.WriteString(p.paint(c.style, c.text))
-			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
-		}
-		b.WriteByte('\n')
+		b.WriteString(p.row(row, widths))
 	}
 	_, _ = p.Write([]byte(b.String()))
+}
+
+// row is one line of a table. Columns without a width are left out.
+func (p *printer) row(cells []cell, widths []int) string {
+	var b strings.Builder
+	gap := ""
+	for i, c := range cells {
+		if widths[i] == 0 {
+			continue
+		}
+		c.text = shorten(c.text, widths[i])
+		b.WriteString(gap + p.paint(c.style, c.text))
+		gap = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
+	}
+	return b.String() + "\n"
+}
+
+// leastColumn is how narrow a column may become.
+const leastColumn = 8
+
+// fit makes a table as wide as the window at most: the widest columns give way first, and
+// when that is not enough, columns are left out, from the one before the last. The first two
+// stay, and so do ids, which are of use only as a whole.
+func fit(widths []int, header []string, window int) {
+	total := func() int {
+		n := -2
+		for _, w := range widths {
+			if w > 0 {
+				n += w + 2
+			}
+		}
+		return n
+	}
+	for total() > window {
+		widest := -1
+		for i, w := range widths {
+			if header[i] != "ID" && w > leastColumn && (widest < 0 || w >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	for i := len(widths) - 2; i > 1 && total() > window; i-- {
+		widths[i] = 0
+	}
 }
 
 func (p *printer) width() int {

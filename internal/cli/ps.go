@@ -12,7 +12,7 @@ import (
 
 func (a *app) psCommand() *cobra.Command {
 	var (
-		session            string
+		session            nameFlag
 		all, quiet, asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -34,7 +34,7 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 				return err
 			}
 			defer c.Close()
-			res, err := c.ExecList(cmd.Context(), api.ExecListParams{SessionID: session})
+			res, err := c.ExecList(cmd.Context(), api.ExecListParams{SessionID: string(session)})
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&session, "session", "s", "", "only those of the session of this `NAME` or id")
+	flags.VarP(&session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")

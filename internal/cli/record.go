@@ -29,7 +29,8 @@ func (a *app) recordCommand() *cobra.Command {
 		Short:   "Record a terminal into a file",
 		Long: `Start PROGRAM, or else your shell, in a terminal, attach to it, and write what it showed into
 a file when it has ended: an asciicast (version 3), for trl play and for every other player.
-Flags end at the first word of the program; no shell reads it.
+Flags end at the first word of the program. With arguments it is started as it is; one
+argument that is more than a word is shell text.
 
 What you type is not recorded, unless --input says so; passwords are then in the file too.
 The file is yours alone to read. When you leave with Ctrl-\, the terminal goes on and is
@@ -40,6 +41,7 @@ Where nobody sits at a terminal, the program runs in one of 80 columns all the s
 Exit status: the program's own, also when the recording was stopped early, which is said.`,
 		Example: `  trl record                           your shell, until exit
   trl record -o demo.cast -- vim notes
+  trl record 'make test | tee log'
   trl play demo.cast`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, person := a.terminal(); person {
@@ -56,8 +58,8 @@ Exit status: the program's own, also when the recording was stopped early, which
 				return err
 			}
 			p.WorkingDir, p.PreferShell, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.PreferShell, place.Env, true, withKeys
-			if len(args) > 0 {
-				p.Command = args
+			if p.Command, err = a.program(cmd, args, ""); err != nil {
+				return err
 			}
 			if err := errors.Join(f.fill(a, cmd, &p), checkWords(args)); err != nil {
 				return err

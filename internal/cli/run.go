@@ -1,19 +1,18 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 )
 
 // runFlags are the flags of `trl run`.
 type runFlags struct {
-	session string
+	session nameFlag
 	shell   string
 	cwd     string
 	env     envFlag
 	timeout secondsFlag
 	stdin   bool
+	tty     bool
 	wait    bool
 	json    bool
 }
@@ -31,23 +30,31 @@ Without -s it runs in a throw-away session with your directory and environment;
 what it leaves in the background ends with it. With -s it runs in the session of
 that name, which is made when it does not exist yet and stays.
 
-One argument is taken as shell text, as it is. Several are joined by spaces, as
-ssh does. Flags end at the first word of the command.
+One argument is shell text. Several are the words of one command: each arrives as it
+is, whatever is in it, and the session's shell runs them. Flags end at the first word.
 
-The command reads end-of-file on stdin. With -i it reads yours, all of which is
-taken in before the command starts.
+The command reads end-of-file on stdin. With -i it reads yours, as it comes. With -t it
+has a terminal, for programs such as vim, top or sudo: your window, or where nobody sits
+at one, 80 columns.
 
-Exit status: the command's own; 124 it timed out; 130 it was cancelled (Ctrl-C);
+Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SIGTERM;
 125 trl itself had a problem; 126 or 127 the shell cannot be used or found.`,
 		Example: `  trl run 'echo $HOME | tr a-z A-Z'    shell text
-  trl run ls -la                       words
+  trl run python3 -c 'print(6 * 7)'    words
   trl run -s build 'cd src; CC=clang'
   trl run -s build --timeout 2m make   still in src, with CC set
-  trl run -i 'wc -l' < file            give it your stdin
+  trl run -i wc -l < file              give it your stdin
+  trl run -t htop                      give it a terminal
   trl run --json 'make test'           everything about it, as JSON`,
 		Args: takes(1, -1, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := &run{app: a, cmd: cmd, flags: f, command: strings.Join(args, " ")}
+			if err := checkCommand(cmd, args); err != nil {
+				return err
+			}
+			r := &run{app: a, cmd: cmd, flags: f, args: args}
+			if f.tty {
+				return r.terminal()
+			}
 			return r.start()
 		},
 	}
@@ -55,6 +62,7 @@ Exit status: the command's own; 124 it timed out; 130 it was cancelled (Ctrl-C);
 		stdin: "give the command your stdin", wait: "wait for your turn when the session is busy",
 		json: "print the result as JSON instead of the output",
 	})
+	cmd.Flags().BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal")
 	return cmd
 }
 
@@ -69,11 +77,11 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	flags.SortFlags = false
-	flags.StringVarP(&f.session, "session", "s", "", "run in the session of this `NAME` or id; make it when missing")
+	flags.VarP(&f.session, "session", "s", "run in the session of this `NAME` or id; make it when missing")
 	flags.Var(&f.timeout, "timeout", "end the command after this time (30, 1.5s, 2m; 0 is never)")
 	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
 	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
-	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: the daemon's)")
+	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: default_shell, or bash)")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
 	flags.BoolVar(&f.wait, "wait", false, w.wait)
 	flags.BoolVar(&f.json, "json", false, w.json)

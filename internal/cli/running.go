@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -23,10 +23,10 @@ import (
 // throw-away session. One goroutine does the work, another (that of start) watches
 // for signals; what both touch is below mu.
 type run struct {
-	app     *app
-	cmd     *cobra.Command
-	flags   runFlags
-	command string
+	app   *app
+	cmd   *cobra.Command
+	flags runFlags
+	args  []string // the command: shell text, or words
 
 	mu      sync.Mutex
 	client  *client.Client
@@ -58,22 +58,26 @@ func (r *run) start() error {
 	done := make(chan error, 1)
 	go func() { done <- r.work(ctx) }()
 	count, last := 0, time.Time{}
+	var first os.Signal
 	for {
 		select {
 		case err := <-done:
 			var f *failure
-			if count > 0 && err != nil && !(errors.As(err, &f) && f.err == nil) {
+			if count > 0 && err != nil && !(errors.As(err, &f) && f.err == nil && f.status != api.ExitCancelled) {
 				// Whatever broke because it was interrupted is not what the caller asks about.
-				return exitWith(api.ExitCancelled)
+				return exitBySignal(first)
 			}
 			return err
 		case s := <-signals:
 			if time.Since(last) < sameSignal {
 				continue
 			}
+			if count == 0 {
+				first = s
+			}
 			count, last = count+1, time.Now()
 			if count > 2 || !r.interrupt(ctx, s, count > 1) {
-				return exitWith(api.ExitCancelled)
+				return exitBySignal(first)
 			}
 		}
 	}
@@ -125,56 +129,38 @@ func (r *run) work(ctx context.Context) error {
 	return r.inThrowAway(ctx, c, params)
 }
 
-// params is the request, still without its session.
+// params is the request, still without its session and its command, which is written for
+// the shell of that session.
 func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, error) {
 	detach := false
 	p := api.ExecParams{
-		Command:  r.command,
 		TimeoutS: r.flags.timeout.s,
 		Env:      r.flags.env,
 		Wait:     r.flags.wait,
 		Detach:   &detach,
 	}
 	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.sameMachine() {
-		dir, err := filepath.Abs(p.WorkingDir)
-		if err != nil {
+		absolute := directory
+		if r.flags.wait { // a command before it may make the directory
+			absolute = filepath.Abs
+		}
+		var err error
+		if p.WorkingDir, err = absolute(p.WorkingDir); err != nil {
 			return p, err
 		}
-		p.WorkingDir = dir
 	}
-	if err := errors.Join(checkText("command", p.Command), checkText("directory", p.WorkingDir)); err != nil {
+	if err := checkText("directory", p.WorkingDir); err != nil {
 		return p, err
 	}
-	if !r.flags.stdin {
-		return p, nil
-	}
-	data, err := r.readStdin(ctx, c)
-	if err != nil {
-		return p, err
-	}
-	text, b64 := onWire(data)
-	if p.StdinBase64 = b64; b64 == "" {
-		p.Stdin = &text
+	switch {
+	case !r.flags.stdin:
+	case r.flags.json:
+		return p, r.allStdin(ctx, c, &p)
+	default:
+		word := api.StdinOpen
+		p.Stdin = &word
 	}
 	return p, nil
-}
-
-// readStdin takes in the caller's stdin, as much as the daemon allows.
-func (r *run) readStdin(ctx context.Context, c *client.Client) ([]byte, error) {
-	info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
-	if err != nil {
-		return nil, err
-	}
-	limit := int64(info.Limits["max_stdin_bytes"])
-	data, err := io.ReadAll(io.LimitReader(r.app.stdin, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read stdin: %w", err)
-	}
-	if int64(len(data)) > limit {
-		return nil, withHint(fmt.Errorf("stdin is larger than %s", bytesText(float64(limit))),
-			"let the command read a file, or raise max_stdin_bytes (see `trl config`)")
-	}
-	return data, nil
 }
 
 // inThrowAway runs the command in a session that ends with it.
@@ -192,7 +178,7 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	r.mu.Lock()
 	r.session = info.SessionID
 	r.mu.Unlock()
-	p.SessionID = info.SessionID
+	p.SessionID, p.Command = info.SessionID, commandLine(r.args, info.ShellFamily)
 	err = r.exec(ctx, c, p)
 	r.mu.Lock()
 	r.ended = true
@@ -207,18 +193,19 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 
 // inNamed runs the command in the session that the user named.
 func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	p.SessionID = r.flags.session
-	if err := r.findNamed(ctx, c); err != nil {
+	info, err := r.findNamed(ctx, c)
+	if err != nil {
 		return err
 	}
+	p.SessionID, p.Command = string(r.flags.session), commandLine(r.args, info.ShellFamily)
 	return r.exec(ctx, c, p)
 }
 
 // findNamed makes the session that the user named when there is none. It looks before
 // anything is run: what an error of the command itself says about the session must
 // never make it run a second time.
-func (r *run) findNamed(ctx context.Context, c *client.Client) error {
-	name := r.flags.session
+func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
+	name := string(r.flags.session)
 	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
 	missing := errors.Is(err, api.ErrSessionNotFound) || errors.Is(err, api.ErrConflict) || err == nil && info.State == api.SessionTerminated
 	isID := strings.HasPrefix(name, "s-")
@@ -226,43 +213,43 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) error {
 	case missing && !isID:
 		return r.makeNamed(ctx, c)
 	case err == nil:
-		return r.checkShell(info)
+		err = r.checkShell(info)
 	}
-	return err
+	return info.SessionInfo, err
 }
 
 // makeNamed makes the session of the name, unless another trl was faster. A session
 // that is being made cannot be used yet, so the others wait on a lock until it is there.
-func (r *run) makeNamed(ctx context.Context, c *client.Client) error {
+func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
 	create, err := r.app.likeOurs("", r.flags.shell)
 	if err != nil {
-		return err
+		return api.SessionInfo{}, err
 	}
-	create.Name = r.flags.session
+	create.Name = string(r.flags.session)
 	if r.app.url == "" {
 		lock, err := lockDir(ctx, r.app.stateDir)
 		switch {
 		case err == nil:
 			defer lock.Close()
 		case ctx.Err() != nil:
-			return err
+			return api.SessionInfo{}, err
 		} // The daemon may have another state directory; the loop below waits as well.
 	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})
 		if err == nil && info.State != api.SessionTerminated {
-			return nil
+			return info.SessionInfo, nil
 		}
 		if !errors.Is(err, api.ErrConflict) {
-			if _, err = c.SessionCreate(ctx, create); !errors.Is(err, api.ErrConflict) {
-				return err
+			if made, err := c.SessionCreate(ctx, create); !errors.Is(err, api.ErrConflict) {
+				return made, err
 			}
 		}
 		// Somebody who is not a trl, or on another machine, makes it at this very moment.
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return api.SessionInfo{}, ctx.Err()
 		}
 	}
 }
@@ -286,7 +273,23 @@ func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) erro
 	if errors.Is(err, api.ErrSessionBusy) {
 		return busyHint(err, p.SessionID)
 	}
+	r.suggest(err)
 	return err
+}
+
+// suggest tells a person whose command needs a terminal, or input, how to give it that.
+func (r *run) suggest(err error) {
+	var f *failure
+	ran := err == nil || errors.As(err, &f) && f.err == nil
+	if !ran || r.flags.stdin || r.flags.json || !r.app.stderr.tty || !term.IsTerminal(int(r.app.stdin.Fd())) {
+		return
+	}
+	switch program, flag := wanted(r.args); flag {
+	case "-t":
+		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
+	case "-i":
+		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" reads its input: `trl run -i` gives it yours"))
+	}
 }
 
 func busyHint(err error, session string) error {

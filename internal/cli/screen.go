@@ -32,7 +32,7 @@ before it, and a tab.`,
   trl screen sh --scrollback all | grep error
   trl screen top --json | jq .cursor
   v=$(trl screen sh --json | jq .version); trl screen sh --since $v`,
-		Args: takes(1, 1, "one session"),
+		Args: names(1, 1, "one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ansi && plainText {
 				return usageErrorf(cmd, "--ansi and --text do not go together")
@@ -120,7 +120,7 @@ func (a *app) resizeCommand() *cobra.Command {
 --force resizes it all the same, and it follows nobody then.`,
 		Example: `  trl resize top 120x40
   trl resize top 80x24 --force`,
-		Args: takes(2, 2, "a session and a size such as 80x24"),
+		Args: names(2, 2, "a session and a size such as 80x24"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := api.SessionResizeParams{SessionID: args[0], Force: force}
 			cols, rows, ok := strings.Cut(args[1], "x")

@@ -39,7 +39,7 @@ of its input.`,
   trl send sh -l enter                 the word, not the key
   trl send py --paste < script.py
   trl send calc --enter '6 * 7'        a line, for a program`,
-		Args: takes(1, -1, "a session, and keys or text"),
+		Args: nameFirst(1, -1, "a session, and keys or text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {

@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"os/signal"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -28,8 +25,8 @@ your directory and environment. That one stays when the command has ended, so th
 output can be read; it ends with trl kill, or when it has been idle for long enough
 (idle_timeout_s in trl config).
 
-One argument is taken as shell text, as it is. Several are joined by spaces, as
-ssh does. Flags end at the first word of the command.
+One argument is shell text. Several are the words of one command: each arrives as it
+is, whatever is in it, and the session's shell runs them. Flags end at the first word.
 
 The command reads end-of-file on stdin. With --stdin it reads what trl input writes.`,
 		Example: `  id=$(trl start 'npm run build')      trl logs -f $id; trl wait $id; trl cancel $id
@@ -38,7 +35,10 @@ The command reads end-of-file on stdin. With --stdin it reads what trl input wri
   trl input $id 'print(6 * 7)'`,
 		Args: takes(1, -1, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := &run{app: a, cmd: cmd, flags: f, command: strings.Join(args, " ")}
+			if err := checkCommand(cmd, args); err != nil {
+				return err
+			}
+			r := &run{app: a, cmd: cmd, flags: f, args: args}
 			r.flags.stdin = false // of our own stdin nothing is taken
 			return r.background(f.stdin)
 		},
@@ -59,8 +59,7 @@ func (r *run) background(openStdin bool) error {
 	defer c.Close()
 	// Between making a session and using it, nobody else knows of it. A signal waits for
 	// that, which takes a moment, and then undoes it.
-	interrupted, stop := signal.NotifyContext(r.cmd.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	defer stop()
+	interrupted, answer := interruptible(r.cmd.Context())
 	ctx := r.cmd.Context()
 	p, err := r.params(ctx, c)
 	if err != nil {
@@ -72,18 +71,21 @@ func (r *run) background(openStdin bool) error {
 		word := api.StdinOpen
 		p.Stdin = &word
 	}
-	if p.SessionID = r.flags.session; p.SessionID != "" {
-		err = r.findNamed(ctx, c)
+	var place api.SessionInfo
+	if p.SessionID = string(r.flags.session); p.SessionID != "" {
+		place, err = r.findNamed(ctx, c)
 	} else {
-		p.SessionID, err = r.makeOwn(ctx, c, &p)
+		place, err = r.makeOwn(ctx, c, &p)
+		p.SessionID = place.SessionID
 	}
 	if err != nil {
 		return err
 	}
+	p.Command = commandLine(r.args, place.ShellFamily)
 	info, err := c.ExecStart(ctx, p)
 	if err == nil && interrupted.Err() != nil {
 		_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: info.ExecID})
-		err = exitWith(api.ExitCancelled)
+		err = answer(exitWith(api.ExitCancelled))
 	}
 	if err != nil {
 		if r.session != "" {
@@ -105,13 +107,13 @@ func (r *run) background(openStdin bool) error {
 }
 
 // makeOwn makes a session for this command alone.
-func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) (string, error) {
+func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) (api.SessionInfo, error) {
 	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
 	if err != nil {
-		return "", err
+		return api.SessionInfo{}, err
 	}
 	p.WorkingDir = ""
 	info, err := c.SessionCreate(ctx, create)
 	r.session = info.SessionID
-	return info.SessionID, err
+	return info, err
 }

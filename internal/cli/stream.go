@@ -24,6 +24,9 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 	defer s.Close()
 	id := s.Start().ExecID
 	r.setTarget(api.ExecCancelParams{ExecID: id})
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	r.feed(feeding, c, id)
 
 	lost := map[string]int64{} // bytes, by stream
 	for {

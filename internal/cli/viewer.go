@@ -31,6 +31,8 @@ const (
 	stuckTime = time.Second
 	// holdTime is how long the beginning of a key's sequence waits for its rest.
 	holdTime = 50 * time.Millisecond
+	// againTime is how long the key that leaves waits for a second press, which types it.
+	againTime = 300 * time.Millisecond
 	// measureTime is how long a window must have kept its size before it is told.
 	measureTime = 40 * time.Millisecond
 	// settleTime is how long a terminal may take to follow the size of the window.
@@ -57,6 +59,7 @@ type viewer struct {
 	take     bool
 	asIs     bool // its terminal is given UTF-8, whatever the locale
 	fresh    bool // it was made for this person, who sees all of it
+	quiet    bool // that its program has ended needs no words
 	keys     *view.Keys
 
 	interrupt *view.Keys // ctrl-c, which leaves when it is read-only
@@ -75,6 +78,7 @@ type viewer struct {
 	measure *time.Timer // the window has kept its size
 	hold    *time.Timer // what is held back is let go
 	slow    *time.Timer // the terminal has had the time to take what it was given
+	again   *time.Timer // the key that leaves was pressed once
 	notice  *time.Timer // the daemon is away for a while
 	restart *time.Timer // and does not come back by itself
 	stopped bool        // the daemon said that it ends, and did not just vanish
@@ -112,7 +116,7 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 	v.window = view.New(v.writer(), cols, rows)
 	v.interrupt, _ = view.NewKeys("ctrl-c")
 	v.events, v.typed, v.panics = make(chan happened, 1), make(chan []byte), make(chan any, 1)
-	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.slow, &v.notice, &v.restart} {
+	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.again, &v.slow, &v.notice, &v.restart} {
 		*t = time.NewTimer(time.Hour)
 		(*t).Stop()
 	}
@@ -239,6 +243,8 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 		case <-v.slow.C: // see fetches
 		case <-v.hold.C:
 			v.send(v.keys.Release())
+		case <-v.again.C:
+			return v.detach()
 		case s := <-signals:
 			switch s {
 			case unix.SIGWINCH:

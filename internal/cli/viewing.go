@@ -78,6 +78,10 @@ func (v *viewer) takeTyped(p []byte) (detach bool) {
 	if v.keys.Held() {
 		v.hold.Reset(holdTime)
 	}
+	v.again.Stop()
+	if v.keys.Pressed() {
+		v.again.Reset(againTime)
+	}
 	if v.readOnly && !detach {
 		_, detach = v.interrupt.Scan(typed) // ctrl-c has nobody else to go to
 	}

@@ -39,14 +39,15 @@ Prints one line for each: id, what happened (exit, output_match, text, idle_ms, 
 waiting_for_input or terminated) and its exit code, the line that matched or who waits,
 separated by tabs.
 
-Exit status: 0 it happened; 124 it did not within --timeout. That the command did well
-is in its line; trl logs -f answers with its exit status.`,
+Exit status: that of the command when it has exited, of several the first that is not 0;
+0 when something else happened; 124 when nothing did within --timeout.`,
 		Example: `  trl wait x-3f9a1c02de-7
   trl wait --all build test lint --timeout 10m
   trl wait web --match 'listening on :[0-9]+' --timeout 30
   trl wait install --input --idle 20s  a prompt, or nothing for a while
-  trl wait ed --text '^~' && trl send ed :wq enter`,
-		Args: takes(1, -1, "commands or sessions"),
+  trl wait ed --text '^~' && trl send ed :wq enter
+  id=$(trl start make); trl wait $id && echo done`,
+		Args: names(1, -1, "commands or sessions"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, word := range args {
 				if isExec(word) {
@@ -94,10 +95,10 @@ is in its line; trl logs -f answers with its exit status.`,
 			} else {
 				a.printHappened(res)
 			}
-			if err == nil && res.TimedOut {
-				err = exitWith(api.ExitTimedOut)
+			if err != nil {
+				return err
 			}
-			return err
+			return waited(res)
 		},
 		ValidArgsFunction: a.completeManyExecs,
 	}
@@ -114,6 +115,25 @@ is in its line; trl logs -f answers with its exit status.`,
 	flags.Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; 0 only looks)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// waited is what a wait answers with: the status of a command that has exited, or why there
+// is none.
+func waited(res api.ExecWaitResult) error {
+	if res.TimedOut {
+		return exitWith(api.ExitTimedOut)
+	}
+	for _, e := range res.Happened {
+		switch {
+		case e.Error != nil:
+			return fmt.Errorf("exec %s: could not be run: %w", e.ExecID, e.Error)
+		case e.Reason == api.ReasonTerminated && e.ExecID != "":
+			return fmt.Errorf("exec %s: its session ended; how it did is not known", e.ExecID)
+		case e.Reason == api.UntilExit && e.Outcome != nil && e.Outcome.ExitCode != 0:
+			return exitWith(e.Outcome.ExitCode)
+		}
+	}
+	return nil
 }
 
 func milliseconds(s float64) *int64 {
@@ -150,6 +170,8 @@ func happenedCell(e api.WaitEvent) cell {
 		return text(fmt.Sprintf("%d %s", e.Process.PID, e.Process.Command))
 	case e.Outcome != nil && e.Outcome.ExitCode != 0:
 		return cell{strconv.Itoa(e.Outcome.ExitCode), red}
+	case e.Error != nil:
+		return cell{e.Error.Message, red}
 	case e.Outcome != nil:
 		return cell{"0", green}
 	}

@@ -77,10 +77,15 @@ func (a *app) waitForScreen(ctx context.Context, c *client.Client, p api.Session
 	case a.stderr.tty || a.verbose:
 		a.stderr.line("trl: timed out")
 	}
-	if err == nil && res.TimedOut {
-		err = exitWith(api.ExitTimedOut)
+	switch {
+	case err != nil:
+		return err
+	case res.TimedOut:
+		return exitWith(api.ExitTimedOut)
+	case res.Reason == api.WaitExit && res.ExitCode != nil:
+		return exitWith(*res.ExitCode)
 	}
-	return err
+	return nil
 }
 
 func seenCell(r api.SessionWaitResult) cell {

@@ -18,6 +18,7 @@ const (
 	CallHello      = "hello"       // HelloParams → HelloResult; always first
 	CallCreate     = "create"      // CreateParams → api.SessionDetails; once
 	CallInfo       = "info"        // struct{} → api.SessionDetails
+	CallSet        = "set"         // SetParams → api.SessionInfo
 	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
 	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
 	CallExecRead   = "exec.read"   // ReadParams → ReadResult, body = the chunks' bytes
@@ -88,6 +89,12 @@ type CreateParams struct {
 	RecordTo  string    `json:"record_to,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Limits    Limits    `json:"limits"`
+}
+
+// SetParams changes what the session is called. What is absent stays as it is.
+type SetParams struct {
+	Name *string   `json:"name,omitempty"`
+	Tags *[]string `json:"tags,omitempty"`
 }
 
 // Limits are the parts of the configuration that a runner enforces.

@@ -19,6 +19,8 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		return r.createOnce(p)
 	case link.CallInfo:
 		return r.Details(), nil, nil
+	case link.CallSet:
+		return call(params, r.set)
 	case link.CallExecRun:
 		var p link.ExecParams
 		if err := decode(params, &p); err != nil {

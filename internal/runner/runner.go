@@ -149,6 +149,19 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	return info
 }
 
+// set changes what the session is called.
+func (r *Runner) set(p link.SetParams) (api.SessionInfo, error) {
+	r.mu.Lock()
+	if p.Name != nil {
+		r.params.Params.Name = *p.Name
+	}
+	if p.Tags != nil {
+		r.params.Params.Tags = *p.Tags
+	}
+	r.mu.Unlock()
+	return r.Info(), nil
+}
+
 // kind is what the session is. Call with mu held.
 func (r *Runner) kind() api.SessionKind {
 	if k := r.params.Params.Kind; k != "" {

@@ -68,6 +68,24 @@ func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api
 	return found.Details(ctx)
 }
 
+// SessionSet gives a session another name or other tags.
+func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.SessionInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionInfo{}, err
+	}
+	if err := p.Check(); err != nil {
+		return api.SessionInfo{}, err
+	}
+	found, err := s.registry.Get(p.SessionID)
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
+	if owner := found.Info().Owner(); owner != "" {
+		return api.SessionInfo{}, api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s, after which it is named", found.Label(), owner)
+	}
+	return s.registry.Set(ctx, found, p)
+}
+
 // SessionDestroy ends a session and every process in it.
 func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
 	if err := s.hold(ctx); err != nil {

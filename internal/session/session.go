@@ -44,6 +44,8 @@ type Session struct {
 	// sizing is held by who resizes the terminal.
 	sizing chan struct{}
 
+	setting sync.Mutex // held while the name or the tags are changed; taken before mu
+
 	mu       sync.Mutex          // taken after the registry's, where both are
 	state    api.SessionState    // guarded by mu; written by to alone
 	hello    link.HelloResult    // guarded by mu; what the runner said of itself

@@ -226,7 +226,7 @@ func (s *Session) adopt(d api.SessionDetails, before int) {
 var harmless = map[string]bool{
 	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true,
 	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
-	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true,
+	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true, link.CallSet: true,
 }
 
 // repeatable reports whether a call can be made again when it is not known whether it

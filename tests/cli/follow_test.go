@@ -64,14 +64,14 @@ func TestFollowersOutliveTheDaemon(t *testing.T) {
 	if line, _ := bufio.NewReader(waited).ReadString('\n'); line != id+"\texit\t7\n" {
 		t.Errorf("wait: %q", line)
 	}
-	if status := wait(t, wait1); status != 0 {
+	if status := wait(t, wait1); status != 7 {
 		t.Errorf("wait: status %d", status)
 	}
 	if line, _ := bufio.NewReader(happened).ReadString('\n'); !strings.HasSuffix(line, "\texec.exited\ta\t"+id+"\t7\n") {
 		t.Errorf("events: %q", line)
 	}
 	_ = unix.Kill(events.Process.Pid, unix.SIGTERM)
-	if status := wait(t, events); status != 130 {
+	if status := wait(t, events); status != 143 {
 		t.Errorf("events: status %d", status)
 	}
 }

@@ -74,8 +74,8 @@ func TestSignalCancelsAndLeavesNothing(t *testing.T) {
 			s := newSandbox(t, "TRL_KILL_GRACE_S=1")
 			l := s.startLive(t, "run", family)
 			l.signal(t, sig)
-			if status := wait(t, l.cmd); status != 130 {
-				t.Errorf("status %d, want 130", status)
+			if status := wait(t, l.cmd); status != 128+int(sig) {
+				t.Errorf("status %d, want %d", status, 128+int(sig))
 			}
 			l.mustBeGone(t)
 			if o := s.run(t, "ls", "-q"); o.stdout != "" {
@@ -186,8 +186,8 @@ func TestSameSignalTwiceIsOne(t *testing.T) {
 	if line, _ := l.stdout.ReadString('\n'); line != "bye\n" {
 		t.Errorf("after the second signal: %q", line)
 	}
-	if status := wait(t, l.cmd); status != 130 {
-		t.Errorf("status %d, want 130", status)
+	if status := wait(t, l.cmd); status != 143 {
+		t.Errorf("status %d, want 143", status)
 	}
 }
 

@@ -17,6 +17,8 @@ type Keys struct {
 	char   byte // the control character; only when there is a key
 	code   int  // of its key; 0 when there is no key
 	paste  bool
+	twice  bool   // pressed twice, it is for the program
+	once   bool   // it was pressed, and whether it is pressed again is not known yet
 	begun  []byte // the beginning of a sequence
 	passed int    // how much of it was returned already
 }
@@ -41,42 +43,69 @@ func NewKeys(name string) (*Keys, error) {
 	return &Keys{char: key[0] & 0x1f, code: int(key[0])}, nil
 }
 
+// Twice makes the key, pressed twice, one for the program: that is how it reaches a trl
+// inside this one. Pressed once, it detaches when something else follows, or nothing does,
+// see Pressed.
+func (k *Keys) Twice() *Keys {
+	k.twice = true
+	return k
+}
+
 // Scan returns what is for the program, and whether the key that detaches came; what is
 // behind it is for nobody. The beginning of a sequence is held back, see Held.
 func (k *Keys) Scan(p []byte) (typed []byte, detach bool) {
 	passed := k.passed
 	p = append(k.begun, p...)
 	k.begun, k.passed = nil, 0
-	upTo := func(end int) []byte { return p[min(passed, end):end] }
+	take := func(from, end int) {
+		if from = max(from, passed); from < end {
+			typed = append(typed, p[from:end]...)
+		}
+	}
 	for i := 0; i < len(p); {
+		n, isKey, isRelease := 1, false, false
 		switch {
 		case !k.paste && k.code != 0 && p[i] == k.char:
-			return upTo(i), true
-		case p[i] != 0x1b || i+1 < len(p) && p[i+1] != '[':
-			i++
-			continue
-		}
-		n, complete := sequence(p[i:])
-		if !complete && len(p)-i < maxHeld {
-			k.begun = append([]byte(nil), p[i:]...)
-			k.passed = max(passed-i, 0)
-			if len(k.begun) == 1 && !k.Encoded {
-				k.passed = 1
+			isKey = true
+		case p[i] == 0x1b && (i+1 == len(p) || p[i+1] == '['):
+			var complete bool
+			if n, complete = sequence(p[i:]); !complete && len(p)-i < maxHeld {
+				k.begun = append([]byte(nil), p[i:]...)
+				k.passed = max(passed-i, 0)
+				if len(k.begun) == 1 && !k.Encoded {
+					k.passed = 1
+				}
+				take(i, i+k.passed)
+				return typed, false
 			}
-			return upTo(i + k.passed), false
+			switch seq := string(p[min(i+2, i+n) : i+n]); {
+			case seq == "200~":
+				k.paste = true
+			case seq == "201~":
+				k.paste = false
+			case !k.paste:
+				isKey, isRelease = k.is(seq)
+			}
 		}
-		switch seq := string(p[min(i+2, i+n) : i+n]); {
-		case seq == "200~":
-			k.paste = true
-		case seq == "201~":
-			k.paste = false
-		case !k.paste && k.is(seq):
-			return upTo(i), true
+		switch {
+		case isKey && !k.twice:
+			return typed, true
+		case isKey && !k.once:
+			k.once = true
+		case isRelease && k.once: // between two presses
+		case k.once && !isKey:
+			return typed, true
+		default:
+			k.once = false
+			take(i, i+n)
 		}
 		i += n
 	}
-	return upTo(len(p)), false
+	return typed, false
 }
+
+// Pressed reports whether the key came last. It detaches, unless it comes again.
+func (k *Keys) Pressed() bool { return k.once }
 
 // Held reports whether something is held back. It comes with the next Scan, or, when that
 // takes too long, with Release.
@@ -103,22 +132,23 @@ func sequence(p []byte) (n int, complete bool) {
 	return n, false
 }
 
-// is reports whether a sequence is the key with control, pressed: CSI 92;5u of the kitty
-// keyboard protocol, also with what it may say beside that, or CSI 27;5;92~ of xterm.
-func (k *Keys) is(seq string) bool {
+// is reports whether a sequence is the key with control, pressed or released: CSI 92;5u of the
+// kitty keyboard protocol, also with what it may say beside that, or CSI 27;5;92~ of xterm.
+func (k *Keys) is(seq string) (press, release bool) {
 	if k.code == 0 || seq == "" {
-		return false
+		return false, false
 	}
 	final, params := seq[len(seq)-1], strings.Split(seq[:len(seq)-1], ";")
 	switch {
 	case final == 'u' && len(params) >= 2:
 		code, _, _ := strings.Cut(params[0], ":")
 		mods, event, _ := strings.Cut(params[1], ":")
-		return k.pressed(code, mods) && event != "3" // 3 is its release
+		ours := k.pressed(code, mods)
+		return ours && event != "3", ours && event == "3"
 	case final == '~' && len(params) == 3 && params[0] == "27":
-		return k.pressed(params[2], params[1])
+		return k.pressed(params[2], params[1]), false
 	}
-	return false
+	return false, false
 }
 
 // pressed compares a key and its modifiers. Caps lock and num lock make no difference.

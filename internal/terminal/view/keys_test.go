@@ -64,6 +64,41 @@ func TestDetachKey(t *testing.T) {
 	}
 }
 
+// TestKeyTwice: pressed twice, the key is typed once, in whatever way it is sent.
+func TestKeyTwice(t *testing.T) {
+	for _, c := range []struct {
+		in, typed       string
+		detach, pressed bool
+	}{
+		{"ab\x1c", "ab", false, true},
+		{"ab\x1ccd", "ab", true, true},
+		{"ab\x1c\x1ccd", "ab\x1ccd", false, false},
+		{"\x1c\x1c\x1c", "\x1c", false, true},
+		{"\x1c\x1c\x1c\x1c", "\x1c\x1c", false, false},
+		{"\x1b[92;5u\x1b[92;5:3u\x1b[92;5ux", "\x1b[92;5ux", false, false}, // with its release between
+		{"\x1b[92;5:3ux", "\x1b[92;5:3ux", false, false},
+		{"\x1b[27;5;92~\x1b[27;5;92~", "\x1b[27;5;92~", false, false},
+		{"\x1b[200~\x1c\x1b[201~", "\x1b[200~\x1c\x1b[201~", false, false},
+	} {
+		for cut := range len(c.in) + 1 {
+			if cut > 0 && cut < len(c.in) && c.in[cut-1] == 0x1b {
+				continue // a lone ESC is not held back
+			}
+			k, _ := NewKeys(`ctrl-\`)
+			k.Twice()
+			typed, detach := k.Scan([]byte(c.in[:cut]))
+			got := string(typed)
+			if !detach {
+				typed, detach = k.Scan([]byte(c.in[cut:]))
+				got += string(typed)
+			}
+			if got != c.typed || detach != c.detach || k.Pressed() != c.pressed {
+				t.Errorf("%q cut at %d: %q, %v, pressed %v", c.in, cut, got, detach, k.Pressed())
+			}
+		}
+	}
+}
+
 func TestKeysHoldBack(t *testing.T) {
 	k, _ := NewKeys(`ctrl-\`)
 	if typed, _ := k.Scan([]byte("a\x1b[1;")); string(typed) != "a" || !k.Held() {

@@ -409,6 +409,16 @@ export interface SessionInfoParams {
   session_id: string;
 }
 
+/** Changes what a living session is called. What is absent stays as it is. */
+export interface SessionSetParams {
+  /** id or name */
+  session_id: string;
+  /** The new name, unique among the living sessions; empty for none. */
+  name?: string;
+  /** Take the place of all tags that it had. */
+  tags?: string[];
+}
+
 /** Ends a session. */
 export interface SessionDestroyParams {
   /** id or name */
@@ -2139,6 +2149,8 @@ export interface Methods {
   "session.list": { params: SessionListParams; result: SessionListResult };
   /** Tell everything about one session. */
   "session.info": { params: SessionInfoParams; result: SessionDetails };
+  /** Give a session another name or other tags. */
+  "session.set": { params: SessionSetParams; result: SessionInfo };
   /** End a session and every process in it. */
   "session.destroy": { params: SessionDestroyParams; result: SessionDestroyResult };
   /** Type into a terminal, or write to the stdin of a program. */
@@ -2222,6 +2234,7 @@ export const methods: readonly Method[] = [
   "session.create",
   "session.list",
   "session.info",
+  "session.set",
   "session.destroy",
   "session.input",
   "session.resize",

@@ -487,6 +487,23 @@ class SessionInfoParams(TypedDict):
     """id or name"""
 
 
+class _SessionSetParams(TypedDict):
+    """The keys of SessionSetParams that must be given."""
+
+    session_id: str
+    """id or name"""
+
+
+class SessionSetParams(_SessionSetParams, total=False):
+    """Changes what a living session is called. What is absent stays as it is."""
+
+    name: str
+    """The new name, unique among the living sessions; empty for none."""
+
+    tags: list[str]
+    """Take the place of all tags that it had."""
+
+
 class _SessionDestroyParams(TypedDict):
     """The keys of SessionDestroyParams that must be given."""
 
@@ -3906,6 +3923,7 @@ METHODS: tuple[str, ...] = (
     "session.create",
     "session.list",
     "session.info",
+    "session.set",
     "session.destroy",
     "session.input",
     "session.resize",
@@ -3977,6 +3995,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "session.create": SessionInfo.from_dict,
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
+    "session.set": SessionInfo.from_dict,
     "session.destroy": SessionDestroyResult.from_dict,
     "session.input": SessionInputResult.from_dict,
     "session.resize": SessionResizeResult.from_dict,

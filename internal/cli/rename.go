@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+)
+
+func (a *app) renameCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "rename SESSION NAME",
+		GroupID: groupSessions,
+		Short:   "Give a session another name",
+		Long: `Give a session another name. What runs in it goes on, and who is attached stays so. A name
+that another session has is refused.`,
+		Example: `  trl rename s-3f9a1c02de build
+  trl rename build old-build`,
+		Args: names(2, 2, "a session and its new name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.SessionSet(cmd.Context(), api.SessionSetParams{SessionID: args[0], Name: &args[1]})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.stdout.json(info)
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeSessions(cmd, args, prefix)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session as JSON")
+	return cmd
+}

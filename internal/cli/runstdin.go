@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+)
+
+// feed passes our stdin on to a command as it comes, if -i asks for it. It ends with ctx: a
+// command may end before its input does.
+func (r *run) feed(ctx context.Context, c *client.Client, id string) {
+	if !r.flags.stdin {
+		return
+	}
+	in := &input{app: r.app, exec: id, close: true}
+	reads := make(chan read)
+	go readInto(ctx, reads, r.app.stdin, false)
+	go func() {
+		for {
+			var piece read
+			select {
+			case piece = <-reads:
+			case <-ctx.Done():
+				return
+			}
+			done := errors.Is(piece.err, io.EOF)
+			if piece.err != nil && !done {
+				r.app.stderr.linef("trl: read stdin: %s; the command gets no more of it", piece.err)
+				done = true
+			}
+			// An error is that the command has ended or the daemon is gone, which the stream tells.
+			if err := in.write(ctx, c, piece.data, done); err != nil || done {
+				return
+			}
+		}
+	}()
+}
+
+// allStdin takes in the caller's stdin, as much as the daemon allows: a result as JSON is
+// one call, which has the whole input.
+func (r *run) allStdin(ctx context.Context, c *client.Client, p *api.ExecParams) error {
+	info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
+	if err != nil {
+		return err
+	}
+	limit := int64(info.Limits["max_stdin_bytes"])
+	data, err := io.ReadAll(io.LimitReader(r.app.stdin, limit+1))
+	if err != nil {
+		return fmt.Errorf("read stdin: %w", err)
+	}
+	if int64(len(data)) > limit {
+		return withHint(fmt.Errorf("stdin is larger than %s, which is the most that goes with --json", bytesText(float64(limit))),
+			"leave out --json, or raise max_stdin_bytes (see `trl config`)")
+	}
+	text, b64 := onWire(data)
+	if p.StdinBase64 = b64; b64 == "" {
+		p.Stdin = &text
+	}
+	return nil
+}

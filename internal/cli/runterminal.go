@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/terminal/view"
+)
+
+// terminal runs the command in a terminal of its own, which ends with it: a person's window
+// becomes that terminal. Where nobody sits at one, it has 80 columns, and what it shows is
+// passed on.
+func (r *run) terminal() error {
+	for _, name := range []string{"session", "timeout", "json", "wait"} {
+		if r.cmd.Flags().Changed(name) {
+			err := usageErrorf(r.cmd, "--tty and --%s do not go together", name)
+			if name == "session" {
+				err.hint = "a terminal is a session of its own: `trl new -t NAME PROGRAM` starts one that stays"
+			}
+			return err
+		}
+	}
+	_, person := r.app.terminal()
+	if person {
+		if err := checkWindow("trl run -t", "without -t it is given no screen"); err != nil {
+			return err
+		}
+	}
+	keys, err := view.NewKeys("none") // all keys are the program's
+	if err != nil {
+		return err
+	}
+	p, err := r.app.likeOurs(r.flags.cwd, r.flags.shell)
+	if err != nil {
+		return err
+	}
+	if p.Command, err = r.app.program(r.cmd, r.args, p.Shell); err != nil {
+		return err
+	}
+	p.Ephemeral = r.app.url == ""
+	if err := (&terminalFlags{}).fill(r.app, r.cmd, &p); err != nil {
+		return err
+	}
+	for k, v := range r.flags.env {
+		p.Env[k] = v
+	}
+	c, err := r.app.connect(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	info, err := c.SessionCreate(r.cmd.Context(), p)
+	if err != nil {
+		return err
+	}
+	if person {
+		err = r.app.attach(r.cmd, c, &viewer{session: info.SessionID, name: info.SessionID, keys: keys, fresh: true, quiet: true})
+	} else {
+		ctx, answer := interruptible(r.cmd.Context())
+		err = answer(r.passTerminal(ctx, c, info))
+	}
+	_, _ = c.SessionDestroy(context.WithoutCancel(r.cmd.Context()), api.SessionDestroyParams{SessionID: info.SessionID})
+	return err
+}
+
+// passTerminal passes on what the terminal gives and, with -i, types our stdin.
+func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.SessionInfo) error {
+	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecID: info.ExecID})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	typing, stop := context.WithCancel(ctx)
+	defer stop()
+	if r.flags.stdin {
+		y := newTypist(c, info.SessionID)
+		go y.run(typing)
+		go func() {
+			b := make([]byte, inputChunk)
+			for {
+				n, err := r.app.stdin.Read(b)
+				y.add(b[:n])
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for {
+		ev, err := s.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return errors.New("the daemon did not tell how the program ended")
+		case err != nil:
+			return fmt.Errorf("session %s: %w", info.SessionID, err)
+		case ev.Type == api.EventStdout:
+			if err := r.app.pass(ev.Type, api.Data(ev.Data, ev.DataBase64)); err != nil {
+				return err
+			}
+		case ev.Type == api.EventExit:
+			return exitWith(ev.ExitCode)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
+)
+
+// familyFish is the one family of shells that quotes in its own way.
+const familyFish = "fish"
+
+// commandLine is what the shell of a session is to run: one argument is shell text; several
+// are the words of one command, each quoted for that shell.
+func commandLine(args []string, family string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	quoted := make([]string, len(args))
+	for i, word := range args {
+		quoted[i] = quote(word, family)
+		if i == 0 && slices.Contains(reserved, word) {
+			quoted[i] = "'" + word + "'" // a program of that name, not the beginning of a compound command
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// reserved are words that begin a compound command in some shell.
+var reserved = []string{
+	"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in", "function", "time", "coproc",
+	"repeat", "foreach", "end", "nocorrect", "noglob", "begin", "switch", "and", "or", "not",
+}
+
+// plainWord reports whether every shell takes a word as it is.
+func plainWord(word string) bool {
+	for _, r := range word {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:@+", r) {
+			return false
+		}
+	}
+	return word != ""
+}
+
+// quote makes text that a shell reads as this one word.
+func quote(word, family string) string {
+	switch {
+	case plainWord(word):
+		return word
+	case family == familyFish:
+		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(word) + "'"
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// checkWords refuses a program that the wire would change.
+func checkWords(command []string) error {
+	var errs []error
+	for _, word := range command {
+		errs = append(errs, checkText("program", word))
+	}
+	return errors.Join(errs...)
+}
+
+// checkCommand refuses arguments that are no command.
+func checkCommand(cmd *cobra.Command, args []string) error {
+	if args[0] == "" {
+		return usageErrorf(cmd, "the command is empty")
+	}
+	return checkText("command", strings.Join(args, " "))
+}
+
+// program is what a terminal or a program on pipes is to run, by the same rule: several
+// words are started as they are; one that is not just a word is text for the shell.
+func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string, error) {
+	switch {
+	case len(args) == 0:
+		return nil, nil
+	case len(args) > 1 || plainWord(args[0]):
+		return args, nil
+	case args[0] == "":
+		return nil, usageErrorf(cmd, "the program is empty")
+	}
+	if shell == "" {
+		cfg, err := a.settings(cmd)
+		if err != nil {
+			return nil, err
+		}
+		if shell = api.DefaultShell; cfg.Origin("default_shell") != config.OriginDefault {
+			shell = cfg.DefaultShell
+		} else if a.sameMachine() {
+			for _, found := range findShells() {
+				if found.name == preferredShell {
+					shell = found.path
+				}
+			}
+		}
+	}
+	return []string{shell, "-c", args[0]}, nil
+}
+
+// made for a terminal: programs that show a screen or ask for a password, and those that do
+// so when nothing else is on their command line.
+var (
+	screenPrograms = []string{
+		"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "micro", "less", "more", "most", "man", "top", "htop", "btop", "watch",
+		"tmux", "screen", "mc", "ncdu", "tig", "lazygit", "dialog", "whiptail", "sudo", "su", "passwd", "visudo", "crontab",
+	}
+	replPrograms = []string{
+		"bash", "sh", "dash", "zsh", "fish", "python", "python3", "ipython", "node", "irb", "ghci", "lua", "bc", "gdb", "lldb", "sqlite3", "psql", "mysql",
+		"claude", "codex", "gemini",
+	}
+	inputPrograms = []string{"cat", "tee", "sort", "wc", "read", "xargs"}
+)
+
+// wanted is the flag that a command probably needs: -t for a terminal, -i for input; "" for
+// neither. It is for a hint to a person and decides nothing.
+func wanted(args []string) (program, flag string) {
+	words := args
+	if len(args) == 1 {
+		if strings.ContainsAny(args[0], "|&;<>()`$\n") {
+			return "", ""
+		}
+		words = strings.Fields(args[0])
+	}
+	if len(words) == 0 {
+		return "", ""
+	}
+	program = filepath.Base(words[0])
+	switch alone := len(words) == 1; {
+	case slices.Contains(screenPrograms, program), alone && slices.Contains(replPrograms, program):
+		return program, "-t"
+	case alone && slices.Contains(inputPrograms, program), program == "read":
+		return program, "-i"
+	}
+	return "", ""
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestQuote lets every shell that is installed read the words back.
+func TestQuote(t *testing.T) {
+	words := []string{
+		"plain", "a   b", "", "it's", `back\slash`, `\'`, "''", `"double"`, "$HOME", "`date`", "$(date)", "~", "*", "?x", "[a-z]", "{a,b}", "!!", "#no",
+		"a=b", "=ls", "-n", "--", "two\nlines", "\ttab", "ünï 漢字 👍", "a;b|c&d<e>f", "%1", "^x", "(x)", "trailing\\", "end'",
+	}
+	for _, shell := range findShells() {
+		t.Run(shell.name, func(t *testing.T) {
+			family := "sh"
+			if shell.name == "fish" {
+				family = familyFish
+			}
+			argv := []string{shell.path, "-c"}
+			if strings.HasSuffix(shell.path, "busybox") {
+				argv = []string{shell.path, "ash", "-c"}
+			}
+			line := commandLine(append([]string{"printf", `<%s>\n`}, words...), family)
+			out, err := exec.Command(argv[0], append(argv[1:], line)...).CombinedOutput()
+			var want strings.Builder
+			for _, w := range words {
+				want.WriteString("<" + w + ">\n")
+			}
+			if err != nil || string(out) != want.String() {
+				t.Errorf("%v\n%s\nread as\n%s\nwant\n%s", err, line, out, want.String())
+			}
+		})
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"echo $HOME | cat"}, "echo $HOME | cat"},
+		{[]string{"ls", "-la", "/tmp"}, "ls -la /tmp"},
+		{[]string{"python3", "-c", "print(1)"}, "python3 -c 'print(1)'"},
+		{[]string{"A=1", "make"}, "'A=1' make"},
+		{[]string{"time", "ls"}, "'time' ls"},
+		{[]string{"echo", "if"}, "echo if"},
+	} {
+		if got := commandLine(tt.args, "bash"); got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.args, got, tt.want)
+		}
+	}
+}
+
+func TestWanted(t *testing.T) {
+	for line, want := range map[string]string{
+		"vim notes": "-t", "/usr/bin/htop": "-t", "python3": "-t", "python3 x.py": "", "cat": "-i", "cat file": "", "read x": "-i", "ls": "", "man ls | cat": "", "": "", "  ": "",
+	} {
+		if _, flag := wanted([]string{line}); flag != want {
+			t.Errorf("%q: %q, want %q", line, flag, want)
+		}
+	}
+}

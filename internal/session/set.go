@@ -1,0 +1,61 @@
+package session
+
+import (
+	"context"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// Set gives a session another name or other tags. The runner has them too: a later daemon
+// learns them from it. The new name is taken before the runner is asked, and the old one is
+// free when it has answered, so that no two sessions ever have the same.
+func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	before := s.Info().Name
+	rename := p.Name != nil && *p.Name != before
+	if rename {
+		if err := r.takeName(*p.Name, s.id); err != nil {
+			return api.SessionInfo{}, err
+		}
+	}
+	var info api.SessionInfo
+	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags}, nil, &info)
+	if err != nil {
+		if rename {
+			r.freeName(*p.Name, s.id)
+		}
+		return api.SessionInfo{}, err
+	}
+	s.mu.Lock()
+	s.details.Name, s.details.Tags = info.Name, info.Tags
+	info = s.info()
+	s.mu.Unlock()
+	if rename {
+		r.freeName(before, s.id)
+	}
+	return info, nil
+}
+
+// takeName reserves a name for a session.
+func (r *Registry) takeName(name, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if owner, taken := r.names[name]; taken {
+		return api.Errorf(api.CodeConflict, "session name %q is taken by %s", name, owner)
+	}
+	if name != "" {
+		r.names[name] = id
+	}
+	return nil
+}
+
+// freeName gives a name back, if the session has it.
+func (r *Registry) freeName(name, id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names[name] == id {
+		delete(r.names, name)
+	}
+}
