@@ -10,12 +10,12 @@ import (
 func TestRunTerminal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	a := p.sit(t, 70, 20, p.trl, "run", "-t", `stty size; read x; echo "got <$x>"; stty size; exit 6`)
+	a := p.sit(t, 70, 20, p.trl, "run", "-t", `stty size; read x; echo "got <$x>"; until [ "$(stty size)" = "25 90" ]; do sleep 0.01; done; echo resized; exit 6`)
 	a.see(`^20 70$`)
-	a.resize(90, 25)
 	a.press("some text\r")
 	a.see(`^got <some text>$`)
-	a.see(`^25 90$`)
+	a.resize(90, 25)
+	a.see(`^resized$`)
 	if status := a.left(); status != 6 {
 		t.Errorf("status %d", status)
 	}
