@@ -70,6 +70,8 @@ type DialogueOpened struct {
 	WorkingDir     string   `json:"working_dir,omitempty"`     // where it works
 	Tools          []string `json:"tools,omitempty"`           // that it has
 	Capabilities   []string `json:"capabilities,omitempty"`    // that it declares
+	Commands       []string `json:"commands,omitempty"`        // that it takes as messages, such as /compact
+	Models         []string `json:"models,omitempty"`          // that dialogue.set takes
 	Why            string   `json:"why,omitempty"`             // of a reset: cleared, forked …
 }
 
@@ -242,6 +244,11 @@ type DialogueUsage struct {
 	CacheReadTokens  int64    `json:"cache_read_tokens"`  // read from a cache
 	CacheWriteTokens int64    `json:"cache_write_tokens"` // written to a cache
 	CostUSD          *float64 `json:"cost_usd,omitempty"` // absent when the agent does not tell
+	// ContextTokens is how much of the model's window the conversation takes now, in the
+	// figures of a dialogue; absent when the agent does not tell.
+	ContextTokens int64 `json:"context_tokens,omitempty"`
+	// ContextWindow is how much that window holds; absent when the agent does not tell.
+	ContextWindow int64 `json:"context_window,omitempty"`
 }
 
 // DialogueRetry tells that the agent calls its model again.

@@ -148,4 +148,27 @@ func (t *talk) inviteEditor() {
 }
 
 // context is how full the agent's memory is, for the prompt; "" when it does not tell.
-func (t *talk) context() string { return "" }
+func (t *talk) context() string {
+	u := t.usage
+	if u.ContextTokens <= 0 || u.ContextWindow <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d%% ", min(100, (100*u.ContextTokens+u.ContextWindow/2)/u.ContextWindow))
+}
+
+// know takes what the agent can do, and how much it remembers.
+func (t *talk) know(ev api.DialogueEvent) {
+	t.knowing.Lock()
+	defer t.knowing.Unlock()
+	if o := ev.Opened; o != nil {
+		if len(o.Commands) > 0 {
+			t.commands = o.Commands
+		}
+		if len(o.Models) > 0 {
+			t.models = o.Models
+		}
+	}
+	if ev.Type == api.ToldUsage && ev.Usage != nil {
+		t.usage = *ev.Usage
+	}
+}

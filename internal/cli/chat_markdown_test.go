@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trl-dev/trl/api"
 )
 
 // TestMarkdown: whatever pieces it comes in, it is shown the same, and nothing is lost.
@@ -41,6 +43,22 @@ func TestMarkdown(t *testing.T) {
 	}
 	if got := strings.Join(strings.Fields(shown+m.rest()), " "); got != strings.TrimSpace(strings.Repeat("word ", 100)) {
 		t.Errorf("not all is shown: %q", got)
+	}
+}
+
+// TestContextInPrompt: how much of its window the conversation takes, when the agent tells.
+func TestContextInPrompt(t *testing.T) {
+	for want, u := range map[string]api.DialogueUsage{
+		"":      {ContextTokens: 10},
+		"50% ":  {ContextTokens: 100_000, ContextWindow: 200_000},
+		"0% ":   {ContextTokens: 1, ContextWindow: 200_000},
+		"100% ": {ContextTokens: 300_000, ContextWindow: 200_000},
+	} {
+		k := &talk{}
+		k.know(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
+		if got := k.context(); got != want {
+			t.Errorf("%+v: %q, want %q", u, got, want)
+		}
 	}
 }
 

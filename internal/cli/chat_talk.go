@@ -38,6 +38,7 @@ type talk struct {
 	editor           *editor // nil where a person types whole lines
 	asking           *asker
 	asked            string // what the person was asked above the line where they answer
+	usage            api.DialogueUsage
 	knowing          sync.Mutex
 	commands, models []string // guarded by knowing; of the agent
 	begun            string   // lines that end with a backslash
@@ -81,6 +82,8 @@ func (ch *chat) talk() error {
 		chat: ch, course: course{state: ch.info.State}, view: newDialogueView(ch.app.stdout),
 		shown: -1, ask: time.NewTimer(time.Hour), outage: newOutage(), calls: make(chan call, 64), outcomes: make(chan func(), 64),
 	}
+	t.commands, t.models = ch.info.Commands, ch.info.Models
+	t.usage = ch.info.Usage
 	t.view.full = ch.app.verbose
 	t.ask.Stop()
 	if err := t.edit(); err != nil {
@@ -304,6 +307,7 @@ func (t *talk) happen(ev api.DialogueEvent) {
 		t.view.note(dim, "it goes on")
 	}
 	t.course.take(ev)
+	t.know(ev)
 	t.view.event(ev)
 	switch {
 	case ev.Type == api.ToldRequestOpened:

@@ -74,10 +74,16 @@ func TestChatEditor(t *testing.T) {
 	s.press("lines\r")
 	s.see(`^You said: two`)
 	s.prompted("> ")
-	s.press("/re\t")
+	s.press("/ret\t")
 	s.prompted("> /retry ")
 	s.press("\r")
 	s.see("nothing is wrong")
+	s.press("/comp\t") // a command of the agent
+	s.prompted("> /compact ")
+	s.press("\x15/model d\t") // and a model
+	s.prompted("> /model default ")
+	s.press("\r")
+	s.see("the model is default from now on")
 	s.press("\x04")
 	if status := s.left(); status != 0 {
 		t.Errorf("status %d", status)

@@ -78,9 +78,12 @@ type acpAgent struct {
 
 // acpConfig is how the session works. Modes and models are told in one of two ways.
 type acpConfig struct {
-	SessionID     string
-	Modes         *struct{ CurrentModeID string }
-	Models        *struct{ CurrentModelID string }
+	SessionID string
+	Modes     *struct{ CurrentModeID string }
+	Models    *struct {
+		CurrentModelID  string
+		AvailableModels []struct{ ModelID string }
+	}
 	ConfigOptions []acpOption
 }
 
@@ -252,6 +255,12 @@ func (a *acpProtocol) configured() {
 	}
 	if m := a.config.Models; m != nil {
 		a.opened.Model = cmp.Or(m.CurrentModelID, a.opened.Model)
+		if len(m.AvailableModels) > 0 {
+			a.opened.Models = nil
+		}
+		for _, each := range m.AvailableModels {
+			a.opened.Models = append(a.opened.Models, each.ModelID)
+		}
 	}
 	mode := Setting{Model: a.opened.Model, PermissionMode: a.opened.PermissionMode}
 	if now := a.opened; a.ready && (a.told == nil || *a.told != mode) {

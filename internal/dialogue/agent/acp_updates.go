@@ -19,7 +19,9 @@ type acpUpdate struct {
 	Entries       []struct{ Content, Status string }
 	CurrentModeID string
 	ConfigOptions []acpOption
-	Cost          struct {
+
+	AvailableCommands []struct{ Name string }
+	Cost              struct {
 		Amount   json.RawMessage
 		Currency string
 	}
@@ -110,7 +112,19 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		} else if u.Status == "failed" {
 			a.notice("warning", "compaction_failed", "the conversation could not be compacted: "+u.Error)
 		}
-	case "available_commands_update", "session_info_update", "compaction_summary_chunk":
+	case "available_commands_update":
+		var names []string
+		for _, c := range u.AvailableCommands {
+			names = append(names, c.Name)
+		}
+		if slices.Equal(a.opened.Commands, slashed(names)) {
+			return ""
+		}
+		a.opened.Commands = slashed(names)
+		if now := a.opened; a.ready {
+			a.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: a.session, Opened: &now})
+		}
+	case "session_info_update", "compaction_summary_chunk":
 	default:
 		return "unknown_subtype"
 	}

@@ -63,6 +63,8 @@ type claudeProtocol struct {
 	room    fields             // for the fields of the next line
 	seen    claudeMemory[bool] // the lines that were taken
 	ready   bool
+	context int64 // tokens of the last call of the model, of its window
+	window  int64 // how many that holds
 
 	controls int                           // control requests made until now
 	waits    map[string]func(claudeAnswer) // what follows from their answers, by id
@@ -124,10 +126,17 @@ func (p *claudeProtocol) initialized(a claudeAnswer) {
 	var r struct {
 		Version string `json:"claude_code_version"`
 		Mode    string `json:"current_permission_mode"`
+		Models  []struct{ Value string }
 	}
 	lenient(a.response, &r)
 	p.ready, p.step.Ready = true, true
-	p.tellAbout(api.DialogueOpened{Version: r.Version, PermissionMode: r.Mode})
+	var models []string
+	for _, m := range r.Models {
+		if m.Value != "" {
+			models = append(models, m.Value)
+		}
+	}
+	p.tellAbout(api.DialogueOpened{Version: r.Version, PermissionMode: r.Mode, Models: models})
 	if p.options.Resume != "" && claudeOlder(r.Version, claudeTellsSince) { // the oldest do not tell it here
 		p.askTotals()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -38,6 +39,7 @@ func (p *claudeProtocol) askTotals() {
 
 // figures takes from a result what was used.
 func (p *claudeProtocol) figures(l *claudeLine, turn *api.DialogueUsage) {
+	p.window = max(p.window, window(readFields(l.raw("modelUsage"))))
 	if models := readFields(l.raw("model_usage_since_last_result")); models != nil {
 		since := sumUses(models)
 		turn.CostUSD = since.CostUSD
@@ -59,7 +61,35 @@ func (p *claudeProtocol) figures(l *claudeLine, turn *api.DialogueUsage) {
 	p.tellUsage(addUses(p.usedBefore, totals, 1))
 }
 
+// remembers takes how much of its window a call of the model has filled.
+func (p *claudeProtocol) remembers(usage fields) {
+	if n := usage.number("input_tokens") + usage.number("cache_read_input_tokens") + usage.number("cache_creation_input_tokens"); n > 0 {
+		p.context = n + usage.number("output_tokens")
+	}
+}
+
+// window is how much the models of a result can remember: that of the largest.
+func window(models fields) int64 {
+	var most int64
+	for _, model := range models {
+		most = max(most, readFields(model.value).number("contextWindow"))
+	}
+	return most
+}
+
+// slashed is the names of commands as they are typed.
+func slashed(names []string) []string {
+	var typed []string
+	for _, name := range names {
+		if name != "" {
+			typed = append(typed, "/"+strings.TrimPrefix(name, "/"))
+		}
+	}
+	return typed
+}
+
 func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
+	u.ContextTokens, u.ContextWindow = p.context, p.window
 	p.used = u
 	p.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
 }

@@ -35,6 +35,7 @@ func (p *claudeProtocol) assistant(l *claudeLine) {
 	if l.Scope == "" {
 		p.openTurn()
 		p.joinTurn(l.texts("user_message_uuids"))
+		p.remembers(readFields(said.raw("usage")))
 	}
 	p.retractLines(l.texts("supersedes"))
 	aborted := l.flag("aborted")

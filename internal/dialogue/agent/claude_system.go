@@ -13,7 +13,8 @@ func (p *claudeProtocol) system(l *claudeLine) {
 	switch l.Subtype {
 	case "init": // once a turn, not once a process
 		p.tellAbout(api.DialogueOpened{Version: l.text("claude_code_version"), NativeSession: l.SessionID, Model: l.text("model"),
-			PermissionMode: l.text("permissionMode"), WorkingDir: l.text("cwd"), Tools: l.texts("tools"), Capabilities: l.texts("capabilities")})
+			PermissionMode: l.text("permissionMode"), WorkingDir: l.text("cwd"), Tools: l.texts("tools"), Capabilities: l.texts("capabilities"),
+			Commands: slashed(l.texts("slash_commands"))})
 		p.openTurn()
 	case "session_state_changed":
 		p.stateChanged(l)

@@ -249,6 +249,12 @@ func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
 	if new.Tools != nil && !slices.Equal(new.Tools, now.Tools) {
 		now.Tools, changed = new.Tools, true
 	}
+	if len(new.Commands) > 0 && !slices.Equal(new.Commands, now.Commands) {
+		now.Commands, changed = new.Commands, true
+	}
+	if len(new.Models) > 0 && !slices.Equal(new.Models, now.Models) {
+		now.Models, changed = new.Models, true
+	}
 	if new.Capabilities != nil && !slices.Equal(new.Capabilities, now.Capabilities) {
 		now.Capabilities, changed = new.Capabilities, true
 	}

@@ -82,6 +82,14 @@ func (t *Tracker) learn(o api.DialogueOpened) {
 		Model:          cmp.Or(o.Model, was.Model),
 		PermissionMode: cmp.Or(o.PermissionMode, was.PermissionMode),
 		WorkingDir:     cmp.Or(o.WorkingDir, was.WorkingDir),
+		Commands:       was.Commands,
+		Models:         was.Models,
+	}
+	if len(o.Commands) > 0 {
+		t.opened.Commands = o.Commands
+	}
+	if len(o.Models) > 0 {
+		t.opened.Models = o.Models
 	}
 }
 
@@ -249,6 +257,7 @@ func (t *Tracker) Describe(info *api.DialogueInfo) {
 	info.Model = cmp.Or(t.opened.Model, info.Model)
 	info.PermissionMode = cmp.Or(t.opened.PermissionMode, info.PermissionMode)
 	info.WorkingDir = cmp.Or(t.opened.WorkingDir, info.WorkingDir)
+	info.Commands, info.Models = t.opened.Commands, t.opened.Models
 	info.State = t.state(t.requests.len())
 	info.Epoch, info.Seq = t.epoch, t.seq
 	info.Turns, info.Requests, info.Tasks = t.begun, t.requests.len(), t.tasks.len()

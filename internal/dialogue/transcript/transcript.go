@@ -97,6 +97,8 @@ func (u *usage) total() api.DialogueUsage {
 		OutputTokens:     u.before.OutputTokens + u.now.OutputTokens,
 		CacheReadTokens:  u.before.CacheReadTokens + u.now.CacheReadTokens,
 		CacheWriteTokens: u.before.CacheWriteTokens + u.now.CacheWriteTokens,
+		ContextTokens:    cmp.Or(u.now.ContextTokens, u.before.ContextTokens),
+		ContextWindow:    cmp.Or(u.now.ContextWindow, u.before.ContextWindow),
 	}
 	for _, cost := range []*float64{u.before.CostUSD, u.now.CostUSD} {
 		if cost == nil {

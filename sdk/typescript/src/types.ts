@@ -1634,6 +1634,13 @@ export interface DialogueUsage {
   cache_write_tokens: number;
   /** absent when the agent does not tell */
   cost_usd?: number;
+  /**
+   * How much of the model's window the conversation takes now, in the figures of a dialogue; absent
+   * when the agent does not tell.
+   */
+  context_tokens?: number;
+  /** How much that window holds; absent when the agent does not tell. */
+  context_window?: number;
 }
 
 /** How the process of an agent ended. */
@@ -1681,6 +1688,10 @@ export interface DialogueInfo {
   working_dir: string;
   /** host or remote */
   runtime: string;
+  /** that the agent takes as messages, such as /compact, once it has told them */
+  commands?: string[];
+  /** that dialogue.set takes, once the agent has told them */
+  models?: string[];
   /** as given */
   tags: string[];
   /** how many processes the agent has had, with this one */
@@ -1987,6 +1998,10 @@ export interface DialogueOpened {
   tools?: string[];
   /** that it declares */
   capabilities?: string[];
+  /** that it takes as messages, such as /compact */
+  commands?: string[];
+  /** that dialogue.set takes */
+  models?: string[];
   /** of a reset: cleared, forked … */
   why?: string;
 }

@@ -220,7 +220,7 @@ func (c *claude) init() {
 	c.mu.Unlock()
 	dir, _ := os.Getwd()
 	c.line("system", "init", obj{"cwd": dir, "model": model, "permissionMode": mode, "claude_code_version": "2.1.325",
-		"tools": []string{"Task", "Bash", "Edit", "Read"}, "mcp_servers": []obj{}, "slash_commands": []string{}, "apiKeySource": "none",
+		"tools": []string{"Task", "Bash", "Edit", "Read"}, "mcp_servers": []obj{}, "slash_commands": []string{"compact", "review"}, "apiKeySource": "none",
 		"capabilities": []string{"interrupt_receipt_v1"}, "agents": []string{}, "skills": []string{}, "plugins": []obj{}, "output_style": "default"})
 }
 

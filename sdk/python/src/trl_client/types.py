@@ -2756,6 +2756,14 @@ class DialogueUsage:
     cost_usd: float | None = None
     """absent when the agent does not tell"""
 
+    context_tokens: int = 0
+    """How much of the model's window the conversation takes now, in the figures of a dialogue;
+    absent when the agent does not tell.
+    """
+
+    context_window: int = 0
+    """How much that window holds; absent when the agent does not tell."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueUsage:
         """Takes the fields it knows from what a daemon sent."""
@@ -2766,6 +2774,8 @@ class DialogueUsage:
             cache_read_tokens=get("cache_read_tokens") or 0,
             cache_write_tokens=get("cache_write_tokens") or 0,
             cost_usd=get("cost_usd"),
+            context_tokens=get("context_tokens") or 0,
+            context_window=get("context_window") or 0,
         )
 
 
@@ -2847,6 +2857,12 @@ class DialogueInfo:
     runtime: str = ""
     """host or remote"""
 
+    commands: list[str] = field(default_factory=list)
+    """that the agent takes as messages, such as /compact, once it has told them"""
+
+    models: list[str] = field(default_factory=list)
+    """that dialogue.set takes, once the agent has told them"""
+
     tags: list[str] = field(default_factory=list)
     """as given"""
 
@@ -2900,6 +2916,8 @@ class DialogueInfo:
             permission_mode=get("permission_mode") or "",
             working_dir=get("working_dir") or "",
             runtime=get("runtime") or "",
+            commands=get("commands") or [],
+            models=get("models") or [],
             tags=get("tags") or [],
             epoch=get("epoch") or 0,
             seq=get("seq") or 0,
@@ -3509,6 +3527,12 @@ class DialogueOpened:
     capabilities: list[str] = field(default_factory=list)
     """that it declares"""
 
+    commands: list[str] = field(default_factory=list)
+    """that it takes as messages, such as /compact"""
+
+    models: list[str] = field(default_factory=list)
+    """that dialogue.set takes"""
+
     why: str = ""
     """of a reset: cleared, forked …"""
 
@@ -3525,6 +3549,8 @@ class DialogueOpened:
             working_dir=get("working_dir") or "",
             tools=get("tools") or [],
             capabilities=get("capabilities") or [],
+            commands=get("commands") or [],
+            models=get("models") or [],
             why=get("why") or "",
         )
 
