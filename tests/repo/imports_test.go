@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/version"},
 
-	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/place", "internal/runner",
+	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
