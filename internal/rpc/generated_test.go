@@ -15,7 +15,7 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
-	args := []string{"trl.proto"}
+	args := []string{"-I", "../../api/proto/trl/v1", "trl.proto"}
 	for _, plugin := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
 		path, err := exec.Command("go", "tool", "-n", plugin).Output()
 		if err != nil {

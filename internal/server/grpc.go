@@ -16,9 +16,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/trl-dev/trl/api"
@@ -59,6 +61,7 @@ type GRPC struct {
 	grpc       *grpc.Server
 	log        *slog.Logger
 	ready      atomic.Bool
+	health     *health.Server
 	complaints complaints
 	leaving    sync.WaitGroup // what reads and writes for calls that have returned
 
@@ -80,6 +83,7 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: grpcSilence, Timeout: grpcPatience, MaxConnectionIdle: DefaultIdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPingEvery, PermitWithoutStream: true}),
 	}
+	options = append(options, grpc.StreamInterceptor(g.guard))
 	if cfg.TLS != nil {
 		secure := cfg.TLS.Clone()
 		secure.NextProtos = []string{"h2"}
@@ -87,6 +91,8 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 	}
 	g.grpc = grpc.NewServer(options...)
 	rpc.RegisterTRLServer(g.grpc, g)
+	g.offerHealth()
+	reflection.Register(g.grpc)
 	s.mu.Lock()
 	s.grpcs = append(s.grpcs, g)
 	s.mu.Unlock()
@@ -94,7 +100,10 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 }
 
 // Ready says that the Service can be called now.
-func (g *GRPC) Ready() { g.ready.Store(true) }
+func (g *GRPC) Ready() {
+	g.ready.Store(true)
+	g.health.Resume()
+}
 
 // ListenGRPC listens on a host and port. Without TLS it must be of this machine alone.
 func ListenGRPC(address string, secure bool) (*net.TCPListener, error) {

@@ -262,6 +262,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range unused {
 		c.cut()
 	}
+	for _, g := range grpcs {
+		g.health.Shutdown()
+	}
 	for _, h := range webs {
 		h.http.SetKeepAlivesEnabled(false) // those that are busy end with their answer
 	}

@@ -27,7 +27,7 @@ func TestDocsShowTheProtocol(t *testing.T) {
 	}
 	_, shown, _ := strings.Cut(words("../../docs/grpc.md"), "```proto ")
 	shown, _, _ = strings.Cut(shown, " ```")
-	if proto := words("../../internal/rpc/trl.proto"); !strings.HasSuffix(proto, shown) || !strings.HasPrefix(shown, "service TRL {") {
+	if proto := words("../../api/proto/trl/v1/trl.proto"); !strings.HasSuffix(proto, shown) || !strings.HasPrefix(shown, "service TRL {") {
 		t.Errorf("the page shows %s\nthe file has %s", shown, proto)
 	}
 }

@@ -1,0 +1,37 @@
+package server
+
+import (
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/rpc"
+)
+
+// reflectionPrefix is what the methods of the reflection services begin with.
+const reflectionPrefix = "/grpc.reflection."
+
+// offerHealth adds the standard health service. Like /healthz and /readyz it answers
+// everybody: load balancers have no token, and it tells nothing but whether calls are
+// served. They are from Ready on until the end.
+func (g *GRPC) offerHealth() {
+	g.health = health.NewServer()
+	g.health.SetServingStatus(rpc.TRL_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	g.health.Shutdown() // until Ready resumes it
+	healthpb.RegisterHealthServer(g.grpc, g.health)
+}
+
+// guard asks who calls the reflection services for a token, of any scope. Call asks
+// itself, because it needs the scope.
+func (g *GRPC) guard(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if strings.HasPrefix(info.FullMethod, reflectionPrefix) {
+		var refusal *api.Error
+		if _, refusal = g.authorised(stream.Context(), callerOf(stream.Context())); refusal != nil {
+			return rpc.Status(refusal)
+		}
+	}
+	return handler(srv, stream)
+}

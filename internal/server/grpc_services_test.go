@@ -1,0 +1,88 @@
+package server_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/trl-dev/trl/internal/server"
+)
+
+// TestGRPCHealth: everybody may ask whether calls are served, and a watcher hears when
+// that begins and ends.
+func TestGRPCHealth(t *testing.T) {
+	d := newDoor(t, server.Config{}, server.GRPCConfig{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := healthpb.NewHealthClient(d.dial())
+	for _, service := range []string{"", "trl.v1.TRL"} {
+		r, err := c.Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+		if err != nil || r.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("%q before it is ready: %v, %v", service, r, err)
+		}
+	}
+	if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{Service: "nosuch"}); status.Code(err) != codes.NotFound {
+		t.Errorf("%v", err)
+	}
+	watch, err := c.Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hears := func(want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if r, err := watch.Recv(); err != nil || r.Status != want {
+			t.Fatalf("%v, %v, want %s", r, err, want)
+		}
+	}
+	hears(healthpb.HealthCheckResponse_NOT_SERVING)
+	d.grpc.Ready()
+	hears(healthpb.HealthCheckResponse_SERVING)
+	ended := make(chan error, 1)
+	go func() { ended <- d.Shutdown(ctx) }()
+	hears(healthpb.HealthCheckResponse_NOT_SERVING)
+	if err := <-ended; err != nil {
+		t.Errorf("shutdown: %s", err)
+	}
+}
+
+// TestGRPCReflection: whoever has a token can ask what is served, nobody else.
+func TestGRPCReflection(t *testing.T) {
+	d := openDoor(t, server.Config{}, server.GRPCConfig{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := reflectionpb.NewServerReflectionClient(d.dial())
+	services := func(authorization string) ([]string, error) {
+		if authorization != "" {
+			ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs("authorization", authorization))
+		}
+		s, err := c.ServerReflectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		// Why it was not taken, says what is received.
+		_ = s.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+		r, err := s.Recv()
+		var names []string
+		for _, service := range r.GetListServicesResponse().GetService() {
+			names = append(names, service.Name)
+		}
+		_ = s.CloseSend()
+		return names, err
+	}
+	for _, authorization := range []string{"", "Bearer wrong"} {
+		if names, err := services(authorization); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%q: %v, %v", authorization, names, err)
+		}
+	}
+	for _, token := range []string{fullToken, readToken} {
+		if names, err := services("Bearer " + token); err != nil || !slices.Contains(names, "trl.v1.TRL") || !slices.Contains(names, "grpc.health.v1.Health") {
+			t.Errorf("%v, %v", names, err)
+		}
+	}
+}
