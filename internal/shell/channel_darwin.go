@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -39,3 +40,6 @@ func stdioOf(int) string { return "" }
 
 // usePackets does nothing: macOS has no such pipes, and no busybox that needs them.
 func usePackets(int) error { return nil }
+
+// softFiles is not known of another process on macOS.
+func softFiles(int) uint64 { return math.MaxUint64 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"math"
 	"os"
 	"strconv"
 
@@ -48,4 +49,13 @@ func stdioOf(pid int) string {
 func usePackets(w int) error {
 	_, err := unix.FcntlInt(uintptr(w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT)
 	return os.NewSyscallError("fcntl", err)
+}
+
+// softFiles is how many descriptors a process may have, by its soft limit.
+func softFiles(pid int) uint64 {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) != nil {
+		return math.MaxUint64
+	}
+	return limit.Cur
 }

@@ -42,10 +42,14 @@ func (fish) bootstrap(d dir) string {
 		"set -g __trl_f (functions --names)\n"
 }
 
+// dump says nothing when fish has no descriptors left for command substitutions: it
+// would report a state without variables.
 func (fish) dump(d dir) string {
 	return `begin
+set -g __trl_a (set --names --global)
+set -q __trl_a[1]; or return
 printf 'state\0'
-for __trl_n in (set --names --global)
+for __trl_n in $__trl_a
   set -qgx $__trl_n; and printf 'set -gx %s' $__trl_n; or printf 'set -g %s' $__trl_n
   test (count $$__trl_n) -gt 0; and printf ' %s' (string escape -- $$__trl_n)
   printf '\n'
@@ -57,7 +61,7 @@ end
 printf '\0\0\0'
 umask
 printf '\0%s\0\0end\0' "$PWD"
-set -e __trl_n
+set -e __trl_n __trl_a
 end >` + d.state + " 2>/dev/null\n"
 }
 
@@ -123,7 +127,7 @@ func (fish) restore(st *State) string {
 
 // fishOwn are variables that belong to the new shell or are not assignable.
 var fishOwn = set("PWD SHLVL _ fish_pid hostname status status_generation pipestatus version FISH_VERSION fish_kill_signal fish_killring history " +
-	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_f __trl_n")
+	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_a __trl_f __trl_n")
 
 // fishQuote makes s one word of fish.
 func fishQuote(s string) string {

@@ -115,8 +115,7 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 // replaceShell gives the session a new shell in the state that is known.
 func (r *run) replaceShell() bool {
 	s := r.Shell
-	s.proc.Signal(syscall.SIGKILL)
-	<-s.proc.Done()
+	s.endMute()
 	r.oc.Died = s.restart(s.bestState(nil))
 	r.oc.Restarted = true
 	return r.oc.Died == nil
@@ -146,6 +145,10 @@ func (r *run) prepare() error {
 	if err := r.openStreams(); err != nil {
 		return err
 	}
+	if !r.usable() && !r.replaceShell() {
+		r.closeOutputs()
+		return r.oc.Died
+	}
 	if enter := s.dialect.enter(r.req); enter != "" {
 		st, err := s.runScript(enter, time.Now().Add(bookkeepTime))
 		if err == nil && st.code != 0 {
@@ -153,8 +156,7 @@ func (r *run) prepare() error {
 			s.runScript(s.dialect.leave(r.req), time.Now().Add(bookkeepTime))
 		}
 		if err != nil {
-			unix.Close(s.out.write)
-			unix.Close(s.err.write)
+			r.closeOutputs()
 			return err
 		}
 	}
@@ -195,7 +197,7 @@ func (r *run) refused() error {
 // shell without its EXIT trap. It decides only whether a checkpoint is taken at
 // once; a command that hides it finds the last one.
 func mayEndShell(text string) bool {
-	for _, w := range []string{"exec", "kill", "exit", "logout", "trap"} {
+	for _, w := range []string{"exec", "kill", "exit", "logout", "trap", "limit"} {
 		if strings.Contains(text, w) {
 			return true
 		}
@@ -237,6 +239,12 @@ func (s *Shell) openOutputs() error {
 	return err
 }
 
+// closeOutputs closes our own writing ends.
+func (s *Shell) closeOutputs() {
+	unix.Close(s.out.write)
+	unix.Close(s.err.write)
+}
+
 // control writes the scripts and returns the control text. A script that could not
 // be written whole (no room) must not be run.
 func (r *run) control() (string, error) {
@@ -274,8 +282,7 @@ func (r *run) control() (string, error) {
 // withdraw takes back what was prepared for a command that is not run.
 func (r *run) withdraw() {
 	s := r.Shell
-	unix.Close(s.out.write)
-	unix.Close(s.err.write)
+	s.closeOutputs()
 	s.detach()
 	r.cmd.live.Store(nil)
 	if r.oc.feeder != nil {
@@ -293,7 +300,8 @@ func (r *run) await() (status, bool) {
 	if r.cmd.Timeout > 0 {
 		limit = r.start.Add(r.cmd.Timeout)
 	}
-	check, ask := r.start.Add(time.Second), r.start.Add(pingLate)
+	check, ask, look := r.start.Add(time.Second), r.start.Add(pingLate), r.start.Add(muteFirst)
+	var silence mute
 	for {
 		if st, ok := s.takeStatus(r.req.token, r.ping); ok {
 			if st.token != r.ping && r.ping != "" {
@@ -323,11 +331,19 @@ func (r *run) await() (status, bool) {
 			r.repair()
 			check = now.Add(time.Second)
 		}
+		if now.After(look) {
+			found, again := silence.look(r)
+			if found {
+				s.endMute()
+				return status{}, false
+			}
+			look = now.Add(again)
+		}
 		streams := r.streams[:]
 		if r.cmd.Full != nil && r.cmd.Full() {
 			streams = nil
 		}
-		s.wait(earliest(limit, check, ask, r.sampleMemory(now)), streams...)
+		s.wait(earliest(limit, check, ask, look, r.sampleMemory(now)), streams...)
 	}
 }
 
@@ -453,8 +469,7 @@ func (r *run) finish() {
 func (r *run) settle() bool {
 	out, err := r.streams[0], r.streams[1]
 	// Without our own writing ends, an end of file says that nobody else holds one.
-	unix.Close(r.Shell.out.write)
-	unix.Close(r.Shell.err.write)
+	r.closeOutputs()
 	for _, st := range r.streams {
 		for st.read() {
 		}
