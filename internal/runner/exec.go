@@ -219,7 +219,7 @@ func newOutcome(oc shell.Outcome, log *output.Log, started time.Time, cwd string
 	out := &api.ExecOutcome{
 		ExitCode: oc.ExitCode, DurationMS: time.Since(started).Milliseconds(), TimedOut: oc.TimedOut, Cancelled: oc.Cancelled,
 		StdoutBytes: log.Bytes(output.Stdout), StderrBytes: log.Bytes(output.Stderr), WorkingDir: cwd,
-		LeftRunning: listProcesses(oc.LeftRunning), Killed: listKilled(oc.Killed),
+		LeftRunning: listHolders(oc.LeftRunning), Killed: listKilled(oc.Killed),
 		Usage:          api.Usage{UserMS: oc.UserMS, SystemMS: oc.SystemMS, MaxRSSBytes: oc.MaxRSSBytes},
 		ShellRestarted: oc.Restarted,
 	}
@@ -231,10 +231,10 @@ func newOutcome(oc shell.Outcome, log *output.Log, started time.Time, cwd string
 	return out
 }
 
-func listProcesses(infos []process.Info) []api.Process {
-	list := make([]api.Process, 0, len(infos))
-	for _, p := range infos {
-		list = append(list, api.Process{PID: p.PID, Command: process.CommandLine(p.PID)})
+func listHolders(holders []shell.Holder) []api.Process {
+	list := make([]api.Process, 0, len(holders))
+	for _, h := range holders {
+		list = append(list, api.Process{PID: h.PID, Command: h.Command})
 	}
 	return list
 }

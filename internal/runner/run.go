@@ -89,14 +89,16 @@ func (r *Runner) begin(e *Exec) {
 }
 
 // execute waits for the command's turn and runs it to its end. It returns with the
-// shell locked when it ran: settle must be called, after the answer is on its way.
-func (r *Runner) execute(e *Exec) (ran bool) {
+// shell locked when it ran: settle must be called, after the answer is on its way. Output
+// that processes still hold is left to drain, so that a result made before agrees with
+// the outcome.
+func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
 	<-e.turn
 	e.mu.Lock()
 	given := e.cancelled
 	e.mu.Unlock()
 	if given {
-		return false
+		return false, nil
 	}
 	r.lockShell()
 	_ = e.to(api.ExecRunning)
@@ -117,13 +119,18 @@ func (r *Runner) execute(e *Exec) (ran bool) {
 		_ = e.to(api.ExecClosed)
 	}
 	r.tellExecs(true)
-	if oc.Held != nil {
-		r.drainer.Add(oc.Held, func() {
-			_ = e.to(api.ExecClosed)
-			go r.tellExecs(false) // who drains must not wait for the daemon
-		})
+	return true, oc.Held
+}
+
+// drain reads what the processes that a command left running still write.
+func (r *Runner) drain(e *Exec, held *shell.Held) {
+	if held == nil {
+		return
 	}
-	return true
+	r.drainer.Add(held, func() {
+		_ = e.to(api.ExecClosed)
+		go r.tellExecs(false) // who drains must not wait for the daemon
+	})
 }
 
 // ended takes e off the session and lets the next one begin.
@@ -206,7 +213,7 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})
-	ran := r.execute(e)
+	ran, held := r.execute(e)
 	stop()
 	oc, err := e.result()
 	after := func() {
@@ -222,6 +229,7 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 	limit := maxOutput(p.ExecParams)
 	stdout, cutOut := e.log.Result(output.Stdout, limit)
 	stderr, cutErr := e.log.Result(output.Stderr, limit)
+	r.drain(e, held)
 	res := link.RunResult{ExecID: e.id, StdoutLen: len(stdout), ExecOutcome: *oc}
 	res.StdoutTruncated, res.StderrTruncated = cutOut, cutErr
 	body := stdout
@@ -238,7 +246,8 @@ func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
 		return api.ExecInfo{}, err
 	}
 	go func() {
-		if r.execute(e) {
+		if ran, held := r.execute(e); ran {
+			r.drain(e, held)
 			r.flush()
 			r.settle()
 		}

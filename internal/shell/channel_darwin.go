@@ -38,6 +38,8 @@ func (c *channel) close() {
 // stdioOf would name the files behind a process's stdout and stderr; here it is not known.
 func stdioOf(int) string { return "" }
 
+func stdioNamed(int, int, string) string { return "" }
+
 // usePackets does nothing: macOS has no such pipes, and no busybox that needs them.
 func usePackets(int) error { return nil }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/process"
 )
 
 // channel is a way from the shell back to us: a pipe that the shell opens by path.
@@ -42,6 +44,16 @@ func stdioOf(pid int) string {
 	out, _ := os.Readlink(fd + "1")
 	err, _ := os.Readlink(fd + "2")
 	return out + " " + err
+}
+
+// stdioNamed is what stdioOf says of a process that has the other ends of two pipes, or a
+// terminal.
+func stdioNamed(out, err int, terminal string) string {
+	if terminal != "" {
+		return terminal + " " + terminal
+	}
+	name := func(fd int) string { return "pipe:[" + strconv.FormatUint(process.FileIDOf(fd).Ino, 10) + "]" }
+	return name(out) + " " + name(err)
 }
 
 // usePackets makes every write to a pipe a packet: one read never returns more. The

@@ -23,6 +23,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 			return nil, out, err
 		}
 		s.control, s.sinkOut = master, master
+		s.stdio = stdioNamed(-1, -1, path)
 		return slave, [2]*os.File{slave, slave}, nil
 	}
 	var ends [6]int
@@ -44,6 +45,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 		}
 	}
 	s.control, s.sinkOut, s.sinkErr = ends[1], ends[2], ends[4]
+	s.stdio = stdioNamed(s.sinkOut, s.sinkErr, "")
 	return os.NewFile(uintptr(ends[0]), "control"), [2]*os.File{os.NewFile(uintptr(ends[3]), "stdout"), os.NewFile(uintptr(ends[5]), "stderr")}, nil
 }
 

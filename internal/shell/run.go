@@ -48,7 +48,7 @@ type Outcome struct {
 	// Died says that the shell ended and that none could be started. With
 	// RESOURCE_PRESSURE the next Run tries again; otherwise the session cannot go on.
 	Died        error
-	LeftRunning []process.Info
+	LeftRunning []Holder
 	Killed      []process.Killed
 	UserMS      int64
 	SystemMS    int64
@@ -60,9 +60,6 @@ type Outcome struct {
 }
 
 const (
-	// settleTime is how long the end of output is awaited after the command's end:
-	// `> >(cmd)` is not waited for by shells, but ends at once.
-	settleTime = 20 * time.Millisecond
 	// bookkeepTime bounds what the shell does for us between commands.
 	bookkeepTime = 10 * time.Second
 )
@@ -456,33 +453,10 @@ func (r *run) finish() {
 		r.account()
 		r.leave()
 	}
-	if !complete || len(s.shellKids.List(nil)) > 0 || len(s.ourKids.List(nil)) > 1 {
-		r.oc.LeftRunning = r.leftRunning()
-	}
 	r.hold(complete)
-	if !complete && len(r.oc.LeftRunning) == 0 && !s.intact() {
+	if !complete && len(r.oc.LeftRunning) == 0 && !s.restored() {
 		r.replaceShell() // it could not take back the redirections (ulimit -n)
 	}
-}
-
-// settle reads what is left of the output and reports whether it is complete.
-func (r *run) settle() bool {
-	out, err := r.streams[0], r.streams[1]
-	// Without our own writing ends, an end of file says that nobody else holds one.
-	r.closeOutputs()
-	for _, st := range r.streams {
-		for st.read() {
-		}
-	}
-	if out.eof && err.eof {
-		r.complain()
-		return true
-	}
-	deadline := time.Now().Add(settleTime)
-	for !(out.eof && err.eof) && time.Now().Before(deadline) {
-		r.wait(deadline, out, err)
-	}
-	return out.eof && err.eof
 }
 
 // complain adds what the shell itself said to the output of a command that failed

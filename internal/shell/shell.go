@@ -223,7 +223,6 @@ func (s *Shell) prepare(st *State) error {
 		s.name = in.Name
 	}
 	s.args = process.CommandLine(s.proc.PID)
-	s.stdio = stdioOf(s.proc.PID)
 	return nil
 }
 
@@ -306,8 +305,17 @@ func (s *Shell) dead() bool {
 	}
 }
 
-// intact reports whether the idle shell's own stdout and stderr are where they were.
-func (s *Shell) intact() bool { return stdioOf(s.proc.PID) == s.stdio }
+// restored reports whether the shell's own stdout and stderr are where they were. A shell
+// that has just reported a status may still be about to take back that redirection.
+func (s *Shell) restored() bool {
+	for deadline := time.Now().Add(busyTime); stdioOf(s.proc.PID) != s.stdio; {
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		s.wait(time.Now().Add(settleEvery))
+	}
+	return true
+}
 
 // restart replaces a dead shell by one in the given state (nil: only the
 // directory is kept).

@@ -56,22 +56,6 @@ func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }
 func (r *run) processes() []process.Info     { return r.scope().processes() }
 
-// leftRunning lists what lives on. A process that was only just forked still has
-// the shell's name; it gets a moment to become what it will be.
-func (r *run) leftRunning() []process.Info {
-	for deadline := time.Now().Add(settleTime); ; {
-		list := r.processes()
-		forked := false
-		for _, p := range list {
-			forked = forked || p.Name == r.name
-		}
-		if !forked || !time.Now().Before(deadline) {
-			return list
-		}
-		r.wait(time.Now().Add(2 * time.Millisecond))
-	}
-}
-
 // account takes the command's share of the shell's processor time. The kernel tells
 // it in ticks of 10 ms, so a short command is not worth the question; what it used
 // counts for the next long one.
