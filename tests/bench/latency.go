@@ -34,34 +34,57 @@ func (b *bench) shellLatency(s shell) error {
 		command string
 		times   int
 		// Of a builtin the time counts, of a program the ratio to the bare shell.
-		limit time.Duration
-		ratio float64
-	}{{"true", 100, 200 * time.Microsecond, 0}, {"/bin/true", 20, 0, 1.3}} {
+		limit  time.Duration
+		ratio  float64
+		spread float64 // of the p99
+	}{{"true", 100, 200 * time.Microsecond, 0, 3}, {"/bin/true", 20, 0, 1.4, 0}} {
 		ours, floor, err := b.turns(id, bare, what.command, what.times)
 		if err != nil {
 			return err
 		}
 		b.report.latency(s.name+": "+what.command, ours, floor, what.limit, what.ratio)
+		if what.spread > 0 {
+			b.report.spread(s.name+": "+what.command+", p99", ours, floor, what.spread)
+		}
 	}
+	if bare == nil {
+		return nil
+	}
+	return b.backgroundChild(s, id, bare)
+}
+
+// backgroundChild measures a command that leaves a child behind, which holds its output.
+// The child is ended before the next one, outside of the time that counts.
+func (b *bench) backgroundChild(s shell, id string, bare *bareShell) error {
+	const leave, clean = "{ sleep 100 & }", "kill -9 $!; wait $! 2>/dev/null; true"
+	var ours, floor samples
+	for range b.rounds * 5 {
+		through, err := sample(1, func() error { return b.through(id, leave) })
+		if err != nil {
+			return err
+		}
+		if err := b.through(id, clean); err != nil {
+			return err
+		}
+		alone, err := sample(1, func() error { return bare.run(leave) })
+		if err != nil {
+			return err
+		}
+		if err := bare.run(clean); err != nil {
+			return err
+		}
+		ours, floor = append(ours, through...), append(floor, alone...)
+	}
+	b.report.latency(s.name+": sleep 100 &", ours, floor, 2*time.Millisecond, 0)
 	return nil
 }
 
 var exitZero = []byte(`"exit_code":0`)
 
+// turns runs a command in rounds, through TRL and in the bare shell, if there is one.
 func (b *bench) turns(id string, bare *bareShell, command string, times int) (ours, floor samples, err error) {
-	line, err := request("exec.run", object{"session_id": id, "command": command})
-	if err != nil {
-		return nil, nil, err
-	}
-	through := func() error {
-		answer, err := b.conn.roundTrip(line)
-		if err == nil && !bytes.Contains(answer, exitZero) {
-			err = fmt.Errorf("%s: %s", command, answer)
-		}
-		return err
-	}
 	for range b.rounds {
-		more, err := sample(times, through)
+		more, err := sample(times, func() error { return b.through(id, command) })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,6 +99,19 @@ func (b *bench) turns(id string, bare *bareShell, command string, times int) (ou
 		floor = append(floor, more...)
 	}
 	return ours, floor, nil
+}
+
+// through runs a command through TRL.
+func (b *bench) through(id, command string) error {
+	line, err := request("exec.run", object{"session_id": id, "command": command})
+	if err != nil {
+		return err
+	}
+	answer, err := b.conn.roundTrip(line)
+	if err == nil && !bytes.Contains(answer, exitZero) {
+		err = fmt.Errorf("%s: %s", command, answer)
+	}
+	return err
 }
 
 // create measures how long a session takes to begin and to end.

@@ -77,6 +77,17 @@ func (r *report) latency(name string, s, floor samples, limit time.Duration, rat
 	r.add(line, fmt.Sprintf("%.3f ms", line.Value), fmt.Sprintf("%.3f ms", line.P99), fmt.Sprintf("%.3f ms", line.Floor))
 }
 
+// spread adds the p99 of a latency as a multiple of its p50, beside that of the floor.
+func (r *report) spread(name string, s, floor samples, target float64) {
+	line := row{Name: name, Unit: "×", Value: s.at(99) / s.at(50), N: len(s)}
+	if floor != nil {
+		line.Floor = floor.at(99) / floor.at(50)
+		line.Ratio = line.Value / line.Floor
+	}
+	line.judge(fmt.Sprintf("≤ %g × p50", target), line.Value <= target)
+	r.add(line, fmt.Sprintf("%.2f ×", line.Value), "", fmt.Sprintf("%.2f ×", line.Floor))
+}
+
 // rate adds bytes per second, with a target in MB/s.
 func (r *report) rate(name string, bytes int64, took time.Duration, floor, target float64) {
 	line := row{Name: name, Unit: "MB/s", Value: float64(bytes) / took.Seconds() / 1e6, Floor: floor / 1e6}
