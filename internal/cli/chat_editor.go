@@ -36,8 +36,9 @@ const (
 var newLineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[13;3u", "\x1b[27;2;13~", "\x1b[27;3;13~"}
 
 // editor is where a person types messages, at the bottom of their terminal: what is written
-// meanwhile goes above the line that they edit. The editing is that of golang.org/x/term; keys
-// that it does not know are translated before it sees them.
+// meanwhile goes above the line that they edit. The editing is that of golang.org/x/term, which
+// may be written to from any goroutine while it edits, asks the terminal nothing, and does
+// nothing before it is used; keys that it does not know are translated before it sees them.
 //
 // Goroutines: one that reads the terminal, one that edits, and one that follows the size. The
 // first ends with the program, because a read of a terminal cannot be ended.

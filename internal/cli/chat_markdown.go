@@ -3,6 +3,7 @@ package cli
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/internal/terminal/vt"
@@ -20,18 +21,23 @@ type markdown struct {
 	inside bool   // the beginning of that line was shown
 }
 
+// Made when they are first needed: most commands never show Markdown.
 var (
-	mdHeading = regexp.MustCompile(`^ {0,3}#{1,6} +(.*?) *#*$`)
-	mdFence   = regexp.MustCompile("^ {0,3}(```+|~~~+) *([A-Za-z0-9_+-]*)")
-	mdItem    = regexp.MustCompile(`^( *)([-*+]|\d+[.)]) +(.*)$`)
-	mdQuote   = regexp.MustCompile(`^ {0,3}> ?(.*)$`)
-	mdRule    = regexp.MustCompile(`^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$`)
-	mdInline  = regexp.MustCompile("(`+)(.+?)(`+)|\\*\\*(.+?)\\*\\*|\\*([^* ][^*]*)\\*|\\[([^\\]]+)\\]\\(([^) ]+)\\)")
+	mdHeading = pattern(`^ {0,3}#{1,6} +(.*?) *#*$`)
+	mdFence   = pattern("^ {0,3}(```+|~~~+) *([A-Za-z0-9_+-]*)")
+	mdItem    = pattern(`^( *)([-*+]|\d+[.)]) +(.*)$`)
+	mdQuote   = pattern(`^ {0,3}> ?(.*)$`)
+	mdRule    = pattern(`^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$`)
+	mdInline  = pattern("(`+)(.+?)(`+)|\\*\\*(.+?)\\*\\*|\\*([^* ][^*]*)\\*|\\[([^\\]]+)\\]\\(([^) ]+)\\)")
 )
+
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // line is one line as it is shown, without its end.
 func (m *markdown) line(s string) string {
-	if fence := mdFence.FindStringSubmatch(s); fence != nil && (m.fence == "" || strings.HasPrefix(fence[1], m.fence) && fence[2] == "") {
+	if fence := mdFence().FindStringSubmatch(s); fence != nil && (m.fence == "" || strings.HasPrefix(fence[1], m.fence) && fence[2] == "") {
 		if m.fence == "" {
 			m.fence, m.diff = fence[1], fence[2] == "diff" || fence[2] == "patch"
 		} else {
@@ -44,17 +50,17 @@ func (m *markdown) line(s string) string {
 		return diffLine(m.out, s)
 	case m.fence != "":
 		return m.out.paint(cyan, s)
-	case mdRule.MatchString(s):
+	case mdRule().MatchString(s):
 		return m.out.paint(dim, strings.Repeat("─", min(m.out.width(), 40)))
 	}
-	if h := mdHeading.FindStringSubmatch(s); h != nil {
+	if h := mdHeading().FindStringSubmatch(s); h != nil {
 		return m.out.paint(bold, h[1])
 	}
 	margin := ""
-	if q := mdQuote.FindStringSubmatch(s); q != nil {
+	if q := mdQuote().FindStringSubmatch(s); q != nil {
 		margin, s = m.out.paint(dim, "│ "), q[1]
 	}
-	if it := mdItem.FindStringSubmatch(s); it != nil {
+	if it := mdItem().FindStringSubmatch(s); it != nil {
 		mark := it[2]
 		if len(mark) == 1 {
 			mark = "•"
@@ -71,7 +77,7 @@ func (m *markdown) inline(s string) string {
 	}
 	var b strings.Builder
 	for {
-		at := mdInline.FindStringSubmatchIndex(s)
+		at := mdInline().FindStringSubmatchIndex(s)
 		if at == nil {
 			return b.String() + s
 		}

@@ -21,6 +21,7 @@ type acpUpdate struct {
 	ConfigOptions []acpOption
 
 	AvailableCommands []struct{ Name string }
+	Used, Size        json.RawMessage
 	Cost              struct {
 		Amount   json.RawMessage
 		Currency string
@@ -100,6 +101,9 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		a.config.ConfigOptions = u.ConfigOptions
 		a.configured()
 	case "usage_update":
+		if used, size := rpcNumber[int](u.Used), rpcNumber[int](u.Size); used != nil && size != nil { // told with the next figures
+			a.usage.ContextTokens, a.usage.ContextWindow = rpcTokens(int64(*used)), rpcTokens(int64(*size))
+		}
 		if amount := rpcNumber[float64](u.Cost.Amount); amount != nil && u.Cost.Currency == "USD" {
 			a.cost(*amount)
 		}

@@ -61,6 +61,8 @@ type codexProtocol struct {
 	threads  []*codexThread // main, and those of subagents
 	messages []*codexMessage
 	requests []*codexRequest // that wait
+	context  int64           // tokens of the last call of the model, of its window
+	window   int64           // how many that holds
 	// override is told to Codex with the next turn.
 	override Setting
 	// interrupts are calls that wait for the turn to begin that they are to stop.

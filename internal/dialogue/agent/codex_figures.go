@@ -58,6 +58,7 @@ func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
 	for _, each := range c.threads {
 		sum = codexPlus(sum, each.used())
 	}
+	sum.ContextTokens, sum.ContextWindow = c.context, c.window
 	if sum != c.usage {
 		c.usage = sum
 		c.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &sum})

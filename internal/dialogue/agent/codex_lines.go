@@ -49,20 +49,23 @@ type codexEvent struct {
 	Item                     codexItem
 	Turn                     codexTurn
 	Status                   json.RawMessage
-	TokenUsage               struct{ Total, Last codexTokens }
-	Error                    json.RawMessage
-	WillRetry                bool
-	Message, Summary         string
-	Details                  string
-	RequestID                json.RawMessage
-	Explanation              string
-	Plan                     []struct{ Step, Status string }
-	FromModel, ToModel       string
-	ThreadSettings           codexSettings
-	RateLimits               struct{ RateLimitReachedType string }
-	Name                     string
-	Run                      struct{ EventName, Status, StatusMessage string }
-	Review                   struct{ Status, Rationale string }
+	TokenUsage               struct {
+		Total, Last        codexTokens
+		ModelContextWindow int64
+	}
+	Error              json.RawMessage
+	WillRetry          bool
+	Message, Summary   string
+	Details            string
+	RequestID          json.RawMessage
+	Explanation        string
+	Plan               []struct{ Step, Status string }
+	FromModel, ToModel string
+	ThreadSettings     codexSettings
+	RateLimits         struct{ RateLimitReachedType string }
+	Name               string
+	Run                struct{ EventName, Status, StatusMessage string }
+	Review             struct{ Status, Rationale string }
 	// When an item began and ended; old versions do not tell.
 	StartedAtMs, CompletedAtMs int64
 }
@@ -173,6 +176,10 @@ func (c *codexProtocol) inThread(t *codexThread, method string, ev codexEvent) (
 			c.settings(ev.ThreadSettings)
 		}
 	case "thread/tokenUsage/updated":
+		if t == c.main {
+			last := ev.TokenUsage.Last
+			c.context, c.window = rpcTokens(last.InputTokens)+rpcTokens(last.OutputTokens), rpcTokens(ev.TokenUsage.ModelContextWindow)
+		}
 		c.tokens(t, ev.TokenUsage.Total.usage(), ev.TokenUsage.Last.usage())
 	case "thread/compacted":
 		c.compacted(t, ev.TurnID)
