@@ -15,7 +15,7 @@ GOBUILD   := CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $(
 GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }
 
 # The runners inside bin/trl. They are copied to where sessions live, hence the limit.
-EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64
+EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64 darwin-amd64
 EMBED_DIR := internal/runtimes/host/runners
 MAX_RUNNER_BYTES := 4194304
 
@@ -64,7 +64,9 @@ lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
 	go vet ./...
 	GOOS=darwin go vet ./...
 	@mkdir -p build
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build -buildvcs=false -tags embed_runners -o build/trl-darwin-arm64 ./cmd/trl
+	for arch in arm64 amd64; do \
+		CGO_ENABLED=0 GOOS=darwin GOARCH=$$arch go build -buildvcs=false -tags embed_runners -o build/trl-darwin-$$arch ./cmd/trl || exit 1; \
+	done
 	go tool staticcheck ./...
 	go mod tidy -diff
 

@@ -40,7 +40,9 @@ type Config struct {
 	KeyDir string // of the keys; made when it is needed
 	// SpillDir is where the output that somebody reads is held, in a file without a name.
 	SpillDir string
-	Logger   *slog.Logger
+	// Keys are those that the program before had in its memory, as Keys returned them.
+	Keys   []byte
+	Logger *slog.Logger
 }
 
 // Archive is the set of sessions that are kept. It is safe for concurrent use and has
@@ -91,6 +93,34 @@ func Open(c Config) (*Archive, error) {
 	}
 	slices.SortStableFunc(a.order, func(x, y *Entry) int { return x.ended().Compare(y.ended()) })
 	return a, nil
+}
+
+// idSize is the length of a session's id.
+const idSize = len("s-0123456789")
+
+// Keys returns the keys that are in memory alone, for the program that takes the place
+// of this one: without them it could not read what was kept. It is nil where the keys
+// are in files, and has at most 11 KiB.
+func (a *Archive) Keys() []byte {
+	if a.keyFiles {
+		return nil
+	}
+	var keys []byte
+	for _, e := range a.Entries() {
+		keys = append(append(keys, e.id...), e.key...)
+	}
+	return keys
+}
+
+// givenKey finds the key of a session in what Keys returned; nil for none.
+func (a *Archive) givenKey(id string) []byte {
+	const each = idSize + keySize
+	for rest := a.config.Keys; len(rest) >= each; rest = rest[each:] {
+		if string(rest[:idSize]) == id {
+			return slices.Clone(rest[idSize:each])
+		}
+	}
+	return nil
 }
 
 // Entries returns what is kept, the session that ended first being first.

@@ -365,6 +365,14 @@ func TestWithoutADirectoryInMemory(t *testing.T) {
 	if _, err := os.Stat(p.KeyDir); err == nil {
 		t.Error("there is a key on the disk")
 	}
+	// The program that takes our place is given the keys.
+	p.Keys = a.Keys()
+	if b := p.open(t); len(b.Entries()) != 1 {
+		t.Error("the next program cannot read it")
+	} else {
+		check(t, b.Entries()[0], 1, 1000)
+	}
+	p.Keys = nil
 	if b := p.open(t); len(b.Entries()) != 0 {
 		t.Error("another process can read it")
 	}

@@ -93,8 +93,10 @@ func (e *Entry) find() (err error) {
 	if !sessionID.MatchString(e.id) {
 		return errors.New("is not the name of a session")
 	}
-	if e.key, err = os.ReadFile(e.keyPath()); err != nil {
-		return err
+	if e.key = e.archive.givenKey(e.id); e.key == nil {
+		if e.key, err = os.ReadFile(e.keyPath()); err != nil {
+			return err
+		}
 	}
 	if len(e.key) != keySize {
 		return errSeal

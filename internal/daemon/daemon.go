@@ -71,6 +71,8 @@ type daemon struct {
 	reaper   *process.Reaper
 	runtime  *host.Runtime
 	stateDir string // the one that runtime has taken
+	keys     []byte // of ended sessions, from the program before
+	archive  *archive.Archive
 	registry *session.Registry
 	talks    *dialogue.Host
 	server   *server.Server
@@ -125,15 +127,14 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if err := d.openTokens(); err != nil {
 		return err
 	}
-	kept, err := d.openArchive()
-	if err != nil {
+	if d.archive, err = d.openArchive(); err != nil {
 		return err
 	}
 	journal, err := session.OpenJournal(filepath.Join(d.stateDir, "events.jsonl"), d.log)
 	if err != nil {
 		return err
 	}
-	d.registry = d.newRegistry(journal, kept)
+	d.registry = d.newRegistry(journal)
 	d.talks = d.newDialogues()
 	svc := d.newServer(subreaper)
 	err = d.startHTTP(svc)
@@ -160,6 +161,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 // listen makes the socket, before anything else: it is what keeps a second daemon out.
 func (d *daemon) listen() (err error) {
 	given, err := inherit()
+	d.keys = takeKeys(given.keys)
 	switch {
 	case err != nil:
 		return err
@@ -227,7 +229,7 @@ func (d *daemon) spillDir() string {
 func (d *daemon) openArchive() (*archive.Archive, error) {
 	return archive.Open(archive.Config{
 		Dir: filepath.Join(d.stateDir, "past"), KeyDir: filepath.Join(d.config.RuntimeDir, "past"),
-		SpillDir: d.spillDir(), Logger: d.log,
+		SpillDir: d.spillDir(), Keys: d.keys, Logger: d.log,
 	})
 }
 
@@ -239,13 +241,13 @@ func chosenShell(c config.Config) string {
 	return c.DefaultShell
 }
 
-func (d *daemon) newRegistry(journal *session.Journal, kept *archive.Archive) *session.Registry {
+func (d *daemon) newRegistry(journal *session.Journal) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
 		Runtime:     d.runtime,
 		Logger:      d.log,
 		Journal:     journal,
-		Archive:     kept,
+		Archive:     d.archive,
 		TotalOutput: c.TotalOutputBytes,
 
 		RecordingsDir:   filepath.Join(d.stateDir, "recordings"),

@@ -200,6 +200,11 @@ func (d *daemon) become(r replacement) error {
 	if err := d.server.Shutdown(ctx); err != nil {
 		d.log.Warn("clients did not read their last answers", "error", err)
 	}
+	if fd, err := handOverKeys(d.archive.Keys()); err != nil {
+		d.log.Warn("what is kept of ended sessions is lost", "error", err)
+	} else if fd > 0 {
+		given = append(given, "keys="+strconv.Itoa(fd))
+	}
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, handoverVariable+"=") })
 	env = append(env, handoverVariable+"="+strings.Join(given, ","))
 	if d.manager != "" {
@@ -217,6 +222,39 @@ type inherited struct {
 	socket server.Handover // Socket is 0 for none
 	http   int             // 0 for none
 	grpc   int             // 0 for none
+	keys   int             // 0 for none
+}
+
+// handOverKeys puts the keys of ended sessions into a pipe, which has room for all of
+// them, and returns the end that the next program reads; 0 for none. They touch no disk.
+func handOverKeys(keys []byte) (fd int, err error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	defer w.Close()
+	if err := w.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		return 0, err
+	}
+	if _, err := w.Write(keys); err != nil {
+		return 0, err
+	}
+	return unix.Dup(int(r.Fd())) // not closed by exec
+}
+
+// takeKeys reads what handOverKeys left.
+func takeKeys(fd int) []byte {
+	if fd <= 0 {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "keys")
+	defer f.Close()
+	keys, _ := io.ReadAll(f)
+	return keys
 }
 
 // inherit takes it from the environment, so that no child sees it.
@@ -238,6 +276,8 @@ func inherit() (in inherited, err error) {
 				in.http = fd
 			case "grpc":
 				in.grpc = fd
+			case "keys":
+				in.keys = fd
 			}
 		}
 		return in, nil

@@ -146,8 +146,12 @@ func ignores(pid int, sig syscall.Signal) bool {
 // HighWaterRSS is 0: this system does not tell it of others.
 func HighWaterRSS(int) int64 { return 0 }
 
-// BootID names the run of the machine in which start times are comparable.
+// BootID names the run of the machine in which start times are comparable. The time of
+// the boot would not do: it moves when the clock is set.
 func BootID() string {
+	if id, err := unix.Sysctl("kern.bootsessionuuid"); err == nil && id != "" {
+		return id
+	}
 	tv, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {
 		return ""

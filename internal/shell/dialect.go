@@ -67,7 +67,7 @@ type envVar struct{ key, value string }
 func dialectOf(p Program) dialect {
 	switch p.Family {
 	case Bash:
-		return bash{old: runtime.GOOS == "darwin" && strings.HasPrefix(p.Path, "/bin/")}
+		return bash{old: runtime.GOOS == "darwin" && strings.HasPrefix(p.Real, "/bin/")}
 	case Zsh:
 		return zsh{}
 	case Fish:

@@ -31,6 +31,7 @@ const (
 // Program is a shell that was found.
 type Program struct {
 	Path   string // absolute, as asked for
+	Real   string // Path without symbolic links
 	Argv0  string // what busybox needs to know that it is a shell
 	Family Family
 }
@@ -59,9 +60,9 @@ func Find(name, path, cwd string) (Program, error) {
 	if err != nil {
 		real = file
 	}
-	p := Program{Path: file, Argv0: filepath.Base(file), Family: familyOf(filepath.Base(real))}
-	if filepath.Base(real) == "sh" { // macOS: bash 3.2 behind a selector
-		p.Family = Bash
+	p := Program{Path: file, Real: real, Argv0: filepath.Base(file), Family: familyOf(filepath.Base(real))}
+	if filepath.Base(real) == "sh" { // macOS
+		p.Family = selected(selector)
 	}
 	if filepath.Base(real) == "busybox" {
 		p.Family, p.Argv0 = Ash, "ash"
@@ -73,6 +74,21 @@ func Find(name, path, cwd string) (Program, error) {
 		return Program{}, api.Errorf(api.CodeShellFailed, "shell %q: not a shell TRL can drive (it knows sh, dash, ash, bash, zsh and fish)", name)
 	}
 	return p, nil
+}
+
+// selector names the shell that /bin/sh of macOS becomes: bash, dash or zsh. See sh(1).
+const selector = "/private/var/select/sh"
+
+// selected is the family of the shell that a selector names; bash when it names none.
+func selected(link string) Family {
+	to, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return Bash
+	}
+	if f := familyOf(filepath.Base(to)); f != "" {
+		return f
+	}
+	return Bash
 }
 
 func familyOf(base string) Family {

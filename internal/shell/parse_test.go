@@ -2,7 +2,9 @@ package shell
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -164,6 +166,23 @@ func TestFind(t *testing.T) {
 		if got := familyOf(base); got != want {
 			t.Errorf("familyOf(%q) = %q, want %q", base, got, want)
 		}
+	}
+}
+
+// /bin/sh of macOS becomes the shell that a link names.
+func TestSelected(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]Family{"bash": Bash, "dash": Dash, "zsh": Zsh, "ksh": Bash} {
+		shell, link := filepath.Join(dir, name), filepath.Join(dir, "select-"+name)
+		if err := errors.Join(os.WriteFile(shell, nil, 0o700), os.Symlink(shell, link)); err != nil {
+			t.Fatal(err)
+		}
+		if got := selected(link); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := selected(filepath.Join(dir, "none")); got != Bash {
+		t.Errorf("none: %s", got)
 	}
 }
 

@@ -7,16 +7,97 @@ import (
 )
 
 // poller waits for several descriptors at once, with poll(2): the Go runtime cannot
-// watch FIFOs here.
-type poller struct{}
+// watch FIFOs here. Where poll refuses a descriptor, as it does with terminals, select(2)
+// waits for all of them.
+type poller struct {
+	refused map[int]bool // descriptors that poll does not take
+}
 
-func newPoller() (*poller, error) { return &poller{}, nil }
+func newPoller() (*poller, error) { return &poller{refused: map[int]bool{}}, nil }
 
 // wait fills in the Revents of fds. A negative descriptor is passed over; a zero
 // deadline is none.
-func (*poller) wait(fds []unix.PollFd, deadline time.Time) error {
-	_, err := unix.Poll(fds, timeout(deadline))
-	return err
+func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
+	if len(p.refused) == 0 {
+		_, err := unix.Poll(fds, timeout(deadline))
+		for _, f := range fds {
+			if err == nil && f.Revents&unix.POLLNVAL != 0 {
+				p.refused[int(f.Fd)] = true
+			}
+		}
+		if err != nil || len(p.refused) == 0 {
+			return err
+		}
+	}
+	return p.selects(fds, deadline)
+}
+
+// fdSetSize is how many descriptors select can tell apart.
+const fdSetSize = 1024
+
+// hangUpEvery is how often a descriptor is looked at that is only watched for its
+// other end going away: select cannot wait for that.
+const hangUpEvery = 100 * time.Millisecond
+
+func (p *poller) selects(fds []unix.PollFd, deadline time.Time) error {
+	var read, write unix.FdSet
+	highest := -1
+	rest := make([]unix.PollFd, len(fds)) // what poll tells of the others
+	wait := time.Duration(-1)
+	if !deadline.IsZero() {
+		wait = max(time.Until(deadline), 0)
+	}
+	for i := range fds {
+		fds[i].Revents = 0
+		rest[i] = fds[i]
+		fd := int(fds[i].Fd)
+		if fd < 0 {
+			continue
+		}
+		if fd >= fdSetSize {
+			return unix.EBADF
+		}
+		highest = max(highest, fd)
+		if fds[i].Events&unix.POLLIN != 0 {
+			read.Set(fd)
+		}
+		if fds[i].Events&unix.POLLOUT != 0 {
+			write.Set(fd)
+		}
+		if fds[i].Events&(unix.POLLIN|unix.POLLOUT) == 0 && (wait < 0 || wait > hangUpEvery) {
+			wait = hangUpEvery
+		}
+		if p.refused[fd] {
+			rest[i].Fd = -1
+		}
+	}
+	var limit *unix.Timeval
+	if wait >= 0 {
+		tv := unix.NsecToTimeval(int64(wait))
+		limit = &tv
+	}
+	if _, err := unix.Select(highest+1, &read, &write, nil, limit); err != nil {
+		return err
+	}
+	if _, err := unix.Poll(rest, 0); err != nil {
+		return err
+	}
+	for i := range fds {
+		fd := int(fds[i].Fd)
+		switch {
+		case fd < 0:
+		case !p.refused[fd]:
+			fds[i].Revents = rest[i].Revents
+		default:
+			if fds[i].Events&unix.POLLIN != 0 && read.IsSet(fd) {
+				fds[i].Revents |= unix.POLLIN
+			}
+			if fds[i].Events&unix.POLLOUT != 0 && write.IsSet(fd) {
+				fds[i].Revents |= unix.POLLOUT
+			}
+		}
+	}
+	return nil
 }
 
 // timeout is the time until deadline for poll, rounded up.
@@ -31,5 +112,5 @@ func timeout(deadline time.Time) int {
 	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 }
 
-func (*poller) forget(int) {}
-func (*poller) close()     {}
+func (p *poller) forget(fd int) { delete(p.refused, fd) }
+func (*poller) close()          {}
