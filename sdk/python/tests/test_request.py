@@ -28,7 +28,7 @@ TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_i
 @pytest.mark.parametrize("options, params, without", [
     (_request.SessionOptions, types.SessionCreateParams, {"kind"} | TERMINAL),
     (_request.TerminalOptions, types.SessionCreateParams, {"kind", "timeout_s"}),
-    (_request.ProgramOptions, types.SessionCreateParams, {"kind", "timeout_s", "shell", "login", "rc"} | TERMINAL),
+    (_request.ProgramOptions, types.SessionCreateParams, {"kind", "timeout_s", "shell", "prefer_shell", "login", "rc"} | TERMINAL),
     (_request.ScreenOptions, types.SessionScreenParams, {"session_id"}),
     (_request.SessionWaitOptions, types.SessionWaitParams, {"session_id"}),
     (_request.ViewerOptions, types.SessionAttachParams, {"session_id", "snapshot"}),

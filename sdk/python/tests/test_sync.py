@@ -260,3 +260,14 @@ def test_info(t: trl.Client) -> None:
     info: Any = t.info()
     assert info.api_version == trl.types.API_VERSION
     assert set(trl.types.METHODS) <= set(info.methods)
+
+
+def test_a_session_gets_another_name(shared: Daemon) -> None:
+    with trl.connect(shared.socket) as t, t.session(name="old-name", tags=["a"]) as s, t.session(name="taken-name"):
+        assert (s.set(name="new-name").name, s.set(tags=["b"]).tags) == ("new-name", ["b"])
+        assert t.get_session("new-name").id == s.id
+        with pytest.raises(trl.Conflict):
+            s.set(name="taken-name")
+        with pytest.raises(trl.InvalidParams):
+            s.set()
+        assert s.set(name="").name == ""

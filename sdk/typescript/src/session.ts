@@ -68,6 +68,11 @@ export abstract class AnySession {
     return this.trl.call("session.info", { sessionId: this.id }, options);
   }
 
+  /** Gives the session another name ("" for none) or other tags. */
+  async set(what: { name?: string; tags?: string[] }, options: Abortable = {}): Promise<SessionInfo> {
+    return this.trl.call("session.set", { sessionId: this.id, ...what }, options);
+  }
+
   /** Ends the session and every process in it. With force, at once. */
   async destroy(options: Abortable & { force?: boolean } = {}): Promise<SessionDestroyResult> {
     const { signal, ...rest } = options;

@@ -23,6 +23,14 @@ test("a session keeps its state between commands", async (t) => {
   assert.equal((await s.destroy({ force: true })).state, "terminated");
 });
 
+test("a session gets another name and other tags", async (t) => {
+  const trl = await (await Daemon.start(t)).connect(t);
+  const s = await trl.session({ name: "old", tags: ["a"] });
+  assert.equal((await s.set({ name: "new" })).name, "new");
+  assert.deepEqual((await s.set({ tags: ["b"] })).tags, ["b"]);
+  assert.equal((await trl.findSession("new")).id, s.id);
+});
+
 test("every method can be called by its name", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   const { version } = await trl.call("system.ping");

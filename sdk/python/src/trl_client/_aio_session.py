@@ -48,6 +48,10 @@ class AnySession:
         """Tell everything about the session."""
         return await self._client._do(_request.session_info(self.id))
 
+    async def set(self, *, name: str | None = None, tags: Sequence[str] | None = None) -> types.SessionInfo:
+        """Give the session another name ("" for none) or other tags."""
+        return await self._client._do(_request.session_set(self.id, name, tags))
+
     async def destroy(self, *, force: bool = False) -> types.SessionDestroyResult:
         """End the session and every process in it."""
         return await self._client._do(_request.session_destroy(self.id, force))

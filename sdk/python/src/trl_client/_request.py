@@ -34,6 +34,7 @@ class SessionOptions(TypedDict, total=False):
     """How a session is made; see types.SessionCreateParams."""
 
     shell: str
+    prefer_shell: str
     working_dir: str
     env: Mapping[str, str]
     name: str
@@ -59,6 +60,7 @@ class TerminalOptions(ProgramOptions, total=False):
 
     command: Sequence[str]
     shell: str
+    prefer_shell: str
     login: bool
     rc: bool
     cols: int
@@ -275,6 +277,13 @@ def session_destroy(session_id: str, force: bool) -> Request[types.SessionDestro
     """session.destroy."""
     params = {"session_id": session_id, "force": force}
     return Request("session.destroy", params, types.SessionDestroyResult.from_dict)
+
+
+def session_set(session_id: str, name: str | None, tags: Sequence[str] | None) -> Request[types.SessionInfo]:
+    """session.set."""
+    what = {"name": name, "tags": None if tags is None else list(tags)}
+    params = {"session_id": session_id, **{key: value for key, value in what.items() if value is not None}}
+    return Request("session.set", params, types.SessionInfo.from_dict)
 
 
 def session_info(session_id: str) -> Request[types.SessionDetails]:

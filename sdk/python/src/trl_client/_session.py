@@ -46,6 +46,10 @@ class AnySession:
         """Tell everything about the session."""
         return self._client._do(_request.session_info(self.id))
 
+    def set(self, *, name: str | None = None, tags: Sequence[str] | None = None) -> types.SessionInfo:
+        """Give the session another name ("" for none) or other tags."""
+        return self._client._do(_request.session_set(self.id, name, tags))
+
     def destroy(self, *, force: bool = False) -> types.SessionDestroyResult:
         """End the session and every process in it."""
         return self._client._do(_request.session_destroy(self.id, force))
