@@ -21,7 +21,7 @@ test("everything works over HTTP", async (t) => {
   const r = await s.run("printf 'a\\xff'; echo $some_KEY >&2; exit 3", { timeoutS: 10 });
   assert.deepEqual([[...r.stdoutData], r.stderr, r.exitCode], [[0x61, 0xff], "v\n", 3]);
   assert.equal((await s.run("cat", { stdin: "open" })).stdout, "open");
-  await assert.rejects(trl.findSession("s-none"), { name: "TrlError", code: "SESSION_NOT_FOUND" });
+  await assert.rejects(trl.findSession("s-none"), { name: "SessionNotFoundError", code: "SESSION_NOT_FOUND" });
   await assert.rejects(s.run("true", { timeoutS: -1 }), { code: "INVALID_PARAMS", details: { field: "timeout_s" } });
 
   const x = await s.start("echo listening; cat; exit 4", { stdinOpen: true });
@@ -48,7 +48,7 @@ test("everything works over HTTP", async (t) => {
 
 test("a wrong token, or none, is refused", async (t) => {
   const { options } = await overHTTP(t);
-  await assert.rejects(connect({ ...options, token: "wrong" }), { name: "TrlError", code: "AUTH_FAILED" });
+  await assert.rejects(connect({ ...options, token: "wrong" }), { name: "AuthFailedError", code: "AUTH_FAILED" });
   await assert.rejects(connect({ url: options.url }), { code: "AUTH_FAILED" });
   process.env["TRL_AUTH_TOKEN"] = options.token;
   t.after(() => delete process.env["TRL_AUTH_TOKEN"]);
