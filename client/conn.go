@@ -108,7 +108,10 @@ func (c *conn) fail(cause *api.Error) {
 // daemon said before it went away, perhaps why, is read first.
 func (c *conn) writeFailed(cause error) {
 	nc, ok := c.rwc.(net.Conn)
-	if !ok || nc.SetReadDeadline(time.Now().Add(lastWords)) != nil {
+	switch {
+	case !ok: // a read of a pipe has no deadline, but the pipe of a process that ended has an end
+		time.AfterFunc(lastWords, func() { c.fail(connectionLost(cause)) })
+	case nc.SetReadDeadline(time.Now().Add(lastWords)) != nil:
 		c.fail(connectionLost(cause))
 	}
 }
@@ -203,7 +206,7 @@ func (c *conn) receive() error {
 		if m.Event != nil {
 			var data []byte
 			if m.Raw > 0 {
-				if data, err = lines.Body(m.Raw); err != nil {
+				if data, err = lines.Body(m.Raw, nil); err != nil {
 					return err
 				}
 			}

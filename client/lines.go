@@ -16,6 +16,7 @@ type lines struct {
 	src    io.ReadCloser
 	reader *wire.Reader
 	start  api.StreamStart
+	body   []byte      // of the last push, used again for the next
 	stop   func() bool // ends the watching of the context
 }
 
@@ -49,9 +50,10 @@ func (l *lines) RecvBytes() (api.StreamEvent, []byte, error) {
 		}
 		var data []byte
 		if m.Raw > 0 {
-			if data, err = l.reader.Body(m.Raw); err != nil {
+			if data, err = l.reader.Body(m.Raw, l.body); err != nil {
 				return api.StreamEvent{}, nil, &lost{cause: connectionLost(err), sent: true}
 			}
+			l.body = data
 		}
 		return *m.Event, data, nil
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"time"
@@ -141,6 +142,9 @@ func receive(src api.Stream) (Piece, error) {
 	var p Piece
 	var err error
 	p.Event, p.Data, err = receivePush(src)
+	if _, reused := src.(*lines); reused {
+		p.Data = bytes.Clone(p.Data) // it waits in a queue
+	}
 	if p.Data == nil && (p.Event.Data != "" || p.Event.DataBase64 != "") {
 		p.Data = api.Data(p.Event.Data, p.Event.DataBase64)
 		p.Event.Data, p.Event.DataBase64 = "", ""

@@ -104,7 +104,7 @@ type PastExec struct{ exec *Exec }
 
 // Read answers exec.read.
 func (x *PastExec) Read(p link.ReadParams) (link.ReadResult, []byte, error) {
-	return x.exec.read(context.Background(), p)
+	return x.exec.read(context.Background(), p, nil)
 }
 
 // Output answers exec.output.

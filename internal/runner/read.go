@@ -2,31 +2,44 @@ package runner
 
 import (
 	"context"
+	"sync"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 )
 
+// readBuffers are for the bytes of answers. A stream at full speed needs a large one for
+// each, and collecting them as garbage would cost more than filling them.
+var readBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // read is exec.read.
-func (r *Runner) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
+func (r *Runner) read(ctx context.Context, p link.ReadParams) (any, []byte, error) {
 	e, err := r.find(p.ExecID)
 	if err != nil {
-		return link.ReadResult{}, nil, err
+		return nil, nil, err
 	}
 	if p.Release {
 		e.release(p.Reader)
 		return link.ReadResult{}, nil, nil
 	}
-	res, data, err := e.read(ctx, p)
+	buf := readBuffers.Get().(*[]byte)
+	res, data, err := e.read(ctx, p, (*buf)[:0])
 	owner, wake := e.took(p.Reader, res.Chunks)
 	if res.Owner = owner; wake {
 		e.task.wake()
 	}
-	return res, data, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return link.Then{Result: res, Do: func() {
+		*buf = data
+		readBuffers.Put(buf)
+	}}, data, nil
 }
 
-func (e *Exec) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
+// read puts the bytes into buf, where they fit.
+func (e *Exec) read(ctx context.Context, p link.ReadParams, buf []byte) (link.ReadResult, []byte, error) {
 	if last := e.log.Last(); p.AfterSeq > last {
 		return link.ReadResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number of exec %q, which is %d", p.AfterSeq, e.id, last)
 	}
@@ -36,7 +49,7 @@ func (e *Exec) read(ctx context.Context, p link.ReadParams) (link.ReadResult, []
 			return link.ReadResult{}, nil, err
 		}
 	}
-	recs, data, next := e.log.Read(p.AfterSeq, max(p.Limit, output.MaxRecord), nil)
+	recs, data, next := e.log.Read(p.AfterSeq, max(p.Limit, output.MaxRecord), buf)
 	// The exit is looked at after the output: what has a later number came later.
 	oc, mark, execErr := e.atExit()
 	res := link.ReadResult{Chunks: make([]link.Chunk, 0, len(recs))}

@@ -138,8 +138,9 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 	if !c.sendAnswer(req.ID, "stream", start) {
 		return
 	}
+	room := streamRoom
 	for seq := start.Seq; ; {
-		if c.writer.WaitRoom(ctx, streamRoom) != nil && !c.shuttingDown() {
+		if c.writer.WaitRoom(ctx, room) != nil && !c.shuttingDown() {
 			return
 		}
 		ev, data, err := next()
@@ -154,6 +155,10 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 		}
 		if !c.push(&ev, data) || err != nil {
 			return
+		}
+		// Bytes that are sent as they are belong to the stream, which uses them again.
+		if room = streamRoom; len(data) > 0 && !c.frames {
+			room = 0
 		}
 		seq = ev.Seq
 	}

@@ -43,7 +43,7 @@ func TestRawPush(t *testing.T) {
 			if err != nil || m.Event == nil || m.Raw != len(body) || *m.Event.Offset != int64(i) {
 				t.Fatalf("%q: %+v, %v", line, m, err)
 			}
-			got, err := r.Body(m.Raw)
+			got, err := r.Body(m.Raw, nil)
 			if err != nil || string(got) != body {
 				t.Fatalf("body %d: %d bytes, %v", i, len(got), err)
 			}
@@ -64,7 +64,7 @@ func TestRawPushCutOff(t *testing.T) {
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.Body(4); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if got, err := r.Body(4, make([]byte, 9)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, n := range []string{"-1", "1.5", "99999999999", `"1"`, "{}"} {
@@ -105,7 +105,7 @@ func FuzzRawPush(f *testing.F) {
 			if m.Raw < 0 || m.Raw > wire.MaxRaw || m.Event == nil {
 				t.Fatalf("%+v", m)
 			}
-			body, err := r.Body(m.Raw)
+			body, err := r.Body(m.Raw, nil)
 			if err != nil {
 				return
 			}

@@ -203,10 +203,13 @@ func (r *Reader) refused(id json.RawMessage, cause *api.Error) error {
 	return &Refused{ID: id, Cause: cause}
 }
 
-// Body returns the n bytes behind the line that Next returned last; they are the caller's
-// own. They need not fit into what a line may have.
-func (r *Reader) Body(n int) ([]byte, error) {
-	body := make([]byte, n)
+// Body returns the n bytes behind the line that Next returned last, in buf if they fit,
+// else in a new slice. They need not fit into what a line may have.
+func (r *Reader) Body(n int, buf []byte) ([]byte, error) {
+	if cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	body := buf[:n]
 	got := copy(body, r.buf[r.start:r.end])
 	r.start += got
 	r.scanned = r.start
