@@ -82,7 +82,7 @@ type DialogueCreateParams struct {
 	// told. Absent: the daemon's dialogue_stall_s; 0: for ever.
 	StallS *float64 `json:"stall_s,omitempty"`
 	// LingerS ends the dialogue when nobody has followed its events for that many seconds:
-	// whoever made it has died. Absent: it lives on.
+	// whoever made it has died. Work in the background is finished first. Absent: it lives on.
 	LingerS *float64 `json:"linger_s,omitempty"`
 }
 
@@ -187,22 +187,25 @@ type DialogueInfo struct {
 	Error      *DialogueFault `json:"error,omitempty"` // why it is in state error
 	SessionID  string         `json:"session_id"`      // the session that it owns, or had last
 	// NativeSession is the agent's own id of the conversation. It may change.
-	NativeSession  string        `json:"native_session"`
-	Model          string        `json:"model"`              // as the agent told it last
-	PermissionMode string        `json:"permission_mode"`    // as the agent told it last
-	WorkingDir     string        `json:"working_dir"`        // where the agent works
-	Runtime        string        `json:"runtime"`            // host or remote
-	Commands       []string      `json:"commands,omitempty"` // that the agent takes as messages, such as /compact, once it has told them
-	Models         []string      `json:"models,omitempty"`   // that dialogue.set takes, once the agent has told them
-	Tags           []string      `json:"tags"`               // as given
-	Epoch          int           `json:"epoch"`              // how many processes the agent has had, with this one
-	Seq            int64         `json:"seq"`                // of the last event
-	Turns          int           `json:"turns"`              // begun until now
-	Requests       int           `json:"requests"`           // that wait for an answer
-	Tasks          int           `json:"tasks"`              // that run now
-	Usage          DialogueUsage `json:"usage"`              // over all turns, as the agent reported it
-	CreatedAt      time.Time     `json:"created_at"`         // UTC
-	LastActivity   time.Time     `json:"last_activity"`      // when the last event was
+	NativeSession  string   `json:"native_session"`
+	Model          string   `json:"model"`              // as the agent told it last
+	PermissionMode string   `json:"permission_mode"`    // as the agent told it last
+	WorkingDir     string   `json:"working_dir"`        // where the agent works
+	Runtime        string   `json:"runtime"`            // host or remote
+	Commands       []string `json:"commands,omitempty"` // that the agent takes as messages, such as /compact, once it has told them
+	Models         []string `json:"models,omitempty"`   // that dialogue.set takes, once the agent has told them
+	Tags           []string `json:"tags"`               // as given
+	Epoch          int      `json:"epoch"`              // how many processes the agent has had, with this one
+	Seq            int64    `json:"seq"`                // of the last event
+	Turns          int      `json:"turns"`              // begun until now
+	Requests       int      `json:"requests"`           // that wait for an answer
+	Tasks          int      `json:"tasks"`              // that run now
+	// BackgroundTasks are those of them that run on when the agent rests, such as a command
+	// that it started. They end with the dialogue.
+	BackgroundTasks int           `json:"background_tasks"`
+	Usage           DialogueUsage `json:"usage"`         // over all turns, as the agent reported it
+	CreatedAt       time.Time     `json:"created_at"`    // UTC
+	LastActivity    time.Time     `json:"last_activity"` // when the last event was
 	// StalledAt is since when an agent that works has said nothing, when that is too long.
 	StalledAt *time.Time `json:"stalled_at,omitempty"`
 	// LostAt is since when the daemon that has the agent cannot be reached and is looked for.

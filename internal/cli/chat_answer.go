@@ -60,6 +60,7 @@ type reply struct {
 	*chat
 	course
 	out, err *dialogueView // what the agent says; what else is to be told
+	waits    bool          // for work in the background, and said so
 }
 
 func (ch *chat) newReply() *reply {
@@ -153,6 +154,9 @@ func (r *reply) take(push api.StreamEvent) (done bool, err error) {
 	case r.settled():
 		r.out.endLine()
 		return true, exitWith(r.status())
+	case r.done && !r.busy() && len(r.tasks) > 0 && !r.waits:
+		r.waits = true
+		r.err.note(dim, "waits for "+plural(len(r.tasks), "task", "tasks")+" in the background; Ctrl-C twice leaves and ends them")
 	}
 	return false, nil
 }

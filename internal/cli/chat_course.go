@@ -99,9 +99,11 @@ func (c *course) message(m api.DialogueMessage) {
 // unsure reports whether a message was given to the agent, and it has not stirred yet.
 func (c *course) unsure() bool { return c.awaited != "" && !c.begun }
 
-// settled reports whether the agent has answered and does nothing more: a turn that ends
-// may leave work behind that begins another. In state error nobody knows what it does.
-func (c *course) settled() bool { return c.done && !c.busy() && c.state != api.DialogueError }
+// settled reports whether the agent has answered and nothing more is to come: work in the
+// background ends with another turn. In state error nobody knows what it does.
+func (c *course) settled() bool {
+	return c.done && !c.busy() && len(c.tasks) == 0 && c.state != api.DialogueError
+}
 
 // busy reports whether the agent works, or waits for an answer to a request.
 func (c *course) busy() bool {

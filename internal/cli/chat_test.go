@@ -157,6 +157,9 @@ func TestCourse(t *testing.T) {
 	message := func(id, s string) api.DialogueEvent {
 		return api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: s}}
 	}
+	task := func(status string) api.DialogueEvent {
+		return api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "k", Status: status, Background: true}}
+	}
 	began, ended := api.ToldTurnStarted, api.ToldTurnEnded
 	for name, events := range map[string][]api.DialogueEvent{
 		"plain":            {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
@@ -164,6 +167,7 @@ func TestCourse(t *testing.T) {
 		"late end":         {turn(ended, "0", "failed"), message("old", "done"), state("idle"), message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
 		"flicker":          {message("m", "sent"), state("running"), message("m", "queued"), state("idle"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
 		"background":       {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), message("m", "done"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
+		"a command":        {message("m", "sent"), state("running"), turn(began, "1", ""), task("running"), turn(ended, "1", "completed"), state("idle"), state("running"), task("completed"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
 		"no turn":          {message("m", "sent"), state("running"), message("m", "done"), state("idle")},
 	} {
 		c := course{state: api.DialogueIdle}

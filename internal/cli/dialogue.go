@@ -216,6 +216,7 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	}
 	add("waiting requests", nonZero(int64(d.Requests)))
 	add("running tasks", nonZero(int64(d.Tasks)))
+	add("in the background", nonZero(int64(d.BackgroundTasks)))
 	add("session", d.SessionID)
 	add("agent's session", d.NativeSession)
 	add("model", d.Model)

@@ -110,6 +110,10 @@ func (d *Dialogue) linger() {
 	timer = time.AfterFunc(time.Duration(*after*float64(time.Second)), func() {
 		d.mu.Lock()
 		over := d.lingers == timer && d.process == p && !p.left
+		if over && d.tracker.Background() > 0 { // its end is waited for, and then as long again
+			d.linger()
+			over = false
+		}
 		d.mu.Unlock()
 		if over {
 			d.end("nobody followed it (linger_s)", nil)

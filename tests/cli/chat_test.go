@@ -397,3 +397,25 @@ func TestChatOutlivesTheDaemon(t *testing.T) {
 	p.types("\x04")
 	p.leaves(0)
 }
+
+// TestChatWaitsForBackground: one answer is not all of it while something runs in the
+// background: it is waited for, not killed, and what it leads to is printed too.
+func TestChatWaitsForBackground(t *testing.T) {
+	t.Parallel()
+	for _, work := range []string{"background-shell", "background-task"} {
+		s := agentSandbox(t)
+		cmd := s.command(s.trl, "chat", "-p", work+" g; say first", "--", "claude", "-gates", s.work)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the work is in the background", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
+		if err := os.WriteFile(filepath.Join(s.work, "g.open"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status := wait(t, cmd); status != 0 || !strings.Contains(out.String(), "first") || !strings.Contains(out.String(), "The background task reported.") {
+			t.Errorf("%s: status %d, printed %s", work, status, out.String())
+		}
+	}
+}

@@ -162,3 +162,20 @@ func TestClaudeOldFigures(t *testing.T) {
 		t.Errorf("one answer cost %v, three cost %v", one, all)
 	}
 }
+
+// TestClaudeOldBackground: the program calls itself idle while a subagent works in the
+// background; the dialogue does not, and what the subagent reports is heard.
+func TestClaudeOldBackground(t *testing.T) {
+	r := useClaudeOld(t, "--allowedTools", "Bash,Agent").open()
+	f := r.ask("background")
+	f.until(api.ToldTurnEnded)
+	r.runsInBackground()
+	if info := r.info(r.id); info.State != api.DialogueRunning || info.BackgroundTasks != 1 {
+		t.Errorf("a subagent runs in the background: %+v", info)
+	}
+	r.touch("go")
+	f.rest()
+	if info := r.info(r.id); info.State != api.DialogueIdle || info.BackgroundTasks != 0 || r.said(r.id) != "The background reported." {
+		t.Errorf("the report was heard: %+v, %q", info, r.said(r.id))
+	}
+}

@@ -210,7 +210,7 @@ func TestClaudeBackground(t *testing.T) {
 	f := r.ask("background")
 	f.until(api.ToldTurnEnded)
 	r.runsInBackground()
-	if info := r.info(r.id); info.State != api.DialogueRunning || info.Tasks < 1 {
+	if info := r.info(r.id); info.State != api.DialogueRunning || info.Tasks < 1 || info.BackgroundTasks != 1 {
 		t.Errorf("a subagent runs in the background: %+v", info)
 	}
 	if tr := r.transcript(r.id); len(tr.Tasks) == 0 || tr.Tasks[0].Status != "running" || !tr.Tasks[0].Background {

@@ -62,6 +62,7 @@ type acpPrompt struct {
 	interrupted bool
 	text        string // what was said last
 	denials     []string
+	used        api.DialogueUsage // as told until now
 }
 
 // acpAgent is what the program tells of itself.
@@ -130,24 +131,38 @@ func (a *acpProtocol) initialized(result json.RawMessage, err *rpcError) {
 // open starts a session, or finds one again. To load one makes the agent tell all that was;
 // to resume it does not, which is what a dialogue wants that has heard it.
 func (a *acpProtocol) open(canLoad, canResume bool) {
-	p := acpParams{"cwd": cmp.Or(a.options.WorkingDir, "/"), "mcpServers": []any{}}
 	method := "session/new"
 	if a.options.Resume != "" {
-		p["sessionId"] = a.options.Resume
 		switch {
 		case canResume && (a.options.Epoch > 1 || !canLoad):
 			method = "session/resume"
 		case canLoad:
-			method, a.loading = "session/load", true
+			method = "session/load"
 		default:
 			a.step.Failed = "acp: the agent cannot go on with an earlier session: it declares neither loadSession nor session resume"
 			return
 		}
 	}
+	a.openBy(method, canLoad)
+}
+
+// openBy starts or finds a session in one way. An agent may declare that it can resume a
+// session, and then not be able to (of another version, or in another process): if it can
+// load one, it is to do that.
+func (a *acpProtocol) openBy(method string, canLoad bool) {
+	p := acpParams{"cwd": cmp.Or(a.options.WorkingDir, "/"), "mcpServers": []any{}}
+	if a.options.Resume != "" {
+		p["sessionId"] = a.options.Resume
+	}
+	a.loading = method == "session/load"
 	a.ask(method, p, func(result json.RawMessage, err *rpcError) {
 		a.finishText("final")
 		a.closeTools()
 		a.loading = false
+		if err != nil && method == "session/resume" && canLoad && err.Code != acpSignIn {
+			a.openBy("session/load", canLoad)
+			return
+		}
 		if err != nil {
 			a.step.Failed = "acp " + method + ": " + a.why(err)
 			return
@@ -162,9 +177,12 @@ func (a *acpProtocol) open(canLoad, canResume bool) {
 	})
 }
 
+// acpSignIn is the code of an agent that wants to be signed in.
+const acpSignIn = -32000
+
 // why is what went wrong, for people. An agent that wants to be signed in says how.
 func (a *acpProtocol) why(err *rpcError) string {
-	if err.Code != -32000 {
+	if err.Code != acpSignIn {
 		return err.text()
 	}
 	var ways []string

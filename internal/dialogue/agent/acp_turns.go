@@ -71,9 +71,8 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 	turn := &api.DialogueTurn{TurnID: p.turn, Messages: []string{p.ID}, Denials: p.denials}
 	var r struct {
 		StopReason string
-		Usage      *struct {
-			InputTokens, OutputTokens, ThoughtTokens, CachedReadTokens, CachedWriteTokens int64
-		}
+		Usage      *acpTokens
+		Meta       acpMeta `json:"_meta"`
 	}
 	json.Unmarshal(result, &r)
 	switch {
@@ -97,14 +96,14 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 	if turn.Text == "" {
 		turn.Text = p.text
 	}
-	if u := r.Usage; u != nil {
-		usage := api.DialogueUsage{
-			InputTokens: rpcTokens(u.InputTokens), OutputTokens: rpcTokens(u.OutputTokens) + rpcTokens(u.ThoughtTokens),
-			CacheReadTokens: rpcTokens(u.CachedReadTokens), CacheWriteTokens: rpcTokens(u.CachedWriteTokens),
-		}
-		if usage != (api.DialogueUsage{}) {
-			turn.Usage = &usage
-		}
+	usage := p.used // told with its messages
+	if r.Usage != nil {
+		usage = r.Usage.usage()
+	} else if q := r.Meta.Quota.TokenCount; q.InputTokens+q.OutputTokens > 0 {
+		usage = api.DialogueUsage{InputTokens: rpcTokens(q.InputTokens), OutputTokens: rpcTokens(q.OutputTokens)}
+	}
+	if usage != (api.DialogueUsage{}) {
+		turn.Usage = &usage
 	}
 	if u := turn.Usage; u != nil {
 		a.usage.InputTokens += u.InputTokens

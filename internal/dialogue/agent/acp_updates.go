@@ -26,6 +26,7 @@ type acpUpdate struct {
 		Amount   json.RawMessage
 		Currency string
 	}
+	Meta                  acpMeta `json:"_meta"`
 	Severity, Description string
 	Error                 string
 }
@@ -74,7 +75,10 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 	case "user_message_chunk":
 		a.chunk("user", u)
 	case "agent_message_chunk":
-		a.chunk("agent", u)
+		a.called(u.Meta.Usage)
+		if part := rpcPart(u.Content); u.Meta.Usage == nil || part.Type != "text" || part.Text != "" {
+			a.chunk("agent", u)
+		}
 	case "agent_thought_chunk":
 		a.chunk("reasoning", u)
 	case "tool_call", "tool_call_update":
@@ -101,11 +105,15 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		a.config.ConfigOptions = u.ConfigOptions
 		a.configured()
 	case "usage_update":
-		if used, size := rpcNumber[int](u.Used), rpcNumber[int](u.Size); used != nil && size != nil { // told with the next figures
+		before := a.usage
+		if used, size := rpcNumber[int](u.Used), rpcNumber[int](u.Size); used != nil && size != nil {
 			a.usage.ContextTokens, a.usage.ContextWindow = rpcTokens(int64(*used)), rpcTokens(int64(*size))
 		}
 		if amount := rpcNumber[float64](u.Cost.Amount); amount != nil && u.Cost.Currency == "USD" {
 			a.cost(*amount)
+		}
+		if a.usage != before {
+			a.tellUsage()
 		}
 	case "notice":
 		level := map[string]string{"info": "info", "warning": "warning", "error": "error"}[u.Severity]
@@ -151,7 +159,6 @@ func (a *acpProtocol) cost(amount float64) {
 		return
 	}
 	a.usage.CostUSD = &ours
-	a.tellUsage()
 }
 
 // planID is the id of the plan of a turn, which is told whole with every change.

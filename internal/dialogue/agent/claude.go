@@ -101,6 +101,7 @@ type claudeProtocol struct {
 	taskOf    claudeMemory[string]           // the task of a tool call
 	taskIDs   claudeMemory[string]           // our ids of tasks, by the program's
 	agents    int                            // subagents that work
+	reporting bool                           // a task in the background has ended, and the turn that reports it has not begun
 }
 
 // Start asks for the newer features and for the version. The answer to the first says that

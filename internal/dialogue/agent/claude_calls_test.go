@@ -199,18 +199,38 @@ func TestClaudeStateAfterSend(t *testing.T) {
 	}
 }
 
-// Without the program's word, a subagent in the background keeps the agent at work, and a
-// command does not.
+// A subagent in the background keeps the agent at work, and a command does not; with the
+// end of either there is more to come. Old versions call themselves idle all the while.
 func TestClaudeDerivedState(t *testing.T) {
 	for kind, want := range map[string]api.DialogueState{"local_agent": api.DialogueRunning, "local_bash": api.DialogueIdle} {
+		for _, word := range []string{"", `{"type":"system","subtype":"session_state_changed","state":"idle"}`} {
+			k := claudeReady(t)
+			k.says(`{"type":"system","subtype":"init"}`,
+				`{"type":"system","subtype":"task_started","task_id":"a","task_type":"`+kind+`","is_backgrounded":true}`,
+				`{"type":"result","subtype":"success"}`)
+			if word != "" {
+				k.says(word)
+			}
+			if got, n := k.last(api.ToldState).State, k.tracker.Background(); got != want || n != 1 {
+				t.Errorf("%s %s: %s after the turn, %d in the background", kind, word, got, n)
+			}
+			k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"completed"}`)
+			if got, n := k.last(api.ToldState).State, k.tracker.Background(); got != api.DialogueRunning || n != 0 {
+				t.Errorf("%s %s: %s after the task, %d in the background", kind, word, got, n)
+			}
+			k.says(`{"type":"system","subtype":"init"}`, `{"type":"result","subtype":"success"}`)
+			if got := k.last(api.ToldState).State; got != api.DialogueIdle {
+				t.Errorf("%s %s: %s after the report", kind, word, got)
+			}
+		}
+	}
+	// What was stopped is not reported.
+	for kind := range map[string]bool{"local_agent": true, "local_bash": true} {
 		k := claudeReady(t)
 		k.says(`{"type":"system","subtype":"init"}`,
 			`{"type":"system","subtype":"task_started","task_id":"a","task_type":"`+kind+`","is_backgrounded":true}`,
 			`{"type":"result","subtype":"success"}`)
-		if got := k.last(api.ToldState).State; got != want {
-			t.Errorf("%s: %s after the turn", kind, got)
-		}
-		k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"completed"}`)
+		k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"stopped"}`)
 		if got := k.last(api.ToldState).State; got != api.DialogueIdle {
 			t.Errorf("%s: %s after the task", kind, got)
 		}

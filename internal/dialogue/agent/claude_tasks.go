@@ -101,6 +101,12 @@ func (p *claudeProtocol) tellTask(now api.DialogueTask) {
 	if was == now {
 		return
 	}
+	// The end of work in the background is reported to the model, in a turn that the program
+	// begins by itself. Until then the agent is not at rest: there is more to be heard.
+	if now.Background && was.Status == "running" && (now.Status == "completed" || now.Status == "failed") && p.turn == nil && !p.hushed {
+		p.reporting = true
+		p.tellState()
+	}
 	p.agents += agentRuns(now) - agentRuns(was)
 	if _, listed := p.tasks[now.NativeID]; !listed {
 		p.taskOrder = append(p.taskOrder, now.NativeID)

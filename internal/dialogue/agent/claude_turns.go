@@ -30,6 +30,7 @@ func (p *claudeProtocol) openTurn() {
 		return
 	}
 	p.forgetEnded()
+	p.reporting = false
 	first := p.ids.last[turnID] == 0
 	t := &claudeTurn{id: p.ids.next(turnID), trigger: "agent"}
 	for _, id := range p.unfinished {
@@ -202,6 +203,7 @@ func (p *claudeProtocol) unnoticed() (ids []string) {
 // stateChanged takes the program's own word for what it does.
 func (p *claudeProtocol) stateChanged(l *claudeLine) {
 	p.ownState = cmp.Or(l.text("state"), p.ownState)
+	p.reporting = p.reporting && p.ownState != "idle"
 	for _, id := range p.unfinished {
 		m := p.messages[id]
 		m.noticed = m.noticed || m.state != "sent"
@@ -209,14 +211,11 @@ func (p *claudeProtocol) stateChanged(l *claudeLine) {
 }
 
 // tellState tells whether the agent works, when that has changed: in a turn, while a
-// subagent works, and when there is a message that it has not noticed yet. If the program
-// has a word of its own for it, that counts in place of the subagents.
+// subagent works, when the program says so, and when there is a message that it has not
+// noticed yet. That the program calls itself idle is not enough: old versions do so while
+// subagents work in the background.
 func (p *claudeProtocol) tellState() {
-	running := p.agents > 0
-	if p.ownState != "" {
-		running = p.ownState != "idle"
-	}
-	running = running || p.turn != nil
+	running := p.agents > 0 || p.reporting || p.turn != nil || p.ownState != "" && p.ownState != "idle"
 	for _, id := range p.unfinished {
 		running = running || !p.messages[id].noticed
 	}

@@ -230,6 +230,16 @@ func (t *Tracker) Busy() bool {
 	return t.turns.len()+t.items.len()+t.tasks.len()+t.requests.len() > 0
 }
 
+// Background is how many tasks run that do not end with a turn.
+func (t *Tracker) Background() (n int) {
+	for _, task := range t.tasks.each() {
+		if task.Background {
+			n++
+		}
+	}
+	return n
+}
+
 // Request returns a request by its id, open or closed. Of one that was closed only the
 // names and how are known, and that of the last 1,000.
 func (t *Tracker) Request(id string) (r api.DialogueRequest, known bool) {
@@ -261,6 +271,7 @@ func (t *Tracker) Describe(info *api.DialogueInfo) {
 	info.State = t.state(t.requests.len())
 	info.Epoch, info.Seq = t.epoch, t.seq
 	info.Turns, info.Requests, info.Tasks = t.begun, t.requests.len(), t.tasks.len()
+	info.BackgroundTasks = t.Background()
 	info.Usage = t.usage.total()
 	if !t.activity.IsZero() {
 		info.LastActivity = t.activity

@@ -801,7 +801,7 @@ export interface DialogueCreateParams {
   stall_s?: number;
   /**
    * Ends the dialogue when nobody has followed its events for that many seconds: whoever made it has
-   * died. Absent: it lives on.
+   * died. Work in the background is finished first. Absent: it lives on.
    */
   linger_s?: number;
 }
@@ -1704,6 +1704,11 @@ export interface DialogueInfo {
   requests: number;
   /** that run now */
   tasks: number;
+  /**
+   * Those of them that run on when the agent rests, such as a command that it started. They end with
+   * the dialogue.
+   */
+  background_tasks: number;
   /** over all turns, as the agent reported it */
   usage: DialogueUsage;
   /** UTC */

@@ -1073,7 +1073,7 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
 
     linger_s: float
     """Ends the dialogue when nobody has followed its events for that many seconds: whoever made it
-    has died. Absent: it lives on.
+    has died. Work in the background is finished first. Absent: it lives on.
     """
 
 
@@ -2881,6 +2881,11 @@ class DialogueInfo:
     tasks: int = 0
     """that run now"""
 
+    background_tasks: int = 0
+    """Those of them that run on when the agent rests, such as a command that it started. They end
+    with the dialogue.
+    """
+
     usage: DialogueUsage = field(default_factory=lambda: DialogueUsage())
     """over all turns, as the agent reported it"""
 
@@ -2924,6 +2929,7 @@ class DialogueInfo:
             turns=get("turns") or 0,
             requests=get("requests") or 0,
             tasks=get("tasks") or 0,
+            background_tasks=get("background_tasks") or 0,
             usage=DialogueUsage.from_dict(get("usage") or {}),
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
