@@ -275,6 +275,10 @@ func (r *Runner) quiet() {
 	r.mu.Unlock()
 	if !busy && r.shell != nil {
 		r.shell.Checkpoint()
+		r.shell.Reap()
+		for _, child := range r.shell.Children() {
+			r.drainer.Add(child, r.scheduleQuiet)
+		}
 	}
 	r.unlockShell()
 	if !busy {

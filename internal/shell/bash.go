@@ -37,6 +37,7 @@ func (bash) argv(login, rc bool) []string {
 
 func (bash) terminal() bool               { return false }
 func (bash) readsAhead() bool             { return false }
+func (bash) reap() string                 { return "" }
 func (bash) interrupts() []syscall.Signal { return urgThenINT }
 
 func (bash) bootstrap(d dir) string {

@@ -71,3 +71,9 @@ func softFiles(pid int) uint64 {
 	}
 	return limit.Cur
 }
+
+// openExit returns a descriptor that becomes readable when a process has ended.
+func openExit(pid int) (fd int, ok bool) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	return fd, err == nil
+}

@@ -45,6 +45,9 @@ type dialect interface {
 	sourcePipe(file string) string
 	// interrupts are the signals that make the shell give up a command, to be sent in turns.
 	interrupts() []syscall.Signal
+	// reap is the control text that makes an idle shell take notice of children that have
+	// ended, without forgetting their status; "" for a shell that does so by itself.
+	reap() string
 	// ping is the content of a script that reports with token and clears whatever
 	// an interrupted command left behind.
 	ping(d dir, token string) string

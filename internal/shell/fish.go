@@ -24,6 +24,7 @@ func (fish) argv(login, rc bool) []string {
 
 func (fish) terminal() bool               { return true }
 func (fish) readsAhead() bool             { return false }
+func (fish) reap() string                 { return "" }
 func (fish) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT} }
 func (fish) statements(text string) []statement {
 	// string escape leaves no newline in a value.

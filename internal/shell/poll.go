@@ -17,12 +17,17 @@ type stream struct {
 	log    *output.Log
 	single bool // read one buffer at a time, because somebody counts
 	eof    bool // nobody can write any more
+	exit   bool // it is no output: it can be read when a process has ended
 	wrote  *atomic.Int64
 }
 
 // read moves what is there into the log, at most a few buffers. It reports
 // whether there may be more. As long as we hold the writing end there is no end.
 func (st *stream) read() bool {
+	if st.exit {
+		st.eof = true
+		return false
+	}
 	for i := range 16 {
 		buf := st.log.Reserve(st.which)
 		n, err := unix.Read(st.fd, buf)

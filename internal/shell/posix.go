@@ -66,6 +66,9 @@ func evalScript(quoted string, r request) string {
 
 func (p dash) ping(d dir, token string) string { return p.status(d, token) + "\n" }
 
+// reap: `jobs` waits for whatever has ended, and with -p it forgets no job.
+func (dash) reap() string { return `\command jobs -p >/dev/null 2>&1` }
+
 func (dash) source(file string) string { return `\command . ` + file }
 func (dash) scopesEnv() bool           { return false }
 

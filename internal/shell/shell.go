@@ -58,6 +58,7 @@ type Shell struct {
 	wakeW     int // guarded by wakeMu
 	shellKids *process.ChildWatch
 	ourKids   *process.ChildWatch
+	watched   map[int]bool // children of the shell whose end is awaited; see Children
 
 	buf         []byte // for reading; on the stack it would make every goroutine's grow
 	pending     []byte // control text that the shell has not taken yet

@@ -22,6 +22,7 @@ func (zsh) argv(login, rc bool) []string {
 
 func (zsh) terminal() bool   { return false }
 func (zsh) readsAhead() bool { return false }
+func (zsh) reap() string     { return "" }
 
 // interrupts: the trap would flush what zsh is just writing, and it would be
 // written twice; a plain SIGINT only sets a flag.
