@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SystemPingParams has no fields.
 type SystemPingParams struct{}
@@ -9,6 +12,18 @@ type SystemPingParams struct{}
 type SystemPingResult struct {
 	UptimeS int64  `json:"uptime_s"` // whole seconds since the daemon started
 	Version string `json:"version"`  // of the daemon
+}
+
+// UnmarshalJSON also takes the answer of an older daemon, whose uptime has a fraction.
+func (r *SystemPingResult) UnmarshalJSON(b []byte) error {
+	type fields SystemPingResult
+	in := struct {
+		*fields
+		UptimeS float64 `json:"uptime_s"`
+	}{fields: (*fields)(r)}
+	err := json.Unmarshal(b, &in)
+	r.UptimeS = int64(in.UptimeS)
+	return err
 }
 
 // SystemStatsParams has no fields.
@@ -23,6 +38,18 @@ type SystemStatsResult struct {
 	OpenFDs          int   `json:"open_fds"`           // of the daemon
 	Connections      int   `json:"connections"`        // of clients, now
 	Goroutines       int   `json:"goroutines"`         // of the daemon
+}
+
+// UnmarshalJSON also takes the answer of an older daemon, whose uptime has a fraction.
+func (r *SystemStatsResult) UnmarshalJSON(b []byte) error {
+	type fields SystemStatsResult
+	in := struct {
+		*fields
+		UptimeS float64 `json:"uptime_s"`
+	}{fields: (*fields)(r)}
+	err := json.Unmarshal(b, &in)
+	r.UptimeS = int64(in.UptimeS)
+	return err
 }
 
 // SystemInfoParams has no fields.
