@@ -236,6 +236,9 @@ func (ch *chat) open(ctx context.Context) (err error) {
 		ch.info, err = ch.client.DialogueCreate(ctx, p)
 	}
 	if err != nil {
+		if f.create.Argv == nil && f.remote.Address == "" && f.resume == "" && ch.app.sameMachine() {
+			err = agentMissing(f.create.Agent, err)
+		}
 		return ch.app.agentFailed(err)
 	}
 	ch.ours = !f.keep

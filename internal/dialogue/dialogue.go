@@ -29,6 +29,10 @@ type Dialogue struct {
 
 	// moving is held by who starts a process.
 	moving chan struct{}
+	// known is closed when the dialogue is recovered; until then mu is held by the goroutine
+	// that reads its record, and found is what can be said of it.
+	known <-chan struct{}
+	found api.DialogueInfo
 
 	mu       sync.Mutex
 	about    about               // guarded by mu
@@ -100,6 +104,11 @@ func (d *Dialogue) label() string {
 
 // Info returns a snapshot.
 func (d *Dialogue) Info() api.DialogueInfo {
+	select {
+	case <-d.known:
+	default:
+		return d.found
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.snapshot()

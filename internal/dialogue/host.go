@@ -79,6 +79,7 @@ func (h *Host) Get(ref string) (*Dialogue, error) {
 	d := h.dialogues[ref]
 	h.mu.Unlock()
 	if d != nil {
+		<-d.known // who asks for it waits until it is recovered, and nobody else
 		return d, nil
 	}
 	for _, one := range h.all() {
@@ -89,6 +90,7 @@ func (h *Host) Get(ref string) (*Dialogue, error) {
 	if d == nil {
 		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %.100q: not found", ref)
 	}
+	<-d.known
 	return d, nil
 }
 
@@ -237,7 +239,7 @@ var closed = func() chan struct{} {
 func (h *Host) newDialogue(r *record, a about) *Dialogue {
 	return &Dialogue{
 		id: a.ID, name: a.Params.Name, created: a.CreatedAt, host: h, log: h.log.With("dialogue_id", a.ID), moving: make(chan struct{}, 1),
-		about: a, record: r, messages: map[string]int64{},
+		about: a, record: r, messages: map[string]int64{}, known: closed,
 	}
 }
 

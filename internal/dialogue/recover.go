@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -15,8 +16,8 @@ import (
 // Recover finds the dialogues of earlier daemons. Those whose program lives go on; of the
 // others what was open is lost. It is called after the registry has recovered its sessions.
 //
-// A long conversation takes a while to read. That is done in the background, with the
-// dialogue's mu held: who asks for it waits, and the rest of the daemon does not.
+// A long conversation takes a while to read. That is done in the background: who asks for
+// that dialogue waits (see Dialogue.known), and the rest of the daemon does not.
 func (h *Host) Recover(ctx context.Context) error {
 	list, err := os.ReadDir(h.config.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,36 +60,55 @@ func (h *Host) find(id string, turns chan struct{}) {
 	}
 	d := h.newDialogue(r, a)
 	d.moving <- struct{}{} // it is resumed when it is known what there is of it
-	d.mu.Lock()
+	known := make(chan struct{})
+	if a.Info != nil {
+		d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
+	} else {
+		d.known, d.found = known, foundInfo(a)
+	}
 	h.mu.Lock()
 	h.dialogues[d.id] = d
 	h.mu.Unlock()
-	if a.Info != nil {
-		d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
-		d.mu.Unlock()
-	}
 	h.tasks.Go(func() {
 		defer release()
 		defer func() { <-d.moving }()
 		owned := ""
 		if a.Info == nil {
 			turns <- struct{}{}
+			d.mu.Lock()
 			err := d.recover()
-			<-turns
 			if d.state != api.DialogueEnded {
 				owned = a.SessionID
 			}
 			d.mu.Unlock()
+			<-turns
 			if err != nil {
 				h.drop(d, err)
+				close(known)
 				return
 			}
+			close(known)
 		}
 		h.endStraysHere(a.ID, owned)
 		d.mu.Lock()
 		d.chaseStrays()
 		d.mu.Unlock()
 	})
+}
+
+// foundInfo is what can be said of a dialogue before its events are read: it is being
+// started again.
+func foundInfo(a about) api.DialogueInfo {
+	p := a.Params
+	info := api.DialogueInfo{
+		DialogueID: a.ID, Name: p.Name, Agent: p.Agent, State: api.DialogueStarting, SessionID: a.SessionID, NativeSession: a.Options.Resume,
+		WorkingDir: cmp.Or(a.Options.WorkingDir, p.WorkingDir), Runtime: p.Runtime, Model: p.Model, PermissionMode: p.PermissionMode,
+		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt,
+	}
+	if info.Tags == nil {
+		info.Tags = []string{}
+	}
+	return info
 }
 
 // drop lets go of a dialogue that cannot be taken over. What there is of it stays.

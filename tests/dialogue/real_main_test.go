@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -65,10 +66,29 @@ func useCodex(t *testing.T) *real {
 	}
 	r.params = api.DialogueCreateParams{
 		Agent: "codex", Argv: []string{r.program}, WorkingDir: r.dir, PermissionMode: "never/danger-full-access",
-		Env: map[string]string{"HOME": home, "TMPDIR": home, "CODEX_HOME": home, "SHELL": "/bin/bash"},
+		Env: map[string]string{"HOME": home, "TMPDIR": home, "CODEX_HOME": home, "SHELL": "/bin/bash", "PATH": pathWithout(t, "bwrap")},
 	}
 	r.world = start(t)
 	return r
+}
+
+// pathWithout is a PATH on which everything is but one program. Codex prefers a bubblewrap that
+// it finds there to its own sandbox, and where that may make no namespaces no command runs.
+func pathWithout(t *testing.T, program string) string {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		return os.Getenv("PATH")
+	}
+	dir := t.TempDir()
+	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
+		entries, _ := os.ReadDir(from)
+		for _, e := range entries {
+			if e.Name() != program { // of two with a name the first counts, as on the PATH
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return dir
 }
 
 // open makes the dialogue.

@@ -11,6 +11,7 @@ import (
 // over is what the last event says is over, of which tool calls may be left open.
 type over struct {
 	turn  *string // a turn that was not completed
+	done  string  // a turn that was
 	scope string  // a sub-transcript: its task, or its tool call, has ended
 	idle  bool    // the agent rests
 }
@@ -21,7 +22,7 @@ type over struct {
 //
 // An agent that is interrupted does not tell of each tool call that it left: not of those
 // of its subagents, and some not of their own. A call of the agent itself is over when its
-// turn was not completed; that of a subagent when the subagent's task has ended, or its
+// turn is, and that of a subagent when the subagent's task has ended, or its
 // tool call has, unless a task goes on with it; and when the agent rests without any. Work
 // whose task still runs goes on, whatever its turn came to. A result that comes after all
 // replaces what is said here.
@@ -57,6 +58,9 @@ func (t *Tracker) working() map[string]bool {
 
 // left reports whether a tool call that is open is part of what is over, or in what is.
 func (t *Tracker) left(it *item, working map[string]bool) bool {
+	if t.over.done != "" {
+		return t.forgotten(it, working)
+	}
 	ofTurn, top := t.ofTurn(it), it
 	for scope := range t.above(it.scope) {
 		if working[scope] {
@@ -70,6 +74,21 @@ func (t *Tracker) left(it *item, working map[string]bool) bool {
 		}
 	}
 	return ofTurn || t.over.idle && top.scope != ""
+}
+
+// forgotten reports whether a tool call, or one that it is below, is of the turn that was
+// completed, and no task goes on with it: its result will not come any more.
+func (t *Tracker) forgotten(it *item, working map[string]bool) bool {
+	own := func(call *item) bool { return call.scope == "" && call.whole.TurnID == t.over.done }
+	for scope := range t.above(it.scope) {
+		if working[scope] {
+			return false
+		}
+		if call, open := t.items.get(scope); open && own(call) {
+			return true
+		}
+	}
+	return own(it) && !working[it.whole.ItemID]
 }
 
 func (t *Tracker) ofTurn(it *item) bool {

@@ -108,6 +108,8 @@ func (t *Tracker) turnEnded(told api.DialogueTurn) {
 	t.answered(turn.Messages)
 	if turn.Outcome != turnCompleted {
 		t.over.turn = &turn.TurnID
+	} else {
+		t.over.done = turn.TurnID
 	}
 }
 

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// knownAgents are the programs that trl chat can talk with, and how people get them.
+var knownAgents = []struct{ program, chat, get string }{
+	{"claude", "trl chat", "npm install -g @anthropic-ai/claude-code"},
+	{"codex", "trl chat --agent codex", "npm install -g @openai/codex"},
+	{"gemini", "trl chat --agent acp -- gemini --acp", "npm install -g @google/gemini-cli"},
+	{"opencode", "trl chat --agent acp -- opencode acp", "npm install -g opencode-ai"},
+	{"qwen", "trl chat --agent acp -- qwen --acp", "npm install -g @qwen-code/qwen-code"},
+}
+
+// agentMissing says which agents there are on this machine, and how to get the others, when
+// the one that was asked for is not installed. Other errors stay as they are.
+func agentMissing(agent string, err error) error {
+	var e *api.Error
+	if !errors.As(err, &e) || e.Code != api.CodeAgentFailed {
+		return err
+	}
+	if _, lookErr := exec.LookPath(agent); lookErr == nil || agent == "acp" {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is not on the PATH. These agents were looked for:", agent)
+	for _, a := range knownAgents {
+		how := "not installed; get it with: " + a.get
+		if path, lookErr := exec.LookPath(a.program); lookErr == nil {
+			how = path + "; talk with it: " + a.chat
+		}
+		fmt.Fprintf(&b, "\n  %-8s  %s", a.program, how)
+	}
+	return withHint(err, "%s", b.String())
+}
