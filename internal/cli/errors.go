@@ -115,7 +115,7 @@ var onCommandLine = strings.NewReplacer(
 	"params.working_dir: ", "--cwd: ", "params.timeout_s: ", "--timeout: ", "params.env: ", "--env: ", "params.tags: ", "--tag: ",
 	"params.shell: ", "--shell: ", "params.term: ", "--term: ",
 	"params.scrollback: ", "--scrollback: ", "params.signal: ", "--signal: ", "params.output_match: ", "--match: ", "params.text: ", "--text: ",
-	"params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ", "params.", "",
+	"params.after_seq: ", "--after: ", "params.name: ", "name ", "params.keys: ", "key ", "params.agent: ", "--agent: ", "params.", "",
 	"session.screen is", "trl screen is", "session.input is", "trl send is", "session.attach is", "trl attach is", "session.resize is", "trl resize is",
 	"session.wait is", "trl wait is", "it takes session.input, not commands", "it takes trl send, not commands",
 )

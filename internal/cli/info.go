@@ -156,6 +156,9 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	add("timeout", seconds(e.TimeoutS))
 	add("stdout", bytesText(float64(e.StdoutBytes)))
 	add("stderr", bytesText(float64(e.StderrBytes)))
+	if e.Error != nil {
+		add("not run", inWords(e.Error))
+	}
 	o := e.Outcome
 	if o == nil {
 		return facts

@@ -171,7 +171,7 @@ func happenedCell(e api.WaitEvent) cell {
 	case e.Outcome != nil && e.Outcome.ExitCode != 0:
 		return cell{strconv.Itoa(e.Outcome.ExitCode), red}
 	case e.Error != nil:
-		return cell{e.Error.Message, red}
+		return cell{inWords(e.Error), red}
 	case e.Outcome != nil:
 		return cell{"0", green}
 	}

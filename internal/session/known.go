@@ -111,6 +111,7 @@ func (j *Journal) apply(ev *api.StreamEvent) {
 		k.note(ev.ExecID, api.ExecState(state))
 		return
 	}
+	k.Name = ev.Name // it may have been given another
 	switch ev.Type {
 	case api.EventSessionUnreachable:
 		k.Away = true

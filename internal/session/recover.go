@@ -125,6 +125,7 @@ func (s *Session) meet() error {
 // settle does what is due when the runner of an earlier daemon has been reached.
 func (s *Session) settle() {
 	s.registry.name(s)
+	s.registry.forgetOldNames(s)
 	s.mu.Lock()
 	over := s.heard == api.SessionTerminated
 	if over {
@@ -186,6 +187,19 @@ func (r *Registry) name(s *Session) {
 	if _, taken := r.names[name]; name != "" && !taken && r.living[s.id] == s {
 		r.names[name] = s.id
 	}
+}
+
+// forgetOldNames frees the name that a session had before it was given another. One that is
+// being given another now takes care of its names itself.
+func (r *Registry) forgetOldNames(s *Session) {
+	if !s.setting.TryLock() {
+		return
+	}
+	defer s.setting.Unlock()
+	name := s.Info().Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.names, func(old, id string) bool { return id == s.id && old != name })
 }
 
 // unlist makes a session invisible that is not one.

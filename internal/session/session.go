@@ -202,9 +202,10 @@ func (s *Session) take(info api.SessionInfo) {
 	if next == api.SessionTerminated {
 		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
 	}
-	// What the registry knows it by stays as it is.
+	// What the registry knows it by stays as it is; but of the name it had when it was made,
+	// a later daemon learns only from its runner that there is another.
 	info.SessionID, info.Runtime = s.id, s.details.Runtime
-	if s.details.Name != "" {
+	if s.details.Name != "" && (s.met == nil || s.known) {
 		info.Name = s.details.Name
 	}
 	info.TerminatedAt, info.Cause = nil, ""
