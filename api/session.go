@@ -127,6 +127,10 @@ type SessionInfo struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Signal is the signal that program died of, such as SIGKILL.
 	Signal string `json:"signal,omitempty"`
+	// EndsInS is in how many seconds the session will be ended, if nothing happens in it, and
+	// EndsWhy the cause it will have. Absent: nothing ends it by itself.
+	EndsInS *float64 `json:"ends_in_s,omitempty"`
+	EndsWhy string   `json:"ends_why,omitempty"`
 	// Reachable is false while the runner of a living session does not answer. What runs in
 	// the session goes on, and everything told of it here is what was known last.
 	Reachable bool `json:"reachable"`

@@ -17,6 +17,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/runner"
@@ -31,7 +34,9 @@ const (
 	memoryBytes = 4 << 20
 
 	keySize = 32
-	tmp     = ".tmp"
+	// stampSize is that of the time behind a key in its file.
+	stampSize = 8
+	tmp       = ".tmp"
 )
 
 // Config is what an Archive needs.
@@ -43,6 +48,18 @@ type Config struct {
 	// Keys are those that the program before had in its memory, as Keys returned them.
 	Keys   []byte
 	Logger *slog.Logger
+	// Clock is the time since the machine's start, without the time it was asleep. It goes on
+	// over daemons, and cannot be set. When nil it is the system's.
+	Clock func() time.Duration
+}
+
+// monotonic is the system's Clock.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
 }
 
 // Archive is the set of sessions that are kept. It is safe for concurrent use and has
@@ -62,6 +79,9 @@ type Archive struct {
 
 // Open finds the sessions that an earlier daemon kept. What cannot be read is removed.
 func Open(c Config) (*Archive, error) {
+	if c.Clock == nil {
+		c.Clock = monotonic
+	}
 	a := &Archive{
 		config: c, log: c.Logger, entries: map[string]*Entry{}, keyFiles: inMemory(c.KeyDir),
 		store: output.NewStore(output.StoreConfig{
@@ -183,7 +203,7 @@ func (a *Archive) Create(id string) (*Writer, error) {
 	if err := os.MkdirAll(a.config.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &Entry{archive: a, id: id, key: make([]byte, keySize)}
+	e := &Entry{archive: a, id: id, key: make([]byte, keySize), since: a.config.Clock()}
 	_, _ = rand.Read(e.key) // never fails; see crypto/rand
 	f, err := os.OpenFile(e.path()+tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

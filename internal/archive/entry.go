@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -19,8 +20,9 @@ type Entry struct {
 	archive *Archive
 	id      string
 	key     []byte
-	size    int64 // of the file
-	text    int64 // how much is in it
+	since   time.Duration // on the archive's Clock, when it came there
+	size    int64         // of the file
+	text    int64         // how much is in it
 	past    *runner.Past
 	loading sync.Mutex // held by who loads a log
 }
@@ -75,6 +77,9 @@ func (e *Entry) Remove() {
 	}
 }
 
+// Age is for how long the session has been in the archive, of this daemon or an earlier one.
+func (e *Entry) Age() time.Duration { return max(0, e.archive.config.Clock()-e.since) }
+
 // Kept reports whether the session is still in the archive.
 func (e *Entry) Kept() bool {
 	e.archive.mu.Lock()
@@ -98,7 +103,13 @@ func (e *Entry) find() (err error) {
 			return err
 		}
 	}
-	if len(e.key) != keySize {
+	switch len(e.key) {
+	case keySize: // handed over by the program before, or of an earlier version
+		e.since = e.archive.config.Clock()
+	case keySize + stampSize:
+		e.since = time.Duration(binary.BigEndian.Uint64(e.key[keySize:]))
+		e.key = e.key[:keySize]
+	default:
 		return errSeal
 	}
 	return e.open()
@@ -150,7 +161,7 @@ func (e *Entry) writeKey() error {
 	if err := os.MkdirAll(e.archive.config.KeyDir, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(e.keyPath(), e.key, 0o600)
+	return os.WriteFile(e.keyPath(), binary.BigEndian.AppendUint64(slices.Clone(e.key), uint64(e.since)), 0o600)
 }
 
 // removeFiles removes the key first: what is left then is nothing.

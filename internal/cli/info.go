@@ -78,6 +78,12 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		add("ended", a.stdout.when(*s.TerminatedAt))
 	}
 	add("cause", s.Cause)
+	if !s.Reachable {
+		add("unreachable", reachText(s.SessionInfo))
+	}
+	if s.EndsInS != nil {
+		add("ends", "in "+span(time.Duration(*s.EndsInS)*time.Second)+": "+s.EndsWhy)
+	}
 	if s.ExitCode != nil {
 		add("exit code", strconv.Itoa(*s.ExitCode))
 	}
@@ -114,6 +120,14 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	}
 	add("environment", strings.Join(s.EnvKeys, " "))
 	return facts
+}
+
+// reachText tells why a session cannot be reached, and since when.
+func reachText(s api.SessionInfo) string {
+	if s.UnreachableSince == nil {
+		return s.UnreachableWhy
+	}
+	return "since " + s.UnreachableSince.UTC().Format(time.RFC3339) + ": " + s.UnreachableWhy
 }
 
 func terminalFacts(t api.TerminalInfo) [][2]string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,9 @@ On a terminal this is a table. Elsewhere it is one line for each session, withou
 a header: name, id, state, shell or program, commands run, last activity (RFC 3339),
 directory, kind (shell, terminal or program), and of a terminal its size, with what else
 there is to say, and its title, separated by tabs; a field without a value is "-". The
-program of an agent has, in place of a title, the id of its dialogue (see trl dialogue).`,
+program of an agent has, in place of a title, the id of its dialogue (see trl dialogue).
+The last field is in how long the session will end if nothing happens in it, "unreachable"
+while its runner does not answer, or "-"; trl info says why.`,
 		Example: `  trl ls
   trl ls -a                            ended ones too, while they are remembered
   trl ls -q | xargs trl kill
@@ -81,11 +84,11 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		}
 		return
 	}
-	t := table{header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "DIRECTORY"}}
+	t := table{header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
 	// For a person, what a list of shells has no use for is left out, and what fits is shown.
 	others := slices.ContainsFunc(list, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
 	if a.stdout.tty && others {
-		t.header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "DIRECTORY"}
+		t.header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "ENDS", "DIRECTORY"}
 	}
 	for _, s := range list {
 		runs := s.Shell
@@ -103,14 +106,25 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		}
 		switch {
 		case !a.stdout.tty:
-			t.add(name, id, state, text(runs), commands, active, directory, kind, terminal, text(title))
+			t.add(name, id, state, text(runs), commands, active, directory, kind, terminal, text(title), endsCell(s))
 		case others:
-			t.add(name, id, kind, state, text(shorten(printable(runs), 24)), terminal, active, directory)
+			t.add(name, id, kind, state, text(shorten(printable(runs), 24)), terminal, active, endsCell(s), directory)
 		default:
-			t.add(name, id, state, text(runs), commands, active, directory)
+			t.add(name, id, state, text(runs), commands, active, endsCell(s), directory)
 		}
 	}
 	a.stdout.table(t)
+}
+
+// endsCell is when a session will end by itself.
+func endsCell(s api.SessionInfo) cell {
+	switch {
+	case s.UnreachableSince != nil:
+		return text("unreachable")
+	case s.EndsInS == nil:
+		return text("")
+	}
+	return text("in " + span(time.Duration(*s.EndsInS)*time.Second))
 }
 
 // terminalCell is the size of a terminal, who looks at it, and whether it is recorded.

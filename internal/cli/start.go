@@ -22,8 +22,8 @@ its output is kept, for trl logs.
 With -s it runs in the session of that name, which is made when it does not exist yet,
 and which can run nothing else meanwhile. Without -s it gets a session of its own, with
 your directory and environment. That one stays when the command has ended, so that its
-output can be read; it ends with trl kill, or when it has been idle for long enough
-(idle_timeout_s in trl config).
+output can be read; it ends with trl kill, or when nothing but its shell has run in it
+for long enough (idle_timeout_s in trl config).
 
 One argument is shell text. Several are the words of one command: each arrives as it
 is, whatever is in it, and the session's shell runs them. Flags end at the first word.

@@ -28,8 +28,8 @@ type Config struct {
 	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"sessions that may live at once"`
 	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of a session that does not name one; unless it is set, trl and MCP take bash where it exists"`
 	ShellStartTimeoutS float64 `key:"shell_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until a shell that does not answer is given up"`
-	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds until a session that does nothing is ended; 0 = never"`
-	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds until any session is ended; 0 = never"`
+	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds until a shell session is ended in which nothing but its shell runs; 0 = never. Terminals, programs and dialogues end with their program"`
+	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds until any session is ended, also one in use; 0 = never"`
 	RetentionS         float64 `key:"retention_s" kind:"seconds" doc:"seconds that a session stays readable after its end"`
 	MaxCommands        int64   `key:"max_commands" kind:"count" doc:"commands that one session may run; 0 = no limit"`
 	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"commands of one session that may wait for their turn"`
@@ -99,7 +99,7 @@ func base() Config {
 		DefaultShell:       api.DefaultShell,
 		ShellStartTimeoutS: 10,
 		IdleTimeoutS:       3600,
-		LifetimeS:          86400,
+		LifetimeS:          0,
 		RetentionS:         600,
 		MaxCommands:        0,
 		MaxQueued:          64,

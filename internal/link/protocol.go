@@ -16,8 +16,8 @@ const MinProtocol = Protocol - 1
 // What a daemon asks of a runner.
 const (
 	CallHello      = "hello"       // HelloParams → HelloResult; always first
-	CallCreate     = "create"      // CreateParams → api.SessionDetails; once
-	CallInfo       = "info"        // struct{} → api.SessionDetails
+	CallCreate     = "create"      // CreateParams → SessionDetails; once
+	CallInfo       = "info"        // struct{} → SessionDetails
 	CallSet        = "set"         // SetParams → api.SessionInfo
 	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
 	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
@@ -39,9 +39,31 @@ const (
 	CallExport     = "export"      // struct{} → ExportResult, body = how it goes on; after the last piece it means that all is safe, and the runner exits
 )
 
-// EventSession is what a runner tells of itself: an api.SessionInfo, whenever
-// it changed, before the answer to the call that changed it.
+// EventSession is what a runner tells of itself: a SessionInfo, whenever it changed,
+// before the answer to the call that changed it.
 const EventSession = "session"
+
+// Ages are durations for the daemon's deadlines: a time of day may be set, and says
+// nothing of how much time has passed.
+type Ages struct {
+	// AgeMS is for how long the session has been there; nil from an older runner.
+	AgeMS *int64 `json:"age_ms,omitempty"`
+	// IdleMS is for how long nothing but the shell has run in it, or since when it has
+	// ended; nil while something else runs.
+	IdleMS *int64 `json:"idle_ms,omitempty"`
+}
+
+// SessionInfo is an api.SessionInfo with its ages.
+type SessionInfo struct {
+	api.SessionInfo
+	Ages
+}
+
+// SessionDetails is an api.SessionDetails with its ages.
+type SessionDetails struct {
+	api.SessionDetails
+	Ages
+}
 
 // EventExec is told whenever an exec comes into a state: an ExecEvent. A short command
 // may have several told at once.

@@ -34,10 +34,10 @@ func (r *Runner) createOnce(p link.CreateParams) (any, []byte, error) {
 	}
 	if r.program == nil {
 		r.scheduleQuiet()
-		return r.Details(), nil, nil
+		return r.details(), nil, nil
 	}
 	// However soon the program ends, the daemon first hears that it runs.
-	return link.Then{Result: r.Details(), Do: func() {
+	return link.Then{Result: r.details(), Do: func() {
 		r.tell(false)
 		go r.watch(r.program)
 	}}, nil, nil

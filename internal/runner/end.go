@@ -280,7 +280,11 @@ func (r *Runner) quiet() {
 			r.drainer.Add(child, r.scheduleQuiet)
 		}
 	}
+	news := !busy && r.shell != nil && r.noteOthers(r.hasOthers())
 	r.unlockShell()
+	if news {
+		r.tellSoon()
+	}
 	if !busy {
 		time.AfterFunc(quietMemory, func() {
 			r.mu.Lock()

@@ -18,7 +18,7 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		}
 		return r.createOnce(p)
 	case link.CallInfo:
-		return r.Details(), nil, nil
+		return r.details(), nil, nil
 	case link.CallSet:
 		return call(params, r.set)
 	case link.CallExecRun:

@@ -64,6 +64,9 @@ type Runner struct {
 	found      shell.Program     // like params; the shell, where there is one
 	cwd        string            // guarded by mu
 	activity   time.Time         // guarded by mu
+	born       time.Time         // guarded by mu
+	others     bool              // guarded by mu; something besides the shell ran when that was looked for
+	alone      time.Time         // guarded by mu; when nothing was found that had been there before
 	commands   int64             // guarded by mu
 	restarts   int64             // guarded by mu
 	outcome    *api.ExecOutcome  // guarded by mu; of the program of a terminal or program session, once it has ended
@@ -108,6 +111,9 @@ func (r *Runner) to(next api.SessionState, cause string) error {
 	}
 	r.state = next
 	r.activity = time.Now()
+	if r.born.IsZero() {
+		r.born = r.activity
+	}
 	if next == api.SessionTerminated {
 		r.cause, r.endedAt = cause, r.activity
 	}
@@ -162,6 +168,41 @@ func (r *Runner) set(p link.SetParams) (api.SessionInfo, error) {
 	return r.Info(), nil
 }
 
+// ages tells how old the session is, and for how long it has been idle.
+func (r *Runner) ages() link.Ages {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	age := time.Since(r.born).Milliseconds()
+	a := link.Ages{AgeMS: &age}
+	if used := r.current != nil || len(r.queue) > 0 || r.others; !used || r.state == api.SessionTerminated {
+		idle := min(time.Since(r.activity), time.Since(r.alone)).Milliseconds()
+		a.IdleMS = &idle
+	}
+	return a
+}
+
+// noteOthers notes whether something besides the shell runs. It reports whether that is news.
+func (r *Runner) noteOthers(others bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news := r.others != others
+	r.others = others
+	if news && !others {
+		r.alone = time.Now()
+	}
+	return news
+}
+
+// hasOthers looks whether something besides the shell runs.
+func (r *Runner) hasOthers() bool {
+	for _, p := range process.Descendants(os.Getpid(), nil) {
+		if r.shell == nil || p.PID != r.shell.PID() {
+			return true
+		}
+	}
+	return false
+}
+
 // kind is what the session is. Call with mu held.
 func (r *Runner) kind() api.SessionKind {
 	if k := r.params.Params.Kind; k != "" {
@@ -186,6 +227,15 @@ func (r *Runner) sessionTimeout() float64 {
 		return *t
 	}
 	return r.params.Limits.DefaultTimeoutS
+}
+
+// details is Details with the ages.
+func (r *Runner) details() link.SessionDetails {
+	d := r.Details()
+	if d.Kind == api.KindShell {
+		r.noteOthers(len(d.Processes) > 0)
+	}
+	return link.SessionDetails{SessionDetails: d, Ages: r.ages()}
 }
 
 // Details is everything session.info tells.

@@ -182,6 +182,7 @@ func (r *Runner) left(p *peer) {
 
 // lone ends a session that nobody has used and no daemon has asked for.
 func (r *Runner) lone() {
+	others := r.hasOthers()
 	r.mu.Lock()
 	idle := seconds(r.params.Limits.IdleTimeoutS)
 	rest := idle - time.Since(r.activity)
@@ -189,7 +190,7 @@ func (r *Runner) lone() {
 		r.mu.Unlock()
 		return
 	}
-	if r.current != nil {
+	if r.current != nil || others {
 		rest = idle
 	}
 	if rest > 0 {

@@ -26,7 +26,7 @@ func (r *Runner) tell(later bool) {
 	r.tellMu.Lock()
 	defer r.tellMu.Unlock()
 	conn := r.tellNews()
-	info := r.Info()
+	info := link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}
 	switch {
 	case conn == nil:
 	case later:

@@ -194,7 +194,7 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 			return err
 		}
 	}
-	var d api.SessionDetails
+	var d link.SessionDetails
 	if _, err := s.callWithin(ctx, forever, link.CallCreate, create, nil, &d); err != nil {
 		return err
 	}

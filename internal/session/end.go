@@ -111,7 +111,7 @@ func (s *Session) end() {
 	s.killed = append([]api.KilledProcess{}, remains.Killed...)
 	if r := s.receipt; r != nil {
 		s.killed = append(s.killed, r.Killed...)
-		s.adopt(r.Info, s.events)
+		s.adopt(link.SessionDetails{SessionDetails: r.Info}, s.events)
 		s.registry.journal.execList(s.id, r.Execs)
 	}
 	unborn := s.state == api.SessionCreating

@@ -214,7 +214,7 @@ func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	before, ended := s.events, s.state == api.SessionTerminated
 	s.mu.Unlock()
 	if !ended {
-		var d api.SessionDetails
+		var d link.SessionDetails
 		_, err := s.callWithin(ctx, 0, link.CallInfo, struct{}{}, nil, &d)
 		s.mu.Lock()
 		if err == nil {

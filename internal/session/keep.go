@@ -43,8 +43,11 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 		case at.IsZero():
 		case at.After(now):
 			sooner(at)
-		default:
-			s.destroy(false, cause)
+		case !s.expiring.Swap(true):
+			r.tasks.Go(func() {
+				defer s.expiring.Store(false)
+				s.expire(cause)
+			})
 		}
 	}
 	r.recordings.sweep(r.lives)
@@ -65,9 +68,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 	}
 	var past []ended
 	for id, s := range r.past {
-		if at := s.Info().TerminatedAt; at != nil {
-			past = append(past, ended{id, *at})
-		}
+		past = append(past, ended{id, s.endedSince()})
 	}
 	slices.SortFunc(past, func(a, b ended) int { return a.at.Compare(b.at) })
 	for i, e := range past {
@@ -90,6 +91,13 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 	}
 	r.next = next
 	return next
+}
+
+// endedSince is when the session ended, by a clock that cannot be set.
+func (s *Session) endedSince() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
 }
 
 // lives reports whether a session lives, or is about to.

@@ -142,6 +142,7 @@ func (r *Registry) remember() map[string]api.SessionInfo {
 		s.mu.Lock()
 		err := s.to(api.SessionTerminated, "")
 		s.details, s.receipt, s.killed, s.entry, s.over = receipt.Info, &receipt, receipt.Killed, e, true
+		s.gone = time.Now().Add(-e.Age())
 		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
 		s.mu.Unlock()
 		if err != nil || s.Info().TerminatedAt == nil || r.config.Retention <= 0 {

@@ -21,6 +21,9 @@ import (
 // shelf is where an archive is.
 type shelf struct{ dir, keys string }
 
+// machineStart is before the time in which a bubble begins.
+var machineStart = time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)
+
 func newShelf(t *testing.T) shelf {
 	keys, err := os.MkdirTemp("/dev/shm", "trl-test-")
 	if err != nil {
@@ -32,7 +35,8 @@ func newShelf(t *testing.T) shelf {
 
 func (s shelf) open(t *testing.T) *archive.Archive {
 	t.Helper()
-	a, err := archive.Open(archive.Config{Dir: s.dir, KeyDir: s.keys, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	a, err := archive.Open(archive.Config{Dir: s.dir, KeyDir: s.keys, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: func() time.Duration { return time.Since(machineStart) }})
 	if err != nil {
 		t.Fatal(err)
 	}

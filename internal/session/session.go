@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -32,8 +34,9 @@ type Session struct {
 	// it was left to a later daemon.
 	done chan struct{}
 	// ctx ends when the session is left or has ended: nobody tries to reach its runner then.
-	ctx  context.Context
-	quit context.CancelFunc
+	ctx      context.Context
+	quit     context.CancelFunc
+	expiring atomic.Bool // somebody looks whether its time is over
 	// kick makes who tries to reach the runner try at once.
 	kick chan struct{}
 	// met is closed when the runner of an earlier daemon has been reached, and what it had to
@@ -62,6 +65,10 @@ type Session struct {
 	forced   bool                // guarded by mu; a forced end was asked for
 	left     bool                // guarded by mu; the session is left to a later daemon
 	heard    api.SessionState    // guarded by mu; the state the runner told last
+	born     time.Time           // guarded by mu; when it was made, by a clock that cannot be set, as the following
+	idle     time.Time           // guarded by mu; since when it is idle; zero while it is in use
+	looked   time.Time           // guarded by mu; when the runner was last heard to have something else than its shell
+	gone     time.Time           // guarded by mu; when it ended
 	farewell string              // guarded by mu; why the runner said it would end by itself
 	endedAt  *time.Time          // guarded by mu; when it said that it had ended
 	receipt  *link.DestroyResult // guarded by mu; the runner's report of a complete end
@@ -122,6 +129,10 @@ func (s *Session) info() api.SessionInfo {
 		terminal.Viewers = len(s.viewers.list)
 		info.Terminal = &terminal
 	}
+	if at, why := s.deadlineLocked(); why != "" {
+		left := max(0, math.Ceil(time.Until(at).Seconds()))
+		info.EndsInS, info.EndsWhy = &left, why
+	}
 	info.Reachable = true
 	if a := s.absence; a != nil && a.told && s.state != api.SessionTerminated {
 		since := a.since.UTC()
@@ -137,6 +148,9 @@ func (s *Session) to(next api.SessionState, cause string) error {
 	}
 	s.state = next
 	if next == api.SessionTerminated {
+		if s.gone.IsZero() {
+			s.gone = time.Now()
+		}
 		at := time.Now().UTC()
 		if s.endedAt != nil {
 			at = *s.endedAt // it may be found ended long after
@@ -161,7 +175,7 @@ func (s *Session) tell() {
 func (s *Session) event(name string, header json.RawMessage) {
 	switch name {
 	case link.EventSession:
-		var info api.SessionInfo
+		var info link.SessionInfo
 		if err := json.Unmarshal(header, &info); err != nil {
 			s.log.Error("runner's event cannot be read", "error", err)
 			return
@@ -173,17 +187,17 @@ func (s *Session) event(name string, header json.RawMessage) {
 	}
 }
 
-func (s *Session) sessionEvent(info api.SessionInfo) {
+func (s *Session) sessionEvent(info link.SessionInfo) {
 	s.mu.Lock()
 	s.events++
-	s.take(info)
+	s.take(info.SessionInfo, info.Ages)
 	idle := s.state == api.SessionIdle
 	if s.heard == api.SessionTerminated {
 		s.bid()
 	}
 	s.mu.Unlock()
 	s.registry.weigh()
-	s.registry.recordings.grown(info)
+	s.registry.recordings.grown(info.SessionInfo)
 	if idle {
 		at, _ := s.deadline()
 		s.registry.expect(at)
@@ -193,11 +207,12 @@ func (s *Session) sessionEvent(info api.SessionInfo) {
 // take adopts the runner's view of the session. Two states are not taken: a session
 // is idle for the first time when its creator hears of it, and terminated when its
 // runner is gone. mu is held.
-func (s *Session) take(info api.SessionInfo) {
+func (s *Session) take(info api.SessionInfo, ages link.Ages) {
 	next := info.State
 	if s.state == api.SessionTerminated || s.heard == api.SessionTerminated && next != s.heard {
 		return // an answer that was overtaken by the last word
 	}
+	s.age(info, ages)
 	s.heard = next
 	if next == api.SessionTerminated {
 		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
@@ -221,24 +236,77 @@ func (s *Session) take(info api.SessionInfo) {
 	s.tell()
 }
 
+// age takes over how old the session is and for how long it has been idle. An older runner
+// does not tell: then the time counts from when something was heard of. mu is held.
+func (s *Session) age(info api.SessionInfo, ages link.Ages) {
+	now := time.Now()
+	ago := func(ms int64) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
+	switch {
+	case ages.AgeMS != nil:
+		s.born = ago(*ages.AgeMS)
+	case s.born.IsZero():
+		s.born = now
+	}
+	switch {
+	case ages.IdleMS != nil:
+		s.idle = ago(*ages.IdleMS)
+	case ages.AgeMS != nil:
+		s.idle, s.looked = time.Time{}, now
+	case s.idle.IsZero() || !info.LastActivity.Equal(s.details.LastActivity):
+		s.idle = now
+	}
+	if info.State == api.SessionTerminated && ages.IdleMS != nil {
+		s.gone = s.idle
+	}
+}
+
 // deadline returns when the session is to be ended by itself, and why; zero for never.
+// Without a cause the runner is to be asked then whether the session is in use.
 func (s *Session) deadline() (at time.Time, cause string) {
-	limits := s.registry.config
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.deadlineLocked()
+}
+
+func (s *Session) deadlineLocked() (at time.Time, cause string) {
+	limits := s.registry.config
 	if s.ending != "" || s.left || s.absence != nil || s.state == api.SessionTerminated {
 		return time.Time{}, "" // one that cannot be reached may be in use
 	}
 	if limits.Lifetime > 0 {
-		at, cause = s.details.CreatedAt.Add(limits.Lifetime), "lived for "+limits.Lifetime.String()+" (lifetime_s)"
+		at, cause = s.born.Add(limits.Lifetime), "lived for "+limits.Lifetime.String()+" (lifetime_s)"
 	}
 	if limits.IdleTimeout > 0 && s.state == api.SessionIdle {
-		idle := s.details.LastActivity.Add(limits.IdleTimeout)
-		if at.IsZero() || idle.Before(at) {
-			at, cause = idle, "idle for "+limits.IdleTimeout.String()+" (idle_timeout_s)"
+		end, why := s.idle.Add(limits.IdleTimeout), idleCause(limits.IdleTimeout)
+		if s.idle.IsZero() {
+			end, why = s.looked.Add(limits.IdleTimeout), ""
+		}
+		if at.IsZero() || end.Before(at) {
+			at, cause = end, why
 		}
 	}
 	return at, cause
+}
+
+func idleCause(d time.Duration) string { return "idle for " + d.String() + " (idle_timeout_s)" }
+
+// expire ends a session whose time is over. Before an idle one is ended, its runner is asked
+// whether something runs in it.
+func (s *Session) expire(cause string) {
+	if limits := s.registry.config; cause == "" || cause == idleCause(limits.IdleTimeout) {
+		ctx, cancel := context.WithTimeout(s.ctx, infoTimeout)
+		defer cancel()
+		if _, err := s.Details(ctx); err != nil {
+			s.log.Debug("idle session does not say whether it is in use", "error", err)
+			return
+		}
+	}
+	at, cause := s.deadline()
+	if cause != "" && !at.After(time.Now()) {
+		s.destroy(false, cause)
+		return
+	}
+	s.registry.expect(at)
 }
 
 // endedError is the answer to whoever asks something of a session that is no more.

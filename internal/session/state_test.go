@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 )
 
 // bare makes a session in a state, without a runner.
@@ -67,7 +68,7 @@ func TestRunnersWordIsTaken(t *testing.T) {
 	} {
 		s := bare(c.from)
 		s.details.Name, s.details.Runtime = "build", "host"
-		s.take(api.SessionInfo{State: c.said, SessionID: "s-other", Name: "other", CommandCount: 3, Cause: "x"})
+		s.take(api.SessionInfo{State: c.said, SessionID: "s-other", Name: "other", CommandCount: 3, Cause: "x"}, link.Ages{})
 		info := s.Info()
 		if info.State != c.want || info.SessionID == "s-other" || info.Name != "build" || info.Runtime != "host" || info.Cause != "" {
 			t.Errorf("%s, said %s: %+v, want %s", c.from, c.said, info, c.want)
@@ -81,12 +82,12 @@ func TestAnswerDoesNotOvertakeEvents(t *testing.T) {
 	s := bare(api.SessionIdle)
 	before := s.events
 	s.events++
-	s.take(api.SessionInfo{State: api.SessionRunning, CommandCount: 2})
-	s.adopt(api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 1}, ShellPID: 7}, before)
+	s.take(api.SessionInfo{State: api.SessionRunning, CommandCount: 2}, link.Ages{})
+	s.adopt(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 1}, ShellPID: 7}}, before)
 	if info := s.Info(); info.State != api.SessionRunning || info.CommandCount != 2 || s.details.ShellPID != 7 {
 		t.Errorf("info = %+v, details = %+v", info, s.details)
 	}
-	s.adopt(api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 3}}, s.events)
+	s.adopt(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 3}}}, s.events)
 	if info := s.Info(); info.State != api.SessionIdle || info.CommandCount != 3 {
 		t.Errorf("info = %+v", info)
 	}

@@ -196,7 +196,7 @@ func (s *Session) refresh(ctx context.Context, w *wire) error {
 	s.mu.Lock()
 	before := s.events
 	s.mu.Unlock()
-	var d api.SessionDetails
+	var d link.SessionDetails
 	if _, err := w.conn.Call(ctx, link.CallInfo, struct{}{}, nil, &d); err != nil {
 		return err
 	}
@@ -209,15 +209,19 @@ func (s *Session) refresh(ctx context.Context, w *wire) error {
 // adopt takes the answer to a question that was asked when the runner had sent
 // before events. An event that came since is at least as new as the answer, because
 // a runner tells of a change before it answers. mu is held.
-func (s *Session) adopt(d api.SessionDetails, before int) {
+func (s *Session) adopt(told link.SessionDetails, before int) {
 	if s.state == api.SessionTerminated {
 		return
 	}
-	info, heard := d.SessionInfo, s.events != before
+	d, heard := told.SessionDetails, s.events != before
+	info := d.SessionInfo
 	d.SessionInfo = s.details.SessionInfo
 	s.details = d
 	if !heard {
-		s.take(info)
+		s.take(info, told.Ages)
+	}
+	if told.AgeMS == nil && len(d.Processes) > 0 { // an older runner
+		s.idle, s.looked = time.Time{}, time.Now()
 	}
 }
 

@@ -50,7 +50,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 	case link.CallInfo:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.details(), nil, nil
+		return r.toldDetails(), nil, nil
 	case link.CallExecRun:
 		x, err := r.start(ctx, params, body)
 		if err != nil {
@@ -132,7 +132,7 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 		return nil, nil, r.CreateError
 	}
 	r.mu.Lock()
-	r.created = &p
+	r.created, r.born = &p, time.Now()
 	r.info = api.SessionInfo{
 		SessionID: r.id, Name: p.Params.Name, Kind: p.Params.Kind, Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
 		State: api.SessionIdle, CreatedAt: p.CreatedAt, LastActivity: time.Now(), Tags: p.Params.Tags,
@@ -145,13 +145,13 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.details(), nil, nil
+	return r.toldDetails(), nil, nil
 }
 
 // tell sends the session event.
 func (r *Runner) tell() {
 	r.mu.Lock()
-	conn, info := r.conn, r.info
+	conn, info := r.conn, r.told()
 	r.mu.Unlock()
 	if conn != nil {
 		_ = conn.Notify(link.EventSession, info, nil)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -123,6 +124,10 @@ type Runner struct {
 	mu      sync.Mutex
 	dials   int
 	hellos  int
+	born    time.Time
+	skew    time.Duration
+	others  []api.Process
+	alone   time.Time // since when there are no others
 	conn    *link.Conn
 	created *link.CreateParams
 	info    api.SessionInfo
@@ -305,6 +310,42 @@ func (r *Runner) Remove(clean bool) session.Remains {
 	r.rt.removed = append(r.rt.removed, r.id)
 	r.rt.mu.Unlock()
 	return remains
+}
+
+// Skew makes the times it tells differ by d from now on, as a clock that is set does.
+func (r *Runner) Skew(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skew = d
+}
+
+// SetOthers says whether something besides the shell runs.
+func (r *Runner) SetOthers(list ...api.Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.others, r.alone = list, time.Now()
+}
+
+// told is what it tells of itself, by its clock, with its ages. mu is held.
+func (r *Runner) told() link.SessionInfo {
+	info := link.SessionInfo{SessionInfo: r.info}
+	age := time.Since(r.born).Milliseconds()
+	info.AgeMS = &age
+	if r.info.State != api.SessionRunning && len(r.others) == 0 {
+		idle := min(time.Since(r.info.LastActivity), time.Since(r.alone)).Milliseconds()
+		info.IdleMS = &idle
+	}
+	info.CreatedAt, info.LastActivity = info.CreatedAt.Add(r.skew), info.LastActivity.Add(r.skew)
+	return info
+}
+
+// toldDetails is told with the rest. mu is held.
+func (r *Runner) toldDetails() link.SessionDetails {
+	info := r.told()
+	d := link.SessionDetails{SessionDetails: r.details(), Ages: info.Ages}
+	d.SessionInfo = info.SessionInfo
+	d.Processes = r.others
+	return d
 }
 
 func (r *Runner) details() api.SessionDetails {

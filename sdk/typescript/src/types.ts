@@ -1097,6 +1097,16 @@ export interface SessionInfo {
   /** The signal that program died of, such as SIGKILL. */
   signal?: string;
   /**
+   * In how many seconds the session will be ended, if nothing happens in it, and ends_why the cause
+   * it will have. Absent: nothing ends it by itself.
+   */
+  ends_in_s?: number;
+  /**
+   * ends_in_s is in how many seconds the session will be ended, if nothing happens in it, and
+   * ends_why the cause it will have. Absent: nothing ends it by itself.
+   */
+  ends_why?: string;
+  /**
    * False while the runner of a living session does not answer. What runs in the session goes on,
    * and everything told of it here is what was known last.
    */

@@ -1580,6 +1580,16 @@ class SessionInfo:
     signal: str = ""
     """The signal that program died of, such as SIGKILL."""
 
+    ends_in_s: float | None = None
+    """In how many seconds the session will be ended, if nothing happens in it, and ends_why the
+    cause it will have. Absent: nothing ends it by itself.
+    """
+
+    ends_why: str = ""
+    """ends_in_s is in how many seconds the session will be ended, if nothing happens in it, and
+    ends_why the cause it will have. Absent: nothing ends it by itself.
+    """
+
     reachable: bool = False
     """False while the runner of a living session does not answer. What runs in the session goes
     on, and everything told of it here is what was known last.
@@ -1621,6 +1631,8 @@ class SessionInfo:
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
             exit_code=get("exit_code"),
             signal=get("signal") or "",
+            ends_in_s=get("ends_in_s"),
+            ends_why=get("ends_why") or "",
             reachable=get("reachable") or False,
             unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
             unreachable_why=get("unreachable_why") or "",
@@ -1717,6 +1729,8 @@ class SessionDetails(SessionInfo):
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
             exit_code=get("exit_code"),
             signal=get("signal") or "",
+            ends_in_s=get("ends_in_s"),
+            ends_why=get("ends_why") or "",
             reachable=get("reachable") or False,
             unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
             unreachable_why=get("unreachable_why") or "",
