@@ -166,7 +166,7 @@ func TestFrozenRunner(t *testing.T) {
 		if !s.Info().Reachable || runner.Dials() != 1 {
 			t.Errorf("%+v, %d dials", s.Info(), runner.Dials())
 		}
-		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{}); err != nil {
+		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{ExecID: x.ExecID}); err != nil {
 			t.Error(err)
 		}
 		if list := w.life(id); !slices.Contains(list, "reachable") {
