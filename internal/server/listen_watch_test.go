@@ -125,20 +125,27 @@ func TestReplacedSocketIsNotTaken(t *testing.T) {
 // TestSocketMoves: where the directory cannot be made again, there is another place.
 func TestSocketMoves(t *testing.T) {
 	base := shortDir(t)
-	path, other := filepath.Join(base, "run", "trl.sock"), filepath.Join(base, "tmp", "trl.sock")
+	path, other := filepath.Join(base, "up", "run", "trl.sock"), filepath.Join(base, "tmp", "trl.sock")
+	for _, err := range []error{
+		os.Mkdir(base+"/real", 0o700), os.WriteFile(base+"/file", nil, 0o600), os.Symlink("real", base+"/up"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	ln := mustListen(t, path)
 	moved := make(chan string, 1)
 	ln.Watch(server.WatchConfig{
 		Logger: slog.New(slog.DiscardHandler), Elsewhere: func() string { return other }, Moved: func(path string) { moved <- path },
 	})
-	// Of the directory a file is made in one step, so that it is not made again first.
-	if err := os.Rename(filepath.Dir(path), base+"/gone"); err != nil {
+	// In one step the directory above is a file: a watcher that finds the place empty makes it again.
+	if err := os.Symlink("file", base+"/next"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Dir(path), nil, 0o600); err != nil {
+	if err := os.Rename(base+"/next", base+"/up"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(base + "/gone/trl.sock"); err != nil { // which is noticed
+	if err := os.Remove(base + "/real/run/trl.sock"); err != nil { // which is noticed
 		t.Fatal(err)
 	}
 	if got := <-moved; got != other {
