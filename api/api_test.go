@@ -192,7 +192,11 @@ func TestCheck(t *testing.T) {
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{WorkingDir: "/"}}, "working_dir"},
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Wait: true}}, "wait"},
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{MaxOutputBytes: n(1)}}, "max_output_bytes"},
-		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Detach: new(bool)}}, "detach"},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Detach: new(bool)}}, ""},
+		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{RunID: "1"}}, "run_id"},
+		{api.ExecParams{SessionID: "s", Command: "x", RunID: strings.Repeat("x", 65)}, "run_id"},
+		{api.SessionCreateParams{LingerS: new(float64)}, "linger_s"},
+		{api.SessionCreateParams{LingerS: new(float64), Ephemeral: true}, ""},
 		{api.ExecStreamParams{ExecID: "x", ExecParams: api.ExecParams{Backpressure: new(true)}}, "backpressure"},
 
 		{api.ExecOutputParams{ExecID: "x", Offset: 5, Limit: n(0), Grep: "("}, ""}, // the pattern is not looked at here

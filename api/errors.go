@@ -109,7 +109,16 @@ var (
 var (
 	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting")
 	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down")
+	// ErrDaemonStopped is ErrDaemonEnding of a daemon that takes its sessions along: whatever
+	// ran in them is not found again.
+	ErrDaemonStopped = &Error{Code: CodeRuntimeUnavailable, Message: ErrDaemonEnding.Message, Details: map[string]any{"sessions": "ended"}}
 )
+
+// SessionsEnded reports whether a daemon that went away has ended its sessions.
+func SessionsEnded(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeRuntimeUnavailable && e.Details["sessions"] == "ended"
+}
 
 // AsError turns any error into an *Error; one without a code becomes INTERNAL_ERROR.
 func AsError(err error) *Error {

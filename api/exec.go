@@ -71,6 +71,11 @@ type ExecParams struct {
 	// true; false: the command never waits, and a stream that is behind sees a gap. A
 	// stream that ends, or takes nothing for reader_stall_s, lets the command run free.
 	Backpressure *bool `json:"backpressure,omitempty"`
+	// RunID makes the command run once: a request with the run_id of a command that this
+	// session has accepted before runs nothing and is answered with that command. So a
+	// caller whose connection was lost before the answer may ask again. It is any text of at
+	// most 64 bytes that no other request has, such as a random number.
+	RunID string `json:"run_id,omitempty"`
 
 	empty bool // an empty command was given, which is not the same as none
 }
@@ -106,8 +111,13 @@ func (p ExecParams) Check() error {
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
 		return err
 	}
+	if len(p.RunID) > maxRunID {
+		return invalid("run_id", "at most %d bytes", maxRunID)
+	}
 	return checkEnv(p.Env)
 }
+
+const maxRunID = 64
 
 // StdinOpen is the value of Stdin that leaves it to exec.input, for exec.start and exec.stream.
 const StdinOpen = "open"

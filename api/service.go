@@ -24,6 +24,7 @@ type Service interface {
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)
 	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)
 	SessionSet(ctx context.Context, p SessionSetParams) (SessionInfo, error)
+	SessionOwn(ctx context.Context, p SessionOwnParams) (SessionInfo, error)
 	SessionDestroy(ctx context.Context, p SessionDestroyParams) (SessionDestroyResult, error)
 
 	SessionInput(ctx context.Context, p SessionInputParams) (SessionInputResult, error)

@@ -96,8 +96,12 @@ type SessionCreateParams struct {
 	// RecordInput also writes what is typed, passwords included. It needs record.
 	RecordInput bool `json:"record_input,omitempty"`
 	// Ephemeral ties the session to the connection that made it: it is destroyed
-	// when that connection goes away.
+	// when that connection goes away, or the one that called session.own last.
 	Ephemeral bool `json:"ephemeral,omitempty"`
+	// LingerS is for how many seconds an ephemeral session waits for session.own when its
+	// connection is gone. Absent: it does not wait; but when the daemon itself was away, as
+	// for an upgrade, it waits 10 seconds.
+	LingerS *float64 `json:"linger_s,omitempty"`
 }
 
 // SessionInfo is a snapshot of one session.
@@ -147,7 +151,9 @@ type SessionDetails struct {
 	SessionInfo
 	// EnvKeys are the names of the variables the session was created with. Values are never told.
 	EnvKeys   []string `json:"env_keys"`
-	Ephemeral bool     `json:"ephemeral"` // tied to the connection that made it
+	Ephemeral bool     `json:"ephemeral"` // tied to the connection that made it, or that owns it now
+	// LingerS is for how long an ephemeral session waits for another owner, when that was given.
+	LingerS *float64 `json:"linger_s,omitempty"`
 	// ShellPID and RunnerPID are process ids in the place where the session lives.
 	ShellPID      int   `json:"shell_pid"`
 	RunnerPID     int   `json:"runner_pid"`
@@ -206,6 +212,11 @@ func (p SessionSetParams) Check() error {
 	return checkTags(*p.Tags)
 }
 
+// SessionOwnParams names an ephemeral session whose owner the caller is.
+type SessionOwnParams struct {
+	SessionID string `json:"session_id"` // id or name
+}
+
 // SessionDestroyParams ends a session.
 type SessionDestroyParams struct {
 	SessionID string `json:"session_id"` // id or name
@@ -260,6 +271,12 @@ func (p SessionCreateParams) Check() error {
 	}
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
 		return err
+	}
+	if err := checkSeconds("linger_s", p.LingerS); err != nil {
+		return err
+	}
+	if p.LingerS != nil && !p.Ephemeral {
+		return invalid("linger_s", "is for ephemeral sessions")
 	}
 	if err := p.checkKind(); err != nil {
 		return err

@@ -7,7 +7,8 @@ import "time"
 type ExecStreamParams struct {
 	ExecParams
 	// ExecID names a command that runs or has ended. Nothing is started then, and of
-	// the parameters of a new command none may be given.
+	// the parameters of a new command none may be given but detach: with false, the
+	// command is cancelled when this stream is given up before its end.
 	ExecID string `json:"exec_id,omitempty"`
 	// AfterSeq is the number of the last push the reader has; pushes begin with the next.
 	AfterSeq int64 `json:"after_seq,omitempty"`
@@ -46,7 +47,7 @@ func (p ExecStreamParams) nothingToRun() error {
 	}{
 		{"command", p.Command != ""}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
 		{"env", p.Env != nil}, {"working_dir", p.WorkingDir != ""}, {"wait", p.Wait}, {"max_output_bytes", p.MaxOutputBytes != nil},
-		{"detach", p.Detach != nil}, {"backpressure", p.Backpressure != nil},
+		{"backpressure", p.Backpressure != nil}, {"run_id", p.RunID != ""},
 	} {
 		if c.given {
 			return invalid(c.field, "cannot be given together with exec_id")

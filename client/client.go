@@ -24,8 +24,9 @@ const DefaultReconnectFor = 30 * time.Second
 // A daemon that is restarted is found again. Streams go on by themselves where they
 // were (see Stream). A call whose connection breaks is made again when that cannot do
 // anything twice: when it never left, when it only reads, and for exec.input and
-// session.input with a write_id. Any other answers RUNTIME_UNAVAILABLE and says that it is not known whether
-// it was done.
+// session.input with a write_id. A command that is waited for is found again: ExecRun, ExecStart and ExecStream
+// give it a run_id, so that it runs once. Ephemeral sessions of a Client stay when it finds the daemon again.
+// Any other call answers RUNTIME_UNAVAILABLE and says that it is not known whether it was done.
 //
 // A context bounds only the waiting for an answer. The wire has no way to take a
 // request back: a command whose ExecRun was given up goes on until it ends, is
@@ -42,6 +43,7 @@ type Client struct {
 	mu      sync.Mutex
 	closed  bool                 // guarded by mu
 	streams map[*Stream]struct{} // guarded by mu; those that have not ended
+	owned   map[string]bool      // guarded by mu; ephemeral sessions by id, and whether one is being reclaimed
 }
 
 var _ api.Service = (*Client)(nil)
@@ -77,10 +79,12 @@ func DialUser(ctx context.Context, stateDir string) (*Client, error) {
 
 func dialSocket(ctx context.Context, paths func() []string) (*Client, error) {
 	s := newSocket(paths)
+	c := newClient(s, DefaultReconnectFor)
+	s.lost = c.lostConnection
 	if _, err := s.connection(ctx); err != nil {
 		return nil, unwrapLost(err)
 	}
-	return newClient(s, DefaultReconnectFor), nil
+	return c, nil
 }
 
 // New makes a Client that speaks the line protocol over rwc and owns it. Calls and
@@ -156,7 +160,7 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 		if err == nil {
 			return data, nil
 		}
-		if !retry(err, harmless(method, params)) {
+		if !retry(err, harmless(method, params)) || isCommand(method) && api.SessionsEnded(err) {
 			return nil, uncertain(err, method)
 		}
 		// A daemon that answers for a while and goes again is another outage, not the same.
@@ -169,14 +173,19 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 	}
 }
 
+// isCommand reports whether a method waits for what happens in a session.
+func isCommand(method string) bool { return method == "exec.run" || method == "exec.start" }
+
 // harmless reports whether a request may be sent twice.
 func harmless(method string, params any) bool {
-	if m, ok := api.FindMethod(method); ok && m.Reads {
+	if m, ok := api.FindMethod(method); ok && m.Reads || method == "session.own" {
 		return true
 	}
 	switch p := params.(type) { // an id makes it be done once
 	case api.ExecInputParams:
 		return p.WriteID != ""
+	case api.ExecParams:
+		return p.RunID != ""
 	case api.SessionInputParams:
 		return p.WriteID != ""
 	case api.DialogueSendParams:
@@ -184,6 +193,7 @@ func harmless(method string, params any) bool {
 	case json.RawMessage:
 		var given struct {
 			WriteID   string `json:"write_id"`
+			RunID     string `json:"run_id"`
 			MessageID string `json:"message_id"`
 		}
 		if json.Unmarshal(p, &given) != nil {
@@ -194,6 +204,8 @@ func harmless(method string, params any) bool {
 			return given.WriteID != ""
 		case "dialogue.send":
 			return given.MessageID != ""
+		case "exec.run", "exec.start":
+			return given.RunID != ""
 		}
 	}
 	return false

@@ -57,6 +57,7 @@ func DialGRPC(ctx context.Context, address string, o GRPCOptions) (*Client, erro
 		return nil, err
 	}
 	c := newClient(w, 0)
+	w.lost = c.lostConnection
 	if _, err := c.SystemPing(ctx, api.SystemPingParams{}); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -76,6 +77,7 @@ type remote struct {
 	address string // host and port
 	tls     *tls.Config
 	o       GRPCOptions
+	lost    func()        // called when the call that calls share is lost
 	dialing chan struct{} // of capacity 1: whoever is in it makes the next link
 
 	mu     sync.Mutex

@@ -91,7 +91,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		}
 		return nil, w.unreachable(ctx, err)
 	}
-	l.calls = newConn(&frameLines{link: l, stream: stream}, nil)
+	l.calls = newConn(&frameLines{link: l, stream: stream}, w.lost)
 	go l.watch()
 	return l, nil
 }

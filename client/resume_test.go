@@ -182,10 +182,10 @@ func TestStreamThatCannotGoOn(t *testing.T) {
 	p, detach := command, false
 	p.Detach = &detach
 	s, d := streaming(t, c, ln, p)
-	d.Close()
+	d.say(`{"stream_id":"x-1","seq":1,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down","details":{"sessions":"ended"}}}`)
 	for range 2 {
 		if _, err := s.Recv(); !errors.Is(err, api.ErrRuntimeUnavailable) ||
-			err.Error() != `daemon: connection lost: the daemon closed it; exec "x-1" is cancelled, because it was not detached` {
+			err.Error() != `the daemon is shutting down; exec "x-1" is cancelled, because it was not detached` {
 			t.Errorf("%v", err)
 		}
 	}
@@ -204,6 +204,30 @@ func TestStreamThatCannotGoOn(t *testing.T) {
 	d.Close()
 	if o := <-done; !errors.Is(o.err, api.ErrRuntimeUnavailable) || !strings.HasSuffix(o.err.Error(), "; it is not known whether exec.stream was done") {
 		t.Errorf("%v", o.err)
+	}
+}
+
+// TestTiedStreamGoesOn: with the next daemon the command is tied to its stream as before.
+func TestTiedStreamGoesOn(t *testing.T) {
+	c, _, ln := dial(t)
+	p, detach := command, false
+	p.Detach = &detach
+	s, d := streaming(t, c, ln, p)
+	d.Close()
+	next := make(chan error, 1)
+	go func() {
+		_, err := s.Recv()
+		next <- err
+	}()
+	d = accept(t, ln)
+	r := d.request()
+	if params := string(r.Params); !strings.Contains(params, `"exec_id":"x-1"`) || !strings.Contains(params, `"detach":false`) {
+		t.Errorf("%s", params)
+	}
+	d.say(`{"id":%q,"ok":true,"data":{"stream_id":"x-1/1","exec_id":"x-1","session_id":"s-1"}}`, r.ID)
+	d.say(`{"stream_id":"x-1/1","seq":2,"type":"stdout","offset":5,"data":"a"}`)
+	if err := <-next; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -230,15 +254,6 @@ func TestDaemonSaysThatItEnds(t *testing.T) {
 	}
 	d.say(`{"stream_id":"x-1","seq":2,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"runner: gone"}}`)
 	if _, err := s.Recv(); err == nil || err.Error() != "runner: gone" {
-		t.Errorf("%v", err)
-	}
-
-	// A command that is not detached ends with its daemon.
-	p, detach := command, false
-	p.Detach = &detach
-	s, d = streaming(t, c, ln, p)
-	d.say(ends)
-	if _, err := s.Recv(); err == nil || err.Error() != "the daemon is shutting down" {
 		t.Errorf("%v", err)
 	}
 

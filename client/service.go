@@ -28,7 +28,11 @@ func (c *Client) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (
 
 // SessionCreate implements api.Service.
 func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
-	return typed[api.SessionInfo](ctx, c, "session.create", p)
+	info, err := typed[api.SessionInfo](ctx, c, "session.create", p)
+	if err == nil && p.Ephemeral {
+		c.owns(info.SessionID)
+	}
+	return info, err
 }
 
 // SessionList implements api.Service.
@@ -44,6 +48,15 @@ func (c *Client) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.
 // SessionSet implements api.Service.
 func (c *Client) SessionSet(ctx context.Context, p api.SessionSetParams) (api.SessionInfo, error) {
 	return typed[api.SessionInfo](ctx, c, "session.set", p)
+}
+
+// SessionOwn implements api.Service.
+func (c *Client) SessionOwn(ctx context.Context, p api.SessionOwnParams) (api.SessionInfo, error) {
+	info, err := typed[api.SessionInfo](ctx, c, "session.own", p)
+	if err == nil {
+		c.owns(info.SessionID)
+	}
+	return info, err
 }
 
 // SessionDestroy implements api.Service.
@@ -78,11 +91,13 @@ func (c *Client) SessionRecording(ctx context.Context, p api.SessionRecordingPar
 
 // ExecRun implements api.Service.
 func (c *Client) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
+	c.once(&p.RunID)
 	return typed[api.ExecResult](ctx, c, "exec.run", p)
 }
 
 // ExecStart implements api.Service.
 func (c *Client) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
+	c.once(&p.RunID)
 	return typed[api.ExecInfo](ctx, c, "exec.start", p)
 }
 

@@ -20,6 +20,7 @@ import (
 type socket struct {
 	paths   func() []string // where the daemon may listen, best first; asked before each connection
 	dialing chan struct{}   // of capacity 1: whoever is in it makes the next connection
+	lost    func()          // called when the connection that calls share is lost
 
 	mu     sync.Mutex
 	shared *conn // guarded by mu
@@ -101,7 +102,7 @@ func (s *socket) connection(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(nc, nil)
+	c := newConn(nc, s.lost)
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {

@@ -16,15 +16,16 @@ import (
 //
 // When the connection is lost, or the daemon is restarted, Recv attaches the stream
 // again and goes on behind what it has returned: nothing is missing, nothing comes
-// twice. Only the stream of a command that dies with its connection (detach false) ends
-// with it.
+// twice. The command of a stream with detach false is cancelled when the connection is lost,
+// unless it is the daemon that went away: then the next one goes on with it.
 type Stream struct {
 	client *Client
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	method string
 	start  api.StreamStart
-	again  func() any  // the parameters to go on with; nil when it cannot
+	again  func() any  // the parameters to go on with
+	owns   bool        // the command is cancelled when the stream is given up
 	watch  func(error) // see Watch
 	viewer *viewer     // of session.attach; nil for other streams
 
@@ -46,16 +47,21 @@ var _ api.ByteStream = (*Stream)(nil)
 func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	s := c.newStream(ctx, "exec.stream")
 	s.have = map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset}
-	if p.ExecID != "" || p.Detach == nil || *p.Detach {
-		s.again = func() any {
-			q := api.ExecStreamParams{ExecID: s.start.ExecID, Stream: p.Stream, AfterSeq: s.seq}
-			if s.seq == 0 {
-				q.AfterSeq, q.FromOffset = p.AfterSeq, p.FromOffset
-			}
-			return q
-		}
+	if p.ExecID == "" {
+		c.once(&p.RunID)
 	}
-	return s.open(p, p.ExecID != "")
+	s.owns = p.Detach != nil && !*p.Detach
+	s.again = func() any {
+		q := api.ExecStreamParams{ExecID: s.start.ExecID, Stream: p.Stream, AfterSeq: s.seq}
+		if s.owns {
+			q.Detach = p.Detach
+		}
+		if s.seq == 0 {
+			q.AfterSeq, q.FromOffset = p.AfterSeq, p.FromOffset
+		}
+		return q
+	}
+	return s.open(p, p.ExecID != "" || p.RunID != "")
 }
 
 // EventSubscribe implements api.Service. The Stream is a *Stream.
@@ -219,14 +225,14 @@ func (s *Stream) reattach(cause error) error {
 	if time.Since(s.attached) > lastPause { // the daemon was there, if only there was nothing to tell
 		s.outage.over()
 	}
-	if l, ok := asLost(cause); ok && s.again == nil {
-		return api.Errorf(api.CodeRuntimeUnavailable, "%s; exec %q is cancelled, because it was not detached", l.cause, s.start.ExecID)
-	}
 	_ = s.source().Close()
-	if s.watch != nil && s.again != nil && retry(cause, true) {
+	if s.owns && retry(cause, true) && (api.SessionsEnded(cause) || s.outage.limit <= 0) {
+		return api.Errorf(api.CodeRuntimeUnavailable, "%s; exec %q is cancelled, because it was not detached", unwrapLost(cause), s.start.ExecID)
+	}
+	if s.watch != nil && retry(cause, true) {
 		s.watch(unwrapLost(cause))
 	}
-	for s.again != nil && retry(cause, true) {
+	for retry(cause, true) {
 		if err := s.outage.wait(s.ctx, s.client.done, cause); err != nil {
 			cause = err
 			break

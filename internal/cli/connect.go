@@ -21,7 +21,7 @@ import (
 //
 // lookFor is how long they look for the next one. A person who has stopped the daemon for
 // good waits that long for them to end.
-var lasting = map[string]bool{"logs": true, "wait": true, "input": true, "events": true, "mcp": true, "chat": true, "raw": true}
+var lasting = map[string]bool{"run": true, "logs": true, "wait": true, "input": true, "events": true, "mcp": true, "chat": true, "raw": true}
 
 const lookFor = 10 * time.Second
 

@@ -427,7 +427,11 @@ func (d *daemon) stop() {
 	tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 		defer cancel()
-		if err := d.server.Shutdown(ctx); err != nil {
+		end := d.server.Stop
+		if d.config.KeepSessions {
+			end = d.server.Shutdown
+		}
+		if err := end(ctx); err != nil {
 			d.log.Warn("clients did not read their last answers", "error", err)
 		}
 	})

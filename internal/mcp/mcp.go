@@ -256,6 +256,10 @@ func (c *conn) session(ctx context.Context, name, shell string) (id string, fres
 		if err == nil && info.State != api.SessionTerminated {
 			return c.home, false, hasShell(info, shell)
 		}
+		// Another session in its place would have lost the directory and the variables.
+		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
+			return "", false, err
+		}
 	}
 	p := c.fresh(shell)
 	p.Ephemeral = true

@@ -16,15 +16,33 @@ import (
 // the session is running: nobody can see a shorter one.
 const tellRunningAfter = 2 * time.Millisecond
 
-// submit accepts a command: it may run at once, or waits in the queue.
-func (r *Runner) submit(p link.ExecParams, stdin []byte) (*Exec, error) {
-	if !p.Wait { // for one that waits, an earlier command may make the directory
-		if err := shell.CheckDir(p.WorkingDir); err != nil {
-			return nil, err
-		}
-	}
+// submit accepts a command: it may run at once, or waits in the queue. The command of a
+// request that was made before is returned as it is, with again.
+func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if e, err := r.known(p.RunID); e != nil || err != nil {
+		return e, true, err
+	}
+	if !p.Wait { // for one that waits, an earlier command may make the directory
+		r.mu.Unlock()
+		err = shell.CheckDir(p.WorkingDir)
+		r.mu.Lock()
+		if err != nil {
+			return nil, false, err
+		}
+		if e, err := r.known(p.RunID); e != nil || err != nil { // accepted meanwhile
+			return e, true, err
+		}
+	}
+	e, err = r.acceptLocked(p, stdin)
+	if err == nil {
+		r.runs.keep(p.RunID, e.id)
+	}
+	return e, false, err
+}
+
+func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	lim := r.params.Limits
 	switch {
 	case !r.created:
@@ -201,7 +219,7 @@ func (r *Runner) giveUpQueued(e *Exec) {
 
 // run is exec.run: the command's whole life within one call.
 func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any, []byte, error) {
-	e, err := r.submit(p, stdin)
+	e, again, err := r.submit(p, stdin)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,7 +231,16 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})
-	ran, held := r.execute(e)
+	ran, held := false, (*shell.Held)(nil)
+	if again {
+		select {
+		case <-e.ended:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	} else {
+		ran, held = r.execute(e)
+	}
 	stop()
 	oc, err := e.result()
 	after := func() {
@@ -241,9 +268,12 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 
 // start is exec.start: the command goes on by itself.
 func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
-	e, err := r.submit(p, stdin)
+	e, again, err := r.submit(p, stdin)
 	if err != nil {
 		return api.ExecInfo{}, err
+	}
+	if again {
+		return e.Info(), nil
 	}
 	go func() {
 		if ran, held := r.execute(e); ran {

@@ -76,6 +76,7 @@ type Runner struct {
 	queue      []*Exec           // guarded by mu
 	execs      map[string]*Exec  // guarded by mu
 	order      []*Exec           // guarded by mu; oldest first
+	runs       runs              // guarded by mu
 	kept       int64             // guarded by mu; memory of the output of the commands in order that have ended
 	ending     *ending           // guarded by mu; set once the session is being destroyed
 	export     *export           // guarded by mu; what a daemon fetches of it
@@ -243,7 +244,7 @@ func (r *Runner) Details() api.SessionDetails {
 	info := r.Info()
 	r.mu.Lock()
 	d := api.SessionDetails{
-		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral,
+		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral, LingerS: r.params.Params.LingerS,
 		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue), Processes: []api.Process{}, Enforcement: r.enforcement(),
 	}
 	sh, p := r.shell, r.program

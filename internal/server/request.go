@@ -120,6 +120,9 @@ func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	e := api.AsError(err)
 	givenUp := e.Code == api.CodeResourcePressure || conn.Err() != nil && e.Message == context.Cause(conn).Error()
 	if givenUp && shuttingDown {
+		if cause := api.AsError(context.Cause(conn)); cause.Message == api.ErrDaemonEnding.Message {
+			return cause
+		}
 		return api.AsError(ErrShutdown)
 	}
 	return e

@@ -241,18 +241,24 @@ func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer str
 // Shutdown stops accepting, ends the contexts of all requests, and waits until
 // their answers are written and the connections closed. When ctx ends first, the
 // connections are cut off and an error is returned.
-func (s *Server) Shutdown(ctx context.Context) error {
+func (s *Server) Shutdown(ctx context.Context) error { return s.shutdown(ctx, ErrShutdown) }
+
+// Stop is Shutdown for a daemon that ends its sessions, too: clients that wait for a command
+// need not look for the next daemon.
+func (s *Server) Stop(ctx context.Context) error { return s.shutdown(ctx, api.ErrDaemonStopped) }
+
+func (s *Server) shutdown(ctx context.Context, why error) error {
 	s.mu.Lock()
 	s.closing = true
 	for ln := range s.listeners {
 		ln.Close()
 	}
 	for c := range s.conns {
-		c.cancel(ErrShutdown)
+		c.cancel(why)
 	}
 	var unused []*webConn
 	for _, c := range s.webConns {
-		c.cancel(ErrShutdown)
+		c.cancel(why)
 		if !c.busy {
 			unused = append(unused, c)
 		}

@@ -86,6 +86,18 @@ func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.S
 	return s.registry.Set(ctx, found, p)
 }
 
+// SessionOwn ties an ephemeral session to the caller's connection.
+func (s *Service) SessionOwn(ctx context.Context, p api.SessionOwnParams) (api.SessionInfo, error) {
+	if err := s.hold(ctx); err != nil {
+		return api.SessionInfo{}, err
+	}
+	found, err := s.session(p.SessionID)
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
+	return found.Own(ctx)
+}
+
 // SessionDestroy ends a session and every process in it.
 func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
 	if err := s.hold(ctx); err != nil {

@@ -88,6 +88,7 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 		st.cancel()
 		return nil, err
 	}
+	st.tied = p.Detach != nil && !*p.Detach
 	st.forget = context.AfterFunc(st.ctx, st.left)
 	return st, nil
 }

@@ -203,20 +203,6 @@ func (s *Session) stopWaiting() {
 	}
 }
 
-// tie destroys the session when conn is done.
-func (s *Session) tie(conn context.Context) {
-	forget := context.AfterFunc(conn, func() { s.destroy(false, "the connection that made it is gone") })
-	s.mu.Lock()
-	over := s.state == api.SessionTerminated
-	if !over {
-		s.forget = forget
-	}
-	s.mu.Unlock()
-	if over {
-		forget()
-	}
-}
-
 // abandon ends a session that never came to be. It returns how its runner ended,
 // when that was before.
 func (s *Session) abandon(cause string) (crash Remains) {

@@ -140,7 +140,7 @@ func (s *Session) settle() {
 	info := s.Info()
 	s.log.Info("session taken over from an earlier daemon", "name", info.Name, "state", info.State)
 	if s.ephemeral() {
-		s.destroy(false, "the connection that made it is gone")
+		s.awaitOwner(ownerPatience)
 	}
 	close(s.met)
 }

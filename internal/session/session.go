@@ -76,7 +76,8 @@ type Session struct {
 	bidden   bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
 	over     bool                // guarded by mu; the last act has begun
 	entry    *archive.Entry      // guarded by mu; after the end, where its output is; nil when it is not kept
-	forget   func() bool         // guarded by mu; stops waiting for the end of the creator's connection
+	forget   func() bool         // guarded by mu; stops waiting for the end of the owner's connection, or for another owner
+	owner    int                 // guarded by mu; counts what was waited for
 }
 
 func newSession(r *Registry, id, name string) *Session {

@@ -32,8 +32,8 @@ TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_i
     (_request.ScreenOptions, types.SessionScreenParams, {"session_id"}),
     (_request.SessionWaitOptions, types.SessionWaitParams, {"session_id"}),
     (_request.ViewerOptions, types.SessionAttachParams, {"session_id", "snapshot"}),
-    (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
-    (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure"}),
+    (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure", "run_id"}),
+    (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure", "run_id"}),
     (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
     (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all", "any"}),
     (_request.EventOptions, types.EventSubscribeParams, set()),
@@ -49,7 +49,7 @@ def test_the_options_are_those_of_the_contract(options: type, params: type, with
 
 def test_the_options_of_streams_are_those_of_the_contract() -> None:
     both = keys(_request.StreamOptions) | keys(_request.AttachOptions)
-    assert both == keys(types.ExecStreamParams) - {"session_id", "command", "stdin_base64", "exec_id", "max_output_bytes"}
+    assert both == keys(types.ExecStreamParams) - {"session_id", "command", "stdin_base64", "exec_id", "max_output_bytes", "run_id"}
 
 
 @pytest.mark.parametrize("stdin, field, value", [
@@ -62,12 +62,13 @@ def test_the_options_of_streams_are_those_of_the_contract() -> None:
     (trl.OPEN, "stdin", "open"),
 ])
 def test_stdin_is_exact(stdin: Any, field: str, value: str) -> None:
-    params = _request.exec_start("s", "cat", {"stdin": stdin}).params
-    assert params == {"session_id": "s", "command": "cat", field: value}
+    params = dict(_request.exec_start("s", "cat", {"stdin": stdin}).params)
+    assert params.pop("run_id") and params == {"session_id": "s", "command": "cat", field: value}
 
 
 def test_none_is_not_sent() -> None:
-    assert _request.exec_run("s", "", {"stdin": None}).params == {"session_id": "s", "command": ""}
+    params = dict(_request.exec_run("s", "", {"stdin": None}).params)
+    assert params.pop("run_id") and params == {"session_id": "s", "command": ""}
 
 
 def test_input_is_exact_and_repeatable() -> None:

@@ -139,7 +139,8 @@ def test_what_may_be_asked_again() -> None:
     def retry(request: _request.Request[Any]) -> Retry:
         return Retry(request, 10, clock=lambda: now)
 
-    read, run = _request.exec_info("x"), _request.exec_run("s", "c", {})
+    read, run = _request.exec_info("x"), _request.raw("exec.run", {"session_id": "s", "command": "c"})
+    assert retry(_request.exec_run("s", "c", {})).delay(lost) == 0, "it has a run_id"
     assert retry(read).delay(lost) == 0 and retry(run).delay(lost) is None
     assert retry(read).delay(trl.TrlError("CONFLICT", "m")) is None
     assert retry(read).delay(starting) == 0 and retry(run).delay(starting) == 0

@@ -19,7 +19,7 @@ export interface SessionOptions
 export interface TerminalOptions extends Omit<CreateParams, "kind" | "timeoutS">, Abortable {}
 
 /** What the session of a program shall be like. */
-export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral">, Abortable {}
+export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral" | "lingerS">, Abortable {}
 
 /** How a command is run in a session of its own. */
 export interface OneRunOptions
@@ -172,6 +172,9 @@ export class Trl {
 /** Whether a request that was perhaps carried out may be sent again. */
 function isRepeatable({ method, params }: WireRequest): boolean {
   switch (method) {
+    case "exec.run":
+    case "exec.start":
+      return params["run_id"] !== undefined;
     case "exec.input":
       return params["write_id"] !== undefined;
     case "exec.cancel":

@@ -92,7 +92,7 @@ export class Session extends AnySession {
    */
   async run(command: string, options: RunOptions = {}): Promise<ExecResult> {
     const { signal, ...rest } = options;
-    const result = await this.trl.request({ method: "exec.run", params: this.#params(command, rest) }, signal);
+    const result = await this.trl.request({ method: "exec.run", params: this.#once(command, rest) }, signal);
     return execResult(fromWire(result as wire.ExecResult));
   }
 
@@ -106,7 +106,7 @@ export class Session extends AnySession {
   /** Starts a command that goes on by itself. */
   async start(command: string, options: StartOptions = {}): Promise<Exec> {
     const { signal, ...rest } = options;
-    const info = (await this.trl.request({ method: "exec.start", params: this.#params(command, rest) }, signal)) as wire.ExecInfo;
+    const info = (await this.trl.request({ method: "exec.start", params: this.#once(command, rest) }, signal)) as wire.ExecInfo;
     return new Exec(this.trl, info.exec_id);
   }
 
@@ -118,6 +118,11 @@ export class Session extends AnySession {
   /** The commands of the session that are still known, oldest first. */
   async execs(options: Abortable = {}): Promise<ExecInfo[]> {
     return (await this.trl.call("exec.list", { sessionId: this.id }, options)).execs;
+  }
+
+  /** The parameters of a command that can be asked for again, and runs once. */
+  #once(command: string, options: StartOptions): WireRequest["params"] {
+    return { run_id: newWriteID(), ...this.#params(command, options) };
   }
 
   /** The parameters on the wire, where the word "open" as stdin has a meaning of its own. */

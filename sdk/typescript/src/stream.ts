@@ -212,7 +212,8 @@ export class ExecStream extends PushStream<StreamItem> {
     for (const name of ["stdout", "stderr"] as const) this.#have[name] = this.#endOf(name);
     const { exec_id, stream, from_offset, after_seq } = { ...params, exec_id: start.exec_id } as Record<string, unknown>;
     const from = this.lastSeq === undefined ? { from_offset, after_seq } : { after_seq: this.lastSeq };
-    return { method, params: { exec_id, stream, ...from } };
+    const tied = params["detach"] === false ? { detach: false } : {};
+    return { method, params: { exec_id, stream, ...tied, ...from } };
   }
 
   #endOf(name: StreamName): number {

@@ -391,8 +391,17 @@ export interface SessionCreateParams {
   record?: boolean;
   /** Also writes what is typed, passwords included. It needs record. */
   record_input?: boolean;
-  /** Ties the session to the connection that made it: it is destroyed when that connection goes away. */
+  /**
+   * Ties the session to the connection that made it: it is destroyed when that connection goes away,
+   * or the one that called session.own last.
+   */
   ephemeral?: boolean;
+  /**
+   * For how many seconds an ephemeral session waits for session.own when its connection is gone.
+   * Absent: it does not wait; but when the daemon itself was away, as for an upgrade, it waits 10
+   * seconds.
+   */
+  linger_s?: number;
 }
 
 /** Filters session.list. */
@@ -417,6 +426,12 @@ export interface SessionSetParams {
   name?: string;
   /** Take the place of all tags that it had. */
   tags?: string[];
+}
+
+/** Names an ephemeral session whose owner the caller is. */
+export interface SessionOwnParams {
+  /** id or name */
+  session_id: string;
 }
 
 /** Ends a session. */
@@ -607,6 +622,13 @@ export interface ExecParams {
    * lets the command run free.
    */
   backpressure?: boolean;
+  /**
+   * Makes the command run once: a request with the run_id of a command that this session has
+   * accepted before runs nothing and is answered with that command. So a caller whose connection was
+   * lost before the answer may ask again. It is any text of at most 64 bytes that no other request
+   * has, such as a random number.
+   */
+  run_id?: string;
 }
 
 /**
@@ -616,7 +638,8 @@ export interface ExecParams {
 export interface ExecStreamParams extends Partial<ExecParams> {
   /**
    * Names a command that runs or has ended. Nothing is started then, and of the parameters of a new
-   * command none may be given.
+   * command none may be given but detach: with false, the command is cancelled when this stream is
+   * given up before its end.
    */
   exec_id?: string;
   /** The number of the last push the reader has; pushes begin with the next. */
@@ -1139,8 +1162,10 @@ export interface Process {
 export interface SessionDetails extends SessionInfo {
   /** The names of the variables the session was created with. Values are never told. */
   env_keys: string[];
-  /** tied to the connection that made it */
+  /** tied to the connection that made it, or that owns it now */
   ephemeral: boolean;
+  /** For how long an ephemeral session waits for another owner, when that was given. */
+  linger_s?: number;
   /** shell_pid and runner_pid are process ids in the place where the session lives. */
   shell_pid: number;
   /** shell_pid and runner_pid are process ids in the place where the session lives. */
@@ -2181,6 +2206,8 @@ export interface Methods {
   "session.info": { params: SessionInfoParams; result: SessionDetails };
   /** Give a session another name or other tags. */
   "session.set": { params: SessionSetParams; result: SessionInfo };
+  /** Tie an ephemeral session to this connection, whose owner came back. */
+  "session.own": { params: SessionOwnParams; result: SessionInfo };
   /** End a session and every process in it. */
   "session.destroy": { params: SessionDestroyParams; result: SessionDestroyResult };
   /** Type into a terminal, or write to the stdin of a program. */
@@ -2265,6 +2292,7 @@ export const methods: readonly Method[] = [
   "session.list",
   "session.info",
   "session.set",
+  "session.own",
   "session.destroy",
   "session.input",
   "session.resize",

@@ -43,6 +43,7 @@ class SessionOptions(TypedDict, total=False):
     login: bool
     rc: bool
     ephemeral: bool
+    linger_s: float
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -53,6 +54,7 @@ class ProgramOptions(TypedDict, total=False):
     name: str
     tags: Sequence[str]
     ephemeral: bool
+    linger_s: float
 
 
 class TerminalOptions(ProgramOptions, total=False):
@@ -195,6 +197,8 @@ def repeatable(method: str, params: Mapping[str, Any]) -> bool:
     """Tell whether a request may be sent again when nobody knows what became of the first."""
     if method in ("exec.input", "session.input"):
         return bool(params.get("write_id"))
+    if method in ("exec.run", "exec.start"):
+        return bool(params.get("run_id"))
     if method == "dialogue.send":
         return bool(params.get("message_id"))
     if method == "dialogue.terminate":
@@ -299,7 +303,7 @@ def session_list(tags: Iterable[str], state: types.SessionState | None) -> Reque
 
 def exec_run(session_id: str, command: str, options: RunOptions) -> Request[ExecResult]:
     """exec.run."""
-    return Request("exec.run", _command(session_id, command, RunOptions, options), ExecResult.from_dict)
+    return Request("exec.run", _once(_command(session_id, command, RunOptions, options)), ExecResult.from_dict)
 
 
 def one_run(options: OneRunOptions, ephemeral: bool) -> tuple[SessionOptions, RunOptions]:
@@ -311,7 +315,7 @@ def one_run(options: OneRunOptions, ephemeral: bool) -> tuple[SessionOptions, Ru
 
 def exec_start(session_id: str, command: str, options: StartOptions) -> Request[types.ExecInfo]:
     """exec.start."""
-    return Request("exec.start", _command(session_id, command, StartOptions, options), types.ExecInfo.from_dict)
+    return Request("exec.start", _once(_command(session_id, command, StartOptions, options)), types.ExecInfo.from_dict)
 
 
 def exec_stream(session_id: str, command: str, options: StreamOptions) -> Request[types.StreamStart]:
@@ -393,6 +397,11 @@ def _command(session_id: str, command: str, kind: type, options: Mapping[str, An
     elif stdin is not None:
         params.update(_text_or_bytes("stdin", stdin))
     return {"session_id": session_id, "command": command, **params}
+
+
+def _once(params: dict[str, Any]) -> dict[str, Any]:
+    """Give a command an id: so it can be asked for again, and runs once."""
+    return {**params, "run_id": uuid.uuid4().hex}
 
 
 def _text_or_bytes(name: str, value: str | bytes) -> dict[str, str]:

@@ -177,6 +177,8 @@ class Cursor:
         again: dict[str, Any] = {"exec_id": self.exec_id}
         if "stream" in first:
             again["stream"] = first["stream"]
+        if first.get("detach") is False:
+            again["detach"] = False
         # Both may not be given; what after_seq lets through of earlier bytes, accept cuts off.
         again.update({"after_seq": self.seq} if self.seq else {"from_offset": self._from_offset})
         return again

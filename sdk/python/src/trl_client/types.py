@@ -466,7 +466,13 @@ class SessionCreateParams(TypedDict, total=False):
 
     ephemeral: bool
     """Ties the session to the connection that made it: it is destroyed when that connection goes
-    away.
+    away, or the one that called session.own last.
+    """
+
+    linger_s: float
+    """For how many seconds an ephemeral session waits for session.own when its connection is gone.
+    Absent: it does not wait; but when the daemon itself was away, as for an upgrade, it waits
+    10 seconds.
     """
 
 
@@ -502,6 +508,13 @@ class SessionSetParams(_SessionSetParams, total=False):
 
     tags: list[str]
     """Take the place of all tags that it had."""
+
+
+class SessionOwnParams(TypedDict):
+    """Names an ephemeral session whose owner the caller is."""
+
+    session_id: str
+    """id or name"""
 
 
 class _SessionDestroyParams(TypedDict):
@@ -765,6 +778,13 @@ class ExecParams(_ExecParams, total=False):
     reader_stall_s, lets the command run free.
     """
 
+    run_id: str
+    """Makes the command run once: a request with the run_id of a command that this session has
+    accepted before runs nothing and is answered with that command. So a caller whose connection
+    was lost before the answer may ask again. It is any text of at most 64 bytes that no other
+    request has, such as a random number.
+    """
+
 
 class ExecStreamParams(TypedDict, total=False):
     """Asks for a command to be run and its output to be pushed; or, with exec_id, for the output
@@ -817,9 +837,17 @@ class ExecStreamParams(TypedDict, total=False):
     reader_stall_s, lets the command run free.
     """
 
+    run_id: str
+    """Makes the command run once: a request with the run_id of a command that this session has
+    accepted before runs nothing and is answered with that command. So a caller whose connection
+    was lost before the answer may ask again. It is any text of at most 64 bytes that no other
+    request has, such as a random number.
+    """
+
     exec_id: str
     """Names a command that runs or has ended. Nothing is started then, and of the parameters of a
-    new command none may be given.
+    new command none may be given but detach: with false, the command is cancelled when this
+    stream is given up before its end.
     """
 
     after_seq: int
@@ -1685,7 +1713,10 @@ class SessionDetails(SessionInfo):
     """The names of the variables the session was created with. Values are never told."""
 
     ephemeral: bool = False
-    """tied to the connection that made it"""
+    """tied to the connection that made it, or that owns it now"""
+
+    linger_s: float | None = None
+    """For how long an ephemeral session waits for another owner, when that was given."""
 
     shell_pid: int = 0
     """shell_pid and runner_pid are process ids in the place where the session lives."""
@@ -1738,6 +1769,7 @@ class SessionDetails(SessionInfo):
             cause=get("cause") or "",
             env_keys=get("env_keys") or [],
             ephemeral=get("ephemeral") or False,
+            linger_s=get("linger_s"),
             shell_pid=get("shell_pid") or 0,
             runner_pid=get("runner_pid") or 0,
             shell_restarts=get("shell_restarts") or 0,
@@ -3970,6 +4002,7 @@ METHODS: tuple[str, ...] = (
     "session.list",
     "session.info",
     "session.set",
+    "session.own",
     "session.destroy",
     "session.input",
     "session.resize",
@@ -4042,6 +4075,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
     "session.set": SessionInfo.from_dict,
+    "session.own": SessionInfo.from_dict,
     "session.destroy": SessionDestroyResult.from_dict,
     "session.input": SessionInputResult.from_dict,
     "session.resize": SessionResizeResult.from_dict,

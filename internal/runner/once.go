@@ -1,0 +1,43 @@
+package runner
+
+import "github.com/trl-dev/trl/api"
+
+// runsKept is how many run ids a runner remembers. A caller asks again within a minute or so.
+const runsKept = 4096
+
+// runs are the commands of the last requests that had a run id.
+type runs struct {
+	execs map[string]string // by run id
+	order []string          // a ring, once it is full
+	next  int
+}
+
+func (s *runs) keep(id, exec string) {
+	if id == "" {
+		return
+	}
+	if s.execs == nil {
+		s.execs = map[string]string{}
+	}
+	if len(s.order) < runsKept {
+		s.order = append(s.order, id)
+	} else {
+		delete(s.execs, s.order[s.next])
+		s.order[s.next] = id
+		s.next = (s.next + 1) % runsKept
+	}
+	s.execs[id] = exec
+}
+
+// known finds the command of a request that was made before; nil when it was not. A command
+// that ran is never run again, even when nothing is known of it any more. mu is held.
+func (r *Runner) known(runID string) (*Exec, error) {
+	id, ok := r.runs.execs[runID]
+	if !ok || runID == "" {
+		return nil, nil
+	}
+	if e := r.execs[id]; e != nil {
+		return e, nil
+	}
+	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: has run, and is no longer kept", id)
+}
