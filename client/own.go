@@ -30,7 +30,8 @@ func (c *Client) owns(id string) {
 func (c *Client) lostConnection() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.ReconnectFor <= 0 {
+	// ReconnectFor may still be set while there is no session.
+	if c.closed || len(c.owned) == 0 || c.ReconnectFor <= 0 {
 		return
 	}
 	for id, asking := range c.owned {

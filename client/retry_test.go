@@ -182,7 +182,7 @@ func TestDaemonThatDoesNotServe(t *testing.T) {
 		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":%q}}`, d.request().ID, text)
 	}
 	run := func() {
-		_, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "s", Command: "c"})
+		_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{})
 		failed <- err
 	}
 	go run()
