@@ -75,6 +75,11 @@ the configuration file. trl config shows what holds.`,
 			}
 			if c, dialErr := dial(cmd.Context(), cfg); dialErr == nil {
 				_ = c.Close()
+				for _, key := range []string{"http", "grpc"} {
+					if f := cmd.Flags().Lookup(key); f.Changed {
+						return withHint(err, "the one that runs can serve it: put %s = %q into the configuration file, ~/.config/trl/config.toml, and run `trl upgrade`; its sessions stay", key, f.Value)
+					}
+				}
 				return withHint(err, "`trl stop` ends the one that runs, with its sessions")
 			}
 			return err
