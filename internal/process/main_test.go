@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 func isolated(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(envIsolated) == t.Name() {
+		process.Sanitize() // as every process that has a Reaper does: under nohup children would ignore SIGHUP
 		// Should the test fail, nothing is left behind all the same.
 		t.Cleanup(func() { process.KillAll(marked(), syscall.SIGKILL, 0) })
 		body(t)
