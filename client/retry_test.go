@@ -70,7 +70,7 @@ func TestCallsAfterALoss(t *testing.T) {
 		{"dialogue.send", true, send("3f1c5a52-0000-4000-8000-000000000001")},
 		{"dialogue.send", false, send("")},
 		{"dialogue.send", true, byName("dialogue.send", `{"dialogue_id":"d","text":"a","message_id":"m"}`)},
-		{"exec.run", false, func(c *client.Client) error { _, err := c.ExecRun(ctx, api.ExecParams{}); return err }},
+		{"exec.run", true, func(c *client.Client) error { _, err := c.ExecRun(ctx, api.ExecParams{}); return err }},
 		{"session.destroy", false, func(c *client.Client) error { _, err := c.SessionDestroy(ctx, api.SessionDestroyParams{}); return err }},
 		{"new.method", false, func(c *client.Client) error { _, err := c.Call(ctx, "new.method", nil); return err }},
 	} {

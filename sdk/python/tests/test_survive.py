@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import trl_client as trl
-from conftest import PATIENCE, Daemon
+from conftest import PATIENCE, Daemon, until
 
 LINES = 1500
 COMMAND = f'for ((i = 1; i <= {LINES}; i++)); do echo "line $i of many"; ((i % 10)) || sleep 0.01; done'
@@ -91,8 +91,7 @@ def test_a_run_is_not_repeated(daemon: Daemon, tmp_path: Path) -> None:
 
         thread = threading.Thread(target=kill)
         thread.start()
-        with pytest.raises(trl.ConnectionLost):
-            s.run(f"echo once >>{began}; sleep 1000")
+        assert s.run(f"echo once >>{began}; sleep 2; echo done").stdout == "done\n"
         thread.join(PATIENCE)
         assert began.read_text() == "once\n"
         assert len(s.execs()) == 1
@@ -144,3 +143,33 @@ def test_an_upgrade_is_not_noticed(daemon: Daemon) -> None:
         thread.join(PATIENCE)
         assert waiting[0].reason == "exit"
         assert s.run("echo alive").stdout == "alive\n"
+
+
+def test_an_ephemeral_session_outlives_the_daemon(daemon: Daemon) -> None:
+    """It would end ten seconds after a restart if its owner did not come back."""
+
+    def owner_comes_back(t: trl.Client) -> None:
+        daemon.kill()
+        daemon.start()
+        t.info()
+
+    with trl.connect(daemon.socket) as t:
+        s = t.session(ephemeral=True)
+        s.run("x=kept")
+        owner_comes_back(t)
+        assert s.run("sleep 12; echo $x").stdout == "kept\n"
+        with trl.connect(daemon.socket) as other:
+            t.close()
+            until(lambda: other.sessions(state="idle") + other.sessions(state="running") == [], "it ends with its owner")
+
+
+def test_an_ephemeral_session_outlives_the_daemon_aio(daemon: Daemon) -> None:
+    async def main() -> None:
+        async with trl.aio.connect(daemon.socket) as t:
+            s = await t.session(ephemeral=True)
+            await s.run("x=kept")
+            daemon.kill()
+            daemon.start()
+            assert (await s.run("sleep 12; echo $x")).stdout == "kept\n"
+
+    asyncio.run(main())

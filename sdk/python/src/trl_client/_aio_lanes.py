@@ -286,10 +286,30 @@ class Pool:
             raise ConnectionLost("client: is closed")
         lane = await self._dialer.dial()
         self._all.add(lane)
+        await self._own_again()
         if self.closed:
             self.discard(lane)
             raise ConnectionLost("client: is closed")
         return lane
+
+    async def _own_again(self) -> None:
+        """Be the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them."""
+        lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
+        for session_id, old in lost.items():
+            del self._bound[session_id]
+            self.discard(old)
+        for session_id in lost:
+            try:
+                lane = await self._dialer.dial()
+            except ConnectionLost:  # the daemon is gone again
+                continue
+            self._all.add(lane)
+            try:
+                await answer_to(lane, "session.own", {"session_id": session_id})
+            except TrlError:  # the session has ended
+                self.discard(lane)
+                continue
+            self._bound[session_id] = lane
 
     async def dial_patiently(self, patience_s: float) -> Lane:
         """Make a lane; a daemon that is gone is waited for."""

@@ -294,7 +294,9 @@ class Pool:
         """Make a lane that nobody else uses."""
         if self._closed.is_set():
             raise ConnectionLost("client: is closed")
-        return self._dialer.dial()
+        lane = self._dialer.dial()
+        self._own_again()
+        return lane
 
     def dial_patiently(self, patience_s: float) -> Lane:
         """Make a lane; a daemon that is gone is waited for."""
@@ -358,6 +360,24 @@ class Pool:
         with self._lock:
             self._busy.discard(lane)
         lane.close()
+
+    def _own_again(self) -> None:
+        """Be the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them."""
+        with self._lock:
+            lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
+            for session_id in lost:
+                del self._bound[session_id]
+        for session_id, old in lost.items():
+            old.close()
+            lane = None
+            try:
+                lane = self._dialer.dial()
+                answer_to(lane, "session.own", {"session_id": session_id})
+            except TrlError:  # the session has ended, or the daemon is gone again
+                if lane is not None:
+                    lane.close()
+                continue
+            self._bind(session_id, lane)
 
     def _bind(self, session_id: str, lane: Lane) -> None:
         with self._lock:
