@@ -167,7 +167,7 @@ func (l *link) close() {
 type tapped struct {
 	net.Conn
 	used   atomic.Bool
-	last   atomic.Int64 // in Unix nanoseconds
+	last   atomic.Pointer[time.Time]
 	closed chan struct{}
 
 	mu  sync.Mutex
@@ -177,7 +177,8 @@ type tapped struct {
 
 func newTapped(nc net.Conn) *tapped {
 	c := &tapped{Conn: nc, closed: make(chan struct{})}
-	c.last.Store(time.Now().UnixNano())
+	now := time.Now()
+	c.last.Store(&now)
 	return c
 }
 
@@ -189,13 +190,14 @@ func (c *tapped) once(context.Context, string) (net.Conn, error) {
 	return c, nil
 }
 
-func (c *tapped) lastRead() time.Time { return time.Unix(0, c.last.Load()) }
+func (c *tapped) lastRead() time.Time { return *c.last.Load() }
 
 // Read implements net.Conn.
 func (c *tapped) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.last.Store(time.Now().UnixNano())
+		now := time.Now()
+		c.last.Store(&now)
 	}
 	if err != nil {
 		c.note(err)

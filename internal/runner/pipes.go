@@ -20,7 +20,7 @@ type pipes struct {
 	in    *shell.Input
 	feed  *shell.Feed
 	out   [2]*os.File // our ends of stdout and stderr
-	wrote atomic.Int64
+	wrote atomic.Pointer[time.Time]
 
 	readers sync.WaitGroup
 	done    chan struct{}
@@ -85,7 +85,8 @@ func (p *pipes) read(f *os.File, log *output.Log, st output.Stream) {
 		if err != nil {
 			return
 		}
-		p.wrote.Store(time.Now().UnixNano())
+		now := time.Now()
+		p.wrote.Store(&now)
 	}
 }
 
@@ -106,8 +107,8 @@ func (p *pipes) Close() {
 
 // LastOutput is when the program wrote last; zero when it never did.
 func (p *pipes) LastOutput() time.Time {
-	if at := p.wrote.Load(); at != 0 {
-		return time.Unix(0, at)
+	if at := p.wrote.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }

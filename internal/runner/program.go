@@ -25,7 +25,7 @@ type program struct {
 	exec     *Exec
 	command  []string
 	started  time.Time
-	typed    atomic.Int64 // when something was written to it last, in nanoseconds since 1970; 0: never
+	typed    atomic.Pointer[time.Time] // when something was written to it last; nil: never
 
 	first chan syscall.Signal // asks for its end; has room for one
 	force chan struct{}       // has a value when its end cannot wait for the grace time
@@ -119,8 +119,8 @@ func (p *program) activity() time.Time {
 	if out := p.LastOutput(); out.After(at) {
 		at = out
 	}
-	if typed := time.Unix(0, p.typed.Load()); typed.After(at) {
-		at = typed
+	if typed := p.typed.Load(); typed != nil && typed.After(at) {
+		at = *typed
 	}
 	return at
 }

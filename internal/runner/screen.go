@@ -77,7 +77,8 @@ func (r *Runner) typed(ctx context.Context, p link.TypeParams, data []byte) (api
 		}
 		return api.SessionInputResult{}, err
 	}
-	pr.typed.Store(time.Now().UnixNano())
+	now := time.Now()
+	pr.typed.Store(&now)
 	return res, nil
 }
 

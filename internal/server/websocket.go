@@ -60,8 +60,8 @@ type wsStream struct {
 	ws      *websocket.Conn
 	cut     func() // closes the connection below
 	timeout time.Duration
-	stalled *time.Timer  // runs while something is written
-	wrote   atomic.Int64 // when that was last, in Unix nanoseconds
+	stalled *time.Timer               // runs while something is written
+	wrote   atomic.Pointer[time.Time] // when that was last; nil: never
 
 	message io.Reader      // that is being read; nil between two
 	ended   bool           // a message was read, its line end not
@@ -113,7 +113,8 @@ func (s *wsStream) Write(p []byte) (int, error) {
 	s.stalled.Reset(s.timeout)
 	defer func() {
 		s.stalled.Stop()
-		s.wrote.Store(time.Now().UnixNano())
+		now := time.Now()
+		s.wrote.Store(&now)
 	}()
 	for done := 0; done < len(p); {
 		line, whole := p[done:], false
@@ -172,7 +173,7 @@ func (s *wsStream) keepAlive(ctx context.Context, every time.Duration) error {
 			return nil
 		case <-tick.C:
 		}
-		if time.Since(time.Unix(0, s.wrote.Load())) < every {
+		if wrote := s.wrote.Load(); wrote != nil && time.Since(*wrote) < every {
 			continue
 		}
 		// Not of ctx: a context that ends while it is written closes the connection.

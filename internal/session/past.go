@@ -74,9 +74,10 @@ func (s *Session) archived() *archive.Entry {
 
 // aged brings what was told of a command when its session ended to the present.
 func (s *Session) aged(info api.ExecInfo) api.ExecInfo {
-	info.AgeMS = time.Since(info.QueuedAt).Milliseconds()
-	if ended := s.Info().TerminatedAt; info.QuietMS != nil && ended != nil {
-		quiet := *info.QuietMS + time.Since(*ended).Milliseconds()
+	since := time.Since(s.endedSince()).Milliseconds()
+	info.AgeMS += since
+	if info.QuietMS != nil {
+		quiet := *info.QuietMS + since
 		info.QuietMS = &quiet
 	}
 	return info

@@ -257,7 +257,11 @@ func TestRecoverSlowRunner(t *testing.T) {
 				return world{newRegistry(session.Config{Journal: j}, rt), rt, t}
 			}
 			w := open()
-			slow := w.create(api.SessionCreateParams{Name: "slow", Tags: []string{"a"}}).SessionID
+			slow := w.create(api.SessionCreateParams{Name: "before", Tags: []string{"a"}}).SessionID
+			name, tags := "slow", []string{"b"}
+			if _, err := w.Set(t.Context(), w.get(slow), api.SessionSetParams{Name: &name, Tags: &tags}); err != nil {
+				t.Fatal(err)
+			}
 			w.create(api.SessionCreateParams{Name: "fine"})
 			if _, err := w.get(slow).Start(t.Context(), api.ExecParams{Command: "hang"}); err != nil {
 				t.Fatal(err)
@@ -278,7 +282,7 @@ func TestRecoverSlowRunner(t *testing.T) {
 				t.Errorf("%+v", info)
 			}
 			info, err := w.get("slow").Details(t.Context())
-			if err != nil || info.Reachable || info.State != api.SessionRunning || info.SessionID != slow || info.UnreachableWhy == "" {
+			if err != nil || info.Reachable || info.State != api.SessionRunning || info.SessionID != slow || info.UnreachableWhy == "" || !slices.Equal(info.Tags, tags) {
 				t.Errorf("%+v, %v", info, err)
 			}
 			_, err = w.Create(t.Context(), api.SessionCreateParams{Name: "slow"})

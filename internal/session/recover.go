@@ -32,7 +32,9 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 		alive[about.SessionID] = true
 		told := api.SessionInfo{Name: about.Name}
 		if i := slices.IndexFunc(living, func(l api.SessionInfo) bool { return l.SessionID == about.SessionID }); i >= 0 {
-			told = living[i]
+			if told = living[i]; about.Kind != "" { // the record of an earlier version has no name
+				told.Name = about.Name
+			}
 		}
 		list = append(list, r.recover(runner, about, told, end))
 	}

@@ -42,6 +42,8 @@ type About struct {
 type Runner interface {
 	// About is the session it was started for.
 	About() About
+	// Describe replaces the name and the tags that About tells, also to a later daemon.
+	Describe(name string, tags []string) error
 	// Dial connects to the runner. It may be called again after a connection broke;
 	// to the runner the newest connection that has said hello is the one that counts.
 	Dial(ctx context.Context) (io.ReadWriteCloser, error)

@@ -35,6 +35,10 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	if rename {
 		r.freeName(before, s.id)
 	}
+	if err := s.runner.Describe(info.Name, info.Tags); err != nil {
+		// The runner has them: only a daemon that cannot reach it will show the old ones.
+		s.log.Warn("session record has an old name or old tags", "error", err)
+	}
 	return info, nil
 }
 

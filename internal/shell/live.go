@@ -19,8 +19,8 @@ func (c *Command) Running() bool { return c.live.Load() != nil }
 // LastOutput is when the command, or what it left running, last wrote something; zero
 // when it never did. Safe for concurrent use.
 func (c *Command) LastOutput() time.Time {
-	if at := c.wrote.Load(); at != 0 {
-		return time.Unix(0, at)
+	if at := c.wrote.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }

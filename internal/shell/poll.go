@@ -18,7 +18,7 @@ type stream struct {
 	single bool // read one buffer at a time, because somebody counts
 	eof    bool // nobody can write any more
 	exit   bool // it is no output: it can be read when a process has ended
-	wrote  *atomic.Int64
+	wrote  *atomic.Pointer[time.Time]
 }
 
 // read moves what is there into the log, at most a few buffers. It reports
@@ -41,7 +41,8 @@ func (st *stream) read() bool {
 		}
 		st.log.Commit(st.which, n)
 		if i == 0 {
-			st.wrote.Store(time.Now().UnixNano())
+			now := time.Now()
+			st.wrote.Store(&now)
 		}
 		if st.single {
 			return true

@@ -34,8 +34,8 @@ type Command struct {
 	// never. When it changes, Wake.
 	Full func() bool
 
-	live  atomic.Pointer[live] // while it runs
-	wrote atomic.Int64         // when it last wrote something, in nanoseconds since 1970; 0: never
+	live  atomic.Pointer[live]      // while it runs
+	wrote atomic.Pointer[time.Time] // when it last wrote something; nil: never
 }
 
 // Outcome is how a command ended.

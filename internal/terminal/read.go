@@ -93,7 +93,7 @@ func (t *Terminal) takePiece(p []byte) {
 	// disk, but not with mu.
 	t.config.Log.Append(output.Stdout, p)
 	now := time.Now()
-	t.wrote.Store(now.UnixNano())
+	t.wrote.Store(&now)
 
 	t.mu.Lock()
 	before := t.offset

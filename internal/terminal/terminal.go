@@ -62,7 +62,7 @@ type Terminal struct {
 	keyboard keyboard
 	news     notices
 	recorder *recorder // nil: none
-	wrote    atomic.Int64
+	wrote    atomic.Pointer[time.Time]
 	huge     atomic.Bool // the screen has more than hugeCells
 
 	closing    chan struct{} // closed by the first Close
@@ -178,8 +178,8 @@ func (t *Terminal) Info() api.TerminalInfo {
 
 // LastOutput is when the program wrote something last; zero when it never did.
 func (t *Terminal) LastOutput() time.Time {
-	if at := t.wrote.Load(); at != 0 {
-		return time.Unix(0, at)
+	if at := t.wrote.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }

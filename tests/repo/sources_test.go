@@ -48,6 +48,22 @@ func TestPackagesHaveSpeakingNames(t *testing.T) {
 	}
 }
 
+// TestDurationsAreMeasured refuses times of day as numbers: the difference of two of them is
+// no duration when the clock is set in between. A time.Time also has a monotonic reading.
+func TestDurationsAreMeasured(t *testing.T) {
+	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		if strings.HasPrefix(file, "tests/") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"UnixNano", "UnixMilli"}, s.Sel.Name) {
+				t.Errorf("%s: %s: keep the time.Time", fset.Position(s.Pos()), s.Sel.Name)
+			}
+			return true
+		})
+	})
+}
+
 // goFiles parses every Go file that is compiled into a program.
 func goFiles(t *testing.T, visit func(file string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()

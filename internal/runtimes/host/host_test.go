@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -358,7 +359,11 @@ func TestNextDaemonFindsSessions(t *testing.T) {
 	doomed := d.create(api.SessionCreateParams{Name: "doomed"})
 	d.run(doomed, "setsid sleep 1006 >/dev/null 2>&1 &")
 	doomedPID := runnerPID(t, doomed)
-	stuck := d.create(api.SessionCreateParams{Name: "stuck"})
+	stuck := d.create(api.SessionCreateParams{Name: "before", Tags: []string{"old"}})
+	name, tags := "stuck", []string{"new"}
+	if _, err := d.Set(t.Context(), stuck, api.SessionSetParams{Name: &name, Tags: &tags}); err != nil {
+		t.Fatal(err)
+	}
 	stuckPID := runnerPID(t, stuck)
 	d.leave()
 
@@ -396,8 +401,8 @@ func TestNextDaemonFindsSessions(t *testing.T) {
 	if left := process.Marked(api.SessionMarker, doomed.ID(), 0); len(left) != 0 {
 		t.Errorf("left: %+v", left)
 	}
-	if s, err := d.Get("stuck"); err != nil || s.ID() != stuck.ID() || s.Info().Reachable {
-		t.Errorf("stuck: %v", err)
+	if s, err := d.Get("stuck"); err != nil || s.ID() != stuck.ID() || s.Info().Reachable || !slices.Equal(s.Info().Tags, tags) {
+		t.Errorf("stuck: %v, %+v", err, s)
 	}
 	if err := syscall.Kill(stuckPID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)

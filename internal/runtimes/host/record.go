@@ -113,6 +113,9 @@ func readRecord(path string) (r record, err error) {
 // removeFiles removes everything of a session that is a file, the record last: if
 // that is interrupted, the next daemon does it again.
 func (r *runner) removeFiles() {
+	r.mu.Lock()
+	r.removed = true
+	r.mu.Unlock()
 	if err := os.RemoveAll(r.rec.Dir); err != nil {
 		r.rt.log.Warn("session directory stays", "session_id", r.rec.SessionID, "error", err)
 	}

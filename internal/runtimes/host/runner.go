@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/trl-dev/trl/api"
@@ -31,10 +32,13 @@ const (
 // runner is one runner process.
 type runner struct {
 	rt   *Runtime
-	rec  record
+	rec  record           // Name and Tags are guarded by mu once it is started
 	info process.Info     // PID and StartTime alone; PID 0 when it is not known
 	proc *process.Process // nil for a child of an earlier daemon
 	done chan struct{}    // for a child of an earlier daemon
+
+	mu      sync.Mutex
+	removed bool // guarded by mu; the record is gone, or about to
 }
 
 // Start starts the runner of a new session.
@@ -152,7 +156,20 @@ func (r *runner) adopt() bool {
 
 // About is the session it was started for.
 func (r *runner) About() session.About {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return session.About{SessionID: r.rec.SessionID, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+}
+
+// Describe writes the name and the tags into the record.
+func (r *runner) Describe(name string, tags []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.removed {
+		return nil
+	}
+	r.rec.Name, r.rec.Tags = name, tags
+	return r.rt.writeRecord(r.rec)
 }
 
 // Key is kept in the record, which only this user can read.

@@ -47,6 +47,8 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		return link.HelloResult{Version: "memory", Protocol: r.protocol(), SessionID: r.id, PID: 1, Created: r.Created() != nil}, nil, nil
 	case link.CallCreate:
 		return r.create(params)
+	case link.CallSet:
+		return r.set(params)
 	case link.CallInfo:
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -121,6 +123,22 @@ func (r *Runner) list() []api.ExecInfo {
 		list = append(list, x.snapshot())
 	}
 	return list
+}
+
+func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
+	var p link.SetParams
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.Name != nil {
+		r.info.Name = *p.Name
+	}
+	if p.Tags != nil {
+		r.info.Tags = *p.Tags
+	}
+	return r.info, nil, nil
 }
 
 func (r *Runner) create(params json.RawMessage) (any, []byte, error) {

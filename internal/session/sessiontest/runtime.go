@@ -143,7 +143,19 @@ type Runner struct {
 }
 
 // About is the session it was started for.
-func (r *Runner) About() session.About { return r.about }
+func (r *Runner) About() session.About {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.about
+}
+
+// Describe changes what About tells.
+func (r *Runner) Describe(name string, tags []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.about.Name, r.about.Tags = name, tags
+	return nil
+}
 
 // Key is none.
 func (r *Runner) Key() string { return "" }
