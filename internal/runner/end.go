@@ -105,10 +105,14 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 	switch {
 	case r.shell != nil:
 		pid = r.shell.PID()
+		l := r.ladder(syscall.SIGTERM, grace)
 		if first != syscall.SIGKILL {
+			// First: some shells end their jobs when they are hung up, and then the receipt
+			// would not name them.
+			l.Step()
 			r.shell.HangUp()
 		}
-		killed = climb(r.ladder(syscall.SIGTERM, grace), force)
+		killed = climb(l, force)
 		if r.cgroup != nil {
 			_ = r.cgroup.Kill() // whoever left our tree in spite of all
 		}
