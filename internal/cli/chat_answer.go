@@ -51,16 +51,22 @@ func (ch *chat) sayWhich() {
 		ch.app.stderr.linef("trl: dialogue %s", ch.info.DialogueID)
 	}
 	if ch.info.Requests > 0 {
-		ch.app.stderr.linef("trl: dialogue %s: waits for the answer to an earlier request (see `trl dialogue show %[1]s`)", ch.info.DialogueID)
+		ch.sayWaits()
 	}
+}
+
+// sayWaits tells of a request that is for others to answer.
+func (ch *chat) sayWaits() {
+	ch.app.stderr.linef("trl: dialogue %s: waits for the answer to an earlier request (see `trl dialogue show %[1]s`)", ch.info.DialogueID)
 }
 
 // reply is one answer on its way to a program.
 type reply struct {
 	*chat
 	course
-	out, err *dialogueView // what the agent says; what else is to be told
-	waits    bool          // for work in the background, and said so
+	out, err *dialogueView       // what the agent says; what else is to be told
+	held     []api.DialogueEvent // of a turn of which it is not clear yet whether it is our answer
+	waits    bool                // for work in the background, and said so
 }
 
 func (ch *chat) newReply() *reply {
@@ -95,7 +101,7 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 			if ev := t.push.Event; ev != nil {
 				r.attend(ctx, *ev, faults)
 			}
-			if done, err := r.take(t.push); done || err != nil {
+			if done, err := r.take(ctx, t.push); done || err != nil {
 				if err == nil && stopped {
 					err = exitWith(api.ExitCancelled)
 				}
@@ -124,7 +130,7 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 }
 
 // take prints one push. done says that it was the last of the answer.
-func (r *reply) take(push api.StreamEvent) (done bool, err error) {
+func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err error) {
 	if r.flags.json {
 		if err := r.app.printValue(push); err != nil {
 			return true, err
@@ -138,27 +144,62 @@ func (r *reply) take(push api.StreamEvent) (done bool, err error) {
 	}
 	ev := *push.Event
 	r.course.take(ev)
-	if !r.flags.json {
-		r.out.event(ev)
-		if err := r.app.stdout.err; err != nil {
-			return true, err
-		}
+	r.sift(ctx, ev)
+	if err := r.app.stdout.err; err != nil {
+		return true, err
 	}
-	r.err.event(ev)
 	switch {
-	case ev.Type == api.ToldRequestClosed && ev.Request.By == "client" && ev.Request.Decision == "deny":
-		r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
 	case r.course.end != nil:
 		r.out.endLine()
 		return true, exitWith(exitBroken)
 	case r.settled():
 		r.out.endLine()
 		return true, exitWith(r.status())
-	case r.done && !r.busy() && len(r.tasks) > 0 && !r.waits:
+	case r.done && !r.busy() && r.running() > 0 && !r.waits:
 		r.waits = true
-		r.err.note(dim, "waits for "+plural(len(r.tasks), "task", "tasks")+" in the background; Ctrl-C twice leaves and ends them")
+		r.err.note(dim, "waits for "+plural(r.running(), "task", "tasks")+" in the background; Ctrl-C twice leaves and ends them")
 	}
 	return false, nil
+}
+
+// sift shows what is about our message. In a dialogue that goes on, the agent may still
+// work for another one, whose answer would be a wrong one here.
+func (r *reply) sift(ctx context.Context, ev api.DialogueEvent) {
+	switch {
+	case ev.Type == api.ToldNotice || ev.Type == api.ToldUnparsed || ev.Type == api.ToldEnded: // of no turn
+		r.show(ctx, ev)
+	case ev.Type == api.ToldMessage && ev.Message.MessageID == r.awaited && !r.taken && r.done:
+		r.err.note(yellow, "the agent has not taken up the message: "+ev.Message.State)
+	case r.last == unclear:
+		r.held = append(r.held, ev)
+	case r.last == ours:
+		for _, held := range r.held {
+			r.show(ctx, held)
+		}
+		r.held = nil
+		r.show(ctx, ev)
+	default:
+		r.held = nil
+		if ev.Type == api.ToldState && ev.State == api.DialogueRequiresAction {
+			r.sayWaits()
+		}
+	}
+}
+
+// show prints an event, and answers a request.
+func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
+	if !r.flags.json {
+		r.out.event(ev)
+	}
+	r.err.event(ev)
+	switch ev.Type {
+	case api.ToldRequestOpened:
+		go r.deny(ctx, *ev.Request)
+	case api.ToldRequestClosed:
+		if _, asked := r.err.requests[ev.Request.RequestID]; asked && ev.Request.By == "client" && ev.Request.Decision == "deny" {
+			r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
+		}
+	}
 }
 
 // attend does what an event asks for.
@@ -166,10 +207,7 @@ func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, faults chan<- 
 	if r.goesOn(ev) {
 		r.err.note(dim, "it goes on")
 	}
-	switch {
-	case ev.Type == api.ToldRequestOpened:
-		go r.deny(ctx, *ev.Request)
-	case ev.Type == api.ToldState && ev.State == api.DialogueError:
+	if ev.Type == api.ToldState && ev.State == api.DialogueError {
 		go r.look(ctx, faults)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -15,17 +16,29 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
+// whose says whom something in a dialogue is for.
+type whose int
+
+const (
+	others  whose = iota // another message, or what an earlier one has left behind
+	unclear              // the agent has not said yet which message it answers
+	ours                 // the awaited message
+)
+
 // course follows how far a dialogue is: whether the agent works, how its last turn ended,
 // what it asks. It is used by one goroutine.
 type course struct {
 	state    api.DialogueState
-	turns    map[string]bool // that have begun and not ended
-	awaited  string          // the message whose answer is waited for
-	noticed  bool            // it is in the record: what follows is about it
-	begun    bool            // the agent has taken notice of it
-	done     bool            // a turn has ended since, or it is done with
-	outcome  string          // of the last turn
-	tasks    map[string]bool // that run
+	turns    map[string]whose // that have begun and not ended
+	awaited  string           // the message whose answer is waited for
+	noticed  bool             // it is in the record
+	begun    bool             // the agent has stirred since
+	taken    bool             // the agent works on it, or has
+	done     bool             // a turn that answers it has ended, or the agent is done with it
+	outcome  string           // of the last turn that is ours
+	tasks    map[string]whose // that run
+	worked   bool             // a task of ours has run: a turn that the agent begins by itself reports it
+	last     whose            // the event that was taken last
 	requests []api.DialogueRequest
 	fault    *api.DialogueFault // why it does not go on
 	end      *api.DialogueEnd
@@ -33,25 +46,16 @@ type course struct {
 
 // take follows one event.
 func (c *course) take(ev api.DialogueEvent) {
+	ended := others
 	switch ev.Type {
 	case api.ToldState:
 		c.state, c.begun = ev.State, c.noticed
 	case api.ToldTurnStarted:
-		if c.turns == nil {
-			c.turns = map[string]bool{}
-		}
-		c.turns[ev.Turn.TurnID] = true
-		c.begun = c.noticed
+		c.turnStarted(*ev.Turn)
 	case api.ToldTurnEnded:
-		delete(c.turns, ev.Turn.TurnID)
-		c.outcome, c.begun, c.done = ev.Turn.Outcome, c.noticed, c.noticed
+		ended = c.turnEnded(*ev.Turn)
 	case api.ToldTask:
-		if c.tasks == nil {
-			c.tasks = map[string]bool{}
-		}
-		if delete(c.tasks, ev.Task.TaskID); ev.Task.Status == "running" {
-			c.tasks[ev.Task.TaskID] = true
-		}
+		c.task(*ev.Task)
 	case api.ToldMessage:
 		c.message(*ev.Message)
 	case api.ToldRequestOpened:
@@ -61,6 +65,96 @@ func (c *course) take(ev api.DialogueEvent) {
 	case api.ToldEnded:
 		c.end = ev.Ended
 	}
+	c.last = c.now()
+	switch {
+	case ev.Type == api.ToldTurnEnded:
+		c.last = ended
+	case ev.Type == api.ToldRequestOpened:
+		if w, runs := c.tasks[ev.Request.TaskID]; runs { // a task asks, whatever the turn
+			c.last = w
+		}
+	}
+}
+
+// now is whom the agent works for.
+func (c *course) now() whose {
+	if len(c.turns) == 0 && c.taken {
+		return ours
+	}
+	w := others
+	for _, t := range c.turns {
+		w = max(w, t)
+	}
+	return w
+}
+
+func (c *course) turnStarted(t api.DialogueTurn) {
+	if c.turns == nil {
+		c.turns = map[string]whose{}
+	}
+	c.begun = c.noticed
+	w := others
+	switch {
+	case slices.Contains(t.Messages, c.awaited):
+		w, c.taken = ours, true
+	case len(t.Messages) > 0:
+	case t.Trigger == "user" && c.noticed: // an old Claude Code tells the messages at the end
+		w = unclear
+	case t.Trigger != "user" && c.worked:
+		w = ours
+	}
+	c.turns[t.TurnID] = w
+}
+
+func (c *course) turnEnded(t api.DialogueTurn) whose {
+	w := c.turns[t.TurnID]
+	delete(c.turns, t.TurnID)
+	c.begun = c.noticed
+	switch {
+	case slices.Contains(t.Messages, c.awaited):
+		w, c.taken = ours, true
+	case w == unclear:
+		w = others
+	}
+	c.clear(w)
+	if w == ours {
+		c.outcome, c.done = t.Outcome, true
+	}
+	return w
+}
+
+func (c *course) task(t api.DialogueTask) {
+	if c.tasks == nil {
+		c.tasks = map[string]whose{}
+	}
+	if t.Status != "running" {
+		delete(c.tasks, t.TaskID)
+		return
+	}
+	if _, known := c.tasks[t.TaskID]; !known {
+		c.tasks[t.TaskID] = c.now()
+	}
+	c.worked = c.worked || c.tasks[t.TaskID] == ours
+}
+
+// clear says whose the tasks are of a turn of which that was unclear.
+func (c *course) clear(w whose) {
+	for id, t := range c.tasks {
+		if t == unclear {
+			c.tasks[id] = w
+			c.worked = c.worked || w == ours
+		}
+	}
+}
+
+// running is how many tasks of ours run.
+func (c *course) running() (n int) {
+	for _, w := range c.tasks {
+		if w == ours {
+			n++
+		}
+	}
+	return n
 }
 
 // stops is told why the dialogue does not go on. It reports whether that is news.
@@ -80,7 +174,9 @@ func (c *course) goesOn(ev api.DialogueEvent) bool {
 }
 
 // expect says that a message is given to the agent, whose answer is waited for.
-func (c *course) expect(id string) { c.awaited, c.noticed, c.begun, c.done = id, false, false, false }
+func (c *course) expect(id string) {
+	c.awaited, c.noticed, c.begun, c.taken, c.done = id, false, false, false, false
+}
 
 func (c *course) message(m api.DialogueMessage) {
 	if m.MessageID != c.awaited {
@@ -90,9 +186,17 @@ func (c *course) message(m api.DialogueMessage) {
 	case "sent":
 		c.noticed = true
 	case "started":
-		c.begun = true
-	case "done", "cancelled", "lost":
-		c.begun, c.done = true, true
+		c.begun, c.taken = true, true
+		for id := range c.turns { // a turn that runs may take it in
+			c.turns[id] = ours
+		}
+		c.clear(ours)
+	case "done":
+		c.begun, c.taken, c.done = true, true, true
+	case "cancelled":
+		c.begun, c.done, c.outcome = true, true, cmp.Or(c.outcome, "interrupted")
+	case "lost":
+		c.begun, c.done, c.outcome = true, true, cmp.Or(c.outcome, "lost")
 	}
 }
 
@@ -102,7 +206,7 @@ func (c *course) unsure() bool { return c.awaited != "" && !c.begun }
 // settled reports whether the agent has answered and nothing more is to come: work in the
 // background ends with another turn. In state error nobody knows what it does.
 func (c *course) settled() bool {
-	return c.done && !c.busy() && len(c.tasks) == 0 && c.state != api.DialogueError
+	return c.done && !c.busy() && c.running() == 0 && c.state != api.DialogueError
 }
 
 // busy reports whether the agent works, or waits for an answer to a request.

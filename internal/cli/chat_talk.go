@@ -212,7 +212,7 @@ func (t *talk) catchUp(ctx context.Context) (after int64, err error) {
 	}
 	for _, turn := range tr.Turns {
 		if turn.Outcome == "" {
-			t.course.turns = map[string]bool{turn.TurnID: true}
+			t.course.turns = map[string]whose{turn.TurnID: others}
 		}
 	}
 	from := 0

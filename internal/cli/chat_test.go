@@ -150,8 +150,12 @@ func TestRules(t *testing.T) {
 // TestCourse: an answer is over when the agent rests after it, not when a turn ends, and
 // what belongs to an earlier message is no answer.
 func TestCourse(t *testing.T) {
-	turn := func(typ api.DialogueEventType, id, outcome string) api.DialogueEvent {
-		return api.DialogueEvent{Type: typ, Turn: &api.DialogueTurn{TurnID: id, Outcome: outcome}}
+	turn := func(typ api.DialogueEventType, id, outcome string, messages ...string) api.DialogueEvent {
+		trigger := "user"
+		if id == "2" {
+			trigger = "agent"
+		}
+		return api.DialogueEvent{Type: typ, Turn: &api.DialogueTurn{TurnID: id, Trigger: trigger, Outcome: outcome, Messages: messages}}
 	}
 	state := func(s api.DialogueState) api.DialogueEvent { return api.DialogueEvent{Type: api.ToldState, State: s} }
 	message := func(id, s string) api.DialogueEvent {
@@ -162,12 +166,16 @@ func TestCourse(t *testing.T) {
 	}
 	began, ended := api.ToldTurnStarted, api.ToldTurnEnded
 	for name, events := range map[string][]api.DialogueEvent{
-		"plain":            {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
-		"idle comes first": {message("m", "sent"), turn(began, "1", ""), state("idle"), turn(ended, "1", "completed")},
-		"late end":         {turn(ended, "0", "failed"), message("old", "done"), state("idle"), message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
-		"flicker":          {message("m", "sent"), state("running"), message("m", "queued"), state("idle"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), state("idle")},
-		"background":       {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed"), message("m", "done"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
-		"a command":        {message("m", "sent"), state("running"), turn(began, "1", ""), task("running"), turn(ended, "1", "completed"), state("idle"), state("running"), task("completed"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
+		"plain":            {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m"), state("idle")},
+		"idle comes first": {message("m", "sent"), turn(began, "1", ""), state("idle"), turn(ended, "1", "completed", "m")},
+		"late end":         {turn(ended, "0", "failed"), message("old", "done"), state("idle"), message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m"), state("idle")},
+		"flicker":          {message("m", "sent"), state("running"), message("m", "queued"), state("idle"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m"), state("idle")},
+		"background":       {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m"), message("m", "done"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
+		"a command":        {message("m", "sent"), state("running"), turn(began, "1", ""), task("running"), turn(ended, "1", "completed", "m"), state("idle"), state("running"), task("completed"), turn(began, "2", ""), turn(ended, "2", "completed"), state("idle")},
+		"an earlier one":   {turn(began, "0", "", "old"), message("m", "sent"), state("running"), turn(ended, "0", "interrupted", "old"), state("idle"), state("running"), turn(began, "1", "", "m"), turn(ended, "1", "completed", "m"), state("idle")},
+		"one not seen":     {message("m", "sent"), turn(ended, "0", "failed", "old"), state("idle"), message("m", "started"), turn(began, "1", "", "m"), turn(ended, "1", "completed", "m")},
+		"taken in":         {turn(began, "0", "", "old"), message("m", "sent"), state("running"), message("m", "started"), message("m", "done"), turn(ended, "0", "completed", "old", "m"), state("idle")},
+		"others' work":     {task("running"), message("m", "sent"), state("running"), turn(began, "1", "", "m"), turn(ended, "1", "completed", "m"), state("idle")},
 		"no turn":          {message("m", "sent"), state("running"), message("m", "done"), state("idle")},
 	} {
 		c := course{state: api.DialogueIdle}
@@ -184,8 +192,8 @@ func TestCourse(t *testing.T) {
 	}
 	// While something runs in the background the agent waits for a message, but not before it
 	// has answered the last.
-	c := course{state: api.DialogueRunning, tasks: map[string]bool{"t": true}}
-	for i, ev := range []api.DialogueEvent{{}, message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed")} {
+	c := course{state: api.DialogueRunning, tasks: map[string]whose{"t": others}}
+	for i, ev := range []api.DialogueEvent{{}, message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m")} {
 		if c.take(ev); c.free() != (i == 0 || i == 4) {
 			t.Errorf("in the background: free is %v after event %d", c.free(), i)
 		}

@@ -419,3 +419,59 @@ func TestChatWaitsForBackground(t *testing.T) {
 		}
 	}
 }
+
+// TestChatPrintsItsOwnAnswer: while the agent still works for an earlier message, neither
+// that answer nor how that turn ended is printed, and its requests are for others to answer.
+func TestChatPrintsItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	for agent, flags := range map[string][]string{"claude": nil, "acp": {"-acp"}} {
+		s := agentSandbox(t)
+		program := append([]string{"--agent", agent, "say hello", "--", "claude"}, append(flags, "-gates", s.work)...)
+		if o := s.run(t, append([]string{"chat", "-p", "--keep", "--name", "q"}, program...)...); o.stdout != "hello\n" {
+			t.Fatalf("%s: %+v", agent, o)
+		}
+		for i, c := range []struct {
+			name, earlier string
+			ends          []string // a call that ends the earlier turn; nil opens its gate
+			stderr        string
+		}{
+			{name: "completed", earlier: "gate g0; say early"},
+			{name: "failed", earlier: "gate g1; fail early"},
+			{name: "interrupted", earlier: "gate g2; say early", ends: []string{"dialogue", "interrupt", "q"}},
+			{name: "asks", earlier: "gate g3; ask Bash ls; say early", stderr: `^trl: dialogue d-\w+: waits for the answer to an earlier request .*\n$`},
+		} {
+			if o := s.run(t, "dialogue", "send", "q", c.earlier); o.status != 0 {
+				t.Fatalf("%s, %s: %+v", agent, c.name, o)
+			}
+			gate := filepath.Join(s.work, "g"+string(rune('0'+i)))
+			eventually(t, "the agent works", func() bool { _, err := os.Stat(gate + ".reached"); return err == nil })
+			cmd := s.command(s.trl, "chat", "-p", "--dialogue", "q", "say late"+c.name)
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.sent(t, "q", "say late"+c.name)
+			if c.ends != nil {
+				if o := s.run(t, c.ends...); o.status != 0 {
+					t.Fatalf("%s, %s: %+v", agent, c.name, o)
+				}
+			} else if err := os.WriteFile(gate+".open", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.name == "asks" {
+				eventually(t, "the request waits", func() bool { return strings.Contains(s.run(t, "dialogue", "ls").stdout, "requires_action") })
+				if o := s.run(t, "dialogue", "respond", "q", "allow"); o.status != 0 {
+					t.Errorf("%s: the request of the earlier turn was answered: %+v", agent, o)
+				}
+			}
+			status := wait(t, cmd)
+			if c.stderr == "" {
+				c.stderr = "^$"
+			}
+			if out.String() != "late"+c.name+"\n" || status != 0 || !regexp.MustCompile(c.stderr).MatchString(errs.String()) {
+				t.Errorf("%s, %s: status %d, printed %q, and %q on stderr", agent, c.name, status, out.String(), errs.String())
+			}
+		}
+	}
+}
