@@ -50,7 +50,7 @@ func list() []Method {
 		strict(unary("session.create", "Start a session: a place to work with a living shell.", Service.SessionCreate)),
 		reads(unary("session.list", "List the sessions.", Service.SessionList)),
 		reads(unary("session.info", "Tell everything about one session.", Service.SessionInfo)),
-		strict(unary("session.set", "Give a session another name or other tags.", Service.SessionSet)),
+		strict(unary("session.set", "Give a session another name, other tags, or another time at which it ends by itself.", Service.SessionSet)),
 		strict(unary("session.own", "Tie an ephemeral session to this connection, whose owner came back.", Service.SessionOwn)),
 		strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
 		strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput)),

@@ -102,6 +102,14 @@ type SessionCreateParams struct {
 	// connection is gone. Absent: it does not wait; but when the daemon itself was away, as
 	// for an upgrade, it waits 10 seconds.
 	LingerS *float64 `json:"linger_s,omitempty"`
+	// LifetimeS is after how many seconds the session is ended, also one in use. Absent: the
+	// daemon's lifetime_s; 0: never.
+	LifetimeS *float64 `json:"lifetime_s,omitempty"`
+	// IdleTimeoutS is after how many idle seconds the session is ended: of a shell, seconds in
+	// which nothing but the shell runs; of a terminal or program, seconds in which nothing is
+	// written by the program or to it. Absent: the daemon's idle_timeout_s for a shell, and
+	// never for a terminal or program; 0: never.
+	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
 
 // SessionInfo is a snapshot of one session.
@@ -184,13 +192,18 @@ type SessionInfoParams struct {
 	SessionID string `json:"session_id"` // id or name
 }
 
-// SessionSetParams changes what a living session is called. What is absent stays as it is.
+// SessionSetParams changes what a living session is called, and when it ends by itself. What is absent stays as it is.
 type SessionSetParams struct {
 	SessionID string `json:"session_id"` // id or name
 	// Name is the new name, unique among the living sessions; empty for none.
 	Name *string `json:"name,omitempty"`
 	// Tags take the place of all tags that it had.
 	Tags *[]string `json:"tags,omitempty"`
+	// LifetimeS is after how many seconds, counted from its creation, the session is ended,
+	// also one in use; 0: never.
+	LifetimeS *float64 `json:"lifetime_s,omitempty"`
+	// IdleTimeoutS is after how many idle seconds the session is ended; 0: never. See session.create.
+	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
 
 // Check tells what is wrong with the parameters, without looking at anything.
@@ -198,8 +211,11 @@ func (p SessionSetParams) Check() error {
 	if p.SessionID == "" {
 		return invalid("session_id", "is required")
 	}
-	if p.Name == nil && p.Tags == nil {
-		return invalid("name", "is required, or tags")
+	if p.Name == nil && p.Tags == nil && p.LifetimeS == nil && p.IdleTimeoutS == nil {
+		return invalid("name", "is required, or tags, lifetime_s or idle_timeout_s")
+	}
+	if err := checkEnds(p.LifetimeS, p.IdleTimeoutS); err != nil {
+		return err
 	}
 	if p.Name != nil && *p.Name != "" {
 		if err := checkName(*p.Name); err != nil {
@@ -273,6 +289,9 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	if err := checkSeconds("linger_s", p.LingerS); err != nil {
+		return err
+	}
+	if err := checkEnds(p.LifetimeS, p.IdleTimeoutS); err != nil {
 		return err
 	}
 	if p.LingerS != nil && !p.Ephemeral {
@@ -371,6 +390,13 @@ func checkEnv(env map[string]string) error {
 		}
 	}
 	return nil
+}
+
+func checkEnds(lifetime, idle *float64) error {
+	if err := checkSeconds("lifetime_s", lifetime); err != nil {
+		return err
+	}
+	return checkSeconds("idle_timeout_s", idle)
 }
 
 func checkSeconds(field string, s *float64) error {

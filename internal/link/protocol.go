@@ -18,7 +18,7 @@ const (
 	CallHello      = "hello"       // HelloParams → HelloResult; always first
 	CallCreate     = "create"      // CreateParams → SessionDetails; once
 	CallInfo       = "info"        // struct{} → SessionDetails
-	CallSet        = "set"         // SetParams → api.SessionInfo
+	CallSet        = "set"         // SetParams → SessionInfo
 	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
 	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
 	CallExecRead   = "exec.read"   // ReadParams → ReadResult, body = the chunks' bytes
@@ -43,14 +43,22 @@ const (
 // before the answer to the call that changed it.
 const EventSession = "session"
 
+// Ends are the limits that were asked for this session alone; nil: the daemon's.
+type Ends struct {
+	LifetimeS    *float64 `json:"lifetime_s,omitempty"`
+	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
+}
+
 // Ages are durations for the daemon's deadlines: a time of day may be set, and says
 // nothing of how much time has passed.
 type Ages struct {
 	// AgeMS is for how long the session has been there; nil from an older runner.
 	AgeMS *int64 `json:"age_ms,omitempty"`
-	// IdleMS is for how long nothing but the shell has run in it, or since when it has
+	// IdleMS is for how long nothing but the shell has run in it, for how long a program with
+	// an idle time-out has neither written nor been written to, or since when it has
 	// ended; nil while something else runs.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
+	Ends
 }
 
 // SessionInfo is an api.SessionInfo with its ages.
@@ -113,10 +121,11 @@ type CreateParams struct {
 	Limits    Limits    `json:"limits"`
 }
 
-// SetParams changes what the session is called. What is absent stays as it is.
+// SetParams changes what the session is called and when it ends. What is absent stays as it is.
 type SetParams struct {
 	Name *string   `json:"name,omitempty"`
 	Tags *[]string `json:"tags,omitempty"`
+	Ends
 }
 
 // Limits are the parts of the configuration that a runner enforces.

@@ -156,8 +156,8 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	return info
 }
 
-// set changes what the session is called.
-func (r *Runner) set(p link.SetParams) (api.SessionInfo, error) {
+// set changes what the session is called and when it ends.
+func (r *Runner) set(p link.SetParams) (link.SessionInfo, error) {
 	r.mu.Lock()
 	if p.Name != nil {
 		r.params.Params.Name = *p.Name
@@ -165,8 +165,14 @@ func (r *Runner) set(p link.SetParams) (api.SessionInfo, error) {
 	if p.Tags != nil {
 		r.params.Params.Tags = *p.Tags
 	}
+	if p.LifetimeS != nil {
+		r.params.Params.LifetimeS = p.LifetimeS
+	}
+	if p.IdleTimeoutS != nil {
+		r.params.Params.IdleTimeoutS = p.IdleTimeoutS
+	}
 	r.mu.Unlock()
-	return r.Info(), nil
+	return link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, nil
 }
 
 // ages tells how old the session is, and for how long it has been idle.
@@ -174,7 +180,15 @@ func (r *Runner) ages() link.Ages {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	age := time.Since(r.born).Milliseconds()
-	a := link.Ages{AgeMS: &age}
+	p := r.params.Params
+	a := link.Ages{AgeMS: &age, Ends: link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}}
+	if r.program != nil && r.state != api.SessionTerminated {
+		if p.IdleTimeoutS != nil {
+			idle := time.Since(r.program.activity()).Milliseconds()
+			a.IdleMS = &idle
+		}
+		return a
+	}
 	if used := r.current != nil || len(r.queue) > 0 || r.others; !used || r.state == api.SessionTerminated {
 		idle := min(time.Since(r.activity), time.Since(r.alone)).Milliseconds()
 		a.IdleMS = &idle

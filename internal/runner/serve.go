@@ -175,16 +175,24 @@ func (r *Runner) left(p *peer) {
 		go r.linger(r.ending)
 		return
 	}
-	if idle := seconds(r.params.Limits.IdleTimeoutS); idle > 0 {
+	if idle := r.idleTimeout(); idle > 0 {
 		r.loneTimer = time.AfterFunc(idle, r.lone)
 	}
+}
+
+// idleTimeout is that of this session. Call with mu held.
+func (r *Runner) idleTimeout() time.Duration {
+	if s := r.params.Params.IdleTimeoutS; s != nil {
+		return seconds(*s)
+	}
+	return seconds(r.params.Limits.IdleTimeoutS)
 }
 
 // lone ends a session that nobody has used and no daemon has asked for.
 func (r *Runner) lone() {
 	others := r.hasOthers()
 	r.mu.Lock()
-	idle := seconds(r.params.Limits.IdleTimeoutS)
+	idle := r.idleTimeout()
 	rest := idle - time.Since(r.activity)
 	if r.conn != nil || r.ending != nil {
 		r.mu.Unlock()

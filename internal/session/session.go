@@ -67,6 +67,7 @@ type Session struct {
 	heard    api.SessionState    // guarded by mu; the state the runner told last
 	born     time.Time           // guarded by mu; when it was made, by a clock that cannot be set, as the following
 	idle     time.Time           // guarded by mu; since when it is idle; zero while it is in use
+	ends     link.Ends           // guarded by mu; the limits of this session alone
 	looked   time.Time           // guarded by mu; when the runner was last heard to have something else than its shell
 	gone     time.Time           // guarded by mu; when it ended
 	farewell string              // guarded by mu; why the runner said it would end by itself
@@ -244,7 +245,7 @@ func (s *Session) age(info api.SessionInfo, ages link.Ages) {
 	ago := func(ms int64) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
 	switch {
 	case ages.AgeMS != nil:
-		s.born = ago(*ages.AgeMS)
+		s.born, s.ends = ago(*ages.AgeMS), ages.Ends
 	case s.born.IsZero():
 		s.born = now
 	}
@@ -270,17 +271,17 @@ func (s *Session) deadline() (at time.Time, cause string) {
 }
 
 func (s *Session) deadlineLocked() (at time.Time, cause string) {
-	limits := s.registry.config
+	lifetime, idle := s.limits()
 	if s.ending != "" || s.left || s.absence != nil || s.state == api.SessionTerminated {
 		return time.Time{}, "" // one that cannot be reached may be in use
 	}
-	if limits.Lifetime > 0 {
-		at, cause = s.born.Add(limits.Lifetime), "lived for "+limits.Lifetime.String()+" (lifetime_s)"
+	if lifetime > 0 {
+		at, cause = s.born.Add(lifetime), "lived for "+lifetime.String()+" (lifetime_s)"
 	}
-	if limits.IdleTimeout > 0 && s.state == api.SessionIdle {
-		end, why := s.idle.Add(limits.IdleTimeout), idleCause(limits.IdleTimeout)
+	if idle > 0 && (s.state == api.SessionIdle || s.kind() != api.KindShell) {
+		end, why := s.idle.Add(idle), idleCause(idle)
 		if s.idle.IsZero() {
-			end, why = s.looked.Add(limits.IdleTimeout), ""
+			end, why = s.looked.Add(idle), ""
 		}
 		if at.IsZero() || end.Before(at) {
 			at, cause = end, why
@@ -289,12 +290,31 @@ func (s *Session) deadlineLocked() (at time.Time, cause string) {
 	return at, cause
 }
 
+// limits are after what time the session is ended by itself, and after what time of idleness;
+// 0 for never. mu is held.
+func (s *Session) limits() (lifetime, idle time.Duration) {
+	lifetime = s.registry.config.Lifetime
+	if s.kind() == api.KindShell {
+		idle = s.registry.config.IdleTimeout
+	}
+	if l := s.ends.LifetimeS; l != nil {
+		lifetime = time.Duration(*l * float64(time.Second))
+	}
+	if i := s.ends.IdleTimeoutS; i != nil {
+		idle = time.Duration(*i * float64(time.Second))
+	}
+	return lifetime, idle
+}
+
 func idleCause(d time.Duration) string { return "idle for " + d.String() + " (idle_timeout_s)" }
 
 // expire ends a session whose time is over. Before an idle one is ended, its runner is asked
 // whether something runs in it.
 func (s *Session) expire(cause string) {
-	if limits := s.registry.config; cause == "" || cause == idleCause(limits.IdleTimeout) {
+	s.mu.Lock()
+	_, idle := s.limits()
+	s.mu.Unlock()
+	if cause == "" || cause == idleCause(idle) {
 		ctx, cancel := context.WithTimeout(s.ctx, infoTimeout)
 		defer cancel()
 		if _, err := s.Details(ctx); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Set gives a session another name or other tags. The runner has them too: a later daemon
+// Set gives a session another name, other tags or another end. The runner has them too: a later daemon
 // learns them from it. The new name is taken before the runner is asked, and the old one is
 // free when it has answered, so that no two sessions ever have the same.
 func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
@@ -20,8 +20,12 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 			return api.SessionInfo{}, err
 		}
 	}
-	var info api.SessionInfo
-	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags}, nil, &info)
+	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
+	var told link.SessionInfo
+	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &told)
+	if err == nil && (ends.LifetimeS != nil && told.LifetimeS == nil || ends.IdleTimeoutS != nil && told.IdleTimeoutS == nil) {
+		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is older and cannot change when it ends; create a new session", s.Label())
+	}
 	if err != nil {
 		if rename {
 			r.freeName(*p.Name, s.id)
@@ -29,9 +33,14 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 		return api.SessionInfo{}, err
 	}
 	s.mu.Lock()
-	s.details.Name, s.details.Tags = info.Name, info.Tags
-	info = s.info()
+	s.details.Name, s.details.Tags = told.Name, told.Tags
+	if told.AgeMS != nil {
+		s.age(told.SessionInfo, told.Ages)
+	}
+	info := s.info()
+	at, _ := s.deadlineLocked()
 	s.mu.Unlock()
+	r.expect(at)
 	if rename {
 		r.freeName(before, s.id)
 	}

@@ -420,6 +420,32 @@ func TestNextDaemonFindsSessions(t *testing.T) {
 	}
 }
 
+// TestIdleProgramEnds: a program has an idle time-out when one is asked for, also later.
+func TestIdleProgramEnds(t *testing.T) {
+	d := newPlace(t).start()
+	defer d.stop()
+	const cause = "idle for 200ms (idle_timeout_s)"
+	idle := 0.2
+	params := api.SessionCreateParams{Kind: api.KindProgram, Command: []string{"cat"}, IdleTimeoutS: &idle}
+	s := d.create(params)
+	wantDone(t, s)
+	if info := s.Info(); info.Cause != cause {
+		t.Errorf("%+v", info)
+	}
+	params.Kind, params.IdleTimeoutS = api.KindTerminal, nil
+	s = d.create(params)
+	if info := s.Info(); info.EndsInS != nil {
+		t.Errorf("%+v", info)
+	}
+	if _, err := d.Set(t.Context(), s, api.SessionSetParams{IdleTimeoutS: &idle}); err != nil {
+		t.Fatal(err)
+	}
+	wantDone(t, s)
+	if info := s.Info(); info.Cause != cause {
+		t.Errorf("%+v", info)
+	}
+}
+
 func TestRecordsThatCannotBeUsed(t *testing.T) {
 	p := newPlace(t)
 	d := p.start()

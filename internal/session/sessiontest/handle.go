@@ -138,7 +138,13 @@ func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
 	if p.Tags != nil {
 		r.info.Tags = *p.Tags
 	}
-	return r.info, nil, nil
+	if p.LifetimeS != nil {
+		r.created.Params.LifetimeS = p.LifetimeS
+	}
+	if p.IdleTimeoutS != nil {
+		r.created.Params.IdleTimeoutS = p.IdleTimeoutS
+	}
+	return r.told(), nil, nil
 }
 
 func (r *Runner) create(params json.RawMessage) (any, []byte, error) {

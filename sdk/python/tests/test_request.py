@@ -29,6 +29,7 @@ TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_i
     (_request.SessionOptions, types.SessionCreateParams, {"kind"} | TERMINAL),
     (_request.TerminalOptions, types.SessionCreateParams, {"kind", "timeout_s"}),
     (_request.ProgramOptions, types.SessionCreateParams, {"kind", "timeout_s", "shell", "prefer_shell", "login", "rc"} | TERMINAL),
+    (_request.SessionSetOptions, types.SessionSetParams, {"session_id"}),
     (_request.ScreenOptions, types.SessionScreenParams, {"session_id"}),
     (_request.SessionWaitOptions, types.SessionWaitParams, {"session_id"}),
     (_request.ViewerOptions, types.SessionAttachParams, {"session_id", "snapshot"}),

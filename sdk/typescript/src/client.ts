@@ -19,7 +19,7 @@ export interface SessionOptions
 export interface TerminalOptions extends Omit<CreateParams, "kind" | "timeoutS">, Abortable {}
 
 /** What the session of a program shall be like. */
-export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral" | "lingerS">, Abortable {}
+export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" | "name" | "tags" | "ephemeral" | "lingerS" | "lifetimeS" | "idleTimeoutS">, Abortable {}
 
 /** How a command is run in a session of its own. */
 export interface OneRunOptions

@@ -68,8 +68,8 @@ export abstract class AnySession {
     return this.trl.call("session.info", { sessionId: this.id }, options);
   }
 
-  /** Gives the session another name ("" for none) or other tags. */
-  async set(what: { name?: string; tags?: string[] }, options: Abortable = {}): Promise<SessionInfo> {
+  /** Gives the session another name ("" for none), other tags, or another end. */
+  async set(what: Omit<Camel<wire.SessionSetParams>, "sessionId">, options: Abortable = {}): Promise<SessionInfo> {
     return this.trl.call("session.set", { sessionId: this.id, ...what }, options);
   }
 

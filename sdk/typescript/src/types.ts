@@ -402,6 +402,18 @@ export interface SessionCreateParams {
    * seconds.
    */
   linger_s?: number;
+  /**
+   * After how many seconds the session is ended, also one in use. Absent: the daemon's lifetime_s;
+   * 0: never.
+   */
+  lifetime_s?: number;
+  /**
+   * After how many idle seconds the session is ended: of a shell, seconds in which nothing but the
+   * shell runs; of a terminal or program, seconds in which nothing is written by the program or to
+   * it. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
+   * never.
+   */
+  idle_timeout_s?: number;
 }
 
 /** Filters session.list. */
@@ -418,7 +430,10 @@ export interface SessionInfoParams {
   session_id: string;
 }
 
-/** Changes what a living session is called. What is absent stays as it is. */
+/**
+ * Changes what a living session is called, and when it ends by itself. What is absent stays as it
+ * is.
+ */
 export interface SessionSetParams {
   /** id or name */
   session_id: string;
@@ -426,6 +441,13 @@ export interface SessionSetParams {
   name?: string;
   /** Take the place of all tags that it had. */
   tags?: string[];
+  /**
+   * After how many seconds, counted from its creation, the session is ended, also one in use; 0:
+   * never.
+   */
+  lifetime_s?: number;
+  /** After how many idle seconds the session is ended; 0: never. See session.create. */
+  idle_timeout_s?: number;
 }
 
 /** Names an ephemeral session whose owner the caller is. */
@@ -2204,7 +2226,7 @@ export interface Methods {
   "session.list": { params: SessionListParams; result: SessionListResult };
   /** Tell everything about one session. */
   "session.info": { params: SessionInfoParams; result: SessionDetails };
-  /** Give a session another name or other tags. */
+  /** Give a session another name, other tags, or another time at which it ends by itself. */
   "session.set": { params: SessionSetParams; result: SessionInfo };
   /** Tie an ephemeral session to this connection, whose owner came back. */
   "session.own": { params: SessionOwnParams; result: SessionInfo };

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from . import _request, types
 from ._aio_stream import Stream, Viewer
 from ._request import (
-    AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionWaitOptions, StartOptions, StreamOptions, ViewerOptions,
-    WaitOptions)
+    AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionSetOptions, SessionWaitOptions, StartOptions, StreamOptions,
+    ViewerOptions, WaitOptions)
 from ._resume import Cursor, ViewerCursor, WholeCursor
 from .errors import TrlError
 from .results import ExecOutputResult, ExecResult
@@ -48,9 +48,9 @@ class AnySession:
         """Tell everything about the session."""
         return await self._client._do(_request.session_info(self.id))
 
-    async def set(self, *, name: str | None = None, tags: Sequence[str] | None = None) -> types.SessionInfo:
-        """Give the session another name ("" for none) or other tags."""
-        return await self._client._do(_request.session_set(self.id, name, tags))
+    async def set(self, **what: Unpack[SessionSetOptions]) -> types.SessionInfo:
+        """Give the session another name ("" for none), other tags, or another end."""
+        return await self._client._do(_request.session_set(self.id, what))
 
     async def destroy(self, *, force: bool = False) -> types.SessionDestroyResult:
         """End the session and every process in it."""

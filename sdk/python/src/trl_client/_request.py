@@ -44,6 +44,8 @@ class SessionOptions(TypedDict, total=False):
     rc: bool
     ephemeral: bool
     linger_s: float
+    lifetime_s: float
+    idle_timeout_s: float
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -55,6 +57,8 @@ class ProgramOptions(TypedDict, total=False):
     tags: Sequence[str]
     ephemeral: bool
     linger_s: float
+    lifetime_s: float
+    idle_timeout_s: float
 
 
 class TerminalOptions(ProgramOptions, total=False):
@@ -71,6 +75,15 @@ class TerminalOptions(ProgramOptions, total=False):
     scrollback: int
     record: bool
     record_input: bool
+
+
+class SessionSetOptions(TypedDict, total=False):
+    """What changes of a session; see types.SessionSetParams."""
+
+    name: str
+    tags: Sequence[str]
+    lifetime_s: float
+    idle_timeout_s: float
 
 
 class ScreenOptions(TypedDict, total=False):
@@ -283,11 +296,9 @@ def session_destroy(session_id: str, force: bool) -> Request[types.SessionDestro
     return Request("session.destroy", params, types.SessionDestroyResult.from_dict)
 
 
-def session_set(session_id: str, name: str | None, tags: Sequence[str] | None) -> Request[types.SessionInfo]:
+def session_set(session_id: str, what: SessionSetOptions) -> Request[types.SessionInfo]:
     """session.set."""
-    what = {"name": name, "tags": None if tags is None else list(tags)}
-    params = {"session_id": session_id, **{key: value for key, value in what.items() if value is not None}}
-    return Request("session.set", params, types.SessionInfo.from_dict)
+    return Request("session.set", {"session_id": session_id, **given(SessionSetOptions, what)}, types.SessionInfo.from_dict)
 
 
 def session_info(session_id: str) -> Request[types.SessionDetails]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from . import _request, types
 from ._request import (
-    AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionWaitOptions, StartOptions, StreamOptions, ViewerOptions,
-    WaitOptions)
+    AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionSetOptions, SessionWaitOptions, StartOptions, StreamOptions,
+    ViewerOptions, WaitOptions)
 from ._resume import Cursor, ViewerCursor, WholeCursor
 from ._stream import Stream, Viewer
 from .errors import TrlError
@@ -46,9 +46,9 @@ class AnySession:
         """Tell everything about the session."""
         return self._client._do(_request.session_info(self.id))
 
-    def set(self, *, name: str | None = None, tags: Sequence[str] | None = None) -> types.SessionInfo:
-        """Give the session another name ("" for none) or other tags."""
-        return self._client._do(_request.session_set(self.id, name, tags))
+    def set(self, **what: Unpack[SessionSetOptions]) -> types.SessionInfo:
+        """Give the session another name ("" for none), other tags, or another end."""
+        return self._client._do(_request.session_set(self.id, what))
 
     def destroy(self, *, force: bool = False) -> types.SessionDestroyResult:
         """End the session and every process in it."""

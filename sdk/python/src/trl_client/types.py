@@ -475,6 +475,18 @@ class SessionCreateParams(TypedDict, total=False):
     10 seconds.
     """
 
+    lifetime_s: float
+    """After how many seconds the session is ended, also one in use. Absent: the daemon's
+    lifetime_s; 0: never.
+    """
+
+    idle_timeout_s: float
+    """After how many idle seconds the session is ended: of a shell, seconds in which nothing but
+    the shell runs; of a terminal or program, seconds in which nothing is written by the program
+    or to it. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    program; 0: never.
+    """
+
 
 class SessionListParams(TypedDict, total=False):
     """Filters session.list."""
@@ -501,13 +513,23 @@ class _SessionSetParams(TypedDict):
 
 
 class SessionSetParams(_SessionSetParams, total=False):
-    """Changes what a living session is called. What is absent stays as it is."""
+    """Changes what a living session is called, and when it ends by itself. What is absent stays as
+    it is.
+    """
 
     name: str
     """The new name, unique among the living sessions; empty for none."""
 
     tags: list[str]
     """Take the place of all tags that it had."""
+
+    lifetime_s: float
+    """After how many seconds, counted from its creation, the session is ended, also one in use; 0:
+    never.
+    """
+
+    idle_timeout_s: float
+    """After how many idle seconds the session is ended; 0: never. See session.create."""
 
 
 class SessionOwnParams(TypedDict):
