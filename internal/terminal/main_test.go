@@ -22,6 +22,7 @@ import (
 var reaper *process.Reaper
 
 func TestMain(m *testing.M) {
+	process.Sanitize() // as the runner does: under nohup programs would ignore SIGHUP
 	process.BecomeSubreaper()
 	reaper = process.NewReaper()
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // the reaper stays

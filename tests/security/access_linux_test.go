@@ -69,7 +69,7 @@ func TestModes(t *testing.T) {
 			n++
 			if e.IsDir() {
 				mode(path, 0o700)
-			} else if info, err := e.Info(); err == nil && info.Mode().Perm()&0o177 != 0 {
+			} else if info, err := e.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("%s has mode %s, nobody else may have any", path, info.Mode())
 			}
 			return nil
