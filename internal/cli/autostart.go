@@ -42,12 +42,15 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
 	defer lock.Close()
-	// With a very short auto_exit_s it may end again before we have said a word.
-	for range 5 {
+	// With a very short auto_exit_s it may end again before we have said a word, on a busy
+	// machine many times.
+	var lost error
+	for ctx.Err() == nil {
 		c, err := dial(ctx, cfg)
 		if err == nil || !isAbsent(err) {
 			return c, err
 		}
+		lost = err
 		if c, err := awaitHolder(ctx, cfg); c != nil || err != nil {
 			return c, err
 		}
@@ -62,7 +65,7 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 			return nil, err
 		}
 	}
-	return dial(ctx, cfg)
+	return nil, fmt.Errorf("start the daemon: not reached in %s: %w", startTimeout, lost)
 }
 
 // awaitHolder waits for the daemon that holds the state directory, where there is one that
