@@ -180,6 +180,24 @@ def test_what_does_no_harm_is_asked_again_aio() -> None:
 @pytest.mark.parametrize("call", [
     lambda t: trl.Session(t, "s").run("rm x"),
     lambda t: trl.Session(t, "s").start("rm x"),
+])
+def test_a_command_is_asked_for_again_with_its_id(call: Callable[[trl.Client], object]) -> None:
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def answer_the_second(conn: Conn) -> None:
+        r = conn.request()
+        seen.put(r)
+        if seen.qsize() < 2:
+            raise EOFError
+        conn.answer(r, exec_id="x-1")
+
+    with FakeDaemon(answer_the_second) as fake, trl.connect(fake.path) as t:
+        call(t)
+        first, second = drained(seen)
+        assert first["params"]["run_id"] and first["params"] == second["params"]
+
+
+@pytest.mark.parametrize("call", [
     lambda t: trl.Session(t, "s").stream("rm x"),
     lambda t: t.session(),
     lambda t: t.call("exec.input", {"exec_id": "x", "data": "y"}),
