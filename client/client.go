@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -43,6 +44,7 @@ type Client struct {
 	mu      sync.Mutex
 	closed  bool                 // guarded by mu
 	streams map[*Stream]struct{} // guarded by mu; those that have not ended
+	noRunID atomic.Bool          // the daemon is older than run_id
 	owned   map[string]bool      // guarded by mu; ephemeral sessions by id, and whether one is being reclaimed
 }
 

@@ -3,16 +3,32 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"strings"
 
 	"github.com/trl-dev/trl/api"
 )
 
 // once gives a request for a command an id that makes it run once, however often it is sent.
-// Where there is no second connection, it is sent once anyway.
-func (c *Client) once(id *string) {
-	if *id == "" && c.ReconnectFor > 0 {
-		*id = rand.Text()
+// Where there is no second connection, it is sent once anyway; and an older daemon knows no
+// such ids. It reports whether it did.
+func (c *Client) once(id *string) bool {
+	if *id != "" || c.ReconnectFor <= 0 || c.noRunID.Load() {
+		return false
 	}
+	*id = rand.Text()
+	return true
+}
+
+// isOlder reports whether a request was refused because of the id of once, by a daemon that does
+// not know run_id. No other is given one then. Such a daemon names the field in its message only.
+func (c *Client) isOlder(err error) bool {
+	var e *api.Error
+	if !errors.As(err, &e) || e.Code != api.CodeInvalidParams || !strings.Contains(e.Message, "run_id") {
+		return false
+	}
+	c.noRunID.Store(true)
+	return true
 }
 
 // owns notes an ephemeral session of this Client.

@@ -91,13 +91,25 @@ func (c *Client) SessionRecording(ctx context.Context, p api.SessionRecordingPar
 
 // ExecRun implements api.Service.
 func (c *Client) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
-	c.once(&p.RunID)
+	if c.once(&p.RunID) {
+		r, err := typed[api.ExecResult](ctx, c, "exec.run", p)
+		if !c.isOlder(err) {
+			return r, err
+		}
+		p.RunID = ""
+	}
 	return typed[api.ExecResult](ctx, c, "exec.run", p)
 }
 
 // ExecStart implements api.Service.
 func (c *Client) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
-	c.once(&p.RunID)
+	if c.once(&p.RunID) {
+		r, err := typed[api.ExecInfo](ctx, c, "exec.start", p)
+		if !c.isOlder(err) {
+			return r, err
+		}
+		p.RunID = ""
+	}
 	return typed[api.ExecInfo](ctx, c, "exec.start", p)
 }
 

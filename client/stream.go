@@ -47,9 +47,8 @@ var _ api.ByteStream = (*Stream)(nil)
 func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	s := c.newStream(ctx, "exec.stream")
 	s.have = map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset}
-	if p.ExecID == "" {
-		c.once(&p.RunID)
-	}
+	first := p
+	given := p.ExecID == "" && c.once(&p.RunID)
 	s.owns = p.Detach != nil && !*p.Detach
 	s.again = func() any {
 		q := api.ExecStreamParams{ExecID: s.start.ExecID, Stream: p.Stream, AfterSeq: s.seq}
@@ -61,7 +60,11 @@ func (c *Client) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.St
 		}
 		return q
 	}
-	return s.open(p, p.ExecID != "" || p.RunID != "")
+	stream, err := s.open(p, p.ExecID != "" || p.RunID != "")
+	if given && c.isOlder(err) {
+		return c.ExecStream(ctx, first)
+	}
+	return stream, err
 }
 
 // EventSubscribe implements api.Service. The Stream is a *Stream.

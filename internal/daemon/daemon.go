@@ -334,6 +334,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		why string
 		err error
 	}
+	stopSignals := d.upgradeOnSignal() // before anybody can know that the daemon serves
 	ends := make(chan ending, 2)
 	var webEnded, rpcEnded chan error
 	var tasks sync.WaitGroup
@@ -368,7 +369,6 @@ func (d *daemon) serve(ctx context.Context) error {
 	debug.FreeOSMemory() // what only the start needed
 	process.TrimProgram()
 	notify(d.manager, "READY=1")
-	stopSignals := d.upgradeOnSignal()
 
 	var end ending
 	select {

@@ -120,7 +120,7 @@ func TestReconnectingReader(t *testing.T) {
 		}
 		pushes := -1
 		if given < *reconnects {
-			pushes = random.IntN(25)
+			pushes = random.IntN(12)
 			given++
 		}
 		err = r.read(stream, pushes)

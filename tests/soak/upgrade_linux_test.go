@@ -34,13 +34,14 @@ func TestUpgrade(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(x.read)
 
-	// A command whose caller waits: the caller hears that the daemon goes, the command stays.
+	// A command whose caller waits: it runs once, and the caller gets its result.
 	waiting := create(t, service, api.SessionCreateParams{}).SessionID
 	all.Go(func() {
 		c := l.dial()
 		defer c.Close()
-		if _, err := c.ExecRun(context.Background(), api.ExecParams{SessionID: waiting, Command: "echo up; while [ -e " + x.file + " ]; do sleep 0.02; done; echo done"}); err == nil || !lost(err) {
-			t.Errorf("exec.run over an upgrade: %v", err)
+		r, err := c.ExecRun(context.Background(), api.ExecParams{SessionID: waiting, Command: "echo up; while [ -e " + x.file + " ]; do sleep 0.02; done; echo done"})
+		if err != nil || r.Stdout != "up\ndone\n" {
+			t.Errorf("exec.run over an upgrade: %+v, %v", r, err)
 		}
 	})
 	eventually(t, func() string {
