@@ -78,8 +78,7 @@ type Stream interface {
 type ByteStream interface {
 	Stream
 	// RecvBytes is Recv, but the output of a push is returned beside it, in place of Data
-	// and DataBase64. Several pieces of output that follow each other may come as one, with
-	// the number of the last. The bytes must not be changed, and are valid until the next call.
+	// and DataBase64. The bytes must not be changed, and are valid until the next call.
 	RecvBytes() (StreamEvent, []byte, error)
 }
 

@@ -54,6 +54,9 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 		if c, err := awaitHolder(ctx, cfg); c != nil || err != nil {
 			return c, err
 		}
+		if err := makeSocketDir(cfg); err != nil {
+			return nil, err
+		}
 		if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
 			// One that was started by hand at the same moment is as good.
 			if c, dialErr := dial(ctx, cfg); dialErr == nil {
@@ -244,6 +247,15 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 func makeStateDir(cfg config.Config) error {
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 		return withHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
+	}
+	return nil
+}
+
+// makeSocketDir makes the directory of the socket, as the daemon would: from here the error
+// can say which setting to change.
+func makeSocketDir(cfg config.Config) error {
+	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
+		return withHint(fmt.Errorf("directory of the socket: %w", err), "set TRL_SOCKET_PATH to a place that you can write to")
 	}
 	return nil
 }

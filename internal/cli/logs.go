@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 
@@ -98,6 +99,10 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 	info, err := findExec(ctx, c, word)
 	if err != nil {
 		return err
+	}
+	if l.since > info.LastSeq {
+		return withHint(fmt.Errorf("--since: %d is beyond the last number of exec %q, which is %d", l.since, info.ExecID, info.LastSeq),
+			"`trl logs --json %s` prints the numbers", word)
 	}
 	l.skip, l.lines = map[string]int64{}, map[string][]byte{}
 	l.progress = l.app.newProgress(l.expected(info), l.app.stdout.tty)

@@ -201,18 +201,6 @@ func (st *stream) RecvBytes() (api.StreamEvent, []byte, error) {
 		return api.StreamEvent{}, nil, err
 	}
 	p := st.pop()
-	if p.text == nil {
-		return p.StreamEvent, nil, nil
-	}
-	// Records that lie behind each other, in the output and in what was fetched, are one piece.
-	for len(st.ready) > 0 {
-		next := &st.ready[0]
-		if next.Type != p.Type || next.from != p.to || *next.Offset != *p.Offset+int64(p.to-p.from) {
-			break
-		}
-		p.Seq, p.to = next.Seq, next.to
-		st.pop()
-	}
 	return p.StreamEvent, p.text[p.from:p.to:p.to], nil
 }
 

@@ -49,6 +49,15 @@ func all(t *testing.T, st api.Stream) []string {
 	}
 }
 
+// inBytes reads a stream as those do who take its output as bytes beside the pushes.
+type inBytes struct{ api.ByteStream }
+
+func (b inBytes) Recv() (api.StreamEvent, error) {
+	ev, data, err := b.RecvBytes()
+	ev.Data, ev.DataBase64 = api.Text(data)
+	return ev, err
+}
+
 func wantLines(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -102,7 +111,9 @@ func TestStreamPushes(t *testing.T) {
 			for _, pause := range []time.Duration{0, time.Millisecond} { // with it, each is read before the next comes
 				rt := &sessiontest.Runtime{Command: writer(pause, 5, c.writes...)}
 				in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-					wantLines(t, all(t, stream(t, s, started(create(t, s, api.SessionCreateParams{})))), c.want...)
+					id := create(t, s, api.SessionCreateParams{})
+					wantLines(t, all(t, stream(t, s, started(id))), c.want...)
+					wantLines(t, all(t, inBytes{stream(t, s, started(id)).(api.ByteStream)}), c.want...)
 				})
 			}
 		})
@@ -124,6 +135,7 @@ func TestReattach(t *testing.T) {
 			}
 			whole := []string{`1 stdout@0 "ab"`, `2 stderr@0 "xy"`, `3 stdout@2 "cd"`, "4 gap stdout 4-104", `5 stdout@104 "ef"`, "6 exit 3"}
 			wantLines(t, all(t, stream(t, s, api.ExecStreamParams{ExecID: info.ExecID})), whole...)
+			wantLines(t, all(t, inBytes{stream(t, s, api.ExecStreamParams{ExecID: info.ExecID}).(api.ByteStream)}), whole...)
 			for after := range int64(6) {
 				p := api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: after}
 				want := slices.Clone(whole[after:])
