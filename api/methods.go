@@ -20,6 +20,9 @@ type Method struct {
 	Params, Result reflect.Type
 	// Streams says that pushes follow the answer. Call then returns a Stream.
 	Streams bool
+	// Endless says that the stream goes on until its session, its dialogue or its reader
+	// ends; that of a command ends with the command.
+	Endless bool
 	// Reads says that the method changes nothing: a caller that may only look can use it.
 	Reads bool
 	// Strict says that an unknown parameter is refused: where a typo would be
@@ -57,7 +60,7 @@ func list() []Method {
 		strict(unary("session.resize", "Give a terminal another size.", Service.SessionResize)),
 		reads(strict(unary("session.screen", "Tell what a terminal shows: text, cursor, title, modes; or what changed.", Service.SessionScreen))),
 		reads(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
-		strict(stream("session.attach", "Push the screen of a terminal as bytes for a terminal, and all that follows.", Service.SessionAttach)),
+		strict(endless(stream("session.attach", "Push the screen of a terminal as bytes for a terminal, and all that follows.", Service.SessionAttach))),
 		reads(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
 		strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
 		strict(unary("exec.start", "Start a command in a session and answer at once.", Service.ExecStart)),
@@ -75,13 +78,13 @@ func list() []Method {
 		strict(unary("dialogue.interrupt", "Stop what the agent does now; the dialogue goes on.", Service.DialogueInterrupt)),
 		strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond)),
 		strict(unary("dialogue.set", "Change the model, the permission mode or the policy.", Service.DialogueSet)),
-		reads(strict(stream("dialogue.events", "Push what happens in a dialogue, from any event on.", Service.DialogueEvents))),
+		reads(strict(endless(stream("dialogue.events", "Push what happens in a dialogue, from any event on.", Service.DialogueEvents)))),
 		reads(strict(unary("dialogue.transcript", "Tell the transcript: turns, items, tool calls, tasks, requests.", Service.DialogueTranscript))),
 		reads(strict(unary("dialogue.raw", "Read what the agent's program wrote, byte for byte.", Service.DialogueRaw))),
 		strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate)),
 		strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume)),
 		strict(unary("dialogue.retry", "Look again for an agent that could not be reached.", Service.DialogueRetry)),
-		reads(strict(stream("event.subscribe", "Push what happens to sessions and commands.", Service.EventSubscribe))),
+		reads(strict(endless(stream("event.subscribe", "Push what happens to sessions and commands.", Service.EventSubscribe)))),
 	}
 }
 
@@ -140,6 +143,11 @@ func unary[P, R any](name, summary string, f func(Service, context.Context, P) (
 func stream[P any](name, summary string, f func(Service, context.Context, P) (Stream, error)) Method {
 	m := unary(name, summary, f)
 	m.Result, m.Streams = reflect.TypeFor[StreamStart](), true
+	return m
+}
+
+func endless(m Method) Method {
+	m.Endless = true
 	return m
 }
 

@@ -37,8 +37,10 @@ SIGUSR2 makes it replace itself by the program its file now has; see trl upgrade
 With --http it serves HTTP too, and with --grpc gRPC, to callers with a token: the one in
 TRL_AUTH_TOKEN, or in the file token in the state directory, which is made at the first start.
 
-With --stdio one client speaks the protocol on stdin and stdout; the end of its input
-ends the daemon.
+With --stdio one client speaks the protocol on stdin and stdout. After the end of its
+input the daemon answers every request and streams commands until they exit; then it
+ends subscriptions, its sessions and itself. A timeout_s bounds how long that takes. When
+nobody can read its stdout any more, and at SIGTERM, the daemon ends at once.
 
 Each setting below may also be given in the environment (the name in brackets) or in
 the configuration file. trl config shows what holds.`,

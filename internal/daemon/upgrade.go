@@ -210,6 +210,7 @@ func (d *daemon) become(r replacement) error {
 	if d.manager != "" {
 		env = append(env, notifyVariable+"="+d.manager)
 	}
+	signal.Ignore(syscall.SIGUSR2) // or a second one would kill the new program before it can handle it
 	for _, binary := range []string{r.binary, selfPath} {
 		err = unix.Exec(binary, d.args(), env)
 		d.log.Error("cannot become the new program", "binary", binary, "error", err)

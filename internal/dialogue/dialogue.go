@@ -77,6 +77,7 @@ type process struct {
 	watch     *time.Timer   // for its silence
 	replay    *replay       // while it is brought back to where it was
 	again     bool          // it is of an earlier daemon, which may have sent what waits to be sent
+	killing   bool          // the dialogue itself has destroyed its session, or is about to
 	killed    bool          // its session is gone
 	ending    string        // why it is being ended, when it is
 	forced    chan struct{} // closed when its end cannot wait

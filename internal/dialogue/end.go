@@ -155,6 +155,11 @@ func (d *Dialogue) kill(prog program, p *process) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if p != nil && prog.ended() == "" { // otherwise somebody else has ended the session
+		d.mu.Lock()
+		p.killing = true
+		d.mu.Unlock()
+	}
 	err := prog.kill(ctx)
 	if err != nil {
 		d.log.Error("session of the agent is not gone", "error", err)

@@ -217,10 +217,10 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 	switch {
 	case !p.isReady || p.failed != "":
 		end.Cause, end.Text = "start_failed", cmp.Or(p.failed, p.ending)
+	case ended == "destroyed" && !p.killing: // whether or not the dialogue was asked to end before it heard of that
+		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
 	case p.ending != "":
 		end.Cause, end.Text = "closed", p.ending
-	case ended == "destroyed":
-		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
 	case busy:
 		end.Cause = "unexpected_exit"
 	default:

@@ -57,6 +57,7 @@ type conn struct {
 	slots    chan struct{} // one entry per request that runs
 	streams  atomic.Int64  // how many of them stream
 	running  sync.WaitGroup
+	owed     sync.WaitGroup // those of running that end by themselves
 	reading  sync.WaitGroup // the goroutine of read, where there is one
 
 	mu    sync.Mutex
@@ -116,14 +117,19 @@ func (c *conn) shuttingDown() bool {
 	return c.parent.Err() != nil || errors.Is(context.Cause(c.ctx), ErrShutdown)
 }
 
-// awaitAnswers waits for the answers to a client that has ended its input, as
-// long as it can still read them.
+// awaitAnswers waits for the answers to a client that has ended its input, as long as
+// it can still read them. On stdio nobody but this client can make anything happen, so
+// endless streams are not waited for.
 func (c *conn) awaitAnswers() {
 	stop := c.watch()
 	defer stop()
 	done := make(chan struct{})
 	go func() {
-		c.running.Wait()
+		if c.transport == transportStdio {
+			c.owed.Wait()
+		} else {
+			c.running.Wait()
+		}
 		close(done)
 	}()
 	select {
@@ -222,6 +228,7 @@ func (c *conn) start(line []byte, taken int64) error {
 		return errClientGone
 	}
 	c.running.Add(1)
+	c.owed.Add(1)
 	go c.handle(line, taken)
 	return nil
 }

@@ -22,7 +22,11 @@ const streamRoom = 256 << 10
 // handle answers one line.
 func (c *conn) handle(line []byte, taken int64) {
 	defer c.running.Done()
+	owed := true
 	defer func() {
+		if owed {
+			c.owed.Done()
+		}
 		<-c.slots
 		c.server.budget.Return(taken)
 	}()
@@ -61,6 +65,10 @@ func (c *conn) handle(line []byte, taken int64) {
 		return
 	}
 	if stream, ok := result.(api.Stream); ok {
+		if m.Endless {
+			owed = false
+			c.owed.Done()
+		}
 		c.stream(ctx, req, stream)
 		return
 	}

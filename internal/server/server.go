@@ -220,10 +220,11 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 }
 
 // ServeConn serves one client over rwc, which it closes. At the end of input, the requests
-// that were read are answered, streams to their end, and ServeConn returns nil. If rwc has
-// a method Output for the file that answers are written to, and nobody can read that any
-// more, the client is gone. ServeConn also returns when ctx ends or Shutdown is called,
-// even if rwc is a file whose Read cannot be interrupted.
+// that were read are answered, and streams of commands go on until these exit; then all
+// other streams end, and ServeConn returns nil. If rwc has a method Output for the file
+// that answers are written to, and nobody can read that any more, the client is gone.
+// ServeConn also returns when ctx ends or Shutdown is called, even if rwc is a file whose
+// Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {
 	c := s.newConn(ctx, rwc, peer)
 	c.halfClose = true

@@ -72,7 +72,7 @@ func claudePermissions(r *real) {
 		agent: That step is over.
 		user: [[touch]]
 		agent: It needs to be allowed.
-		tool_call Bash completed "touch allowed.txt": replaced
+		tool_call Bash completed "echo replaced": replaced
 		agent: That step is over.
 		user: [[touch]]
 		agent: It needs to be allowed.
