@@ -136,11 +136,26 @@ func (c *Writer) text(at time.Time, code string, p []byte) error {
 	whole := len(p) - unfinished(p)
 	// A copy: p is the caller's.
 	c.begins[code] = append([]byte(nil), p[whole:]...)
-	if whole == 0 {
-		return c.err
+	p = p[:whole]
+	for len(p) > 0 {
+		n := len(p)
+		if c.limit > 0 && c.size+int64(maxEscape*n) > c.limit {
+			// In pieces near the limit: an event that does not fit is left out whole.
+			n = min(n, nearLimit)
+			n -= unfinished(p[:n])
+		}
+		if err := c.add(at, code, p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
 	}
-	return c.add(at, code, p[:whole])
+	return c.err
 }
+
+const (
+	maxEscape = 6   // bytes of JSON for one byte, as in \u0000
+	nearLimit = 512 // bytes of an event that may be the last
+)
 
 // unfinished is how many bytes at the end of p are the beginning of a character.
 func unfinished(p []byte) int {
