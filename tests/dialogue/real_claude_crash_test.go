@@ -131,8 +131,16 @@ func (r *real) resumed() {
 	if info := r.info(r.id); info.Epoch != 2 || info.Ended != nil || r.session == old {
 		r.Errorf("resumed: %+v\n%s", info, brief(r.events(r.id)))
 	}
+	// What the next process reports of a task of the one before is a task of its own: ids of
+	// different processes are never taken for the same. The agent's id tells which it was.
+	known := map[string]bool{}
 	for _, task := range r.transcript(r.id).Tasks {
-		if task.Kind == "other" || task.ToolCallID == "" {
+		if task.Kind != "other" && task.ToolCallID != "" {
+			known[task.NativeID] = true
+		}
+	}
+	for _, task := range r.transcript(r.id).Tasks {
+		if !known[task.NativeID] || task.Kind == "other" && task.Status != "cancelled" {
 			r.Errorf("the task is not known any more: %+v", task)
 		}
 	}
