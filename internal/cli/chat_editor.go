@@ -116,6 +116,7 @@ func (e *editor) close() {
 	e.setPrompt("")
 	signal.Stop(e.resized)
 	close(e.done)
+	e.tty.stop()
 	_, _ = io.WriteString(e.tty.out, "\r\x1b[K"+pasteOff)
 	e.tty.cook()
 }
@@ -247,7 +248,7 @@ func (e *editor) keys() {
 	defer close(e.raw)
 	for {
 		b := make([]byte, 4<<10)
-		n, err := e.tty.in.Read(b)
+		n, err := e.tty.Read(b)
 		if n > 0 {
 			select {
 			case e.raw <- b[:n]:

@@ -29,8 +29,8 @@ const (
 //
 // Goroutines: one that receives, one that sends what was typed, in order, one for each
 // interrupt and each look at what is wrong, one that starts a daemon, and one that reads what
-// is typed. All end with run, but the last two: a read of a terminal cannot be ended, the end
-// of the program ends it.
+// is typed. All end with run, but the last two: a read of a file that is no terminal cannot be
+// ended, the end of the program ends it.
 type talk struct {
 	*chat
 	course

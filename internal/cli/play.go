@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,14 +138,15 @@ func (p *player) play(ctx context.Context, r *cast.Reader) error {
 	if err := checkWindow("trl play", "`trl export FILE --text` prints the last screen"); err != nil {
 		return err
 	}
-	p.tty = &tty{in: p.app.stdin, out: p.app.stdout.f}
+	p.tty = newTTY(p.app.stdin, p.app.stdout.f)
 	p.keys = make(chan byte)
 	if term.IsTerminal(int(p.tty.in.Fd())) {
 		if err := p.tty.raw(); err != nil {
 			return fmt.Errorf("terminal: %w", err)
 		}
 		defer p.tty.cook()
-		go readKeys(ctx, p.tty.in, p.keys)
+		defer p.tty.stop()
+		go readKeys(ctx, p.tty, p.keys)
 	}
 	p.out = &ttyOut{f: p.tty.out}
 	var out io.Writer = p.out
@@ -244,7 +244,7 @@ func (p *player) wait(ctx context.Context) error {
 }
 
 // readKeys passes on what is typed, byte by byte.
-func readKeys(ctx context.Context, from *os.File, to chan<- byte) {
+func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	b := make([]byte, 256)
 	for {
 		n, err := from.Read(b)

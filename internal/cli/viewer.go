@@ -47,8 +47,7 @@ const (
 // does all that touches the person's terminal.
 //
 // Goroutines: one that receives, one that reads what is typed, one that types it, one for
-// each size that is told, and that of the ttyOut. All end with run, but the one that reads:
-// a read of a terminal cannot be ended, the end of the program ends it.
+// each size that is told, and that of the ttyOut. All end with run.
 type viewer struct {
 	app      *app
 	cmd      *cobra.Command
@@ -162,6 +161,7 @@ func (v *viewer) start(f func()) {
 // has ended.
 func (v *viewer) leave(ended bool) {
 	defer v.tty.cook()
+	v.tty.stop()
 	_ = v.window.Leave(ended)
 	if !v.out.finish() {
 		v.app.stderr.mute()
@@ -192,7 +192,7 @@ func (v *viewer) read(ctx context.Context) {
 	defer close(v.typed)
 	for {
 		b := make([]byte, 32<<10)
-		n, err := v.tty.in.Read(b)
+		n, err := v.tty.Read(b)
 		if n > 0 {
 			select {
 			case v.typed <- b[:n]:

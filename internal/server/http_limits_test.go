@@ -132,61 +132,80 @@ func TestHTTPPipelined(t *testing.T) {
 	}
 }
 
-// TestHTTPSlowClients: neither a header nor a body may take for ever.
+// TestHTTPSlowClients: neither a header nor a body may take for ever, nor may a connection that
+// is not used. Each case has one limit that is reached soon, and the others are far away.
 func TestHTTPSlowClients(t *testing.T) {
 	const soon = 50 * time.Millisecond
-	extra := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for range 3 { // behind its end, too
-			_, _ = io.Copy(io.Discard, r.Body)
-		}
-		select {
-		case <-r.Context().Done():
-		case <-time.After(4 * soon):
-			_, _ = w.Write([]byte("patient"))
-		}
-	})
-	w := startWeb(t, server.Config{}, server.HTTPConfig{HeaderTimeout: soon, BodyTimeout: soon, IdleTimeout: soon, Handlers: map[string]http.Handler{"/extra": extra}})
 	body := command("echo x")
-	for name, c := range map[string]struct{ request, want string }{
-		"nothing":         {"", ""},
-		"half a header":   {"POST /v1/exec.run HTT", ""},
-		"half a body":     {head("POST /v1/exec.run", "Content-Length: 100") + body, "HTTP/1.1 408 "},
-		"half a chunk":    {head("POST /v1/exec.run", "Transfer-Encoding: chunked") + "ff\r\n{", "HTTP/1.1 408 "},
-		"idle":            {head("GET /healthz"), "HTTP/1.1 200 "},
-		"nobody reads it": {strings.Replace(head("POST /v1/exec.run", "Content-Length: 1000"), fullToken, "wrong-token-0123456789", 1), "HTTP/1.1 401 "},
+	for name, c := range map[string]struct {
+		limits        server.HTTPConfig
+		request, want string
+	}{
+		"nothing":         {server.HTTPConfig{HeaderTimeout: soon}, "", ""},
+		"half a header":   {server.HTTPConfig{HeaderTimeout: soon}, "POST /v1/exec.run HTT", ""},
+		"half a body":     {server.HTTPConfig{BodyTimeout: soon}, head("POST /v1/exec.run", "Content-Length: 100") + body, "HTTP/1.1 408 "},
+		"half a chunk":    {server.HTTPConfig{BodyTimeout: soon}, head("POST /v1/exec.run", "Transfer-Encoding: chunked") + "ff\r\n{", "HTTP/1.1 408 "},
+		"idle":            {server.HTTPConfig{IdleTimeout: soon}, head("GET /healthz"), "HTTP/1.1 200 "},
+		"nobody reads it": {server.HTTPConfig{BodyTimeout: soon}, strings.Replace(head("POST /v1/exec.run", "Content-Length: 1000"), fullToken, "wrong-token-0123456789", 1), "HTTP/1.1 401 "},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := startWeb(t, server.Config{}, c.limits)
 			if got := w.rawBytes(c.request); !strings.HasPrefix(got, c.want) || c.want == "" && strings.Contains(got, " 200 ") {
 				t.Errorf("%.200q", got)
 			}
 		})
 	}
-	// A body that comes slowly but comes is waited for.
+}
+
+// TestHTTPSlowBody: a body that comes slowly but comes is waited for, longer than the limit
+// for each of its pieces.
+func TestHTTPSlowBody(t *testing.T) {
+	t.Parallel()
+	const limit = 2 * time.Second
+	w := startWeb(t, server.Config{}, server.HTTPConfig{BodyTimeout: limit})
+	body := command("echo x")
 	r, in := io.Pipe()
 	go func() {
+		defer in.Close()
+		pause := (limit + limit/4) / time.Duration(len(body))
 		for _, c := range body {
 			_, _ = in.Write([]byte{byte(c)})
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(pause) // the client is slow
 		}
-		in.Close()
 	}()
 	req := w.request("POST", "/v1/exec.run", "x")
 	req.Body, req.ContentLength = r, int64(len(body))
 	if resp := w.send(req); resp.StatusCode != 200 {
 		t.Errorf("%d", resp.StatusCode)
 	}
-	// Once the request is there, the answer may take its time.
+}
+
+// TestHTTPSlowAnswer: once the request is there, the answer may take longer than any limit.
+func TestHTTPSlowAnswer(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	extra := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 3 { // behind its end, too
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(2 * limit):
+			_, _ = w.Write([]byte("patient"))
+		}
+	})
+	w := startWeb(t, server.Config{}, server.HTTPConfig{BodyTimeout: limit, IdleTimeout: limit, Handlers: map[string]http.Handler{"/extra": extra}})
 	done := make(chan string)
 	go func() {
 		_, text := w.do("POST", "/v1/exec.run", command("hold a"))
 		done <- text
 	}()
 	receive(t, w.service.started)
-	time.Sleep(4 * soon) // longer than all the time-outs
-	w.service.release("a")
 	if resp, text := w.do("POST", "/extra", "{}"); resp.StatusCode != 200 || text != "patient" {
 		t.Errorf("%d %q", resp.StatusCode, text)
 	}
+	w.service.release("a") // after all limits
 	if text := receive(t, done); !strings.Contains(text, `"stdout":"a"`) {
 		t.Error(text)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// TestViewerFarBehind: a viewer that reads nothing while a program writes 64 MB is not given
+// TestViewerFarBehind: a viewer that reads nothing while a program writes 12 MB is not given
 // all of it afterwards, on any transport, but what was on its way and then a snapshot.
 func TestViewerFarBehind(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestViewerFarBehind(t *testing.T) {
 	const most = 3 << 20
 	mark := []byte("the flood is over")
 	for name, c := range ways {
-		w.terminal(name, "sh", "-c", `read x; head -c 64000000 /dev/zero | tr '\0' x | fold -w 79; echo the flood is over; sleep 1000`)
+		w.terminal(name, "sh", "-c", `read x; head -c 12000000 /dev/zero | tr '\0' x | fold -w 79; echo the flood is over; sleep 1000`)
 		s := must(c.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: name}))(w)
 		w.types(name, "go\n")
 		w.shows(name, string(mark))
