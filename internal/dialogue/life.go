@@ -25,6 +25,9 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		Argv: params.Argv, Model: params.Model, PermissionMode: params.PermissionMode, WorkingDir: params.WorkingDir,
 		Resume: resume, Epoch: d.about.Epoch + 1,
 	}
+	if resume != "" {
+		o.Tasks = d.tracker.LostTasks()
+	}
 	d.mu.Unlock()
 	a, err := findAgent(params.Agent)
 	if err != nil {

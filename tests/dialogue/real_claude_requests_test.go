@@ -53,6 +53,7 @@ func claudePermissions(r *real) {
 		t.Fatal(err)
 	}
 	f.rest()
+	r.editedInput(`{"command":"echo replaced"}`, "touch allowed.txt")
 
 	f = r.ask("touch")
 	if err := r.answers(f.request(), api.DialogueRespondParams{Decision: "deny", Message: "Stop.", Interrupt: true}); err != nil {
@@ -88,6 +89,23 @@ func claudePermissions(r *real) {
 		request permission Bash: answered deny
 	`)
 	r.same()
+}
+
+// editedInput checks that the last tool call and the last request have both inputs: the
+// model's and the one that was run in its place. The outline shows what was run.
+func (r *real) editedInput(ran, asked string) {
+	r.Helper()
+	tr := r.transcript(r.id)
+	q := tr.Requests[len(tr.Requests)-1]
+	var model struct{ Command string }
+	if err := json.Unmarshal(q.Input, &model); err != nil || model.Command != asked || q.Subject != asked || string(q.EffectiveInput) != ran {
+		r.Errorf("the request: %s, ran %s, about %q", q.Input, q.EffectiveInput, q.Subject)
+	}
+	for _, it := range tr.Items {
+		if it.ItemID == q.ToolCallID && (string(it.Tool.Input) != string(q.Input) || string(it.Tool.EffectiveInput) != ran) {
+			r.Errorf("the tool call: %s, ran %s", it.Tool.Input, it.Tool.EffectiveInput)
+		}
+	}
 }
 
 // TestClaudeSubagentAsks: a request of a subagent names its task.

@@ -25,6 +25,9 @@ type Options struct {
 	// Epoch counts the processes of the dialogue, from 1. Ids that the agent would repeat
 	// in its next process are made unique with it.
 	Epoch int
+	// Tasks are those of earlier processes whose end was never heard, oldest first. A process
+	// that goes on with the conversation may report it.
+	Tasks []api.DialogueTask `json:",omitempty"`
 }
 
 // Agent is one kind of agent.

@@ -39,6 +39,12 @@ func (p *claudeProtocol) task(l *claudeLine) {
 		return
 	}
 	now, known := p.knownTask(in.TaskID)
+	if !known && l.Subtype != "task_started" {
+		if now, known = p.options.earlierTask(in.TaskID); known {
+			p.taskIDs.put(in.TaskID, now.TaskID)
+			in.ToolUseID = "" // the call was in the earlier process
+		}
+	}
 	if !known {
 		now = api.DialogueTask{TaskID: p.taskID(in.TaskID), NativeID: in.TaskID, Kind: "other", Status: "running"}
 	}

@@ -9,25 +9,51 @@ import (
 )
 
 // thread finds a thread. One that nobody told of is that of the subagent which is being
-// started, if there is one.
+// started, if there is one; otherwise that of a subagent of an earlier process, if it had one.
 func (c *codexProtocol) thread(id string) *codexThread {
+	if t := c.knownThread(id); t != nil {
+		return t
+	}
+	var by *codexThread
+	var call *codexOpen
+	for _, t := range c.threads {
+		for _, o := range t.open {
+			if o.item.Tool != nil && o.item.Tool.Name == "spawnAgent" {
+				by, call = t, o
+			}
+		}
+	}
+	if earlier, known := c.options.earlierTask(id); known && call == nil {
+		c.taskIDs.put(id, earlier.TaskID)
+		return c.addThread(&codexThread{id: id, task: &earlier})
+	}
+	child := c.newThread(id)
+	if call != nil {
+		child.task.ToolCallID, child.task.Name = call.item.ItemID, call.item.Tool.Subject
+		child.parent(by)
+	}
+	return child
+}
+
+// knownThread is a thread that was told of before; nil when none has the id.
+func (c *codexProtocol) knownThread(id string) *codexThread {
 	for _, t := range c.threads {
 		if t.id == id {
 			return t
 		}
 	}
-	child := &codexThread{id: id, task: &api.DialogueTask{TaskID: c.taskID(id), NativeID: id, Kind: "agent", Background: true, Status: "running"}}
-	for _, t := range c.threads {
-		for _, o := range t.open {
-			if o.item.Tool != nil && o.item.Tool.Name == "spawnAgent" {
-				child.task.ToolCallID, child.task.Name = o.item.ItemID, o.item.Tool.Subject
-				child.parent(t)
-			}
-		}
-	}
+	return nil
+}
+
+// newThread adds the thread of a subagent that has begun.
+func (c *codexProtocol) newThread(id string) *codexThread {
+	return c.addThread(&codexThread{id: id, task: &api.DialogueTask{TaskID: c.taskID(id), NativeID: id, Kind: "agent", Background: true, Status: "running"}})
+}
+
+func (c *codexProtocol) addThread(t *codexThread) *codexThread {
 	c.forgetThread()
-	c.threads = append(c.threads, child)
-	return child
+	c.threads = append(c.threads, t)
+	return t
 }
 
 // taskID is our id of the task that a thread is.
@@ -87,7 +113,10 @@ func (c *codexProtocol) spawned(by *codexThread, thread, call, name string) {
 	if thread == "" || thread == c.main.id {
 		return
 	}
-	t := c.thread(thread)
+	t := c.knownThread(thread)
+	if t == nil {
+		t = c.newThread(thread)
+	}
 	t.task.ToolCallID, t.task.Name = call, name
 	t.parent(by)
 	c.taskStatus(t, t.task.Status, t.task.Summary)

@@ -1,10 +1,16 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trl-dev/trl/api"
+)
 
 // ids makes the ids of what happens in a dialogue. The ids of agents are no keys: model
 // servers number tool calls anew in every answer (call_0), and programs count anew in every
-// process. What is told of a thing has the agent's id beside ours.
+// process. What is told of a thing has the agent's id beside ours. The one id that refers to
+// an earlier process is that of a task whose end the agent reports after it was resumed.
 type ids struct {
 	epoch int
 	last  map[string]int // by kind
@@ -17,6 +23,18 @@ const (
 	requestID = "r"
 	turnID    = "t"
 )
+
+// earlierTask finds the task of an earlier process that the agent speaks of without having
+// started one with that id in this process. Of several with the id it is the last.
+func (o Options) earlierTask(native string) (task api.DialogueTask, known bool) {
+	for _, t := range slices.Backward(o.Tasks) {
+		if t.NativeID == native {
+			t.Status = "running" // until the agent says otherwise
+			return t, true
+		}
+	}
+	return task, false
+}
 
 // next makes an id that was not used before, in this process or an earlier one.
 func (n *ids) next(kind string) string {

@@ -1,6 +1,9 @@
 package transcript
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // mostRecent is how much of what was closed is remembered, of each kind.
 const mostRecent = 1000
@@ -99,4 +102,20 @@ func (r *recent[T]) put(id string, value T) {
 	}
 }
 
-func (r *recent[T]) drop(id string) { delete(r.at, id) }
+// drop forgets a value. One that is put again later is the newest.
+func (r *recent[T]) drop(id string) {
+	if _, known := r.at[id]; known {
+		delete(r.at, id)
+		r.order[slices.Index(r.order, id)] = ""
+	}
+}
+
+// values are those that are remembered, oldest first.
+func (r *recent[T]) values() (all []T) {
+	for i := range r.order {
+		if value, ok := r.at[r.order[(r.next+i)%len(r.order)]]; ok {
+			all = append(all, value)
+		}
+	}
+	return all
+}

@@ -23,11 +23,12 @@ type Tracker struct {
 
 	begun int // turns
 	// Of what was closed the last ones are known: turns, to count each once; requests, to
-	// say how they were closed; and the scopes of tool calls that have a sub-transcript,
-	// which may go on.
+	// say how they were closed; the scopes of tool calls that have a sub-transcript, which
+	// may go on; and tasks that were lost.
 	turnsClosed    recent[struct{}]
 	requestsClosed recent[api.DialogueRequest]
 	callsClosed    recent[string]
+	tasksLost      recent[api.DialogueTask] // a later process may report how they ended
 
 	over over // with the last event
 }
@@ -205,9 +206,13 @@ func (t *Tracker) retract(ids []string) {
 func (t *Tracker) task(told api.DialogueTask) {
 	task, _ := t.tasks.get(told.TaskID)
 	task = updates(task, told)
+	t.tasksLost.drop(task.TaskID)
 	if task.Status == taskRunning {
 		t.tasks.put(task.TaskID, task)
 		return
+	}
+	if task.Status == statusLost {
+		t.tasksLost.put(task.TaskID, task)
 	}
 	t.tasks.drop(task.TaskID)
 	t.over.scope = task.ToolCallID
@@ -241,6 +246,9 @@ func (t *Tracker) Background() (n int) {
 	}
 	return n
 }
+
+// LostTasks are the tasks whose end was never told, oldest first: the last 1,000.
+func (t *Tracker) LostTasks() []api.DialogueTask { return t.tasksLost.values() }
 
 // Request returns a request by its id, open or closed. Of one that was closed only the
 // names and how are known, and that of the last 1,000.

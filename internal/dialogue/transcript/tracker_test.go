@@ -263,3 +263,42 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// A task whose end was never told is known until it is told.
+func TestTrackerLostTasks(t *testing.T) {
+	tr := transcript.NewTracker()
+	seq := int64(0)
+	tell := func(id, status string) {
+		seq++
+		tr.Apply(api.DialogueEvent{Seq: seq, Epoch: 1, Type: api.ToldTask, Task: &api.DialogueTask{TaskID: id, NativeID: "n" + id, Status: status}})
+	}
+	lost := func() (ids string) {
+		for _, task := range tr.LostTasks() {
+			ids += task.TaskID + "/" + task.NativeID + " "
+		}
+		return ids
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		tell(id, "running")
+	}
+	tell("b", "completed")
+	for _, ev := range tr.Lost() {
+		seq++
+		ev.Seq, ev.Epoch = seq, 1
+		tr.Apply(ev)
+	}
+	if got := lost(); got != "a/na c/nc " {
+		t.Errorf("lost: %s", got)
+	}
+	tell("a", "cancelled")
+	tell("c", "running")
+	if got := lost(); got != "" {
+		t.Errorf("told since: %s", got)
+	}
+	tell("c", "lost")
+	tell("a", "lost")
+	tell("c", "lost")
+	if got := lost(); got != "a/na c/nc " {
+		t.Errorf("lost again: %s", got)
+	}
+}
