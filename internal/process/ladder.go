@@ -55,6 +55,7 @@ type Ladder struct {
 	self     int
 	first    syscall.Signal
 	urge     syscall.Signal // for who ignores the first
+	last     int            // the process that is asked after the others; 0 for none
 	deadline time.Time      // end of the first phase
 	skip     func(Info) bool
 
@@ -121,6 +122,10 @@ func (l *Ladder) Search(find func() []Info) { l.search = find }
 // HangUp asks who ignores the first signal by SIGHUP instead of SIGTERM: an interactive
 // shell ignores SIGTERM, and ends when its terminal goes away.
 func (l *Ladder) HangUp() { l.urge = syscall.SIGHUP }
+
+// Last makes one process the last that is asked to end. A shell that is asked first may end
+// its jobs itself, and the receipt would not name them.
+func (l *Ladder) Last(pid int) { l.last = pid }
 
 // Force begins the second phase now.
 func (l *Ladder) Force() { l.deadline = time.Time{} }
@@ -270,25 +275,34 @@ func (l *Ladder) found(i Info) {
 // ask is a pass of the first phase.
 func (l *Ladder) ask() {
 	for _, t := range l.living {
-		if t.ignored && !t.due {
-			// A child of an interactive shell ignores the signal between fork and
-			// exec, as the shell does. It was lost on it if it does no longer. One that
-			// caught the signal is not asked twice: it may be busy with its farewell.
-			t.due = !ignores(t.info.PID, l.first)
-			if !t.due && !t.urged && l.first != l.urge {
-				// A background job ignores SIGINT for good: it is asked in another way.
-				t.urged, t.sent = true, 0
-				l.send(t, l.urge)
-			}
+		if t.info.PID != l.last {
+			l.askOne(t)
 		}
-		if t.due {
-			t.ignored = ignores(t.info.PID, l.first)
-			t.due = false
-			l.send(t, l.first)
-			t.handle.Signal(syscall.SIGCONT)
-		} else if t.info.State == 'T' {
-			t.handle.Signal(syscall.SIGCONT)
+	}
+	if t := l.byPID[l.last]; t != nil {
+		l.askOne(t)
+	}
+}
+
+func (l *Ladder) askOne(t *target) {
+	if t.ignored && !t.due {
+		// A child of an interactive shell ignores the signal between fork and
+		// exec, as the shell does. It was lost on it if it does no longer. One that
+		// caught the signal is not asked twice: it may be busy with its farewell.
+		t.due = !ignores(t.info.PID, l.first)
+		if !t.due && !t.urged && l.first != l.urge {
+			// A background job ignores SIGINT for good: it is asked in another way.
+			t.urged, t.sent = true, 0
+			l.send(t, l.urge)
 		}
+	}
+	if t.due {
+		t.ignored = ignores(t.info.PID, l.first)
+		t.due = false
+		l.send(t, l.first)
+		t.handle.Signal(syscall.SIGCONT)
+	} else if t.info.State == 'T' {
+		t.handle.Signal(syscall.SIGCONT)
 	}
 }
 

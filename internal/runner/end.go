@@ -106,10 +106,9 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 	case r.shell != nil:
 		pid = r.shell.PID()
 		l := r.ladder(syscall.SIGTERM, grace)
+		l.Last(pid)
 		if first != syscall.SIGKILL {
-			// First: some shells end their jobs when they are hung up, and then the receipt
-			// would not name them.
-			l.Step()
+			l.Step() // asks the jobs before the shell
 			r.shell.HangUp()
 		}
 		killed = climb(l, force)
