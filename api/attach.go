@@ -1,32 +1,33 @@
 package api
 
-// TerminalSize is a measured size.
+// TerminalSize is the size of a viewer's terminal.
 type TerminalSize struct {
 	Cols int `json:"cols"` // 2 to 1000
 	Rows int `json:"rows"` // 1 to 1000
 }
 
-// SessionAttachParams asks for what a terminal shows, and for everything it will.
+// SessionAttachParams asks for the screen of a terminal and all further output.
 type SessionAttachParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Snapshot begins with the whole screen, as bytes that make a terminal show it; as is
-	// done when FromOffset is absent.
+	// Snapshot starts the stream with the whole screen, as bytes that draw it on a terminal.
+	// This is also the default when FromOffset is absent.
 	Snapshot bool `json:"snapshot,omitempty"`
-	// FromOffset begins with the byte behind the last one the viewer has. When that is
-	// too long ago, a snapshot comes instead.
+	// FromOffset is the first byte to send: the one after the last byte that the viewer
+	// has. If TRL no longer keeps that byte, the stream starts with a snapshot instead.
 	FromOffset *int64 `json:"from_offset,omitempty"`
-	// Scrollback is how many lines above the screen a snapshot has. Absent: 1,000; -1 for all.
+	// Scrollback is the number of lines above the screen that a snapshot includes. Absent:
+	// 1,000; -1: all.
 	Scrollback *int `json:"scrollback,omitempty"`
-	// ReadOnly is a viewer that never types and whose size does not count.
+	// ReadOnly attaches a viewer that never types and never determines the terminal's size.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Size is that of the viewer, when it has measured itself. The first viewer with a
-	// size that is not read-only owns the size of the terminal until it leaves.
+	// Size is the viewer's own size, if known. The first viewer that has a size and is not
+	// read-only owns the size of the terminal until it detaches.
 	Size *TerminalSize `json:"size,omitempty"`
-	// TakeSize makes this viewer the owner of the size even if another is.
+	// TakeSize makes this viewer the owner of the size, even if another viewer owns it.
 	TakeSize bool `json:"take_size,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionAttachParams) Check() error {
 	switch {
 	case p.SessionID == "":
@@ -48,17 +49,17 @@ func (p SessionAttachParams) Check() error {
 // Types of StreamEvent in a stream of session.attach. Each has an offset, and seq counts
 // the pushes of this stream alone.
 const (
-	EventSnapshot = "snapshot" // a fresh terminal of that size that is written Data shows the screen at Offset
-	EventOutput   = "output"   // bytes of the program from Offset on; never ends inside a UTF-8 sequence
-	EventResize   = "resize"   // the terminal has another size from Offset on, or another owner
+	EventSnapshot = "snapshot" // Data, written to an empty terminal of this size, draws the screen as it was at Offset
+	EventOutput   = "output"   // bytes that the program wrote, starting at Offset; never ends inside a UTF-8 sequence
+	EventResize   = "resize"   // from Offset on, the terminal has another size or another owner
 )
 
-// ViewerEvent is what the pushes snapshot and resize tell.
+// ViewerEvent holds the fields of the pushes snapshot and resize.
 type ViewerEvent struct {
-	Cols int `json:"cols,omitempty"` // of the terminal
-	Rows int `json:"rows,omitempty"` // of the terminal
-	// OwnerID is the viewer whose size is followed; empty when there is none.
+	Cols int `json:"cols,omitempty"` // width of the terminal
+	Rows int `json:"rows,omitempty"` // height of the terminal
+	// OwnerID is the viewer that determines the terminal's size; empty if there is none.
 	OwnerID string `json:"owner_id,omitempty"`
-	// Version is that of the screen in a snapshot.
+	// Version is the version of the screen in a snapshot.
 	Version uint64 `json:"version,omitempty"`
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TagDialogue is on every session that belongs to a dialogue, beside the dialogue's id.
-// Who is not the dialogue can write to such a session, or end it, only with force.
+// TagDialogue marks every session that belongs to a dialogue; the dialogue's id is a second
+// tag. Other callers need force to write to such a session or to end it.
 const TagDialogue = "agent-dialogue"
 
-// Owner is the dialogue that a session belongs to, by its id; empty when to none.
+// Owner returns the id of the dialogue that the session belongs to, or "".
 func (s SessionInfo) Owner() string {
 	if slices.Contains(s.Tags, TagDialogue) {
 		for _, tag := range s.Tags {
@@ -23,17 +23,17 @@ func (s SessionInfo) Owner() string {
 	return ""
 }
 
-// DialogueState is what a dialogue does now. It is resumed from ended.
+// DialogueState is the current state of a dialogue. An ended dialogue can be resumed.
 type DialogueState string
 
 // The states of a dialogue.
 const (
 	DialogueStarting       DialogueState = "starting"        // the agent has not answered yet
 	DialogueIdle           DialogueState = "idle"            // the agent waits for a message
-	DialogueRunning        DialogueState = "running"         // the agent works
+	DialogueRunning        DialogueState = "running"         // the agent is working
 	DialogueRequiresAction DialogueState = "requires_action" // the agent waits for the answer to a request
 	DialogueError          DialogueState = "error"           // the agent cannot be reached; see DialogueInfo.Error and dialogue.retry
-	DialogueEnded          DialogueState = "ended"           // its process is gone; see dialogue.resume
+	DialogueEnded          DialogueState = "ended"           // the agent's process has ended; see dialogue.resume
 )
 
 var dialogueMoves = map[DialogueState][]DialogueState{
@@ -48,78 +48,78 @@ var dialogueMoves = map[DialogueState][]DialogueState{
 // CanBecome reports whether a dialogue in state s may move to next.
 func (s DialogueState) CanBecome(next DialogueState) bool { return contains(dialogueMoves[s], next) }
 
-// DialogueCreateParams asks for a conversation with a coding agent. It is answered when
-// the agent's program runs and has answered.
+// DialogueCreateParams asks for a conversation with a coding agent. The call returns after
+// the agent's program has started and answered.
 type DialogueCreateParams struct {
-	// Agent is how the program is spoken to: claude, codex or acp.
+	// Agent selects the protocol to drive the program with: claude, codex or acp.
 	Agent string `json:"agent"`
-	// Argv is the program and arguments of its own; those that the protocol needs are
-	// added. By default it is claude or codex on PATH; for acp it is required.
+	// Argv is the program and its own arguments; TRL adds the arguments that the protocol
+	// needs. Default: claude or codex on PATH; required for acp.
 	Argv []string `json:"argv,omitempty"`
-	// Model is the model the agent is to use; its own default when empty.
+	// Model is the model for the agent to use; empty: the agent's default.
 	Model string `json:"model,omitempty"`
-	// PermissionMode is in the words of the agent, such as acceptEdits or plan; its own default when empty.
+	// PermissionMode is one of the agent's own modes, such as acceptEdits or plan; empty: the
+	// agent's default.
 	PermissionMode string `json:"permission_mode,omitempty"`
-	// WorkingDir is where the agent works, an absolute path; the home directory when empty.
+	// WorkingDir is the directory the agent works in, an absolute path; empty: the home directory.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
-	// Runtime is where the agent runs: host, or remote for the daemon that remote names.
+	// Runtime selects where the agent runs: host, or remote for the daemon given in remote.
 	Runtime string `json:"runtime,omitempty"`
-	// Remote is the daemon that has the session, for runtime remote.
+	// Remote is the daemon that runs the session, for runtime remote.
 	Remote *DialogueRemote `json:"remote,omitempty"`
-	// Resume is the agent's own id of an earlier conversation to go on with.
+	// Resume is the agent's own id of an earlier conversation to continue.
 	Resume string `json:"resume,omitempty"`
 	// Name is a handle for people, unique among the dialogues that have not ended.
 	Name string `json:"name,omitempty"`
-	// Tags are free words to tell dialogues apart; the session has them too.
+	// Tags are free-form labels; the dialogue's session gets them too.
 	Tags []string `json:"tags,omitempty"`
 	// Prompt is the first message.
 	Prompt string `json:"prompt,omitempty"`
-	// Policy says what answers the agent's requests when nobody does.
+	// Policy answers the agent's requests without a client.
 	Policy *DialoguePolicy `json:"policy,omitempty"`
-	// StallS is for how many seconds an agent that works may say nothing before that is
-	// told. Absent: the daemon's dialogue_stall_s; 0: for ever.
+	// StallS is the number of seconds that a working agent may stay silent before TRL reports
+	// it as stalled. Absent: the daemon's dialogue_stall_s; 0: never.
 	StallS *float64 `json:"stall_s,omitempty"`
-	// LingerS ends the dialogue when nobody has followed its events for that many seconds:
-	// whoever made it has died. Work in the background is finished first. Absent: it lives on.
+	// LingerS ends the dialogue when no client has followed its events for this many seconds,
+	// for clients that may die. Background work finishes first. Absent: the dialogue stays.
 	LingerS *float64 `json:"linger_s,omitempty"`
 }
 
-// DialogueRemote is another daemon, reached over gRPC. Secrets are in files.
+// DialogueRemote is another daemon, reached over gRPC. Secrets are read from files.
 type DialogueRemote struct {
 	Address    string `json:"address"`               // such as grpcs://box.example:7331
-	TokenFile  string `json:"token_file,omitempty"`  // the file with the token, of this machine
-	CAFile     string `json:"ca_file,omitempty"`     // certificates that the daemon's is checked against
-	CertFile   string `json:"cert_file,omitempty"`   // certificate that is shown to the daemon
-	KeyFile    string `json:"key_file,omitempty"`    // its private key
-	ServerName string `json:"server_name,omitempty"` // name in the daemon's certificate, if it is not that of the address
+	TokenFile  string `json:"token_file,omitempty"`  // file with the token, on this machine
+	CAFile     string `json:"ca_file,omitempty"`     // certificates to verify the daemon's certificate with
+	CertFile   string `json:"cert_file,omitempty"`   // certificate to present to the daemon
+	KeyFile    string `json:"key_file,omitempty"`    // private key of cert_file
+	ServerName string `json:"server_name,omitempty"` // name in the daemon's certificate, if it differs from the address
 }
 
-// DialoguePolicy answers requests of the agent. The first rule that fits answers at once.
+// DialoguePolicy answers requests of the agent. The first matching rule answers at once.
 type DialoguePolicy struct {
-	Rules []DialogueRule `json:"rules,omitempty"` // in the order in which they are tried
-	// DenyAfterS denies what no rule fits when nobody has followed the dialogue for that
-	// many seconds. Absent: it waits for ever.
+	Rules []DialogueRule `json:"rules,omitempty"` // tried in this order
+	// DenyAfterS denies a request that no rule matches when no client has followed the
+	// dialogue for this many seconds. Absent: the request waits.
 	DenyAfterS *float64 `json:"deny_after_s,omitempty"`
 }
 
-// DialogueRule answers the requests it fits.
+// DialogueRule answers the requests that match it.
 type DialogueRule struct {
-	// Tool is the name of the tool, such as Bash; * stands for anything.
+	// Tool is the name of the tool, such as Bash; * matches any text.
 	Tool string `json:"tool"`
-	// Pattern is how the subject of the request must look: a command, a path, an address.
-	// * stands for anything. In a rule that allows it does not stand for what joins commands,
-	// leads out of a directory, or names another site, unless the pattern is * alone. Empty:
-	// anything.
+	// Pattern must match the subject of the request: a command, a path or an address. A *
+	// matches any text. In an allow rule, * does not match text that joins commands, leaves
+	// a directory or names another site, unless the whole pattern is *. Empty: any subject.
 	Pattern string `json:"pattern,omitempty"`
-	// Action is allow, deny or ask; ask leaves it to people.
+	// Action is allow, deny or ask; ask leaves the request to people.
 	Action string `json:"action"`
-	// Message is told to the agent when it is denied.
+	// Message is sent to the agent with a denial.
 	Message string `json:"message,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueCreateParams) Check() error {
 	switch {
 	case p.Agent == "":
@@ -135,7 +135,7 @@ func (p DialogueCreateParams) Check() error {
 	case p.Runtime != "remote" && p.Remote != nil:
 		return invalid("remote", "is for runtime remote")
 	case slices.Contains(p.Tags, TagDialogue) || slices.ContainsFunc(p.Tags, func(t string) bool { return strings.HasPrefix(t, "d-") }):
-		return invalid("tags", "%s, and what begins with d-, are TRL's own", TagDialogue)
+		return invalid("tags", "%s and tags that begin with d- are reserved", TagDialogue)
 	}
 	for _, s := range p.Argv {
 		if err := noNUL("argv", s); err != nil {
@@ -169,7 +169,7 @@ func (p *DialoguePolicy) check() error {
 	for _, r := range p.Rules {
 		switch {
 		case r.Tool == "":
-			return invalid("policy", "a rule needs a tool; * is any")
+			return invalid("policy", "a rule needs a tool; * matches any tool")
 		case r.Action != "allow" && r.Action != "deny" && r.Action != "ask":
 			return invalid("policy", "%.40q is not one of allow, deny, ask", r.Action)
 		}
@@ -179,61 +179,62 @@ func (p *DialoguePolicy) check() error {
 
 // DialogueInfo is a snapshot of one dialogue.
 type DialogueInfo struct {
-	DialogueID string         `json:"dialogue_id"`     // d-…; never used again
-	Name       string         `json:"name"`            // empty when none was given
-	Agent      string         `json:"agent"`           // how it is spoken to
-	Version    string         `json:"version"`         // of the agent's program, once it is known
-	State      DialogueState  `json:"state"`           // what it does now
-	Error      *DialogueFault `json:"error,omitempty"` // why it is in state error
-	SessionID  string         `json:"session_id"`      // the session that it owns, or had last
+	DialogueID string         `json:"dialogue_id"`     // d-…; never reused
+	Name       string         `json:"name"`            // empty if the dialogue has no name
+	Agent      string         `json:"agent"`           // the agent's protocol: claude, codex or acp
+	Version    string         `json:"version"`         // version of the agent's program, once known
+	State      DialogueState  `json:"state"`           // current state
+	Error      *DialogueFault `json:"error,omitempty"` // why the dialogue is in state error
+	SessionID  string         `json:"session_id"`      // the session that the dialogue owns, or owned last
 	// NativeSession is the agent's own id of the conversation. It may change.
 	NativeSession  string   `json:"native_session"`
-	Model          string   `json:"model"`              // as the agent told it last
-	PermissionMode string   `json:"permission_mode"`    // as the agent told it last
-	WorkingDir     string   `json:"working_dir"`        // where the agent works
+	Model          string   `json:"model"`              // as last reported by the agent
+	PermissionMode string   `json:"permission_mode"`    // as last reported by the agent
+	WorkingDir     string   `json:"working_dir"`        // the directory the agent works in
 	Runtime        string   `json:"runtime"`            // host or remote
-	Commands       []string `json:"commands,omitempty"` // that the agent takes as messages, such as /compact, once it has told them
-	Models         []string `json:"models,omitempty"`   // that dialogue.set takes, once the agent has told them
-	Tags           []string `json:"tags"`               // as given
-	Epoch          int      `json:"epoch"`              // how many processes the agent has had, with this one
-	Seq            int64    `json:"seq"`                // of the last event
-	Turns          int      `json:"turns"`              // begun until now
-	Requests       int      `json:"requests"`           // that wait for an answer
-	Tasks          int      `json:"tasks"`              // that run now
-	// BackgroundTasks are those of them that run on when the agent rests, such as a command
-	// that it started. They end with the dialogue.
+	Commands       []string `json:"commands,omitempty"` // commands that the agent accepts as messages, such as /compact, once reported
+	Models         []string `json:"models,omitempty"`   // models that dialogue.set accepts, once the agent has reported them
+	Tags           []string `json:"tags"`               // as set by dialogue.create
+	Epoch          int      `json:"epoch"`              // number of processes that the agent has had, including the current one
+	Seq            int64    `json:"seq"`                // number of the last event
+	Turns          int      `json:"turns"`              // number of turns begun so far
+	Requests       int      `json:"requests"`           // number of requests that wait for an answer
+	Tasks          int      `json:"tasks"`              // number of tasks that are running
+	// BackgroundTasks is the number of running tasks that go on while the agent is idle, such
+	// as a command that it started. They end with the dialogue.
 	BackgroundTasks int           `json:"background_tasks"`
 	Usage           DialogueUsage `json:"usage"`         // over all turns, as the agent reported it
 	CreatedAt       time.Time     `json:"created_at"`    // UTC
-	LastActivity    time.Time     `json:"last_activity"` // when the last event was
-	// StalledAt is since when an agent that works has said nothing, when that is too long.
+	LastActivity    time.Time     `json:"last_activity"` // time of the last event
+	// StalledAt is when a working agent fell silent. Absent unless it has stalled.
 	StalledAt *time.Time `json:"stalled_at,omitempty"`
-	// LostAt is since when the daemon that has the agent cannot be reached and is looked for.
+	// LostAt is when the connection to the agent's daemon was lost, while TRL tries to
+	// reconnect.
 	LostAt *time.Time `json:"lost_at,omitempty"`
-	// Ended says how its process ended, when it has.
+	// Ended reports how the agent's process ended. Absent while it runs.
 	Ended *DialogueEnd `json:"ended,omitempty"`
 }
 
-// DialogueFault is why a dialogue cannot go on.
+// DialogueFault says why a dialogue cannot continue.
 type DialogueFault struct {
 	Code   string `json:"code"`   // reconnect_failed or record_failed
 	Reason string `json:"reason"` // session_gone, auth_rejected, unreachable, refused or disk
-	// Retry says that dialogue.retry may help as things are. After auth_rejected it does
-	// only with other credentials; after session_gone only dialogue.resume does. What could
-	// not be written to the disk is tried again every second anyway.
+	// Retry reports whether dialogue.retry may succeed without other changes. After
+	// auth_rejected it needs other credentials; after session_gone only dialogue.resume
+	// helps. TRL repeats failed disk writes every second on its own.
 	Retry   bool   `json:"retry"`
 	Message string `json:"message"` // for people
 }
 
 // DialogueListParams filters dialogue.list.
 type DialogueListParams struct {
-	Tags  []string      `json:"tags,omitempty"`  // that must all be on a dialogue
-	State DialogueState `json:"state,omitempty"` // only those in that state
+	Tags  []string      `json:"tags,omitempty"`  // only dialogues that have all of these tags
+	State DialogueState `json:"state,omitempty"` // only dialogues in this state
 }
 
-// DialogueListResult is what dialogue.list answers, oldest first.
+// DialogueListResult lists the dialogues, oldest first.
 type DialogueListResult struct {
-	Dialogues []DialogueInfo `json:"dialogues"` // those that have ended included, as long as they are kept
+	Dialogues []DialogueInfo `json:"dialogues"` // includes ended dialogues that are still kept
 }
 
 // DialogueInfoParams names one dialogue.
@@ -241,16 +242,16 @@ type DialogueInfoParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 }
 
-// DialogueSendParams gives the agent a message. One that comes while it works is taken
-// up as the agent does it: at the next step of the turn, or after it.
+// DialogueSendParams sends the agent a message. The agent decides when it reads a message
+// that arrives while it works: at the next step of the turn, or after the turn.
 type DialogueSendParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 	// Text is the message.
 	Text string `json:"text,omitempty"`
-	// Content is a message of several blocks, in place of text.
+	// Content is a message of several blocks, instead of text.
 	Content []DialogueContent `json:"content,omitempty"`
-	// MessageID makes a repetition harmless: a second message with the same id is not sent.
-	// A UUID; one is made when it is absent.
+	// MessageID makes a repeated call safe: TRL does not send a second message with the same
+	// id. It is a UUID; TRL generates one if it is absent.
 	MessageID string `json:"message_id,omitempty"`
 }
 
@@ -263,7 +264,7 @@ type DialogueContent struct {
 	MediaType  string `json:"media_type,omitempty"` // such as image/png
 }
 
-// Blocks is the message as blocks.
+// Blocks returns the message as blocks.
 func (p DialogueSendParams) Blocks() []DialogueContent {
 	if p.Text != "" {
 		return []DialogueContent{{Type: "text", Text: p.Text}}
@@ -271,7 +272,7 @@ func (p DialogueSendParams) Blocks() []DialogueContent {
 	return p.Content
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueSendParams) Check() error {
 	switch {
 	case p.DialogueID == "":
@@ -295,15 +296,15 @@ func (p DialogueSendParams) Check() error {
 	return nil
 }
 
-// DialogueSendResult tells what became of a message.
+// DialogueSendResult identifies the message that was sent.
 type DialogueSendResult struct {
-	MessageID string `json:"message_id"` // of the message
-	// Seq is the number of the event that tells of it; what follows from it comes later.
+	MessageID string `json:"message_id"` // id of the message
+	// Seq is the number of the message's event; all of its consequences have higher numbers.
 	Seq      int64 `json:"seq"`
-	Repeated bool  `json:"repeated"` // it was sent before, and nothing was done
+	Repeated bool  `json:"repeated"` // true if the message had been sent before and was not sent again
 }
 
-// DialogueInterruptParams stops what the agent does now; the dialogue goes on.
+// DialogueInterruptParams stops the agent's current turn; the dialogue goes on.
 type DialogueInterruptParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 }
@@ -314,21 +315,21 @@ type DialogueRespondParams struct {
 	RequestID  string `json:"request_id"`  // as in the request
 	// Decision is allow or deny. It may be left out when answers or option are given.
 	Decision string `json:"decision,omitempty"`
-	// Message is told to the agent when it is denied.
+	// Message is sent to the agent with a denial.
 	Message string `json:"message,omitempty"`
-	// Interrupt also ends the turn when it is denied.
+	// Interrupt also ends the turn, after a denial.
 	Interrupt bool `json:"interrupt,omitempty"`
-	// Input takes the place of the input of the tool that is allowed.
+	// Input replaces the input of the tool that is allowed.
 	Input json.RawMessage `json:"input,omitempty"`
-	// Remember allows the same from now on, where the agent offers it.
+	// Remember allows such requests from now on, if the agent offers that.
 	Remember bool `json:"remember,omitempty"`
 	// Option is the id of one of the request's options.
 	Option string `json:"option,omitempty"`
-	// Answers are those to a question, by its text or id.
+	// Answers are the answers to questions, keyed by the question's text or id.
 	Answers map[string]string `json:"answers,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueRespondParams) Check() error {
 	switch {
 	case p.DialogueID == "":
@@ -340,7 +341,7 @@ func (p DialogueRespondParams) Check() error {
 	case p.Decision != "" && p.Decision != "allow" && p.Decision != "deny":
 		return invalid("decision", "%.40q is not one of allow, deny", p.Decision)
 	case p.Decision == "deny" && (p.Input != nil || p.Remember || len(p.Answers) > 0):
-		return invalid("decision", "what is denied has no input and no answers, and is not remembered")
+		return invalid("decision", "deny cannot be combined with input, answers or remember")
 	case p.Input != nil && (len(p.Input) == 0 || p.Input[0] != '{'):
 		return invalid("input", "must be an object")
 	}
@@ -350,13 +351,13 @@ func (p DialogueRespondParams) Check() error {
 // DialogueSetParams changes how the agent works.
 type DialogueSetParams struct {
 	DialogueID     string `json:"dialogue_id"`               // id or name
-	Model          string `json:"model,omitempty"`           // from the next step on; with Codex, as the mode, from the next turn on
-	PermissionMode string `json:"permission_mode,omitempty"` // in the words of the agent
-	// Policy replaces the one of dialogue.create.
+	Model          string `json:"model,omitempty"`           // takes effect at the next step; with Codex, like the mode, at the next turn
+	PermissionMode string `json:"permission_mode,omitempty"` // one of the agent's own modes
+	// Policy replaces the dialogue's policy.
 	Policy *DialoguePolicy `json:"policy,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueSetParams) Check() error {
 	switch {
 	case p.DialogueID == "":
@@ -373,7 +374,7 @@ func (p DialogueSetParams) Check() error {
 	return p.Policy.check()
 }
 
-// noFlag refuses what an agent's program would not take for a value.
+// noFlag rejects a value that an agent's program would read as a flag.
 func noFlag(field, value string) error {
 	if strings.HasPrefix(value, "-") {
 		return invalid(field, "must not begin with -")
@@ -381,18 +382,18 @@ func noFlag(field, value string) error {
 	return noNUL(field, value)
 }
 
-// DialogueEventsParams asks for what happens in a dialogue.
+// DialogueEventsParams asks for the events of a dialogue.
 type DialogueEventsParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
-	// AfterSeq is the last event the reader has; 0 for all.
+	// AfterSeq is the number of the last event that the reader has; 0 for all events.
 	AfterSeq int64 `json:"after_seq,omitempty"`
-	// NoFollow ends the stream behind what is there, instead of waiting for more.
+	// NoFollow ends the stream after the existing events, instead of waiting for more.
 	NoFollow bool `json:"no_follow,omitempty"`
-	// NoDeltas leaves out the pieces of what is still being written.
+	// NoDeltas omits the events of type delta.
 	NoDeltas bool `json:"no_deltas,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueEventsParams) Check() error {
 	if p.DialogueID == "" {
 		return invalid("dialogue_id", "is required")
@@ -403,22 +404,22 @@ func (p DialogueEventsParams) Check() error {
 	return nil
 }
 
-// DialogueTranscriptParams asks for the transcript.
+// DialogueTranscriptParams asks for the transcript of a dialogue.
 type DialogueTranscriptParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 }
 
-// DialogueRawParams reads what the agent's program wrote, byte for byte.
+// DialogueRawParams reads the raw output or input of the agent's program.
 type DialogueRawParams struct {
 	DialogueID string `json:"dialogue_id"`      // id or name
-	Epoch      int    `json:"epoch,omitempty"`  // which process; the last one when 0
-	Stream     string `json:"stream,omitempty"` // stdout, or stdin for what was sent to it; stdout when empty
-	Offset     int64  `json:"offset,omitempty"` // first byte
-	// Limit bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB.
+	Epoch      int    `json:"epoch,omitempty"`  // number of the agent's process, from 1; 0 for the last one
+	Stream     string `json:"stream,omitempty"` // stdout, the program's output, or stdin, its input; stdout when empty
+	Offset     int64  `json:"offset,omitempty"` // first byte to read
+	// Limit is the maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB.
 	Limit *int64 `json:"limit,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueRawParams) Check() error {
 	switch {
 	case p.DialogueID == "":
@@ -426,7 +427,7 @@ func (p DialogueRawParams) Check() error {
 	case p.Stream != "" && p.Stream != EventStdout && p.Stream != "stdin":
 		return invalid("stream", "must be stdout or stdin")
 	case p.Offset < 0 || p.Epoch < 0:
-		return invalid("offset", "must not be negative, and neither must epoch")
+		return invalid("offset", "offset and epoch must not be negative")
 	case p.Limit != nil && (*p.Limit < 1 || *p.Limit > 4<<20):
 		return invalid("limit", "must be 1 to 4194304")
 	}
@@ -435,34 +436,35 @@ func (p DialogueRawParams) Check() error {
 
 // DialogueRawResult is a piece of the raw stream.
 type DialogueRawResult struct {
-	DialogueID string `json:"dialogue_id"`           // its id, also when a name was given
-	Epoch      int    `json:"epoch"`                 // which process
-	Offset     int64  `json:"offset"`                // of the first byte
-	Data       string `json:"data"`                  // the bytes
-	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
-	Total      int64  `json:"total"`                 // bytes there are now
-	Complete   bool   `json:"complete"`              // nothing follows, now or later
+	DialogueID string `json:"dialogue_id"`           // the id, even if the caller used the name
+	Epoch      int    `json:"epoch"`                 // number of the agent's process
+	Offset     int64  `json:"offset"`                // position of the first byte
+	Data       string `json:"data"`                  // the bytes as text
+	DataBase64 string `json:"data_base64,omitempty"` // the exact bytes, if they are not UTF-8
+	Total      int64  `json:"total"`                 // bytes in the stream so far
+	Complete   bool   `json:"complete"`              // true if nothing follows, now or later
 }
 
 // DialogueTerminateParams ends the agent's program and everything it started.
 type DialogueTerminateParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
-	// Force kills at once.
+	// Force kills the agent at once, without the grace time.
 	Force bool `json:"force,omitempty"`
-	// Forget also removes everything that is kept of the dialogue.
+	// Forget also deletes the record of the dialogue.
 	Forget bool `json:"forget,omitempty"`
 }
 
 // DialogueResumeParams starts the agent again, in the same dialogue.
 type DialogueResumeParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
-	// Env is added to the environment of the runtime: that of before is not kept.
+	// Env is added to the environment of the runtime. TRL does not keep the environment of
+	// the previous process.
 	Env map[string]string `json:"env,omitempty"`
 	// Prompt is the first message.
 	Prompt string `json:"prompt,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p DialogueResumeParams) Check() error {
 	if p.DialogueID == "" {
 		return invalid("dialogue_id", "is required")
@@ -470,7 +472,7 @@ func (p DialogueResumeParams) Check() error {
 	return checkEnv(p.Env)
 }
 
-// DialogueRetryParams looks again for an agent that could not be reached.
+// DialogueRetryParams tries again to reach the agent of a dialogue in state error.
 type DialogueRetryParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Code is a stable name of a kind of error.
+// Code is the stable name of a kind of error.
 type Code string
 
 // The codes. Their meaning never changes; new ones may appear.
@@ -33,7 +33,7 @@ const (
 	CodeInternal             Code = "INTERNAL_ERROR"
 )
 
-// CodeInfo is what a code means outside the JSON protocol.
+// CodeInfo gives the meaning of a code, and its equivalents outside the JSON protocol.
 type CodeInfo struct {
 	Code    Code
 	HTTP    int    // HTTP status
@@ -42,46 +42,46 @@ type CodeInfo struct {
 	Meaning string
 }
 
-// Codes is the one table that maps codes to other worlds. Every failure of TRL
-// itself leaves the CLI with 125, except those that POSIX shells name 126 and 127.
+// Codes is the one table that maps codes to HTTP, gRPC and exit statuses. The CLI exits with
+// 125 for every failure of TRL itself, except for those that POSIX assigns to 126 and 127.
 var Codes = []CodeInfo{
-	{CodeInvalidParams, 400, "INVALID_ARGUMENT", 125, "a parameter is missing, has the wrong type or a value that cannot be"},
+	{CodeInvalidParams, 400, "INVALID_ARGUMENT", 125, "a parameter is missing, has the wrong type or an invalid value"},
 	{CodeMethodNotFound, 404, "UNIMPLEMENTED", 125, "there is no such method"},
 	{CodeSessionNotFound, 404, "NOT_FOUND", 125, "there is no such session"},
 	{CodeSessionBusy, 409, "FAILED_PRECONDITION", 125, "the session runs another command"},
 	{CodeSessionTerminated, 410, "FAILED_PRECONDITION", 125, "the session has ended"},
-	{CodeExecNotFound, 404, "NOT_FOUND", 125, "there is no such exec, or it is too old"},
+	{CodeExecNotFound, 404, "NOT_FOUND", 125, "there is no such command, or TRL no longer keeps it"},
 	{CodeMaxSessionsReached, 429, "RESOURCE_EXHAUSTED", 125, "the limit max_sessions is reached"},
-	{CodeShellNotFound, 422, "FAILED_PRECONDITION", 127, "the shell does not exist there"},
-	{CodeShellFailed, 422, "FAILED_PRECONDITION", 126, "the shell is not one TRL can drive, or it did not start"},
-	{CodeSessionLimitExceeded, 429, "RESOURCE_EXHAUSTED", 125, "the session has run as many commands as it may"},
-	{CodeResourcePressure, 503, "RESOURCE_EXHAUSTED", 125, "too much at once; try again later"},
-	{CodeRuntimeUnavailable, 503, "UNAVAILABLE", 125, "the place where the session lives cannot be reached"},
+	{CodeShellNotFound, 422, "FAILED_PRECONDITION", 127, "the shell does not exist in the runtime"},
+	{CodeShellFailed, 422, "FAILED_PRECONDITION", 126, "TRL cannot drive this shell, or the shell did not start"},
+	{CodeSessionLimitExceeded, 429, "RESOURCE_EXHAUSTED", 125, "the session has reached the limit max_commands"},
+	{CodeResourcePressure, 503, "RESOURCE_EXHAUSTED", 125, "TRL is overloaded; try again later"},
+	{CodeRuntimeUnavailable, 503, "UNAVAILABLE", 125, "the daemon, or the runtime of the session, cannot be reached"},
 	{CodeRequestTooLarge, 413, "RESOURCE_EXHAUSTED", 125, "the request is larger than max_request_bytes"},
-	{CodeAuthFailed, 401, "UNAUTHENTICATED", 125, "the caller did not prove who it is"},
+	{CodeAuthFailed, 401, "UNAUTHENTICATED", 125, "the caller is not authenticated"},
 	{CodeForbidden, 403, "PERMISSION_DENIED", 125, "the caller may not do this"},
 	{CodeConflict, 409, "ALREADY_EXISTS", 125, "the name is taken, or the thing is in the wrong state"},
-	{CodeDialogueNotFound, 404, "NOT_FOUND", 125, "there is no such dialogue, or it is no longer kept"},
-	{CodeDialogueEnded, 410, "FAILED_PRECONDITION", 125, "the process of the agent has ended; dialogue.resume starts it again"},
-	{CodeAgentFailed, 422, "FAILED_PRECONDITION", 126, "the agent's program did not start, or did not answer as it should; details has its stderr"},
+	{CodeDialogueNotFound, 404, "NOT_FOUND", 125, "there is no such dialogue, or TRL no longer keeps it"},
+	{CodeDialogueEnded, 410, "FAILED_PRECONDITION", 125, "the agent's process has ended; dialogue.resume starts it again"},
+	{CodeAgentFailed, 422, "FAILED_PRECONDITION", 126, "the agent's program did not start or did not answer correctly; details has its stderr"},
 	{CodeInternal, 500, "INTERNAL", 125, "a fault in TRL"},
 }
 
-// Error is what every method answers when it cannot do what it was asked.
+// Error is the answer of a method that failed.
 type Error struct {
-	Code    Code           `json:"code"`              // stable; programs go by it
+	Code    Code           `json:"code"`              // stable; programs branch on it
 	Message string         `json:"message"`           // for people: the thing, its id, the cause
-	Details map[string]any `json:"details,omitempty"` // more for programs, such as field: the parameter that is wrong
+	Details map[string]any `json:"details,omitempty"` // more for programs, such as field: the name of the invalid parameter
 }
 
-// Errorf makes an Error.
+// Errorf returns an Error with a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Is reports whether target is an Error of the same code, so that
+// Is reports whether target is an Error with the same code, so that
 // errors.Is(err, api.ErrSessionBusy) works on both sides of the wire.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
@@ -104,23 +104,24 @@ var (
 	ErrResourcePressure   = &Error{Code: CodeResourcePressure}
 )
 
-// What a daemon answers while it does not serve yet, or not any more. Another one may
-// be there soon: a client tells these by their text, and may try again what it only reads.
+// Errors of a daemon that does not serve yet, or no longer serves. Another daemon may take
+// over soon. A client recognises these errors by their text and may repeat calls that only read.
 var (
 	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting")
 	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down")
-	// ErrDaemonStopped is ErrDaemonEnding of a daemon that takes its sessions along: whatever
-	// ran in them is not found again.
+	// ErrDaemonStopped is the ErrDaemonEnding of a daemon that ends its sessions too: no
+	// later daemon finds them.
 	ErrDaemonStopped = &Error{Code: CodeRuntimeUnavailable, Message: ErrDaemonEnding.Message, Details: map[string]any{"sessions": "ended"}}
 )
 
-// SessionsEnded reports whether a daemon that went away has ended its sessions.
+// SessionsEnded reports whether err comes from a daemon that ended its sessions when it
+// stopped.
 func SessionsEnded(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == CodeRuntimeUnavailable && e.Details["sessions"] == "ended"
 }
 
-// AsError turns any error into an *Error; one without a code becomes INTERNAL_ERROR.
+// AsError turns any error into an *Error. An error without a code becomes INTERNAL_ERROR.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil
@@ -133,7 +134,7 @@ func AsError(err error) *Error {
 		return &Error{Code: e.Code, Message: err.Error(), Details: e.Details}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return Errorf(CodeResourcePressure, "the call was given up: %s", err)
+		return Errorf(CodeResourcePressure, "the caller stopped waiting: %s", err)
 	}
 	return Errorf(CodeInternal, "%s", err)
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ExecState is the life of a command: queued → running → exited → closed.
-// exited = the command has ended; closed = its output is complete.
+// ExecState is the state of a command: queued → running → exited → closed.
+// exited: the command has ended; closed: its output is complete too.
 type ExecState string
 
 // The four states of an exec.
@@ -21,8 +21,8 @@ const (
 	ExecClosed  ExecState = "closed"
 )
 
-// execMoves says which state may follow which. A queued command that is
-// cancelled never runs: it closes.
+// execMoves lists the allowed state changes. A queued command that is cancelled
+// never runs: it goes straight to closed.
 var execMoves = map[ExecState][]ExecState{
 	ExecQueued:  {ExecRunning, ExecClosed},
 	ExecRunning: {ExecExited},
@@ -32,60 +32,61 @@ var execMoves = map[ExecState][]ExecState{
 // CanBecome reports whether an exec in state s may move to next.
 func (s ExecState) CanBecome(next ExecState) bool { return contains(execMoves[s], next) }
 
-// Exit codes that TRL itself gives.
+// Exit codes that TRL itself assigns.
 const (
 	ExitTimedOut  = 124
 	ExitCancelled = 130
 )
 
-// DefaultMaxOutputBytes is how much of each stream a result carries when the caller does not say.
+// DefaultMaxOutputBytes is how much of each stream a result carries by default.
 const DefaultMaxOutputBytes = 1 << 20
 
 // ExecParams asks for a command to be run.
 type ExecParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Command is the text, exactly as one would write it in a script of that shell.
+	// Command is the text of the command, as in a script for the session's shell.
 	Command string `json:"command"`
-	// TimeoutS bounds the command. Absent: the session's; 0: none.
+	// TimeoutS limits how long the command may run. Absent: the session's timeout; 0: no limit.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
-	// Stdin is what the command reads. Absent: end of file at once. For exec.start and
-	// exec.stream the one word "open" means that it is written later, with exec.input;
-	// a text that is just this word goes into stdin_base64.
+	// Stdin is the command's standard input. Absent: empty. In exec.start and exec.stream the
+	// word "open" keeps stdin open for exec.input; to send just that word as text, use
+	// stdin_base64.
 	Stdin *string `json:"stdin,omitempty"`
 	// StdinBase64 is Stdin for bytes that are not UTF-8.
 	StdinBase64 string `json:"stdin_base64,omitempty"`
 	// Env is set for this command only.
 	Env map[string]string `json:"env,omitempty"`
-	// WorkingDir is the directory of this command only, an absolute path; the shell then goes back to where it was.
+	// WorkingDir is the directory for this command only, an absolute path. Afterwards the
+	// shell returns to the directory it was in.
 	WorkingDir string `json:"working_dir,omitempty"`
-	// Wait queues the command when the session is busy, instead of answering SESSION_BUSY.
+	// Wait queues the command if the session is busy, instead of failing with SESSION_BUSY.
 	Wait bool `json:"wait,omitempty"`
-	// MaxOutputBytes is how much of each stream the result carries; head and tail
-	// are kept. Absent: 1 MiB. It does not bound a stream of pushes.
+	// MaxOutputBytes is how much of each stream the result carries; longer output keeps its
+	// head and tail. Absent: 1 MiB. It does not limit a stream of pushes.
 	MaxOutputBytes *int64 `json:"max_output_bytes,omitempty"`
-	// Detach says what happens when the caller's connection goes away: false, the
-	// command is cancelled; true, it goes on. Absent: false for exec.run, true for exec.stream.
+	// Detach selects what happens when the caller's connection closes: false cancels the
+	// command; true lets it run on. Absent: false for exec.run, true for exec.stream.
 	Detach *bool `json:"detach,omitempty"`
 	// Backpressure makes the command wait while the stream that started it is behind, as
-	// on a pipe, so that the stream misses nothing. It is for exec.stream only. Absent:
-	// true; false: the command never waits, and a stream that is behind sees a gap. A
-	// stream that ends, or takes nothing for reader_stall_s, lets the command run free.
+	// on a pipe, so that the stream misses nothing. For exec.stream only. Absent: true.
+	// False: the command never waits, and a stream that falls behind sees a gap. When the
+	// stream ends, or its reader takes nothing for reader_stall_s, the command stops waiting.
 	Backpressure *bool `json:"backpressure,omitempty"`
-	// RunID makes the command run once: a request with the run_id of a command that this
-	// session has accepted before runs nothing and is answered with that command. So a
-	// caller whose connection was lost before the answer may ask again. It is any text of at
-	// most 64 bytes that no other request has, such as a random number.
+	// RunID makes the command run only once. If this session has already accepted a command
+	// with the same run_id, the request starts nothing and returns that command, so a
+	// caller that lost its connection before the answer can safely ask again. Use a text of
+	// at most 64 bytes that no other request has, such as a random number.
 	RunID string `json:"run_id,omitempty"`
 
-	empty bool // an empty command was given, which is not the same as none
+	empty bool // the command is present but empty
 }
 
-// given looks for an empty command: any shell runs it, with status 0.
+// given records that the command is present but empty: every shell runs it, with status 0.
 func (p *ExecParams) given(params json.RawMessage) {
 	p.empty = p.Command == "" && bytes.Contains(params, []byte(`"command"`))
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p ExecParams) Check() error {
 	if p.SessionID == "" {
 		return invalid("session_id", "is required")
@@ -119,10 +120,10 @@ func (p ExecParams) Check() error {
 
 const maxRunID = 64
 
-// StdinOpen is the value of Stdin that leaves it to exec.input, for exec.start and exec.stream.
+// StdinOpen is the value of Stdin that keeps it open for exec.input, in exec.start and exec.stream.
 const StdinOpen = "open"
 
-// StdinData returns the bytes for the command's stdin, and whether any were given.
+// StdinData returns the bytes for the command's stdin, and whether the caller set any.
 func (p ExecParams) StdinData() ([]byte, bool) {
 	if p.Stdin != nil {
 		return []byte(*p.Stdin), true
@@ -133,63 +134,63 @@ func (p ExecParams) StdinData() ([]byte, bool) {
 
 // Process is a process of a session.
 type Process struct {
-	PID     int    `json:"pid"`     // in the place where the session lives
-	Command string `json:"command"` // its name or command line
+	PID     int    `json:"pid"`     // process id in the session's runtime
+	Command string `json:"command"` // name or command line of the process
 }
 
-// KilledProcess is a process that TRL ended, and the signal that it took.
+// KilledProcess is a process that TRL ended.
 type KilledProcess struct {
-	PID     int    `json:"pid"`     // in the place where the session lives
-	Command string `json:"command"` // its name or command line
-	Signal  string `json:"signal"`  // the last one sent, such as SIGTERM or SIGKILL
+	PID     int    `json:"pid"`     // process id in the session's runtime
+	Command string `json:"command"` // name or command line of the process
+	Signal  string `json:"signal"`  // the last signal sent, such as SIGTERM or SIGKILL
 }
 
-// Usage is what a command consumed, with everything it waited for.
+// Usage is the resources that a command and the children it waited for consumed.
 type Usage struct {
 	UserMS   int64 `json:"user_ms"`   // CPU time in user mode
 	SystemMS int64 `json:"system_ms"` // CPU time in the kernel
-	// MaxRSSBytes is the largest resident size seen of any one process of the
-	// command; 0 when it was too short to be seen.
+	// MaxRSSBytes is the largest resident size observed of any one process of the
+	// command; 0 if the command was too short to observe.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 }
 
-// ExecOutcome is how a command ended, without its text.
+// ExecOutcome reports how a command ended, without its output.
 type ExecOutcome struct {
-	ExitCode int `json:"exit_code"` // 124 when timed out, 130 when cancelled, else the command's
-	// Signal is the signal that ended the command, where TRL knows it for certain:
-	// the last one TRL sent, or the one the shell itself died of.
+	ExitCode int `json:"exit_code"` // 124 if timed out, 130 if cancelled, else the command's own
+	// Signal is the signal that ended the command, if TRL knows it for certain:
+	// the last one that TRL sent, or the one that ended the shell itself.
 	Signal     string `json:"signal,omitempty"`
-	DurationMS int64  `json:"duration_ms"` // from its start to its end
-	TimedOut   bool   `json:"timed_out"`   // its time was over
-	Cancelled  bool   `json:"cancelled"`   // it was cancelled
-	// CancelCause says why it was cancelled when exec.cancel did not ask for it: its caller
-	// went away, or its session ended, and why.
+	DurationMS int64  `json:"duration_ms"` // time from start to end
+	TimedOut   bool   `json:"timed_out"`   // true if the command reached its timeout
+	Cancelled  bool   `json:"cancelled"`   // true if the command was cancelled
+	// CancelCause says why the command was cancelled, unless exec.cancel did it: the caller's
+	// connection closed, or the session ended, and why.
 	CancelCause     string          `json:"cancel_cause,omitempty"`
-	StdoutBytes     int64           `json:"stdout_bytes"`     // how many there were, kept or not
-	StderrBytes     int64           `json:"stderr_bytes"`     // how many there were, kept or not
-	WorkingDir      string          `json:"working_dir"`      // where the shell is afterwards
-	LeftRunning     []Process       `json:"left_running"`     // started by it, still alive, holding its output
-	Killed          []KilledProcess `json:"killed"`           // what had to be signalled
-	Usage           Usage           `json:"usage"`            // what it consumed
-	ShellRestarted  bool            `json:"shell_restarted"`  // the command ended the shell; it was replaced, with its state
-	StdoutTruncated bool            `json:"stdout_truncated"` // a part of stdout is not in the result, or no longer kept
-	StderrTruncated bool            `json:"stderr_truncated"` // a part of stderr is not in the result, or no longer kept
+	StdoutBytes     int64           `json:"stdout_bytes"`     // bytes written to stdout, kept or not
+	StderrBytes     int64           `json:"stderr_bytes"`     // bytes written to stderr, kept or not
+	WorkingDir      string          `json:"working_dir"`      // the shell's directory afterwards
+	LeftRunning     []Process       `json:"left_running"`     // processes of the command that still run and hold its output
+	Killed          []KilledProcess `json:"killed"`           // processes that TRL signalled
+	Usage           Usage           `json:"usage"`            // resources that the command consumed
+	ShellRestarted  bool            `json:"shell_restarted"`  // true if the command ended the shell; a new shell has its state
+	StdoutTruncated bool            `json:"stdout_truncated"` // true if a part of stdout is not in the result, or no longer kept
+	StderrTruncated bool            `json:"stderr_truncated"` // true if a part of stderr is not in the result, or no longer kept
 }
 
-// ExecResult is what exec.run answers.
+// ExecResult is the answer of exec.run.
 type ExecResult struct {
-	ExecID    string `json:"exec_id"`    // names the command in other calls
-	SessionID string `json:"session_id"` // where it ran
-	// Stdout and Stderr are text. Where the bytes are not UTF-8 they carry
-	// replacement characters, and the _base64 fields the exact bytes.
+	ExecID    string `json:"exec_id"`    // id of the command, for other calls
+	SessionID string `json:"session_id"` // session that ran the command
+	// Stdout and Stderr are text. If the bytes are not UTF-8, the text has replacement
+	// characters, and the _base64 fields have the exact bytes.
 	Stdout       string `json:"stdout"`
 	Stderr       string `json:"stderr"`
-	StdoutBase64 string `json:"stdout_base64,omitempty"` // only when stdout is not UTF-8
-	StderrBase64 string `json:"stderr_base64,omitempty"` // only when stderr is not UTF-8
+	StdoutBase64 string `json:"stdout_base64,omitempty"` // the exact bytes, if stdout is not UTF-8
+	StderrBase64 string `json:"stderr_base64,omitempty"` // the exact bytes, if stderr is not UTF-8
 	ExecOutcome
 }
 
-// StdoutData and StderrData return the exact bytes.
+// StdoutData returns the exact bytes of stdout.
 func (r ExecResult) StdoutData() []byte { return Data(r.Stdout, r.StdoutBase64) }
 
 // StderrData returns the exact bytes of stderr.
@@ -218,42 +219,43 @@ func Data(text, b64 string) []byte {
 // ExecInfo is a snapshot of one command.
 type ExecInfo struct {
 	ExecID    string     `json:"exec_id"`              // x-…; contains the session's id
-	SessionID string     `json:"session_id"`           // where it runs
+	SessionID string     `json:"session_id"`           // session that runs the command
 	Command   string     `json:"command"`              // at most the first 4 KiB
 	State     ExecState  `json:"state"`                // queued, running, exited or closed
-	QueuedAt  time.Time  `json:"queued_at"`            // when it was accepted
-	StartedAt *time.Time `json:"started_at,omitempty"` // absent while it waits
-	EndedAt   *time.Time `json:"ended_at,omitempty"`   // absent while it runs
+	QueuedAt  time.Time  `json:"queued_at"`            // when TRL accepted the command
+	StartedAt *time.Time `json:"started_at,omitempty"` // absent while the command is queued
+	EndedAt   *time.Time `json:"ended_at,omitempty"`   // absent until the command ends
 	TimeoutS  float64    `json:"timeout_s"`            // 0 = none
-	Detach    bool       `json:"detach"`               // it goes on when its caller's connection is gone
-	// StdinOpen says that exec.input can still write to it.
+	Detach    bool       `json:"detach"`               // true if the command runs on when its caller's connection closes
+	// StdinOpen reports whether exec.input can still write to the command.
 	StdinOpen bool `json:"stdin_open,omitempty"`
-	// AgeMS is how long ago the command was accepted.
+	// AgeMS is the time since TRL accepted the command.
 	AgeMS int64 `json:"age_ms"`
-	// StdoutBytes and StderrBytes are how many bytes have been written until now.
+	// StdoutBytes and StderrBytes are the bytes written so far.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
-	// LastSeq is the number of the last record in its output, the exit included; 0 when
-	// there is none.
+	// LastSeq is the number of the last record in the command's output, including the exit;
+	// 0 if there is none.
 	LastSeq int64 `json:"last_seq"`
-	// QuietMS is how long ago it last wrote something. Absent when it never did.
+	// QuietMS is the time since the command last wrote something. Absent if it never did.
 	QuietMS *int64 `json:"quiet_ms,omitempty"`
-	// Usage is what it has consumed until now.
+	// Usage is the resources that the command has consumed so far.
 	Usage Usage `json:"usage"`
 	// Outcome is set once the command has ended.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
-	// Error says why the command could not be run at all. There is no outcome then.
+	// Error says why the command could not start. Such a command has no outcome.
 	Error *Error `json:"error,omitempty"`
 }
 
 // ExecCancelParams stops a command.
 type ExecCancelParams struct {
-	// ExecID names the command. SessionID stands for the one that runs there now.
+	// ExecID is the command. SessionID selects the command that runs in that session now.
 	ExecID    string `json:"exec_id,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
-	// Signal is the first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2.
+	// Signal is the first signal that TRL sends, before it escalates: TERM (default), INT,
+	// HUP, QUIT, KILL, USR1, USR2.
 	Signal string `json:"signal,omitempty"`
-	// Force cancels also the program of a session that belongs to a dialogue.
+	// Force is required to cancel the program of a session that belongs to a dialogue.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -262,17 +264,17 @@ type ExecInfoParams struct {
 	ExecID string `json:"exec_id"` // the command
 }
 
-// ExecListParams names the session whose commands are listed; all when empty.
+// ExecListParams filters exec.list.
 type ExecListParams struct {
 	SessionID string `json:"session_id,omitempty"` // id or name; all sessions when absent
-	// State keeps only the commands in that state.
+	// State selects only the commands in this state.
 	State ExecState `json:"state,omitempty"`
 }
 
-// ExecListResult is what exec.list answers, oldest first.
+// ExecListResult lists commands, oldest first.
 type ExecListResult struct {
-	Execs []ExecInfo `json:"execs"` // those that have ended too, as long as they are kept
-	// Unreachable names the sessions whose commands are missing, because their runners did
-	// not answer; for a list of all sessions.
+	Execs []ExecInfo `json:"execs"` // includes ended commands that are still kept
+	// Unreachable lists the sessions whose commands are missing because their runners did
+	// not answer, in a list of all sessions.
 	Unreachable []string `json:"unreachable,omitempty"`
 }

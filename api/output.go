@@ -12,22 +12,22 @@ const (
 	MaxOutputLimit     = 8 << 20
 )
 
-// ExecOutputParams reads the kept output of a command.
+// ExecOutputParams reads the stored output of a command.
 type ExecOutputParams struct {
 	ExecID string `json:"exec_id"` // the command
 	// Stream is stdout or stderr; stdout when empty.
 	Stream string `json:"stream,omitempty"`
-	// Offset is the first byte wanted.
+	// Offset is the first byte to read.
 	Offset int64 `json:"offset,omitempty"`
-	// Limit bounds the bytes of the answer. Absent: 64 KiB; at most 8 MiB.
+	// Limit is the maximum number of bytes to return. Absent: 64 KiB; at most 8 MiB.
 	Limit *int64 `json:"limit,omitempty"`
-	// Tail asks for the last bytes of the stream instead of an offset.
+	// Tail asks for this many bytes from the end of the stream, instead of an offset.
 	Tail *int64 `json:"tail,omitempty"`
-	// Grep keeps only the lines that match, a regular expression in RE2 syntax.
+	// Grep returns only the lines that match this regular expression, in RE2 syntax.
 	Grep string `json:"grep,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p ExecOutputParams) Check() error {
 	switch {
 	case p.ExecID == "":
@@ -48,57 +48,57 @@ func (p ExecOutputParams) Check() error {
 	return nil
 }
 
-// ExecOutputResult is a piece of the output of a command.
+// ExecOutputResult is a piece of a command's output.
 type ExecOutputResult struct {
 	ExecID string `json:"exec_id"` // the command
 	Stream string `json:"stream"`  // stdout or stderr
-	// Offset is where Data begins: the byte asked for, or where the stream goes on behind a gap.
+	// Offset is the position of Data: the requested byte, or the first byte after a gap.
 	Offset     int64  `json:"offset"`
 	Data       string `json:"data"`                  // the bytes as text
-	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
-	// Lines are the matching lines when grep was asked for; Data is empty then.
+	DataBase64 string `json:"data_base64,omitempty"` // the exact bytes, if data is not UTF-8
+	// Lines are the matching lines, for a request with grep; Data is empty then.
 	Lines []OutputLine `json:"lines,omitzero"`
-	// NextOffset is where to read on.
+	// NextOffset is the offset to continue reading at.
 	NextOffset int64 `json:"next_offset"`
-	// TotalBytes is how many bytes the stream has had until now.
+	// TotalBytes is the number of bytes written to the stream so far.
 	TotalBytes int64 `json:"total_bytes"`
-	// Gap is the part before Offset, or between the lines, that is gone.
+	// Gap is the part before Offset, or between the lines, that is no longer kept.
 	Gap *Span `json:"gap,omitempty"`
-	// NextGap is the first part at or behind NextOffset that is gone now.
+	// NextGap is the first part at or after NextOffset that is no longer kept.
 	NextGap *Span `json:"next_gap,omitempty"`
-	// State is that of the command. Complete says that nothing follows NextOffset, now or later.
+	// State is the state of the command. Complete reports that nothing follows NextOffset, now or later.
 	State    ExecState `json:"state"`
 	Complete bool      `json:"complete"`
 }
 
-// OutputBytes is a piece of output as it is, for transports that need no JSON.
-// ExecOutputResult has neither Data nor Lines.
+// OutputBytes is a piece of output as bytes, for transports that do not need JSON.
+// Its ExecOutputResult has neither Data nor Lines.
 type OutputBytes struct {
 	ExecOutputResult
 	Bytes []byte
 }
 
-// OutputReader is implemented by a Service that can hand out output as bytes. With
-// wait it answers only when there is something at the offset, or the output is
-// complete. Grep is not for it.
+// OutputReader is implemented by a Service that can return output as bytes. With wait,
+// ReadOutput returns only when there are bytes at the offset or the output is complete.
+// It does not support grep.
 type OutputReader interface {
 	ReadOutput(ctx context.Context, p ExecOutputParams, wait bool) (OutputBytes, error)
 }
 
 // OutputLine is one line of output, without its end.
 type OutputLine struct {
-	Offset     int64  `json:"offset"`                // of its first byte
+	Offset     int64  `json:"offset"`                // position of its first byte
 	Text       string `json:"text"`                  // without the newline
-	TextBase64 string `json:"text_base64,omitempty"` // only when the text is not UTF-8
-	// Truncated says that the line is longer than 64 KiB, or than the limit. Only its
-	// first 64 KiB were looked at.
+	TextBase64 string `json:"text_base64,omitempty"` // the exact bytes, if the text is not UTF-8
+	// Truncated reports that the line is longer than 64 KiB, or than the limit. TRL searched
+	// only its first 64 KiB.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Span is the bytes [From, To) of a stream.
 type Span struct {
-	From int64 `json:"from"` // first byte that is gone
-	To   int64 `json:"to"`   // first byte that is there again
+	From int64 `json:"from"` // first byte that is no longer kept
+	To   int64 `json:"to"`   // first byte after it that is kept
 }
 
 // ExecInputParams writes to the stdin of a running command that was started with
@@ -110,14 +110,14 @@ type ExecInputParams struct {
 	DataBase64 string `json:"data_base64,omitempty"`
 	// Close ends the input, after the data.
 	Close bool `json:"close,omitempty"`
-	// WriteID makes a repetition harmless: input with an id that was seen before is
-	// not written again, and gets the same answer.
+	// WriteID makes a repeated call safe: TRL does not write input again whose id it has
+	// seen before, and returns the same answer.
 	WriteID string `json:"write_id,omitempty"`
-	// Force writes also to the program of a session that belongs to a dialogue.
+	// Force is required to write to the program of a session that belongs to a dialogue.
 	Force bool `json:"force,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p ExecInputParams) Check() error {
 	switch {
 	case p.ExecID == "":
@@ -135,19 +135,19 @@ func (p ExecInputParams) Check() error {
 	return nil
 }
 
-// ExecInputResult tells what was taken. It is answered when the bytes are TRL's to
-// deliver, not when the command has read them.
+// ExecInputResult reports the accepted input. The call returns when TRL has accepted the
+// bytes, which may be before the command reads them.
 type ExecInputResult struct {
 	ExecID string `json:"exec_id"` // the command
-	// StdinBytes is how many bytes the command has been given in all.
+	// StdinBytes is the number of bytes accepted for the command so far.
 	StdinBytes int64 `json:"stdin_bytes"`
-	// Repeated says that the write_id was seen before and nothing was written now.
+	// Repeated reports that the write_id was seen before, so nothing was written.
 	Repeated bool `json:"repeated"`
-	// Closed says that the input has been ended.
+	// Closed reports that the input has ended.
 	Closed bool `json:"closed"`
 }
 
-// What exec.wait can wait for. A command that has exited satisfies every wait.
+// The conditions of exec.wait. A command that has exited satisfies every wait.
 const (
 	UntilExit            = "exit"
 	UntilOutputMatch     = "output_match"
@@ -155,39 +155,39 @@ const (
 	UntilWaitingForInput = "waiting_for_input"
 )
 
-// ReasonTerminated is the reason of a WaitEvent for a command whose session has ended
-// before anybody could learn how the command did.
+// ReasonTerminated is the reason of a WaitEvent for a command whose session ended before
+// the command's outcome could be read.
 const ReasonTerminated = "terminated"
 
-// ExecWaitParams waits until something happens to commands.
+// ExecWaitParams waits for conditions of one or more commands.
 type ExecWaitParams struct {
 	// ExecIDs are the commands.
 	ExecIDs []string `json:"exec_ids,omitempty"`
-	// SessionIDs stand for the command that runs there now, or else ran there last.
+	// SessionIDs select, for each session, the command that runs now or ran last.
 	SessionIDs []string `json:"session_ids,omitempty"`
-	// Until is what to wait for, one or several of exit, output_match, idle_ms,
-	// waiting_for_input. OutputMatch and IdleMS, when they are given, are waited for
-	// also without a word here, and exit always ends the waiting.
+	// Until is the conditions to wait for: one or more of exit, output_match, idle_ms,
+	// waiting_for_input. OutputMatch and IdleMS count as conditions even if Until does not
+	// list them, and exit always ends the wait.
 	Until Words `json:"until,omitempty"`
-	// OutputMatch is a regular expression in RE2 syntax, tried on each line of either
-	// stream, also on one that has no end yet.
+	// OutputMatch is a regular expression in RE2 syntax. TRL tries it on each line of both
+	// streams, including an unfinished last line.
 	OutputMatch string `json:"output_match,omitempty"`
-	// AfterSeq makes OutputMatch look only at what came after that number; for one command.
+	// AfterSeq makes OutputMatch ignore output up to this number; for one command only.
 	AfterSeq int64 `json:"after_seq,omitempty"`
-	// IdleMS is how long no output has come.
+	// IdleMS waits until no output has come for this many milliseconds.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
-	// Any waits for the first of the commands, as is done without a word.
+	// Any waits for the first of the commands. This is the default.
 	Any bool `json:"any,omitempty"`
-	// All waits for all of the commands, not for the first.
+	// All waits for all of the commands instead of the first.
 	All bool `json:"all,omitempty"`
-	// TimeoutMS bounds the waiting. Absent: no bound; 0: look and answer at once.
+	// TimeoutMS limits the wait. Absent: no limit; 0: check the conditions and return at once.
 	TimeoutMS *int64 `json:"timeout_ms,omitempty"`
 }
 
-// Words is a list of words; a single one may be written without the list.
+// Words is a list of words; a single word may be written without the list.
 type Words []string
 
-// UnmarshalJSON takes a list of strings, or one string.
+// UnmarshalJSON accepts a list of strings, or one string.
 func (w *Words) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*w = make(Words, 1)
@@ -196,10 +196,10 @@ func (w *Words) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(w))
 }
 
-// maxWaits bounds how many commands one exec.wait can look at.
+// maxWaits limits the number of commands that one exec.wait can wait for.
 const maxWaits = 1000
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p ExecWaitParams) Check() error {
 	switch n := len(p.ExecIDs) + len(p.SessionIDs); {
 	case n == 0:
@@ -230,34 +230,34 @@ func (p ExecWaitParams) Check() error {
 	return nil
 }
 
-// ExecWaitResult is what happened.
+// ExecWaitResult reports which conditions were met.
 type ExecWaitResult struct {
-	// Happened has one entry per command that is done waiting for, in the order in which it happened.
+	// Happened has one entry per command that met a condition, in the order of the events.
 	Happened []WaitEvent `json:"happened"`
-	// Pending are the commands for which nothing of it has happened yet.
+	// Pending lists the commands that have not met a condition yet.
 	Pending []string `json:"pending"`
-	// TimedOut says that timeout_ms was over first.
+	// TimedOut reports that timeout_ms expired first.
 	TimedOut bool `json:"timed_out"`
 }
 
-// WaitEvent is why the waiting for one command is over.
+// WaitEvent says why the wait for one command ended.
 type WaitEvent struct {
 	// ExecID is empty for a session that has never run a command.
 	ExecID    string `json:"exec_id"`
-	SessionID string `json:"session_id"` // where it runs
-	// Reason is exit, output_match, idle_ms or waiting_for_input; or terminated, when the
-	// session ended and how the command did cannot be known.
+	SessionID string `json:"session_id"` // session of the command
+	// Reason is exit, output_match, idle_ms or waiting_for_input; or terminated, if the
+	// session ended and the outcome of the command is unknown.
 	Reason string `json:"reason"`
-	// Outcome is set when the command has ended. One that could not be run at all has an
-	// Error instead, which says why.
+	// Outcome is set if the command has ended. A command that could not start has an Error
+	// instead.
 	Outcome *ExecOutcome `json:"outcome,omitempty"`
-	Error   *Error       `json:"error,omitempty"` // why it could not be run
-	// Match is the line that matched, and Stream where. Seq is the number of the record
-	// that the match was found in, of the exit, or of the last record until then: a wait
-	// with it as after_seq goes on behind that record.
+	Error   *Error       `json:"error,omitempty"` // why the command could not start
+	// Match is the line that matched, and Stream is its stream. Seq is the number of the
+	// record with the match, of the exit, or else of the last record so far. A wait with
+	// this number as after_seq continues after that record.
 	Match  *OutputLine `json:"match,omitempty"`
-	Stream string      `json:"stream,omitempty"` // of the match
+	Stream string      `json:"stream,omitempty"` // stream of the match
 	Seq    int64       `json:"seq"`
-	// Process is who waits for input.
+	// Process is the process that waits for input.
 	Process *Process `json:"process,omitempty"`
 }

@@ -1,8 +1,9 @@
 // Package api is the contract of TRL: the Service interface, the method table,
-// parameters, results, events and errors. The daemon implements Service, the Go
-// client implements it too, and every transport is fed by Methods.
+// parameters, results, events and errors. The daemon and the Go client implement
+// Service, and every transport is built from Methods.
 //
-// It imports the standard library only, so that anything may import it.
+// It imports the standard library and one small package of ours, so that any package
+// may import it.
 package api
 
 import "context"
@@ -10,10 +11,9 @@ import "context"
 // Version is the version of the wire contract that system.info reports.
 const Version = 1
 
-// Service is everything a client can ask of TRL. A method's context bounds only
-// the caller's waiting; what happens to a command whose caller went away is said
-// by its parameters (see ExecParams.Detach). Implementations are safe for
-// concurrent use.
+// Service is every call that a client can make. A method's context limits only how long the
+// caller waits. ExecParams.Detach decides what happens to a command whose caller disconnects.
+// Implementations are safe for concurrent use.
 type Service interface {
 	SystemPing(ctx context.Context, p SystemPingParams) (SystemPingResult, error)
 	SystemStats(ctx context.Context, p SystemStatsParams) (SystemStatsResult, error)
@@ -61,31 +61,31 @@ type Service interface {
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
 }
 
-// Stream is the answer of a streaming method: what is answered at once, and the
-// pushes that follow. A Stream is used by one goroutine at a time.
+// Stream is the answer of a streaming method: the immediate answer and the pushes
+// that follow. Only one goroutine at a time may use a Stream.
 type Stream interface {
 	// Start is the immediate answer.
 	Start() StreamStart
 	// Recv returns the next push. After the last one (type "exit") it returns io.EOF.
-	// It returns an error when the context of the call that made the stream ends.
+	// It returns an error when the context of the call that opened the stream ends.
 	Recv() (StreamEvent, error)
-	// Close gives the stream up; the command goes on or not as its parameters said.
+	// Close closes the stream. The command's Detach parameter decides whether it runs on.
 	Close() error
 }
 
-// ByteStream is a Stream that also gives output as bytes, which saves making text of them
-// and bytes of that again.
+// ByteStream is a Stream that also returns output as bytes, which saves a conversion to
+// text and back.
 type ByteStream interface {
 	Stream
-	// RecvBytes is Recv, but the output of a push is returned beside it, in place of Data
-	// and DataBase64. The bytes must not be changed, and are valid until the next call.
+	// RecvBytes is Recv, but returns the output of a push as bytes instead of in Data and
+	// DataBase64. The caller must not change the bytes; they are valid until the next call.
 	RecvBytes() (StreamEvent, []byte, error)
 }
 
 type connKey struct{}
 
-// WithConn returns a context that carries the lifetime of the caller's
-// connection: conn is done when the connection is gone.
+// WithConn returns a context that carries the lifetime of the caller's connection: conn is
+// done when the connection closes.
 func WithConn(ctx, conn context.Context) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SessionState is the life of a session: creating → idle ⇄ running → terminated.
+// SessionState is the state of a session: creating → idle ⇄ running → terminated.
 type SessionState string
 
 // The four states of a session.
@@ -16,7 +16,7 @@ const (
 	SessionTerminated SessionState = "terminated"
 )
 
-// sessionMoves says which state may follow which.
+// sessionMoves lists the allowed state changes.
 var sessionMoves = map[SessionState][]SessionState{
 	SessionCreating: {SessionIdle, SessionTerminated},
 	SessionIdle:     {SessionRunning, SessionTerminated},
@@ -35,19 +35,19 @@ func contains[T comparable](list []T, x T) bool {
 	return false
 }
 
-// DefaultShell is the shell of a session for which nobody chooses another.
+// DefaultShell is the shell of a session if neither the caller nor the configuration chooses one.
 const DefaultShell = "/bin/sh"
 
-// SessionMarker is the environment variable that every process of a session
-// carries. Its value is the session's id; orphans are found by it.
+// SessionMarker is an environment variable of every process of a session. Its value is
+// the session's id, by which TRL finds orphaned processes.
 const SessionMarker = "TRL_SESSION_ID"
 
-// SessionKind says what a session is.
+// SessionKind is the kind of a session.
 type SessionKind string
 
 // The three kinds of session.
 const (
-	KindShell    SessionKind = "shell"    // a persistent shell that commands are run in
+	KindShell    SessionKind = "shell"    // a persistent shell that runs commands
 	KindTerminal SessionKind = "terminal" // one program on a pseudo-terminal, with a screen
 	KindProgram  SessionKind = "program"  // one program on three pipes
 )
@@ -57,29 +57,30 @@ type SessionCreateParams struct {
 	// Kind is shell, terminal or program; shell when empty.
 	Kind SessionKind `json:"kind,omitempty"`
 	// Command is the program of a terminal or program session and its arguments. The
-	// program is a path or a name on PATH; no shell reads it. A terminal without one
-	// runs the shell.
+	// program is a path or a name on PATH; TRL runs it without a shell. A terminal without
+	// a command runs the shell.
 	Command []string `json:"command,omitempty"`
-	// Shell is a path or a name on PATH. When it is empty, it is the daemon's default_shell,
-	// which is /bin/sh unless it is configured.
+	// Shell is a path or a name on PATH. Empty: the daemon's default_shell, which is
+	// /bin/sh unless configured.
 	Shell string `json:"shell,omitempty"`
-	// PreferShell is the shell to take instead of /bin/sh, where it exists, when Shell is
-	// empty and no default_shell is configured.
+	// PreferShell is used instead of /bin/sh, if it exists, when Shell is empty and no
+	// default_shell is configured.
 	PreferShell string `json:"prefer_shell,omitempty"`
-	// WorkingDir is where the shell or program starts, an absolute path; the home directory when empty.
+	// WorkingDir is the directory in which the shell or program starts, an absolute path;
+	// empty: the home directory.
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
-	// Name is a handle for people, unique among the living sessions. It may be
-	// used wherever a session_id is asked for.
+	// Name is a handle for people, unique among the live sessions. Every session_id
+	// parameter also accepts it.
 	Name string `json:"name,omitempty"`
-	// TimeoutS bounds each command that does not say otherwise. Absent: the
-	// daemon's default; 0: none. It is for kind shell: a terminal or program has none.
+	// TimeoutS is the default timeout of the session's commands. Absent: the daemon's
+	// default; 0: none. For kind shell only: terminals and programs have no timeout.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
-	// Tags are free words to tell sessions apart.
+	// Tags are free-form labels.
 	Tags []string `json:"tags,omitempty"`
-	// Login starts a login shell. RC reads the user's rc files. Neither is done by
-	// default; but the shell of a terminal is interactive, and reads them as such.
+	// Login starts a login shell. RC makes the shell read the user's rc files. Both are off
+	// by default. The shell of a terminal is interactive and always reads its rc files.
 	Login bool `json:"login,omitempty"`
 	RC    bool `json:"rc,omitempty"`
 	// Cols is the width of a terminal, from 2 to 1000; 80 when absent.
@@ -88,103 +89,106 @@ type SessionCreateParams struct {
 	Rows *int `json:"rows,omitempty"`
 	// Term is the value of TERM in a terminal; xterm-256color when empty.
 	Term string `json:"term,omitempty"`
-	// Scrollback is how many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000.
+	// Scrollback is the number of lines above the screen that a terminal keeps. Absent:
+	// 10,000; at most 100,000.
 	Scrollback *int `json:"scrollback,omitempty"`
-	// Record writes what a terminal shows into a file that only its owner can read, as
-	// an asciicast; session.recording reads it.
+	// Record writes the terminal's output to an asciicast file that only its owner can read;
+	// session.recording reads it.
 	Record bool `json:"record,omitempty"`
-	// RecordInput also writes what is typed, passwords included. It needs record.
+	// RecordInput also records the input, including passwords. It needs record.
 	RecordInput bool `json:"record_input,omitempty"`
-	// Ephemeral ties the session to the connection that made it: it is destroyed
-	// when that connection goes away, or the one that called session.own last.
+	// Ephemeral ties the session to the connection that created it, or that called
+	// session.own last: the session ends when that connection closes.
 	Ephemeral bool `json:"ephemeral,omitempty"`
-	// LingerS is for how many seconds an ephemeral session waits for session.own when its
-	// connection is gone. Absent: it does not wait; but when the daemon itself was away, as
-	// for an upgrade, it waits 10 seconds.
+	// LingerS is the number of seconds that an ephemeral session waits for session.own after
+	// its connection has closed. Absent: it does not wait, except for 10 seconds after a
+	// restart or an upgrade of the daemon.
 	LingerS *float64 `json:"linger_s,omitempty"`
-	// LifetimeS is after how many seconds the session is ended, also one in use. Absent: the
+	// LifetimeS ends the session after this many seconds, even if it is in use. Absent: the
 	// daemon's lifetime_s; 0: never.
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
-	// IdleTimeoutS is after how many idle seconds the session is ended: of a shell, seconds in
-	// which nothing but the shell runs; of a terminal or program, seconds in which nothing is
-	// written by the program or to it. Absent: the daemon's idle_timeout_s for a shell, and
+	// IdleTimeoutS ends the session after this many idle seconds. A shell session is idle
+	// while nothing but its shell runs; a terminal or program is idle while it neither
+	// writes output nor gets input. Absent: the daemon's idle_timeout_s for a shell, and
 	// never for a terminal or program; 0: never.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
 
 // SessionInfo is a snapshot of one session.
 type SessionInfo struct {
-	SessionID    string       `json:"session_id"`    // s-…; never used again
-	Name         string       `json:"name"`          // empty when none was given
+	SessionID    string       `json:"session_id"`    // s-…; never reused
+	Name         string       `json:"name"`          // empty if the session has no name
 	Kind         SessionKind  `json:"kind"`          // shell, terminal or program
 	Runtime      string       `json:"runtime"`       // "host"
 	Shell        string       `json:"shell"`         // absolute path
-	ShellFamily  string       `json:"shell_family"`  // how it is driven: dash, ash, bash, zsh or fish
-	WorkingDir   string       `json:"working_dir"`   // where the shell is now
+	ShellFamily  string       `json:"shell_family"`  // the family that TRL drives the shell as: dash, ash, bash, zsh or fish
+	WorkingDir   string       `json:"working_dir"`   // the shell's current directory
 	State        SessionState `json:"state"`         // creating, idle, running or terminated
 	CreatedAt    time.Time    `json:"created_at"`    // UTC
 	LastActivity time.Time    `json:"last_activity"` // UTC
-	CommandCount int64        `json:"command_count"` // commands accepted until now
-	TimeoutS     float64      `json:"timeout_s"`     // 0 = none
-	OutputBytes  int64        `json:"output_bytes"`  // of output kept now, in memory and file
-	Tags         []string     `json:"tags"`          // as given
+	CommandCount int64        `json:"command_count"` // commands accepted so far
+	TimeoutS     float64      `json:"timeout_s"`     // default timeout of commands; 0 = none
+	OutputBytes  int64        `json:"output_bytes"`  // bytes of output kept now, in memory and in files
+	Tags         []string     `json:"tags"`          // tags of the session
 	// Command is the program of a terminal or program session and its arguments.
 	Command []string `json:"command,omitempty"`
-	// ExecID is the command that runs now. The program of a terminal or program session
-	// is a command too: exec.output, exec.stream and exec.info read it, also after its end.
+	// ExecID is the running command. The program of a terminal or program session is a
+	// command too: exec.output, exec.stream and exec.info read it, even after its end.
 	ExecID string `json:"exec_id,omitempty"`
 	// Terminal is set for kind terminal.
 	Terminal *TerminalInfo `json:"terminal,omitempty"`
-	// ExitCode is how the program of a terminal or program session ended, when it has.
+	// ExitCode is the exit status of the program of a terminal or program session, once it
+	// has ended.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// Signal is the signal that program died of, such as SIGKILL.
+	// Signal is the signal that ended that program, such as SIGKILL.
 	Signal string `json:"signal,omitempty"`
-	// EndsInS is in how many seconds the session will be ended, if nothing happens in it, and
-	// EndsWhy the cause it will have. Absent: nothing ends it by itself.
+	// EndsInS is the number of seconds until TRL ends the session if nothing happens in it.
+	// EndsWhy is the cause it will report. Absent: no timeout applies.
 	EndsInS *float64 `json:"ends_in_s,omitempty"`
 	EndsWhy string   `json:"ends_why,omitempty"`
-	// Reachable is false while the runner of a living session does not answer. What runs in
-	// the session goes on, and everything told of it here is what was known last.
+	// Reachable is false while the runner of a live session does not answer. The session's
+	// processes go on, and the other fields hold the last known values.
 	Reachable bool `json:"reachable"`
 	// UnreachableSince and UnreachableWhy are set while the session cannot be reached.
 	UnreachableSince *time.Time `json:"unreachable_since,omitempty"`
 	UnreachableWhy   string     `json:"unreachable_why,omitempty"`
-	// TerminatedAt and Cause are set when the session has ended.
+	// TerminatedAt and Cause are set once the session has ended.
 	TerminatedAt *time.Time `json:"terminated_at,omitempty"`
 	Cause        string     `json:"cause,omitempty"`
 }
 
-// SessionDetails is what session.info answers.
+// SessionDetails is the answer of session.info.
 type SessionDetails struct {
 	SessionInfo
-	// EnvKeys are the names of the variables the session was created with. Values are never told.
+	// EnvKeys are the names of the variables that session.create set. TRL never returns values.
 	EnvKeys   []string `json:"env_keys"`
-	Ephemeral bool     `json:"ephemeral"` // tied to the connection that made it, or that owns it now
-	// LingerS is for how long an ephemeral session waits for another owner, when that was given.
+	Ephemeral bool     `json:"ephemeral"` // true if the session ends with its owner's connection
+	// LingerS is the number of seconds that an ephemeral session waits for a new owner, if set.
 	LingerS *float64 `json:"linger_s,omitempty"`
-	// ShellPID and RunnerPID are process ids in the place where the session lives.
+	// ShellPID and RunnerPID are process ids in the session's runtime.
 	ShellPID      int   `json:"shell_pid"`
 	RunnerPID     int   `json:"runner_pid"`
-	ShellRestarts int64 `json:"shell_restarts"` // how often the shell had to be replaced
-	// Queued is how many commands wait for their turn.
+	ShellRestarts int64 `json:"shell_restarts"` // how many times TRL replaced the shell
+	// Queued is the number of commands that wait for their turn.
 	Queued int `json:"queued"`
-	// Processes lists what runs below the session now, the shell left out.
+	// Processes lists the processes of the session, without the shell.
 	Processes []Process `json:"processes"`
-	// Enforcement says how a complete kill is ensured: "cgroup" or "subreaper" or "scan".
+	// Enforcement says how TRL makes sure that it kills every process: "cgroup",
+	// "subreaper" or "scan".
 	Enforcement string `json:"enforcement"`
 }
 
 // SessionListParams filters session.list.
 type SessionListParams struct {
-	// Tags must all be on a session for it to be listed.
+	// Tags selects only the sessions that have all of these tags.
 	Tags []string `json:"tags,omitempty"`
-	// State keeps only the sessions in that state.
+	// State selects only the sessions in this state.
 	State SessionState `json:"state,omitempty"`
 }
 
-// SessionListResult is what session.list answers, oldest session first.
+// SessionListResult lists sessions, oldest first.
 type SessionListResult struct {
-	Sessions []SessionInfo `json:"sessions"` // those that live; or those that have ended, when state is terminated
+	Sessions []SessionInfo `json:"sessions"` // the live sessions; the ended ones if state is terminated
 }
 
 // SessionInfoParams names one session.
@@ -192,21 +196,22 @@ type SessionInfoParams struct {
 	SessionID string `json:"session_id"` // id or name
 }
 
-// SessionSetParams changes what a living session is called, and when it ends by itself. What is absent stays as it is.
+// SessionSetParams changes the name, the tags or the timeouts of a live session. Absent
+// fields stay unchanged.
 type SessionSetParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Name is the new name, unique among the living sessions; empty for none.
+	// Name is the new name, unique among the live sessions; empty for none.
 	Name *string `json:"name,omitempty"`
-	// Tags take the place of all tags that it had.
+	// Tags replace all tags of the session.
 	Tags *[]string `json:"tags,omitempty"`
-	// LifetimeS is after how many seconds, counted from its creation, the session is ended,
-	// also one in use; 0: never.
+	// LifetimeS ends the session this many seconds after its creation, even if it is in use;
+	// 0: never.
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
-	// IdleTimeoutS is after how many idle seconds the session is ended; 0: never. See session.create.
+	// IdleTimeoutS ends the session after this many idle seconds; 0: never. See session.create.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
 
-// Check tells what is wrong with the parameters, without looking at anything.
+// Check reports the first invalid parameter.
 func (p SessionSetParams) Check() error {
 	if p.SessionID == "" {
 		return invalid("session_id", "is required")
@@ -228,7 +233,7 @@ func (p SessionSetParams) Check() error {
 	return checkTags(*p.Tags)
 }
 
-// SessionOwnParams names an ephemeral session whose owner the caller is.
+// SessionOwnParams names an ephemeral session that the caller's connection takes over.
 type SessionOwnParams struct {
 	SessionID string `json:"session_id"` // id or name
 }
@@ -240,11 +245,12 @@ type SessionDestroyParams struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// SessionDestroyResult tells what ended. Destroying twice is not an error.
+// SessionDestroyResult is the answer of session.destroy. Destroying a session twice is not an
+// error.
 type SessionDestroyResult struct {
-	SessionID string       `json:"session_id"` // its id, also when a name was given
+	SessionID string       `json:"session_id"` // the id, even if the caller used the name
 	State     SessionState `json:"state"`      // terminated
-	// Killed lists the processes that had to be signalled, the shell left out.
+	// Killed lists the processes that TRL signalled, without the shell.
 	Killed []KilledProcess `json:"killed"`
 }
 
@@ -253,20 +259,20 @@ const (
 	digits  = "0123456789"
 )
 
-// validName reports whether s can be the name of a session. A name never looks
-// like an id, so that either may stand where a session or a command is asked for.
+// validName reports whether s can be the name of a session. A name never looks like an id,
+// so a parameter can accept either.
 func validName(s string) bool {
 	return len(s) <= 64 && startsAndGoesOn(s, letters+digits, letters+digits+"._-") && !strings.HasPrefix(s, "s-") && !strings.HasPrefix(s, "x-")
 }
 
-// validEnvKey reports whether every shell can have a variable of that name.
+// validEnvKey reports whether every shell accepts s as the name of a variable.
 func validEnvKey(s string) bool { return startsAndGoesOn(s, letters+"_", letters+digits+"_") }
 
 func startsAndGoesOn(s, first, rest string) bool {
 	return s != "" && strings.IndexByte(first, s[0]) >= 0 && strings.TrimLeft(s[1:], rest) == ""
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionCreateParams) Check() error {
 	if p.Name != "" {
 		if err := checkName(p.Name); err != nil {
@@ -322,7 +328,7 @@ func checkTags(tags []string) error {
 	return nil
 }
 
-// checkKind refuses what does not go with the kind of session.
+// checkKind rejects parameters that do not apply to the kind of session.
 func (p SessionCreateParams) checkKind() error {
 	switch p.Kind {
 	case "", KindShell, KindTerminal, KindProgram:
@@ -336,7 +342,7 @@ func (p SessionCreateParams) checkKind() error {
 		is      string
 	}{
 		{"command", shell && p.Command != nil, "is for kind terminal or program; a shell runs commands with exec.run"},
-		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is for kind shell; a terminal or program may run for ever"},
+		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is for kind shell; a terminal or program has no timeout"},
 		{"shell", !shell && p.Shell != "" && (p.Command != nil || !terminal), "cannot be given together with command, or for kind program"},
 		{"login", !shell && p.Login && (p.Command != nil || !terminal), "is for a shell"},
 		{"rc", !shell && p.RC && (p.Command != nil || !terminal), "is for a shell"},
@@ -365,7 +371,7 @@ func (p SessionCreateParams) checkKind() error {
 	return checkSize(p.Size())
 }
 
-// Size is that of the terminal that is asked for.
+// Size returns the size of the new terminal.
 func (p SessionCreateParams) Size() (cols, rows int) {
 	cols, rows = DefaultCols, DefaultRows
 	if p.Cols != nil {
@@ -383,7 +389,7 @@ func checkEnv(env map[string]string) error {
 			return invalid("env", "%q is not a valid variable name", k)
 		}
 		if k == SessionMarker {
-			return invalid("env", "%s: is TRL's own", k)
+			return invalid("env", "%s is reserved", k)
 		}
 		if strings.IndexByte(v, 0) >= 0 {
 			return invalid("env", "%s: the value has a NUL byte", k)
@@ -400,18 +406,18 @@ func checkEnds(lifetime, idle *float64) error {
 }
 
 func checkSeconds(field string, s *float64) error {
-	// A year is more than anyone waits, and keeps the arithmetic of durations safe.
+	// A year is longer than any caller waits, and keeps durations from overflowing.
 	if s != nil && (*s < 0 || *s > 366*24*3600 || *s != *s) {
 		return invalid(field, "must be a number of seconds from 0 (none) to one year")
 	}
 	return nil
 }
 
-// checkDir refuses a relative directory: it would be one of the daemon's, which is
-// not what a caller means.
+// checkDir rejects a relative directory: it would be relative to the daemon's directory,
+// not to the caller's.
 func checkDir(dir string) error {
 	if dir != "" && !strings.HasPrefix(dir, "/") {
-		return invalid("working_dir", "%.200q: must begin with /; nobody else knows what it is relative to", dir)
+		return invalid("working_dir", "%.200q: must begin with /; the daemon does not know the caller's directory", dir)
 	}
 	return noNUL("working_dir", dir)
 }

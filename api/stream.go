@@ -3,22 +3,22 @@ package api
 import "time"
 
 // ExecStreamParams asks for a command to be run and its output to be pushed; or,
-// with ExecID, for the output of one that was started before.
+// with ExecID, for the output of an earlier command.
 type ExecStreamParams struct {
 	ExecParams
-	// ExecID names a command that runs or has ended. Nothing is started then, and of
-	// the parameters of a new command none may be given but detach: with false, the
-	// command is cancelled when this stream is given up before its end.
+	// ExecID is an earlier command, running or ended; the call then starts nothing. Of the
+	// parameters of a new command only detach may be set: false cancels the command if
+	// this stream is closed before the command ends.
 	ExecID string `json:"exec_id,omitempty"`
-	// AfterSeq is the number of the last push the reader has; pushes begin with the next.
+	// AfterSeq is the number of the last push that the reader has; pushes begin with the next.
 	AfterSeq int64 `json:"after_seq,omitempty"`
-	// Stream keeps only the pushes of one stream: stdout or stderr.
+	// Stream selects only the pushes of one stream: stdout or stderr.
 	Stream string `json:"stream,omitempty"`
-	// FromOffset leaves out what each stream has before that byte.
+	// FromOffset skips the bytes of each stream before this offset.
 	FromOffset int64 `json:"from_offset,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p ExecStreamParams) Check() error {
 	switch {
 	case p.Stream != "" && p.Stream != EventStdout && p.Stream != EventStderr:
@@ -39,7 +39,7 @@ func (p ExecStreamParams) Check() error {
 	return p.nothingToRun()
 }
 
-// nothingToRun refuses what is for a new command.
+// nothingToRun rejects the parameters of a new command.
 func (p ExecStreamParams) nothingToRun() error {
 	for _, c := range []struct {
 		field string
@@ -58,53 +58,52 @@ func (p ExecStreamParams) nothingToRun() error {
 
 // StreamStart is the immediate answer of a streaming method.
 type StreamStart struct {
-	// StreamID is what the pushes of this stream carry. No two streams of a
-	// connection have the same.
+	// StreamID is in every push of this stream, and is unique within the connection.
 	StreamID  string `json:"stream_id"`
 	ExecID    string `json:"exec_id,omitempty"`    // the command, for exec.stream
-	SessionID string `json:"session_id,omitempty"` // where it runs, for exec.stream; the terminal, for session.attach
-	// ViewerID names this viewer in session.resize, for session.attach.
+	SessionID string `json:"session_id,omitempty"` // the command's session, for exec.stream; the terminal, for session.attach
+	// ViewerID identifies this viewer in session.resize, for session.attach.
 	ViewerID string `json:"viewer_id,omitempty"`
 	// DialogueID is the dialogue, for dialogue.events.
 	DialogueID string `json:"dialogue_id,omitempty"`
-	// Seq is the number of the last event before the stream, for event.subscribe: where
-	// a subscriber that has seen nothing yet comes back.
+	// Seq is the number of the last event before the stream, for event.subscribe. A
+	// subscriber that reconnects before it has seen an event passes it as after_seq.
 	Seq int64 `json:"seq,omitempty"`
 }
 
 // Types of StreamEvent in a stream of output.
 const (
 	EventStdout = "stdout" // bytes of the command's stdout
-	EventStderr = "stderr" // bytes of its stderr
+	EventStderr = "stderr" // bytes of the command's stderr
 	EventGap    = "gap"    // bytes that are no longer kept
-	EventExit   = "exit"   // of the command; nothing follows
-	EventError  = "error"  // the stream broke off; nothing follows. Its seq is that of the push before
+	EventExit   = "exit"   // the command has ended; nothing follows
+	EventError  = "error"  // the stream broke; nothing follows. Its seq is that of the previous push
 )
 
-// Types of StreamEvent in a stream of events: what happened to a session or an exec.
+// Types of StreamEvent in a stream of events of sessions and commands.
 const (
-	EventSessionCreated    = "session.created"    // its shell is ready
-	EventSessionRunning    = "session.running"    // a command began
+	EventSessionCreated    = "session.created"    // the session's shell is ready
+	EventSessionRunning    = "session.running"    // a command started
 	EventSessionIdle       = "session.idle"       // no command runs
-	EventSessionTerminated = "session.terminated" // it has ended, with a cause
+	EventSessionTerminated = "session.terminated" // the session has ended, with a cause
 	// EventSessionUnreachable says that the session's runner does not answer, with a cause.
-	// What runs there goes on; TRL keeps trying.
+	// The session's processes go on, and TRL keeps trying to reach the runner.
 	EventSessionUnreachable = "session.unreachable"
-	EventSessionReachable   = "session.reachable" // its runner answers again
-	EventExecQueued         = "exec.queued"       // it waits for its turn
-	EventExecRunning        = "exec.running"      // it began
+	EventSessionReachable   = "session.reachable" // the session's runner answers again
+	EventExecQueued         = "exec.queued"       // the command waits for its turn
+	EventExecRunning        = "exec.running"      // the command started
 	EventExecExited         = "exec.exited"       // the command has ended, with an outcome
-	EventExecClosed         = "exec.closed"       // its output is complete
-	EventMissed             = "missed"            // what was asked for is partly too old: the numbers [From, To) are gone
+	EventExecClosed         = "exec.closed"       // the command's output is complete
+	EventMissed             = "missed"            // the events with the numbers [From, To) are no longer kept
 )
 
 // Types of StreamEvent in a stream of a dialogue.
 const (
-	EventDialogue = "dialogue" // something happened in it
-	EventEnd      = "end"      // nothing follows: its process is gone, or what was there has been told
+	EventDialogue = "dialogue" // an event of the dialogue
+	EventEnd      = "end"      // nothing follows: the agent's process has ended, or no_follow was set
 )
 
-// EventTypes lists what event.subscribe can tell of.
+// EventTypes lists the events of event.subscribe.
 var EventTypes = []string{
 	EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
 	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
@@ -112,50 +111,51 @@ var EventTypes = []string{
 
 // StreamEvent is one push of a stream.
 type StreamEvent struct {
-	StreamID string `json:"stream_id"` // as in the answer
-	// Seq orders the pushes. A reader that comes back with it as after_seq gets
-	// exactly what follows.
+	StreamID string `json:"stream_id"` // the stream_id of the immediate answer
+	// Seq orders the pushes. A reader that reconnects with it as after_seq gets exactly the
+	// pushes that follow.
 	Seq  int64  `json:"seq"`
-	Type string `json:"type"` // what is told
-	// Offset is where Data begins in its stream, in bytes, for stdout, stderr and output. For
-	// snapshot and resize it is where the output goes on behind them.
+	Type string `json:"type"` // type of the push; decides which other fields are set
+	// Offset is the position of Data in its stream, in bytes, for stdout, stderr and output.
+	// For snapshot and resize it is the offset at which the output continues.
 	Offset     *int64 `json:"offset,omitempty"`
-	Data       string `json:"data,omitempty"`        // what was written, for stdout, stderr and output; a snapshot
-	DataBase64 string `json:"data_base64,omitempty"` // only when data is not UTF-8
-	// Stream, From and To tell what is gone, for type gap: the bytes [From, To). A
-	// gap may begin with bytes the reader has got before.
+	Data       string `json:"data,omitempty"`        // the output, for stdout, stderr and output; the screen, for snapshot
+	DataBase64 string `json:"data_base64,omitempty"` // the exact bytes, if data is not UTF-8
+	// Stream, From and To describe a gap: the bytes [From, To) of Stream are no longer kept.
+	// A gap may begin with bytes that the reader has already received.
 	Stream string `json:"stream,omitempty"`
-	From   *int64 `json:"from,omitempty"` // first byte of a gap; first number of what was missed
-	To     *int64 `json:"to,omitempty"`   // first byte after a gap; first number after what was missed
-	// At is when it happened, for events of sessions and execs.
+	From   *int64 `json:"from,omitempty"` // first byte of a gap; number of the first missed event
+	To     *int64 `json:"to,omitempty"`   // first byte after a gap; number of the first event after the missed ones
+	// At is the time of the event, for events of sessions and commands.
 	At        *time.Time `json:"at,omitempty"`
-	SessionID string     `json:"session_id,omitempty"` // of events of sessions and execs
-	Name      string     `json:"name,omitempty"`       // of the session, for its events
-	ExecID    string     `json:"exec_id,omitempty"`    // of events of execs
-	Cause     string     `json:"cause,omitempty"`      // of session.terminated and session.unreachable
+	SessionID string     `json:"session_id,omitempty"` // for events of sessions and commands
+	Name      string     `json:"name,omitempty"`       // name of the session, for its events
+	ExecID    string     `json:"exec_id,omitempty"`    // for events of commands
+	Cause     string     `json:"cause,omitempty"`      // for session.terminated and session.unreachable
 	// DialogueID and Event are set for type dialogue.
 	DialogueID string         `json:"dialogue_id,omitempty"`
-	Event      *DialogueEvent `json:"event,omitempty"` // what happened in the dialogue
+	Event      *DialogueEvent `json:"event,omitempty"` // the event, for type dialogue
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.
 	*ViewerEvent
-	// The outcome is set for types exit and exec.exited. That of exec.exited names no
-	// commands and no directory; exec.info has them.
+	// The outcome is set for types exit and exec.exited. In exec.exited it has no command
+	// lines and no directory; exec.info has them.
 	*ExecOutcome
 }
 
-// EventSubscribeParams asks to be told what happens.
+// EventSubscribeParams asks for the events of sessions and commands.
 type EventSubscribeParams struct {
-	// SessionID keeps the events of one session, by id or name.
+	// SessionID selects the events of one session, by id or name.
 	SessionID string `json:"session_id,omitempty"`
-	// Types keeps the events of these types: full names, or session or exec for all of a kind.
+	// Types selects the events of these types: full names, or session or exec for all of a kind.
 	Types []string `json:"types,omitempty"`
-	// AfterSeq is the last event the subscriber has. Absent: only what happens from now on; 0: all that is kept.
+	// AfterSeq is the number of the last event that the subscriber has. Absent: only new
+	// events; 0: all events that are kept.
 	AfterSeq *int64 `json:"after_seq,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p EventSubscribeParams) Check() error {
 	for _, t := range p.Types {
 		if t != "session" && t != "exec" && !contains(EventTypes, t) {

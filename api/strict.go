@@ -13,10 +13,10 @@ import (
 	"github.com/trl-dev/trl/internal/near"
 )
 
-// checkNames refuses what encoding/json lets pass: a name that is known only in other
-// letters (it takes Command for command), a name that is given twice (the last one would
-// count), and half of a surrogate pair in a string, which would silently become U+FFFD.
-// With strict it also refuses names that are not known. The text is valid JSON.
+// checkNames rejects mistakes that encoding/json accepts: a name in the wrong letter case
+// (it reads Command as command), a name that appears twice (the last one would win), and
+// half of a surrogate pair in a string, which would silently become U+FFFD. With strict it
+// also rejects unknown names. The text is valid JSON.
 func checkNames(text []byte, t reflect.Type, strict bool) error {
 	w := walk{text: text, strict: strict}
 	w.value(shapeOf(t))
@@ -26,15 +26,15 @@ func checkNames(text []byte, t reflect.Type, strict bool) error {
 	return w.bad
 }
 
-// A shape says which members the JSON of a Go type has.
+// A shape describes the members of the JSON of a Go type.
 type shape struct {
 	fields map[string]*shape // of a struct; nil for anything else
-	elem   *shape            // of a list, or of every member of a map; nil when it can be anything
+	elem   *shape            // of a list, or of every member of a map; nil if any value is allowed
 }
 
 var shapes sync.Map // reflect.Type → *shape
 
-// shapeOf returns the shape of a type; nil when it can be anything.
+// shapeOf returns the shape of a type; nil if any value is allowed.
 func shapeOf(t reflect.Type) *shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -68,10 +68,10 @@ func shapeOf(t reflect.Type) *shape {
 	return s
 }
 
-// maxName is the longest name that is compared with others.
+// maxName is the length of the longest name for which TRL looks for a similar one.
 const maxName = 64
 
-// walk reads valid JSON from its beginning to its end. It copies nothing of it.
+// walk reads valid JSON from beginning to end, without copying it.
 type walk struct {
 	text   []byte
 	at     int
@@ -134,7 +134,7 @@ func (w *walk) object(s *shape) {
 	w.at++
 }
 
-// member returns the shape of a member, and refuses one whose name is wrong.
+// member returns the shape of a member, and records a fault if its name is wrong.
 func (w *walk) member(s *shape, name []byte) *shape {
 	switch {
 	case s == nil:
@@ -153,7 +153,7 @@ func (w *walk) member(s *shape, name []byte) *shape {
 	return nil
 }
 
-// meantName is the field that a name was perhaps meant to be, or "".
+// meantName returns the field that the caller probably meant by name, or "".
 func meantName(name string, fields map[string]*shape) string {
 	if len(name) > maxName {
 		return ""
@@ -193,7 +193,7 @@ func (w *walk) string() []byte {
 		if w.at += n; w.text[w.at+1] == 'u' && !w.surrogate() {
 			w.fault("has half of a surrogate pair, "+string(w.text[w.at:w.at+6])+", which is no character", "")
 		}
-		if w.at += 2; w.at > end { // it was a quote that is escaped
+		if w.at += 2; w.at > end { // the quote at end was escaped
 			end = w.at + bytes.IndexByte(w.text[w.at:], '"')
 		}
 	}
@@ -206,8 +206,8 @@ func (w *walk) string() []byte {
 	return []byte(plain)
 }
 
-// surrogate looks at the escape \uXXXX here and goes on to its second half when it is a
-// pair. It is false where only one half is there.
+// surrogate checks the escape \uXXXX at the current position, and moves to the second half
+// if it is a pair. It returns false if only one half is there.
 func (w *walk) surrogate() bool {
 	code := func(at int) uint64 {
 		if at+6 > len(w.text) || w.text[at] != '\\' || w.text[at+1] != 'u' {
@@ -228,7 +228,7 @@ func (w *walk) surrogate() bool {
 	return true
 }
 
-// space goes on to the next token and returns its first byte.
+// space moves to the next token and returns its first byte.
 func (w *walk) space() byte {
 	for w.text[w.at] == ' ' || w.text[w.at] == '\t' || w.text[w.at] == '\r' || w.text[w.at] == '\n' {
 		w.at++
@@ -236,7 +236,7 @@ func (w *walk) space() byte {
 	return w.text[w.at]
 }
 
-// fault notes what is wrong with the value that is being read, and what was perhaps meant.
+// fault records the first fault, in the value that is being read, and a suggestion if any.
 func (w *walk) fault(why, meant string) {
 	if w.bad != nil {
 		return

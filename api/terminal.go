@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The size of a terminal when nobody says, and its bounds.
+// The default size of a terminal, and its limits.
 const (
 	DefaultCols       = 80
 	DefaultRows       = 24
@@ -18,52 +18,51 @@ const (
 	DefaultTerm       = "xterm-256color"
 )
 
-// TerminalInfo is what listings tell of a terminal.
+// TerminalInfo describes a terminal in listings.
 type TerminalInfo struct {
-	Cols  int    `json:"cols"`  // width now
-	Rows  int    `json:"rows"`  // height now
-	Title string `json:"title"` // as the program set it last
-	// Alternate says that the program shows its own screen, as editors and pagers do.
+	Cols  int    `json:"cols"`  // current width
+	Rows  int    `json:"rows"`  // current height
+	Title string `json:"title"` // the title that the program set last
+	// Alternate reports that the program uses the alternate screen, as editors and pagers do.
 	Alternate bool `json:"alternate"`
-	// Viewers is how many are attached now.
+	// Viewers is the number of attached viewers.
 	Viewers int `json:"viewers"`
-	// Recording is set when what is shown is written to a file.
+	// Recording is set if the terminal is recorded to a file.
 	Recording *RecordingInfo `json:"recording,omitempty"`
 }
 
-// RecordingInfo says where the recording of a terminal is.
+// RecordingInfo describes the recording of a terminal.
 type RecordingInfo struct {
-	Path  string `json:"path"`  // in the place where the session lives
-	Bytes int64  `json:"bytes"` // until now
-	Input bool   `json:"input"` // what is typed is in it
-	// Stopped says why nothing more is recorded; empty while it goes on.
+	Path  string `json:"path"`  // path in the session's runtime
+	Bytes int64  `json:"bytes"` // size so far
+	Input bool   `json:"input"` // true if input is recorded too
+	// Stopped says why the recording stopped; empty while it goes on.
 	Stopped string `json:"stopped,omitempty"`
 }
 
 // SessionInputParams writes to a terminal or program.
 type SessionInputParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Text is written as it is. In a terminal a line is ended by the key enter, not by
-	// a line feed.
+	// Text is written unchanged. In a terminal the key enter ends a line, not a line feed.
 	Text string `json:"text,omitempty"`
 	// DataBase64 is Text for bytes that are not UTF-8.
 	DataBase64 string `json:"data_base64,omitempty"`
-	// Paste is written as a terminal pastes: between marks when the program asked for
-	// them, so that it can tell it from typing. For terminals.
+	// Paste is written as a terminal pastes: if the program has enabled bracketed paste,
+	// between marks, so that the program can tell it from typing. For terminals.
 	Paste string `json:"paste,omitempty"`
 	// Keys are pressed after the text, one by one: enter, tab, esc, up, f5, ctrl-c,
-	// alt-x, shift-tab, or one character. What a key sends depends on what the program
-	// asked for. For terminals.
+	// alt-x, shift-tab, or one character. The bytes of a key depend on the modes that the
+	// program has set. For terminals.
 	Keys []string `json:"keys,omitempty"`
 	// Close ends the input of a program, after the text. For programs.
 	Close bool `json:"close,omitempty"`
-	// WriteID makes a repetition harmless: a second write with the same id does nothing.
+	// WriteID makes a repeated call safe: a second write with the same id does nothing.
 	WriteID string `json:"write_id,omitempty"`
-	// Force writes also to a session that belongs to a dialogue.
+	// Force is required to write to a session that belongs to a dialogue.
 	Force bool `json:"force,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionInputParams) Check() error {
 	given := 0
 	for _, s := range []string{p.Text, p.DataBase64, p.Paste} {
@@ -98,27 +97,27 @@ const maxKeys = 1000
 // Data returns the bytes of Text or DataBase64.
 func (p SessionInputParams) Data() []byte { return Data(p.Text, p.DataBase64) }
 
-// SessionInputResult tells what was written.
+// SessionInputResult reports how much was written.
 type SessionInputResult struct {
-	Bytes   int64 `json:"bytes"`   // written by this call; keys and marks included
-	Written int64 `json:"written"` // since the session began
-	// Repeated says that this write_id was written before, and nothing was done.
+	Bytes   int64 `json:"bytes"`   // bytes written by this call, including keys and marks
+	Written int64 `json:"written"` // bytes written since the session started
+	// Repeated reports that this write_id was seen before, so nothing was written.
 	Repeated bool `json:"repeated"`
 }
 
-// SessionResizeParams gives a terminal another size.
+// SessionResizeParams changes the size of a terminal.
 type SessionResizeParams struct {
 	SessionID string `json:"session_id"` // id or name
 	Cols      int    `json:"cols"`       // 2 to 1000
 	Rows      int    `json:"rows"`       // 1 to 1000
-	// ViewerID says which attached viewer was measured. The size follows the viewer
-	// that owns it; that of another is remembered for when it becomes the owner.
+	// ViewerID is the attached viewer that has this size. The terminal follows the viewer
+	// that owns the size; TRL remembers the size of another viewer until it becomes the owner.
 	ViewerID string `json:"viewer_id,omitempty"`
-	// Force resizes also when a viewer owns the size, who then no longer does.
+	// Force resizes the terminal even if a viewer owns the size; that viewer loses ownership.
 	Force bool `json:"force,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionResizeParams) Check() error {
 	if p.SessionID == "" {
 		return invalid("session_id", "is required")
@@ -136,25 +135,25 @@ func checkSize(cols, rows int) error {
 	return nil
 }
 
-// SessionResizeResult is the size of the terminal now.
+// SessionResizeResult is the resulting size of the terminal.
 type SessionResizeResult struct {
-	Cols int `json:"cols"` // now
-	Rows int `json:"rows"` // now
-	// Applied says that this is the size that was asked for.
+	Cols int `json:"cols"` // current width
+	Rows int `json:"rows"` // current height
+	// Applied reports that the terminal has the requested size.
 	Applied bool `json:"applied"`
-	// OwnerID is the viewer whose size is followed; empty when there is none.
+	// OwnerID is the viewer that determines the terminal's size; empty if there is none.
 	OwnerID string `json:"owner_id,omitempty"`
 }
 
 // SessionRecordingParams reads the recording of a terminal.
 type SessionRecordingParams struct {
 	SessionID string `json:"session_id"`       // id or name
-	Offset    int64  `json:"offset,omitempty"` // first byte
-	// Limit bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB.
+	Offset    int64  `json:"offset,omitempty"` // first byte to read
+	// Limit is the maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB.
 	Limit *int64 `json:"limit,omitempty"`
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionRecordingParams) Check() error {
 	switch {
 	case p.SessionID == "":
@@ -169,10 +168,10 @@ func (p SessionRecordingParams) Check() error {
 
 // SessionRecordingResult is a piece of an asciicast (version 3).
 type SessionRecordingResult struct {
-	SessionID  string    `json:"session_id"`  // its id, also when a name was given
-	Offset     int64     `json:"offset"`      // of the first byte
+	SessionID  string    `json:"session_id"`  // the id, even if the caller used the name
+	Offset     int64     `json:"offset"`      // position of the first byte
 	Data       string    `json:"data"`        // never ends inside a character
-	Total      int64     `json:"total"`       // bytes there are now
-	Complete   bool      `json:"complete"`    // nothing follows, now or later
-	RecordedAt time.Time `json:"recorded_at"` // when it began
+	Total      int64     `json:"total"`       // bytes in the recording so far
+	Complete   bool      `json:"complete"`    // true if nothing follows, now or later
+	RecordedAt time.Time `json:"recorded_at"` // when the recording started
 }

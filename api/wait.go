@@ -10,37 +10,38 @@ const (
 	WaitTimeout = "timeout"
 )
 
-// SessionWaitParams waits for something to happen in a terminal or program. Of several
-// things the first ends the waiting, and so does the end of the session.
+// SessionWaitParams waits for a condition of a terminal or program. The first condition that
+// is met ends the wait, and so does the end of the session.
 type SessionWaitParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Text is a regular expression in RE2 syntax, tried on each line, with the rows of a
-	// wrapped line joined: on what is shown now, and on whatever comes. Blanks at the end
-	// of a line do not count, but those before the cursor do: a prompt "$ " is found by \$ $.
+	// Text is a regular expression in RE2 syntax. TRL tries it on each line, with the rows of
+	// a wrapped line joined: on the current screen and on all later output. Trailing blanks
+	// do not count, except before the cursor: \$ $ finds a prompt "$ ".
 	Text string `json:"text,omitempty"`
-	// SinceVersion makes Text look only at lines that changed since the screen had that
-	// version; for a program, only at what was printed since.
+	// SinceVersion makes Text ignore lines that have not changed since this version of the
+	// screen; for a program, all output up to this number.
 	SinceVersion *uint64 `json:"since_version,omitempty"`
-	// IdleMS is how long nothing has changed on the screen, no cell, no cursor, no mode; for
-	// a program, how long no output has come. It counts from the last input at the earliest.
+	// IdleMS waits until nothing has changed on the screen (no cell, cursor or mode) for this
+	// many milliseconds; for a program, until no output has come for that long. Input
+	// restarts the period.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
 	// Exit waits for the end of the program.
 	Exit bool `json:"exit,omitempty"`
-	// Cursor waits until the cursor is there. For terminals.
+	// Cursor waits until the cursor is at this position. For terminals.
 	Cursor *CursorAt `json:"cursor,omitempty"`
-	// WaitingForInput waits until the program waits for input, as the kernel tells.
+	// WaitingForInput waits until the kernel reports that the program waits for input.
 	WaitingForInput bool `json:"waiting_for_input,omitempty"`
-	// TimeoutMS bounds the waiting. Absent: no bound; 0: look and answer at once.
+	// TimeoutMS limits the wait. Absent: no limit; 0: check the conditions and return at once.
 	TimeoutMS *int64 `json:"timeout_ms,omitempty"`
 }
 
-// CursorAt is a place of the cursor. What is absent may be anything.
+// CursorAt is a position of the cursor. An absent coordinate matches any value.
 type CursorAt struct {
 	X *int `json:"x,omitempty"` // column from 0
 	Y *int `json:"y,omitempty"` // row from 0
 }
 
-// Check reports the first parameter that cannot be.
+// Check reports the first invalid parameter.
 func (p SessionWaitParams) Check() error {
 	switch {
 	case p.SessionID == "":
@@ -59,25 +60,25 @@ func (p SessionWaitParams) Check() error {
 	return nil
 }
 
-// SessionWaitResult is what happened.
+// SessionWaitResult reports which condition was met.
 type SessionWaitResult struct {
-	SessionID string `json:"session_id"` // its id, also when a name was given
+	SessionID string `json:"session_id"` // the id, even if the caller used the name
 	// Reason is text, idle_ms, exit, cursor, waiting_for_input or timeout.
 	Reason string `json:"reason"`
-	// TimedOut says that timeout_ms was over first.
+	// TimedOut reports that timeout_ms expired first.
 	TimedOut bool `json:"timed_out"`
-	// Match is the line in which the text was found.
+	// Match is the line that matched text.
 	Match string `json:"match,omitempty"`
-	// Groups are what the parentheses of the expression matched; the first is the whole match.
+	// Groups are the submatches of the expression; the first is the whole match.
 	Groups []string `json:"groups,omitempty"`
-	// Version is that of the screen when it happened, for since_version; for a program, the
-	// number of its last output.
+	// Version is the version of the screen when the condition was met, for since_version; for
+	// a program, the number of its last output.
 	Version uint64 `json:"version,omitempty"`
-	// Cursor is where the cursor is. For terminals.
+	// Cursor is the cursor of the terminal. For terminals.
 	Cursor *ScreenCursor `json:"cursor,omitempty"`
-	// Process is who waits for input.
+	// Process is the process that waits for input.
 	Process *Process `json:"process,omitempty"`
-	// ExitCode is how the program ended, when it has.
+	// ExitCode is the exit status of the program, once it has ended.
 	ExitCode *int   `json:"exit_code,omitempty"`
-	Signal   string `json:"signal,omitempty"` // that it died of, such as SIGKILL
+	Signal   string `json:"signal,omitempty"` // signal that ended the program, such as SIGKILL
 }

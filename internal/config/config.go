@@ -10,81 +10,81 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Config is everything that can be set. The tags are the one description of a
-// setting: key names it in the file, env overrides its variable (TRL_ and the key
-// in capitals), kind says how it is written, min and max bound it, doc explains it.
+// Config holds all settings. The tags are the one description of a setting: key is its name
+// in the file, env overrides the name of its variable (TRL_ and the key in capitals), kind
+// is its syntax, min and max are its limits, and doc explains it.
 //
 // A Config is a value: it is not changed after Load.
 type Config struct {
 	// Where things are.
 	Socket     string `key:"socket" env:"TRL_SOCKET_PATH" kind:"path" doc:"unix socket that clients connect to"`
-	StateDir   string `key:"state_dir" kind:"path" doc:"directory of what must survive a restart of the daemon"`
-	RuntimeDir string `key:"runtime_dir" kind:"path" doc:"directory of the sessions' private directories; in memory, best"`
+	StateDir   string `key:"state_dir" kind:"path" doc:"directory for data that must survive a restart of the daemon"`
+	RuntimeDir string `key:"runtime_dir" kind:"path" doc:"directory for the sessions' private directories; best in memory"`
 
-	// What is said about the daemon's own work.
-	LogLevel string `key:"log_level" kind:"level" doc:"what is logged: debug, info, warn or error"`
+	// Logging.
+	LogLevel string `key:"log_level" kind:"level" doc:"lowest level that the daemon logs: debug, info, warn or error"`
 
 	// Sessions.
-	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"sessions that may live at once"`
-	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of a session that does not name one; unless it is set, trl and MCP take bash where it exists"`
-	ShellStartTimeoutS float64 `key:"shell_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until a shell that does not answer is given up"`
-	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds until a shell session is ended in which nothing but its shell runs; 0 = never. Terminals, programs and dialogues end with their program"`
-	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds until any session is ended, also one in use; 0 = never"`
+	MaxSessions        int64   `key:"max_sessions" kind:"count" min:"1" max:"100000" doc:"maximum number of live sessions"`
+	DefaultShell       string  `key:"default_shell" kind:"text" doc:"shell of sessions that do not name one; unless it is set, trl and MCP use bash where it exists"`
+	ShellStartTimeoutS float64 `key:"shell_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds to wait for the first answer of a new shell"`
+	IdleTimeoutS       float64 `key:"idle_timeout_s" kind:"seconds" doc:"seconds after which TRL ends a shell session in which nothing but the shell runs; 0 = never. Terminals, programs and dialogues end with their program"`
+	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds after which TRL ends any session, even one in use; 0 = never"`
 	RetentionS         float64 `key:"retention_s" kind:"seconds" doc:"seconds that a session stays readable after its end"`
-	MaxCommands        int64   `key:"max_commands" kind:"count" doc:"commands that one session may run; 0 = no limit"`
-	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"commands of one session that may wait for their turn"`
-	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"leave the sessions alive when the daemon stops; the next one finds them"`
+	MaxCommands        int64   `key:"max_commands" kind:"count" doc:"maximum number of commands that one session runs; 0 = no limit"`
+	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"maximum number of commands that wait in the queue of one session"`
+	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"keep the sessions alive when the daemon stops; the next daemon finds them"`
 
 	// Commands.
-	DefaultTimeoutS float64 `key:"default_timeout_s" kind:"seconds" doc:"seconds that a command may run when nobody says; 0 = no limit"`
+	DefaultTimeoutS float64 `key:"default_timeout_s" kind:"seconds" doc:"default timeout of a command in seconds; 0 = no limit"`
 	KillGraceS      float64 `key:"kill_grace_s" kind:"seconds" max:"3600" doc:"seconds between SIGTERM and SIGKILL"`
-	MaxStdinBytes   int64   `key:"max_stdin_bytes" kind:"bytes" doc:"bytes of stdin that one command may be given"`
+	MaxStdinBytes   int64   `key:"max_stdin_bytes" kind:"bytes" doc:"maximum size of the stdin of one command in bytes"`
 
 	// Output.
-	OutputBytes        int64  `key:"output_bytes" kind:"bytes" min:"4096" doc:"bytes kept of each stream of a command; beyond that, head and tail"`
-	SessionOutputBytes int64  `key:"session_output_bytes" kind:"bytes" doc:"bytes of output kept over all ended commands of a session"`
-	TotalOutputBytes   int64  `key:"total_output_bytes" kind:"bytes" doc:"bytes of output kept over all sessions; 0 = no limit"`
-	OutputMemoryBytes  int64  `key:"output_memory_bytes" kind:"bytes" doc:"bytes of a session's output that are in memory; the rest is in a file without a name; 0 = all"`
-	SpillDir           string `key:"spill_dir" kind:"path" doc:"directory of the files without a name that hold output; by default state_dir"`
-	ExecsKept          int64  `key:"execs_kept" kind:"count" max:"1000000" doc:"ended commands of a session that are remembered"`
+	OutputBytes        int64  `key:"output_bytes" kind:"bytes" min:"4096" doc:"bytes of each stream of a command that TRL keeps; of longer output it keeps head and tail"`
+	SessionOutputBytes int64  `key:"session_output_bytes" kind:"bytes" doc:"bytes of output that TRL keeps for all ended commands of one session together"`
+	TotalOutputBytes   int64  `key:"total_output_bytes" kind:"bytes" doc:"bytes of output that TRL keeps for all sessions together; 0 = no limit"`
+	OutputMemoryBytes  int64  `key:"output_memory_bytes" kind:"bytes" doc:"bytes of a session's output to keep in memory; the rest goes to an unnamed file; 0 = all in memory"`
+	SpillDir           string `key:"spill_dir" kind:"path" doc:"directory for the unnamed files that hold output; by default state_dir"`
+	ExecsKept          int64  `key:"execs_kept" kind:"count" max:"1000000" doc:"number of ended commands of a session that TRL remembers"`
 
 	// Recordings.
-	RecordingBytes       int64 `key:"recording_bytes" kind:"bytes" doc:"bytes of one recording of a terminal, which then stops; 0 = no limit"`
-	RecordingsTotalBytes int64 `key:"recordings_total_bytes" kind:"bytes" doc:"bytes of all recordings; beyond that, those of ended sessions go, the oldest first; 0 = no limit"`
+	RecordingBytes       int64 `key:"recording_bytes" kind:"bytes" doc:"maximum size of one terminal recording in bytes; the recording then stops; 0 = no limit"`
+	RecordingsTotalBytes int64 `key:"recordings_total_bytes" kind:"bytes" doc:"maximum size of all recordings in bytes; beyond it, TRL deletes those of ended sessions, oldest first; 0 = no limit"`
 
 	// Dialogues.
-	DialogueStartTimeoutS float64 `key:"dialogue_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds until an agent that does not answer is given up"`
-	DialogueStallS        float64 `key:"dialogue_stall_s" kind:"seconds" doc:"seconds that an agent may work and say nothing before that is told; 0 = for ever"`
-	DialogueReconnectS    float64 `key:"dialogue_reconnect_s" kind:"seconds" min:"0.1" doc:"seconds that the daemon of an agent that runs elsewhere is looked for"`
-	DialogueLineBytes     int64   `key:"dialogue_line_bytes" kind:"bytes" min:"4096" max:"1073741824" doc:"bytes of one line of an agent; a longer one is only kept"`
-	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output that wait for a daemon"`
-	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"bytes of the records of all dialogues; beyond that, those of ended ones go, the oldest first; 0 = no limit"`
+	DialogueStartTimeoutS float64 `key:"dialogue_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds to wait for the first answer of a new agent"`
+	DialogueStallS        float64 `key:"dialogue_stall_s" kind:"seconds" doc:"seconds that a working agent may stay silent before TRL reports it as stalled; 0 = never report"`
+	DialogueReconnectS    float64 `key:"dialogue_reconnect_s" kind:"seconds" min:"0.1" doc:"seconds to keep trying to reconnect to the daemon of a remote agent"`
+	DialogueLineBytes     int64   `key:"dialogue_line_bytes" kind:"bytes" min:"4096" max:"1073741824" doc:"maximum size of one line of an agent in bytes; TRL keeps a longer line but does not parse it"`
+	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output to buffer while no daemon reads it"`
+	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"maximum size of the records of all dialogues in bytes; beyond it, TRL deletes those of ended dialogues, oldest first; 0 = no limit"`
 
 	// Connections.
-	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"bytes of one request"`
-	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"connections at once"`
+	MaxRequestBytes int64 `key:"max_request_bytes" kind:"bytes" min:"1024" max:"268435456" doc:"maximum size of one request in bytes"`
+	MaxConnections  int64 `key:"max_connections" kind:"count" min:"1" max:"1000000" doc:"maximum number of connections"`
 
-	ReaderStallS float64 `key:"reader_stall_s" kind:"seconds" min:"1" doc:"seconds that a client may take nothing of what it is sent; then its connection is closed, and a command that waits for it runs on without it"`
+	ReaderStallS float64 `key:"reader_stall_s" kind:"seconds" min:"1" doc:"seconds that a client may read nothing of its data; then TRL closes its connection, and a command that waits for it runs on"`
 
 	// HTTP.
 	HTTP               string `key:"http" kind:"address" doc:"host and port to serve HTTP on, such as 127.0.0.1:7330; empty = no HTTP"`
-	HTTPInsecure       bool   `key:"http_insecure" kind:"bool" doc:"serve HTTP beyond this machine without TLS, so that everybody on the way can read the token"`
-	HTTPHosts          string `key:"http_hosts" kind:"list" doc:"names that requests may address the daemon by, beside localhost and its own address"`
+	HTTPInsecure       bool   `key:"http_insecure" kind:"bool" doc:"serve HTTP beyond this machine without TLS; anyone on the network path can then read the token"`
+	HTTPHosts          string `key:"http_hosts" kind:"list" doc:"host names that requests may use for the daemon, besides localhost and its own address"`
 	HTTPOrigins        string `key:"http_origins" kind:"list" doc:"origins of web pages that may use the daemon, such as https://app.example.com"`
-	TokenFile          string `key:"token_file" kind:"path" doc:"file of the tokens for HTTP and gRPC; by default token in state_dir, made when it is missing"`
+	TokenFile          string `key:"token_file" kind:"path" doc:"file of the tokens for HTTP and gRPC; by default token in state_dir, created if it is missing"`
 	TLSCert            string `key:"tls_cert" kind:"path" doc:"file of the certificate for HTTP and gRPC, in PEM; with tls_key"`
 	TLSKey             string `key:"tls_key" kind:"path" doc:"file of the certificate's private key"`
-	MaxHTTPConnections int64  `key:"max_http_connections" kind:"count" min:"1" max:"1000000" doc:"HTTP connections at once, and as many of gRPC"`
+	MaxHTTPConnections int64  `key:"max_http_connections" kind:"count" min:"1" max:"1000000" doc:"maximum number of HTTP connections, and of gRPC connections"`
 
 	// gRPC.
 	GRPC         string `key:"grpc" kind:"address" doc:"host and port to serve gRPC on, such as 127.0.0.1:7331; empty = no gRPC"`
-	GRPCClientCA string `key:"grpc_client_ca" kind:"path" doc:"file of the certificates, in PEM, one of which must have signed that of every client of gRPC; no token is needed then"`
+	GRPCClientCA string `key:"grpc_client_ca" kind:"path" doc:"file of CA certificates, in PEM; every gRPC client must then present a certificate signed by one of them, and needs no token"`
 
 	// The command line.
-	DetachKey string `key:"detach_key" kind:"text" doc:"key that leaves trl attach: ctrl- and a letter or one of @ \\ ] ^ _; none = no key"`
+	DetachKey string `key:"detach_key" kind:"text" doc:"key that detaches from trl attach: ctrl- and a letter or one of @ \\ ] ^ _; none = no key"`
 
 	// The daemon itself.
-	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without session and connection until the daemon ends by itself; 0 = never"`
+	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without a session or a connection after which the daemon exits; 0 = never"`
 
 	origins  map[string]string // by key; absent: default
 	defaults map[string]any    // by key

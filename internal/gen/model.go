@@ -124,13 +124,13 @@ func readContract(dir string) (*contract, error) {
 	c.enums = []*enum{
 		src.typed("SessionKind"), src.typed("SessionState"), src.typed("ExecState"), src.typed("DialogueState"), src.typed("DialogueEventType"),
 		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
-		{"EventType", "What a push tells.", src.values(isEvent)},
-		{"EventFilter", "What event.subscribe can be asked for.", append([]string{"session", "exec"}, api.EventTypes...)},
+		{"EventType", "The type of a push.", src.values(isEvent)},
+		{"EventFilter", "The events that event.subscribe can select.", append([]string{"session", "exec"}, api.EventTypes...)},
 		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
-		{"WaitUntil", "What exec.wait can wait for.", src.values(isUntil)},
-		{"WaitReason", "Why exec.wait is over for a command.", src.values(func(k constant) bool { return isUntil(k) || strings.HasPrefix(k.name, "Reason") })},
-		{"SessionWaitReason", "Why session.wait is over.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
-		{"ScreenFormat", "How session.screen tells what is shown.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
+		{"WaitUntil", "A condition of exec.wait.", src.values(isUntil)},
+		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool { return isUntil(k) || strings.HasPrefix(k.name, "Reason") })},
+		{"SessionWaitReason", "Why session.wait ended.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
+		{"ScreenFormat", "The format of the screen that session.screen returns.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}
 	c.nameFields()
 	for _, m := range api.Methods() {

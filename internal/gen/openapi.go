@@ -29,33 +29,33 @@ func doors() []door {
 			params: []string{"offset", "follow", "Range"},
 			responses: node{
 				"200", node{"description", "The bytes from the offset up to the end, or up to the next gap.", "headers", rawHeaders(), "content", bytes},
-				"206", node{"description", "The range that was asked for.", "headers", rawHeaders(), "content", bytes},
-				"410", node{"description", "The first byte asked for is no longer kept; X-Trl-Gap tells what is gone.", "headers", rawHeaders(), "content", errorContent()},
-				"416", node{"description", "The range begins behind the end.", "content", errorContent()},
+				"206", node{"description", "The requested range.", "headers", rawHeaders(), "content", bytes},
+				"410", node{"description", "The first requested byte is no longer kept; X-Trl-Gap names the missing part.", "headers", rawHeaders(), "content", errorContent()},
+				"416", node{"description", "The range begins after the end.", "content", errorContent()},
 			}}
 	}
-	stream := append(streamResponse(), "204", node{"description", "Last-Event-ID is that of the last push: nothing follows."})
+	stream := append(streamResponse(), "204", node{"description", "Last-Event-ID is the id of the last push: nothing follows."})
 	return []door{
 		raw("stdout"), raw("stderr"),
 		{path: "/v1/exec/{exec_id}/stream", id: "execPushes", summary: "The pushes of a command: exec.stream with exec_id.",
 			params: []string{"ExecStreamParams.after_seq", "ExecStreamParams.stream", "ExecStreamParams.from_offset", "Last-Event-ID"}, responses: stream},
-		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "What a terminal shows and all that follows, for one who only looks: session.attach with read_only.",
+		{path: "/v1/session/{session_id}/attach", id: "viewer", summary: "The screen of a terminal and all further output, for a read-only viewer: session.attach with read_only.",
 			params: []string{"SessionAttachParams.from_offset", "SessionAttachParams.scrollback", "Last-Event-ID"}, responses: streamResponse()},
-		{path: "/v1/dialogue/{dialogue_id}/events", id: "dialoguePushes", summary: "What happens in a dialogue: dialogue.events.",
+		{path: "/v1/dialogue/{dialogue_id}/events", id: "dialoguePushes", summary: "The events of a dialogue: dialogue.events.",
 			params: []string{"DialogueEventsParams.after_seq", "DialogueEventsParams.no_follow", "DialogueEventsParams.no_deltas", "Last-Event-ID"}, responses: stream},
-		{path: "/v1/dialogue/{dialogue_id}/raw", id: "dialogueBytes", summary: "What the agent's program wrote, as it is: dialogue.raw.",
+		{path: "/v1/dialogue/{dialogue_id}/raw", id: "dialogueBytes", summary: "The raw output of the agent's program: dialogue.raw.",
 			params: []string{"DialogueRawParams.epoch", "DialogueRawParams.stream", "offset", "Range"},
 			responses: node{
 				"200", node{"description", "The bytes from the offset on.", "headers", rawHeaders(), "content", bytes},
-				"206", node{"description", "The range that was asked for.", "headers", rawHeaders(), "content", bytes},
-				"416", node{"description", "The range begins behind the end.", "content", errorContent()},
+				"206", node{"description", "The requested range.", "headers", rawHeaders(), "content", bytes},
+				"416", node{"description", "The range begins after the end.", "content", errorContent()},
 			}},
-		{path: "/v1/events", id: "events", summary: "What happens to sessions and commands: event.subscribe.",
+		{path: "/v1/events", id: "events", summary: "The events of sessions and commands: event.subscribe.",
 			params: []string{"EventSubscribeParams.session_id", "types", "EventSubscribeParams.after_seq", "Last-Event-ID"}, responses: streamResponse()},
 		{path: "/v1/ws", id: "webSocket", summary: "A WebSocket that speaks the line protocol, one JSON object per text message. Subprotocols: trl.v1, and trl.token.TOKEN where no header can be set.",
 			responses: node{"101", node{"description", "The protocol is switched."}}},
-		{path: "/healthz", id: "healthz", summary: "Whether the daemon lives.", open: true, responses: text("text/plain", "It does.")},
-		{path: "/readyz", id: "readyz", summary: "Whether the daemon takes calls.", open: true,
+		{path: "/healthz", id: "healthz", summary: "Whether the daemon is alive.", open: true, responses: text("text/plain", "It does.")},
+		{path: "/readyz", id: "readyz", summary: "Whether the daemon accepts calls.", open: true,
 			responses: append(text("text/plain", "It does."), "503", node{"description", "Not now."})},
 		{path: "/metrics", id: "metrics", summary: "Numbers in the text format of Prometheus.", responses: text("text/plain", "The numbers.")},
 		{path: "/openapi.json", id: "openapi", summary: "This document.", open: true,
@@ -76,7 +76,7 @@ func rawHeaders() node {
 	headers := node{}
 	for _, h := range [][2]string{
 		{"X-Trl-Offset", "Where the body begins."}, {"X-Trl-Next-Offset", "Where to read on."}, {"X-Trl-Total-Bytes", "How many bytes there have been until now."},
-		{"X-Trl-State", "State of the command."}, {"X-Trl-Complete", "true: nothing follows, now or later."}, {"X-Trl-Gap", "FROM-TO, the bytes [FROM, TO) that are gone, where the body ends at a gap."},
+		{"X-Trl-State", "State of the command."}, {"X-Trl-Complete", "true: nothing follows, now or later."}, {"X-Trl-Gap", "FROM-TO, the bytes [FROM, TO) that are no longer kept, if the body ends at a gap."},
 	} {
 		headers = append(headers, h[0], node{"description", h[1], "schema", node{"type", "string"}})
 	}
@@ -98,7 +98,7 @@ func writeOpenAPI(c *contract) ([]byte, error) {
 	paths := node{}
 	for _, m := range api.Methods() {
 		noun, verb, _ := strings.Cut(m.Name, ".")
-		responses := node{"200", node{"description", "What was asked for.", "content", node{"application/json", node{"schema", ref(schemaRefs, m.Result.Name())}}}}
+		responses := node{"200", node{"description", "The result.", "content", node{"application/json", node{"schema", ref(schemaRefs, m.Result.Name())}}}}
 		if m.Streams {
 			responses = streamResponse()
 		}
@@ -183,9 +183,9 @@ func statusTable() string {
 // pageHTTP is the part of docs/api.md on HTTP.
 func pageHTTP() string {
 	var b strings.Builder
-	b.WriteString("\n## HTTP\n\n`POST /v1/METHOD` with the parameters as body answers the data itself, or `{\"error\":{…}}` with the status of the error. Streaming methods\n" +
-		"answer NDJSON, or server-sent events when asked for with `Accept: text/event-stream`. Every request carries `Authorization: Bearer TOKEN`. The\n" +
-		"whole of it is in [openapi.json](../api/spec/openapi.json).\n\n| GET | what it answers |\n|---|---|\n")
+	b.WriteString("\n## HTTP\n\n`POST /v1/METHOD` with the parameters as body returns the data itself, or `{\"error\":{…}}` with the status of the error. Streaming methods\n" +
+		"return NDJSON, or server-sent events with `Accept: text/event-stream`. Every request carries `Authorization: Bearer TOKEN`. The\n" +
+		"complete description is [openapi.json](../api/spec/openapi.json).\n\n| GET | returns |\n|---|---|\n")
 	for _, d := range doors() {
 		var query []string
 		for _, p := range d.params {

@@ -14,20 +14,20 @@ const pageHead = `# The API
 <!-- %s -->
 
 One JSON object per line, on the unix socket, on stdio and on a WebSocket. Requests of one connection run concurrently; an answer
-carries the ` + "`id`" + ` of its request, whatever JSON scalar that is. Pushes carry a ` + "`stream_id`" + ` instead. The same methods are at
+carries the ` + "`id`" + ` of its request, which may be any JSON scalar. Pushes carry a ` + "`stream_id`" + ` instead. The same methods are at
 ` + "`POST /v1/METHOD`" + ` over HTTP (see [below](#http)), in the Go client, in both SDKs, and in ` + "`trl call METHOD`" + `.
 
 ` + "```text\n" + firstLines + "```" + `
 
-- A session_id may be the id or the name of a session, a dialogue_id that of a dialogue. Ids are opaque.
-- Times are RFC 3339 in UTC; what ends in _ms or _s are durations; lists are never null. What may be absent says so.
-- Text is UTF-8. Where the bytes are not, the text has replacement characters, and the field with _base64 has the bytes.
+- A session_id may be the id or the name of a session; a dialogue_id may be the id or the name of a dialogue. Ids are opaque.
+- Times are RFC 3339 in UTC. Names that end in _ms or _s are durations. Lists are never null. Optional fields are marked "may be absent".
+- Text is UTF-8. If the bytes are not UTF-8, the text has replacement characters, and the field with _base64 has the exact bytes.
 - A command that fails, is killed or times out is a result, not an error.
-- The stream that starts a command delivers everything: the command waits for it, as on a pipe (see backpressure). Streams of commands that were started before may meet a gap.
-- On the socket and on stdio, a request for a stream may have the member "raw":true beside its params. Output then comes as bytes: the push has "raw":N in place of data,
-  and N bytes follow its line. A push without it is as everywhere else; a daemon that does not know of it sends only those.
-- Names are matched exactly, and none may be given twice.
-- Ignore fields and push types you do not know. TRL ignores parameters it does not know, except where a method is strict.
+- The stream that starts a command delivers all of its output: the command waits for it, as on a pipe (see backpressure). A stream of an earlier command may have gaps.
+- On the socket and on stdio, a request for a stream may have the member "raw":true beside its params. Pushes then carry output as bytes: the push has "raw":N instead of
+  data, and N bytes follow its line. Pushes without "raw" keep their usual form; an older daemon sends only those.
+- Names are matched exactly, and no name may appear twice.
+- Ignore fields and push types that you do not know. TRL ignores unknown parameters, except in strict methods.
 
 `
 
@@ -39,7 +39,7 @@ func writePage(c *contract) ([]byte, error) {
 	for _, m := range api.Methods() {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s |\n", m.Name, anchor(m.Name), m.Summary, strings.TrimPrefix(marks(m, ", "), ", "))
 	}
-	b.WriteString("\nreads: it changes nothing, and a token of scope read is enough. streams: pushes follow the answer. strict: an unknown parameter is refused.\n\n## Methods\n")
+	b.WriteString("\nreads: the method changes nothing, and a token of scope read is enough. streams: pushes follow the answer. strict: unknown parameters are rejected.\n\n## Methods\n")
 	shown := map[*object]string{}
 	for _, m := range api.Methods() {
 		c.pageMethod(&b, m, shown)
@@ -159,5 +159,5 @@ func (c *contract) pageWords(b *bytes.Buffer) {
 	for _, e := range api.Codes {
 		fmt.Fprintf(b, "| `%s` | %s | %d | %s | %d |\n", e.Code, e.Meaning, e.HTTP, e.GRPC, e.Exit)
 	}
-	fmt.Fprintf(b, "\nA command that timed out has exit_code %d, one that was cancelled %d; so has `trl run`, which else exits as its command did.\n", api.ExitTimedOut, api.ExitCancelled)
+	fmt.Fprintf(b, "\nA command that timed out has exit_code %d; a cancelled one has %d. `trl run` exits with the same status as its command.\n", api.ExitTimedOut, api.ExitCancelled)
 }

@@ -3,13 +3,13 @@
 /** The version of the wire contract, as system.info tells it. */
 export const apiVersion = 1;
 
-/** Says what a session is. */
+/** The kind of a session. */
 export type SessionKind =
   | "shell"
   | "terminal"
   | "program";
 
-/** The life of a session: creating → idle ⇄ running → terminated. */
+/** The state of a session: creating → idle ⇄ running → terminated. */
 export type SessionState =
   | "creating"
   | "idle"
@@ -17,8 +17,8 @@ export type SessionState =
   | "terminated";
 
 /**
- * The life of a command: queued → running → exited → closed. exited = the command has ended;
- * closed = its output is complete.
+ * The state of a command: queued → running → exited → closed. exited: the command has ended;
+ * closed: its output is complete too.
  */
 export type ExecState =
   | "queued"
@@ -26,7 +26,7 @@ export type ExecState =
   | "exited"
   | "closed";
 
-/** What a dialogue does now. It is resumed from ended. */
+/** The current state of a dialogue. An ended dialogue can be resumed. */
 export type DialogueState =
   | "starting"
   | "idle"
@@ -35,7 +35,7 @@ export type DialogueState =
   | "error"
   | "ended";
 
-/** Says what an event of a dialogue tells, and which of its fields is set. */
+/** The type of a dialogue's event. It decides which field is set. */
 export type DialogueEventType =
   | "opened"
   | "reset"
@@ -56,7 +56,7 @@ export type DialogueEventType =
   | "unparsed"
   | "ended";
 
-/** A stable name of a kind of error. */
+/** The stable name of a kind of error. */
 export type ErrorCode =
   | "INVALID_PARAMS"
   | "METHOD_NOT_FOUND"
@@ -79,7 +79,7 @@ export type ErrorCode =
   | "AGENT_FAILED"
   | "INTERNAL_ERROR";
 
-/** What a push tells. */
+/** The type of a push. */
 export type EventType =
   | "snapshot"
   | "output"
@@ -103,7 +103,7 @@ export type EventType =
   | "dialogue"
   | "end";
 
-/** What event.subscribe can be asked for. */
+/** The events that event.subscribe can select. */
 export type EventFilter =
   | "session"
   | "exec"
@@ -123,14 +123,14 @@ export type StreamName =
   | "stdout"
   | "stderr";
 
-/** What exec.wait can wait for. */
+/** A condition of exec.wait. */
 export type WaitUntil =
   | "exit"
   | "output_match"
   | "idle_ms"
   | "waiting_for_input";
 
-/** Why exec.wait is over for a command. */
+/** Why exec.wait ended for a command. */
 export type WaitReason =
   | "exit"
   | "output_match"
@@ -138,7 +138,7 @@ export type WaitReason =
   | "waiting_for_input"
   | "terminated";
 
-/** Why session.wait is over. */
+/** Why session.wait ended. */
 export type SessionWaitReason =
   | "text"
   | "idle_ms"
@@ -147,24 +147,24 @@ export type SessionWaitReason =
   | "waiting_for_input"
   | "timeout";
 
-/** How session.screen tells what is shown. */
+/** The format of the screen that session.screen returns. */
 export type ScreenFormat =
   | "text"
   | "ansi"
   | "cells";
 
-/** What a request of an agent is answered with. */
+/** The answer to a request of an agent. */
 export type DialogueDecision =
   | "allow"
   | "deny";
 
-/** What a rule does with a request that it fits. */
+/** The action of a rule for a matching request. */
 export type DialogueAction =
   | "allow"
   | "deny"
   | "ask";
 
-/** What a block of a message is. */
+/** The type of a block of a message. */
 export type DialogueContentType =
   | "text"
   | "image";
@@ -174,7 +174,7 @@ export type RawStream =
   | "stdout"
   | "stdin";
 
-/** Why a dialogue cannot go on. */
+/** Why a dialogue cannot continue. */
 export type DialogueFaultReason =
   | "session_gone"
   | "auth_rejected"
@@ -182,13 +182,13 @@ export type DialogueFaultReason =
   | "refused"
   | "disk";
 
-/** What the subject of a request is. */
+/** The kind of a request's subject. */
 export type SubjectKind =
   | "command"
   | "path"
   | "address";
 
-/** Why a turn began. */
+/** Why a turn started. */
 export type TurnTrigger =
   | "user"
   | "agent"
@@ -202,7 +202,7 @@ export type TurnOutcome =
   | "limit"
   | "lost";
 
-/** What an item of a transcript is. */
+/** The kind of an item of a transcript. */
 export type ItemKind =
   | "user"
   | "agent"
@@ -210,14 +210,14 @@ export type ItemKind =
   | "tool_call"
   | "plan";
 
-/** How far an item is. */
+/** The status of an item. */
 export type ItemStatus =
   | "streaming"
   | "final"
   | "aborted"
   | "lost";
 
-/** What a part of an item is. */
+/** The type of a part of an item. */
 export type PartType =
   | "text"
   | "image"
@@ -225,7 +225,7 @@ export type PartType =
   | "diff"
   | "data";
 
-/** What a tool does. */
+/** The kind of a tool. */
 export type ToolKind =
   | "execute"
   | "read"
@@ -238,7 +238,7 @@ export type ToolKind =
   | "plan"
   | "other";
 
-/** How far a tool call is. */
+/** The status of a tool call. */
 export type ToolStatus =
   | "pending"
   | "awaiting_approval"
@@ -248,19 +248,19 @@ export type ToolStatus =
   | "cancelled"
   | "lost";
 
-/** What of an item grows. */
+/** The field of an item that a delta extends. */
 export type DeltaField =
   | "text"
   | "input"
   | "output";
 
-/** What a task is. */
+/** The kind of a task. */
 export type TaskKind =
   | "agent"
   | "shell"
   | "other";
 
-/** How far a task is. */
+/** The status of a task. */
 export type TaskStatus =
   | "running"
   | "completed"
@@ -268,7 +268,7 @@ export type TaskStatus =
   | "cancelled"
   | "lost";
 
-/** What an agent asks for. */
+/** The kind of a request. */
 export type RequestKind =
   | "permission"
   | "question"
@@ -289,14 +289,14 @@ export type RequestBy =
   | "policy"
   | "agent";
 
-/** What an offered answer means. */
+/** The meaning of an offered answer. */
 export type OptionKind =
   | "allow"
   | "allow_always"
   | "deny"
   | "deny_always";
 
-/** What became of a message. */
+/** The state of a message. */
 export type MessageState =
   | "sent"
   | "queued"
@@ -305,7 +305,7 @@ export type MessageState =
   | "cancelled"
   | "lost";
 
-/** How bad it is. */
+/** The severity of a notice. */
 export type NoticeLevel =
   | "info"
   | "warning"
@@ -328,9 +328,9 @@ export type SystemStatsParams = Record<string, never>;
 /** Has no fields. */
 export type SystemInfoParams = Record<string, never>;
 
-/** Asks the daemon to replace itself by another program. */
+/** Asks the daemon to replace itself with another program. */
 export interface SystemUpgradeParams {
-  /** The path of the new trl. Absent: the file the daemon was started from. */
+  /** The path of the new trl. Absent: the file that the daemon was started from. */
   binary?: string;
 }
 
@@ -340,40 +340,31 @@ export interface SessionCreateParams {
   kind?: SessionKind;
   /**
    * The program of a terminal or program session and its arguments. The program is a path or a name
-   * on PATH; no shell reads it. A terminal without one runs the shell.
+   * on PATH; TRL runs it without a shell. A terminal without a command runs the shell.
    */
   command?: string[];
-  /**
-   * A path or a name on PATH. When it is empty, it is the daemon's default_shell, which is /bin/sh
-   * unless it is configured.
-   */
+  /** A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless configured. */
   shell?: string;
-  /**
-   * The shell to take instead of /bin/sh, where it exists, when shell is empty and no default_shell
-   * is configured.
-   */
+  /** Used instead of /bin/sh, if it exists, when shell is empty and no default_shell is configured. */
   prefer_shell?: string;
-  /** Where the shell or program starts, an absolute path; the home directory when empty. */
+  /** The directory in which the shell or program starts, an absolute path; empty: the home directory. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
-  /**
-   * A handle for people, unique among the living sessions. It may be used wherever a session_id is
-   * asked for.
-   */
+  /** A handle for people, unique among the live sessions. Every session_id parameter also accepts it. */
   name?: string;
   /**
-   * Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none. It is
-   * for kind shell: a terminal or program has none.
+   * The default timeout of the session's commands. Absent: the daemon's default; 0: none. For kind
+   * shell only: terminals and programs have no timeout.
    */
   timeout_s?: number;
-  /** Free words to tell sessions apart. */
+  /** Free-form labels. */
   tags?: string[];
   /** Starts a login shell. */
   login?: boolean;
   /**
-   * Reads the user's rc files. Neither is done by default; but the shell of a terminal is
-   * interactive, and reads them as such.
+   * Makes the shell read the user's rc files. Both are off by default. The shell of a terminal is
+   * interactive and always reads its rc files.
    */
   rc?: boolean;
   /** The width of a terminal, from 2 to 1000; 80 when absent. */
@@ -382,45 +373,44 @@ export interface SessionCreateParams {
   rows?: number;
   /** The value of TERM in a terminal; xterm-256color when empty. */
   term?: string;
-  /** How many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000. */
+  /** The number of lines above the screen that a terminal keeps. Absent: 10,000; at most 100,000. */
   scrollback?: number;
   /**
-   * Writes what a terminal shows into a file that only its owner can read, as an asciicast;
+   * Writes the terminal's output to an asciicast file that only its owner can read;
    * session.recording reads it.
    */
   record?: boolean;
-  /** Also writes what is typed, passwords included. It needs record. */
+  /** Also records the input, including passwords. It needs record. */
   record_input?: boolean;
   /**
-   * Ties the session to the connection that made it: it is destroyed when that connection goes away,
-   * or the one that called session.own last.
+   * Ties the session to the connection that created it, or that called session.own last: the session
+   * ends when that connection closes.
    */
   ephemeral?: boolean;
   /**
-   * For how many seconds an ephemeral session waits for session.own when its connection is gone.
-   * Absent: it does not wait; but when the daemon itself was away, as for an upgrade, it waits 10
-   * seconds.
+   * The number of seconds that an ephemeral session waits for session.own after its connection has
+   * closed. Absent: it does not wait, except for 10 seconds after a restart or an upgrade of the
+   * daemon.
    */
   linger_s?: number;
   /**
-   * After how many seconds the session is ended, also one in use. Absent: the daemon's lifetime_s;
+   * Ends the session after this many seconds, even if it is in use. Absent: the daemon's lifetime_s;
    * 0: never.
    */
   lifetime_s?: number;
   /**
-   * After how many idle seconds the session is ended: of a shell, seconds in which nothing but the
-   * shell runs; of a terminal or program, seconds in which nothing is written by the program or to
-   * it. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-   * never.
+   * Ends the session after this many idle seconds. A shell session is idle while nothing but its
+   * shell runs; a terminal or program is idle while it neither writes output nor gets input. Absent:
+   * the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0: never.
    */
   idle_timeout_s?: number;
 }
 
 /** Filters session.list. */
 export interface SessionListParams {
-  /** Must all be on a session for it to be listed. */
+  /** Selects only the sessions that have all of these tags. */
   tags?: string[];
-  /** Keeps only the sessions in that state. */
+  /** Selects only the sessions in this state. */
   state?: SessionState;
 }
 
@@ -430,27 +420,21 @@ export interface SessionInfoParams {
   session_id: string;
 }
 
-/**
- * Changes what a living session is called, and when it ends by itself. What is absent stays as it
- * is.
- */
+/** Changes the name, the tags or the timeouts of a live session. Absent fields stay unchanged. */
 export interface SessionSetParams {
   /** id or name */
   session_id: string;
-  /** The new name, unique among the living sessions; empty for none. */
+  /** The new name, unique among the live sessions; empty for none. */
   name?: string;
-  /** Take the place of all tags that it had. */
+  /** Replace all tags of the session. */
   tags?: string[];
-  /**
-   * After how many seconds, counted from its creation, the session is ended, also one in use; 0:
-   * never.
-   */
+  /** Ends the session this many seconds after its creation, even if it is in use; 0: never. */
   lifetime_s?: number;
-  /** After how many idle seconds the session is ended; 0: never. See session.create. */
+  /** Ends the session after this many idle seconds; 0: never. See session.create. */
   idle_timeout_s?: number;
 }
 
-/** Names an ephemeral session whose owner the caller is. */
+/** Names an ephemeral session that the caller's connection takes over. */
 export interface SessionOwnParams {
   /** id or name */
   session_id: string;
@@ -468,29 +452,29 @@ export interface SessionDestroyParams {
 export interface SessionInputParams {
   /** id or name */
   session_id: string;
-  /** Written as it is. In a terminal a line is ended by the key enter, not by a line feed. */
+  /** Written unchanged. In a terminal the key enter ends a line, not a line feed. */
   text?: string;
   /** text for bytes that are not UTF-8. */
   data_base64?: string;
   /**
-   * Written as a terminal pastes: between marks when the program asked for them, so that it can tell
-   * it from typing. For terminals.
+   * Written as a terminal pastes: if the program has enabled bracketed paste, between marks, so that
+   * the program can tell it from typing. For terminals.
    */
   paste?: string;
   /**
    * Pressed after the text, one by one: enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab, or one
-   * character. What a key sends depends on what the program asked for. For terminals.
+   * character. The bytes of a key depend on the modes that the program has set. For terminals.
    */
   keys?: string[];
   /** Ends the input of a program, after the text. For programs. */
   close?: boolean;
-  /** Makes a repetition harmless: a second write with the same id does nothing. */
+  /** Makes a repeated call safe: a second write with the same id does nothing. */
   write_id?: string;
-  /** Writes also to a session that belongs to a dialogue. */
+  /** Required to write to a session that belongs to a dialogue. */
   force?: boolean;
 }
 
-/** Gives a terminal another size. */
+/** Changes the size of a terminal. */
 export interface SessionResizeParams {
   /** id or name */
   session_id: string;
@@ -499,27 +483,27 @@ export interface SessionResizeParams {
   /** 1 to 1000 */
   rows: number;
   /**
-   * Says which attached viewer was measured. The size follows the viewer that owns it; that of
-   * another is remembered for when it becomes the owner.
+   * The attached viewer that has this size. The terminal follows the viewer that owns the size; TRL
+   * remembers the size of another viewer until it becomes the owner.
    */
   viewer_id?: string;
-  /** Resizes also when a viewer owns the size, who then no longer does. */
+  /** Resizes the terminal even if a viewer owns the size; that viewer loses ownership. */
   force?: boolean;
 }
 
-/** Asks what a terminal shows. */
+/** Asks for the screen of a terminal. */
 export interface SessionScreenParams {
   /** id or name */
   session_id: string;
   /** text (default), ansi for text with colours, or cells for runs of equal style. */
   format?: ScreenFormat;
-  /** How many lines above the screen are wanted too; -1 for all. */
+  /** The number of lines above the screen to include; -1 for all. */
   scrollback?: number;
-  /** Asks only for the rows that changed since the screen had that version. */
+  /** Asks only for the rows that changed since this version of the screen. */
   since_version?: number;
 }
 
-/** A place of the cursor. What is absent may be anything. */
+/** A position of the cursor. An absent coordinate matches any value. */
 export interface CursorAt {
   /** column from 0 */
   x?: number;
@@ -528,39 +512,39 @@ export interface CursorAt {
 }
 
 /**
- * Waits for something to happen in a terminal or program. Of several things the first ends the
- * waiting, and so does the end of the session.
+ * Waits for a condition of a terminal or program. The first condition that is met ends the wait,
+ * and so does the end of the session.
  */
 export interface SessionWaitParams {
   /** id or name */
   session_id: string;
   /**
-   * A regular expression in RE2 syntax, tried on each line, with the rows of a wrapped line joined:
-   * on what is shown now, and on whatever comes. Blanks at the end of a line do not count, but those
-   * before the cursor do: a prompt "$ " is found by \$ $.
+   * A regular expression in RE2 syntax. TRL tries it on each line, with the rows of a wrapped line
+   * joined: on the current screen and on all later output. Trailing blanks do not count, except
+   * before the cursor: \$ $ finds a prompt "$ ".
    */
   text?: string;
   /**
-   * Makes text look only at lines that changed since the screen had that version; for a program,
-   * only at what was printed since.
+   * Makes text ignore lines that have not changed since this version of the screen; for a program,
+   * all output up to this number.
    */
   since_version?: number;
   /**
-   * How long nothing has changed on the screen, no cell, no cursor, no mode; for a program, how long
-   * no output has come. It counts from the last input at the earliest.
+   * Waits until nothing has changed on the screen (no cell, cursor or mode) for this many
+   * milliseconds; for a program, until no output has come for that long. Input restarts the period.
    */
   idle_ms?: number;
   /** Waits for the end of the program. */
   exit?: boolean;
-  /** Waits until the cursor is there. For terminals. */
+  /** Waits until the cursor is at this position. For terminals. */
   cursor?: CursorAt;
-  /** Waits until the program waits for input, as the kernel tells. */
+  /** Waits until the kernel reports that the program waits for input. */
   waiting_for_input?: boolean;
-  /** Bounds the waiting. Absent: no bound; 0: look and answer at once. */
+  /** Limits the wait. Absent: no limit; 0: check the conditions and return at once. */
   timeout_ms?: number;
 }
 
-/** A measured size. */
+/** The size of a viewer's terminal. */
 export interface TerminalSize {
   /** 2 to 1000 */
   cols: number;
@@ -568,30 +552,30 @@ export interface TerminalSize {
   rows: number;
 }
 
-/** Asks for what a terminal shows, and for everything it will. */
+/** Asks for the screen of a terminal and all further output. */
 export interface SessionAttachParams {
   /** id or name */
   session_id: string;
   /**
-   * Begins with the whole screen, as bytes that make a terminal show it; as is done when from_offset
-   * is absent.
+   * Starts the stream with the whole screen, as bytes that draw it on a terminal. This is also the
+   * default when from_offset is absent.
    */
   snapshot?: boolean;
   /**
-   * Begins with the byte behind the last one the viewer has. When that is too long ago, a snapshot
-   * comes instead.
+   * The first byte to send: the one after the last byte that the viewer has. If TRL no longer keeps
+   * that byte, the stream starts with a snapshot instead.
    */
   from_offset?: number;
-  /** How many lines above the screen a snapshot has. Absent: 1,000; -1 for all. */
+  /** The number of lines above the screen that a snapshot includes. Absent: 1,000; -1: all. */
   scrollback?: number;
-  /** A viewer that never types and whose size does not count. */
+  /** Attaches a viewer that never types and never determines the terminal's size. */
   read_only?: boolean;
   /**
-   * That of the viewer, when it has measured itself. The first viewer with a size that is not
-   * read-only owns the size of the terminal until it leaves.
+   * The viewer's own size, if known. The first viewer that has a size and is not read-only owns the
+   * size of the terminal until it detaches.
    */
   size?: TerminalSize;
-  /** Makes this viewer the owner of the size even if another is. */
+  /** Makes this viewer the owner of the size, even if another viewer owns it. */
   take_size?: boolean;
 }
 
@@ -599,9 +583,9 @@ export interface SessionAttachParams {
 export interface SessionRecordingParams {
   /** id or name */
   session_id: string;
-  /** first byte */
+  /** first byte to read */
   offset?: number;
-  /** Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB. */
+  /** The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB. */
   limit?: number;
 }
 
@@ -609,82 +593,84 @@ export interface SessionRecordingParams {
 export interface ExecParams {
   /** id or name */
   session_id: string;
-  /** The text, exactly as one would write it in a script of that shell. */
+  /** The text of the command, as in a script for the session's shell. */
   command: string;
-  /** Bounds the command. Absent: the session's; 0: none. */
+  /** Limits how long the command may run. Absent: the session's timeout; 0: no limit. */
   timeout_s?: number;
   /**
-   * What the command reads. Absent: end of file at once. For exec.start and exec.stream the one word
-   * "open" means that it is written later, with exec.input; a text that is just this word goes into
-   * stdin_base64.
+   * The command's standard input. Absent: empty. In exec.start and exec.stream the word "open" keeps
+   * stdin open for exec.input; to send just that word as text, use stdin_base64.
    */
   stdin?: string;
   /** stdin for bytes that are not UTF-8. */
   stdin_base64?: string;
   /** Set for this command only. */
   env?: Record<string, string>;
-  /** The directory of this command only, an absolute path; the shell then goes back to where it was. */
+  /**
+   * The directory for this command only, an absolute path. Afterwards the shell returns to the
+   * directory it was in.
+   */
   working_dir?: string;
-  /** Queues the command when the session is busy, instead of answering SESSION_BUSY. */
+  /** Queues the command if the session is busy, instead of failing with SESSION_BUSY. */
   wait?: boolean;
   /**
-   * How much of each stream the result carries; head and tail are kept. Absent: 1 MiB. It does not
-   * bound a stream of pushes.
+   * How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
+   * MiB. It does not limit a stream of pushes.
    */
   max_output_bytes?: number;
   /**
-   * Says what happens when the caller's connection goes away: false, the command is cancelled; true,
-   * it goes on. Absent: false for exec.run, true for exec.stream.
+   * Selects what happens when the caller's connection closes: false cancels the command; true lets
+   * it run on. Absent: false for exec.run, true for exec.stream.
    */
   detach?: boolean;
   /**
    * Makes the command wait while the stream that started it is behind, as on a pipe, so that the
-   * stream misses nothing. It is for exec.stream only. Absent: true; false: the command never waits,
-   * and a stream that is behind sees a gap. A stream that ends, or takes nothing for reader_stall_s,
-   * lets the command run free.
+   * stream misses nothing. For exec.stream only. Absent: true. False: the command never waits, and a
+   * stream that falls behind sees a gap. When the stream ends, or its reader takes nothing for
+   * reader_stall_s, the command stops waiting.
    */
   backpressure?: boolean;
   /**
-   * Makes the command run once: a request with the run_id of a command that this session has
-   * accepted before runs nothing and is answered with that command. So a caller whose connection was
-   * lost before the answer may ask again. It is any text of at most 64 bytes that no other request
-   * has, such as a random number.
+   * Makes the command run only once. If this session has already accepted a command with the same
+   * run_id, the request starts nothing and returns that command, so a caller that lost its
+   * connection before the answer can safely ask again. Use a text of at most 64 bytes that no other
+   * request has, such as a random number.
    */
   run_id?: string;
 }
 
 /**
- * Asks for a command to be run and its output to be pushed; or, with exec_id, for the output of
- * one that was started before.
+ * Asks for a command to be run and its output to be pushed; or, with exec_id, for the output of an
+ * earlier command.
  */
 export interface ExecStreamParams extends Partial<ExecParams> {
   /**
-   * Names a command that runs or has ended. Nothing is started then, and of the parameters of a new
-   * command none may be given but detach: with false, the command is cancelled when this stream is
-   * given up before its end.
+   * An earlier command, running or ended; the call then starts nothing. Of the parameters of a new
+   * command only detach may be set: false cancels the command if this stream is closed before the
+   * command ends.
    */
   exec_id?: string;
-  /** The number of the last push the reader has; pushes begin with the next. */
+  /** The number of the last push that the reader has; pushes begin with the next. */
   after_seq?: number;
-  /** Keeps only the pushes of one stream: stdout or stderr. */
+  /** Selects only the pushes of one stream: stdout or stderr. */
   stream?: StreamName;
-  /** Leaves out what each stream has before that byte. */
+  /** Skips the bytes of each stream before this offset. */
   from_offset?: number;
 }
 
-/** Reads the kept output of a command. */
+/** Reads the stored output of a command. */
 export interface ExecOutputParams {
   /** the command */
   exec_id: string;
   /** stdout or stderr; stdout when empty. */
   stream?: StreamName;
-  /** The first byte wanted. */
+  /** The first byte to read. */
   offset?: number;
-  /** Bounds the bytes of the answer. Absent: 64 KiB; at most 8 MiB. */
+  /** The maximum number of bytes to return. Absent: 64 KiB; at most 8 MiB. */
   limit?: number;
-  /** Asks for the last bytes of the stream instead of an offset. */
+  /** Asks for this many bytes from the end of the stream, instead of an offset. */
   tail?: number;
-  /** Keeps only the lines that match, a regular expression in RE2 syntax. */
+  /** Returns only the lines that match this regular expression, in RE2 syntax. */
   grep?: string;
 }
 
@@ -699,52 +685,55 @@ export interface ExecInputParams {
   /** Ends the input, after the data. */
   close?: boolean;
   /**
-   * Makes a repetition harmless: input with an id that was seen before is not written again, and
-   * gets the same answer.
+   * Makes a repeated call safe: TRL does not write input again whose id it has seen before, and
+   * returns the same answer.
    */
   write_id?: string;
-  /** Writes also to the program of a session that belongs to a dialogue. */
+  /** Required to write to the program of a session that belongs to a dialogue. */
   force?: boolean;
 }
 
-/** Waits until something happens to commands. */
+/** Waits for conditions of one or more commands. */
 export interface ExecWaitParams {
   /** The commands. */
   exec_ids?: string[];
-  /** Stand for the command that runs there now, or else ran there last. */
+  /** Select, for each session, the command that runs now or ran last. */
   session_ids?: string[];
   /**
-   * What to wait for, one or several of exit, output_match, idle_ms, waiting_for_input. output_match
-   * and idle_ms, when they are given, are waited for also without a word here, and exit always ends
-   * the waiting.
+   * The conditions to wait for: one or more of exit, output_match, idle_ms, waiting_for_input.
+   * output_match and idle_ms count as conditions even if until does not list them, and exit always
+   * ends the wait.
    */
   until?: WaitUntil | WaitUntil[];
   /**
-   * A regular expression in RE2 syntax, tried on each line of either stream, also on one that has no
-   * end yet.
+   * A regular expression in RE2 syntax. TRL tries it on each line of both streams, including an
+   * unfinished last line.
    */
   output_match?: string;
-  /** Makes output_match look only at what came after that number; for one command. */
+  /** Makes output_match ignore output up to this number; for one command only. */
   after_seq?: number;
-  /** How long no output has come. */
+  /** Waits until no output has come for this many milliseconds. */
   idle_ms?: number;
-  /** Waits for the first of the commands, as is done without a word. */
+  /** Waits for the first of the commands. This is the default. */
   any?: boolean;
-  /** Waits for all of the commands, not for the first. */
+  /** Waits for all of the commands instead of the first. */
   all?: boolean;
-  /** Bounds the waiting. Absent: no bound; 0: look and answer at once. */
+  /** Limits the wait. Absent: no limit; 0: check the conditions and return at once. */
   timeout_ms?: number;
 }
 
 /** Stops a command. */
 export interface ExecCancelParams {
-  /** Names the command. */
+  /** The command. */
   exec_id?: string;
-  /** Stands for the one that runs there now. */
+  /** Selects the command that runs in that session now. */
   session_id?: string;
-  /** The first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2. */
+  /**
+   * The first signal that TRL sends, before it escalates: TERM (default), INT, HUP, QUIT, KILL,
+   * USR1, USR2.
+   */
   signal?: string;
-  /** Cancels also the program of a session that belongs to a dialogue. */
+  /** Required to cancel the program of a session that belongs to a dialogue. */
   force?: boolean;
 }
 
@@ -754,108 +743,108 @@ export interface ExecInfoParams {
   exec_id: string;
 }
 
-/** Names the session whose commands are listed; all when empty. */
+/** Filters exec.list. */
 export interface ExecListParams {
   /** id or name; all sessions when absent */
   session_id?: string;
-  /** Keeps only the commands in that state. */
+  /** Selects only the commands in this state. */
   state?: ExecState;
 }
 
-/** Another daemon, reached over gRPC. Secrets are in files. */
+/** Another daemon, reached over gRPC. Secrets are read from files. */
 export interface DialogueRemote {
   /** such as grpcs://box.example:7331 */
   address: string;
-  /** the file with the token, of this machine */
+  /** file with the token, on this machine */
   token_file?: string;
-  /** certificates that the daemon's is checked against */
+  /** certificates to verify the daemon's certificate with */
   ca_file?: string;
-  /** certificate that is shown to the daemon */
+  /** certificate to present to the daemon */
   cert_file?: string;
-  /** its private key */
+  /** private key of cert_file */
   key_file?: string;
-  /** name in the daemon's certificate, if it is not that of the address */
+  /** name in the daemon's certificate, if it differs from the address */
   server_name?: string;
 }
 
-/** Answers the requests it fits. */
+/** Answers the requests that match it. */
 export interface DialogueRule {
-  /** The name of the tool, such as Bash; * stands for anything. */
+  /** The name of the tool, such as Bash; * matches any text. */
   tool: string;
   /**
-   * How the subject of the request must look: a command, a path, an address. * stands for anything.
-   * In a rule that allows it does not stand for what joins commands, leads out of a directory, or
-   * names another site, unless the pattern is * alone. Empty: anything.
+   * Must match the subject of the request: a command, a path or an address. A * matches any text. In
+   * an allow rule, * does not match text that joins commands, leaves a directory or names another
+   * site, unless the whole pattern is *. Empty: any subject.
    */
   pattern?: string;
-  /** allow, deny or ask; ask leaves it to people. */
+  /** allow, deny or ask; ask leaves the request to people. */
   action: DialogueAction;
-  /** Told to the agent when it is denied. */
+  /** Sent to the agent with a denial. */
   message?: string;
 }
 
-/** Answers requests of the agent. The first rule that fits answers at once. */
+/** Answers requests of the agent. The first matching rule answers at once. */
 export interface DialoguePolicy {
-  /** in the order in which they are tried */
+  /** tried in this order */
   rules?: DialogueRule[];
   /**
-   * Denies what no rule fits when nobody has followed the dialogue for that many seconds. Absent: it
-   * waits for ever.
+   * Denies a request that no rule matches when no client has followed the dialogue for this many
+   * seconds. Absent: the request waits.
    */
   deny_after_s?: number;
 }
 
 /**
- * Asks for a conversation with a coding agent. It is answered when the agent's program runs and
- * has answered.
+ * Asks for a conversation with a coding agent. The call returns after the agent's program has
+ * started and answered.
  */
 export interface DialogueCreateParams {
-  /** How the program is spoken to: claude, codex or acp. */
+  /** Selects the protocol to drive the program with: claude, codex or acp. */
   agent: string;
   /**
-   * The program and arguments of its own; those that the protocol needs are added. By default it is
-   * claude or codex on PATH; for acp it is required.
+   * The program and its own arguments; TRL adds the arguments that the protocol needs. Default:
+   * claude or codex on PATH; required for acp.
    */
   argv?: string[];
-  /** The model the agent is to use; its own default when empty. */
+  /** The model for the agent to use; empty: the agent's default. */
   model?: string;
-  /** In the words of the agent, such as acceptEdits or plan; its own default when empty. */
+  /** One of the agent's own modes, such as acceptEdits or plan; empty: the agent's default. */
   permission_mode?: string;
-  /** Where the agent works, an absolute path; the home directory when empty. */
+  /** The directory the agent works in, an absolute path; empty: the home directory. */
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
-  /** Where the agent runs: host, or remote for the daemon that remote names. */
+  /** Selects where the agent runs: host, or remote for the daemon given in remote. */
   runtime?: string;
-  /** The daemon that has the session, for runtime remote. */
+  /** The daemon that runs the session, for runtime remote. */
   remote?: DialogueRemote;
-  /** The agent's own id of an earlier conversation to go on with. */
+  /** The agent's own id of an earlier conversation to continue. */
   resume?: string;
   /** A handle for people, unique among the dialogues that have not ended. */
   name?: string;
-  /** Free words to tell dialogues apart; the session has them too. */
+  /** Free-form labels; the dialogue's session gets them too. */
   tags?: string[];
   /** The first message. */
   prompt?: string;
-  /** Says what answers the agent's requests when nobody does. */
+  /** Answers the agent's requests without a client. */
   policy?: DialoguePolicy;
   /**
-   * For how many seconds an agent that works may say nothing before that is told. Absent: the
-   * daemon's dialogue_stall_s; 0: for ever.
+   * The number of seconds that a working agent may stay silent before TRL reports it as stalled.
+   * Absent: the daemon's dialogue_stall_s; 0: never.
    */
   stall_s?: number;
   /**
-   * Ends the dialogue when nobody has followed its events for that many seconds: whoever made it has
-   * died. Work in the background is finished first. Absent: it lives on.
+   * Ends the dialogue when no client has followed its events for this many seconds, for clients that
+   * may die. Background work finishes first. Absent: the dialogue stays.
    */
   linger_s?: number;
 }
 
 /** Filters dialogue.list. */
 export interface DialogueListParams {
-  /** that must all be on a dialogue */
+  /** only dialogues that have all of these tags */
   tags?: string[];
-  /** only those in that state */
+  /** only dialogues in this state */
   state?: DialogueState;
 }
 
@@ -878,24 +867,24 @@ export interface DialogueContent {
 }
 
 /**
- * Gives the agent a message. One that comes while it works is taken up as the agent does it: at
- * the next step of the turn, or after it.
+ * Sends the agent a message. The agent decides when it reads a message that arrives while it
+ * works: at the next step of the turn, or after the turn.
  */
 export interface DialogueSendParams {
   /** id or name */
   dialogue_id: string;
   /** The message. */
   text?: string;
-  /** A message of several blocks, in place of text. */
+  /** A message of several blocks, instead of text. */
   content?: DialogueContent[];
   /**
-   * Makes a repetition harmless: a second message with the same id is not sent. A UUID; one is made
-   * when it is absent.
+   * Makes a repeated call safe: TRL does not send a second message with the same id. It is a UUID;
+   * TRL generates one if it is absent.
    */
   message_id?: string;
 }
 
-/** Stops what the agent does now; the dialogue goes on. */
+/** Stops the agent's current turn; the dialogue goes on. */
 export interface DialogueInterruptParams {
   /** id or name */
   dialogue_id: string;
@@ -909,17 +898,17 @@ export interface DialogueRespondParams {
   request_id: string;
   /** allow or deny. It may be left out when answers or option are given. */
   decision?: DialogueDecision;
-  /** Told to the agent when it is denied. */
+  /** Sent to the agent with a denial. */
   message?: string;
-  /** Also ends the turn when it is denied. */
+  /** Also ends the turn, after a denial. */
   interrupt?: boolean;
-  /** Takes the place of the input of the tool that is allowed. */
+  /** Replaces the input of the tool that is allowed. */
   input?: unknown;
-  /** Allows the same from now on, where the agent offers it. */
+  /** Allows such requests from now on, if the agent offers that. */
   remember?: boolean;
   /** The id of one of the request's options. */
   option?: string;
-  /** Those to a question, by its text or id. */
+  /** The answers to questions, keyed by the question's text or id. */
   answers?: Record<string, string>;
 }
 
@@ -927,43 +916,43 @@ export interface DialogueRespondParams {
 export interface DialogueSetParams {
   /** id or name */
   dialogue_id: string;
-  /** from the next step on; with Codex, as the mode, from the next turn on */
+  /** takes effect at the next step; with Codex, like the mode, at the next turn */
   model?: string;
-  /** in the words of the agent */
+  /** one of the agent's own modes */
   permission_mode?: string;
-  /** Replaces the one of dialogue.create. */
+  /** Replaces the dialogue's policy. */
   policy?: DialoguePolicy;
 }
 
-/** Asks for what happens in a dialogue. */
+/** Asks for the events of a dialogue. */
 export interface DialogueEventsParams {
   /** id or name */
   dialogue_id: string;
-  /** The last event the reader has; 0 for all. */
+  /** The number of the last event that the reader has; 0 for all events. */
   after_seq?: number;
-  /** Ends the stream behind what is there, instead of waiting for more. */
+  /** Ends the stream after the existing events, instead of waiting for more. */
   no_follow?: boolean;
-  /** Leaves out the pieces of what is still being written. */
+  /** Omits the events of type delta. */
   no_deltas?: boolean;
 }
 
-/** Asks for the transcript. */
+/** Asks for the transcript of a dialogue. */
 export interface DialogueTranscriptParams {
   /** id or name */
   dialogue_id: string;
 }
 
-/** Reads what the agent's program wrote, byte for byte. */
+/** Reads the raw output or input of the agent's program. */
 export interface DialogueRawParams {
   /** id or name */
   dialogue_id: string;
-  /** which process; the last one when 0 */
+  /** number of the agent's process, from 1; 0 for the last one */
   epoch?: number;
-  /** stdout, or stdin for what was sent to it; stdout when empty */
+  /** stdout, the program's output, or stdin, its input; stdout when empty */
   stream?: RawStream;
-  /** first byte */
+  /** first byte to read */
   offset?: number;
-  /** Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB. */
+  /** The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB. */
   limit?: number;
 }
 
@@ -971,9 +960,9 @@ export interface DialogueRawParams {
 export interface DialogueTerminateParams {
   /** id or name */
   dialogue_id: string;
-  /** Kills at once. */
+  /** Kills the agent at once, without the grace time. */
   force?: boolean;
-  /** Also removes everything that is kept of the dialogue. */
+  /** Also deletes the record of the dialogue. */
   forget?: boolean;
 }
 
@@ -981,128 +970,134 @@ export interface DialogueTerminateParams {
 export interface DialogueResumeParams {
   /** id or name */
   dialogue_id: string;
-  /** Added to the environment of the runtime: that of before is not kept. */
+  /**
+   * Added to the environment of the runtime. TRL does not keep the environment of the previous
+   * process.
+   */
   env?: Record<string, string>;
   /** The first message. */
   prompt?: string;
 }
 
-/** Looks again for an agent that could not be reached. */
+/** Tries again to reach the agent of a dialogue in state error. */
 export interface DialogueRetryParams {
   /** id or name */
   dialogue_id: string;
 }
 
-/** Asks to be told what happens. */
+/** Asks for the events of sessions and commands. */
 export interface EventSubscribeParams {
-  /** Keeps the events of one session, by id or name. */
+  /** Selects the events of one session, by id or name. */
   session_id?: string;
-  /** Keeps the events of these types: full names, or session or exec for all of a kind. */
+  /** Selects the events of these types: full names, or session or exec for all of a kind. */
   types?: EventFilter[];
-  /** The last event the subscriber has. Absent: only what happens from now on; 0: all that is kept. */
+  /**
+   * The number of the last event that the subscriber has. Absent: only new events; 0: all events
+   * that are kept.
+   */
   after_seq?: number;
 }
 
-/** What system.ping answers. */
+/** The answer of system.ping. */
 export interface SystemPingResult {
   /** whole seconds since the daemon started */
   uptime_s: number;
-  /** of the daemon */
+  /** version of the daemon */
   version: string;
 }
 
-/** What system.stats answers. */
+/** The answer of system.stats. */
 export interface SystemStatsResult {
-  /** those that have not ended */
+  /** sessions that have not ended */
   active_sessions: number;
-  /** since the daemon started */
+  /** commands run since the daemon started */
   total_commands_run: number;
   /** whole seconds since the daemon started */
   uptime_s: number;
-  /** of the daemon alone */
+  /** memory of the daemon, without its sessions */
   memory_rss_bytes: number;
-  /** of the daemon */
+  /** open file descriptors of the daemon */
   open_fds: number;
-  /** of clients, now */
+  /** current client connections */
   connections: number;
-  /** of the daemon */
+  /** goroutines of the daemon */
   goroutines: number;
 }
 
-/** What system.info answers. */
+/** The answer of system.info. */
 export interface SystemInfoResult {
-  /** of the daemon */
+  /** version of the daemon */
   version: string;
-  /** of this contract */
+  /** version of this contract */
   api_version: number;
   /** linux or darwin */
   os: string;
   /** as Go names it: amd64, arm64 */
   arch: string;
-  /** of the daemon */
+  /** process id of the daemon */
   pid: number;
   /** The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off. */
   http?: string;
   /** The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off. */
   grpc?: string;
-  /** When this daemon began; after a restart or an upgrade it is another. */
+  /** When this daemon started; a restart or an upgrade changes it. */
   started_at: string;
   /** Holds every limit by its name in the configuration. */
   limits: Record<string, number>;
-  /** Words for what this daemon can do here. */
+  /** Words for the optional features that this daemon supports. */
   capabilities: string[];
-  /** all that this daemon has */
+  /** all methods of this daemon */
   methods: string[];
 }
 
 /**
- * Answered when the new program was tried and found good. The connection ends then; the socket
- * stays, and the sessions too.
+ * The answer of a daemon that has tested the new program and is about to become it. The connection
+ * then closes; the socket and the sessions stay.
  */
 export interface SystemUpgradeResult {
-  /** of the daemon */
+  /** process id of the daemon */
   pid: number;
   /** absolute path of the new program */
   binary: string;
-  /** version */
+  /** version of the old program */
   from: string;
-  /** version */
+  /** version of the new program */
   to: string;
 }
 
-/** Says where the recording of a terminal is. */
+/** Describes the recording of a terminal. */
 export interface RecordingInfo {
-  /** in the place where the session lives */
+  /** path in the session's runtime */
   path: string;
-  /** until now */
+  /** size so far */
   bytes: number;
-  /** what is typed is in it */
+  /** true if input is recorded too */
   input: boolean;
-  /** Says why nothing more is recorded; empty while it goes on. */
+  /** Says why the recording stopped; empty while it goes on. */
   stopped?: string;
 }
 
-/** What listings tell of a terminal. */
+/** Describes a terminal in listings. */
 export interface TerminalInfo {
-  /** width now */
+  /** current width */
   cols: number;
-  /** height now */
+  /** current height */
   rows: number;
-  /** as the program set it last */
+  /** the title that the program set last */
   title: string;
-  /** Says that the program shows its own screen, as editors and pagers do. */
+  /** Reports that the program uses the alternate screen, as editors and pagers do. */
   alternate: boolean;
-  /** How many are attached now. */
+  /** The number of attached viewers. */
   viewers: number;
-  /** Set when what is shown is written to a file. */
+  /** Set if the terminal is recorded to a file. */
   recording?: RecordingInfo;
 }
 
 /** A snapshot of one session. */
 export interface SessionInfo {
-  /** s-…; never used again */
+  /** s-…; never reused */
   session_id: string;
-  /** empty when none was given */
+  /** empty if the session has no name */
   name: string;
   /** shell, terminal or program */
   kind: SessionKind;
@@ -1110,9 +1105,9 @@ export interface SessionInfo {
   runtime: string;
   /** absolute path */
   shell: string;
-  /** how it is driven: dash, ash, bash, zsh or fish */
+  /** the family that TRL drives the shell as: dash, ash, bash, zsh or fish */
   shell_family: string;
-  /** where the shell is now */
+  /** the shell's current directory */
   working_dir: string;
   /** creating, idle, running or terminated */
   state: SessionState;
@@ -1120,388 +1115,382 @@ export interface SessionInfo {
   created_at: string;
   /** UTC */
   last_activity: string;
-  /** commands accepted until now */
+  /** commands accepted so far */
   command_count: number;
-  /** 0 = none */
+  /** default timeout of commands; 0 = none */
   timeout_s: number;
-  /** of output kept now, in memory and file */
+  /** bytes of output kept now, in memory and in files */
   output_bytes: number;
-  /** as given */
+  /** tags of the session */
   tags: string[];
   /** The program of a terminal or program session and its arguments. */
   command?: string[];
   /**
-   * The command that runs now. The program of a terminal or program session is a command too:
-   * exec.output, exec.stream and exec.info read it, also after its end.
+   * The running command. The program of a terminal or program session is a command too: exec.output,
+   * exec.stream and exec.info read it, even after its end.
    */
   exec_id?: string;
   /** Set for kind terminal. */
   terminal?: TerminalInfo;
-  /** How the program of a terminal or program session ended, when it has. */
+  /** The exit status of the program of a terminal or program session, once it has ended. */
   exit_code?: number;
-  /** The signal that program died of, such as SIGKILL. */
+  /** The signal that ended that program, such as SIGKILL. */
   signal?: string;
-  /**
-   * In how many seconds the session will be ended, if nothing happens in it, and ends_why the cause
-   * it will have. Absent: nothing ends it by itself.
-   */
+  /** The number of seconds until TRL ends the session if nothing happens in it. */
   ends_in_s?: number;
-  /**
-   * ends_in_s is in how many seconds the session will be ended, if nothing happens in it, and
-   * ends_why the cause it will have. Absent: nothing ends it by itself.
-   */
+  /** The cause it will report. Absent: no timeout applies. */
   ends_why?: string;
   /**
-   * False while the runner of a living session does not answer. What runs in the session goes on,
-   * and everything told of it here is what was known last.
+   * False while the runner of a live session does not answer. The session's processes go on, and the
+   * other fields hold the last known values.
    */
   reachable: boolean;
   /** unreachable_since and unreachable_why are set while the session cannot be reached. */
   unreachable_since?: string;
   /** unreachable_since and unreachable_why are set while the session cannot be reached. */
   unreachable_why?: string;
-  /** terminated_at and cause are set when the session has ended. */
+  /** terminated_at and cause are set once the session has ended. */
   terminated_at?: string;
-  /** terminated_at and cause are set when the session has ended. */
+  /** terminated_at and cause are set once the session has ended. */
   cause?: string;
 }
 
-/** What session.list answers, oldest session first. */
+/** Lists sessions, oldest first. */
 export interface SessionListResult {
-  /** those that live; or those that have ended, when state is terminated */
+  /** the live sessions; the ended ones if state is terminated */
   sessions: SessionInfo[];
 }
 
 /** A process of a session. */
 export interface Process {
-  /** in the place where the session lives */
+  /** process id in the session's runtime */
   pid: number;
-  /** its name or command line */
+  /** name or command line of the process */
   command: string;
 }
 
-/** What session.info answers. */
+/** The answer of session.info. */
 export interface SessionDetails extends SessionInfo {
-  /** The names of the variables the session was created with. Values are never told. */
+  /** The names of the variables that session.create set. TRL never returns values. */
   env_keys: string[];
-  /** tied to the connection that made it, or that owns it now */
+  /** true if the session ends with its owner's connection */
   ephemeral: boolean;
-  /** For how long an ephemeral session waits for another owner, when that was given. */
+  /** The number of seconds that an ephemeral session waits for a new owner, if set. */
   linger_s?: number;
-  /** shell_pid and runner_pid are process ids in the place where the session lives. */
+  /** shell_pid and runner_pid are process ids in the session's runtime. */
   shell_pid: number;
-  /** shell_pid and runner_pid are process ids in the place where the session lives. */
+  /** shell_pid and runner_pid are process ids in the session's runtime. */
   runner_pid: number;
-  /** how often the shell had to be replaced */
+  /** how many times TRL replaced the shell */
   shell_restarts: number;
-  /** How many commands wait for their turn. */
+  /** The number of commands that wait for their turn. */
   queued: number;
-  /** Lists what runs below the session now, the shell left out. */
+  /** Lists the processes of the session, without the shell. */
   processes: Process[];
-  /** Says how a complete kill is ensured: "cgroup" or "subreaper" or "scan". */
+  /** Says how TRL makes sure that it kills every process: "cgroup", "subreaper" or "scan". */
   enforcement: string;
 }
 
-/** A process that TRL ended, and the signal that it took. */
+/** A process that TRL ended. */
 export interface KilledProcess {
-  /** in the place where the session lives */
+  /** process id in the session's runtime */
   pid: number;
-  /** its name or command line */
+  /** name or command line of the process */
   command: string;
-  /** the last one sent, such as SIGTERM or SIGKILL */
+  /** the last signal sent, such as SIGTERM or SIGKILL */
   signal: string;
 }
 
-/** Tells what ended. Destroying twice is not an error. */
+/** The answer of session.destroy. Destroying a session twice is not an error. */
 export interface SessionDestroyResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   session_id: string;
   /** terminated */
   state: SessionState;
-  /** Lists the processes that had to be signalled, the shell left out. */
+  /** Lists the processes that TRL signalled, without the shell. */
   killed: KilledProcess[];
 }
 
-/** Tells what was written. */
+/** Reports how much was written. */
 export interface SessionInputResult {
-  /** written by this call; keys and marks included */
+  /** bytes written by this call, including keys and marks */
   bytes: number;
-  /** since the session began */
+  /** bytes written since the session started */
   written: number;
-  /** Says that this write_id was written before, and nothing was done. */
+  /** Reports that this write_id was seen before, so nothing was written. */
   repeated: boolean;
 }
 
-/** The size of the terminal now. */
+/** The resulting size of the terminal. */
 export interface SessionResizeResult {
-  /** now */
+  /** current width */
   cols: number;
-  /** now */
+  /** current height */
   rows: number;
-  /** Says that this is the size that was asked for. */
+  /** Reports that the terminal has the requested size. */
   applied: boolean;
-  /** The viewer whose size is followed; empty when there is none. */
+  /** The viewer that determines the terminal's size; empty if there is none. */
   owner_id?: string;
 }
 
 /** The cursor of a terminal. */
 export interface ScreenCursor {
-  /** column from 0; the width when the last column was written and the line will wrap */
+  /** column from 0; equal to the width when the next character will wrap */
   x: number;
   /** row from 0 */
   y: number;
-  /** the program did not hide it */
+  /** false while the program hides the cursor */
   visible: boolean;
   /** block, underline or bar */
   style: string;
-  /** it blinks */
+  /** true if the cursor blinks */
   blink: boolean;
 }
 
-/** The modes of a terminal that those who type or look care for. */
+/** The terminal modes that matter for typing and for drawing the screen. */
 export interface ScreenModes {
   /** arrow keys send SS3 */
   application_cursor: boolean;
   /** the keypad sends SS3 */
   application_keypad: boolean;
-  /** a paste is marked */
+  /** pasted text is marked */
   bracketed_paste: boolean;
-  /** characters push what is right of them */
+  /** new characters push the rest of the line to the right */
   insert: boolean;
   /** rows count from the scroll region */
   origin: boolean;
-  /** lines wrap */
+  /** long lines wrap */
   wraparound: boolean;
-  /** backspace goes to the row before */
+  /** backspace wraps to the previous row */
   reverse_wraparound: boolean;
-  /** the program is told of focus */
+  /** the program wants focus events */
   send_focus: boolean;
-  /** inside a batch */
+  /** the program is drawing a batch */
   synchronized_output: boolean;
   /** none, x10, vt200, drag or any */
   mouse: string;
   /** default, sgr, … */
   mouse_encoding: string;
-  /** of the kitty keyboard protocol */
+  /** flags of the kitty keyboard protocol */
   kitty_flags: number;
-  /** level of xterm's option of that name */
+  /** level of xterm's modifyOtherKeys */
   modify_other_keys: number;
 }
 
-/** A run of cells of one style. */
+/** A run of cells with one style. */
 export interface ScreenRun {
   /** first column */
   x: number;
-  /** how many columns; a wide character takes two */
+  /** number of columns; a wide character takes two */
   width: number;
-  /** its characters */
+  /** the characters */
   text: string;
   /** colour: p0 to p255 of the palette, or #rrggbb; empty for the default */
   fg?: string;
-  /** like fg */
+  /** background colour, written like fg */
   bg?: string;
   /**
-   * Words with blanks between: bold, dim, italic, underline, blink, inverse, hidden, strike,
+   * Words separated by blanks: bold, dim, italic, underline, blink, inverse, hidden, strike,
    * overline.
    */
   attrs?: string;
-  /** Says what the line is when it is not a single one: double, curly, dotted or dashed. */
+  /** The style of an underline that is not single: double, curly, dotted or dashed. */
   underline?: string;
   /** address of a hyperlink */
   link?: string;
 }
 
-/** One row. */
+/** One row of a screen. */
 export interface ScreenLine {
   /** Counts from 0 at the top of the screen; -1 is the line above it. */
   row: number;
-  /** Says that the row continues the one above it. */
+  /** Reports that the row continues the row above it. */
   wrapped?: boolean;
-  /** blanks at the end left out */
+  /** without trailing blanks */
   text: string;
-  /** Runs of cells of one style; for format cells. */
+  /** Runs of cells with one style, for format cells. */
   cells?: ScreenRun[];
 }
 
-/** What a terminal shows. It is one moment: nothing in it is newer than the rest. */
+/** The screen of a terminal at one moment. */
 export interface SessionScreenResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   session_id: string;
-  /** running, or terminated when it is the last screen */
+  /** running, or terminated for the last screen of an ended session */
   state: SessionState;
-  /** Rises with every change; since_version of a later call. */
+  /** Rises with every change; use it as since_version of a later call. */
   version: number;
-  /** How many bytes of output the screen is made of. */
+  /** The number of bytes of output that the screen reflects. */
   offset: number;
   /** width */
   cols: number;
   /** height */
   rows: number;
-  /** where it is and how it looks */
+  /** position and look of the cursor */
   cursor: ScreenCursor;
-  /** as the program set it last */
+  /** the title that the program set last */
   title: string;
-  /** the program shows its own screen */
+  /** true while the program uses the alternate screen */
   alternate: boolean;
-  /** what the program asked of the terminal */
+  /** modes that the program has set */
   modes: ScreenModes;
-  /** What the program told last (OSC 7); empty when it never did. */
+  /** The directory that the program reported last (OSC 7); empty if none. */
   working_dir?: string;
-  /** How many lines there are above the screen. */
+  /** The number of lines above the screen. */
   scrollback_lines: number;
   /**
-   * The rows from top to bottom, blanks at their ends left out; with since_version only those that
-   * changed. For formats text and ansi.
+   * The rows from top to bottom, without trailing blanks; with since_version, only the changed rows.
+   * For formats text and ansi.
    */
   text?: string;
-  /** The rows one by one, for format cells and whenever since_version is given. */
+  /** The single rows, for format cells and for every request with since_version. */
   lines?: ScreenLine[];
 }
 
-/** What happened. */
+/** Reports which condition was met. */
 export interface SessionWaitResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   session_id: string;
   /** text, idle_ms, exit, cursor, waiting_for_input or timeout. */
   reason: SessionWaitReason;
-  /** Says that timeout_ms was over first. */
+  /** Reports that timeout_ms expired first. */
   timed_out: boolean;
-  /** The line in which the text was found. */
+  /** The line that matched text. */
   match?: string;
-  /** What the parentheses of the expression matched; the first is the whole match. */
+  /** The submatches of the expression; the first is the whole match. */
   groups?: string[];
   /**
-   * That of the screen when it happened, for since_version; for a program, the number of its last
-   * output.
+   * The version of the screen when the condition was met, for since_version; for a program, the
+   * number of its last output.
    */
   version?: number;
-  /** Where the cursor is. For terminals. */
+  /** The cursor of the terminal. For terminals. */
   cursor?: ScreenCursor;
-  /** Who waits for input. */
+  /** The process that waits for input. */
   process?: Process;
-  /** How the program ended, when it has. */
+  /** The exit status of the program, once it has ended. */
   exit_code?: number;
-  /** that it died of, such as SIGKILL */
+  /** signal that ended the program, such as SIGKILL */
   signal?: string;
 }
 
 /** The immediate answer of a streaming method. */
 export interface StreamStart {
-  /** What the pushes of this stream carry. No two streams of a connection have the same. */
+  /** In every push of this stream, and is unique within the connection. */
   stream_id: string;
   /** the command, for exec.stream */
   exec_id?: string;
-  /** where it runs, for exec.stream; the terminal, for session.attach */
+  /** the command's session, for exec.stream; the terminal, for session.attach */
   session_id?: string;
-  /** Names this viewer in session.resize, for session.attach. */
+  /** Identifies this viewer in session.resize, for session.attach. */
   viewer_id?: string;
   /** The dialogue, for dialogue.events. */
   dialogue_id?: string;
   /**
-   * The number of the last event before the stream, for event.subscribe: where a subscriber that has
-   * seen nothing yet comes back.
+   * The number of the last event before the stream, for event.subscribe. A subscriber that
+   * reconnects before it has seen an event passes it as after_seq.
    */
   seq?: number;
 }
 
 /** A piece of an asciicast (version 3). */
 export interface SessionRecordingResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   session_id: string;
-  /** of the first byte */
+  /** position of the first byte */
   offset: number;
   /** never ends inside a character */
   data: string;
-  /** bytes there are now */
+  /** bytes in the recording so far */
   total: number;
-  /** nothing follows, now or later */
+  /** true if nothing follows, now or later */
   complete: boolean;
-  /** when it began */
+  /** when the recording started */
   recorded_at: string;
 }
 
-/** What a command consumed, with everything it waited for. */
+/** The resources that a command and the children it waited for consumed. */
 export interface Usage {
   /** CPU time in user mode */
   user_ms: number;
   /** CPU time in the kernel */
   system_ms: number;
   /**
-   * The largest resident size seen of any one process of the command; 0 when it was too short to be
-   * seen.
+   * The largest resident size observed of any one process of the command; 0 if the command was too
+   * short to observe.
    */
   max_rss_bytes: number;
 }
 
-/** How a command ended, without its text. */
+/** Reports how a command ended, without its output. */
 export interface ExecOutcome {
-  /** 124 when timed out, 130 when cancelled, else the command's */
+  /** 124 if timed out, 130 if cancelled, else the command's own */
   exit_code: number;
   /**
-   * The signal that ended the command, where TRL knows it for certain: the last one TRL sent, or the
-   * one the shell itself died of.
+   * The signal that ended the command, if TRL knows it for certain: the last one that TRL sent, or
+   * the one that ended the shell itself.
    */
   signal?: string;
-  /** from its start to its end */
+  /** time from start to end */
   duration_ms: number;
-  /** its time was over */
+  /** true if the command reached its timeout */
   timed_out: boolean;
-  /** it was cancelled */
+  /** true if the command was cancelled */
   cancelled: boolean;
   /**
-   * Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
-   * session ended, and why.
+   * Says why the command was cancelled, unless exec.cancel did it: the caller's connection closed,
+   * or the session ended, and why.
    */
   cancel_cause?: string;
-  /** how many there were, kept or not */
+  /** bytes written to stdout, kept or not */
   stdout_bytes: number;
-  /** how many there were, kept or not */
+  /** bytes written to stderr, kept or not */
   stderr_bytes: number;
-  /** where the shell is afterwards */
+  /** the shell's directory afterwards */
   working_dir: string;
-  /** started by it, still alive, holding its output */
+  /** processes of the command that still run and hold its output */
   left_running: Process[];
-  /** what had to be signalled */
+  /** processes that TRL signalled */
   killed: KilledProcess[];
-  /** what it consumed */
+  /** resources that the command consumed */
   usage: Usage;
-  /** the command ended the shell; it was replaced, with its state */
+  /** true if the command ended the shell; a new shell has its state */
   shell_restarted: boolean;
-  /** a part of stdout is not in the result, or no longer kept */
+  /** true if a part of stdout is not in the result, or no longer kept */
   stdout_truncated: boolean;
-  /** a part of stderr is not in the result, or no longer kept */
+  /** true if a part of stderr is not in the result, or no longer kept */
   stderr_truncated: boolean;
 }
 
-/** What exec.run answers. */
+/** The answer of exec.run. */
 export interface ExecResult extends ExecOutcome {
-  /** names the command in other calls */
+  /** id of the command, for other calls */
   exec_id: string;
-  /** where it ran */
+  /** session that ran the command */
   session_id: string;
   /**
-   * stdout and stderr are text. Where the bytes are not UTF-8 they carry replacement characters, and
-   * the _base64 fields the exact bytes.
+   * stdout and stderr are text. If the bytes are not UTF-8, the text has replacement characters, and
+   * the _base64 fields have the exact bytes.
    */
   stdout: string;
   /**
-   * stdout and stderr are text. Where the bytes are not UTF-8 they carry replacement characters, and
-   * the _base64 fields the exact bytes.
+   * stdout and stderr are text. If the bytes are not UTF-8, the text has replacement characters, and
+   * the _base64 fields have the exact bytes.
    */
   stderr: string;
-  /** only when stdout is not UTF-8 */
+  /** the exact bytes, if stdout is not UTF-8 */
   stdout_base64?: string;
-  /** only when stderr is not UTF-8 */
+  /** the exact bytes, if stderr is not UTF-8 */
   stderr_base64?: string;
 }
 
-/** What every method answers when it cannot do what it was asked. */
+/** The answer of a method that failed. */
 export interface ErrorBody {
-  /** stable; programs go by it */
+  /** stable; programs branch on it */
   code: ErrorCode;
   /** for people: the thing, its id, the cause */
   message: string;
-  /** more for programs, such as field: the parameter that is wrong */
+  /** more for programs, such as field: the name of the invalid parameter */
   details?: Record<string, unknown>;
 }
 
@@ -1509,211 +1498,208 @@ export interface ErrorBody {
 export interface ExecInfo {
   /** x-…; contains the session's id */
   exec_id: string;
-  /** where it runs */
+  /** session that runs the command */
   session_id: string;
   /** at most the first 4 KiB */
   command: string;
   /** queued, running, exited or closed */
   state: ExecState;
-  /** when it was accepted */
+  /** when TRL accepted the command */
   queued_at: string;
-  /** absent while it waits */
+  /** absent while the command is queued */
   started_at?: string;
-  /** absent while it runs */
+  /** absent until the command ends */
   ended_at?: string;
   /** 0 = none */
   timeout_s: number;
-  /** it goes on when its caller's connection is gone */
+  /** true if the command runs on when its caller's connection closes */
   detach: boolean;
-  /** Says that exec.input can still write to it. */
+  /** Reports whether exec.input can still write to the command. */
   stdin_open?: boolean;
-  /** How long ago the command was accepted. */
+  /** The time since TRL accepted the command. */
   age_ms: number;
-  /** stdout_bytes and stderr_bytes are how many bytes have been written until now. */
+  /** stdout_bytes and stderr_bytes are the bytes written so far. */
   stdout_bytes: number;
-  /** stdout_bytes and stderr_bytes are how many bytes have been written until now. */
+  /** stdout_bytes and stderr_bytes are the bytes written so far. */
   stderr_bytes: number;
-  /** The number of the last record in its output, the exit included; 0 when there is none. */
+  /** The number of the last record in the command's output, including the exit; 0 if there is none. */
   last_seq: number;
-  /** How long ago it last wrote something. Absent when it never did. */
+  /** The time since the command last wrote something. Absent if it never did. */
   quiet_ms?: number;
-  /** What it has consumed until now. */
+  /** The resources that the command has consumed so far. */
   usage: Usage;
   /** Set once the command has ended. */
   outcome?: ExecOutcome;
-  /** Says why the command could not be run at all. There is no outcome then. */
+  /** Says why the command could not start. Such a command has no outcome. */
   error?: ErrorBody;
 }
 
 /** One line of output, without its end. */
 export interface OutputLine {
-  /** of its first byte */
+  /** position of its first byte */
   offset: number;
   /** without the newline */
   text: string;
-  /** only when the text is not UTF-8 */
+  /** the exact bytes, if the text is not UTF-8 */
   text_base64?: string;
   /**
-   * Says that the line is longer than 64 KiB, or than the limit. Only its first 64 KiB were looked
-   * at.
+   * Reports that the line is longer than 64 KiB, or than the limit. TRL searched only its first 64
+   * KiB.
    */
   truncated?: boolean;
 }
 
 /** The bytes [from, to) of a stream. */
 export interface Span {
-  /** first byte that is gone */
+  /** first byte that is no longer kept */
   from: number;
-  /** first byte that is there again */
+  /** first byte after it that is kept */
   to: number;
 }
 
-/** A piece of the output of a command. */
+/** A piece of a command's output. */
 export interface ExecOutputResult {
   /** the command */
   exec_id: string;
   /** stdout or stderr */
   stream: StreamName;
-  /** Where data begins: the byte asked for, or where the stream goes on behind a gap. */
+  /** The position of data: the requested byte, or the first byte after a gap. */
   offset: number;
   /** the bytes as text */
   data: string;
-  /** only when data is not UTF-8 */
+  /** the exact bytes, if data is not UTF-8 */
   data_base64?: string;
-  /** The matching lines when grep was asked for; data is empty then. */
+  /** The matching lines, for a request with grep; data is empty then. */
   lines?: OutputLine[];
-  /** Where to read on. */
+  /** The offset to continue reading at. */
   next_offset: number;
-  /** How many bytes the stream has had until now. */
+  /** The number of bytes written to the stream so far. */
   total_bytes: number;
-  /** The part before offset, or between the lines, that is gone. */
+  /** The part before offset, or between the lines, that is no longer kept. */
   gap?: Span;
-  /** The first part at or behind next_offset that is gone now. */
+  /** The first part at or after next_offset that is no longer kept. */
   next_gap?: Span;
-  /** That of the command. */
+  /** The state of the command. */
   state: ExecState;
-  /** Says that nothing follows next_offset, now or later. */
+  /** Reports that nothing follows next_offset, now or later. */
   complete: boolean;
 }
 
 /**
- * Tells what was taken. It is answered when the bytes are TRL's to deliver, not when the command
- * has read them.
+ * Reports the accepted input. The call returns when TRL has accepted the bytes, which may be
+ * before the command reads them.
  */
 export interface ExecInputResult {
   /** the command */
   exec_id: string;
-  /** How many bytes the command has been given in all. */
+  /** The number of bytes accepted for the command so far. */
   stdin_bytes: number;
-  /** Says that the write_id was seen before and nothing was written now. */
+  /** Reports that the write_id was seen before, so nothing was written. */
   repeated: boolean;
-  /** Says that the input has been ended. */
+  /** Reports that the input has ended. */
   closed: boolean;
 }
 
-/** Why the waiting for one command is over. */
+/** Says why the wait for one command ended. */
 export interface WaitEvent {
   /** Empty for a session that has never run a command. */
   exec_id: string;
-  /** where it runs */
+  /** session of the command */
   session_id: string;
   /**
-   * exit, output_match, idle_ms or waiting_for_input; or terminated, when the session ended and how
-   * the command did cannot be known.
+   * exit, output_match, idle_ms or waiting_for_input; or terminated, if the session ended and the
+   * outcome of the command is unknown.
    */
   reason: WaitReason;
-  /**
-   * Set when the command has ended. One that could not be run at all has an error instead, which
-   * says why.
-   */
+  /** Set if the command has ended. A command that could not start has an error instead. */
   outcome?: ExecOutcome;
-  /** why it could not be run */
+  /** why the command could not start */
   error?: ErrorBody;
-  /** The line that matched, and stream where. */
+  /** The line that matched, and stream is its stream. */
   match?: OutputLine;
-  /** of the match */
+  /** stream of the match */
   stream?: StreamName;
   /**
-   * The number of the record that the match was found in, of the exit, or of the last record until
-   * then: a wait with it as after_seq goes on behind that record.
+   * The number of the record with the match, of the exit, or else of the last record so far. A wait
+   * with this number as after_seq continues after that record.
    */
   seq: number;
-  /** Who waits for input. */
+  /** The process that waits for input. */
   process?: Process;
 }
 
-/** What happened. */
+/** Reports which conditions were met. */
 export interface ExecWaitResult {
-  /** Has one entry per command that is done waiting for, in the order in which it happened. */
+  /** Has one entry per command that met a condition, in the order of the events. */
   happened: WaitEvent[];
-  /** The commands for which nothing of it has happened yet. */
+  /** Lists the commands that have not met a condition yet. */
   pending: string[];
-  /** Says that timeout_ms was over first. */
+  /** Reports that timeout_ms expired first. */
   timed_out: boolean;
 }
 
-/** What exec.list answers, oldest first. */
+/** Lists commands, oldest first. */
 export interface ExecListResult {
-  /** those that have ended too, as long as they are kept */
+  /** includes ended commands that are still kept */
   execs: ExecInfo[];
   /**
-   * Names the sessions whose commands are missing, because their runners did not answer; for a list
-   * of all sessions.
+   * Lists the sessions whose commands are missing because their runners did not answer, in a list of
+   * all sessions.
    */
   unreachable?: string[];
 }
 
-/** Why a dialogue cannot go on. */
+/** Says why a dialogue cannot continue. */
 export interface DialogueFault {
   /** reconnect_failed or record_failed */
   code: string;
   /** session_gone, auth_rejected, unreachable, refused or disk */
   reason: DialogueFaultReason;
   /**
-   * Says that dialogue.retry may help as things are. After auth_rejected it does only with other
-   * credentials; after session_gone only dialogue.resume does. What could not be written to the disk
-   * is tried again every second anyway.
+   * Reports whether dialogue.retry may succeed without other changes. After auth_rejected it needs
+   * other credentials; after session_gone only dialogue.resume helps. TRL repeats failed disk writes
+   * every second on its own.
    */
   retry: boolean;
   /** for people */
   message: string;
 }
 
-/** What the work took, as the agent reported it. */
+/** The number of tokens and the cost, as the agent reported them. */
 export interface DialogueUsage {
-  /** without those read from a cache */
+  /** input tokens, without those read from a cache */
   input_tokens: number;
-  /** thinking included */
+  /** output tokens, including thinking */
   output_tokens: number;
-  /** read from a cache */
+  /** tokens read from a cache */
   cache_read_tokens: number;
-  /** written to a cache */
+  /** tokens written to a cache */
   cache_write_tokens: number;
-  /** absent when the agent does not tell */
+  /** absent if the agent does not report it */
   cost_usd?: number;
   /**
-   * How much of the model's window the conversation takes now, in the figures of a dialogue; absent
-   * when the agent does not tell.
+   * How much of the model's context window the conversation fills now, in the usage of a dialogue;
+   * absent if the agent does not report it.
    */
   context_tokens?: number;
-  /** How much that window holds; absent when the agent does not tell. */
+  /** The size of that window; absent if the agent does not report it. */
   context_window?: number;
 }
 
-/** How the process of an agent ended. */
+/** Reports how the process of an agent ended. */
 export interface DialogueEnd {
   /**
-   * closed (it was asked to end), exited (by itself, at rest), unexpected_exit, session_destroyed,
-   * or start_failed.
+   * closed (TRL ended it), exited (on its own, while idle), unexpected_exit, session_destroyed, or
+   * start_failed.
    */
   cause: EndCause;
-  /** when it is known */
+  /** if known */
   exit_code?: number;
-  /** that it died of, such as SIGKILL */
+  /** signal that ended it, such as SIGKILL */
   signal?: string;
-  /** The end of what it wrote to stderr. */
+  /** The end of its stderr. */
   stderr_tail?: string;
-  /** of stdout: what it wrote of a last line that has no end */
+  /** unfinished last line of its stdout */
   tail?: string;
   /** for people */
   text?: string;
@@ -1721,106 +1707,106 @@ export interface DialogueEnd {
 
 /** A snapshot of one dialogue. */
 export interface DialogueInfo {
-  /** d-…; never used again */
+  /** d-…; never reused */
   dialogue_id: string;
-  /** empty when none was given */
+  /** empty if the dialogue has no name */
   name: string;
-  /** how it is spoken to */
+  /** the agent's protocol: claude, codex or acp */
   agent: string;
-  /** of the agent's program, once it is known */
+  /** version of the agent's program, once known */
   version: string;
-  /** what it does now */
+  /** current state */
   state: DialogueState;
-  /** why it is in state error */
+  /** why the dialogue is in state error */
   error?: DialogueFault;
-  /** the session that it owns, or had last */
+  /** the session that the dialogue owns, or owned last */
   session_id: string;
   /** The agent's own id of the conversation. It may change. */
   native_session: string;
-  /** as the agent told it last */
+  /** as last reported by the agent */
   model: string;
-  /** as the agent told it last */
+  /** as last reported by the agent */
   permission_mode: string;
-  /** where the agent works */
+  /** the directory the agent works in */
   working_dir: string;
   /** host or remote */
   runtime: string;
-  /** that the agent takes as messages, such as /compact, once it has told them */
+  /** commands that the agent accepts as messages, such as /compact, once reported */
   commands?: string[];
-  /** that dialogue.set takes, once the agent has told them */
+  /** models that dialogue.set accepts, once the agent has reported them */
   models?: string[];
-  /** as given */
+  /** as set by dialogue.create */
   tags: string[];
-  /** how many processes the agent has had, with this one */
+  /** number of processes that the agent has had, including the current one */
   epoch: number;
-  /** of the last event */
+  /** number of the last event */
   seq: number;
-  /** begun until now */
+  /** number of turns begun so far */
   turns: number;
-  /** that wait for an answer */
+  /** number of requests that wait for an answer */
   requests: number;
-  /** that run now */
+  /** number of tasks that are running */
   tasks: number;
   /**
-   * Those of them that run on when the agent rests, such as a command that it started. They end with
-   * the dialogue.
+   * The number of running tasks that go on while the agent is idle, such as a command that it
+   * started. They end with the dialogue.
    */
   background_tasks: number;
   /** over all turns, as the agent reported it */
   usage: DialogueUsage;
   /** UTC */
   created_at: string;
-  /** when the last event was */
+  /** time of the last event */
   last_activity: string;
-  /** Since when an agent that works has said nothing, when that is too long. */
+  /** When a working agent fell silent. Absent unless it has stalled. */
   stalled_at?: string;
-  /** Since when the daemon that has the agent cannot be reached and is looked for. */
+  /** When the connection to the agent's daemon was lost, while TRL tries to reconnect. */
   lost_at?: string;
-  /** Says how its process ended, when it has. */
+  /** Reports how the agent's process ended. Absent while it runs. */
   ended?: DialogueEnd;
 }
 
-/** What dialogue.list answers, oldest first. */
+/** Lists the dialogues, oldest first. */
 export interface DialogueListResult {
-  /** those that have ended included, as long as they are kept */
+  /** includes ended dialogues that are still kept */
   dialogues: DialogueInfo[];
 }
 
-/** Tells what became of a message. */
+/** Identifies the message that was sent. */
 export interface DialogueSendResult {
-  /** of the message */
+  /** id of the message */
   message_id: string;
-  /** The number of the event that tells of it; what follows from it comes later. */
+  /** The number of the message's event; all of its consequences have higher numbers. */
   seq: number;
-  /** it was sent before, and nothing was done */
+  /** true if the message had been sent before and was not sent again */
   repeated: boolean;
 }
 
-/** The work between two rests of the agent. */
+/** The agent's work between two idle periods. */
 export interface DialogueTurn {
-  /** TRL's own; never used again in the dialogue */
+  /** assigned by TRL; never reused in the dialogue */
   turn_id: string;
-  /** Why it began: user, agent (by itself) or resume. */
+  /** Why the turn started: user, agent (on its own) or resume. */
   trigger?: TurnTrigger;
-  /** The ids of what was sent that it answers, as far as known. */
+  /** The ids of the messages that the turn answers, as far as known. */
   messages?: string[];
-  /** How it ended: completed, failed, interrupted, limit or lost. Empty: it has not. */
+  /** How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on. */
   outcome?: TurnOutcome;
   /** the agent's own word for the outcome */
   native?: string;
-  /** the answer, as the agent sums it up; or what went wrong */
+  /** the agent's summary of its answer, or the error */
   text?: string;
-  /** That of this turn, as the agent reported it. */
+  /** The usage of this turn, as the agent reported it. */
   usage?: DialogueUsage;
   /** as the agent reported it */
   duration_ms?: number;
-  /** calls of the model, as the agent reported it */
+  /** number of model calls, as the agent reported it */
   steps?: number;
-  /** The tool calls that were not allowed. */
+  /** The tool calls that were denied. */
   denials?: string[];
 }
 
-/** A part of what was said, or of the output of a tool. */
+/** A part of an item's content, or of the output of a tool. */
 export interface DialoguePart {
   /** text, image, resource, diff or data. */
   type: PartType;
@@ -1834,96 +1820,96 @@ export interface DialoguePart {
   media_type?: string;
   /** of an image or resource */
   data_base64?: string;
-  /** for data: as the agent told it */
+  /** for data: as the agent sent it */
   data?: unknown;
 }
 
-/** The use of a tool. */
+/** One call of a tool. */
 export interface DialogueToolCall {
-  /** as the agent calls it */
+  /** the agent's name of the tool */
   name: string;
   /** execute, read, edit, search, fetch, agent, mcp, question, plan or other. */
   kind: ToolKind;
-  /** What it is about: a command, a path, an address. */
+  /** The object of the call: a command, a path or an address. */
   subject?: string;
-  /** for people, when the agent has one */
+  /** for people, if the agent sends one */
   title?: string;
-  /** as the model gave it */
+  /** as the model wrote it */
   input?: unknown;
   /**
-   * What the tool was given, when the answer to a request changed the input. Then the subject is
-   * that of this one.
+   * The input that the tool received, if the answer to a request changed it. The subject is then
+   * taken from this input.
    */
   effective_input?: unknown;
-  /** what it gave */
+  /** output of the tool */
   output?: DialoguePart[];
-  /** Its output as the agent's program has it. */
+  /** The tool's output in the agent's own format. */
   structured?: unknown;
   /** pending, awaiting_approval, running, completed, failed, cancelled or lost. */
   status: ToolStatus;
-  /** of a command, where it is told */
+  /** exit status of a command, if reported */
   exit_code?: number;
-  /** The work that it started, which may go on when the call has ended. */
+  /** The task that the call started. The task may outlive the call. */
   task_id?: string;
-  /** The sub-transcript: what a subagent that it started said and did. */
+  /** The sub-transcript: the items of a subagent that the call started. */
   items?: DialogueItem[];
 }
 
-/** One thing that was said or done. */
+/** One entry of the transcript: a message, reasoning, a tool call or a plan. */
 export interface DialogueItem {
-  /** TRL's own; never used again in the dialogue */
+  /** assigned by TRL; never reused in the dialogue */
   item_id: string;
-  /** The agent's own id of the tool call or the message. Others may have it too. */
+  /** The agent's own id of the tool call or the message. It may not be unique. */
   native_id?: string;
   /** user, agent, reasoning, tool_call or plan. */
   kind: ItemKind;
-  /** the turn it belongs to */
+  /** the turn that the item belongs to */
   turn_id?: string;
-  /** what was said */
+  /** the content */
   parts?: DialoguePart[];
   /** streaming, final, aborted or lost. */
   status: ItemStatus;
   /** for kind tool_call */
   tool?: DialogueToolCall;
-  /** Says that the agent's program wrote it, not its model and not a person. */
+  /** Reports that the agent's program wrote the item, not its model or a person. */
   synthetic?: boolean;
-  /** what went wrong, in the agent's words */
+  /** the error, in the agent's words */
   error?: string;
 }
 
-/** Work that has a life of its own: a subagent, or a command in the background. */
+/** Work that can outlive the tool call that started it: a subagent, or a command in the background. */
 export interface DialogueTask {
-  /** TRL's own; never used again in the dialogue */
+  /** assigned by TRL; never reused in the dialogue */
   task_id: string;
-  /** the agent's own id of it */
+  /** the agent's own id of the task */
   native_id?: string;
-  /** what started it */
+  /** the tool call that started the task */
   tool_call_id?: string;
-  /** the task that started it */
+  /** the task that started this task */
   parent_id?: string;
   /** agent, shell or other */
   kind: TaskKind;
-  /** what it is for */
+  /** purpose of the task */
   name?: string;
-  /** of nesting, as reported */
+  /** nesting depth, as reported */
   depth?: number;
-  /** its tool call does not wait for it */
+  /** true if the tool call does not wait for the task */
   background?: boolean;
   /** running, completed, failed, cancelled or lost. */
   status: TaskStatus;
-  /** what it does or did last */
+  /** current or last activity */
   summary?: string;
-  /** its own, as reported */
+  /** usage of the task, as reported */
   usage?: DialogueUsage;
 }
 
-/** An answer that is offered. */
+/** An answer that the agent offers. */
 export interface DialogueOption {
   /** for dialogue.respond */
   id?: string;
   /** for people */
   label: string;
-  /** what it means */
+  /** meaning of the option */
   description?: string;
   /** allow, allow_always, deny or deny_always */
   kind?: OptionKind;
@@ -1931,66 +1917,66 @@ export interface DialogueOption {
 
 /** One question of a request. */
 export interface DialogueQuestion {
-  /** by which it is answered, beside its text */
+  /** key for the answer; the question's text works too */
   id?: string;
   /** the text */
   question: string;
-  /** a word for it */
+  /** a short title */
   header?: string;
-  /** to choose from */
+  /** answers to choose from */
   options?: DialogueOption[];
-  /** several can be chosen, with commas between */
+  /** true if several options may be chosen, separated by commas */
   multiple?: boolean;
 }
 
-/** A question of the agent's program to whoever drives it. */
+/** A request of the agent's program that needs an answer. */
 export interface DialogueRequest {
-  /** for dialogue.respond; never used again in the dialogue */
+  /** for dialogue.respond; never reused in the dialogue */
   request_id: string;
-  /** the agent's own id of it */
+  /** the agent's own id of the request */
   native_id?: string;
   /** permission, question, plan, elicitation or dialog. */
   kind: RequestKind;
-  /** whose use is asked for */
+  /** the tool that the agent wants to use */
   tool?: string;
-  /** the item it is about */
+  /** the tool call that needs the answer */
   tool_call_id?: string;
   /** the task that asks */
   task_id?: string;
-  /** what rules look at; subject_kind says what it is */
+  /** the text that rules match; its kind is in subject_kind */
   subject?: string;
-  /** command, path or address; empty for something else. */
+  /** command, path or address; empty for other subjects. */
   subject_kind?: SubjectKind;
   /**
-   * Where the subject comes from: input (a field of the tool's input), request (a field of the
-   * request), locations (the files that the agent names); or, where the agent says it only in words
-   * for people, title, content or title_and_content. Empty: there is no subject, and no rule allows
-   * the request behind one with a pattern that might have denied it.
+   * The source of the subject: input (a field of the tool's input), request (a field of the
+   * request), locations (the files that the agent lists); or, if the agent sends it only in text for
+   * people, title, content or title_and_content. Empty: there is no subject. A rule whose pattern
+   * might have denied such a request keeps every later rule from allowing it.
    */
   subject_source?: string;
   /** for people */
   title?: string;
-  /** why it is asked */
+  /** why the agent asks */
   reason?: string;
-  /** of the tool */
+  /** input of the tool */
   input?: unknown;
-  /** the answer may carry another input */
+  /** true if the answer may replace the input */
   editable?: boolean;
-  /** What the answer put in the place of input, or what it added to it. */
+  /** The input that the answer set, or the fields that it added. */
   effective_input?: unknown;
   /** for kind question */
   questions?: DialogueQuestion[];
   /** answers that the agent offers */
   options?: DialogueOption[];
-  /** It was closed: answered, withdrawn, expired or lost. Empty while it waits. */
+  /** how the request was closed: answered, withdrawn, expired or lost. Empty while it waits. */
   how?: RequestHow;
-  /** allow or deny, when it was answered */
+  /** allow or deny, if it was answered */
   decision?: DialogueDecision;
   /** who answered: client, policy or agent */
   by?: RequestBy;
 }
 
-/** Something worth knowing. */
+/** A notice for people about the dialogue. */
 export interface DialogueNotice {
   /** info, warning or error */
   level: NoticeLevel;
@@ -2002,83 +1988,83 @@ export interface DialogueNotice {
 
 /** The transcript: the events reduced to a tree. */
 export interface DialogueTranscriptResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   dialogue_id: string;
-  /** of the last event that is in it */
+  /** number of the last event in the transcript */
   seq: number;
-  /** after that event */
+  /** state after that event */
   state: DialogueState;
   /** in order */
   turns: DialogueTurn[];
-  /** in order; those of subagents are in their tool calls */
+  /** in order; items of subagents are in their tool calls */
   items: DialogueItem[];
   /** in order */
   tasks: DialogueTask[];
-  /** those that wait, and those that were closed */
+  /** open and closed requests */
   requests: DialogueRequest[];
   /** in order */
   notices: DialogueNotice[];
   /** over all turns */
   usage: DialogueUsage;
-  /** how the process ended last, when it has */
+  /** how the last process ended; absent while it runs */
   ended?: DialogueEnd;
 }
 
 /** A piece of the raw stream. */
 export interface DialogueRawResult {
-  /** its id, also when a name was given */
+  /** the id, even if the caller used the name */
   dialogue_id: string;
-  /** which process */
+  /** number of the agent's process */
   epoch: number;
-  /** of the first byte */
+  /** position of the first byte */
   offset: number;
-  /** the bytes */
+  /** the bytes as text */
   data: string;
-  /** only when data is not UTF-8 */
+  /** the exact bytes, if they are not UTF-8 */
   data_base64?: string;
-  /** bytes there are now */
+  /** bytes in the stream so far */
   total: number;
-  /** nothing follows, now or later */
+  /** true if nothing follows, now or later */
   complete: boolean;
 }
 
-/** What an agent tells of itself. A field that is empty was not told. */
+/** The agent's description of itself. The agent did not report fields that are empty. */
 export interface DialogueOpened {
   /** as in dialogue.create */
   agent?: string;
-  /** of its program */
+  /** version of the agent's program */
   version?: string;
-  /** its own id of the conversation */
+  /** the agent's own id of the conversation */
   native_session?: string;
-  /** that answers */
+  /** the current model */
   model?: string;
-  /** in its own words */
+  /** one of the agent's own modes */
   permission_mode?: string;
-  /** where it works */
+  /** the directory the agent works in */
   working_dir?: string;
-  /** that it has */
+  /** tools of the agent */
   tools?: string[];
-  /** that it declares */
+  /** capabilities that the agent declares */
   capabilities?: string[];
-  /** that it takes as messages, such as /compact */
+  /** commands that the agent accepts as messages, such as /compact */
   commands?: string[];
-  /** that dialogue.set takes */
+  /** models that dialogue.set accepts */
   models?: string[];
-  /** of a reset: cleared, forked … */
+  /** reason of a reset: cleared, forked … */
   why?: string;
 }
 
-/** More of an item. */
+/** text to append to an item. */
 export interface DialogueDelta {
-  /** that is being written */
+  /** the unfinished item */
   item_id: string;
-  /** Where it is appended: text (of the last part), input or output of a tool call. */
+  /** The field to append to: text (of the last part), input or output of a tool call. */
   field: DeltaField;
-  /** to append */
+  /** text to append */
   text: string;
 }
 
-/** What became of a message that was sent. */
+/** The state of a message to the agent. */
 export interface DialogueMessage {
   /** as in dialogue.send */
   message_id: string;
@@ -2086,43 +2072,46 @@ export interface DialogueMessage {
   state: MessageState;
 }
 
-/** Tells that the agent calls its model again. */
+/** Reports that the agent calls its model again after an error. */
 export interface DialogueRetry {
-  /** which try this is */
+  /** number of this attempt */
   attempt: number;
-  /** how many there may be */
+  /** maximum number of attempts */
   most?: number;
-  /** before it */
+  /** delay before this attempt */
   delay_ms?: number;
-  /** what went wrong */
+  /** error of the previous attempt */
   cause?: string;
 }
 
-/** A line of the agent that says nothing we know. */
+/** A line of the agent that TRL does not understand. */
 export interface DialogueUnparsed {
   /** such as not_json, unknown_type, too_long, gap */
   why: string;
-  /** The line, or its beginning; dialogue.raw has all of it. */
+  /** The line, or its beginning; dialogue.raw returns all of it. */
   text: string;
-  /** of the line */
+  /** length of the line */
   bytes: number;
 }
 
-/** One entry of the record of a dialogue, which only grows. */
+/** One entry of the record of a dialogue. The record only grows. */
 export interface DialogueEvent {
   /** 1, 2, 3 … in the dialogue */
   seq: number;
-  /** when it was heard */
+  /** when TRL received it */
   at: string;
-  /** what it tells */
+  /** decides which of the other fields is set */
   type: DialogueEventType;
-  /** which process of the agent, from 1 */
+  /** number of the agent's process, from 1 */
   epoch: number;
-  /** Where the line begins that it was made of, in the raw stream of the epoch. Absent: TRL made it. */
+  /**
+   * The position, in the raw stream of the epoch, of the line that caused the event. Absent: TRL
+   * itself is the source.
+   */
   offset?: number;
-  /** The tool call whose sub-transcript it belongs to. Empty: none. */
+  /** The tool call whose sub-transcript the event belongs to. Empty: none. */
   scope?: string;
-  /** The agent's own id of the line, where it has one. */
+  /** The agent's own id of the line, if any. */
   native_id?: string;
   /** for opened and reset */
   opened?: DialogueOpened;
@@ -2130,7 +2119,7 @@ export interface DialogueEvent {
   state?: DialogueState;
   /** for turn_started and turn_ended */
   turn?: DialogueTurn;
-  /** for item; without the items below it */
+  /** for item; without its sub-transcript */
   item?: DialogueItem;
   /** for delta */
   delta?: DialogueDelta;
@@ -2154,57 +2143,60 @@ export interface DialogueEvent {
   ended?: DialogueEnd;
 }
 
-/** What the pushes snapshot and resize tell. */
+/** Holds the fields of the pushes snapshot and resize. */
 export interface ViewerEvent {
-  /** of the terminal */
+  /** width of the terminal */
   cols?: number;
-  /** of the terminal */
+  /** height of the terminal */
   rows?: number;
-  /** The viewer whose size is followed; empty when there is none. */
+  /** The viewer that determines the terminal's size; empty if there is none. */
   owner_id?: string;
-  /** That of the screen in a snapshot. */
+  /** The version of the screen in a snapshot. */
   version?: number;
 }
 
 /** One push of a stream. */
 export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> {
-  /** as in the answer */
+  /** the stream_id of the immediate answer */
   stream_id: string;
-  /** Orders the pushes. A reader that comes back with it as after_seq gets exactly what follows. */
+  /**
+   * Orders the pushes. A reader that reconnects with it as after_seq gets exactly the pushes that
+   * follow.
+   */
   seq: number;
-  /** what is told */
+  /** type of the push; decides which other fields are set */
   type: EventType;
   /**
-   * Where data begins in its stream, in bytes, for stdout, stderr and output. For snapshot and
-   * resize it is where the output goes on behind them.
+   * The position of data in its stream, in bytes, for stdout, stderr and output. For snapshot and
+   * resize it is the offset at which the output continues.
    */
   offset?: number;
-  /** what was written, for stdout, stderr and output; a snapshot */
+  /** the output, for stdout, stderr and output; the screen, for snapshot */
   data?: string;
-  /** only when data is not UTF-8 */
+  /** the exact bytes, if data is not UTF-8 */
   data_base64?: string;
   /**
-   * stream, from and to tell what is gone, for type gap: the bytes [from, to). A gap may begin with
-   * bytes the reader has got before.
+   * stream, from and to describe a gap: the bytes [from, to) of stream are no longer kept. A gap may
+   * begin with bytes that the reader has already received.
    */
   stream?: StreamName;
-  /** first byte of a gap; first number of what was missed */
+  /** first byte of a gap; number of the first missed event */
   from?: number;
-  /** first byte after a gap; first number after what was missed */
+  /** first byte after a gap; number of the first event after the missed ones */
   to?: number;
-  /** When it happened, for events of sessions and execs. */
+  /** The time of the event, for events of sessions and commands. */
   at?: string;
-  /** of events of sessions and execs */
+  /** for events of sessions and commands */
   session_id?: string;
-  /** of the session, for its events */
+  /** name of the session, for its events */
   name?: string;
-  /** of events of execs */
+  /** for events of commands */
   exec_id?: string;
-  /** of session.terminated and session.unreachable */
+  /** for session.terminated and session.unreachable */
   cause?: string;
   /** dialogue_id and event are set for type dialogue. */
   dialogue_id?: string;
-  /** what happened in the dialogue */
+  /** the event, for type dialogue */
   event?: DialogueEvent;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
@@ -2216,41 +2208,41 @@ export interface Methods {
   "system.ping": { params: SystemPingParams; result: SystemPingResult };
   /** Count sessions, commands and the daemon's own resources. */
   "system.stats": { params: SystemStatsParams; result: SystemStatsResult };
-  /** Tell version, platform, limits, capabilities and methods. */
+  /** Report version, platform, limits, capabilities and methods. */
   "system.info": { params: SystemInfoParams; result: SystemInfoResult };
-  /** Replace the daemon by a new program, without dropping its socket or its sessions. */
+  /** Replace the daemon with a new program. Its socket and its sessions stay. */
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
-  /** Start a session: a place to work with a living shell. */
+  /** Start a session: a persistent shell, a terminal or a program. */
   "session.create": { params: SessionCreateParams; result: SessionInfo };
   /** List the sessions. */
   "session.list": { params: SessionListParams; result: SessionListResult };
-  /** Tell everything about one session. */
+  /** Report everything about one session. */
   "session.info": { params: SessionInfoParams; result: SessionDetails };
-  /** Give a session another name, other tags, or another time at which it ends by itself. */
+  /** Change the name, the tags, the lifetime or the idle timeout of a session. */
   "session.set": { params: SessionSetParams; result: SessionInfo };
-  /** Tie an ephemeral session to this connection, whose owner came back. */
+  /** Tie an ephemeral session to this connection, after its owner has reconnected. */
   "session.own": { params: SessionOwnParams; result: SessionInfo };
   /** End a session and every process in it. */
   "session.destroy": { params: SessionDestroyParams; result: SessionDestroyResult };
   /** Type into a terminal, or write to the stdin of a program. */
   "session.input": { params: SessionInputParams; result: SessionInputResult };
-  /** Give a terminal another size. */
+  /** Change the size of a terminal. */
   "session.resize": { params: SessionResizeParams; result: SessionResizeResult };
-  /** Tell what a terminal shows: text, cursor, title, modes; or what changed. */
+  /** Return the screen of a terminal: text, cursor, title, modes; or only the changed rows. */
   "session.screen": { params: SessionScreenParams; result: SessionScreenResult };
   /** Wait until a terminal shows a text, falls silent, waits for input or ends. */
   "session.wait": { params: SessionWaitParams; result: SessionWaitResult };
-  /** Push the screen of a terminal as bytes for a terminal, and all that follows. */
+  /** Push the screen of a terminal, as bytes to write to a terminal, and all further output. */
   "session.attach": { params: SessionAttachParams; result: StreamStart };
   /** Read the recording of a terminal. */
   "session.recording": { params: SessionRecordingParams; result: SessionRecordingResult };
   /** Run a command in a session and wait for its outcome. */
   "exec.run": { params: ExecParams; result: ExecResult };
-  /** Start a command in a session and answer at once. */
+  /** Start a command in a session and return at once. */
   "exec.start": { params: ExecParams; result: ExecInfo };
-  /** Run a command and push its output as it comes; or push that of one started before. */
+  /** Run a command and push its output as it comes, or push the output of an earlier command. */
   "exec.stream": { params: ExecStreamParams; result: StreamStart };
-  /** Read the output of a command, by offset, from the end, or the lines that match. */
+  /** Read the output of a command: from an offset, from the end, or the lines that match. */
   "exec.output": { params: ExecOutputParams; result: ExecOutputResult };
   /** Write to the stdin of a running command. */
   "exec.input": { params: ExecInputParams; result: ExecInputResult };
@@ -2258,37 +2250,37 @@ export interface Methods {
   "exec.wait": { params: ExecWaitParams; result: ExecWaitResult };
   /** Stop a command and everything it started. */
   "exec.cancel": { params: ExecCancelParams; result: ExecInfo };
-  /** Tell the state and outcome of one command. */
+  /** Report the state and outcome of one command. */
   "exec.info": { params: ExecInfoParams; result: ExecInfo };
   /** List the commands of one session, or of all. */
   "exec.list": { params: ExecListParams; result: ExecListResult };
-  /** Start a conversation with a coding agent, in a session of its own. */
+  /** Start a conversation with a coding agent, in its own session. */
   "dialogue.create": { params: DialogueCreateParams; result: DialogueInfo };
   /** List the dialogues. */
   "dialogue.list": { params: DialogueListParams; result: DialogueListResult };
-  /** Tell everything about one dialogue. */
+  /** Report everything about one dialogue. */
   "dialogue.info": { params: DialogueInfoParams; result: DialogueInfo };
-  /** Give the agent a message. */
+  /** Send the agent a message. */
   "dialogue.send": { params: DialogueSendParams; result: DialogueSendResult };
-  /** Stop what the agent does now; the dialogue goes on. */
+  /** Stop the agent's current turn; the dialogue goes on. */
   "dialogue.interrupt": { params: DialogueInterruptParams; result: DialogueInfo };
   /** Answer a request of the agent: a permission, a question, a plan. */
   "dialogue.respond": { params: DialogueRespondParams; result: DialogueInfo };
   /** Change the model, the permission mode or the policy. */
   "dialogue.set": { params: DialogueSetParams; result: DialogueInfo };
-  /** Push what happens in a dialogue, from any event on. */
+  /** Push the events of a dialogue, starting at any event. */
   "dialogue.events": { params: DialogueEventsParams; result: StreamStart };
-  /** Tell the transcript: turns, items, tool calls, tasks, requests. */
+  /** Return the transcript: turns, items, tool calls, tasks, requests. */
   "dialogue.transcript": { params: DialogueTranscriptParams; result: DialogueTranscriptResult };
-  /** Read what the agent's program wrote, byte for byte. */
+  /** Read the raw output of the agent's program, byte for byte. */
   "dialogue.raw": { params: DialogueRawParams; result: DialogueRawResult };
   /** End the agent's program and everything it started. */
   "dialogue.terminate": { params: DialogueTerminateParams; result: DialogueInfo };
   /** Start the agent again, in the same dialogue. */
   "dialogue.resume": { params: DialogueResumeParams; result: DialogueInfo };
-  /** Look again for an agent that could not be reached. */
+  /** Try again to reach the agent of a dialogue in state error. */
   "dialogue.retry": { params: DialogueRetryParams; result: DialogueInfo };
-  /** Push what happens to sessions and commands. */
+  /** Push the events of sessions and commands. */
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
 }
 

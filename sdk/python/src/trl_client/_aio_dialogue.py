@@ -122,7 +122,7 @@ class Dialogue:
         return await self._client._do(_talk.resume(self.id, env, prompt))
 
     async def retry(self) -> types.DialogueInfo:
-        """Look again for an agent that could not be reached."""
+        """Try again to reach the agent of a dialogue in state error."""
         return await self._client._do(_talk.simple("dialogue.retry", self.id))
 
 

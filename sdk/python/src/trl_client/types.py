@@ -30,7 +30,7 @@ SessionKind = Literal[
     "terminal",
     "program",
 ]
-"""Says what a session is."""
+"""The kind of a session."""
 
 SessionState = Literal[
     "creating",
@@ -38,7 +38,7 @@ SessionState = Literal[
     "running",
     "terminated",
 ]
-"""The life of a session: creating → idle ⇄ running → terminated."""
+"""The state of a session: creating → idle ⇄ running → terminated."""
 
 ExecState = Literal[
     "queued",
@@ -46,8 +46,8 @@ ExecState = Literal[
     "exited",
     "closed",
 ]
-"""The life of a command: queued → running → exited → closed. exited = the command has
-ended; closed = its output is complete.
+"""The state of a command: queued → running → exited → closed. exited: the command has
+ended; closed: its output is complete too.
 """
 
 DialogueState = Literal[
@@ -58,7 +58,7 @@ DialogueState = Literal[
     "error",
     "ended",
 ]
-"""What a dialogue does now. It is resumed from ended."""
+"""The current state of a dialogue. An ended dialogue can be resumed."""
 
 DialogueEventType = Literal[
     "opened",
@@ -80,7 +80,7 @@ DialogueEventType = Literal[
     "unparsed",
     "ended",
 ]
-"""Says what an event of a dialogue tells, and which of its fields is set."""
+"""The type of a dialogue's event. It decides which field is set."""
 
 ErrorCode = Literal[
     "INVALID_PARAMS",
@@ -104,7 +104,7 @@ ErrorCode = Literal[
     "AGENT_FAILED",
     "INTERNAL_ERROR",
 ]
-"""A stable name of a kind of error."""
+"""The stable name of a kind of error."""
 
 EventType = Literal[
     "snapshot",
@@ -129,7 +129,7 @@ EventType = Literal[
     "dialogue",
     "end",
 ]
-"""What a push tells."""
+"""The type of a push."""
 
 EventFilter = Literal[
     "session",
@@ -145,7 +145,7 @@ EventFilter = Literal[
     "exec.exited",
     "exec.closed",
 ]
-"""What event.subscribe can be asked for."""
+"""The events that event.subscribe can select."""
 
 StreamName = Literal[
     "stdout",
@@ -159,7 +159,7 @@ WaitUntil = Literal[
     "idle_ms",
     "waiting_for_input",
 ]
-"""What exec.wait can wait for."""
+"""A condition of exec.wait."""
 
 WaitReason = Literal[
     "exit",
@@ -168,7 +168,7 @@ WaitReason = Literal[
     "waiting_for_input",
     "terminated",
 ]
-"""Why exec.wait is over for a command."""
+"""Why exec.wait ended for a command."""
 
 SessionWaitReason = Literal[
     "text",
@@ -178,33 +178,33 @@ SessionWaitReason = Literal[
     "waiting_for_input",
     "timeout",
 ]
-"""Why session.wait is over."""
+"""Why session.wait ended."""
 
 ScreenFormat = Literal[
     "text",
     "ansi",
     "cells",
 ]
-"""How session.screen tells what is shown."""
+"""The format of the screen that session.screen returns."""
 
 DialogueDecision = Literal[
     "allow",
     "deny",
 ]
-"""What a request of an agent is answered with."""
+"""The answer to a request of an agent."""
 
 DialogueAction = Literal[
     "allow",
     "deny",
     "ask",
 ]
-"""What a rule does with a request that it fits."""
+"""The action of a rule for a matching request."""
 
 DialogueContentType = Literal[
     "text",
     "image",
 ]
-"""What a block of a message is."""
+"""The type of a block of a message."""
 
 RawStream = Literal[
     "stdout",
@@ -219,21 +219,21 @@ DialogueFaultReason = Literal[
     "refused",
     "disk",
 ]
-"""Why a dialogue cannot go on."""
+"""Why a dialogue cannot continue."""
 
 SubjectKind = Literal[
     "command",
     "path",
     "address",
 ]
-"""What the subject of a request is."""
+"""The kind of a request's subject."""
 
 TurnTrigger = Literal[
     "user",
     "agent",
     "resume",
 ]
-"""Why a turn began."""
+"""Why a turn started."""
 
 TurnOutcome = Literal[
     "completed",
@@ -251,7 +251,7 @@ ItemKind = Literal[
     "tool_call",
     "plan",
 ]
-"""What an item of a transcript is."""
+"""The kind of an item of a transcript."""
 
 ItemStatus = Literal[
     "streaming",
@@ -259,7 +259,7 @@ ItemStatus = Literal[
     "aborted",
     "lost",
 ]
-"""How far an item is."""
+"""The status of an item."""
 
 PartType = Literal[
     "text",
@@ -268,7 +268,7 @@ PartType = Literal[
     "diff",
     "data",
 ]
-"""What a part of an item is."""
+"""The type of a part of an item."""
 
 ToolKind = Literal[
     "execute",
@@ -282,7 +282,7 @@ ToolKind = Literal[
     "plan",
     "other",
 ]
-"""What a tool does."""
+"""The kind of a tool."""
 
 ToolStatus = Literal[
     "pending",
@@ -293,21 +293,21 @@ ToolStatus = Literal[
     "cancelled",
     "lost",
 ]
-"""How far a tool call is."""
+"""The status of a tool call."""
 
 DeltaField = Literal[
     "text",
     "input",
     "output",
 ]
-"""What of an item grows."""
+"""The field of an item that a delta extends."""
 
 TaskKind = Literal[
     "agent",
     "shell",
     "other",
 ]
-"""What a task is."""
+"""The kind of a task."""
 
 TaskStatus = Literal[
     "running",
@@ -316,7 +316,7 @@ TaskStatus = Literal[
     "cancelled",
     "lost",
 ]
-"""How far a task is."""
+"""The status of a task."""
 
 RequestKind = Literal[
     "permission",
@@ -325,7 +325,7 @@ RequestKind = Literal[
     "elicitation",
     "dialog",
 ]
-"""What an agent asks for."""
+"""The kind of a request."""
 
 RequestHow = Literal[
     "answered",
@@ -348,7 +348,7 @@ OptionKind = Literal[
     "deny",
     "deny_always",
 ]
-"""What an offered answer means."""
+"""The meaning of an offered answer."""
 
 MessageState = Literal[
     "sent",
@@ -358,14 +358,14 @@ MessageState = Literal[
     "cancelled",
     "lost",
 ]
-"""What became of a message."""
+"""The state of a message."""
 
 NoticeLevel = Literal[
     "info",
     "warning",
     "error",
 ]
-"""How bad it is."""
+"""The severity of a notice."""
 
 EndCause = Literal[
     "closed",
@@ -390,10 +390,10 @@ class SystemInfoParams(TypedDict, total=False):
 
 
 class SystemUpgradeParams(TypedDict, total=False):
-    """Asks the daemon to replace itself by another program."""
+    """Asks the daemon to replace itself with another program."""
 
     binary: str
-    """The path of the new trl. Absent: the file the daemon was started from."""
+    """The path of the new trl. Absent: the file that the daemon was started from."""
 
 
 class SessionCreateParams(TypedDict, total=False):
@@ -404,44 +404,46 @@ class SessionCreateParams(TypedDict, total=False):
 
     command: list[str]
     """The program of a terminal or program session and its arguments. The program is a path or a
-    name on PATH; no shell reads it. A terminal without one runs the shell.
+    name on PATH; TRL runs it without a shell. A terminal without a command runs the shell.
     """
 
     shell: str
-    """A path or a name on PATH. When it is empty, it is the daemon's default_shell, which is
-    /bin/sh unless it is configured.
+    """A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless
+    configured.
     """
 
     prefer_shell: str
-    """The shell to take instead of /bin/sh, where it exists, when shell is empty and no
-    default_shell is configured.
+    """Used instead of /bin/sh, if it exists, when shell is empty and no default_shell is
+    configured.
     """
 
     working_dir: str
-    """Where the shell or program starts, an absolute path; the home directory when empty."""
+    """The directory in which the shell or program starts, an absolute path; empty: the home
+    directory.
+    """
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
 
     name: str
-    """A handle for people, unique among the living sessions. It may be used wherever a session_id
-    is asked for.
+    """A handle for people, unique among the live sessions. Every session_id parameter also accepts
+    it.
     """
 
     timeout_s: float
-    """Bounds each command that does not say otherwise. Absent: the daemon's default; 0: none. It
-    is for kind shell: a terminal or program has none.
+    """The default timeout of the session's commands. Absent: the daemon's default; 0: none. For
+    kind shell only: terminals and programs have no timeout.
     """
 
     tags: list[str]
-    """Free words to tell sessions apart."""
+    """Free-form labels."""
 
     login: bool
     """Starts a login shell."""
 
     rc: bool
-    """Reads the user's rc files. Neither is done by default; but the shell of a terminal is
-    interactive, and reads them as such.
+    """Makes the shell read the user's rc files. Both are off by default. The shell of a terminal
+    is interactive and always reads its rc files.
     """
 
     cols: int
@@ -454,37 +456,37 @@ class SessionCreateParams(TypedDict, total=False):
     """The value of TERM in a terminal; xterm-256color when empty."""
 
     scrollback: int
-    """How many lines that left the screen a terminal keeps. Absent: 10,000; at most 100,000."""
+    """The number of lines above the screen that a terminal keeps. Absent: 10,000; at most 100,000."""
 
     record: bool
-    """Writes what a terminal shows into a file that only its owner can read, as an asciicast;
+    """Writes the terminal's output to an asciicast file that only its owner can read;
     session.recording reads it.
     """
 
     record_input: bool
-    """Also writes what is typed, passwords included. It needs record."""
+    """Also records the input, including passwords. It needs record."""
 
     ephemeral: bool
-    """Ties the session to the connection that made it: it is destroyed when that connection goes
-    away, or the one that called session.own last.
+    """Ties the session to the connection that created it, or that called session.own last: the
+    session ends when that connection closes.
     """
 
     linger_s: float
-    """For how many seconds an ephemeral session waits for session.own when its connection is gone.
-    Absent: it does not wait; but when the daemon itself was away, as for an upgrade, it waits
-    10 seconds.
+    """The number of seconds that an ephemeral session waits for session.own after its connection
+    has closed. Absent: it does not wait, except for 10 seconds after a restart or an upgrade of
+    the daemon.
     """
 
     lifetime_s: float
-    """After how many seconds the session is ended, also one in use. Absent: the daemon's
+    """Ends the session after this many seconds, even if it is in use. Absent: the daemon's
     lifetime_s; 0: never.
     """
 
     idle_timeout_s: float
-    """After how many idle seconds the session is ended: of a shell, seconds in which nothing but
-    the shell runs; of a terminal or program, seconds in which nothing is written by the program
-    or to it. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
-    program; 0: never.
+    """Ends the session after this many idle seconds. A shell session is idle while nothing but its
+    shell runs; a terminal or program is idle while it neither writes output nor gets input.
+    Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
+    never.
     """
 
 
@@ -492,10 +494,10 @@ class SessionListParams(TypedDict, total=False):
     """Filters session.list."""
 
     tags: list[str]
-    """Must all be on a session for it to be listed."""
+    """Selects only the sessions that have all of these tags."""
 
     state: SessionState
-    """Keeps only the sessions in that state."""
+    """Selects only the sessions in this state."""
 
 
 class SessionInfoParams(TypedDict):
@@ -513,27 +515,23 @@ class _SessionSetParams(TypedDict):
 
 
 class SessionSetParams(_SessionSetParams, total=False):
-    """Changes what a living session is called, and when it ends by itself. What is absent stays as
-    it is.
-    """
+    """Changes the name, the tags or the timeouts of a live session. Absent fields stay unchanged."""
 
     name: str
-    """The new name, unique among the living sessions; empty for none."""
+    """The new name, unique among the live sessions; empty for none."""
 
     tags: list[str]
-    """Take the place of all tags that it had."""
+    """Replace all tags of the session."""
 
     lifetime_s: float
-    """After how many seconds, counted from its creation, the session is ended, also one in use; 0:
-    never.
-    """
+    """Ends the session this many seconds after its creation, even if it is in use; 0: never."""
 
     idle_timeout_s: float
-    """After how many idle seconds the session is ended; 0: never. See session.create."""
+    """Ends the session after this many idle seconds; 0: never. See session.create."""
 
 
 class SessionOwnParams(TypedDict):
-    """Names an ephemeral session whose owner the caller is."""
+    """Names an ephemeral session that the caller's connection takes over."""
 
     session_id: str
     """id or name"""
@@ -564,29 +562,30 @@ class SessionInputParams(_SessionInputParams, total=False):
     """Writes to a terminal or program."""
 
     text: str
-    """Written as it is. In a terminal a line is ended by the key enter, not by a line feed."""
+    """Written unchanged. In a terminal the key enter ends a line, not a line feed."""
 
     data_base64: str
     """text for bytes that are not UTF-8."""
 
     paste: str
-    """Written as a terminal pastes: between marks when the program asked for them, so that it can
-    tell it from typing. For terminals.
+    """Written as a terminal pastes: if the program has enabled bracketed paste, between marks, so
+    that the program can tell it from typing. For terminals.
     """
 
     keys: list[str]
     """Pressed after the text, one by one: enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab, or
-    one character. What a key sends depends on what the program asked for. For terminals.
+    one character. The bytes of a key depend on the modes that the program has set. For
+    terminals.
     """
 
     close: bool
     """Ends the input of a program, after the text. For programs."""
 
     write_id: str
-    """Makes a repetition harmless: a second write with the same id does nothing."""
+    """Makes a repeated call safe: a second write with the same id does nothing."""
 
     force: bool
-    """Writes also to a session that belongs to a dialogue."""
+    """Required to write to a session that belongs to a dialogue."""
 
 
 class _SessionResizeParams(TypedDict):
@@ -603,15 +602,15 @@ class _SessionResizeParams(TypedDict):
 
 
 class SessionResizeParams(_SessionResizeParams, total=False):
-    """Gives a terminal another size."""
+    """Changes the size of a terminal."""
 
     viewer_id: str
-    """Says which attached viewer was measured. The size follows the viewer that owns it; that of
-    another is remembered for when it becomes the owner.
+    """The attached viewer that has this size. The terminal follows the viewer that owns the size;
+    TRL remembers the size of another viewer until it becomes the owner.
     """
 
     force: bool
-    """Resizes also when a viewer owns the size, who then no longer does."""
+    """Resizes the terminal even if a viewer owns the size; that viewer loses ownership."""
 
 
 class _SessionScreenParams(TypedDict):
@@ -622,20 +621,20 @@ class _SessionScreenParams(TypedDict):
 
 
 class SessionScreenParams(_SessionScreenParams, total=False):
-    """Asks what a terminal shows."""
+    """Asks for the screen of a terminal."""
 
     format: ScreenFormat
     """text (default), ansi for text with colours, or cells for runs of equal style."""
 
     scrollback: int
-    """How many lines above the screen are wanted too; -1 for all."""
+    """The number of lines above the screen to include; -1 for all."""
 
     since_version: int
-    """Asks only for the rows that changed since the screen had that version."""
+    """Asks only for the rows that changed since this version of the screen."""
 
 
 class CursorAt(TypedDict, total=False):
-    """A place of the cursor. What is absent may be anything."""
+    """A position of the cursor. An absent coordinate matches any value."""
 
     x: int
     """column from 0"""
@@ -652,41 +651,42 @@ class _SessionWaitParams(TypedDict):
 
 
 class SessionWaitParams(_SessionWaitParams, total=False):
-    """Waits for something to happen in a terminal or program. Of several things the first ends the
-    waiting, and so does the end of the session.
+    """Waits for a condition of a terminal or program. The first condition that is met ends the
+    wait, and so does the end of the session.
     """
 
     text: str
-    """A regular expression in RE2 syntax, tried on each line, with the rows of a wrapped line
-    joined: on what is shown now, and on whatever comes. Blanks at the end of a line do not
-    count, but those before the cursor do: a prompt "$ " is found by \\$ $.
+    """A regular expression in RE2 syntax. TRL tries it on each line, with the rows of a wrapped
+    line joined: on the current screen and on all later output. Trailing blanks do not count,
+    except before the cursor: \\$ $ finds a prompt "$ ".
     """
 
     since_version: int
-    """Makes text look only at lines that changed since the screen had that version; for a program,
-    only at what was printed since.
+    """Makes text ignore lines that have not changed since this version of the screen; for a
+    program, all output up to this number.
     """
 
     idle_ms: int
-    """How long nothing has changed on the screen, no cell, no cursor, no mode; for a program, how
-    long no output has come. It counts from the last input at the earliest.
+    """Waits until nothing has changed on the screen (no cell, cursor or mode) for this many
+    milliseconds; for a program, until no output has come for that long. Input restarts the
+    period.
     """
 
     exit: bool
     """Waits for the end of the program."""
 
     cursor: CursorAt
-    """Waits until the cursor is there. For terminals."""
+    """Waits until the cursor is at this position. For terminals."""
 
     waiting_for_input: bool
-    """Waits until the program waits for input, as the kernel tells."""
+    """Waits until the kernel reports that the program waits for input."""
 
     timeout_ms: int
-    """Bounds the waiting. Absent: no bound; 0: look and answer at once."""
+    """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
 
 
 class TerminalSize(TypedDict):
-    """A measured size."""
+    """The size of a viewer's terminal."""
 
     cols: int
     """2 to 1000"""
@@ -703,31 +703,31 @@ class _SessionAttachParams(TypedDict):
 
 
 class SessionAttachParams(_SessionAttachParams, total=False):
-    """Asks for what a terminal shows, and for everything it will."""
+    """Asks for the screen of a terminal and all further output."""
 
     snapshot: bool
-    """Begins with the whole screen, as bytes that make a terminal show it; as is done when
-    from_offset is absent.
+    """Starts the stream with the whole screen, as bytes that draw it on a terminal. This is also
+    the default when from_offset is absent.
     """
 
     from_offset: int
-    """Begins with the byte behind the last one the viewer has. When that is too long ago, a
-    snapshot comes instead.
+    """The first byte to send: the one after the last byte that the viewer has. If TRL no longer
+    keeps that byte, the stream starts with a snapshot instead.
     """
 
     scrollback: int
-    """How many lines above the screen a snapshot has. Absent: 1,000; -1 for all."""
+    """The number of lines above the screen that a snapshot includes. Absent: 1,000; -1: all."""
 
     read_only: bool
-    """A viewer that never types and whose size does not count."""
+    """Attaches a viewer that never types and never determines the terminal's size."""
 
     size: TerminalSize
-    """That of the viewer, when it has measured itself. The first viewer with a size that is not
-    read-only owns the size of the terminal until it leaves.
+    """The viewer's own size, if known. The first viewer that has a size and is not read-only owns
+    the size of the terminal until it detaches.
     """
 
     take_size: bool
-    """Makes this viewer the owner of the size even if another is."""
+    """Makes this viewer the owner of the size, even if another viewer owns it."""
 
 
 class _SessionRecordingParams(TypedDict):
@@ -741,10 +741,10 @@ class SessionRecordingParams(_SessionRecordingParams, total=False):
     """Reads the recording of a terminal."""
 
     offset: int
-    """first byte"""
+    """first byte to read"""
 
     limit: int
-    """Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB."""
+    """The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB."""
 
 
 class _ExecParams(TypedDict):
@@ -754,19 +754,18 @@ class _ExecParams(TypedDict):
     """id or name"""
 
     command: str
-    """The text, exactly as one would write it in a script of that shell."""
+    """The text of the command, as in a script for the session's shell."""
 
 
 class ExecParams(_ExecParams, total=False):
     """Asks for a command to be run."""
 
     timeout_s: float
-    """Bounds the command. Absent: the session's; 0: none."""
+    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
-    """What the command reads. Absent: end of file at once. For exec.start and exec.stream the one
-    word "open" means that it is written later, with exec.input; a text that is just this word
-    goes into stdin_base64.
+    """The command's standard input. Absent: empty. In exec.start and exec.stream the word "open"
+    keeps stdin open for exec.input; to send just that word as text, use stdin_base64.
     """
 
     stdin_base64: str
@@ -776,56 +775,55 @@ class ExecParams(_ExecParams, total=False):
     """Set for this command only."""
 
     working_dir: str
-    """The directory of this command only, an absolute path; the shell then goes back to where it
-    was.
+    """The directory for this command only, an absolute path. Afterwards the shell returns to the
+    directory it was in.
     """
 
     wait: bool
-    """Queues the command when the session is busy, instead of answering SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
 
     max_output_bytes: int
-    """How much of each stream the result carries; head and tail are kept. Absent: 1 MiB. It does
-    not bound a stream of pushes.
+    """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
+    MiB. It does not limit a stream of pushes.
     """
 
     detach: bool
-    """Says what happens when the caller's connection goes away: false, the command is cancelled;
-    true, it goes on. Absent: false for exec.run, true for exec.stream.
+    """Selects what happens when the caller's connection closes: false cancels the command; true
+    lets it run on. Absent: false for exec.run, true for exec.stream.
     """
 
     backpressure: bool
     """Makes the command wait while the stream that started it is behind, as on a pipe, so that the
-    stream misses nothing. It is for exec.stream only. Absent: true; false: the command never
-    waits, and a stream that is behind sees a gap. A stream that ends, or takes nothing for
-    reader_stall_s, lets the command run free.
+    stream misses nothing. For exec.stream only. Absent: true. False: the command never waits,
+    and a stream that falls behind sees a gap. When the stream ends, or its reader takes nothing
+    for reader_stall_s, the command stops waiting.
     """
 
     run_id: str
-    """Makes the command run once: a request with the run_id of a command that this session has
-    accepted before runs nothing and is answered with that command. So a caller whose connection
-    was lost before the answer may ask again. It is any text of at most 64 bytes that no other
-    request has, such as a random number.
+    """Makes the command run only once. If this session has already accepted a command with the
+    same run_id, the request starts nothing and returns that command, so a caller that lost its
+    connection before the answer can safely ask again. Use a text of at most 64 bytes that no
+    other request has, such as a random number.
     """
 
 
 class ExecStreamParams(TypedDict, total=False):
     """Asks for a command to be run and its output to be pushed; or, with exec_id, for the output
-    of one that was started before.
+    of an earlier command.
     """
 
     session_id: str
     """id or name"""
 
     command: str
-    """The text, exactly as one would write it in a script of that shell."""
+    """The text of the command, as in a script for the session's shell."""
 
     timeout_s: float
-    """Bounds the command. Absent: the session's; 0: none."""
+    """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
-    """What the command reads. Absent: end of file at once. For exec.start and exec.stream the one
-    word "open" means that it is written later, with exec.input; a text that is just this word
-    goes into stdin_base64.
+    """The command's standard input. Absent: empty. In exec.start and exec.stream the word "open"
+    keeps stdin open for exec.input; to send just that word as text, use stdin_base64.
     """
 
     stdin_base64: str
@@ -835,51 +833,51 @@ class ExecStreamParams(TypedDict, total=False):
     """Set for this command only."""
 
     working_dir: str
-    """The directory of this command only, an absolute path; the shell then goes back to where it
-    was.
+    """The directory for this command only, an absolute path. Afterwards the shell returns to the
+    directory it was in.
     """
 
     wait: bool
-    """Queues the command when the session is busy, instead of answering SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
 
     max_output_bytes: int
-    """How much of each stream the result carries; head and tail are kept. Absent: 1 MiB. It does
-    not bound a stream of pushes.
+    """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
+    MiB. It does not limit a stream of pushes.
     """
 
     detach: bool
-    """Says what happens when the caller's connection goes away: false, the command is cancelled;
-    true, it goes on. Absent: false for exec.run, true for exec.stream.
+    """Selects what happens when the caller's connection closes: false cancels the command; true
+    lets it run on. Absent: false for exec.run, true for exec.stream.
     """
 
     backpressure: bool
     """Makes the command wait while the stream that started it is behind, as on a pipe, so that the
-    stream misses nothing. It is for exec.stream only. Absent: true; false: the command never
-    waits, and a stream that is behind sees a gap. A stream that ends, or takes nothing for
-    reader_stall_s, lets the command run free.
+    stream misses nothing. For exec.stream only. Absent: true. False: the command never waits,
+    and a stream that falls behind sees a gap. When the stream ends, or its reader takes nothing
+    for reader_stall_s, the command stops waiting.
     """
 
     run_id: str
-    """Makes the command run once: a request with the run_id of a command that this session has
-    accepted before runs nothing and is answered with that command. So a caller whose connection
-    was lost before the answer may ask again. It is any text of at most 64 bytes that no other
-    request has, such as a random number.
+    """Makes the command run only once. If this session has already accepted a command with the
+    same run_id, the request starts nothing and returns that command, so a caller that lost its
+    connection before the answer can safely ask again. Use a text of at most 64 bytes that no
+    other request has, such as a random number.
     """
 
     exec_id: str
-    """Names a command that runs or has ended. Nothing is started then, and of the parameters of a
-    new command none may be given but detach: with false, the command is cancelled when this
-    stream is given up before its end.
+    """An earlier command, running or ended; the call then starts nothing. Of the parameters of a
+    new command only detach may be set: false cancels the command if this stream is closed
+    before the command ends.
     """
 
     after_seq: int
-    """The number of the last push the reader has; pushes begin with the next."""
+    """The number of the last push that the reader has; pushes begin with the next."""
 
     stream: StreamName
-    """Keeps only the pushes of one stream: stdout or stderr."""
+    """Selects only the pushes of one stream: stdout or stderr."""
 
     from_offset: int
-    """Leaves out what each stream has before that byte."""
+    """Skips the bytes of each stream before this offset."""
 
 
 class _ExecOutputParams(TypedDict):
@@ -890,22 +888,22 @@ class _ExecOutputParams(TypedDict):
 
 
 class ExecOutputParams(_ExecOutputParams, total=False):
-    """Reads the kept output of a command."""
+    """Reads the stored output of a command."""
 
     stream: StreamName
     """stdout or stderr; stdout when empty."""
 
     offset: int
-    """The first byte wanted."""
+    """The first byte to read."""
 
     limit: int
-    """Bounds the bytes of the answer. Absent: 64 KiB; at most 8 MiB."""
+    """The maximum number of bytes to return. Absent: 64 KiB; at most 8 MiB."""
 
     tail: int
-    """Asks for the last bytes of the stream instead of an offset."""
+    """Asks for this many bytes from the end of the stream, instead of an offset."""
 
     grep: str
-    """Keeps only the lines that match, a regular expression in RE2 syntax."""
+    """Returns only the lines that match this regular expression, in RE2 syntax."""
 
 
 class _ExecInputParams(TypedDict):
@@ -928,64 +926,66 @@ class ExecInputParams(_ExecInputParams, total=False):
     """Ends the input, after the data."""
 
     write_id: str
-    """Makes a repetition harmless: input with an id that was seen before is not written again, and
-    gets the same answer.
+    """Makes a repeated call safe: TRL does not write input again whose id it has seen before, and
+    returns the same answer.
     """
 
     force: bool
-    """Writes also to the program of a session that belongs to a dialogue."""
+    """Required to write to the program of a session that belongs to a dialogue."""
 
 
 class ExecWaitParams(TypedDict, total=False):
-    """Waits until something happens to commands."""
+    """Waits for conditions of one or more commands."""
 
     exec_ids: list[str]
     """The commands."""
 
     session_ids: list[str]
-    """Stand for the command that runs there now, or else ran there last."""
+    """Select, for each session, the command that runs now or ran last."""
 
     until: WaitUntil | list[WaitUntil]
-    """What to wait for, one or several of exit, output_match, idle_ms, waiting_for_input.
-    output_match and idle_ms, when they are given, are waited for also without a word here, and
-    exit always ends the waiting.
+    """The conditions to wait for: one or more of exit, output_match, idle_ms, waiting_for_input.
+    output_match and idle_ms count as conditions even if until does not list them, and exit
+    always ends the wait.
     """
 
     output_match: str
-    """A regular expression in RE2 syntax, tried on each line of either stream, also on one that
-    has no end yet.
+    """A regular expression in RE2 syntax. TRL tries it on each line of both streams, including an
+    unfinished last line.
     """
 
     after_seq: int
-    """Makes output_match look only at what came after that number; for one command."""
+    """Makes output_match ignore output up to this number; for one command only."""
 
     idle_ms: int
-    """How long no output has come."""
+    """Waits until no output has come for this many milliseconds."""
 
     any: bool
-    """Waits for the first of the commands, as is done without a word."""
+    """Waits for the first of the commands. This is the default."""
 
     all: bool
-    """Waits for all of the commands, not for the first."""
+    """Waits for all of the commands instead of the first."""
 
     timeout_ms: int
-    """Bounds the waiting. Absent: no bound; 0: look and answer at once."""
+    """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
 
 
 class ExecCancelParams(TypedDict, total=False):
     """Stops a command."""
 
     exec_id: str
-    """Names the command."""
+    """The command."""
 
     session_id: str
-    """Stands for the one that runs there now."""
+    """Selects the command that runs in that session now."""
 
     signal: str
-    """The first signal of the ladder: TERM (default), INT, HUP, QUIT, KILL, USR1, USR2."""
+    """The first signal that TRL sends, before it escalates: TERM (default), INT, HUP, QUIT, KILL,
+    USR1, USR2.
+    """
 
     force: bool
-    """Cancels also the program of a session that belongs to a dialogue."""
+    """Required to cancel the program of a session that belongs to a dialogue."""
 
 
 class ExecInfoParams(TypedDict):
@@ -996,13 +996,13 @@ class ExecInfoParams(TypedDict):
 
 
 class ExecListParams(TypedDict, total=False):
-    """Names the session whose commands are listed; all when empty."""
+    """Filters exec.list."""
 
     session_id: str
     """id or name; all sessions when absent"""
 
     state: ExecState
-    """Keeps only the commands in that state."""
+    """Selects only the commands in this state."""
 
 
 class _DialogueRemote(TypedDict):
@@ -1013,56 +1013,56 @@ class _DialogueRemote(TypedDict):
 
 
 class DialogueRemote(_DialogueRemote, total=False):
-    """Another daemon, reached over gRPC. Secrets are in files."""
+    """Another daemon, reached over gRPC. Secrets are read from files."""
 
     token_file: str
-    """the file with the token, of this machine"""
+    """file with the token, on this machine"""
 
     ca_file: str
-    """certificates that the daemon's is checked against"""
+    """certificates to verify the daemon's certificate with"""
 
     cert_file: str
-    """certificate that is shown to the daemon"""
+    """certificate to present to the daemon"""
 
     key_file: str
-    """its private key"""
+    """private key of cert_file"""
 
     server_name: str
-    """name in the daemon's certificate, if it is not that of the address"""
+    """name in the daemon's certificate, if it differs from the address"""
 
 
 class _DialogueRule(TypedDict):
     """The keys of DialogueRule that must be given."""
 
     tool: str
-    """The name of the tool, such as Bash; * stands for anything."""
+    """The name of the tool, such as Bash; * matches any text."""
 
     action: DialogueAction
-    """allow, deny or ask; ask leaves it to people."""
+    """allow, deny or ask; ask leaves the request to people."""
 
 
 class DialogueRule(_DialogueRule, total=False):
-    """Answers the requests it fits."""
+    """Answers the requests that match it."""
 
     pattern: str
-    """How the subject of the request must look: a command, a path, an address. * stands for
-    anything. In a rule that allows it does not stand for what joins commands, leads out of a
-    directory, or names another site, unless the pattern is * alone. Empty: anything.
+    """Must match the subject of the request: a command, a path or an address. A * matches any
+    text. In an allow rule, * does not match text that joins commands, leaves a directory or
+    names another site, unless the whole pattern is *. Empty: any subject.
     """
 
     message: str
-    """Told to the agent when it is denied."""
+    """Sent to the agent with a denial."""
 
 
 class DialoguePolicy(TypedDict, total=False):
-    """Answers requests of the agent. The first rule that fits answers at once."""
+    """Answers requests of the agent. The first matching rule answers at once."""
 
     rules: list[DialogueRule]
-    """in the order in which they are tried"""
+    """tried in this order"""
 
     deny_after_s: float
-    """Denies what no rule fits when nobody has followed the dialogue for that many seconds.
-    Absent: it waits for ever.
+    """Denies a request that no rule matches when no client has followed the dialogue for this many
+    seconds. Absent: the request waits.
     """
 
 
@@ -1070,60 +1070,60 @@ class _DialogueCreateParams(TypedDict):
     """The keys of DialogueCreateParams that must be given."""
 
     agent: str
-    """How the program is spoken to: claude, codex or acp."""
+    """Selects the protocol to drive the program with: claude, codex or acp."""
 
 
 class DialogueCreateParams(_DialogueCreateParams, total=False):
-    """Asks for a conversation with a coding agent. It is answered when the agent's program runs
-    and has answered.
+    """Asks for a conversation with a coding agent. The call returns after the agent's program has
+    started and answered.
     """
 
     argv: list[str]
-    """The program and arguments of its own; those that the protocol needs are added. By default it
-    is claude or codex on PATH; for acp it is required.
+    """The program and its own arguments; TRL adds the arguments that the protocol needs. Default:
+    claude or codex on PATH; required for acp.
     """
 
     model: str
-    """The model the agent is to use; its own default when empty."""
+    """The model for the agent to use; empty: the agent's default."""
 
     permission_mode: str
-    """In the words of the agent, such as acceptEdits or plan; its own default when empty."""
+    """One of the agent's own modes, such as acceptEdits or plan; empty: the agent's default."""
 
     working_dir: str
-    """Where the agent works, an absolute path; the home directory when empty."""
+    """The directory the agent works in, an absolute path; empty: the home directory."""
 
     env: dict[str, str]
     """Added to the environment of the runtime."""
 
     runtime: str
-    """Where the agent runs: host, or remote for the daemon that remote names."""
+    """Selects where the agent runs: host, or remote for the daemon given in remote."""
 
     remote: DialogueRemote
-    """The daemon that has the session, for runtime remote."""
+    """The daemon that runs the session, for runtime remote."""
 
     resume: str
-    """The agent's own id of an earlier conversation to go on with."""
+    """The agent's own id of an earlier conversation to continue."""
 
     name: str
     """A handle for people, unique among the dialogues that have not ended."""
 
     tags: list[str]
-    """Free words to tell dialogues apart; the session has them too."""
+    """Free-form labels; the dialogue's session gets them too."""
 
     prompt: str
     """The first message."""
 
     policy: DialoguePolicy
-    """Says what answers the agent's requests when nobody does."""
+    """Answers the agent's requests without a client."""
 
     stall_s: float
-    """For how many seconds an agent that works may say nothing before that is told. Absent: the
-    daemon's dialogue_stall_s; 0: for ever.
+    """The number of seconds that a working agent may stay silent before TRL reports it as stalled.
+    Absent: the daemon's dialogue_stall_s; 0: never.
     """
 
     linger_s: float
-    """Ends the dialogue when nobody has followed its events for that many seconds: whoever made it
-    has died. Work in the background is finished first. Absent: it lives on.
+    """Ends the dialogue when no client has followed its events for this many seconds, for clients
+    that may die. Background work finishes first. Absent: the dialogue stays.
     """
 
 
@@ -1131,10 +1131,10 @@ class DialogueListParams(TypedDict, total=False):
     """Filters dialogue.list."""
 
     tags: list[str]
-    """that must all be on a dialogue"""
+    """only dialogues that have all of these tags"""
 
     state: DialogueState
-    """only those in that state"""
+    """only dialogues in this state"""
 
 
 class DialogueInfoParams(TypedDict):
@@ -1172,24 +1172,24 @@ class _DialogueSendParams(TypedDict):
 
 
 class DialogueSendParams(_DialogueSendParams, total=False):
-    """Gives the agent a message. One that comes while it works is taken up as the agent does it:
-    at the next step of the turn, or after it.
+    """Sends the agent a message. The agent decides when it reads a message that arrives while it
+    works: at the next step of the turn, or after the turn.
     """
 
     text: str
     """The message."""
 
     content: list[DialogueContent]
-    """A message of several blocks, in place of text."""
+    """A message of several blocks, instead of text."""
 
     message_id: str
-    """Makes a repetition harmless: a second message with the same id is not sent. A UUID; one is
-    made when it is absent.
+    """Makes a repeated call safe: TRL does not send a second message with the same id. It is a
+    UUID; TRL generates one if it is absent.
     """
 
 
 class DialogueInterruptParams(TypedDict):
-    """Stops what the agent does now; the dialogue goes on."""
+    """Stops the agent's current turn; the dialogue goes on."""
 
     dialogue_id: str
     """id or name"""
@@ -1212,22 +1212,22 @@ class DialogueRespondParams(_DialogueRespondParams, total=False):
     """allow or deny. It may be left out when answers or option are given."""
 
     message: str
-    """Told to the agent when it is denied."""
+    """Sent to the agent with a denial."""
 
     interrupt: bool
-    """Also ends the turn when it is denied."""
+    """Also ends the turn, after a denial."""
 
     input: Any
-    """Takes the place of the input of the tool that is allowed."""
+    """Replaces the input of the tool that is allowed."""
 
     remember: bool
-    """Allows the same from now on, where the agent offers it."""
+    """Allows such requests from now on, if the agent offers that."""
 
     option: str
     """The id of one of the request's options."""
 
     answers: dict[str, str]
-    """Those to a question, by its text or id."""
+    """The answers to questions, keyed by the question's text or id."""
 
 
 class _DialogueSetParams(TypedDict):
@@ -1241,13 +1241,13 @@ class DialogueSetParams(_DialogueSetParams, total=False):
     """Changes how the agent works."""
 
     model: str
-    """from the next step on; with Codex, as the mode, from the next turn on"""
+    """takes effect at the next step; with Codex, like the mode, at the next turn"""
 
     permission_mode: str
-    """in the words of the agent"""
+    """one of the agent's own modes"""
 
     policy: DialoguePolicy
-    """Replaces the one of dialogue.create."""
+    """Replaces the dialogue's policy."""
 
 
 class _DialogueEventsParams(TypedDict):
@@ -1258,20 +1258,20 @@ class _DialogueEventsParams(TypedDict):
 
 
 class DialogueEventsParams(_DialogueEventsParams, total=False):
-    """Asks for what happens in a dialogue."""
+    """Asks for the events of a dialogue."""
 
     after_seq: int
-    """The last event the reader has; 0 for all."""
+    """The number of the last event that the reader has; 0 for all events."""
 
     no_follow: bool
-    """Ends the stream behind what is there, instead of waiting for more."""
+    """Ends the stream after the existing events, instead of waiting for more."""
 
     no_deltas: bool
-    """Leaves out the pieces of what is still being written."""
+    """Omits the events of type delta."""
 
 
 class DialogueTranscriptParams(TypedDict):
-    """Asks for the transcript."""
+    """Asks for the transcript of a dialogue."""
 
     dialogue_id: str
     """id or name"""
@@ -1285,19 +1285,19 @@ class _DialogueRawParams(TypedDict):
 
 
 class DialogueRawParams(_DialogueRawParams, total=False):
-    """Reads what the agent's program wrote, byte for byte."""
+    """Reads the raw output or input of the agent's program."""
 
     epoch: int
-    """which process; the last one when 0"""
+    """number of the agent's process, from 1; 0 for the last one"""
 
     stream: RawStream
-    """stdout, or stdin for what was sent to it; stdout when empty"""
+    """stdout, the program's output, or stdin, its input; stdout when empty"""
 
     offset: int
-    """first byte"""
+    """first byte to read"""
 
     limit: int
-    """Bounds the bytes of the answer. Absent: 1 MiB; at most 4 MiB."""
+    """The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB."""
 
 
 class _DialogueTerminateParams(TypedDict):
@@ -1311,10 +1311,10 @@ class DialogueTerminateParams(_DialogueTerminateParams, total=False):
     """Ends the agent's program and everything it started."""
 
     force: bool
-    """Kills at once."""
+    """Kills the agent at once, without the grace time."""
 
     forget: bool
-    """Also removes everything that is kept of the dialogue."""
+    """Also deletes the record of the dialogue."""
 
 
 class _DialogueResumeParams(TypedDict):
@@ -1328,43 +1328,45 @@ class DialogueResumeParams(_DialogueResumeParams, total=False):
     """Starts the agent again, in the same dialogue."""
 
     env: dict[str, str]
-    """Added to the environment of the runtime: that of before is not kept."""
+    """Added to the environment of the runtime. TRL does not keep the environment of the previous
+    process.
+    """
 
     prompt: str
     """The first message."""
 
 
 class DialogueRetryParams(TypedDict):
-    """Looks again for an agent that could not be reached."""
+    """Tries again to reach the agent of a dialogue in state error."""
 
     dialogue_id: str
     """id or name"""
 
 
 class EventSubscribeParams(TypedDict, total=False):
-    """Asks to be told what happens."""
+    """Asks for the events of sessions and commands."""
 
     session_id: str
-    """Keeps the events of one session, by id or name."""
+    """Selects the events of one session, by id or name."""
 
     types: list[EventFilter]
-    """Keeps the events of these types: full names, or session or exec for all of a kind."""
+    """Selects the events of these types: full names, or session or exec for all of a kind."""
 
     after_seq: int
-    """The last event the subscriber has. Absent: only what happens from now on; 0: all that is
-    kept.
+    """The number of the last event that the subscriber has. Absent: only new events; 0: all events
+    that are kept.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPingResult:
-    """What system.ping answers."""
+    """The answer of system.ping."""
 
     uptime_s: int = 0
     """whole seconds since the daemon started"""
 
     version: str = ""
-    """of the daemon"""
+    """version of the daemon"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemPingResult:
@@ -1378,28 +1380,28 @@ class SystemPingResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemStatsResult:
-    """What system.stats answers."""
+    """The answer of system.stats."""
 
     active_sessions: int = 0
-    """those that have not ended"""
+    """sessions that have not ended"""
 
     total_commands_run: int = 0
-    """since the daemon started"""
+    """commands run since the daemon started"""
 
     uptime_s: int = 0
     """whole seconds since the daemon started"""
 
     memory_rss_bytes: int = 0
-    """of the daemon alone"""
+    """memory of the daemon, without its sessions"""
 
     open_fds: int = 0
-    """of the daemon"""
+    """open file descriptors of the daemon"""
 
     connections: int = 0
-    """of clients, now"""
+    """current client connections"""
 
     goroutines: int = 0
-    """of the daemon"""
+    """goroutines of the daemon"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemStatsResult:
@@ -1418,13 +1420,13 @@ class SystemStatsResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemInfoResult:
-    """What system.info answers."""
+    """The answer of system.info."""
 
     version: str = ""
-    """of the daemon"""
+    """version of the daemon"""
 
     api_version: int = 0
-    """of this contract"""
+    """version of this contract"""
 
     os: str = ""
     """linux or darwin"""
@@ -1433,7 +1435,7 @@ class SystemInfoResult:
     """as Go names it: amd64, arm64"""
 
     pid: int = 0
-    """of the daemon"""
+    """process id of the daemon"""
 
     http: str = ""
     """The base of the daemon's URLs, such as http://127.0.0.1:7330; absent when http is off."""
@@ -1442,16 +1444,16 @@ class SystemInfoResult:
     """The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off."""
 
     started_at: datetime = _NEVER
-    """When this daemon began; after a restart or an upgrade it is another."""
+    """When this daemon started; a restart or an upgrade changes it."""
 
     limits: dict[str, float] = field(default_factory=dict)
     """Holds every limit by its name in the configuration."""
 
     capabilities: list[str] = field(default_factory=list)
-    """Words for what this daemon can do here."""
+    """Words for the optional features that this daemon supports."""
 
     methods: list[str] = field(default_factory=list)
-    """all that this daemon has"""
+    """all methods of this daemon"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemInfoResult:
@@ -1474,21 +1476,21 @@ class SystemInfoResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemUpgradeResult:
-    """Answered when the new program was tried and found good. The connection ends then; the socket
-    stays, and the sessions too.
+    """The answer of a daemon that has tested the new program and is about to become it. The
+    connection then closes; the socket and the sessions stay.
     """
 
     pid: int = 0
-    """of the daemon"""
+    """process id of the daemon"""
 
     binary: str = ""
     """absolute path of the new program"""
 
     from_: str = ""
-    """version"""
+    """version of the old program"""
 
     to: str = ""
-    """version"""
+    """version of the new program"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SystemUpgradeResult:
@@ -1504,19 +1506,19 @@ class SystemUpgradeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingInfo:
-    """Says where the recording of a terminal is."""
+    """Describes the recording of a terminal."""
 
     path: str = ""
-    """in the place where the session lives"""
+    """path in the session's runtime"""
 
     bytes: int = 0
-    """until now"""
+    """size so far"""
 
     input: bool = False
-    """what is typed is in it"""
+    """true if input is recorded too"""
 
     stopped: str = ""
-    """Says why nothing more is recorded; empty while it goes on."""
+    """Says why the recording stopped; empty while it goes on."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RecordingInfo:
@@ -1532,25 +1534,25 @@ class RecordingInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class TerminalInfo:
-    """What listings tell of a terminal."""
+    """Describes a terminal in listings."""
 
     cols: int = 0
-    """width now"""
+    """current width"""
 
     rows: int = 0
-    """height now"""
+    """current height"""
 
     title: str = ""
-    """as the program set it last"""
+    """the title that the program set last"""
 
     alternate: bool = False
-    """Says that the program shows its own screen, as editors and pagers do."""
+    """Reports that the program uses the alternate screen, as editors and pagers do."""
 
     viewers: int = 0
-    """How many are attached now."""
+    """The number of attached viewers."""
 
     recording: RecordingInfo | None = None
-    """Set when what is shown is written to a file."""
+    """Set if the terminal is recorded to a file."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TerminalInfo:
@@ -1571,10 +1573,10 @@ class SessionInfo:
     """A snapshot of one session."""
 
     session_id: str = ""
-    """s-…; never used again"""
+    """s-…; never reused"""
 
     name: str = ""
-    """empty when none was given"""
+    """empty if the session has no name"""
 
     kind: SessionKind | str = ""
     """shell, terminal or program"""
@@ -1587,10 +1589,10 @@ class SessionInfo:
     """absolute path"""
 
     shell_family: str = ""
-    """how it is driven: dash, ash, bash, zsh or fish"""
+    """the family that TRL drives the shell as: dash, ash, bash, zsh or fish"""
 
     working_dir: str = ""
-    """where the shell is now"""
+    """the shell's current directory"""
 
     state: SessionState | str = ""
     """creating, idle, running or terminated"""
@@ -1602,47 +1604,43 @@ class SessionInfo:
     """UTC"""
 
     command_count: int = 0
-    """commands accepted until now"""
+    """commands accepted so far"""
 
     timeout_s: float = 0.0
-    """0 = none"""
+    """default timeout of commands; 0 = none"""
 
     output_bytes: int = 0
-    """of output kept now, in memory and file"""
+    """bytes of output kept now, in memory and in files"""
 
     tags: list[str] = field(default_factory=list)
-    """as given"""
+    """tags of the session"""
 
     command: list[str] = field(default_factory=list)
     """The program of a terminal or program session and its arguments."""
 
     exec_id: str = ""
-    """The command that runs now. The program of a terminal or program session is a command too:
-    exec.output, exec.stream and exec.info read it, also after its end.
+    """The running command. The program of a terminal or program session is a command too:
+    exec.output, exec.stream and exec.info read it, even after its end.
     """
 
     terminal: TerminalInfo | None = None
     """Set for kind terminal."""
 
     exit_code: int | None = None
-    """How the program of a terminal or program session ended, when it has."""
+    """The exit status of the program of a terminal or program session, once it has ended."""
 
     signal: str = ""
-    """The signal that program died of, such as SIGKILL."""
+    """The signal that ended that program, such as SIGKILL."""
 
     ends_in_s: float | None = None
-    """In how many seconds the session will be ended, if nothing happens in it, and ends_why the
-    cause it will have. Absent: nothing ends it by itself.
-    """
+    """The number of seconds until TRL ends the session if nothing happens in it."""
 
     ends_why: str = ""
-    """ends_in_s is in how many seconds the session will be ended, if nothing happens in it, and
-    ends_why the cause it will have. Absent: nothing ends it by itself.
-    """
+    """The cause it will report. Absent: no timeout applies."""
 
     reachable: bool = False
-    """False while the runner of a living session does not answer. What runs in the session goes
-    on, and everything told of it here is what was known last.
+    """False while the runner of a live session does not answer. The session's processes go on, and
+    the other fields hold the last known values.
     """
 
     unreachable_since: datetime | None = None
@@ -1652,10 +1650,10 @@ class SessionInfo:
     """unreachable_since and unreachable_why are set while the session cannot be reached."""
 
     terminated_at: datetime | None = None
-    """terminated_at and cause are set when the session has ended."""
+    """terminated_at and cause are set once the session has ended."""
 
     cause: str = ""
-    """terminated_at and cause are set when the session has ended."""
+    """terminated_at and cause are set once the session has ended."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionInfo:
@@ -1693,10 +1691,10 @@ class SessionInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionListResult:
-    """What session.list answers, oldest session first."""
+    """Lists sessions, oldest first."""
 
     sessions: list[SessionInfo] = field(default_factory=list)
-    """those that live; or those that have ended, when state is terminated"""
+    """the live sessions; the ended ones if state is terminated"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionListResult:
@@ -1712,10 +1710,10 @@ class Process:
     """A process of a session."""
 
     pid: int = 0
-    """in the place where the session lives"""
+    """process id in the session's runtime"""
 
     command: str = ""
-    """its name or command line"""
+    """name or command line of the process"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Process:
@@ -1729,34 +1727,34 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionDetails(SessionInfo):
-    """What session.info answers."""
+    """The answer of session.info."""
 
     env_keys: list[str] = field(default_factory=list)
-    """The names of the variables the session was created with. Values are never told."""
+    """The names of the variables that session.create set. TRL never returns values."""
 
     ephemeral: bool = False
-    """tied to the connection that made it, or that owns it now"""
+    """true if the session ends with its owner's connection"""
 
     linger_s: float | None = None
-    """For how long an ephemeral session waits for another owner, when that was given."""
+    """The number of seconds that an ephemeral session waits for a new owner, if set."""
 
     shell_pid: int = 0
-    """shell_pid and runner_pid are process ids in the place where the session lives."""
+    """shell_pid and runner_pid are process ids in the session's runtime."""
 
     runner_pid: int = 0
-    """shell_pid and runner_pid are process ids in the place where the session lives."""
+    """shell_pid and runner_pid are process ids in the session's runtime."""
 
     shell_restarts: int = 0
-    """how often the shell had to be replaced"""
+    """how many times TRL replaced the shell"""
 
     queued: int = 0
-    """How many commands wait for their turn."""
+    """The number of commands that wait for their turn."""
 
     processes: list[Process] = field(default_factory=list)
-    """Lists what runs below the session now, the shell left out."""
+    """Lists the processes of the session, without the shell."""
 
     enforcement: str = ""
-    """Says how a complete kill is ensured: "cgroup" or "subreaper" or "scan"."""
+    """Says how TRL makes sure that it kills every process: "cgroup", "subreaper" or "scan"."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionDetails:
@@ -1803,16 +1801,16 @@ class SessionDetails(SessionInfo):
 
 @dataclass(frozen=True, kw_only=True)
 class KilledProcess:
-    """A process that TRL ended, and the signal that it took."""
+    """A process that TRL ended."""
 
     pid: int = 0
-    """in the place where the session lives"""
+    """process id in the session's runtime"""
 
     command: str = ""
-    """its name or command line"""
+    """name or command line of the process"""
 
     signal: str = ""
-    """the last one sent, such as SIGTERM or SIGKILL"""
+    """the last signal sent, such as SIGTERM or SIGKILL"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> KilledProcess:
@@ -1827,16 +1825,16 @@ class KilledProcess:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionDestroyResult:
-    """Tells what ended. Destroying twice is not an error."""
+    """The answer of session.destroy. Destroying a session twice is not an error."""
 
     session_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     state: SessionState | str = ""
     """terminated"""
 
     killed: list[KilledProcess] = field(default_factory=list)
-    """Lists the processes that had to be signalled, the shell left out."""
+    """Lists the processes that TRL signalled, without the shell."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionDestroyResult:
@@ -1851,16 +1849,16 @@ class SessionDestroyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionInputResult:
-    """Tells what was written."""
+    """Reports how much was written."""
 
     bytes: int = 0
-    """written by this call; keys and marks included"""
+    """bytes written by this call, including keys and marks"""
 
     written: int = 0
-    """since the session began"""
+    """bytes written since the session started"""
 
     repeated: bool = False
-    """Says that this write_id was written before, and nothing was done."""
+    """Reports that this write_id was seen before, so nothing was written."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionInputResult:
@@ -1875,19 +1873,19 @@ class SessionInputResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionResizeResult:
-    """The size of the terminal now."""
+    """The resulting size of the terminal."""
 
     cols: int = 0
-    """now"""
+    """current width"""
 
     rows: int = 0
-    """now"""
+    """current height"""
 
     applied: bool = False
-    """Says that this is the size that was asked for."""
+    """Reports that the terminal has the requested size."""
 
     owner_id: str = ""
-    """The viewer whose size is followed; empty when there is none."""
+    """The viewer that determines the terminal's size; empty if there is none."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionResizeResult:
@@ -1906,19 +1904,19 @@ class ScreenCursor:
     """The cursor of a terminal."""
 
     x: int = 0
-    """column from 0; the width when the last column was written and the line will wrap"""
+    """column from 0; equal to the width when the next character will wrap"""
 
     y: int = 0
     """row from 0"""
 
     visible: bool = False
-    """the program did not hide it"""
+    """false while the program hides the cursor"""
 
     style: str = ""
     """block, underline or bar"""
 
     blink: bool = False
-    """it blinks"""
+    """true if the cursor blinks"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScreenCursor:
@@ -1935,7 +1933,7 @@ class ScreenCursor:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenModes:
-    """The modes of a terminal that those who type or look care for."""
+    """The terminal modes that matter for typing and for drawing the screen."""
 
     application_cursor: bool = False
     """arrow keys send SS3"""
@@ -1944,25 +1942,25 @@ class ScreenModes:
     """the keypad sends SS3"""
 
     bracketed_paste: bool = False
-    """a paste is marked"""
+    """pasted text is marked"""
 
     insert: bool = False
-    """characters push what is right of them"""
+    """new characters push the rest of the line to the right"""
 
     origin: bool = False
     """rows count from the scroll region"""
 
     wraparound: bool = False
-    """lines wrap"""
+    """long lines wrap"""
 
     reverse_wraparound: bool = False
-    """backspace goes to the row before"""
+    """backspace wraps to the previous row"""
 
     send_focus: bool = False
-    """the program is told of focus"""
+    """the program wants focus events"""
 
     synchronized_output: bool = False
-    """inside a batch"""
+    """the program is drawing a batch"""
 
     mouse: str = ""
     """none, x10, vt200, drag or any"""
@@ -1971,10 +1969,10 @@ class ScreenModes:
     """default, sgr, …"""
 
     kitty_flags: int = 0
-    """of the kitty keyboard protocol"""
+    """flags of the kitty keyboard protocol"""
 
     modify_other_keys: int = 0
-    """level of xterm's option of that name"""
+    """level of xterm's modifyOtherKeys"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScreenModes:
@@ -1999,30 +1997,30 @@ class ScreenModes:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenRun:
-    """A run of cells of one style."""
+    """A run of cells with one style."""
 
     x: int = 0
     """first column"""
 
     width: int = 0
-    """how many columns; a wide character takes two"""
+    """number of columns; a wide character takes two"""
 
     text: str = ""
-    """its characters"""
+    """the characters"""
 
     fg: str = ""
     """colour: p0 to p255 of the palette, or #rrggbb; empty for the default"""
 
     bg: str = ""
-    """like fg"""
+    """background colour, written like fg"""
 
     attrs: str = ""
-    """Words with blanks between: bold, dim, italic, underline, blink, inverse, hidden, strike,
+    """Words separated by blanks: bold, dim, italic, underline, blink, inverse, hidden, strike,
     overline.
     """
 
     underline: str = ""
-    """Says what the line is when it is not a single one: double, curly, dotted or dashed."""
+    """The style of an underline that is not single: double, curly, dotted or dashed."""
 
     link: str = ""
     """address of a hyperlink"""
@@ -2045,19 +2043,19 @@ class ScreenRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenLine:
-    """One row."""
+    """One row of a screen."""
 
     row: int = 0
     """Counts from 0 at the top of the screen; -1 is the line above it."""
 
     wrapped: bool = False
-    """Says that the row continues the one above it."""
+    """Reports that the row continues the row above it."""
 
     text: str = ""
-    """blanks at the end left out"""
+    """without trailing blanks"""
 
     cells: list[ScreenRun] = field(default_factory=list)
-    """Runs of cells of one style; for format cells."""
+    """Runs of cells with one style, for format cells."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScreenLine:
@@ -2073,19 +2071,19 @@ class ScreenLine:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionScreenResult:
-    """What a terminal shows. It is one moment: nothing in it is newer than the rest."""
+    """The screen of a terminal at one moment."""
 
     session_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     state: SessionState | str = ""
-    """running, or terminated when it is the last screen"""
+    """running, or terminated for the last screen of an ended session"""
 
     version: int = 0
-    """Rises with every change; since_version of a later call."""
+    """Rises with every change; use it as since_version of a later call."""
 
     offset: int = 0
-    """How many bytes of output the screen is made of."""
+    """The number of bytes of output that the screen reflects."""
 
     cols: int = 0
     """width"""
@@ -2094,30 +2092,30 @@ class SessionScreenResult:
     """height"""
 
     cursor: ScreenCursor = field(default_factory=lambda: ScreenCursor())
-    """where it is and how it looks"""
+    """position and look of the cursor"""
 
     title: str = ""
-    """as the program set it last"""
+    """the title that the program set last"""
 
     alternate: bool = False
-    """the program shows its own screen"""
+    """true while the program uses the alternate screen"""
 
     modes: ScreenModes = field(default_factory=lambda: ScreenModes())
-    """what the program asked of the terminal"""
+    """modes that the program has set"""
 
     working_dir: str = ""
-    """What the program told last (OSC 7); empty when it never did."""
+    """The directory that the program reported last (OSC 7); empty if none."""
 
     scrollback_lines: int = 0
-    """How many lines there are above the screen."""
+    """The number of lines above the screen."""
 
     text: str = ""
-    """The rows from top to bottom, blanks at their ends left out; with since_version only those
-    that changed. For formats text and ansi.
+    """The rows from top to bottom, without trailing blanks; with since_version, only the changed
+    rows. For formats text and ansi.
     """
 
     lines: list[ScreenLine] = field(default_factory=list)
-    """The rows one by one, for format cells and whenever since_version is given."""
+    """The single rows, for format cells and for every request with since_version."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionScreenResult:
@@ -2143,39 +2141,39 @@ class SessionScreenResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWaitResult:
-    """What happened."""
+    """Reports which condition was met."""
 
     session_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     reason: SessionWaitReason | str = ""
     """text, idle_ms, exit, cursor, waiting_for_input or timeout."""
 
     timed_out: bool = False
-    """Says that timeout_ms was over first."""
+    """Reports that timeout_ms expired first."""
 
     match: str = ""
-    """The line in which the text was found."""
+    """The line that matched text."""
 
     groups: list[str] = field(default_factory=list)
-    """What the parentheses of the expression matched; the first is the whole match."""
+    """The submatches of the expression; the first is the whole match."""
 
     version: int = 0
-    """That of the screen when it happened, for since_version; for a program, the number of its
-    last output.
+    """The version of the screen when the condition was met, for since_version; for a program, the
+    number of its last output.
     """
 
     cursor: ScreenCursor | None = None
-    """Where the cursor is. For terminals."""
+    """The cursor of the terminal. For terminals."""
 
     process: Process | None = None
-    """Who waits for input."""
+    """The process that waits for input."""
 
     exit_code: int | None = None
-    """How the program ended, when it has."""
+    """The exit status of the program, once it has ended."""
 
     signal: str = ""
-    """that it died of, such as SIGKILL"""
+    """signal that ended the program, such as SIGKILL"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionWaitResult:
@@ -2200,23 +2198,23 @@ class StreamStart:
     """The immediate answer of a streaming method."""
 
     stream_id: str = ""
-    """What the pushes of this stream carry. No two streams of a connection have the same."""
+    """In every push of this stream, and is unique within the connection."""
 
     exec_id: str = ""
     """the command, for exec.stream"""
 
     session_id: str = ""
-    """where it runs, for exec.stream; the terminal, for session.attach"""
+    """the command's session, for exec.stream; the terminal, for session.attach"""
 
     viewer_id: str = ""
-    """Names this viewer in session.resize, for session.attach."""
+    """Identifies this viewer in session.resize, for session.attach."""
 
     dialogue_id: str = ""
     """The dialogue, for dialogue.events."""
 
     seq: int = 0
-    """The number of the last event before the stream, for event.subscribe: where a subscriber that
-    has seen nothing yet comes back.
+    """The number of the last event before the stream, for event.subscribe. A subscriber that
+    reconnects before it has seen an event passes it as after_seq.
     """
 
     @classmethod
@@ -2238,22 +2236,22 @@ class SessionRecordingResult:
     """A piece of an asciicast (version 3)."""
 
     session_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     offset: int = 0
-    """of the first byte"""
+    """position of the first byte"""
 
     data: str = ""
     """never ends inside a character"""
 
     total: int = 0
-    """bytes there are now"""
+    """bytes in the recording so far"""
 
     complete: bool = False
-    """nothing follows, now or later"""
+    """true if nothing follows, now or later"""
 
     recorded_at: datetime = _NEVER
-    """when it began"""
+    """when the recording started"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionRecordingResult:
@@ -2271,7 +2269,7 @@ class SessionRecordingResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What a command consumed, with everything it waited for."""
+    """The resources that a command and the children it waited for consumed."""
 
     user_ms: int = 0
     """CPU time in user mode"""
@@ -2280,8 +2278,8 @@ class Usage:
     """CPU time in the kernel"""
 
     max_rss_bytes: int = 0
-    """The largest resident size seen of any one process of the command; 0 when it was too short to
-    be seen.
+    """The largest resident size observed of any one process of the command; 0 if the command was
+    too short to observe.
     """
 
     @classmethod
@@ -2297,56 +2295,56 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecOutcome:
-    """How a command ended, without its text."""
+    """Reports how a command ended, without its output."""
 
     exit_code: int = 0
-    """124 when timed out, 130 when cancelled, else the command's"""
+    """124 if timed out, 130 if cancelled, else the command's own"""
 
     signal: str = ""
-    """The signal that ended the command, where TRL knows it for certain: the last one TRL sent, or
-    the one the shell itself died of.
+    """The signal that ended the command, if TRL knows it for certain: the last one that TRL sent,
+    or the one that ended the shell itself.
     """
 
     duration_ms: int = 0
-    """from its start to its end"""
+    """time from start to end"""
 
     timed_out: bool = False
-    """its time was over"""
+    """true if the command reached its timeout"""
 
     cancelled: bool = False
-    """it was cancelled"""
+    """true if the command was cancelled"""
 
     cancel_cause: str = ""
-    """Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
-    session ended, and why.
+    """Says why the command was cancelled, unless exec.cancel did it: the caller's connection
+    closed, or the session ended, and why.
     """
 
     stdout_bytes: int = 0
-    """how many there were, kept or not"""
+    """bytes written to stdout, kept or not"""
 
     stderr_bytes: int = 0
-    """how many there were, kept or not"""
+    """bytes written to stderr, kept or not"""
 
     working_dir: str = ""
-    """where the shell is afterwards"""
+    """the shell's directory afterwards"""
 
     left_running: list[Process] = field(default_factory=list)
-    """started by it, still alive, holding its output"""
+    """processes of the command that still run and hold its output"""
 
     killed: list[KilledProcess] = field(default_factory=list)
-    """what had to be signalled"""
+    """processes that TRL signalled"""
 
     usage: Usage = field(default_factory=lambda: Usage())
-    """what it consumed"""
+    """resources that the command consumed"""
 
     shell_restarted: bool = False
-    """the command ended the shell; it was replaced, with its state"""
+    """true if the command ended the shell; a new shell has its state"""
 
     stdout_truncated: bool = False
-    """a part of stdout is not in the result, or no longer kept"""
+    """true if a part of stdout is not in the result, or no longer kept"""
 
     stderr_truncated: bool = False
-    """a part of stderr is not in the result, or no longer kept"""
+    """true if a part of stderr is not in the result, or no longer kept"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecOutcome:
@@ -2373,29 +2371,29 @@ class ExecOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecResult(ExecOutcome):
-    """What exec.run answers."""
+    """The answer of exec.run."""
 
     exec_id: str = ""
-    """names the command in other calls"""
+    """id of the command, for other calls"""
 
     session_id: str = ""
-    """where it ran"""
+    """session that ran the command"""
 
     stdout: str = ""
-    """stdout and stderr are text. Where the bytes are not UTF-8 they carry replacement characters,
-    and the _base64 fields the exact bytes.
+    """stdout and stderr are text. If the bytes are not UTF-8, the text has replacement characters,
+    and the _base64 fields have the exact bytes.
     """
 
     stderr: str = ""
-    """stdout and stderr are text. Where the bytes are not UTF-8 they carry replacement characters,
-    and the _base64 fields the exact bytes.
+    """stdout and stderr are text. If the bytes are not UTF-8, the text has replacement characters,
+    and the _base64 fields have the exact bytes.
     """
 
     stdout_base64: str = ""
-    """only when stdout is not UTF-8"""
+    """the exact bytes, if stdout is not UTF-8"""
 
     stderr_base64: str = ""
-    """only when stderr is not UTF-8"""
+    """the exact bytes, if stderr is not UTF-8"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecResult:
@@ -2428,16 +2426,16 @@ class ExecResult(ExecOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorBody:
-    """What every method answers when it cannot do what it was asked."""
+    """The answer of a method that failed."""
 
     code: ErrorCode | str = ""
-    """stable; programs go by it"""
+    """stable; programs branch on it"""
 
     message: str = ""
     """for people: the thing, its id, the cause"""
 
     details: dict[str, Any] = field(default_factory=dict)
-    """more for programs, such as field: the parameter that is wrong"""
+    """more for programs, such as field: the name of the invalid parameter"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ErrorBody:
@@ -2458,7 +2456,7 @@ class ExecInfo:
     """x-…; contains the session's id"""
 
     session_id: str = ""
-    """where it runs"""
+    """session that runs the command"""
 
     command: str = ""
     """at most the first 4 KiB"""
@@ -2467,46 +2465,48 @@ class ExecInfo:
     """queued, running, exited or closed"""
 
     queued_at: datetime = _NEVER
-    """when it was accepted"""
+    """when TRL accepted the command"""
 
     started_at: datetime | None = None
-    """absent while it waits"""
+    """absent while the command is queued"""
 
     ended_at: datetime | None = None
-    """absent while it runs"""
+    """absent until the command ends"""
 
     timeout_s: float = 0.0
     """0 = none"""
 
     detach: bool = False
-    """it goes on when its caller's connection is gone"""
+    """true if the command runs on when its caller's connection closes"""
 
     stdin_open: bool = False
-    """Says that exec.input can still write to it."""
+    """Reports whether exec.input can still write to the command."""
 
     age_ms: int = 0
-    """How long ago the command was accepted."""
+    """The time since TRL accepted the command."""
 
     stdout_bytes: int = 0
-    """stdout_bytes and stderr_bytes are how many bytes have been written until now."""
+    """stdout_bytes and stderr_bytes are the bytes written so far."""
 
     stderr_bytes: int = 0
-    """stdout_bytes and stderr_bytes are how many bytes have been written until now."""
+    """stdout_bytes and stderr_bytes are the bytes written so far."""
 
     last_seq: int = 0
-    """The number of the last record in its output, the exit included; 0 when there is none."""
+    """The number of the last record in the command's output, including the exit; 0 if there is
+    none.
+    """
 
     quiet_ms: int | None = None
-    """How long ago it last wrote something. Absent when it never did."""
+    """The time since the command last wrote something. Absent if it never did."""
 
     usage: Usage = field(default_factory=lambda: Usage())
-    """What it has consumed until now."""
+    """The resources that the command has consumed so far."""
 
     outcome: ExecOutcome | None = None
     """Set once the command has ended."""
 
     error: ErrorBody | None = None
-    """Says why the command could not be run at all. There is no outcome then."""
+    """Says why the command could not start. Such a command has no outcome."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecInfo:
@@ -2539,17 +2539,17 @@ class OutputLine:
     """One line of output, without its end."""
 
     offset: int = 0
-    """of its first byte"""
+    """position of its first byte"""
 
     text: str = ""
     """without the newline"""
 
     text_base64: str = ""
-    """only when the text is not UTF-8"""
+    """the exact bytes, if the text is not UTF-8"""
 
     truncated: bool = False
-    """Says that the line is longer than 64 KiB, or than the limit. Only its first 64 KiB were
-    looked at.
+    """Reports that the line is longer than 64 KiB, or than the limit. TRL searched only its first
+    64 KiB.
     """
 
     @classmethod
@@ -2569,10 +2569,10 @@ class Span:
     """The bytes [from, to) of a stream."""
 
     from_: int = 0
-    """first byte that is gone"""
+    """first byte that is no longer kept"""
 
     to: int = 0
-    """first byte that is there again"""
+    """first byte after it that is kept"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Span:
@@ -2586,7 +2586,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecOutputResult:
-    """A piece of the output of a command."""
+    """A piece of a command's output."""
 
     exec_id: str = ""
     """the command"""
@@ -2595,34 +2595,34 @@ class ExecOutputResult:
     """stdout or stderr"""
 
     offset: int = 0
-    """Where data begins: the byte asked for, or where the stream goes on behind a gap."""
+    """The position of data: the requested byte, or the first byte after a gap."""
 
     data: str = ""
     """the bytes as text"""
 
     data_base64: str = ""
-    """only when data is not UTF-8"""
+    """the exact bytes, if data is not UTF-8"""
 
     lines: list[OutputLine] = field(default_factory=list)
-    """The matching lines when grep was asked for; data is empty then."""
+    """The matching lines, for a request with grep; data is empty then."""
 
     next_offset: int = 0
-    """Where to read on."""
+    """The offset to continue reading at."""
 
     total_bytes: int = 0
-    """How many bytes the stream has had until now."""
+    """The number of bytes written to the stream so far."""
 
     gap: Span | None = None
-    """The part before offset, or between the lines, that is gone."""
+    """The part before offset, or between the lines, that is no longer kept."""
 
     next_gap: Span | None = None
-    """The first part at or behind next_offset that is gone now."""
+    """The first part at or after next_offset that is no longer kept."""
 
     state: ExecState | str = ""
-    """That of the command."""
+    """The state of the command."""
 
     complete: bool = False
-    """Says that nothing follows next_offset, now or later."""
+    """Reports that nothing follows next_offset, now or later."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecOutputResult:
@@ -2646,21 +2646,21 @@ class ExecOutputResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecInputResult:
-    """Tells what was taken. It is answered when the bytes are TRL's to deliver, not when the
-    command has read them.
+    """Reports the accepted input. The call returns when TRL has accepted the bytes, which may be
+    before the command reads them.
     """
 
     exec_id: str = ""
     """the command"""
 
     stdin_bytes: int = 0
-    """How many bytes the command has been given in all."""
+    """The number of bytes accepted for the command so far."""
 
     repeated: bool = False
-    """Says that the write_id was seen before and nothing was written now."""
+    """Reports that the write_id was seen before, so nothing was written."""
 
     closed: bool = False
-    """Says that the input has been ended."""
+    """Reports that the input has ended."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecInputResult:
@@ -2676,40 +2676,38 @@ class ExecInputResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitEvent:
-    """Why the waiting for one command is over."""
+    """Says why the wait for one command ended."""
 
     exec_id: str = ""
     """Empty for a session that has never run a command."""
 
     session_id: str = ""
-    """where it runs"""
+    """session of the command"""
 
     reason: WaitReason | str = ""
-    """exit, output_match, idle_ms or waiting_for_input; or terminated, when the session ended and
-    how the command did cannot be known.
+    """exit, output_match, idle_ms or waiting_for_input; or terminated, if the session ended and
+    the outcome of the command is unknown.
     """
 
     outcome: ExecOutcome | None = None
-    """Set when the command has ended. One that could not be run at all has an error instead, which
-    says why.
-    """
+    """Set if the command has ended. A command that could not start has an error instead."""
 
     error: ErrorBody | None = None
-    """why it could not be run"""
+    """why the command could not start"""
 
     match: OutputLine | None = None
-    """The line that matched, and stream where."""
+    """The line that matched, and stream is its stream."""
 
     stream: StreamName | str = ""
-    """of the match"""
+    """stream of the match"""
 
     seq: int = 0
-    """The number of the record that the match was found in, of the exit, or of the last record
-    until then: a wait with it as after_seq goes on behind that record.
+    """The number of the record with the match, of the exit, or else of the last record so far. A
+    wait with this number as after_seq continues after that record.
     """
 
     process: Process | None = None
-    """Who waits for input."""
+    """The process that waits for input."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> WaitEvent:
@@ -2730,16 +2728,16 @@ class WaitEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecWaitResult:
-    """What happened."""
+    """Reports which conditions were met."""
 
     happened: list[WaitEvent] = field(default_factory=list)
-    """Has one entry per command that is done waiting for, in the order in which it happened."""
+    """Has one entry per command that met a condition, in the order of the events."""
 
     pending: list[str] = field(default_factory=list)
-    """The commands for which nothing of it has happened yet."""
+    """Lists the commands that have not met a condition yet."""
 
     timed_out: bool = False
-    """Says that timeout_ms was over first."""
+    """Reports that timeout_ms expired first."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecWaitResult:
@@ -2754,13 +2752,13 @@ class ExecWaitResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecListResult:
-    """What exec.list answers, oldest first."""
+    """Lists commands, oldest first."""
 
     execs: list[ExecInfo] = field(default_factory=list)
-    """those that have ended too, as long as they are kept"""
+    """includes ended commands that are still kept"""
 
     unreachable: list[str] = field(default_factory=list)
-    """Names the sessions whose commands are missing, because their runners did not answer; for a
+    """Lists the sessions whose commands are missing because their runners did not answer, in a
     list of all sessions.
     """
 
@@ -2776,7 +2774,7 @@ class ExecListResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueFault:
-    """Why a dialogue cannot go on."""
+    """Says why a dialogue cannot continue."""
 
     code: str = ""
     """reconnect_failed or record_failed"""
@@ -2785,9 +2783,9 @@ class DialogueFault:
     """session_gone, auth_rejected, unreachable, refused or disk"""
 
     retry: bool = False
-    """Says that dialogue.retry may help as things are. After auth_rejected it does only with other
-    credentials; after session_gone only dialogue.resume does. What could not be written to the
-    disk is tried again every second anyway.
+    """Reports whether dialogue.retry may succeed without other changes. After auth_rejected it
+    needs other credentials; after session_gone only dialogue.resume helps. TRL repeats failed
+    disk writes every second on its own.
     """
 
     message: str = ""
@@ -2807,30 +2805,30 @@ class DialogueFault:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueUsage:
-    """What the work took, as the agent reported it."""
+    """The number of tokens and the cost, as the agent reported them."""
 
     input_tokens: int = 0
-    """without those read from a cache"""
+    """input tokens, without those read from a cache"""
 
     output_tokens: int = 0
-    """thinking included"""
+    """output tokens, including thinking"""
 
     cache_read_tokens: int = 0
-    """read from a cache"""
+    """tokens read from a cache"""
 
     cache_write_tokens: int = 0
-    """written to a cache"""
+    """tokens written to a cache"""
 
     cost_usd: float | None = None
-    """absent when the agent does not tell"""
+    """absent if the agent does not report it"""
 
     context_tokens: int = 0
-    """How much of the model's window the conversation takes now, in the figures of a dialogue;
-    absent when the agent does not tell.
+    """How much of the model's context window the conversation fills now, in the usage of a
+    dialogue; absent if the agent does not report it.
     """
 
     context_window: int = 0
-    """How much that window holds; absent when the agent does not tell."""
+    """The size of that window; absent if the agent does not report it."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueUsage:
@@ -2849,24 +2847,24 @@ class DialogueUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueEnd:
-    """How the process of an agent ended."""
+    """Reports how the process of an agent ended."""
 
     cause: EndCause | str = ""
-    """closed (it was asked to end), exited (by itself, at rest), unexpected_exit,
-    session_destroyed, or start_failed.
+    """closed (TRL ended it), exited (on its own, while idle), unexpected_exit, session_destroyed,
+    or start_failed.
     """
 
     exit_code: int | None = None
-    """when it is known"""
+    """if known"""
 
     signal: str = ""
-    """that it died of, such as SIGKILL"""
+    """signal that ended it, such as SIGKILL"""
 
     stderr_tail: str = ""
-    """The end of what it wrote to stderr."""
+    """The end of its stderr."""
 
     tail: str = ""
-    """of stdout: what it wrote of a last line that has no end"""
+    """unfinished last line of its stdout"""
 
     text: str = ""
     """for people"""
@@ -2890,68 +2888,68 @@ class DialogueInfo:
     """A snapshot of one dialogue."""
 
     dialogue_id: str = ""
-    """d-…; never used again"""
+    """d-…; never reused"""
 
     name: str = ""
-    """empty when none was given"""
+    """empty if the dialogue has no name"""
 
     agent: str = ""
-    """how it is spoken to"""
+    """the agent's protocol: claude, codex or acp"""
 
     version: str = ""
-    """of the agent's program, once it is known"""
+    """version of the agent's program, once known"""
 
     state: DialogueState | str = ""
-    """what it does now"""
+    """current state"""
 
     error: DialogueFault | None = None
-    """why it is in state error"""
+    """why the dialogue is in state error"""
 
     session_id: str = ""
-    """the session that it owns, or had last"""
+    """the session that the dialogue owns, or owned last"""
 
     native_session: str = ""
     """The agent's own id of the conversation. It may change."""
 
     model: str = ""
-    """as the agent told it last"""
+    """as last reported by the agent"""
 
     permission_mode: str = ""
-    """as the agent told it last"""
+    """as last reported by the agent"""
 
     working_dir: str = ""
-    """where the agent works"""
+    """the directory the agent works in"""
 
     runtime: str = ""
     """host or remote"""
 
     commands: list[str] = field(default_factory=list)
-    """that the agent takes as messages, such as /compact, once it has told them"""
+    """commands that the agent accepts as messages, such as /compact, once reported"""
 
     models: list[str] = field(default_factory=list)
-    """that dialogue.set takes, once the agent has told them"""
+    """models that dialogue.set accepts, once the agent has reported them"""
 
     tags: list[str] = field(default_factory=list)
-    """as given"""
+    """as set by dialogue.create"""
 
     epoch: int = 0
-    """how many processes the agent has had, with this one"""
+    """number of processes that the agent has had, including the current one"""
 
     seq: int = 0
-    """of the last event"""
+    """number of the last event"""
 
     turns: int = 0
-    """begun until now"""
+    """number of turns begun so far"""
 
     requests: int = 0
-    """that wait for an answer"""
+    """number of requests that wait for an answer"""
 
     tasks: int = 0
-    """that run now"""
+    """number of tasks that are running"""
 
     background_tasks: int = 0
-    """Those of them that run on when the agent rests, such as a command that it started. They end
-    with the dialogue.
+    """The number of running tasks that go on while the agent is idle, such as a command that it
+    started. They end with the dialogue.
     """
 
     usage: DialogueUsage = field(default_factory=lambda: DialogueUsage())
@@ -2961,16 +2959,16 @@ class DialogueInfo:
     """UTC"""
 
     last_activity: datetime = _NEVER
-    """when the last event was"""
+    """time of the last event"""
 
     stalled_at: datetime | None = None
-    """Since when an agent that works has said nothing, when that is too long."""
+    """When a working agent fell silent. Absent unless it has stalled."""
 
     lost_at: datetime | None = None
-    """Since when the daemon that has the agent cannot be reached and is looked for."""
+    """When the connection to the agent's daemon was lost, while TRL tries to reconnect."""
 
     ended: DialogueEnd | None = None
-    """Says how its process ended, when it has."""
+    """Reports how the agent's process ended. Absent while it runs."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueInfo:
@@ -3009,10 +3007,10 @@ class DialogueInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueListResult:
-    """What dialogue.list answers, oldest first."""
+    """Lists the dialogues, oldest first."""
 
     dialogues: list[DialogueInfo] = field(default_factory=list)
-    """those that have ended included, as long as they are kept"""
+    """includes ended dialogues that are still kept"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueListResult:
@@ -3025,16 +3023,16 @@ class DialogueListResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueSendResult:
-    """Tells what became of a message."""
+    """Identifies the message that was sent."""
 
     message_id: str = ""
-    """of the message"""
+    """id of the message"""
 
     seq: int = 0
-    """The number of the event that tells of it; what follows from it comes later."""
+    """The number of the message's event; all of its consequences have higher numbers."""
 
     repeated: bool = False
-    """it was sent before, and nothing was done"""
+    """true if the message had been sent before and was not sent again"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueSendResult:
@@ -3049,37 +3047,37 @@ class DialogueSendResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueTurn:
-    """The work between two rests of the agent."""
+    """The agent's work between two idle periods."""
 
     turn_id: str = ""
-    """TRL's own; never used again in the dialogue"""
+    """assigned by TRL; never reused in the dialogue"""
 
     trigger: TurnTrigger | str = ""
-    """Why it began: user, agent (by itself) or resume."""
+    """Why the turn started: user, agent (on its own) or resume."""
 
     messages: list[str] = field(default_factory=list)
-    """The ids of what was sent that it answers, as far as known."""
+    """The ids of the messages that the turn answers, as far as known."""
 
     outcome: TurnOutcome | str = ""
-    """How it ended: completed, failed, interrupted, limit or lost. Empty: it has not."""
+    """How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on."""
 
     native: str = ""
     """the agent's own word for the outcome"""
 
     text: str = ""
-    """the answer, as the agent sums it up; or what went wrong"""
+    """the agent's summary of its answer, or the error"""
 
     usage: DialogueUsage | None = None
-    """That of this turn, as the agent reported it."""
+    """The usage of this turn, as the agent reported it."""
 
     duration_ms: int = 0
     """as the agent reported it"""
 
     steps: int = 0
-    """calls of the model, as the agent reported it"""
+    """number of model calls, as the agent reported it"""
 
     denials: list[str] = field(default_factory=list)
-    """The tool calls that were not allowed."""
+    """The tool calls that were denied."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueTurn:
@@ -3101,7 +3099,7 @@ class DialogueTurn:
 
 @dataclass(frozen=True, kw_only=True)
 class DialoguePart:
-    """A part of what was said, or of the output of a tool."""
+    """A part of an item's content, or of the output of a tool."""
 
     type: PartType | str = ""
     """text, image, resource, diff or data."""
@@ -3122,7 +3120,7 @@ class DialoguePart:
     """of an image or resource"""
 
     data: Any = ""
-    """for data: as the agent told it"""
+    """for data: as the agent sent it"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialoguePart:
@@ -3141,45 +3139,45 @@ class DialoguePart:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueToolCall:
-    """The use of a tool."""
+    """One call of a tool."""
 
     name: str = ""
-    """as the agent calls it"""
+    """the agent's name of the tool"""
 
     kind: ToolKind | str = ""
     """execute, read, edit, search, fetch, agent, mcp, question, plan or other."""
 
     subject: str = ""
-    """What it is about: a command, a path, an address."""
+    """The object of the call: a command, a path or an address."""
 
     title: str = ""
-    """for people, when the agent has one"""
+    """for people, if the agent sends one"""
 
     input: Any = ""
-    """as the model gave it"""
+    """as the model wrote it"""
 
     effective_input: Any = ""
-    """What the tool was given, when the answer to a request changed the input. Then the subject is
-    that of this one.
+    """The input that the tool received, if the answer to a request changed it. The subject is then
+    taken from this input.
     """
 
     output: list[DialoguePart] = field(default_factory=list)
-    """what it gave"""
+    """output of the tool"""
 
     structured: Any = ""
-    """Its output as the agent's program has it."""
+    """The tool's output in the agent's own format."""
 
     status: ToolStatus | str = ""
     """pending, awaiting_approval, running, completed, failed, cancelled or lost."""
 
     exit_code: int | None = None
-    """of a command, where it is told"""
+    """exit status of a command, if reported"""
 
     task_id: str = ""
-    """The work that it started, which may go on when the call has ended."""
+    """The task that the call started. The task may outlive the call."""
 
     items: list[DialogueItem] = field(default_factory=list)
-    """The sub-transcript: what a subagent that it started said and did."""
+    """The sub-transcript: the items of a subagent that the call started."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueToolCall:
@@ -3203,22 +3201,22 @@ class DialogueToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueItem:
-    """One thing that was said or done."""
+    """One entry of the transcript: a message, reasoning, a tool call or a plan."""
 
     item_id: str = ""
-    """TRL's own; never used again in the dialogue"""
+    """assigned by TRL; never reused in the dialogue"""
 
     native_id: str = ""
-    """The agent's own id of the tool call or the message. Others may have it too."""
+    """The agent's own id of the tool call or the message. It may not be unique."""
 
     kind: ItemKind | str = ""
     """user, agent, reasoning, tool_call or plan."""
 
     turn_id: str = ""
-    """the turn it belongs to"""
+    """the turn that the item belongs to"""
 
     parts: list[DialoguePart] = field(default_factory=list)
-    """what was said"""
+    """the content"""
 
     status: ItemStatus | str = ""
     """streaming, final, aborted or lost."""
@@ -3227,10 +3225,10 @@ class DialogueItem:
     """for kind tool_call"""
 
     synthetic: bool = False
-    """Says that the agent's program wrote it, not its model and not a person."""
+    """Reports that the agent's program wrote the item, not its model or a person."""
 
     error: str = ""
-    """what went wrong, in the agent's words"""
+    """the error, in the agent's words"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueItem:
@@ -3251,40 +3249,42 @@ class DialogueItem:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueTask:
-    """Work that has a life of its own: a subagent, or a command in the background."""
+    """Work that can outlive the tool call that started it: a subagent, or a command in the
+    background.
+    """
 
     task_id: str = ""
-    """TRL's own; never used again in the dialogue"""
+    """assigned by TRL; never reused in the dialogue"""
 
     native_id: str = ""
-    """the agent's own id of it"""
+    """the agent's own id of the task"""
 
     tool_call_id: str = ""
-    """what started it"""
+    """the tool call that started the task"""
 
     parent_id: str = ""
-    """the task that started it"""
+    """the task that started this task"""
 
     kind: TaskKind | str = ""
     """agent, shell or other"""
 
     name: str = ""
-    """what it is for"""
+    """purpose of the task"""
 
     depth: int = 0
-    """of nesting, as reported"""
+    """nesting depth, as reported"""
 
     background: bool = False
-    """its tool call does not wait for it"""
+    """true if the tool call does not wait for the task"""
 
     status: TaskStatus | str = ""
     """running, completed, failed, cancelled or lost."""
 
     summary: str = ""
-    """what it does or did last"""
+    """current or last activity"""
 
     usage: DialogueUsage | None = None
-    """its own, as reported"""
+    """usage of the task, as reported"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueTask:
@@ -3307,7 +3307,7 @@ class DialogueTask:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueOption:
-    """An answer that is offered."""
+    """An answer that the agent offers."""
 
     id: str = ""
     """for dialogue.respond"""
@@ -3316,7 +3316,7 @@ class DialogueOption:
     """for people"""
 
     description: str = ""
-    """what it means"""
+    """meaning of the option"""
 
     kind: OptionKind | str = ""
     """allow, allow_always, deny or deny_always"""
@@ -3338,19 +3338,19 @@ class DialogueQuestion:
     """One question of a request."""
 
     id: str = ""
-    """by which it is answered, beside its text"""
+    """key for the answer; the question's text works too"""
 
     question: str = ""
     """the text"""
 
     header: str = ""
-    """a word for it"""
+    """a short title"""
 
     options: list[DialogueOption] = field(default_factory=list)
-    """to choose from"""
+    """answers to choose from"""
 
     multiple: bool = False
-    """several can be chosen, with commas between"""
+    """true if several options may be chosen, separated by commas"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueQuestion:
@@ -3367,53 +3367,53 @@ class DialogueQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueRequest:
-    """A question of the agent's program to whoever drives it."""
+    """A request of the agent's program that needs an answer."""
 
     request_id: str = ""
-    """for dialogue.respond; never used again in the dialogue"""
+    """for dialogue.respond; never reused in the dialogue"""
 
     native_id: str = ""
-    """the agent's own id of it"""
+    """the agent's own id of the request"""
 
     kind: RequestKind | str = ""
     """permission, question, plan, elicitation or dialog."""
 
     tool: str = ""
-    """whose use is asked for"""
+    """the tool that the agent wants to use"""
 
     tool_call_id: str = ""
-    """the item it is about"""
+    """the tool call that needs the answer"""
 
     task_id: str = ""
     """the task that asks"""
 
     subject: str = ""
-    """what rules look at; subject_kind says what it is"""
+    """the text that rules match; its kind is in subject_kind"""
 
     subject_kind: SubjectKind | str = ""
-    """command, path or address; empty for something else."""
+    """command, path or address; empty for other subjects."""
 
     subject_source: str = ""
-    """Where the subject comes from: input (a field of the tool's input), request (a field of the
-    request), locations (the files that the agent names); or, where the agent says it only in
-    words for people, title, content or title_and_content. Empty: there is no subject, and no
-    rule allows the request behind one with a pattern that might have denied it.
+    """The source of the subject: input (a field of the tool's input), request (a field of the
+    request), locations (the files that the agent lists); or, if the agent sends it only in text
+    for people, title, content or title_and_content. Empty: there is no subject. A rule whose
+    pattern might have denied such a request keeps every later rule from allowing it.
     """
 
     title: str = ""
     """for people"""
 
     reason: str = ""
-    """why it is asked"""
+    """why the agent asks"""
 
     input: Any = ""
-    """of the tool"""
+    """input of the tool"""
 
     editable: bool = False
-    """the answer may carry another input"""
+    """true if the answer may replace the input"""
 
     effective_input: Any = ""
-    """What the answer put in the place of input, or what it added to it."""
+    """The input that the answer set, or the fields that it added."""
 
     questions: list[DialogueQuestion] = field(default_factory=list)
     """for kind question"""
@@ -3422,10 +3422,10 @@ class DialogueRequest:
     """answers that the agent offers"""
 
     how: RequestHow | str = ""
-    """It was closed: answered, withdrawn, expired or lost. Empty while it waits."""
+    """how the request was closed: answered, withdrawn, expired or lost. Empty while it waits."""
 
     decision: DialogueDecision | str = ""
-    """allow or deny, when it was answered"""
+    """allow or deny, if it was answered"""
 
     by: RequestBy | str = ""
     """who answered: client, policy or agent"""
@@ -3459,7 +3459,7 @@ class DialogueRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueNotice:
-    """Something worth knowing."""
+    """A notice for people about the dialogue."""
 
     level: NoticeLevel | str = ""
     """info, warning or error"""
@@ -3486,25 +3486,25 @@ class DialogueTranscriptResult:
     """The transcript: the events reduced to a tree."""
 
     dialogue_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     seq: int = 0
-    """of the last event that is in it"""
+    """number of the last event in the transcript"""
 
     state: DialogueState | str = ""
-    """after that event"""
+    """state after that event"""
 
     turns: list[DialogueTurn] = field(default_factory=list)
     """in order"""
 
     items: list[DialogueItem] = field(default_factory=list)
-    """in order; those of subagents are in their tool calls"""
+    """in order; items of subagents are in their tool calls"""
 
     tasks: list[DialogueTask] = field(default_factory=list)
     """in order"""
 
     requests: list[DialogueRequest] = field(default_factory=list)
-    """those that wait, and those that were closed"""
+    """open and closed requests"""
 
     notices: list[DialogueNotice] = field(default_factory=list)
     """in order"""
@@ -3513,7 +3513,7 @@ class DialogueTranscriptResult:
     """over all turns"""
 
     ended: DialogueEnd | None = None
-    """how the process ended last, when it has"""
+    """how the last process ended; absent while it runs"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueTranscriptResult:
@@ -3538,25 +3538,25 @@ class DialogueRawResult:
     """A piece of the raw stream."""
 
     dialogue_id: str = ""
-    """its id, also when a name was given"""
+    """the id, even if the caller used the name"""
 
     epoch: int = 0
-    """which process"""
+    """number of the agent's process"""
 
     offset: int = 0
-    """of the first byte"""
+    """position of the first byte"""
 
     data: str = ""
-    """the bytes"""
+    """the bytes as text"""
 
     data_base64: str = ""
-    """only when data is not UTF-8"""
+    """the exact bytes, if they are not UTF-8"""
 
     total: int = 0
-    """bytes there are now"""
+    """bytes in the stream so far"""
 
     complete: bool = False
-    """nothing follows, now or later"""
+    """true if nothing follows, now or later"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueRawResult:
@@ -3575,40 +3575,40 @@ class DialogueRawResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueOpened:
-    """What an agent tells of itself. A field that is empty was not told."""
+    """The agent's description of itself. The agent did not report fields that are empty."""
 
     agent: str = ""
     """as in dialogue.create"""
 
     version: str = ""
-    """of its program"""
+    """version of the agent's program"""
 
     native_session: str = ""
-    """its own id of the conversation"""
+    """the agent's own id of the conversation"""
 
     model: str = ""
-    """that answers"""
+    """the current model"""
 
     permission_mode: str = ""
-    """in its own words"""
+    """one of the agent's own modes"""
 
     working_dir: str = ""
-    """where it works"""
+    """the directory the agent works in"""
 
     tools: list[str] = field(default_factory=list)
-    """that it has"""
+    """tools of the agent"""
 
     capabilities: list[str] = field(default_factory=list)
-    """that it declares"""
+    """capabilities that the agent declares"""
 
     commands: list[str] = field(default_factory=list)
-    """that it takes as messages, such as /compact"""
+    """commands that the agent accepts as messages, such as /compact"""
 
     models: list[str] = field(default_factory=list)
-    """that dialogue.set takes"""
+    """models that dialogue.set accepts"""
 
     why: str = ""
-    """of a reset: cleared, forked …"""
+    """reason of a reset: cleared, forked …"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueOpened:
@@ -3631,16 +3631,16 @@ class DialogueOpened:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueDelta:
-    """More of an item."""
+    """text to append to an item."""
 
     item_id: str = ""
-    """that is being written"""
+    """the unfinished item"""
 
     field: DeltaField | str = ""
-    """Where it is appended: text (of the last part), input or output of a tool call."""
+    """The field to append to: text (of the last part), input or output of a tool call."""
 
     text: str = ""
-    """to append"""
+    """text to append"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueDelta:
@@ -3655,7 +3655,7 @@ class DialogueDelta:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueMessage:
-    """What became of a message that was sent."""
+    """The state of a message to the agent."""
 
     message_id: str = ""
     """as in dialogue.send"""
@@ -3675,19 +3675,19 @@ class DialogueMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueRetry:
-    """Tells that the agent calls its model again."""
+    """Reports that the agent calls its model again after an error."""
 
     attempt: int = 0
-    """which try this is"""
+    """number of this attempt"""
 
     most: int = 0
-    """how many there may be"""
+    """maximum number of attempts"""
 
     delay_ms: int = 0
-    """before it"""
+    """delay before this attempt"""
 
     cause: str = ""
-    """what went wrong"""
+    """error of the previous attempt"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueRetry:
@@ -3703,16 +3703,16 @@ class DialogueRetry:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueUnparsed:
-    """A line of the agent that says nothing we know."""
+    """A line of the agent that TRL does not understand."""
 
     why: str = ""
     """such as not_json, unknown_type, too_long, gap"""
 
     text: str = ""
-    """The line, or its beginning; dialogue.raw has all of it."""
+    """The line, or its beginning; dialogue.raw returns all of it."""
 
     bytes: int = 0
-    """of the line"""
+    """length of the line"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueUnparsed:
@@ -3727,30 +3727,30 @@ class DialogueUnparsed:
 
 @dataclass(frozen=True, kw_only=True)
 class DialogueEvent:
-    """One entry of the record of a dialogue, which only grows."""
+    """One entry of the record of a dialogue. The record only grows."""
 
     seq: int = 0
     """1, 2, 3 … in the dialogue"""
 
     at: datetime = _NEVER
-    """when it was heard"""
+    """when TRL received it"""
 
     type: DialogueEventType | str = ""
-    """what it tells"""
+    """decides which of the other fields is set"""
 
     epoch: int = 0
-    """which process of the agent, from 1"""
+    """number of the agent's process, from 1"""
 
     offset: int | None = None
-    """Where the line begins that it was made of, in the raw stream of the epoch. Absent: TRL made
-    it.
+    """The position, in the raw stream of the epoch, of the line that caused the event. Absent: TRL
+    itself is the source.
     """
 
     scope: str = ""
-    """The tool call whose sub-transcript it belongs to. Empty: none."""
+    """The tool call whose sub-transcript the event belongs to. Empty: none."""
 
     native_id: str = ""
-    """The agent's own id of the line, where it has one."""
+    """The agent's own id of the line, if any."""
 
     opened: DialogueOpened | None = None
     """for opened and reset"""
@@ -3762,7 +3762,7 @@ class DialogueEvent:
     """for turn_started and turn_ended"""
 
     item: DialogueItem | None = None
-    """for item; without the items below it"""
+    """for item; without its sub-transcript"""
 
     delta: DialogueDelta | None = None
     """for delta"""
@@ -3825,19 +3825,19 @@ class DialogueEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewerEvent:
-    """What the pushes snapshot and resize tell."""
+    """Holds the fields of the pushes snapshot and resize."""
 
     cols: int = 0
-    """of the terminal"""
+    """width of the terminal"""
 
     rows: int = 0
-    """of the terminal"""
+    """height of the terminal"""
 
     owner_id: str = ""
-    """The viewer whose size is followed; empty when there is none."""
+    """The viewer that determines the terminal's size; empty if there is none."""
 
     version: int = 0
-    """That of the screen in a snapshot."""
+    """The version of the screen in a snapshot."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ViewerEvent:
@@ -3856,120 +3856,122 @@ class StreamEvent:
     """One push of a stream."""
 
     stream_id: str = ""
-    """as in the answer"""
+    """the stream_id of the immediate answer"""
 
     seq: int = 0
-    """Orders the pushes. A reader that comes back with it as after_seq gets exactly what follows."""
+    """Orders the pushes. A reader that reconnects with it as after_seq gets exactly the pushes
+    that follow.
+    """
 
     type: EventType | str = ""
-    """what is told"""
+    """type of the push; decides which other fields are set"""
 
     offset: int | None = None
-    """Where data begins in its stream, in bytes, for stdout, stderr and output. For snapshot and
-    resize it is where the output goes on behind them.
+    """The position of data in its stream, in bytes, for stdout, stderr and output. For snapshot
+    and resize it is the offset at which the output continues.
     """
 
     data: str = ""
-    """what was written, for stdout, stderr and output; a snapshot"""
+    """the output, for stdout, stderr and output; the screen, for snapshot"""
 
     data_base64: str = ""
-    """only when data is not UTF-8"""
+    """the exact bytes, if data is not UTF-8"""
 
     stream: StreamName | str = ""
-    """stream, from and to tell what is gone, for type gap: the bytes [from, to). A gap may begin
-    with bytes the reader has got before.
+    """stream, from and to describe a gap: the bytes [from, to) of stream are no longer kept. A gap
+    may begin with bytes that the reader has already received.
     """
 
     from_: int | None = None
-    """first byte of a gap; first number of what was missed"""
+    """first byte of a gap; number of the first missed event"""
 
     to: int | None = None
-    """first byte after a gap; first number after what was missed"""
+    """first byte after a gap; number of the first event after the missed ones"""
 
     at: datetime | None = None
-    """When it happened, for events of sessions and execs."""
+    """The time of the event, for events of sessions and commands."""
 
     session_id: str = ""
-    """of events of sessions and execs"""
+    """for events of sessions and commands"""
 
     name: str = ""
-    """of the session, for its events"""
+    """name of the session, for its events"""
 
     exec_id: str = ""
-    """of events of execs"""
+    """for events of commands"""
 
     cause: str = ""
-    """of session.terminated and session.unreachable"""
+    """for session.terminated and session.unreachable"""
 
     dialogue_id: str = ""
     """dialogue_id and event are set for type dialogue."""
 
     event: DialogueEvent | None = None
-    """what happened in the dialogue"""
+    """the event, for type dialogue"""
 
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
 
     cols: int | None = None
-    """of the terminal"""
+    """width of the terminal"""
 
     rows: int | None = None
-    """of the terminal"""
+    """height of the terminal"""
 
     owner_id: str | None = None
-    """The viewer whose size is followed; empty when there is none."""
+    """The viewer that determines the terminal's size; empty if there is none."""
 
     version: int | None = None
-    """That of the screen in a snapshot."""
+    """The version of the screen in a snapshot."""
 
     exit_code: int | None = None
-    """124 when timed out, 130 when cancelled, else the command's"""
+    """124 if timed out, 130 if cancelled, else the command's own"""
 
     signal: str | None = None
-    """The signal that ended the command, where TRL knows it for certain: the last one TRL sent, or
-    the one the shell itself died of.
+    """The signal that ended the command, if TRL knows it for certain: the last one that TRL sent,
+    or the one that ended the shell itself.
     """
 
     duration_ms: int | None = None
-    """from its start to its end"""
+    """time from start to end"""
 
     timed_out: bool | None = None
-    """its time was over"""
+    """true if the command reached its timeout"""
 
     cancelled: bool | None = None
-    """it was cancelled"""
+    """true if the command was cancelled"""
 
     cancel_cause: str | None = None
-    """Says why it was cancelled when exec.cancel did not ask for it: its caller went away, or its
-    session ended, and why.
+    """Says why the command was cancelled, unless exec.cancel did it: the caller's connection
+    closed, or the session ended, and why.
     """
 
     stdout_bytes: int | None = None
-    """how many there were, kept or not"""
+    """bytes written to stdout, kept or not"""
 
     stderr_bytes: int | None = None
-    """how many there were, kept or not"""
+    """bytes written to stderr, kept or not"""
 
     working_dir: str | None = None
-    """where the shell is afterwards"""
+    """the shell's directory afterwards"""
 
     left_running: list[Process] | None = None
-    """started by it, still alive, holding its output"""
+    """processes of the command that still run and hold its output"""
 
     killed: list[KilledProcess] | None = None
-    """what had to be signalled"""
+    """processes that TRL signalled"""
 
     usage: Usage | None = None
-    """what it consumed"""
+    """resources that the command consumed"""
 
     shell_restarted: bool | None = None
-    """the command ended the shell; it was replaced, with its state"""
+    """true if the command ended the shell; a new shell has its state"""
 
     stdout_truncated: bool | None = None
-    """a part of stdout is not in the result, or no longer kept"""
+    """true if a part of stdout is not in the result, or no longer kept"""
 
     stderr_truncated: bool | None = None
-    """a part of stderr is not in the result, or no longer kept"""
+    """true if a part of stderr is not in the result, or no longer kept"""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StreamEvent:
