@@ -94,7 +94,7 @@ func TestKeyForInnerTrl(t *testing.T) {
 	a.press("\x1c\x1c")
 	a.see(`trl: inner: detached; it goes on`)
 	a.press("echo still-$((40+2))\r")
-	a.see(`^still-42$`)
+	a.see(`^(\$ )?still-42$`) // the shell may prompt only after what was typed
 	a.press("\x1c")
 	a.left()
 	a.see(`trl: outer: detached; it goes on`)
