@@ -83,7 +83,7 @@ func run(t *testing.T, runner cases.Runner, c cases.Case, shell cases.Shell) {
 		score.skip(shell.Name, 1)
 		t.Skip("large")
 	}
-	if shell.Name != cases.Base(shell.Name) && slices.Contains(c.Tags, "exec") {
+	if shell.Applets && slices.Contains(c.Tags, "exec") {
 		score.skip(shell.Name, 1)
 		t.Skip("needs programs that are files")
 	}

@@ -12,8 +12,8 @@ import (
 // ShellNames are the names a case may use. sh is dash where there is one, ash is busybox.
 var ShellNames = []string{"sh", "bash", "zsh", "ash", "fish"}
 
-// ashStatic is the ash of Debian's busybox-static, which runs other applets in a fork of
-// itself, without exec. It runs the cases of ash; see tests/setup.sh.
+// ashStatic is the ash of Debian's busybox-static, see Shell.Applets. It runs the cases of
+// ash; tests/setup.sh gets it.
 const ashStatic = "ash-static"
 
 // Tested are the shells that cases run in.
@@ -29,6 +29,9 @@ type Shell struct {
 	Path string
 	// Script runs a text in the shell without TRL, without any rc file.
 	Script []string
+	// Applets is set for a busybox that runs its applets itself, without exec: they are no
+	// programs with a path or a name.
+	Applets bool
 }
 
 // FindShell finds a shell on PATH. dir is a directory for a link, because
@@ -63,7 +66,11 @@ func FindShell(name, dir string) (Shell, error) {
 	if script == nil {
 		script = []string{"-c"}
 	}
-	return Shell{Name: name, Path: path, Script: append([]string{path}, script...)}, nil
+	shell := Shell{Name: name, Path: path, Script: append([]string{path}, script...)}
+	if Base(name) == "ash" {
+		shell.Applets = exec.Command(path, "-c", "PATH=/nowhere; cat /dev/null").Run() == nil
+	}
+	return shell, nil
 }
 
 // busyboxStatic is where tests/setup.sh puts the program.
