@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 import signal
 import threading
@@ -78,6 +79,37 @@ def test_a_stream_reads_on_where_it_was_cut_aio() -> None:
                 assert [(e.type, e.data) async for e in stream] == [("stdout", "a"), ("stdout", "c"), ("exit", "")]
                 assert stream.outcome is not None and stream.outcome.exit_code == 3
                 assert [e async for e in stream] == []
+
+    run(main())
+
+
+def test_output_comes_as_bytes() -> None:
+    """And is cut in the middle of them."""
+
+    def raw(conn: Conn, *pushes: tuple[int, int, bytes], cut: int | None = None) -> None:
+        r = conn.request()
+        assert r["raw"] is True
+        conn.answer(r, stream_id="q", exec_id="x-1", session_id="s-1")
+        for seq, offset, data in pushes:
+            line = {"stream_id": "q", "seq": seq, "type": "stdout", "offset": offset, "raw": len(data)}
+            conn.sock.sendall(json.dumps(line).encode() + b"\n" + data[:cut])
+
+    def rest(conn: Conn) -> None:
+        raw(conn, (1, 0, b"\n{"), (2, 2, b"\xff\xfe"))
+        conn.say(stream_id="q", seq=3, type="stdout", offset=4, data="text")  # and as JSON, as an older daemon does
+        conn.say(stream_id="q", **EXIT)
+
+    serve = [idle, lambda c: raw(c, (1, 0, b"\n{")), lambda c: raw(c, (2, 2, b"\xff\xfe"), cut=1), rest]
+    with FakeDaemon(*serve) as fake, trl.connect(fake.path) as t:
+        stream = trl.Session(t, "s-1").stream("make")
+        assert [(e.type, e.data_bytes) for e in stream] == [
+            ("stdout", b"\n{"), ("stdout", b"\xff\xfe"), ("stdout", b"text"), ("exit", b"")]
+
+    async def main() -> None:
+        with FakeDaemon(*serve) as fake:
+            async with trl.aio.connect(fake.path) as t:
+                stream = trl.aio.Session(t, "s-1").stream("make")
+                assert [e.data_bytes async for e in stream] == [b"\n{", b"\xff\xfe", b"text", b""]
 
     run(main())
 
@@ -180,6 +212,7 @@ def test_what_does_no_harm_is_asked_again_aio() -> None:
 @pytest.mark.parametrize("call", [
     lambda t: trl.Session(t, "s").run("rm x"),
     lambda t: trl.Session(t, "s").start("rm x"),
+    lambda t: trl.Session(t, "s").stream("rm x"),
 ])
 def test_a_command_is_asked_for_again_with_its_id(call: Callable[[trl.Client], object]) -> None:
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -198,7 +231,6 @@ def test_a_command_is_asked_for_again_with_its_id(call: Callable[[trl.Client], o
 
 
 @pytest.mark.parametrize("call", [
-    lambda t: trl.Session(t, "s").stream("rm x"),
     lambda t: t.session(),
     lambda t: t.call("exec.input", {"exec_id": "x", "data": "y"}),
 ])

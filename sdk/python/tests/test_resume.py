@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pickle
 import random
 from typing import Any
 
@@ -26,9 +27,11 @@ def attached(**options: Any) -> Cursor:
 
 def test_a_command_is_never_started_twice() -> None:
     cursor = Cursor(_request.exec_stream("s-1", "make", {"timeout_s": 5, "stream": "stdout"}))
-    assert cursor.request().params == {"session_id": "s-1", "command": "make", "timeout_s": 5, "stream": "stdout"}
+    first = dict(cursor.request().params)
+    assert first == {"session_id": "s-1", "command": "make", "timeout_s": 5, "stream": "stdout", "run_id": first["run_id"]}
     lost, starting = trl.ConnectionLost("m"), trl.TrlError("RUNTIME_UNAVAILABLE", "the daemon is starting")
-    assert not cursor.goes_on_after(lost) and cursor.goes_on_after(starting)
+    assert cursor.goes_on_after(lost) and cursor.goes_on_after(starting)
+    assert cursor.request().params == first  # with its run_id it runs once
     cursor.started({"stream_id": "q", "exec_id": "x-1", "session_id": "s-1", "new_field": 1})
     assert cursor.goes_on_after(lost) and not cursor.goes_on_after(trl.TrlError("EXEC_NOT_FOUND", "m"))
     assert cursor.request().params == {"exec_id": "x-1", "stream": "stdout", "from_offset": 0}
@@ -64,6 +67,18 @@ def test_size_is_that_of_the_bytes() -> None:
     for data in (b"", b"a", "ä€".encode(), b"\xff", b"\xff\xff", b"\xff" * 3):
         event = trl.StreamEvent().with_data(0, data)
         assert event.data_bytes == data and event.size == len(data)
+        as_json = trl.StreamEvent(offset=0, data=event.data, data_base64=event.data_base64)
+        assert as_json == event and as_json.data_bytes == data and as_json.size == len(data)
+
+
+def test_bytes_behind_a_push_are_its_output() -> None:
+    cursor = attached()
+    event = cursor.accept(Push("q", {"stream_id": "q", "seq": 1, "type": "stdout", "offset": 0, "raw": 4}, b"a\xffbc"))
+    assert event is not None and (event.data, event.data_bytes, event.size) == ("a\ufffdbc", b"a\xffbc", 4)
+    assert base64.b64decode(event.data_base64) == b"a\xffbc"
+    assert pickle.loads(pickle.dumps(event)) == event and repr(event).count("data=") == 1
+    event = cursor.accept(Push("q", {"stream_id": "q", "seq": 2, "type": "stdout", "offset": 2, "raw": 4}, b"bc\xc3\xa4"))
+    assert event is not None and (event.offset, event.data, event.data_base64) == (4, "ä", "")
 
 
 def test_a_stream_that_broke_off_says_why() -> None:

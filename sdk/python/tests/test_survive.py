@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import socket
 import threading
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 import trl_client as trl
 from conftest import PATIENCE, Daemon, until
+from fake import Conn, FakeDaemon
 
 LINES = 1500
 COMMAND = f'for ((i = 1; i <= {LINES}; i++)); do echo "line $i of many"; ((i % 10)) || sleep 0.01; done'
@@ -95,6 +98,36 @@ def test_a_run_is_not_repeated(daemon: Daemon, tmp_path: Path) -> None:
         thread.join(PATIENCE)
         assert began.read_text() == "once\n"
         assert len(s.execs()) == 1
+
+
+def test_a_stream_is_not_started_twice(daemon: Daemon, tmp_path: Path) -> None:
+    """Its connection breaks when the daemon has answered, and the answer is lost."""
+    began = tmp_path / "began"
+
+    def lose_the_answer(conn: Conn) -> None:
+        line = json.dumps(conn.request()).encode() + b"\n"
+        with socket.socket(socket.AF_UNIX) as real:
+            real.connect(daemon.socket)
+            real.sendall(line)
+            real.settimeout(PATIENCE)
+            assert b'"ok":true' in real.recv(1 << 16)
+
+    def pass_on(conn: Conn) -> None:
+        with socket.socket(socket.AF_UNIX) as real:
+            real.connect(daemon.socket)
+            real.sendall(json.dumps(conn.request()).encode() + b"\n")
+            while data := real.recv(1 << 16):
+                conn.sock.sendall(data)
+
+    def idle(conn: Conn) -> None:
+        conn.request()
+
+    with trl.connect(daemon.socket) as t, t.session(shell="bash") as s:
+        with FakeDaemon(idle, lose_the_answer, pass_on) as proxy, trl.connect(proxy.path) as through:
+            stream = trl.Session(through, s.id).stream(f"echo once >>{began}; echo done")
+            assert "".join(e.data for e in stream) == "done\n"
+            assert stream.exec_id == s.execs()[0].exec_id
+        assert began.read_text() == "once\n" and len(s.execs()) == 1
 
 
 def test_a_daemon_that_does_not_come_back(daemon: Daemon) -> None:

@@ -105,13 +105,14 @@ def test_output_comes_while_the_command_runs(s: trl.Session) -> None:
         assert "".join(c.data for c in stream) == "got it\n"
 
 
-def test_large_binary_stream(s: trl.Session, tmp_path: Path) -> None:
+def test_large_binary_stream(s: trl.Session, transport: str, tmp_path: Path) -> None:
     file = tmp_path / "data"
     stream = s.stream(f"head -c 6000000 /dev/urandom | tee {file}")
     digest, size = hashlib.sha256(), 0
     for c in stream:
         assert c.type in ("stdout", "exit")
         assert c.type == "exit" or c.offset == size
+        assert c.type == "exit" or ("_raw" in c.__dict__) is (transport != "http")
         digest.update(c.data_bytes)
         size += len(c.data_bytes)
     assert size == 6_000_000 and digest.digest() == hashlib.sha256(file.read_bytes()).digest()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import trl_client as trl
-from trl_client import _http
+from trl_client import _http, types
 from trl_client._http import HttpWire
 from trl_client._mux import MAX_QUEUED, Channel, Item, Mux
-from trl_client._wire import Answer, LineWire, Lines, Push, Wire, encode_request, parse_line
+from trl_client._wire import MAX_RAW, Answer, Cutter, LineWire, Push, Wire, encode_request, parse_line
 
 RUNS = 300
 
@@ -27,12 +27,42 @@ def test_lines_do_not_depend_on_how_they_arrive() -> None:
     for seed in range(RUNS):
         rng = random.Random(seed)
         lines = [rng.randbytes(rng.choice((0, 1, 5, 3000))).replace(b"\n", b"") for _ in range(rng.randrange(1, 9))]
-        cutter, got = Lines(), []
+        cutter, got = Cutter(), []
         for piece in pieces(rng, b"".join(line + b"\n" for line in lines)):
             cutter.feed(piece)
-            while (line := cutter.next()) is not None:
+            while (line := cutter.line()) is not None:
                 got.append(line)
         assert got == lines and cutter.empty()
+
+
+def test_bytes_behind_a_push_do_not_depend_on_how_they_arrive() -> None:
+    for seed in range(RUNS):
+        rng = random.Random(seed)
+        wanted, data = [], b""
+        for seq in range(rng.randrange(1, 9)):
+            raw = rng.randbytes(rng.choice((0, 1, 5, 3000))).replace(b"a", b"\n") if rng.randrange(3) else None
+            fields = {"stream_id": "q", "seq": seq, **({} if raw is None else {"raw": len(raw)})}
+            wanted.append(Push("q", fields, raw))
+            data += json.dumps(fields).encode() + b"\n" + (raw or b"")
+        wire, got = LineWire(), []
+        for piece in pieces(rng, data):
+            wire.feed(piece)
+            while (message := wire.next()) is not None:
+                got.append(message)
+        assert got == wanted and wire.reusable()
+
+
+@pytest.mark.parametrize("n", ["-1", "1.5", '"7"', "true", "[]", str(MAX_RAW + 1)])
+def test_a_wrong_number_of_bytes_ends_the_connection(n: str) -> None:
+    wire = LineWire()
+    wire.feed(b'{"stream_id":"q","seq":1,"type":"stdout","raw":' + n.encode() + b"}\n")
+    with pytest.raises(trl.ConnectionLost):
+        wire.next()
+
+
+def test_only_streams_are_asked_for_bytes() -> None:
+    for method in types.METHODS:
+        assert json.loads(encode_request("1", method, {})).get("raw") is (True if method in types.STREAMING else None)
 
 
 def test_a_request_is_one_line() -> None:
@@ -171,7 +201,7 @@ def test_what_is_not_http_ends_the_connection(data: bytes) -> None:
 
 @pytest.mark.parametrize("make", [LineWire, http])
 def test_random_bytes_raise_nothing_else(make: Any) -> None:
-    seeds = [data for data, _ in ANSWERS.values()] + [b'{"id":"1","ok":true,"data":{}}\n{"stream_id":"q","seq":1}\n']
+    seeds = [data for data, _ in ANSWERS.values()] + [b'{"id":"1","ok":true,"data":{}}\n{"stream_id":"q","seq":1,"raw":5}\n12345']
     for seed in range(RUNS):
         rng = random.Random(seed)
         data = bytearray(rng.choice(seeds))
@@ -202,6 +232,8 @@ def test_mux_hands_everything_to_whom_it_belongs() -> None:
              b'{"stream_id":"q","seq":1}\n{"stream_id":"other","seq":1}\n{"id":"9","ok":true}\n{"unknown":1}\n')
     assert [item for _, item in a] == [Answer("1", {"stream_id": "q"}, None), Push("q", {"stream_id": "q", "seq": 1})]
     assert [item for _, item in b] == [Answer("2", {"n": 2}, None)]
+    mux.feed(b'{"stream_id":"q","seq":2,"raw":3}\n{"\n{"stream_id":"q","seq":3}\n')
+    assert [item.raw for _, item in a[-2:] if isinstance(item, Push)] == [b'{"\n', None]
     mux.fail("gone")
     assert isinstance(a[-1][1], trl.ConnectionLost) and mux.lost()
     with pytest.raises(trl.ConnectionLost):

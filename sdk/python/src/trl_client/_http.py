@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._wire import Answer, Lines, Message, Push, encode_json, parse_error, parse_object
+from ._wire import Answer, Cutter, Message, Push, encode_json, parse_error, parse_object
 from .errors import ConnectionLost, TrlError, error_of
 from .types import STREAMING
 
@@ -23,7 +23,7 @@ class HttpWire:
     def __init__(self, host: str, path: str, token: str | None) -> None:
         self._host, self._path, self._token = host, path, token
         self._response = Response()
-        self._lines = Lines()
+        self._lines = Cutter()
         self._body: list[bytes] = []
         self._streams = False
         self._answered = True
@@ -33,7 +33,7 @@ class HttpWire:
         body = encode_json(params)
         self._streams = method in STREAMING
         self._answered = self._fresh = False
-        self._response, self._lines, self._body = Response(), Lines(), []
+        self._response, self._lines, self._body = Response(), Cutter(), []
         head = [
             f"POST {self._path}/v1/{method} HTTP/1.1",
             f"Host: {self._host}",
@@ -75,7 +75,7 @@ class HttpWire:
         return self._answered and self._response.complete and self._response.keep_alive and self._lines.empty()
 
     def _next_of_stream(self) -> Message | None:
-        while (line := self._lines.next()) is not None:
+        while (line := self._lines.line()) is not None:
             if not line.strip():
                 continue  # says only that the connection is alive
             fields = parse_object(line)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Protocol, Union
 
-from ._wire import Answer, Lines, Message, Push, encode_request, parse_line
+from ._wire import Answer, Message, Messages, Push, encode_request
 from .errors import ConnectionLost
 from .types import STREAMING
 
@@ -42,7 +42,7 @@ class Mux:
     def __init__(self) -> None:
         # One that may be taken again: a stream that is collected as garbage may interrupt anything.
         self._lock = threading.RLock()
-        self._lines = Lines()  # used by the one reader only
+        self._messages = Messages()  # used by the one reader only
         self._last_id = 0  # guarded by _lock, as all below
         self._calls: dict[str, Channel] = {}
         self._streams: dict[str, Channel] = {}
@@ -87,13 +87,13 @@ class Mux:
 
     def feed(self, data: bytes) -> None:
         """Take what was received."""
-        self._lines.feed(data)
-        while (line := self._lines.next()) is not None:
-            message = parse_line(line)
+        self._messages.feed(data)
+        while (received := self._messages.next()) is not None:
+            message, size = received
             if isinstance(message, Push):
-                self._route_push(message, len(line))
-            elif message is not None:
-                self._route_answer(message, len(line))
+                self._route_push(message, size)
+            else:
+                self._route_answer(message, size)
 
     def fail(self, cause: str) -> None:
         """End all conversations."""

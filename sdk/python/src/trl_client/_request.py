@@ -331,7 +331,7 @@ def exec_start(session_id: str, command: str, options: StartOptions) -> Request[
 
 def exec_stream(session_id: str, command: str, options: StreamOptions) -> Request[types.StreamStart]:
     """exec.stream of a new command."""
-    return Request("exec.stream", _command(session_id, command, StreamOptions, options), types.StreamStart.from_dict)
+    return Request("exec.stream", _once(_command(session_id, command, StreamOptions, options)), types.StreamStart.from_dict)
 
 
 def exec_attach(exec_id: str, options: AttachOptions) -> Request[types.StreamStart]:

@@ -123,7 +123,7 @@ class Cursor:
 
     def request(self) -> Request[types.StreamStart]:
         """Return what asks for everything that is still to come."""
-        if self._resumable() and self.seq is not None:
+        if self.seq is not None:
             return replace(self._first, params=self._resume(self._first.params))
         return self._first
 
@@ -132,7 +132,7 @@ class Cursor:
         return not_begun(error) or gone(error) and self._resumable()
 
     def _resumable(self) -> bool:
-        return self._first.method != "exec.stream" or self.exec_id != ""
+        return self._first.method != "exec.stream" or self.exec_id != "" or bool(self._first.params.get("run_id"))
 
     def started(self, data: Any) -> None:
         """Take the answer to the request."""
@@ -151,6 +151,8 @@ class Cursor:
         if fields.get("type") == "error":
             raise parse_error(fields.get("error"))
         event = StreamEvent.from_dict(fields)
+        if push.raw is not None and event.offset is not None:
+            event = event.with_data(event.offset, push.raw)
         seen, self.seq = self.seq or 0, max(self.seq or 0, event.seq)
         if event.type not in KNOWN:
             return None

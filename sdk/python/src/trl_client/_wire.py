@@ -11,9 +11,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Union
 
 from .errors import ConnectionLost, TrlError, error_of
+from .types import STREAMING
 
 MAX_LINE = 1 << 30
 """One line of a daemon is never longer."""
+
+MAX_RAW = 8 << 20
+"""Never more bytes follow the line of a push."""
 
 
 class Answer(NamedTuple):
@@ -35,6 +39,8 @@ class Push(NamedTuple):
 
     stream_id: str
     fields: dict[str, Any]
+    raw: bytes | None = None
+    """The output, where it came as bytes behind the line and not in its fields."""
 
 
 Message = Union[Answer, Push]
@@ -60,7 +66,7 @@ class LineWire:
     """A conversation in lines of JSON."""
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self._messages = Messages()
         self._id = 0
         self._ended = False
 
@@ -70,54 +76,111 @@ class LineWire:
 
     def feed(self, data: bytes) -> None:
         if data:
-            self._lines.feed(data)
+            self._messages.feed(data)
         else:
             self._ended = True
 
     def next(self) -> Message | None:
-        while (line := self._lines.next()) is not None:
-            message = parse_line(line)
+        while (received := self._messages.next()) is not None:
+            message, _ = received
             # An error without an id is for the connection as a whole, and so for this request.
             if isinstance(message, Answer) and message.id not in (str(self._id), None):
                 continue
-            if message is not None:
-                return message
+            return message
         if self._ended:
             raise ConnectionLost("daemon: connection lost: the daemon closed it")
         return None
 
     def reusable(self) -> bool:
-        return not self._ended and self._lines.empty()
+        return not self._ended and self._messages.empty()
 
 
-class Lines:
-    """Cuts bytes into lines, in time linear in their number."""
+class Messages:
+    """Cuts bytes into messages: a line each, and the bytes behind the line of a push."""
 
     def __init__(self) -> None:
-        self._ready: deque[bytes] = deque()
-        self._begun: list[bytes] = []
+        self._cutter = Cutter()
+        self._push: tuple[Push, int, int] | None = None
+        """A push whose bytes are still to come, their number, and the length of its line."""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._cutter.feed(data)
+
+    def next(self) -> tuple[Message, int] | None:
+        """Return the next whole message and its size. Messages of a kind that is not known here are left out."""
+        while self._push is None:
+            line = self._cutter.line()
+            if line is None:
+                return None
+            message = parse_line(line)
+            if isinstance(message, Push) and (n := message.fields.get("raw")) is not None:
+                if type(n) is not int or not 0 <= n <= MAX_RAW:
+                    raise ConnectionLost(f"daemon: a push with a wrong number of bytes: {n!r}")
+                self._push = message, n, len(line)
+            elif message is not None:
+                return message, len(line)
+        push, n, size = self._push
+        raw = self._cutter.counted(n)
+        if raw is None:
+            return None
+        self._push = None
+        return push._replace(raw=raw), size + n
+
+    def empty(self) -> bool:
+        """Tell whether everything has been taken."""
+        return self._push is None and self._cutter.empty()
+
+
+class Cutter:
+    """Cuts what arrives into lines and counted bytes, in time linear in their number."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()  # as they arrived
+        self._at = 0  # where the first of them goes on
+        self._begun: list[memoryview] = []  # taken, of what is not whole yet
         self._size = 0  # of what has begun
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
-        first, *rest = data.split(b"\n")
-        self._begun.append(first)
-        self._size += len(first)
-        if self._size > MAX_LINE:
-            raise ConnectionLost(f"daemon: a line of more than {MAX_LINE} bytes")
-        if rest:
-            self._ready.append(b"".join(self._begun))
-            self._ready.extend(rest[:-1])
-            self._begun = [rest[-1]]
-            self._size = len(rest[-1])
+        if data:
+            self._pieces.append(data)
 
-    def next(self) -> bytes | None:
+    def line(self) -> bytes | None:
         """Return the next whole line, without its end; None when there is none yet."""
-        return self._ready.popleft() if self._ready else None
+        while self._pieces:
+            end = self._pieces[0].find(b"\n", self._at)
+            self._take(end if end >= 0 else len(self._pieces[0]), past=1 if end >= 0 else 0)
+            if self._size > MAX_LINE:
+                raise ConnectionLost(f"daemon: a line of more than {MAX_LINE} bytes")
+            if end >= 0:
+                return self._whole()
+        return None
+
+    def counted(self, n: int) -> bytes | None:
+        """Return the next n bytes; None when they are not all there yet. Then only these can be asked for."""
+        while self._size < n and self._pieces:
+            self._take(min(len(self._pieces[0]), self._at + n - self._size))
+        return self._whole() if self._size == n else None
 
     def empty(self) -> bool:
         """Tell whether everything has been taken."""
-        return not self._ready and self._size == 0
+        return not self._pieces and self._size == 0
+
+    def _take(self, end: int, past: int = 0) -> None:
+        """Take the first piece up to end, and leave out as many bytes behind it."""
+        piece = self._pieces[0]
+        self._begun.append(memoryview(piece)[self._at:end])
+        self._size += end - self._at
+        self._at = end + past
+        if self._at == len(piece):
+            self._pieces.popleft()
+            self._at = 0
+
+    def _whole(self) -> bytes:
+        whole = b"".join(self._begun)
+        self._begun, self._size = [], 0
+        return whole
 
 
 def encode_json(value: Any) -> bytes:
@@ -129,8 +192,9 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_request(id: str, method: str, params: Mapping[str, Any]) -> bytes:
-    """Return a request as a line."""
-    return encode_json({"id": id, "method": method, "params": params}) + b"\n"
+    """Return a request as a line. It asks a stream to send output as bytes, which a daemon of before ignores."""
+    raw = {"raw": True} if method in STREAMING else {}
+    return encode_json({"id": id, "method": method, "params": params, **raw}) + b"\n"
 
 
 def parse_line(line: bytes) -> Message | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from . import types
@@ -14,6 +16,15 @@ from .errors import CommandFailed
 def exact_bytes(text: str, text_base64: str) -> bytes:
     """Return the bytes that a pair of fields on the wire stands for."""
     return base64.b64decode(text_base64) if text_base64 else text.encode()
+
+
+def is_utf8(data: bytes) -> bool:
+    """Tell whether bytes are text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,25 +77,41 @@ class ExecOutputResult(types.ExecOutputResult):
 class StreamEvent(types.StreamEvent):
     """One push of a stream: a piece of output, a gap, the exit; or an event of a session or an exec."""
 
+    # Fields that are made of the bytes when somebody asks for them, where the push came with its bytes.
+
+    @cached_property  # type: ignore[misc]
+    def data(self) -> str:
+        """What was written, for stdout, stderr and output; a snapshot."""
+        return self.data_bytes.decode(errors="replace")
+
+    @cached_property  # type: ignore[misc]
+    def data_base64(self) -> str:
+        """The bytes, only when they are not UTF-8."""
+        return "" if is_utf8(self.data_bytes) else base64.b64encode(self.data_bytes).decode()
+
     @property
     def data_bytes(self) -> bytes:
         """The exact bytes of data."""
-        return exact_bytes(self.data, self.data_base64)
+        raw: bytes | None = self.__dict__.get("_raw")
+        return exact_bytes(self.data, self.data_base64) if raw is None else raw
 
     @property
     def size(self) -> int:
         """How many bytes data stands for."""
+        if "_raw" in self.__dict__:
+            return len(self.__dict__["_raw"])
         if self.data_base64:
             return len(self.data_base64) * 3 // 4 - self.data_base64[-2:].count("=")
         return len(self.data) if self.data.isascii() else len(self.data.encode())
 
     def with_data(self, offset: int, data: bytes) -> StreamEvent:
         """Return the same push with other bytes."""
-        try:
-            return replace(self, offset=offset, data=data.decode(), data_base64="")
-        except UnicodeDecodeError:
-            text = data.decode(errors="replace")
-            return replace(self, offset=offset, data=text, data_base64=base64.b64encode(data).decode())
+        event = copy.copy(self)
+        fields = event.__dict__
+        fields.pop("data", None)
+        fields.pop("data_base64", None)
+        fields.update(offset=offset, _raw=data)
+        return event
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StreamEvent:
