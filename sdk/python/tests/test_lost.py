@@ -545,3 +545,44 @@ def test_ephemeral_sessions_keep_their_connection() -> None:
     conversations = sorted(ended.get(timeout=PATIENCE) for _ in range(2))
     assert conversations == ["session.create session.info ", "session.info session.destroy "]
 
+
+
+def unowned(seen: queue.SimpleQueue[Any]) -> list[Callable[[Conn], None]]:
+    """The connections of a client whose daemon goes away, and cannot be told at once who owns a session."""
+
+    def answer_one(conn: Conn) -> None:
+        r = conn.request()
+        seen.put((r["method"], r["params"]))
+        conn.answer(r, session_id="s-1", version="1")
+
+    def not_yet(conn: Conn) -> None:
+        r = conn.request()
+        conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": STARTING})
+
+    return [answer_one, echo, not_yet, answer_one]
+
+
+def test_an_ephemeral_session_is_owned_again_when_the_daemon_has_started() -> None:
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with FakeDaemon(*unowned(seen)) as fake, trl.connect(fake.path) as t:
+        t.session(ephemeral=True)
+        until(lambda: t._pool._bound["s-1"].stale(), "the daemon goes away")
+        for _ in range(2):
+            t.info()
+        assert drained(seen) == [("session.create", {"ephemeral": True}), ("session.own", {"session_id": "s-1"})]
+
+
+def test_an_ephemeral_session_is_owned_again_when_the_daemon_has_started_aio() -> None:
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    async def main() -> None:
+        with FakeDaemon(*unowned(seen)) as fake:
+            async with trl.aio.connect(fake.path) as t:
+                await t.session(ephemeral=True)
+                while not t._pool._bound["s-1"].stale():
+                    await asyncio.sleep(0.01)
+                for _ in range(2):
+                    await t.info()
+        assert drained(seen) == [("session.create", {"ephemeral": True}), ("session.own", {"session_id": "s-1"})]
+
+    run(main())

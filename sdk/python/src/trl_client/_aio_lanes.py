@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ._lanes import EXIT_PATIENCE_S
 from ._mux import Channel, Item, Mux
 from ._place import check_peer, check_socket
-from ._resume import Backoff
+from ._resume import Backoff, gone
 from ._start import absent, start_daemon
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
@@ -260,6 +260,7 @@ class Pool:
         self._idle: list[Lane] = []
         self._all: set[Lane] = set()  # those that are open
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
+        self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
 
     async def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
         """Ask for something on a lane of its own."""
@@ -276,8 +277,10 @@ class Pool:
             self._bound[data["session_id"]] = lane
             return data
         self.give(lane)
-        if method == "session.destroy" and data["session_id"] in self._bound:
-            self.give(self._bound.pop(data["session_id"]))
+        if method == "session.destroy":
+            self._unowned.discard(data["session_id"])
+            if data["session_id"] in self._bound:
+                self.give(self._bound.pop(data["session_id"]))
         return data
 
     async def dial(self) -> Lane:
@@ -298,16 +301,19 @@ class Pool:
         for session_id, old in lost.items():
             del self._bound[session_id]
             self.discard(old)
-        for session_id in lost:
+        unowned = {*lost, *self._unowned}
+        self._unowned.clear()
+        for session_id in unowned:
+            lane = None
             try:
                 lane = await self._dialer.dial()
-            except ConnectionLost:  # the daemon is gone again
-                continue
-            self._all.add(lane)
-            try:
+                self._all.add(lane)
                 await answer_to(lane, "session.own", {"session_id": session_id})
-            except TrlError:  # the session has ended
-                self.discard(lane)
+            except TrlError as e:
+                if lane is not None:
+                    self.discard(lane)
+                if gone(e):  # the daemon is not there yet; else the session has ended
+                    self._unowned.add(session_id)
                 continue
             self._bound[session_id] = lane
 
@@ -354,6 +360,8 @@ class Pool:
         await asyncio.sleep(0)  # lanes that were given up just before are closed in this turn
 
     async def _take(self, patience_s: float) -> Lane:
+        if self._unowned:
+            await self._own_again()
         while self._idle:
             lane = self._idle.pop()
             if not lane.stale():

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ._mux import Channel, Item, Mux
 from ._place import check_peer, check_socket
-from ._resume import Backoff
+from ._resume import Backoff, gone
 from ._start import absent, start_daemon
 from ._target import (
     CHUNK, IDLE_S, SILENCE_S, HttpTarget, StdioTarget, Target, UnixTarget, keep_alive, reason, says_something)
@@ -270,6 +270,7 @@ class Pool:
         self._idle: list[Lane] = []  # guarded by _lock, as all below
         self._busy: set[Lane] = set()
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
+        self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
 
     def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
         """Ask for something on a lane of its own."""
@@ -341,6 +342,8 @@ class Pool:
         self._dialer.close()
 
     def _take(self, patience_s: float) -> Lane:
+        if self._unowned:
+            self._own_again()
         while True:
             with self._lock:
                 lane = self._idle.pop() if self._idle else None
@@ -367,15 +370,21 @@ class Pool:
             lost = {session_id: lane for session_id, lane in self._bound.items() if lane.stale()}
             for session_id in lost:
                 del self._bound[session_id]
-        for session_id, old in lost.items():
+            unowned = {*lost, *self._unowned}
+            self._unowned.clear()
+        for old in lost.values():
             old.close()
+        for session_id in unowned:
             lane = None
             try:
                 lane = self._dialer.dial()
                 answer_to(lane, "session.own", {"session_id": session_id})
-            except TrlError:  # the session has ended, or the daemon is gone again
+            except TrlError as e:
                 if lane is not None:
                     lane.close()
+                if gone(e):  # the daemon is not there yet; else the session has ended
+                    with self._lock:
+                        self._unowned.add(session_id)
                 continue
             self._bind(session_id, lane)
 
@@ -386,6 +395,7 @@ class Pool:
 
     def _unbind(self, session_id: str) -> None:
         with self._lock:
+            self._unowned.discard(session_id)
             lane = self._bound.pop(session_id, None)
         if lane is not None:
             self.give(lane)
