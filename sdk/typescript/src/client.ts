@@ -7,7 +7,7 @@ import { Exec, Session, type RunOptions } from "./session.js";
 import { EventStream, type StreamOptions } from "./stream.js";
 import { Program, Terminal } from "./terminal.js";
 import type { Abortable, Transport, WireRequest } from "./transport.js";
-import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams } from "./types.js";
+import { readMethods, type EventSubscribeParams, type Method, type SessionCreateParams, type SessionDestroyResult, type SessionInfo } from "./types.js";
 
 type CreateParams = Camel<SessionCreateParams>;
 
@@ -33,11 +33,13 @@ export class Trl {
   #transport: Transport;
   #reconnect: ReconnectOptions["reconnect"];
   #closed = false;
+  #owned = new Set<string>(); // the ephemeral sessions of this client
 
   /** For connect; the transport belongs to the client. */
   constructor(transport: Transport, options: ReconnectOptions = {}) {
     this.#transport = transport;
     this.#reconnect = options.reconnect;
+    transport.onLost = () => this.#ownAgain();
   }
 
   /**
@@ -65,7 +67,7 @@ export class Trl {
   async run(command: string, options: OneRunOptions = {}): Promise<ExecResult> {
     const { shell, workingDir, env, signal, ...rest } = options;
     const place = { ...(shell !== undefined && { shell }), ...(workingDir !== undefined && { workingDir }), ...(env !== undefined && { env }) };
-    const session = await this.session({ ...place, signal });
+    const session = await this.session({ ...place, ...(this.#transport.ties && { ephemeral: true }), signal });
     try {
       return await session.run(command, { ...rest, signal });
     } finally {
@@ -148,12 +150,27 @@ export class Trl {
       signal?.throwIfAborted();
       const attempt = performance.now();
       try {
-        return await this.#transport.call(stillToWait(request, begin), signal, isTied(request));
+        return this.#note(request, await this.#transport.call(stillToWait(request, begin), signal, isTied(request)));
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         if (mayHaveBeenDone(error) && !isRepeatable(request)) throw error;
         await patience.pause(error, signal, performance.now() - attempt);
       }
+    }
+  }
+
+  /** Remembers which ephemeral sessions this client owns. */
+  #note({ method, params }: WireRequest, answer: unknown): unknown {
+    if (method === "session.create" && params["ephemeral"] === true) this.#owned.add((answer as SessionInfo).session_id);
+    if (method === "session.destroy") this.#owned.delete((answer as SessionDestroyResult).session_id);
+    return answer;
+  }
+
+  /** Becomes the owner of the ephemeral sessions again whose connection was lost, before the daemon ends them. */
+  #ownAgain(): void {
+    for (const session_id of this.#owned) {
+      // An error means that the session has ended, or that the daemon is gone for good.
+      this.request({ method: "session.own", params: { session_id } }).catch(() => this.#owned.delete(session_id));
     }
   }
 
@@ -177,6 +194,8 @@ function isRepeatable({ method, params }: WireRequest): boolean {
       return params["run_id"] !== undefined;
     case "exec.input":
       return params["write_id"] !== undefined;
+    case "session.own":
+      return true;
     case "exec.cancel":
       return params["exec_id"] !== undefined;
     case "session.destroy": // a name may belong to another session by then

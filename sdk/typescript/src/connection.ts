@@ -1,13 +1,16 @@
 import type { Writable } from "node:stream";
 import { ConnectionLostError, TrlError, reason } from "./errors.js";
-import { LineSplitter } from "./lines.js";
-import { onAbort, type Pushes, type WireRequest } from "./transport.js";
-import type { ErrorBody, StreamEvent, StreamStart } from "./types.js";
+import { Cutter } from "./lines.js";
+import { onAbort, type Push, type Pushes, type WireRequest } from "./transport.js";
+import type { ErrorBody, StreamStart } from "./types.js";
 
 /** How much of one stream waits in memory for its consumer before nothing more is read. */
 const enough = 256 * 1024;
 /** How much of it may come while others on the same connection wait for something; then the stream is given up. */
 const tooMuch = 64 * 1024 * 1024;
+
+/** Never more bytes follow the line of a push. */
+const maxRaw = 8 * 1024 * 1024;
 
 /** The two directions of a connection, and what its owner does with it. */
 export interface LineIO {
@@ -46,6 +49,8 @@ export class LineConnection {
   #refusal: TrlError | undefined; // what the daemon said to the connection as a whole
   #lost: TrlError | undefined;
   #wake: (() => void) | undefined; // set while nothing is read
+  /** Is called when the connection has ended. */
+  onLost: (() => void) | undefined;
 
   constructor(io: LineIO) {
     this.#io = io;
@@ -87,6 +92,7 @@ export class LineConnection {
     for (const queue of [...this.#streams.values()]) queue.end(this.#lost, true);
     this.#readOn();
     this.#io.destroy();
+    this.onLost?.();
   }
 
   #send(request: WireRequest, signal: AbortSignal | undefined, streams: boolean): Promise<Answer | PushQueue> {
@@ -94,7 +100,8 @@ export class LineConnection {
       if (signal?.aborted) return reject(signal.reason);
       if (this.#lost) return reject(this.#refusal ?? new ConnectionLostError(this.#lost.message, false));
       const id = String(++this.#lastID);
-      const line = JSON.stringify({ id, ...request }) + "\n";
+      // A stream's output may come as bytes behind a push. An older daemon ignores that, and sends JSON.
+      const line = JSON.stringify({ id, ...request, ...(streams && { raw: true }) }) + "\n";
       const forget = () => {
         this.#waiting.delete(id);
         this.#holdWhileWanted();
@@ -126,11 +133,23 @@ export class LineConnection {
   }
 
   async #read(): Promise<void> {
-    const splitter = new LineSplitter();
+    const cutter = new Cutter();
+    let push: { message: Push; raw: number; size: number } | undefined; // whose bytes are still to come
     try {
       for await (const chunk of this.#io.readable) {
-        for (const line of splitter.take(chunk)) {
-          this.#take(line);
+        cutter.feed(chunk);
+        for (;;) {
+          if (!push) {
+            const line = cutter.line();
+            if (line === undefined) break;
+            push = this.#take(line);
+          }
+          if (push) {
+            const raw = cutter.bytes(push.raw);
+            if (!raw) break;
+            this.#streams.get(push.message.stream_id)?.put({ ...push.message, raw }, push.size + raw.length);
+            push = undefined;
+          }
           while (this.#mayPause()) await new Promise<void>((resolve) => (this.#wake = resolve));
           if (this.#lost) return;
         }
@@ -156,11 +175,14 @@ export class LineConnection {
     this.#wake = undefined;
   }
 
-  /** Hands out one message. */
-  #take(line: string): void {
-    const message = JSON.parse(line) as Answer & StreamEvent;
+  /** Hands out one message; a push whose output follows as bytes is returned instead. */
+  #take(line: string): { message: Push; raw: number; size: number } | undefined {
+    const { raw, ...message } = JSON.parse(line) as Answer & Omit<Push, "raw"> & { raw?: unknown };
     if ("ok" in message) this.#answer(message);
-    else this.#streams.get(message.stream_id)?.put(message, line.length);
+    else if (raw === undefined) this.#streams.get(message.stream_id)?.put(message, line.length);
+    else if (Number.isInteger(raw) && (raw as number) >= 0 && (raw as number) <= maxRaw) return { message, raw: raw as number, size: line.length };
+    else throw new Error("a push with a wrong number of bytes");
+    return undefined;
   }
 
   #answer(message: Answer): void {
@@ -180,10 +202,10 @@ export class LineConnection {
 /** The pushes of one stream that its one consumer has not taken yet. */
 class PushQueue implements Pushes {
   readonly start: StreamStart;
-  #items: { event: StreamEvent; size: number }[] = [];
+  #items: { event: Push; size: number }[] = [];
   #size = 0;
   #over: { error: unknown } | undefined;
-  #taker: { resolve(event: StreamEvent): void; reject(error: unknown): void } | undefined;
+  #taker: { resolve(event: Push): void; reject(error: unknown): void } | undefined;
   #changed: () => void;
   #onEnd: (() => void) | undefined;
 
@@ -207,7 +229,7 @@ class PushQueue implements Pushes {
     else this.#onEnd = f;
   }
 
-  put(event: StreamEvent, size: number): void {
+  put(event: Push, size: number): void {
     if (this.#over) return;
     if (this.#taker) {
       const taker = this.#taker;
@@ -219,11 +241,11 @@ class PushQueue implements Pushes {
     if (this.#size > tooMuch) this.end(new TrlError("RESOURCE_PRESSURE", "stream: not read while others on its connection waited"), true);
   }
 
-  next(): Promise<StreamEvent> {
+  next(): Promise<Push> {
     const item = this.#items.shift();
     if (!item && this.#over) return Promise.reject(this.#over.error);
     if (item) this.#size -= item.size;
-    const taken = item ? Promise.resolve(item.event) : new Promise<StreamEvent>((resolve, reject) => (this.#taker = { resolve, reject }));
+    const taken = item ? Promise.resolve(item.event) : new Promise<Push>((resolve, reject) => (this.#taker = { resolve, reject }));
     this.#changed();
     return taken;
   }

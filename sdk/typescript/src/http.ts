@@ -5,7 +5,7 @@
  */
 import { connectOver, type Trl } from "./client.js";
 import { ConnectionLostError, TrlError, reason } from "./errors.js";
-import { LineSplitter } from "./lines.js";
+import { Cutter } from "./lines.js";
 import type { ReconnectOptions } from "./reconnect.js";
 import type { Abortable, Pushes, Transport, WireRequest } from "./transport.js";
 import type { ErrorBody, StreamEvent, StreamStart } from "./types.js";
@@ -29,6 +29,7 @@ export async function connect(options: HTTPOptions): Promise<Trl> {
 /** A daemon behind HTTP: POST /v1/<method>, and streams as a JSON object per line. */
 export class HTTPTransport implements Transport {
   readonly reconnects = true;
+  readonly ties = false;
   #base: string;
   #headers: Record<string, string>;
   #fetch: typeof fetch;
@@ -134,8 +135,7 @@ async function refusal(response: Response): Promise<TrlError> {
 /** Reads lines, and no more bytes than the next one needs. */
 class LineReader {
   #reader: ReadableStreamDefaultReader<Uint8Array>;
-  #splitter = new LineSplitter();
-  #lines: string[] = [];
+  #cutter = new Cutter();
 
   constructor(body: ReadableStream<Uint8Array>) {
     this.#reader = body.getReader();
@@ -143,11 +143,11 @@ class LineReader {
 
   async next(): Promise<string> {
     for (;;) {
-      const line = this.#lines.shift();
+      const line = this.#cutter.line();
       if (line !== undefined) return line;
       const { value, done } = await this.#reader.read();
       if (done) throw new Error("the daemon ended the stream");
-      this.#lines = this.#splitter.take(value);
+      this.#cutter.feed(value);
     }
   }
 }

@@ -1,34 +1,61 @@
 /**
- * Cuts a stream of bytes into lines. Bytes are decoded only when a line is whole,
+ * Cuts a stream of bytes into lines and counted bytes. Bytes are decoded only when a line is whole,
  * so a character may be spread over chunks; a long line costs one copy, not one per chunk.
  */
-export class LineSplitter {
+export class Cutter {
   #decoder = new TextDecoder();
-  #parts: Uint8Array[] = [];
+  #chunk: Uint8Array = new Uint8Array(0);
+  #at = 0;
+  #parts: Uint8Array[] = []; // taken, of what is not whole yet
+  #size = 0; // of the parts
 
-  /** Takes the next bytes and returns the lines that are whole with them. Blank lines are left out. */
-  take(chunk: Uint8Array): string[] {
-    const lines: string[] = [];
-    let start = 0;
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
-      const line = this.#join(chunk.subarray(start, end)).trim();
-      if (line) lines.push(line);
-      start = end + 1;
-    }
-    if (start < chunk.length) this.#parts.push(chunk.subarray(start));
-    return lines;
+  /** Takes the next bytes, when everything that is whole has been taken out. */
+  feed(chunk: Uint8Array): void {
+    this.#chunk = chunk;
+    this.#at = 0;
   }
 
-  #join(last: Uint8Array): string {
-    if (this.#parts.length === 0) return this.#decoder.decode(last);
-    this.#parts.push(last);
-    const line = new Uint8Array(this.#parts.reduce((sum, part) => sum + part.length, 0));
+  /** The next whole line, without its end. Blank lines are left out. */
+  line(): string | undefined {
+    while (this.#at < this.#chunk.length) {
+      const end = this.#chunk.indexOf(10, this.#at);
+      this.#take(end < 0 ? this.#chunk.length : end);
+      if (end < 0) return undefined;
+      this.#at++;
+      const line = this.#decoder.decode(this.#parts.length === 1 ? this.#parts[0] : this.#joined()).trim();
+      this.#begin();
+      if (line) return line;
+    }
+    return undefined;
+  }
+
+  /** The next n bytes, in memory of their own. When they are not all there yet, only these may be asked for. */
+  bytes(n: number): Uint8Array | undefined {
+    this.#take(Math.min(this.#chunk.length, this.#at + n - this.#size));
+    if (this.#size < n) return undefined;
+    const bytes = this.#joined();
+    this.#begin();
+    return bytes;
+  }
+
+  #take(end: number): void {
+    this.#parts.push(this.#chunk.subarray(this.#at, end));
+    this.#size += end - this.#at;
+    this.#at = end;
+  }
+
+  #joined(): Uint8Array {
+    const whole = new Uint8Array(this.#size);
     let at = 0;
     for (const part of this.#parts) {
-      line.set(part, at);
+      whole.set(part, at);
       at += part.length;
     }
+    return whole;
+  }
+
+  #begin(): void {
     this.#parts = [];
-    return this.#decoder.decode(line);
+    this.#size = 0;
   }
 }

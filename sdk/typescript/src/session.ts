@@ -99,7 +99,7 @@ export class Session extends AnySession {
   /** Runs a command and yields its output as it comes, then its exit. It is started by the first `next`. */
   stream(command: string, options: ExecStreamOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
-    const request = { method: "exec.stream", params: this.#params(command, rest) };
+    const request = { method: "exec.stream", params: this.#once(command, rest) };
     return new ExecStream(this.trl.link, request, { signal, reconnect });
   }
 

@@ -14,6 +14,8 @@ const startTimeoutMs = 30_000;
 /** A daemon behind a unix socket. Calls share one connection; every stream has its own. */
 export class SocketTransport implements Transport {
   readonly reconnects = true;
+  readonly ties = true;
+  onLost: (() => void) | undefined;
   #path: string;
   #start: boolean;
   #starting: Promise<string> | undefined;
@@ -57,8 +59,16 @@ export class SocketTransport implements Transport {
   /** The connection of all calls, a new one if it was lost. */
   async #share(): Promise<LineConnection> {
     if (this.#shared && !this.#shared.isLost) return this.#shared;
-    this.#dialing ??= this.#dial().finally(() => (this.#dialing = undefined));
+    this.#dialing ??= this.#dialShared().finally(() => (this.#dialing = undefined));
     return (this.#shared = await this.#dialing);
+  }
+
+  async #dialShared(): Promise<LineConnection> {
+    const connection = await this.#dial();
+    connection.onLost = () => {
+      if (!this.#closed) this.onLost?.();
+    };
+    return connection;
   }
 
   async #dialOwn(signal: AbortSignal | undefined): Promise<LineConnection> {
@@ -156,6 +166,7 @@ function overSocket(socket: Socket): LineConnection {
  */
 export class StdioTransport implements Transport {
   readonly reconnects = false;
+  readonly ties = true;
   #connection: LineConnection;
   #end: () => Promise<void>;
 

@@ -1,9 +1,9 @@
-import { decodeText, encodeBase64, exactBytes } from "./bytes.js";
+import { decodeText, exactBytes } from "./bytes.js";
 import { ConnectionLostError, TrlError } from "./errors.js";
 import { fromWire } from "./names.js";
 import { isUnavailable, mayHaveBeenDone, Patience, type Link, type ReconnectOptions } from "./reconnect.js";
 import type { ExecOutcome, LifecycleEvent, MissedEvent } from "./results.js";
-import type { Abortable, Pushes, WireRequest } from "./transport.js";
+import type { Abortable, Push, Pushes, WireRequest } from "./transport.js";
 import { eventTypes, type StreamEvent, type StreamName, type StreamStart } from "./types.js";
 
 /** Options of everything that streams. */
@@ -17,20 +17,35 @@ export abstract class Chunk<T extends string> {
   /** Where the piece begins in its stream, in bytes. */
   readonly offset: number;
   /** The text, with replacement characters where the bytes are not UTF-8. */
-  readonly data: string;
+  declare readonly data: string;
+  readonly #raw: Uint8Array | undefined;
   readonly #base64: string | undefined;
 
-  constructor(push: StreamEvent) {
+  constructor(push: Push) {
     this.type = push.type as string as T;
     this.seq = push.seq;
     this.offset = push.offset ?? 0;
-    this.data = push.data ?? "";
+    this.#raw = push.raw;
     this.#base64 = push.data_base64;
+    const { raw } = push;
+    // Text that nobody asks for is not made of the bytes.
+    if (raw) Object.defineProperty(this, "data", { configurable: true, enumerable: true, get: () => this.#text(decodeText(raw)) });
+    else this.#text(push.data ?? "");
   }
 
   /** The exact bytes. */
   get bytes(): Uint8Array {
-    return exactBytes(this.data, this.#base64);
+    return this.#raw ?? exactBytes(this.data, this.#base64);
+  }
+
+  /** How console.log of Node shows it. */
+  [Symbol.for("nodejs.util.inspect.custom")](): object {
+    return { ...this };
+  }
+
+  #text(value: string): string {
+    Object.defineProperty(this, "data", { configurable: true, enumerable: true, writable: true, value });
+    return value;
   }
 }
 
@@ -93,7 +108,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
     return { exec_id: start?.exec_id, after_seq: this.lastSeq };
   }
   /** Makes an item of a push; nothing when the consumer has it already or cannot know it. */
-  protected abstract accept(push: StreamEvent): T | undefined;
+  protected abstract accept(push: Push): T | undefined;
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
     return this;
@@ -133,7 +148,7 @@ export abstract class PushStream<T> implements AsyncIterable<T> {
   }
 
   /** The next push, or nothing when the stream has to be opened again first. */
-  async #pull(): Promise<StreamEvent | undefined> {
+  async #pull(): Promise<Push | undefined> {
     const pushes = await this.#open();
     if (!pushes || this.#over) return undefined;
     try {
@@ -205,7 +220,7 @@ export class ExecStream extends PushStream<StreamItem> {
   }
 
   protected override repeatable(request: WireRequest): boolean {
-    return request.params["exec_id"] !== undefined;
+    return request.params["exec_id"] !== undefined || request.params["run_id"] !== undefined;
   }
 
   protected override resume(start: StreamStart, { method, params }: WireRequest): WireRequest {
@@ -222,7 +237,7 @@ export class ExecStream extends PushStream<StreamItem> {
     return last.type === "gap" ? last.to : last.offset + last.bytes.length;
   }
 
-  protected override accept(push: StreamEvent): StreamItem | undefined {
+  protected override accept(push: Push): StreamItem | undefined {
     switch (push.type) {
       case "stdout":
       case "stderr":
@@ -238,13 +253,13 @@ export class ExecStream extends PushStream<StreamItem> {
     }
   }
 
-  #chunk(push: StreamEvent): OutputChunk | undefined {
+  #chunk(push: Push): OutputChunk | undefined {
     let chunk = new OutputChunk(push);
     const repeated = (this.#have[chunk.type] ?? 0) - chunk.offset;
     if (repeated > 0) {
       const rest = chunk.bytes.subarray(repeated);
       if (rest.length === 0) return undefined;
-      chunk = new OutputChunk({ ...push, offset: chunk.offset + repeated, data: decodeText(rest), data_base64: encodeBase64(rest) });
+      chunk = new OutputChunk({ ...push, offset: chunk.offset + repeated, raw: rest });
     }
     return (this.#last[chunk.type] = chunk);
   }
@@ -266,7 +281,7 @@ export class EventStream extends PushStream<TrlEvent> {
     return { method, params: { ...params, after_seq: this.lastSeq ?? params["after_seq"] ?? start.seq ?? 0 } };
   }
 
-  protected override accept(push: StreamEvent): TrlEvent | undefined {
+  protected override accept(push: Push): TrlEvent | undefined {
     if (this.lastSeq !== undefined && push.seq <= this.lastSeq) return undefined;
     if (!eventTypes.includes(push.type)) return undefined; // of a newer daemon
     const { streamId: _, ...event } = fromWire(push);

@@ -5,8 +5,8 @@ import { fromWire, toWire, type Camel } from "./names.js";
 import type { SessionInfo, SessionInputResult, SessionResizeResult, SessionScreenResult, SessionWaitResult } from "./results.js";
 import { AnySession, Exec, newWriteID } from "./session.js";
 import { Chunk, PushStream, type Exit, type OutputChunk, type StreamOptions } from "./stream.js";
-import type { Abortable, WireRequest } from "./transport.js";
-import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamEvent, StreamName, StreamStart } from "./types.js";
+import type { Abortable, Push, WireRequest } from "./transport.js";
+import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamName, StreamStart } from "./types.js";
 
 /** What to wait for; several things end the waiting with the first of them, and so does the end of the program. */
 export interface SessionWaitOptions extends Omit<Camel<SessionWaitParams>, "sessionId">, Abortable {}
@@ -150,7 +150,7 @@ export class Snapshot extends Chunk<"snapshot"> {
   /** That of the screen, for `sinceVersion`. */
   readonly version: number;
 
-  constructor(push: StreamEvent) {
+  constructor(push: Push) {
     super(push);
     this.cols = push.cols ?? 0;
     this.rows = push.rows ?? 0;
@@ -233,7 +233,7 @@ export class TerminalStream extends PushStream<TerminalItem> {
     return this.#last?.type === "output" ? this.#last.offset + this.#last.bytes.length : this.#last?.offset;
   }
 
-  protected override accept(push: StreamEvent): TerminalItem | undefined {
+  protected override accept(push: Push): TerminalItem | undefined {
     switch (push.type) {
       case "snapshot":
         this.#owned = push.owner_id === this.#viewerId;

@@ -16,6 +16,10 @@ export interface WireRequest {
 export interface Transport {
   /** Whether a new connection may be made after one was lost. */
   readonly reconnects: boolean;
+  /** Whether a session can be tied to a connection, and end with it. */
+  readonly ties: boolean;
+  /** Is called when the connection to which sessions are tied was lost. */
+  onLost?: (() => void) | undefined;
   /**
    * Sends a request and waits for the data of its answer. With `tied` the daemon
    * learns that the caller has gone away when the signal is aborted.
@@ -26,11 +30,17 @@ export interface Transport {
   close(): Promise<void>;
 }
 
+/** What a stream pushes. */
+export interface Push extends StreamEvent {
+  /** The output, where it came as bytes and not in data. */
+  raw?: Uint8Array;
+}
+
 /** An open stream. It is read no faster than next is called. */
 export interface Pushes {
   readonly start: StreamStart;
   /** The next push; a ConnectionLostError when there is none because the stream broke off. */
-  next(): Promise<StreamEvent>;
+  next(): Promise<Push>;
   close(): void;
 }
 

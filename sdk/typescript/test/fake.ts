@@ -10,6 +10,7 @@ import { connect, type ReconnectOptions, type Trl } from "@trl-dev/trl";
 export interface Request {
   id: string;
   method: string;
+  raw?: boolean;
   params: Record<string, unknown>;
   connection: Connection;
 }

@@ -94,6 +94,34 @@ test("a run that was under way goes on, and is run once", async (t) => {
   assert.equal((await s.execs()).length, 1);
 });
 
+test("an ephemeral session outlives the daemon, and ends with its client", async (t) => {
+  const daemon = await Daemon.start(t);
+  const trl = await daemon.connect(t);
+  const s = await trl.session({ ephemeral: true });
+  await s.run("X=kept");
+  for (let i = 0; i < 2; i++) {
+    await daemon.kill();
+    await daemon.restart();
+  }
+  // Without its owner it would end ten seconds after the restart. Nothing is asked for meanwhile.
+  await new Promise((wake) => setTimeout(wake, 12_000));
+  assert.equal((await s.run("echo $X")).stdout, "kept\n");
+  const other = await daemon.connect(t);
+  await trl.close();
+  await eventually(async () => (await other.call("session.info", { sessionId: s.id })).state === "terminated");
+});
+
+test("a run of its own ends with its client", async (t) => {
+  const daemon = await Daemon.start(t);
+  const trl = await daemon.connect(t);
+  const lost = assert.rejects(trl.run("sleep 1000"), ConnectionLostError);
+  const other = await daemon.connect(t);
+  await eventually(async () => (await other.call("session.list")).sessions.some((s) => s.state === "running"));
+  await trl.close();
+  await lost;
+  await eventually(async () => (await other.call("session.list")).sessions.every((s) => s.state === "terminated"));
+});
+
 test("events go on after a restart", async (t) => {
   const daemon = await Daemon.start(t);
   const trl = await daemon.connect(t);

@@ -106,6 +106,7 @@ test("large binary output arrives byte for byte, and exec.run agrees", async (t)
     if (item.type === "stdout") {
       hash.update(item.bytes);
       assert.equal(item.offset, length);
+      assert.ok(Object.getOwnPropertyDescriptor(item, "data")?.get, "it came as bytes");
       length += item.bytes.length;
     } else if (item.type === "stderr") {
       stderr.push(item.bytes);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { ConnectionLostError, TrlError, type TrlEvent } from "@trl-dev/trl";
+import { inspect } from "node:util";
+import { ConnectionLostError, OutputChunk, TrlError, type TrlEvent } from "@trl-dev/trl";
 import { fakeDaemon, type Request } from "./fake.js";
 import { collect } from "./items.js";
 
@@ -60,6 +61,47 @@ test("bytes may arrive one by one, or many lines at once", async (t) => {
   assert.ok(out?.type === "stdout" && out.data === data);
   assert.ok(err?.type === "stderr" && err.data.length === 3_000_000);
 });
+
+test("output comes as bytes behind a push, whole or in pieces, or as JSON", async (t) => {
+  const bodies = [Buffer.from("\n{"), Buffer.of(0xff, 0xfe, 0x0a), Buffer.alloc(0), Buffer.from("grüße"), Buffer.alloc(300_000, "x\n")];
+  const { trl, requests } = await fakeDaemon(t, async (request) => {
+    const { connection } = request;
+    connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+    let offset = 0;
+    for (const [i, body] of bodies.entries()) {
+      const line = { stream_id: "1", seq: i + 1, type: "stdout", offset, raw: body.length };
+      const message = Buffer.concat([Buffer.from(JSON.stringify(line) + "\n"), body]);
+      if (requests.length === 1 && i === 1) return connection.socket.end(message.subarray(0, -1)); // cut within the bytes
+      if (body.length < 100) {
+        for (const byte of message) {
+          connection.socket.write(Uint8Array.of(byte));
+          await turn();
+        }
+      } else connection.socket.write(message);
+      offset += body.length;
+    }
+    connection.say({ stream_id: "1", seq: 6, type: "stdout", offset, data: "as JSON" });
+    connection.say({ ...exit, seq: 7 });
+  });
+  const items = await collect(trl.exec("x-1").stream());
+  assert.deepEqual(requests.map((r) => [r.raw, r.params["after_seq"]]), [[true, undefined], [true, 1]]);
+  const chunks = items.filter((item) => item instanceof OutputChunk);
+  assert.deepEqual(chunks.map((c) => Buffer.from(c.bytes)).filter((b) => b.length > 0), [...bodies.filter((b) => b.length > 0), Buffer.from("as JSON")]);
+  assert.deepEqual(chunks.slice(0, 4).map((c) => c.data), ["\n{", "\ufffd\ufffd\n", "", "grüße"]);
+  assert.deepEqual({ ...chunks[0] }, { type: "stdout", seq: 1, offset: 0, data: "\n{" });
+  assert.equal(inspect(chunks[0]), inspect({ ...chunks[0] }));
+});
+
+for (const raw of [-1, 1.5, "7", true, null, 8 * 1024 * 1024 + 1]) {
+  test(`a push with ${raw} bytes behind it ends the connection`, async (t) => {
+    const answer = (request: Request) => {
+      request.connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+      request.connection.say({ stream_id: "1", seq: 1, type: "stdout", offset: 0, raw });
+    };
+    const { trl } = await fakeDaemon(t, answer, { reconnect: false });
+    await assert.rejects(collect(trl.exec("x-1").stream()), ConnectionLostError);
+  });
+}
 
 test("a stream goes on where its connection was lost; nothing comes twice or is lost", async (t) => {
   const bytes = Buffer.from("0123456789é", "utf8");
@@ -195,14 +237,19 @@ test("a command is never sent twice", async (t) => {
   assert.equal(requests.length, 10);
 });
 
-test("a command whose stream is lost before its answer is not started again", async (t) => {
+test("a command whose stream is lost before its answer is asked for again with its id, and so runs once", async (t) => {
   const { trl, requests } = await fakeDaemon(t, (request) => {
-    if (request.method === "session.info") return request.connection.answer(request, { session_id: "s-1" });
-    request.connection.socket.destroy();
+    const { connection } = request;
+    if (request.method === "session.info") return connection.answer(request, { session_id: "s-1" });
+    if (requests.length < 4) return connection.socket.destroy();
+    connection.answer(request, { stream_id: "1", exec_id: "x-1" });
+    connection.say({ ...exit, seq: 1 });
   });
   const s = await trl.findSession("s-1");
-  await assert.rejects(collect(s.stream("x")), ConnectionLostError);
-  assert.equal(requests.length, 2);
+  assert.equal((await collect(s.stream("x"))).length, 1);
+  const [first, ...again] = requests.slice(1).map((r) => r.params);
+  assert.ok(first?.["run_id"]);
+  assert.deepEqual(again, [first, first]);
 });
 
 test("what changes nothing, or has a write id, is asked again", async (t) => {
