@@ -107,12 +107,14 @@ func (l *Log) Reserve(st Stream) []byte {
 }
 
 // Commit publishes the first n bytes of the space that Reserve returned last for
-// the stream. After Close it does nothing.
+// the stream. After Close it does nothing. With n = 0 it gives the space back.
 func (l *Log) Commit(st Stream, n int) {
+	l.mu.Lock()
 	if n == 0 {
+		l.streams[st].giveBack()
+		l.mu.Unlock()
 		return
 	}
-	l.mu.Lock()
 	if !l.closed {
 		l.commit(st, n)
 	}
@@ -199,7 +201,7 @@ func (l *Log) Close() {
 	for i := range l.streams {
 		l.streams[i].finish()
 	}
-	l.store.free = nil
+	l.store.keepSmall()
 }
 
 // Closed reports whether the log is complete. A reader that finds nothing more

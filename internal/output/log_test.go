@@ -436,3 +436,23 @@ func TestSteadyAppendAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for Read, want 1", n)
 	}
 }
+
+// TestNoOutputLeavesNoGarbage: the space for output that never comes is used again.
+func TestNoOutputLeavesNoGarbage(t *testing.T) {
+	store := output.NewStore(output.StoreConfig{})
+	silent := func() {
+		l := output.New(store, 1<<20)
+		for _, st := range []output.Stream{output.Stdout, output.Stderr} {
+			l.Reserve(st)
+			l.Commit(st, 0)
+		}
+		l.Close()
+		l.Release()
+	}
+	if n := testing.AllocsPerRun(100, silent); n > 1 {
+		t.Errorf("%v allocations for a log without output, want 1: the log", n)
+	}
+	if n := store.Kept(); n != 0 {
+		t.Errorf("the store keeps %d bytes", n)
+	}
+}

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"slices"
 	"sync"
 )
 
@@ -84,6 +85,11 @@ func (s *Store) give(p *page) {
 	if len(s.free) < maxFree {
 		s.free = append(s.free, p)
 	}
+}
+
+// keepSmall drops the unused pages that only much output needs.
+func (s *Store) keepSmall() {
+	s.free = slices.DeleteFunc(s.free, func(p *page) bool { return len(p.buf) > minReserve })
 }
 
 // over reports whether more memory is in use than should be.

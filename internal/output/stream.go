@@ -262,6 +262,17 @@ func (s *stream) free(p *page) {
 	}
 }
 
+// giveBack keeps a small spare page that the writer did not fill for the next log. Most
+// commands print little or nothing, and would leave it as garbage.
+func (s *stream) giveBack() {
+	if p := s.spare; p != nil && len(p.buf) == minReserve {
+		s.discard(p)
+		s.spare, s.reserved = nil, nil
+		p.stream = nil
+		s.store.give(p)
+	}
+}
+
 // recycle keeps a page that nobody uses for new data, of whichever stream.
 func (s *stream) recycle(p *page) {
 	if !s.done && len(p.buf) == s.pageSize {
