@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,6 +214,9 @@ func TestExecEvents(t *testing.T) {
 		if err != nil || f.Kind != link.KindEvent || f.Name != link.EventExec || !bytes.Equal(f.Header, want) {
 			t.Errorf("%+v %s, %v, want %s", f, f.Header, err, want)
 		}
+		if got, err := link.DecodeExecEvent(f.Header); err != nil || !reflect.DeepEqual(got, e) {
+			t.Errorf("%s decoded: %+v, %v", f.Header, got, err)
+		}
 	}
 	if err := <-flushed; err != nil {
 		t.Error(err)
@@ -222,6 +226,29 @@ func TestExecEvents(t *testing.T) {
 	}
 	conn.Close()
 	end.Close()
+}
+
+// FuzzDecodeExecEvent: the shorter way reads what json reads.
+func FuzzDecodeExecEvent(f *testing.F) {
+	for _, text := range []string{
+		`{"exec_id":"x-1-2","state":"closed","at":"2026-11-14T12:00:00.123456789Z"}`,
+		`{"exec_id":"x-1-2","state":"closed","at":"2026-11-14T12:00:00+01:00"}`,
+		`{"exec_id":"x-1","state":"exited","at":"2026-11-14T12:00:00Z","outcome":{"signal":"x"}}`,
+		`{"exec_id":"x\u002d1","state":"exited","at":"2026-11-14T12:00:00Z"}`,
+		`{"exec_id":"x-1","state":"exited","at":"noon"}`,
+		`{"state":"queued"}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want link.ExecEvent
+		if json.Unmarshal([]byte(text), &want) != nil {
+			return
+		}
+		if got, err := link.DecodeExecEvent([]byte(text)); err != nil || !got.At.Equal(want.At) || got.ExecID != want.ExecID || got.State != want.State || (got.Outcome == nil) != (want.Outcome == nil) {
+			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		}
+	})
 }
 
 func TestTooLarge(t *testing.T) {

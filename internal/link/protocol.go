@@ -1,6 +1,8 @@
 package link
 
 import (
+	"bytes"
+	"encoding/json"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -86,6 +88,24 @@ type ExecEvent struct {
 	// could not be run at all. It can be read by then: exec.read and exec.info have it
 	// when this is told. Each of its lists has at most 20 entries here.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
+}
+
+// DecodeExecEvent reads the header of an EventExec. There is a shorter way for the form
+// that encode gives those without an outcome, because there are three of them to every command.
+func DecodeExecEvent(header []byte) (e ExecEvent, err error) {
+	if rest, ok := bytes.CutPrefix(header, []byte(`{"exec_id":"`)); ok {
+		id, rest, okID := bytes.Cut(rest, []byte(`","state":"`))
+		state, rest, okState := bytes.Cut(rest, []byte(`","at":"`))
+		at, okAt := bytes.CutSuffix(rest, []byte(`"}`))
+		if okID && okState && okAt && plain(string(id)) && plain(string(state)) {
+			if e.At, err = time.Parse(time.RFC3339Nano, string(at)); err == nil {
+				e.ExecID, e.State = string(id), api.ExecState(state)
+				return e, nil
+			}
+		}
+	}
+	e = ExecEvent{}
+	return e, json.Unmarshal(header, &e)
 }
 
 // HelloParams introduces the daemon. A connection is a daemon's from its first hello on;

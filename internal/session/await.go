@@ -70,8 +70,8 @@ func (s *Session) wakeAwaiting(event json.RawMessage) {
 	if len(s.awaited) == 0 {
 		return
 	}
-	var e link.ExecEvent
-	if err := json.Unmarshal(event, &e); err != nil || e.State != api.ExecExited && e.State != api.ExecClosed {
+	e, err := link.DecodeExecEvent(event)
+	if err != nil || e.State != api.ExecExited && e.State != api.ExecClosed {
 		return
 	}
 	if a := s.awaited[e.ExecID]; a != nil {

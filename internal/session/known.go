@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -181,8 +180,8 @@ func (j *Journal) reach(info api.SessionInfo) {
 
 // decode tells that a command came into a state, when that is news. mu is held.
 func (j *Journal) decode(h heard) {
-	var e link.ExecEvent
-	if err := json.Unmarshal(h.event, &e); err != nil {
+	e, err := link.DecodeExecEvent(h.event)
+	if err != nil {
 		j.log.Error("runner's event cannot be read", "session_id", h.session, "error", err)
 		return
 	}
