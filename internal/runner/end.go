@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"syscall"
 	"time"
 
@@ -293,9 +294,28 @@ func (r *Runner) quiet() {
 			r.mu.Lock()
 			idle := r.current == nil && time.Since(r.activity) >= quietMemory
 			r.mu.Unlock()
-			if idle {
+			if idle && r.wasteful() {
 				debug.FreeOSMemory()
 			}
 		})
 	}
+}
+
+// leastWaste is how much memory must have been allocated since it was last returned for
+// another return to be worth it. The collector itself needs up to 0.4 MB, and keeps them.
+const leastWaste = 1 << 20
+
+// wasteful reports whether there may be much memory to return. It asks the runtime for
+// what it counts anyway: runtime.ReadMemStats would take as much memory as a collection.
+func (r *Runner) wasteful() bool {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	total := sample[0].Value.Uint64()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if total-r.returned < leastWaste {
+		return false
+	}
+	r.returned = total
+	return true
 }

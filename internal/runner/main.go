@@ -6,7 +6,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +33,7 @@ func init() {
 	// one: forking there too keeps all of them in one list. Only init can pin main.
 	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == Name {
 		runtime.LockOSThread()
+		runtime.MemProfileRate = 0 // nobody reads that profile, and it takes memory
 	}
 }
 
@@ -47,9 +47,9 @@ func Main() int {
 	}
 	process.Sanitize()
 	subreaper := process.BecomeSubreaper()
-	// One session has little to do at once; what is not used is returned early.
+	// One session has little to do at once. What is not used is returned when nothing happens;
+	// until then garbage may gather: collecting it delays the command that runs meanwhile.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(50)
 	unix.SetNonblock(listenerFD, true)
 	listener := os.NewFile(listenerFD, "link")
 	if listener == nil {

@@ -83,6 +83,7 @@ type Runner struct {
 	wanted     bool              // guarded by mu; a daemon has asked for an export and has not got all of it
 	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
 	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens
+	returned   uint64            // guarded by mu; what had been allocated when memory was last returned
 }
 
 // New makes a Runner. It does nothing until a daemon says create.

@@ -66,11 +66,14 @@ func (b *bench) idle(s idleSessions) (alone float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var runners, programs int64
 	for _, id := range ids {
 		if err := s.use(fresh.conn, id); err != nil {
 			return 0, err
 		}
+	}
+	time.Sleep(5 * time.Second) // an idle session returns what it does not need
+	var runners, programs int64
+	for _, id := range ids {
 		var info struct {
 			ShellPID  int `json:"shell_pid"`
 			RunnerPID int `json:"runner_pid"`

@@ -211,7 +211,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // runnerEnviron is what a runner itself needs; that of its session comes over the link.
 func runnerEnviron(environ []string) []string {
 	keep := map[string]bool{"PATH": true, "HOME": true, "GORACE": true, "GOCOVERDIR": true, process.ScanVariable: true}
-	var env []string
+	// Told at its start, the Go runtime of a runner makes room for one processor only, and
+	// need not look how many there are: that is 0.2 MB of every session.
+	env := []string{"GOMAXPROCS=1"}
 	for _, kv := range environ {
 		if key, _, _ := strings.Cut(kv, "="); keep[key] {
 			env = append(env, kv)

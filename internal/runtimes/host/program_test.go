@@ -96,7 +96,7 @@ func TestBaseEnv(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := runnerEnviron([]string{"A=1", "PATH=/bin", "HOME=/root", "SECRET=x", "GORACE=y"}); !reflect.DeepEqual(got, []string{"PATH=/bin", "HOME=/root", "GORACE=y"}) {
+	if got := runnerEnviron([]string{"A=1", "PATH=/bin", "HOME=/root", "SECRET=x", "GORACE=y"}); !reflect.DeepEqual(got, []string{"GOMAXPROCS=1", "PATH=/bin", "HOME=/root", "GORACE=y"}) {
 		t.Errorf("runner: %v", got)
 	}
 }
