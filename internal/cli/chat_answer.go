@@ -67,6 +67,7 @@ type reply struct {
 	out, err *dialogueView       // what the agent says; what else is to be told
 	held     []api.DialogueEvent // of a turn of which it is not clear yet whether it is our answer
 	waits    bool                // for work in the background, and said so
+	pending  bool                // a request of another turn may wait, and nobody was told
 }
 
 func (ch *chat) newReply() *reply {
@@ -86,7 +87,7 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 		late = timer.C
 	}
 	stopped := false
-	faults, quiet := make(chan *api.DialogueFault), time.NewTimer(lookEvery)
+	looks, quiet := make(chan api.DialogueInfo), time.NewTimer(lookEvery)
 	defer quiet.Stop()
 	for {
 		select {
@@ -98,20 +99,24 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 			if t.away != nil || t.back {
 				continue // nothing is missing then
 			}
-			if ev := t.push.Event; ev != nil {
-				r.attend(ctx, *ev, faults)
-			}
 			if done, err := r.take(ctx, t.push); done || err != nil {
 				if err == nil && stopped {
 					err = exitWith(api.ExitCancelled)
 				}
 				return err
 			}
+			if ev := t.push.Event; ev != nil {
+				r.attend(ctx, *ev, looks)
+			}
 		case <-quiet.C:
-			go r.look(ctx, faults)
-		case why := <-faults:
+			go r.look(ctx, looks)
+		case info := <-looks:
 			quiet.Reset(lookEvery)
-			if err := r.troubled(why); err != nil {
+			if r.pending && info.State == api.DialogueRequiresAction {
+				r.pending = false
+				r.sayWaits()
+			}
+			if err := r.troubled(info.Error); err != nil {
 				return err
 			}
 		case <-late:
@@ -180,9 +185,6 @@ func (r *reply) sift(ctx context.Context, ev api.DialogueEvent) {
 		r.show(ctx, ev)
 	default:
 		r.held = nil
-		if ev.Type == api.ToldState && ev.State == api.DialogueRequiresAction {
-			r.sayWaits()
-		}
 	}
 }
 
@@ -203,12 +205,18 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 }
 
 // attend does what an event asks for.
-func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, faults chan<- *api.DialogueFault) {
+func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, looks chan<- api.DialogueInfo) {
 	if r.goesOn(ev) {
 		r.err.note(dim, "it goes on")
 	}
-	if ev.Type == api.ToldState && ev.State == api.DialogueError {
-		go r.look(ctx, faults)
+	if ev.Type != api.ToldState {
+		return
+	}
+	// A rule answers a request before anybody can see that it waits: only what waits when it
+	// is looked at is for a person.
+	r.pending = ev.State == api.DialogueRequiresAction && r.last == others
+	if r.pending || ev.State == api.DialogueError {
+		go r.look(ctx, looks)
 	}
 }
 
@@ -252,12 +260,12 @@ const recordFailed = "record_failed"
 // written is no event, which would have to be written.
 const lookEvery = 2 * time.Second
 
-// look finds out why the dialogue does not go on; nil is that nothing is wrong. Of an error
-// the stream tells what there is to say.
-func (ch *chat) look(ctx context.Context, faults chan<- *api.DialogueFault) {
+// look finds out why the dialogue does not go on. Of an error the stream tells what there is
+// to say.
+func (ch *chat) look(ctx context.Context, looks chan<- api.DialogueInfo) {
 	info, _ := ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: ch.info.DialogueID})
 	select {
-	case faults <- info.Error:
+	case looks <- info:
 	case <-ctx.Done():
 	}
 }

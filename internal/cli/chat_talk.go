@@ -128,7 +128,7 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
-	faults, quiet := make(chan *api.DialogueFault), time.NewTimer(lookEvery)
+	looks, quiet := make(chan api.DialogueInfo), time.NewTimer(lookEvery)
 	defer quiet.Stop()
 	typed := make(chan typed)
 	var interrupts <-chan struct{}
@@ -151,17 +151,17 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 				return err
 			}
 			if t.course.state == api.DialogueError && t.course.fault == nil {
-				go t.look(ctx, faults)
+				go t.look(ctx, looks)
 			}
 		case <-quiet.C:
 			if t.busy() {
-				go t.look(ctx, faults)
+				go t.look(ctx, looks)
 			} else {
 				quiet.Reset(lookEvery)
 			}
-		case why := <-faults:
+		case info := <-looks:
 			quiet.Reset(lookEvery)
-			t.troubled(why)
+			t.troubled(info.Error)
 		case line, ok := <-typed:
 			if !ok {
 				t.leaving, typed = true, nil

@@ -439,15 +439,30 @@ func TestChatPrintsItsOwnAnswer(t *testing.T) {
 			{name: "failed", earlier: "gate g1; fail early"},
 			{name: "interrupted", earlier: "gate g2; say early", ends: []string{"dialogue", "interrupt", "q"}},
 			{name: "asks", earlier: "gate g3; ask Bash ls; say early", stderr: `^trl: dialogue d-\w+: waits for the answer to an earlier request .*\n$`},
+			{name: "fits a rule", earlier: "gate g4; ask Bash ls; ask Bash ls; say early"},
 		} {
+			if c.name == "fits a rule" {
+				if o := s.run(t, "dialogue", "set", "q", "--allow", "Bash(ls)", "--allow", "execute"); o.status != 0 {
+					t.Fatalf("%s, %s: %+v", agent, c.name, o)
+				}
+			}
 			if o := s.run(t, "dialogue", "send", "q", c.earlier); o.status != 0 {
 				t.Fatalf("%s, %s: %+v", agent, c.name, o)
 			}
 			gate := filepath.Join(s.work, "g"+string(rune('0'+i)))
 			eventually(t, "the agent works", func() bool { _, err := os.Stat(gate + ".reached"); return err == nil })
 			cmd := s.command(s.trl, "chat", "-p", "--dialogue", "q", "say late"+c.name)
-			var out, errs bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errs
+			var out bytes.Buffer
+			errs, err := os.Create(filepath.Join(s.dir, "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer errs.Close()
+			said := func() string {
+				text, _ := os.ReadFile(errs.Name())
+				return string(text)
+			}
+			cmd.Stdout, cmd.Stderr = &out, errs
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -460,7 +475,7 @@ func TestChatPrintsItsOwnAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.name == "asks" {
-				eventually(t, "the request waits", func() bool { return strings.Contains(s.run(t, "dialogue", "ls").stdout, "requires_action") })
+				eventually(t, "the request waits", func() bool { return said() != "" })
 				if o := s.run(t, "dialogue", "respond", "q", "allow"); o.status != 0 {
 					t.Errorf("%s: the request of the earlier turn was answered: %+v", agent, o)
 				}
@@ -469,8 +484,8 @@ func TestChatPrintsItsOwnAnswer(t *testing.T) {
 			if c.stderr == "" {
 				c.stderr = "^$"
 			}
-			if out.String() != "late"+c.name+"\n" || status != 0 || !regexp.MustCompile(c.stderr).MatchString(errs.String()) {
-				t.Errorf("%s, %s: status %d, printed %q, and %q on stderr", agent, c.name, status, out.String(), errs.String())
+			if out.String() != "late"+c.name+"\n" || status != 0 || !regexp.MustCompile(c.stderr).MatchString(said()) {
+				t.Errorf("%s, %s: status %d, printed %q, and %q on stderr", agent, c.name, status, out.String(), said())
 			}
 		}
 	}
