@@ -40,15 +40,20 @@ func (t *talk) retry() {
 		return
 	}
 	t.view.note(dim, "looking for the agent again")
-	t.call(func(ctx context.Context) error {
-		_, err := t.client.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: t.info.DialogueID})
+	var now api.DialogueInfo
+	t.call(func(ctx context.Context) (err error) {
+		now, err = t.client.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: t.info.DialogueID})
 		return err
 	}, func(err error) {
 		if err != nil {
 			t.problem(err)
 			return
 		}
-		t.course.fault = nil // should it still be so, that is told again
+		was := t.course.fault
+		t.course.fault = nil
+		if t.troubled(now.Error); now.Error == nil && was != nil { // unless an event has told it before
+			t.view.note(dim, "it goes on")
+		}
 	})
 }
 
