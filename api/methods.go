@@ -29,7 +29,7 @@ type Method struct {
 	// dangerous. A misspelt timeout_s would let a command run without a limit.
 	Strict bool
 
-	call func(ctx context.Context, s Service, params json.RawMessage, strict bool) (any, error)
+	call func(ctx context.Context, s Service, params json.RawMessage, beside []byte, strict bool) (any, error)
 }
 
 // Methods is the one list of the methods on the wire. It is a function, so that programs
@@ -102,7 +102,13 @@ func FindMethod(name string) (Method, bool) {
 // answer is the result, or a Stream for a method that streams; the error, if any,
 // is always an *Error.
 func (m Method) Call(ctx context.Context, s Service, params json.RawMessage) (any, error) {
-	data, err := m.call(ctx, s, params, m.Strict)
+	return m.CallWith(ctx, s, params, nil)
+}
+
+// CallWith is Call with bytes that came beside the parameters and stand for their data. Only
+// exec.input takes any.
+func (m Method) CallWith(ctx context.Context, s Service, params json.RawMessage, beside []byte) (any, error) {
+	data, err := m.call(ctx, s, params, beside, m.Strict)
 	if err != nil {
 		return nil, AsError(err)
 	}
@@ -127,10 +133,17 @@ func (m Method) Changes(params json.RawMessage) bool {
 func unary[P, R any](name, summary string, f func(Service, context.Context, P) (R, error)) Method {
 	return Method{
 		Name: name, Summary: summary, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](),
-		call: func(ctx context.Context, s Service, params json.RawMessage, strict bool) (any, error) {
+		call: func(ctx context.Context, s Service, params json.RawMessage, beside []byte, strict bool) (any, error) {
 			var p P
 			if err := decodeParams(params, &p, strict); err != nil {
 				return nil, err
+			}
+			if len(beside) > 0 {
+				to, ok := any(&p).(interface{ attach([]byte) })
+				if !ok {
+					return nil, Errorf(CodeInvalidParams, "method %q: takes no bytes beside its parameters", name)
+				}
+				to.attach(beside)
 			}
 			if g, ok := any(&p).(interface{ given(json.RawMessage) }); ok {
 				g.given(params)

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"unicode/utf8"
 )
 
 // DefaultOutputLimit and MaxOutputLimit bound the bytes of one answer of exec.output.
@@ -108,6 +110,9 @@ type ExecInputParams struct {
 	Data   string `json:"data,omitempty"` // text to write
 	// DataBase64 is Data for bytes that are not UTF-8.
 	DataBase64 string `json:"data_base64,omitempty"`
+	// Bytes is the data as it is, for callers in Go, in place of Data and DataBase64. A Client
+	// sends it beside the JSON where it can, and keeps it: it must not be changed any more.
+	Bytes []byte `json:"-"`
 	// Close ends the input, after the data.
 	Close bool `json:"close,omitempty"`
 	// WriteID makes a repeated call safe: TRL does not write input again whose id it has
@@ -124,7 +129,9 @@ func (p ExecInputParams) Check() error {
 		return invalid("exec_id", "is required")
 	case p.Data != "" && p.DataBase64 != "":
 		return invalid("data_base64", "cannot be given together with data")
-	case p.Data == "" && p.DataBase64 == "" && !p.Close:
+	case len(p.Bytes) > 0 && (p.Data != "" || p.DataBase64 != ""):
+		return invalid("data", "cannot be given together with bytes beside the request")
+	case p.Data == "" && p.DataBase64 == "" && len(p.Bytes) == 0 && !p.Close:
 		return invalid("data", "is required, or data_base64 or close")
 	case len(p.WriteID) > 128:
 		return invalid("write_id", "has more than 128 bytes")
@@ -134,6 +141,32 @@ func (p ExecInputParams) Check() error {
 	}
 	return nil
 }
+
+// Content is the data, however it was given.
+func (p ExecInputParams) Content() []byte {
+	if len(p.Bytes) > 0 {
+		return p.Bytes
+	}
+	return Data(p.Data, p.DataBase64)
+}
+
+// InJSON returns the parameters with Bytes as text, or in base64 where JSON has no text for
+// them or writes each byte as six.
+func (p ExecInputParams) InJSON() ExecInputParams {
+	if len(p.Bytes) == 0 {
+		return p
+	}
+	if utf8.Valid(p.Bytes) && bytes.IndexByte(p.Bytes, 0) < 0 {
+		p.Data = string(p.Bytes)
+	} else {
+		p.DataBase64 = base64.StdEncoding.EncodeToString(p.Bytes)
+	}
+	p.Bytes = nil
+	return p
+}
+
+// attach takes the bytes that came beside the request.
+func (p *ExecInputParams) attach(data []byte) { p.Bytes = data }
 
 // ExecInputResult reports the accepted input. The call returns when TRL has accepted the
 // bytes, which may be before the command reads them.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -29,11 +30,12 @@ const (
 //
 // Goroutines: one that reads, and the writer's; both end with the connection.
 type conn struct {
-	rwc    io.ReadWriteCloser
-	writer *wire.Writer
-	ended  func()
-	done   chan struct{} // closed when the connection is gone
-	read   chan struct{} // closed when the reader has ended
+	rwc      io.ReadWriteCloser
+	writer   *wire.Writer
+	ended    func()
+	done     chan struct{} // closed when the connection is gone
+	read     chan struct{} // closed when the reader has ended
+	takesRaw atomic.Bool   // the daemon takes bytes behind requests
 
 	mu      sync.Mutex
 	nextID  uint64             // guarded by mu
@@ -175,14 +177,27 @@ func (c *conn) send(ctx context.Context, id uint64, method string, params any, s
 	}
 	e := wire.NewEncoder()
 	defer e.Release()
-	encode := e.Request
-	if stream {
-		encode = e.RawRequest
-	}
-	if err := encode(id, method, params); err != nil {
+	body, err := c.encode(e, id, method, params, stream)
+	if err != nil {
 		return false, badParams(method, err)
 	}
-	return c.writer.Send(e.Bytes()) == nil, nil
+	return c.writer.SendWith(e.Bytes(), body) == nil, nil
+}
+
+// encode writes a request and returns the bytes that follow it. The first input goes as JSON,
+// because only its answer says whether the daemon takes bytes.
+func (c *conn) encode(e *wire.Encoder, id uint64, method string, params any, stream bool) (body []byte, err error) {
+	in, ok := params.(api.ExecInputParams)
+	switch {
+	case stream:
+		return nil, e.RawRequest(id, method, params)
+	case !ok || len(in.Bytes) == 0:
+		return nil, e.Request(id, method, params)
+	case !c.takesRaw.Load():
+		return nil, e.RawRequest(id, method, in.InJSON())
+	}
+	body, in.Bytes = in.Bytes, nil
+	return body, e.RequestWith(id, method, in, len(body))
 }
 
 func (c *conn) forget(id uint64) {
@@ -219,6 +234,9 @@ func (c *conn) receive() error {
 
 func (c *conn) deliver(m wire.Message) {
 	id, known := callID(m.ID)
+	if m.TakesRaw {
+		c.takesRaw.Store(true)
+	}
 	c.mu.Lock()
 	waiting := c.calls[id]
 	delete(c.calls, id)

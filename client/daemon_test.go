@@ -196,7 +196,12 @@ func TestCallsOverAKilledDaemon(t *testing.T) {
 			for i := range pieces {
 				piece := fmt.Sprintf("%d \xff %s\n", i, strings.Repeat("x", i*10))
 				want.WriteString(piece)
-				p := api.ExecInputParams{ExecID: x.ExecID, DataBase64: base64.StdEncoding.EncodeToString([]byte(piece)), WriteID: fmt.Sprint(i), Close: i == pieces-1}
+				p := api.ExecInputParams{ExecID: x.ExecID, WriteID: fmt.Sprint(i), Close: i == pieces-1}
+				if i%3 == 0 {
+					p.DataBase64 = base64.StdEncoding.EncodeToString([]byte(piece))
+				} else {
+					p.Bytes = []byte(piece)
+				}
 				if r, err := c.ExecInput(ctx, p); err != nil || r.StdinBytes != int64(want.Len()) {
 					t.Fatalf("piece %d: %+v, %v", i, r, err)
 				}

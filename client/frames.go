@@ -132,9 +132,11 @@ func (f *frames) Close() error {
 type frameLines struct {
 	link   *link
 	stream grpc.BidiStreamingClient[rpc.Frame, rpc.Frame]
-	line   []byte // rest of what is being read
-	ended  error  // what Read returns behind it
-	part   []byte // of a line whose end has not been written
+	line   []byte     // rest of what is being read
+	ended  error      // what Read returns behind it
+	part   []byte     // of a line whose end has not been written
+	body   *rpc.Frame // whose bytes have not all been written
+	need   int        // how many of them
 }
 
 // Read reads the frames as lines. What the daemon said to the call as a whole is the last.
@@ -167,10 +169,23 @@ func (s *frameLines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends each line in a frame. A long line may come in several pieces. When nothing
-// can be sent any more, whoever reads finds out why.
+// Write sends each line in a frame, with the bytes behind it. Both may come in several pieces.
+// When nothing can be sent any more, whoever reads finds out why.
 func (s *frameLines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
+		if s.body != nil {
+			n := min(s.need, len(rest))
+			s.body.Raw["data"] = append(s.body.Raw["data"], rest[:n]...)
+			rest = rest[n:]
+			if s.need -= n; s.need > 0 {
+				break
+			}
+			frame := s.body
+			if s.body = nil; s.stream.Send(frame) != nil {
+				break
+			}
+			continue
+		}
 		n := bytes.IndexByte(rest, '\n')
 		if n < 0 {
 			s.part = append(s.part, rest...)
@@ -182,6 +197,10 @@ func (s *frameLines) Write(p []byte) (int, error) {
 			s.part = nil
 		}
 		rest = rest[n+1:]
+		if s.need = wire.RawLength(line); s.need > 0 {
+			s.body = &rpc.Frame{Message: bytes.Clone(line), Raw: wire.Raw{"data": make([]byte, 0, s.need)}}
+			continue
+		}
 		message, raw := wire.SplitRequest(line)
 		if s.stream.Send(&rpc.Frame{Message: message, Raw: raw}) != nil {
 			break

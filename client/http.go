@@ -104,6 +104,9 @@ func (w *web) request(ctx context.Context, method, path string, body []byte, hea
 // post sends the parameters of a method.
 func (w *web) post(ctx context.Context, method string, params any, accept string) (*http.Response, func(), error) {
 	var body bytes.Buffer
+	if in, ok := params.(api.ExecInputParams); ok {
+		params = in.InJSON()
+	}
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(params); err != nil {

@@ -92,6 +92,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		return nil, w.unreachable(ctx, err)
 	}
 	l.calls = newConn(&frameLines{link: l, stream: stream}, w.lost)
+	l.calls.takesRaw.Store(true) // beside each message
 	go l.watch()
 	return l, nil
 }

@@ -1,13 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"io"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -170,15 +170,11 @@ func (r *RemoteSession) Recv(ctx context.Context) (Piece, error) {
 // It waits while there is no connection, and writes once, however often it has to try. Of
 // several at the same time, one is done after the other.
 func (r *RemoteSession) Write(ctx context.Context, data []byte) error {
-	p := api.ExecInputParams{Data: string(data)}
-	if !utf8.Valid(data) {
-		p.Data, p.DataBase64 = api.Text(data)
-		p.Data = ""
-	}
 	if len(data) == 0 {
 		return nil
 	}
-	return r.input(ctx, p)
+	// A copy, because the caller may use its own again when ctx ends.
+	return r.input(ctx, api.ExecInputParams{Bytes: bytes.Clone(data)})
 }
 
 // CloseInput ends the stdin of a command.
@@ -217,8 +213,9 @@ func (r *RemoteSession) inputOnce(ctx context.Context, p api.ExecInputParams) er
 		if session, p.ExecID = r.IDs(); p.ExecID != "" {
 			_, err = r.client.way.call(ctx, "exec.input", p)
 		} else {
+			in := p.InJSON()
 			_, err = r.client.way.call(ctx, "session.input", api.SessionInputParams{
-				SessionID: session, Text: p.Data, DataBase64: p.DataBase64, Close: p.Close, WriteID: p.WriteID})
+				SessionID: session, Text: in.Data, DataBase64: in.DataBase64, Close: in.Close, WriteID: in.WriteID})
 		}
 		if err == nil || !retry(err, true) { // the end of ctx is no loss
 			return err

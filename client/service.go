@@ -120,6 +120,11 @@ func (c *Client) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.Ex
 
 // ExecInput implements api.Service.
 func (c *Client) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
+	if len(p.Bytes) > 0 { // on the wire it is not to be seen that data was given twice
+		if err := p.Check(); err != nil {
+			return api.ExecInputResult{}, err
+		}
+	}
 	return typed[api.ExecInputResult](ctx, c, "exec.input", p)
 }
 

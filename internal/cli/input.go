@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,8 +21,10 @@ import (
 )
 
 const (
-	// inputChunk is how much of stdin goes into one exec.input.
-	inputChunk = 256 << 10
+	// inputChunk is how much of stdin goes into one exec.input, at most.
+	inputChunk = 1 << 20
+	// wholeChunk is how much goes into each, where the pieces must be the same each time.
+	wholeChunk = 256 << 10
 	// How long is paused before a command that has not read its input is offered more.
 	firstPause = 5 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
@@ -158,9 +161,13 @@ type read struct {
 
 // readInto reads stdin. A read of a terminal cannot be ended, so it has a goroutine of
 // its own, which the end of the program ends.
-func readInto(ctx context.Context, to chan<- read, from io.Reader, whole bool) {
+func readInto(ctx context.Context, to chan<- read, from *os.File, whole bool) {
+	widen(from)
+	b := make([]byte, inputChunk)
+	if whole {
+		b = b[:wholeChunk]
+	}
 	for {
-		b := make([]byte, inputChunk)
 		var r read
 		var n int
 		if whole {
@@ -170,7 +177,7 @@ func readInto(ctx context.Context, to chan<- read, from io.Reader, whole bool) {
 		} else {
 			n, r.err = from.Read(b)
 		}
-		r.data = b[:n]
+		r.data = bytes.Clone(b[:n]) // the client keeps it
 		select {
 		case to <- r:
 		case <-ctx.Done():
@@ -184,8 +191,7 @@ func readInto(ctx context.Context, to chan<- read, from io.Reader, whole bool) {
 
 // write writes one piece. A command that has not read what it was given is waited for.
 func (in *input) write(ctx context.Context, c *client.Client, data []byte, end bool) error {
-	p := api.ExecInputParams{ExecID: in.exec, Close: end, WriteID: in.nextID()}
-	p.Data, p.DataBase64 = onWire(data)
+	p := api.ExecInputParams{ExecID: in.exec, Bytes: data, Close: end, WriteID: in.nextID()}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var err error
 		in.result, err = c.ExecInput(ctx, p)

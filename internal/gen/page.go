@@ -26,6 +26,8 @@ carries the ` + "`id`" + ` of its request, which may be any JSON scalar. Pushes 
 - The stream that starts a command delivers all of its output: the command waits for it, as on a pipe (see backpressure). A stream of an earlier command may have gaps.
 - On the socket and on stdio, a request for a stream may have the member "raw":true beside its params. Pushes then carry output as bytes: the push has "raw":N instead of
   data, and N bytes follow its line. Pushes without "raw" keep their usual form; an older daemon sends only those.
+- There, exec.input may have the member "raw":true too. If the answer has "raw":true, later exec.input requests on the same connection may have "raw":N as their last member
+  instead of data, with N bytes behind the line. An older daemon answers without "raw".
 - Names are matched exactly, and no name may appear twice.
 - Ignore fields and push types that you do not know. TRL ignores unknown parameters, except in strict methods.
 

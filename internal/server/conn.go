@@ -56,6 +56,7 @@ type conn struct {
 	writer   *wire.Writer
 	slots    chan struct{} // one entry per request that runs
 	streams  atomic.Int64  // how many of them stream
+	bodies   atomic.Bool   // bytes may follow a request; the client has been told
 	running  sync.WaitGroup
 	owed     sync.WaitGroup // those of running that end by themselves
 	reading  sync.WaitGroup // the goroutine of read, where there is one
@@ -195,11 +196,37 @@ func (c *conn) readLines() error {
 			return err
 		}
 		own, taken := c.reader.Detach(line)
-		if err := c.start(own, taken); err != nil {
+		body, more, err := c.body(own)
+		if taken += more; errors.As(err, &refused) {
+			c.sendError(wire.FindID(own), refused.Cause)
+			c.server.budget.Return(taken)
+			continue
+		}
+		if err == nil {
+			err = c.start(own, body, taken)
+		}
+		if err != nil {
 			c.server.budget.Return(taken)
 			return err
 		}
 	}
+}
+
+// body reads the bytes behind a request, where the client was told that there may be any.
+func (c *conn) body(line []byte) (body []byte, taken int64, err error) {
+	if frames, ok := c.rwc.(*frameStream); ok {
+		body = frames.takeBody()
+		taken, err = c.reader.Admit(len(body))
+		return body, taken, err
+	}
+	if !c.bodies.Load() {
+		return nil, 0, nil
+	}
+	n := wire.RawLength(line)
+	if n == 0 {
+		return nil, 0, nil
+	}
+	return c.reader.Attached(n)
 }
 
 // awaitRoom waits while the client takes too little of its answers.
@@ -214,7 +241,7 @@ func (c *conn) awaitRoom() error {
 }
 
 // start runs a request, when there are not too many of them.
-func (c *conn) start(line []byte, taken int64) error {
+func (c *conn) start(line, body []byte, taken int64) error {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -229,7 +256,7 @@ func (c *conn) start(line []byte, taken int64) error {
 	}
 	c.running.Add(1)
 	c.owed.Add(1)
-	go c.handle(line, taken)
+	go c.handle(line, body, taken)
 	return nil
 }
 

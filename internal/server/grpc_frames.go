@@ -18,6 +18,7 @@ type frameStream struct {
 	stalled *time.Timer // runs while something is sent
 
 	line   []byte // rest of the frame that is being read
+	body   []byte // what came beside the last line, until it is taken
 	frames rpc.Unpacker
 	ahead  int // size of the frame before, which may still be on its way
 }
@@ -32,11 +33,22 @@ func (s *frameStream) Read(p []byte) (int, error) {
 			}
 			return 0, err
 		}
+		if s.body = wire.Beside(f.Message, f.Raw); s.body != nil {
+			f.Raw = nil
+		}
 		s.line = append(wire.JoinRequest(f.Message, f.Raw), '\n')
 	}
 	n := copy(p, s.line)
 	s.line = s.line[n:]
 	return n, nil
+}
+
+// takeBody returns the bytes that came beside the line that was read last: each frame is one
+// line, and none is read before the line before it is taken.
+func (s *frameStream) takeBody() []byte {
+	body := s.body
+	s.body = nil
+	return body
 }
 
 // Write sends the frames that are complete. A frame counts as taken when there is room

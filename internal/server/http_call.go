@@ -43,7 +43,7 @@ func (x *exchange) call(name string) {
 		return
 	}
 	stop := x.stayAlive()
-	result, err := x.http.server.call(x.ctx, x.log, m, params)
+	result, err := x.http.server.call(x.ctx, x.log, m, params, nil)
 	stop()
 	if err != nil {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))

@@ -112,7 +112,7 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	}
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
-	result, err := x.http.server.call(ctx, x.log, m, params)
+	result, err := x.http.server.call(ctx, x.log, m, params, nil)
 	if err != nil {
 		x.fail(explain(err, x.conn.ctx, x.shuttingDown()))
 		return

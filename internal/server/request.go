@@ -19,8 +19,8 @@ import (
 // a fast reader busy and costs little with a slow one.
 const streamRoom = 256 << 10
 
-// handle answers one line.
-func (c *conn) handle(line []byte, taken int64) {
+// handle answers one line, with the bytes behind it.
+func (c *conn) handle(line, body []byte, taken int64) {
 	defer c.running.Done()
 	owed := true
 	defer func() {
@@ -55,7 +55,7 @@ func (c *conn) handle(line []byte, taken int64) {
 	ctx, cancel := context.WithCancel(c.requests)
 	defer cancel()
 	begin := time.Now()
-	result, err := c.server.call(ctx, c.log, m, req.Params)
+	result, err := c.server.call(ctx, c.log, m, req.Params, body)
 	c.server.counts.request(c.transport, m.Name, err)
 	if c.log.Enabled(ctx, slog.LevelDebug) {
 		c.log.Debug("request", "method", m.Name, "id", string(req.ID), "duration", time.Since(begin), "error", err)
@@ -72,7 +72,7 @@ func (c *conn) handle(line []byte, taken int64) {
 		c.stream(ctx, req, stream)
 		return
 	}
-	c.sendAnswer(req.ID, m.Name, result)
+	c.sendAnswer(req.ID, m.Name, result, req.Raw && c.bytesBehind())
 }
 
 // growStack makes the stack of a new goroutine large enough for a request at
@@ -97,13 +97,13 @@ func onlyReads(method string) *api.Error {
 }
 
 // call calls the Service. A panic there is an error of this request only.
-func (s *Server) call(ctx context.Context, log *slog.Logger, m api.Method, params json.RawMessage) (result any, err error) {
+func (s *Server) call(ctx context.Context, log *slog.Logger, m api.Method, params json.RawMessage, body []byte) (result any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicked(log, m.Name, r)
 		}
 	}()
-	return m.Call(ctx, s.cfg.Service, params)
+	return m.CallWith(ctx, s.cfg.Service, params, body)
 }
 
 // recv takes the next push of a stream. A panic there is an error of this stream only.
@@ -146,7 +146,7 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 	}()
 	start := s.Start()
 	next := c.receiver(req, s)
-	if !c.sendAnswer(req.ID, "stream", start) {
+	if !c.sendAnswer(req.ID, "stream", start, false) {
 		return
 	}
 	room := streamRoom
@@ -179,7 +179,7 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 // beside them where it can be sent like that, else with nil.
 func (c *conn) receiver(req wire.Request, s api.Stream) func() (api.StreamEvent, []byte, error) {
 	b, ok := s.(api.ByteStream)
-	if ok && (c.frames || req.Raw && c.transport != transportWebSocket) {
+	if ok && (c.frames || req.Raw && c.bytesBehind()) {
 		return func() (ev api.StreamEvent, data []byte, err error) {
 			defer func() {
 				if r := recover(); r != nil {
@@ -198,6 +198,9 @@ func (c *conn) receiver(req wire.Request, s api.Stream) func() (api.StreamEvent,
 		return ev, data, err
 	}
 }
+
+// bytesBehind reports whether bytes can follow a line: not where messages are apart.
+func (c *conn) bytesBehind() bool { return !c.frames && c.transport != transportWebSocket }
 
 // push sends a push. Data is its output, if that is not in it.
 func (c *conn) push(ev *api.StreamEvent, data []byte) bool {
@@ -220,8 +223,9 @@ func (c *conn) push(ev *api.StreamEvent, data []byte) bool {
 	return c.writer.SendWith(e.Bytes(), data) == nil
 }
 
-// sendAnswer waits for room before the answer takes memory a second time, as JSON.
-func (c *conn) sendAnswer(id json.RawMessage, method string, result any) bool {
+// sendAnswer waits for room before the answer takes memory a second time, as JSON. With bodies
+// it tells the client that bytes may follow its requests.
+func (c *conn) sendAnswer(id json.RawMessage, method string, result any, bodies bool) bool {
 	_ = c.writer.WaitRoom(c.ctx, c.server.cfg.MaxUnsentBytes)
 	var raw wire.Raw
 	if c.frames {
@@ -229,7 +233,12 @@ func (c *conn) sendAnswer(id json.RawMessage, method string, result any) bool {
 	}
 	e := wire.NewEncoder()
 	defer e.Release()
-	if err := e.Answer(id, result); err != nil {
+	answer := e.Answer
+	if bodies {
+		c.bodies.Store(true) // before the client knows
+		answer = e.RawAnswer
+	}
+	if err := answer(id, result); err != nil {
 		c.log.Error("encode answer", "method", method, "error", err)
 		e.Error(id, api.Errorf(api.CodeInternal, "%s: answer: %s", method, err))
 	}

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/base64"
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
@@ -193,9 +192,5 @@ func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exe
 	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
 		return api.ExecInputResult{}, err
 	}
-	data := []byte(p.Data)
-	if p.DataBase64 != "" {
-		data, _ = base64.StdEncoding.DecodeString(p.DataBase64) // it was checked
-	}
-	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close}, data)
+	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close}, p.Content())
 }

@@ -81,6 +81,15 @@ func (e *Encoder) Answer(id json.RawMessage, data any) error {
 	return nil
 }
 
+// RawAnswer is Answer, and says that requests on this connection may have bytes behind them.
+func (e *Encoder) RawAnswer(id json.RawMessage, data any) error {
+	if err := e.Answer(id, data); err != nil {
+		return err
+	}
+	e.raw("true")
+	return nil
+}
+
 // Error writes the answer of a request that did not succeed.
 func (e *Encoder) Error(id json.RawMessage, cause *api.Error) {
 	start := len(e.b)
@@ -159,14 +168,31 @@ func plain(ev *api.StreamEvent) bool {
 		utf8.ValidString(ev.Data) && utf8.ValidString(ev.StreamID) && utf8.ValidString(ev.DataBase64)
 }
 
-// RawRequest is Request for a stream whose pushes may come with bytes behind them. A daemon
-// that does not know of that ignores it.
+// RawRequest is Request for a stream whose pushes may come with bytes behind them, and for a
+// call by which a client learns whether its requests may have bytes behind them. A daemon that
+// knows of neither ignores it.
 func (e *Encoder) RawRequest(id uint64, method string, params any) error {
 	if err := e.Request(id, method, params); err != nil {
 		return err
 	}
-	e.b = append(e.b[:len(e.b)-2], ",\"raw\":true}\n"...)
+	e.raw("true")
 	return nil
+}
+
+// RequestWith is Request with n bytes that follow the line. It is for daemons that have said
+// that they take them; see RawAnswer.
+func (e *Encoder) RequestWith(id uint64, method string, params any, n int) error {
+	if err := e.Request(id, method, params); err != nil {
+		return err
+	}
+	e.raw(strconv.Itoa(n))
+	return nil
+}
+
+// raw puts the member into the line that was written last, as its last one.
+func (e *Encoder) raw(value string) {
+	e.b = append(e.b[:len(e.b)-len("}\n")], `,"raw":`...)
+	e.b = append(append(e.b, value...), "}\n"...)
 }
 
 // Request writes a request. On an error nothing is written.

@@ -20,6 +20,8 @@ type Message struct {
 	Event *api.StreamEvent
 	// Raw is how many bytes of output follow the line of a push.
 	Raw int
+	// TakesRaw says of an answer that requests may have bytes behind them; see RawAnswer.
+	TakesRaw bool
 }
 
 // MaxRaw bounds the bytes that follow one push.
@@ -43,6 +45,8 @@ func ParseMessage(line []byte) (Message, error) {
 			m.Data = value
 		case "error":
 			failure = value
+		case "raw":
+			m.TakesRaw = string(value) == "true"
 		case "stream_id":
 			event = true
 		}

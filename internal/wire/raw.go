@@ -101,6 +101,20 @@ func JoinRequest(message []byte, raw Raw) []byte {
 	return oneLine(message)
 }
 
+// Beside returns the bytes that came beside a request when its method takes them as they are;
+// see api.Method.CallWith. All others are for JoinRequest.
+func Beside(message []byte, raw Raw) []byte {
+	data := raw["data"]
+	if len(raw) != 1 || len(data) == 0 {
+		return nil
+	}
+	env, ok := openEnvelope(message)
+	if !ok || env.bad != nil || string(env.method) != `"exec.input"` || bytes.Contains(env.params, []byte(`"data`)) {
+		return nil
+	}
+	return data
+}
+
 // JoinAnswer makes a line of an answer whose bytes came beside it.
 func JoinAnswer(message []byte, raw Raw) []byte {
 	if len(raw) == 0 {

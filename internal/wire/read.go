@@ -172,7 +172,7 @@ func (r *Reader) grow() *api.Error {
 	}
 	size := min(2*len(r.buf), r.max+2)
 	if size > freeBuffer && !r.budget.Take(int64(size)) {
-		return api.Errorf(api.CodeResourcePressure, "request: too many large requests at once; try again later")
+		return tooMany()
 	}
 	taken := r.taken
 	old := r.buf
@@ -225,6 +225,54 @@ func (r *Reader) Body(n int, buf []byte) ([]byte, error) {
 		return nil, r.err
 	}
 	return body, nil
+}
+
+// Attached returns the n bytes behind the line that Next returned last, which are the caller's;
+// taken is what they took of the budget, for the caller to return. A *Refused error stands for
+// bytes that were not stored; it has no id.
+func (r *Reader) Attached(n int) (body []byte, taken int64, err error) {
+	if taken, err = r.Admit(n); err != nil {
+		if broken := r.discard(n); broken != nil {
+			err = broken
+		}
+		return nil, 0, err
+	}
+	if body, err = r.Body(n, nil); err != nil {
+		r.budget.Return(taken)
+		return nil, 0, err
+	}
+	return body, taken, nil
+}
+
+// Admit takes room for n bytes of a request from the budget. Its error is a *Refused without
+// an id.
+func (r *Reader) Admit(n int) (taken int64, err error) {
+	switch {
+	case n > r.max:
+		return 0, r.refused(nil, r.tooLarge())
+	case n <= freeBuffer:
+		return 0, nil
+	case !r.budget.Take(int64(n)):
+		return 0, r.refused(nil, tooMany())
+	}
+	return int64(n), nil
+}
+
+// discard throws n bytes away.
+func (r *Reader) discard(n int) error {
+	room := make([]byte, min(n, freeBuffer))
+	for n > 0 {
+		piece, err := r.Body(min(n, len(room)), room)
+		if err != nil {
+			return err
+		}
+		n -= len(piece)
+	}
+	return nil
+}
+
+func tooMany() *api.Error {
+	return api.Errorf(api.CodeResourcePressure, "request: too many large requests at once; try again later")
 }
 
 // Detach makes a line that Next returned the caller's own. A large one is handed

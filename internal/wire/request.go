@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,8 +25,28 @@ type Request struct {
 	Method string
 	// Params is nil when absent.
 	Params json.RawMessage
-	// Raw says that the client takes output as bytes behind a push; see Encoder.RawEvent.
+	// Raw says that the client takes output as bytes behind a push, see Encoder.RawEvent, and
+	// asks whether it may send bytes behind its requests, see Encoder.RawAnswer.
 	Raw bool
+}
+
+// RawLength returns how many bytes follow the line of a request: the member "raw", when it is
+// the last one and a number. Else it is 0.
+func RawLength(line []byte) int {
+	digits, ok := bytes.CutSuffix(line, []byte("}"))
+	if !ok {
+		return 0
+	}
+	at := bytes.LastIndexByte(digits, ':') + 1
+	// The comma before it makes sure that this is not the end of another name.
+	if !bytes.HasSuffix(digits[:at], []byte(`,"raw":`)) {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(digits[at:]), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
 }
 
 // ParseRequest takes one line apart. Where it is not a request, the error says

@@ -72,7 +72,10 @@ func (b *bench) flow() error {
 	if err := b.streamOver("gRPC", remote, command, floor); err != nil {
 		return err
 	}
-	return b.streamRun(d, command, floor)
+	if err := b.streamRun(d, command, floor); err != nil {
+		return err
+	}
+	return b.feed(d, []way{{"the socket", socket}, {"stdio", pipes}, {"gRPC", remote}})
 }
 
 // streamOver measures one stream of the Go client.
