@@ -3,8 +3,10 @@ package process
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +18,19 @@ const (
 	callSelect            // arguments 0 and 1 are a number of descriptors and a set
 	callEpoll             // argument 0 is an epoll descriptor
 )
+
+// How a system call gives the limit of its wait, as argument 2, 4 or 3 of poll, select and epoll.
+const (
+	noLimit = iota
+	millis  // a number, negative for none
+	spec    // a pointer to seconds and nanoseconds, nil for none
+	micros  // a pointer to seconds and microseconds, nil for none
+)
+
+type inputCall struct{ kind, limit int }
+
+// briefly is the longest wait that is only a look: the program has other things to do.
+const briefly = 20 * time.Millisecond
 
 // CanSeeReads reports why it cannot be seen what system call a process is blocked in:
 // ErrUnseen, or nil when it can. It takes a kernel that tells
@@ -132,7 +147,11 @@ const maxWatched = 1024
 
 func (l fileLook) waits(call syscallArgs) bool {
 	var fds []uint64
-	switch inputCalls[call.number] {
+	c := inputCalls[call.number]
+	if l.limit(c, call) <= briefly {
+		return false
+	}
+	switch c.kind {
 	case callRead:
 		fds = []uint64{call.args[0]}
 	case callPoll:
@@ -153,6 +172,27 @@ func (l fileLook) waits(call syscallArgs) bool {
 		}
 	}
 	return false
+}
+
+// limit is how long a system call waits at most.
+func (l fileLook) limit(c inputCall, call syscallArgs) time.Duration {
+	arg := call.args[map[int]int{callPoll: 2, callSelect: 4, callEpoll: 3}[c.kind]]
+	unit := map[int]time.Duration{spec: time.Nanosecond, micros: time.Microsecond}[c.limit]
+	switch {
+	case c.limit == millis && int32(arg) >= 0:
+		return time.Duration(int32(arg)) * time.Millisecond
+	case unit == 0 || arg == 0:
+		return math.MaxInt64
+	}
+	b := l.memory(arg, 16)
+	if len(b) < 16 {
+		return math.MaxInt64
+	}
+	seconds, rest := binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:])
+	if seconds > 0 {
+		return math.MaxInt64 // long enough
+	}
+	return time.Duration(rest) * unit
 }
 
 // pollfdSize is that of struct pollfd: an int and two shorts.

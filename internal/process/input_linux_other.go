@@ -3,4 +3,4 @@
 package process
 
 // inputCalls is empty where the numbers of the system calls are not known.
-var inputCalls map[uint64]int
+var inputCalls map[uint64]inputCall

@@ -265,3 +265,9 @@ func installed(shell string) bool {
 	_, err := exec.LookPath(shell)
 	return err == nil
 }
+
+// applets reports whether the shell runs programs such as cat itself, without exec: Debian's
+// busybox-static does.
+func applets(shell string) bool {
+	return shell == "ash" && exec.Command("busybox", "ash", "-c", "PATH=/nowhere; cat /dev/null").Run() == nil
+}
