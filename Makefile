@@ -27,7 +27,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(EMBEDDED:%=$(EMBED_DIR)/trl-runner-%.gz) ## bin/trl (static, with the embedded runners) and bin/trl-runner
-	$(GOBUILD) -tags embed_runners -o bin/trl ./cmd/trl
+	$(GOBUILD) -tags embed_runners,grpcnotrace -o bin/trl ./cmd/trl
 	$(GOBUILD) -o bin/trl-runner ./cmd/trl-runner
 
 # Always asks the go command, which knows best whether anything changed. The

@@ -8,6 +8,7 @@ package cli
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		stdout: newPrinter(stdout),
 		stderr: newPrinter(stderr),
 	}
-	root := a.root()
+	root := a.root(args)
 	root.SetArgs(endFlags(root, args))
 	return a.finish(root.ExecuteContext(context.Background()))
 }
@@ -56,7 +57,9 @@ const (
 	groupOther     = "other"
 )
 
-func (a *app) root() *cobra.Command {
+// root makes the command line. Of the commands, only the one that args name is made, where
+// that is clear: most of what a short trl run costs is the start of the process.
+func (a *app) root(args []string) *cobra.Command {
 	var short bool // only the version is asked for
 	root := &cobra.Command{
 		Use:   "trl",
@@ -102,7 +105,7 @@ started in the background when it is needed and ends by itself when nothing is l
 	)
 	root.SetHelpCommand(helpCommand())
 	cobra.EnableCommandSorting = false // the order below is the order of use
-	root.SetUsageTemplate(usageTemplate)
+	root.SetUsageFunc(usage)
 
 	global := root.PersistentFlags()
 	registerGlobalSettings(global)
@@ -110,15 +113,36 @@ started in the background when it is needed and ends by itself when nothing is l
 	global.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr about what is done")
 	global.SortFlags = false
 
-	root.AddCommand(
-		a.runCommand(), a.startCommand(), a.logsCommand(), a.waitCommand(), a.inputCommand(), a.cancelCommand(), a.psCommand(), a.eventsCommand(),
-		a.newCommand(), a.lsCommand(), a.infoCommand(), a.renameCommand(), a.killCommand(),
-		a.attachCommand(), a.sendCommand(), a.screenCommand(), a.resizeCommand(), a.recordCommand(), a.playCommand(), a.exportCommand(),
-		a.chatCommand(), a.dialogueCommand(),
-		a.serveCommand(), a.mcpCommand(), a.stopCommand(), a.upgradeCommand(), a.configCommand(), a.doctorCommand(),
-		a.callCommand(), a.versionCommand(), a.completionCommand(),
-	)
+	commands := a.commands()
+	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" { // which describes the others
+		commands = commands[i : i+1]
+	}
+	for _, c := range commands {
+		root.AddCommand(c.make())
+	}
 	return root
+}
+
+// named is a command that is not made yet.
+type named struct {
+	name string
+	make func() *cobra.Command
+}
+
+// commands are all of them, in the order of use.
+func (a *app) commands() []named {
+	return []named{
+		{"run", a.runCommand}, {"start", a.startCommand}, {"logs", a.logsCommand}, {"wait", a.waitCommand},
+		{"input", a.inputCommand}, {"cancel", a.cancelCommand}, {"ps", a.psCommand}, {"events", a.eventsCommand},
+		{"new", a.newCommand}, {"ls", a.lsCommand}, {"info", a.infoCommand}, {"rename", a.renameCommand},
+		{"kill", a.killCommand},
+		{"attach", a.attachCommand}, {"send", a.sendCommand}, {"screen", a.screenCommand}, {"resize", a.resizeCommand},
+		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand},
+		{"chat", a.chatCommand}, {"dialogue", a.dialogueCommand},
+		{"serve", a.serveCommand}, {"mcp", a.mcpCommand}, {"stop", a.stopCommand}, {"upgrade", a.upgradeCommand},
+		{"config", a.configCommand}, {"doctor", a.doctorCommand},
+		{"call", a.callCommand}, {"version", a.versionCommand}, {"completion", a.completionCommand},
+	}
 }
 
 func helpCommand() *cobra.Command {
@@ -163,23 +187,3 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	}
 	return err
 }
-
-// usageTemplate is cobra's, with less noise: no usage line for the root's own
-// arguments and the global flags last.
-const usageTemplate = `Usage:
-{{if .Runnable}}{{if .HasAvailableSubCommands}}  {{.CommandPath}} COMMAND [flags]{{else}}  {{.UseLine}}{{end}}
-{{end}}{{if .HasExample}}
-Examples:
-{{.Example}}
-{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{range $group := .Groups}}
-{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help")))}}
-  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}
-{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-{{end}}{{if .HasAvailableInheritedFlags}}
-Global flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
-{{end}}{{if .HasAvailableSubCommands}}
-"{{.CommandPath}} help COMMAND" tells more about one.
-{{end}}`

@@ -26,7 +26,7 @@ func TestEndFlags(t *testing.T) {
 		"nosuch new a b -c":                    "nosuch new a b -c",
 	} {
 		a := &app{stdout: &printer{}, stderr: &printer{}}
-		if got := endFlags(a.root(), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+		if got := endFlags(a.root(nil), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

@@ -57,18 +57,23 @@ func readSettings() []setting {
 		if s.kind == kindSeconds {
 			s.max = year
 		}
-		for tag, bound := range map[string]*float64{"min": &s.min, "max": &s.max} {
-			if text := f.Tag.Get(tag); text != "" {
-				v, err := strconv.ParseFloat(text, 64)
-				if err != nil {
-					panic("config: " + key + ": tag " + tag + ": " + err.Error())
-				}
-				*bound = v
-			}
-		}
+		s.min, s.max = boundOf(f, "min", s.min), boundOf(f, "max", s.max)
 		list = append(list, s)
 	}
 	return list
+}
+
+// boundOf is what the tag of a field says, or else otherwise.
+func boundOf(f reflect.StructField, tag string, otherwise float64) float64 {
+	text := f.Tag.Get(tag)
+	if text == "" {
+		return otherwise
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic("config: " + f.Tag.Get("key") + ": tag " + tag + ": " + err.Error())
+	}
+	return v
 }
 
 func find(key string) (setting, bool) {

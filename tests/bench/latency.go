@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 )
 
@@ -14,7 +17,37 @@ func (b *bench) latency() error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return nil
+	return b.commandLine()
+}
+
+// commandLine measures a command from a command line, which is mostly the start of a process.
+func (b *bench) commandLine() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	run := func() error {
+		cmd := exec.Command(b.binary, "run", "-s", "bench", "true")
+		cmd.Env = append(os.Environ(), "TRL_SOCKET_PATH="+b.daemon.socket, "TRL_STATE_DIR="+filepath.Join(b.daemon.dir, "state"))
+		return cmd.Run()
+	}
+	if err := run(); err != nil { // makes the session
+		return err
+	}
+	var ours, floor samples
+	for range b.rounds * 5 {
+		through, err := sample(1, run)
+		if err != nil {
+			return err
+		}
+		alone, err := sample(1, func() error { return exec.Command(self, nothing).Run() })
+		if err != nil {
+			return err
+		}
+		ours, floor = append(ours, through...), append(floor, alone...)
+	}
+	b.report.latency("trl run -s NAME true, a process in all", ours, floor, 5*time.Millisecond, 0)
+	return b.conn.destroy("bench")
 }
 
 func (b *bench) shellLatency(s shell) error {

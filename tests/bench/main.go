@@ -26,7 +26,13 @@ type options struct {
 	rounds int
 }
 
+// nothing is the argument with which this program ends at once: the floor of any program in Go.
+const nothing = "nothing"
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == nothing {
+		return
+	}
 	var o options
 	flag.StringVar(&o.binary, "bin", "bin/trl", "the trl to measure")
 	flag.StringVar(&o.out, "o", "bench.json", "file to write the results to; empty for none")
