@@ -87,6 +87,7 @@ type process struct {
 	retry     chan struct{}
 	tried     chan struct{}   // closed when what failed has been tried again
 	answering map[string]bool // requests that the policy is answering
+	aliases   aliases         // ids of an older record
 }
 
 // stderrTail is how much is kept of what a program writes to stderr.
@@ -167,7 +168,7 @@ func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
 			continue
 		}
 		ev.Offset = at
-		d.append(p, ev)
+		d.append(p, p.aliases.renamed(ev))
 	}
 	for _, text := range s.Write {
 		d.send(p, text)
@@ -222,8 +223,15 @@ func (d *Dialogue) tellState(p *process, at *int64) {
 func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 	ev.Epoch = d.about.Epoch
 	if p != nil {
+		made := ev
 		for _, known := range p.replay.next(&ev) {
 			d.apply(known)
+		}
+		switch {
+		case ev.Seq > 0:
+			p.aliases.learn(made, ev)
+		case ev.Seq < 0:
+			p.aliases.adopt(made, d.tracker.IsOpen)
 		}
 	}
 	if ev.Seq == 0 { // it is new
@@ -409,7 +417,7 @@ func (d *Dialogue) do(p *process, c agent.Call) <-chan *api.Error {
 	p.calls++
 	p.waiting[c.ID] = answer
 	p.heard = time.Now() // it is its turn
-	d.take(p, p.protocol.Do(c), nil)
+	d.take(p, p.protocol.Do(p.aliases.call(c)), nil)
 	d.flush()
 	d.watchSilence(p)
 	return answer

@@ -79,7 +79,7 @@ func (d *Dialogue) rejoin(p *process, known *pastEvents) error {
 			missing = err
 		}
 		p.calls++
-		d.take(p, p.protocol.Do(c.Call), nil)
+		d.take(p, p.protocol.Do(p.aliases.call(c.Call)), nil)
 	}
 	if err := d.feed(p, stdout, -1); err != nil {
 		missing = err

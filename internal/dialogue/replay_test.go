@@ -117,23 +117,14 @@ func recorded(t *testing.T) script {
 	}
 	stdout = append([]byte("garbage\r\n\n"), stdout...)
 	s := script{stdout: stdout}
-	var asked struct {
-		RequestID string `json:"request_id"`
-	}
-	at := int64(0)
-	for one := range bytes.Lines(stdout) {
-		at += int64(len(one))
-		if bytes.Contains(one, []byte(`"can_use_tool"`)) {
-			_ = json.Unmarshal(one, &asked)
-			break
-		}
-	}
-	if asked.RequestID == "" {
+	asks := bytes.Index(stdout, []byte(`"can_use_tool"`))
+	if asks < 0 {
 		t.Fatal("the recording has no request")
 	}
+	at := int64(asks + bytes.IndexByte(stdout[asks:], '\n') + 1)
 	s.calls = []callAt{
 		{20, agent.Call{Send: &agent.Message{ID: "3f1c5a52-0000-4000-8000-000000000001", Content: []api.DialogueContent{{Type: "text", Text: "hi"}}}}},
-		{at, agent.Call{Respond: &agent.Response{DialogueRespondParams: api.DialogueRespondParams{RequestID: asked.RequestID, Decision: "allow"}, By: "client"}}},
+		{at, agent.Call{Respond: &agent.Response{DialogueRespondParams: api.DialogueRespondParams{RequestID: "r1.1", Decision: "allow"}, By: "client"}}},
 	}
 	return s
 }

@@ -237,6 +237,14 @@ func (t *Tracker) Busy() bool {
 	return t.turns.len()+t.items.len()+t.tasks.len()+t.requests.len() > 0
 }
 
+// IsOpen reports whether an item, a task or a request of that id is open.
+func (t *Tracker) IsOpen(id string) bool {
+	_, item := t.items.get(id)
+	_, task := t.tasks.get(id)
+	_, request := t.requests.get(id)
+	return item || task || request
+}
+
 // Background is how many tasks run that do not end with a turn.
 func (t *Tracker) Background() (n int) {
 	for _, task := range t.tasks.each() {
