@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/trl-dev/trl/internal/near"
 )
@@ -20,6 +21,21 @@ import (
 func checkNames(text []byte, t reflect.Type, strict bool) error {
 	w := walk{text: text, strict: strict}
 	w.value(shapeOf(t))
+	if w.bad == nil {
+		return nil
+	}
+	return w.bad
+}
+
+// CheckJSON rejects valid JSON that does not say one thing: a name that appears twice in an object
+// (the last one would win), half of a surrogate pair in a string, or bytes that are not UTF-8,
+// which would both silently become U+FFFD.
+func CheckJSON(text []byte) error {
+	if !utf8.Valid(text) {
+		return Errorf(CodeInvalidParams, "params: not valid UTF-8")
+	}
+	w := walk{text: text}
+	w.value(nil)
 	if w.bad == nil {
 		return nil
 	}

@@ -51,9 +51,13 @@ otherwise; the model may choose another for each new session.`,
 				return err
 			}
 			defer c.Close()
+			serve := mcp.Config{
+				Service: c, Logger: a.logger(cfg), Groups: groups,
+				Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg),
+			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err = mcp.Serve(ctx, mcp.Config{Service: c, Logger: a.logger(cfg), Groups: groups, Shell: shell, PreferShell: preferredShell}, a.stdin, a.stdout.f)
+			err = mcp.Serve(ctx, serve, a.stdin, a.stdout.f)
 			if err == nil || ctx.Err() != nil {
 				return nil // told to end
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,17 +92,20 @@ func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string
 		if err != nil {
 			return nil, err
 		}
-		if shell = api.DefaultShell; cfg.Origin("default_shell") != config.OriginDefault {
-			shell = cfg.DefaultShell
-		} else if a.sameMachine() {
-			for _, found := range findShells() {
-				if found.name == preferredShell {
-					shell = found.path
-				}
-			}
-		}
+		shell = a.textShell(cfg)
 	}
 	return []string{shell, "-c", args[0]}, nil
+}
+
+// textShell is the shell that reads text for which nobody chose a shell.
+func (a *app) textShell(cfg config.Config) string {
+	if cfg.Origin("default_shell") != config.OriginDefault {
+		return cfg.DefaultShell
+	}
+	if path, err := exec.LookPath(preferredShell); err == nil && a.sameMachine() {
+		return path
+	}
+	return api.DefaultShell
 }
 
 // made for a terminal: programs that show a screen or ask for a password, and those that do

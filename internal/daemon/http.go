@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -78,10 +79,29 @@ func (d *daemon) startHTTP(svc api.Service) error {
 	}
 	ctx, forget := context.WithCancel(context.Background())
 	w.forget = forget
-	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{Service: svc, Logger: d.log, PreferShell: "bash"})}
+	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{
+		Service: svc, Logger: d.log, PreferShell: preferredShell, TextShell: textShell(d.config),
+	})}
 	w.http = d.server.NewHTTP(c)
 	go func() { w.ended <- w.http.Serve(w.listener) }()
 	return nil
+}
+
+// preferredShell is that of models, where it exists and nobody has configured another.
+const preferredShell = "bash"
+
+// textShell is the shell that reads the text of models where a session has no shell.
+func textShell(c config.Config) string {
+	if chosen := chosenShell(c); chosen != "" {
+		return chosen
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, preferredShell)
+		if filepath.IsAbs(path) && unix.Access(path, unix.X_OK) == nil {
+			return path
+		}
+	}
+	return api.DefaultShell
 }
 
 // stopHTTP ends it after the server was shut down.

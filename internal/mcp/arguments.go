@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/near"
 )
 
@@ -41,12 +42,16 @@ var otherNames = map[string][]string{
 	"message": {"text", "prompt"}, "task": {"prompt"}, "prompt": {"text"}, "limit": {"max_bytes"},
 }
 
-// checkNames refuses calls with arguments that a tool does not have, before the SDK does,
-// whose words do not say what was meant.
-func (c *conn) checkNames(next mcp.MethodHandler) mcp.MethodHandler {
+// checkArguments refuses calls with arguments that a tool does not have, before the SDK does,
+// whose words do not say what was meant, and arguments that encoding/json would change.
+func (c *conn) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if p, ok := r.GetParams().(*mcp.CallToolParamsRaw); ok && method == "tools/call" {
-			if err := c.unknownArgument(p.Name, p.Arguments); err != nil {
+			err := ambiguous(p.Arguments)
+			if err == nil {
+				err = c.unknownArgument(p.Name, p.Arguments)
+			}
+			if err != nil {
 				res := &mcp.CallToolResult{}
 				res.SetError(err)
 				return res, nil
@@ -54,6 +59,17 @@ func (c *conn) checkNames(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return next(ctx, method, r)
 	}
+}
+
+// ambiguous refuses arguments with text that is no text, or with a name that is given twice.
+func ambiguous(arguments json.RawMessage) error {
+	if !json.Valid(arguments) {
+		return nil // for the SDK to refuse
+	}
+	if err := api.CheckJSON(arguments); err != nil {
+		return fmt.Errorf("%s: %s", api.CodeInvalidParams, strings.TrimPrefix(api.AsError(err).Message, "params."))
+	}
+	return nil
 }
 
 func (c *conn) unknownArgument(tool string, arguments json.RawMessage) error {

@@ -47,6 +47,8 @@ type Config struct {
 	// Shell is that of new sessions. When it is empty, PreferShell is taken where it exists
 	// and the daemon has no default_shell of its own.
 	Shell, PreferShell string
+	// TextShell reads the command of a terminal when Shell is empty and the model names none.
+	TextShell string
 }
 
 // The groups of tools.
@@ -116,16 +118,23 @@ func (keepOpen) Close() error { return nil }
 // Handler serves clients over streamable HTTP. A client may leave groups of tools out with
 // ?tools=shell,terminal. Their sessions end with ctx.
 func Handler(ctx context.Context, c Config) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	own := func(r *http.Request) Config {
 		own := c
 		if words := r.URL.Query().Get("tools"); words != "" {
 			own.Groups = strings.Split(words, ",")
 		}
-		if CheckGroups(own.Groups) != nil {
-			return nil // 400
-		}
-		return newConn(ctx, own).server
+		return own
+	}
+	serve := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		return newConn(ctx, own(r)).server
 	}, &mcp.StreamableHTTPOptions{SessionTimeout: idleTimeout})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := CheckGroups(own(r).Groups); err != nil {
+			http.Error(w, "tools: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		serve.ServeHTTP(w, r)
+	})
 }
 
 // conn is one client. Goroutines: one that waits for the end of the client's
@@ -176,7 +185,7 @@ func newConn(ctx context.Context, c Config) *conn {
 		Instructions: c.instructions(), Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
 	})
 	conn.addTools()
-	conn.server.AddReceivingMiddleware(conn.checkNames)
+	conn.server.AddReceivingMiddleware(conn.checkArguments)
 	return conn
 }
 

@@ -192,6 +192,25 @@ func TestWrongNames(t *testing.T) {
 	}
 }
 
+// TestAmbiguous: arguments that would be read as something else are refused.
+func TestAmbiguous(t *testing.T) {
+	p := connect(t, 0)
+	for arguments, want := range map[string]string{
+		`{"command": "printf '\ud800'"}`:                   "INVALID_PARAMS: command: has half of a surrogate pair, \\ud800, which is no character",
+		`{"command": "cat", "stdin": "a\udc00b"}`:          "INVALID_PARAMS: stdin: has half of a surrogate pair, \\udc00",
+		`{"command": "env", "env": {"A": "\ud83d\ud83d"}}`: "INVALID_PARAMS: env.A: has half of a surrogate pair",
+		`{"command": "env", "env": {"\udfff": "x"}}`:       "has half of a surrogate pair, \\udfff",
+		`{"command": "true", "command": "false"}`:          "INVALID_PARAMS: command: is given twice",
+		"{\"command\": \"echo \xff\"}":                     "INVALID_PARAMS: params: not valid UTF-8",
+	} {
+		r, err := p.session.CallTool(t.Context(), &sdk.CallToolParams{Name: "run", Arguments: json.RawMessage(arguments)})
+		if err != nil || !r.IsError || !strings.Contains(r.Content[0].(*sdk.TextContent).Text, want) {
+			t.Errorf("%q: %+v, %v, want %s", arguments, r, err, want)
+		}
+	}
+	p.does("run", map[string]any{"command": "printf 😀"}, "😀\n.*")
+}
+
 // TestWrongDirectory: a command that cannot be run is an error, also when it had to wait.
 func TestWrongDirectory(t *testing.T) {
 	p := connect(t, 0)
@@ -268,7 +287,7 @@ func TestStructured(t *testing.T) {
 func TestShell(t *testing.T) {
 	needs(t, "bash")
 	needs(t, "fish")
-	p := serveAs(t, trltest.Start(t).Client(t), mcp.Config{PreferShell: "bash"})
+	p := serveAs(t, trltest.Start(t).Client(t), mcp.Config{PreferShell: "bash", TextShell: "bash"})
 	p.does("run", map[string]any{"command": "a=(x y); echo ${a[1]} $BASH_VERSION"}, `y \d.*`)
 	p.does("run", map[string]any{"command": "echo $version", "session": "f", "shell": "fish"}, `\[new .*\]\n\d.*`)
 	p.does("run", map[string]any{"command": "echo $version", "session": "f", "shell": "fish"}, `\d.*`)
@@ -277,6 +296,7 @@ func TestShell(t *testing.T) {
 	p.refuses("run", map[string]any{"command": "x", "session": "g", "shell": "nosuchshell"}, "SHELL_NOT_FOUND")
 	p.does("start", map[string]any{"command": "echo $version; sleep 77", "shell": "fish"}, `started .*`)
 	p.does("terminal_start", map[string]any{"command": "string upper abc; read", "shell": "fish"}, `ABC\n.*`)
+	p.does("terminal_start", map[string]any{"command": "a=(x y); echo ${a[1]}; read"}, `y\n.*`)
 
 	q := serveAs(t, trltest.Start(t, trltest.Args("--default-shell", "/bin/sh")).Client(t), mcp.Config{PreferShell: "bash"})
 	q.does("run", map[string]any{"command": "echo $BASH_VERSION."}, `\.\n.*`)
@@ -443,6 +463,56 @@ func TestHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	b.alone()
+}
+
+// TestHTTPGroups: the URL leaves tools out, for its own client alone.
+func TestHTTPGroups(t *testing.T) {
+	service := trltest.Start(t).Client(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	web := httptest.NewServer(mcp.Handler(ctx, mcp.Config{Service: service, Logger: slog.New(slog.DiscardHandler)}))
+	defer web.Close()
+	for query, want := range map[string]string{
+		"":                      "cancel destroy dialogue_read dialogue_respond dialogue_send dialogue_start dialogue_stop input list output run start terminal_screen terminal_start terminal_type wait",
+		"?tools=":               "cancel destroy dialogue_read dialogue_respond dialogue_send dialogue_start dialogue_stop input list output run start terminal_screen terminal_start terminal_type wait",
+		"?tools=terminal":       "destroy list terminal_screen terminal_start terminal_type",
+		"?tools=shell,terminal": "cancel destroy input list output run start terminal_screen terminal_start terminal_type wait",
+		"?tools=shell&x=1":      "cancel destroy input list output run start wait",
+		"?tools=terminals":      "",
+		"?tools=shell,":         "",
+	} {
+		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: web.URL + query, HTTPClient: web.Client()}, nil)
+		if want == "" {
+			resp, failed := web.Client().Post(web.URL+query, "application/json", strings.NewReader("{}"))
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			text, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil || resp.StatusCode != 400 || !strings.Contains(string(text), "the groups are shell, terminal, dialogue") {
+				t.Errorf("%s: %v, %d %s", query, err, resp.StatusCode, text)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		list, err := session.ListTools(ctx, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		var names []string
+		for _, tool := range list.Tools {
+			names = append(names, tool.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestQuiet: a client that comes and goes is no news on stderr.

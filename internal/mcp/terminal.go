@@ -73,8 +73,10 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, err
 	p := c.fresh(in.Shell)
 	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
 	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.homeDir(ctx)), in.Env
-	if in.Command != "" {
-		p.Command = []string{cmp.Or(p.Shell, "/bin/sh"), "-c", inPlaceOfShell(in.Command)}
+	if strings.TrimSpace(in.Command) != "" {
+		if p.Command = plainWords(in.Command); p.Command == nil || p.Shell != "" {
+			p.Command = []string{cmp.Or(p.Shell, c.TextShell, api.DefaultShell), "-c", inPlaceOfShell(in.Command)}
+		}
 		p.Shell, p.PreferShell = "", ""
 	}
 	if in.Cols != 0 {
@@ -91,6 +93,19 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, err
 	c.terminal = id
 	c.mu.Unlock()
 	return c.show(ctx, id, 0, func() (string, error) { return c.atRest(ctx, id, 0) })
+}
+
+// plainWords are the words of a command in which a shell has nothing to do; nil for any other. The
+// program is then started without a shell, which may change its environment: bash removes PS1.
+func plainWords(command string) []string {
+	const marks = "_-./:@%+, "
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(marks, r)
+	}
+	if strings.ContainsFunc(command, func(r rune) bool { return !plain(r) }) {
+		return nil
+	}
+	return strings.Fields(command)
 }
 
 // inPlaceOfShell makes one program the program of the terminal, and not a child of a

@@ -102,3 +102,12 @@ func TestTerminalIsNoShell(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
+
+// TestTerminalWords: a program and its plain arguments need no shell, and find what they need.
+func TestTerminalWords(t *testing.T) {
+	p := connect(t, 0)
+	p.does("terminal_start", map[string]any{"command": "sh", "env": map[string]string{"PS1": "me> "}}, `me>\n\[.*`)
+	p.does("terminal_start", map[string]any{"command": "  tail -n 1 -f /dev/null "}, `\[terminal .*`)
+	p.does("terminal_start", map[string]any{"command": "echo $((1+1)) a=b; read x"}, `2 a=b\n\[.*`)
+	p.refuses("terminal_start", map[string]any{"command": "nosuchprogram -x"}, "nosuchprogram")
+}

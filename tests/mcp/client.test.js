@@ -53,6 +53,10 @@ for (const [name, transport] of Object.entries(transports)) {
       const { tools } = await client.listTools();
       assert.deepEqual(tools.map((x) => x.name).sort(), ["cancel", "destroy", "dialogue_read", "dialogue_respond", "dialogue_send", "dialogue_start", "dialogue_stop", "input", "list", "output", "run", "start", "terminal_screen", "terminal_start", "terminal_type", "wait"]);
     });
+    await t.test("a terminal's command is for bash, as every other", async () => {
+      const { text } = await call("terminal_start", { command: "a=(x y); echo ${a[1]}; read" });
+      assert.match(text, /^y\n/);
+    });
     await t.test("the default session keeps its state", async () => {
       await call("run", { command: "cd /usr; export A=ä" });
       const { text } = await call("run", { command: "pwd; echo $A" });
