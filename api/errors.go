@@ -30,7 +30,17 @@ const (
 	CodeDialogueNotFound     Code = "DIALOGUE_NOT_FOUND"
 	CodeDialogueEnded        Code = "DIALOGUE_ENDED"
 	CodeAgentFailed          Code = "AGENT_FAILED"
+	CodeCancelled            Code = "CANCELLED"
 	CodeInternal             Code = "INTERNAL_ERROR"
+)
+
+// Reasons tell apart errors with the same code. Error.Reason returns them; on the wire they are
+// in details.reason.
+const (
+	ReasonStarting    = "starting"     // RUNTIME_UNAVAILABLE: the daemon does not serve yet
+	ReasonStopping    = "stopping"     // RUNTIME_UNAVAILABLE: the daemon no longer serves
+	ReasonStdinClosed = "stdin_closed" // CONFLICT: the command was not started with open stdin
+	ReasonProgram     = "program"      // SHELL_NOT_FOUND, SHELL_FAILED: a program was to be started, not a shell
 )
 
 // CodeInfo gives the meaning of a code, and its equivalents outside the JSON protocol.
@@ -64,6 +74,7 @@ var Codes = []CodeInfo{
 	{CodeDialogueNotFound, 404, "NOT_FOUND", 125, "there is no such dialogue, or TRL no longer keeps it"},
 	{CodeDialogueEnded, 410, "FAILED_PRECONDITION", 125, "the agent's process has ended; dialogue.resume starts it again"},
 	{CodeAgentFailed, 422, "FAILED_PRECONDITION", 126, "the agent's program did not start or did not answer correctly; details has its stderr"},
+	{CodeCancelled, 499, "CANCELLED", 125, "the caller stopped waiting for the answer"},
 	{CodeInternal, 500, "INTERNAL", 125, "a fault in TRL"},
 }
 
@@ -81,11 +92,26 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 func (e *Error) Error() string { return e.Message }
 
-// Is reports whether target is an Error with the same code, so that
-// errors.Is(err, api.ErrSessionBusy) works on both sides of the wire.
+// Because adds the reason to the details and returns e.
+func (e *Error) Because(reason string) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["reason"] = reason
+	return e
+}
+
+// Reason tells e apart from other errors with the same code; "" when the code says it all.
+func (e *Error) Reason() string {
+	reason, _ := e.Details["reason"].(string)
+	return reason
+}
+
+// Is reports whether target is an Error with the same code and, if target has a reason, the
+// same reason, so that errors.Is(err, api.ErrSessionBusy) works on both sides of the wire.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Code == e.Code
+	return ok && t.Code == e.Code && (t.Reason() == "" || t.Reason() == e.Reason())
 }
 
 // Sentinels for errors.Is.
@@ -102,16 +128,18 @@ var (
 	ErrConflict           = &Error{Code: CodeConflict}
 	ErrRuntimeUnavailable = &Error{Code: CodeRuntimeUnavailable}
 	ErrResourcePressure   = &Error{Code: CodeResourcePressure}
+	ErrCancelled          = &Error{Code: CodeCancelled}
 )
 
 // Errors of a daemon that does not serve yet, or no longer serves. Another daemon may take
-// over soon. A client recognises these errors by their text and may repeat calls that only read.
+// over soon. After ErrDaemonStarting a client may repeat any call, because the daemon has not
+// begun it; after ErrDaemonEnding only calls that are harmless when carried out twice.
 var (
-	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting")
-	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down")
+	ErrDaemonStarting = Errorf(CodeRuntimeUnavailable, "the daemon is starting").Because(ReasonStarting)
+	ErrDaemonEnding   = Errorf(CodeRuntimeUnavailable, "the daemon is shutting down").Because(ReasonStopping)
 	// ErrDaemonStopped is the ErrDaemonEnding of a daemon that ends its sessions too: no
 	// later daemon finds them.
-	ErrDaemonStopped = &Error{Code: CodeRuntimeUnavailable, Message: ErrDaemonEnding.Message, Details: map[string]any{"sessions": "ended"}}
+	ErrDaemonStopped = &Error{Code: CodeRuntimeUnavailable, Message: ErrDaemonEnding.Message, Details: map[string]any{"reason": ReasonStopping, "sessions": "ended"}}
 )
 
 // SessionsEnded reports whether err comes from a daemon that ended its sessions when it
@@ -134,7 +162,7 @@ func AsError(err error) *Error {
 		return &Error{Code: e.Code, Message: err.Error(), Details: e.Details}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return Errorf(CodeResourcePressure, "the caller stopped waiting: %s", err)
+		return Errorf(CodeCancelled, "the caller stopped waiting: %s", err)
 	}
 	return Errorf(CodeInternal, "%s", err)
 }

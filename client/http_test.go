@@ -100,7 +100,7 @@ func TestHTTPCalls(t *testing.T) {
 }
 
 func TestHTTPLosses(t *testing.T) {
-	c, s, asked := httpDaemon(t, cut, says(502, "bad gateway"), says(503, `{"error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is starting"}}`),
+	c, s, asked := httpDaemon(t, cut, says(502, "bad gateway"), says(503, `{"error":{"code":"RUNTIME_UNAVAILABLE","message":"not yet","details":{"reason":"starting"}}}`),
 		says(200, `{"version":"1"}`), cut)
 	if _, err := c.SystemPing(timeout(t), api.SystemPingParams{}); err != nil {
 		t.Error(err)

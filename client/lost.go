@@ -51,12 +51,8 @@ func unwrapLost(err error) error {
 // soon reports whether a daemon has answered that it is not there yet, or not any more;
 // ended, that what it was doing may have been begun.
 func soon(err error) (yes, ended bool) {
-	var e *api.Error
-	if !errors.As(err, &e) || e.Code != api.CodeRuntimeUnavailable {
-		return false, false
-	}
-	ended = e.Message == api.ErrDaemonEnding.Message
-	return ended || e.Message == api.ErrDaemonStarting.Message, ended
+	ended = errors.Is(err, api.ErrDaemonEnding)
+	return ended || errors.Is(err, api.ErrDaemonStarting), ended
 }
 
 // retry reports whether a request that got err may be made again, when the daemon is

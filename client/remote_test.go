@@ -124,7 +124,7 @@ func TestRemoteOverASocket(t *testing.T) {
 		answer+event(1, 0, "abc"),
 		answer+event(2, 2, "cd")+`{"stream_id":"x-1/1","seq":3,"type":"gap","stream":"stdout","from":1,"to":8}`+"\n", // begins with what is there
 		"",
-		answer+event(4, 5, "no")+event(5, 7, "xyz")+`{"stream_id":"x-1/1","seq":6,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down"}}`+"\n",
+		answer+event(4, 5, "no")+event(5, 7, "xyz")+`{"stream_id":"x-1/1","seq":6,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"gone","details":{"reason":"stopping"}}}`+"\n",
 		answer+`{"stream_id":"x-1/1","seq":7,"type":"exit","exit_code":3}`+"\n",
 	)
 	c, err := client.Dial(timeout(t), path)

@@ -182,7 +182,7 @@ func TestStreamThatCannotGoOn(t *testing.T) {
 	p, detach := command, false
 	p.Detach = &detach
 	s, d := streaming(t, c, ln, p)
-	d.say(`{"stream_id":"x-1","seq":1,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down","details":{"sessions":"ended"}}}`)
+	d.say(`{"stream_id":"x-1","seq":1,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down","details":{"reason":"stopping","sessions":"ended"}}}`)
 	for range 2 {
 		if _, err := s.Recv(); !errors.Is(err, api.ErrRuntimeUnavailable) ||
 			err.Error() != `the daemon is shutting down; exec "x-1" is cancelled, because it was not detached` {
@@ -235,7 +235,7 @@ func TestTiedStreamGoesOn(t *testing.T) {
 func TestDaemonSaysThatItEnds(t *testing.T) {
 	c, _, ln := dial(t)
 	s, d := streaming(t, c, ln, command)
-	const ends = `{"stream_id":"x-1","seq":1,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down"}}`
+	const ends = `{"stream_id":"x-1","seq":1,"type":"error","error":{"code":"RUNTIME_UNAVAILABLE","message":"gone","details":{"reason":"stopping"}}}`
 	d.say(ends)
 	next := make(chan error, 1)
 	go func() {
@@ -243,10 +243,10 @@ func TestDaemonSaysThatItEnds(t *testing.T) {
 		next <- err
 	}()
 	d = accept(t, ln)
-	d.say(`{"id":null,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down"}}`)
+	d.say(`{"id":null,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"gone","details":{"reason":"stopping"}}}`)
 	d.Close()
 	d = accept(t, ln)
-	d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is starting"}}`, d.request().ID)
+	d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not yet","details":{"reason":"starting"}}}`, d.request().ID)
 	d = attached(t, ln, `{"session_id":"","command":"","exec_id":"x-1","after_seq":1}`)
 	d.say(`{"stream_id":"x-1","seq":2,"type":"stdout","offset":5,"data":"new"}`)
 	if err := <-next; err != nil {

@@ -178,27 +178,27 @@ func TestWithoutReconnecting(t *testing.T) {
 func TestDaemonThatDoesNotServe(t *testing.T) {
 	c, d, _ := dial(t)
 	failed := make(chan error)
-	answer := func(text string) {
-		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":%q}}`, d.request().ID, text)
+	answer := func(reason string) {
+		d.say(`{"id":%q,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"not now: %s","details":{"reason":%q}}}`, d.request().ID, reason, reason)
 	}
 	run := func() {
 		_, err := c.SessionCreate(timeout(t), api.SessionCreateParams{})
 		failed <- err
 	}
 	go run()
-	answer("the daemon is starting")
-	answer("the daemon is shutting down")
-	if err := <-failed; err == nil || err.Error() != "the daemon is shutting down" {
+	answer(api.ReasonStarting)
+	answer(api.ReasonStopping)
+	if err := <-failed; err == nil || err.Error() != "not now: stopping" {
 		t.Errorf("%v", err)
 	}
 	go func() {
 		_, err := c.ExecWait(timeout(t), api.ExecWaitParams{ExecIDs: []string{"x"}})
 		failed <- err
 	}()
-	answer("the daemon is shutting down")
-	answer("the daemon is starting")
-	answer("runner: gone")
-	if err := <-failed; err == nil || err.Error() != "runner: gone" {
+	answer(api.ReasonStopping)
+	answer(api.ReasonStarting)
+	answer("gone")
+	if err := <-failed; err == nil || err.Error() != "not now: gone" {
 		t.Errorf("%v", err)
 	}
 }

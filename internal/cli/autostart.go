@@ -62,10 +62,10 @@ func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, 
 			if c, dialErr := dial(ctx, cfg); dialErr == nil {
 				return c, nil
 			}
-			if strings.Contains(err.Error(), "already running") {
-				continue // but it has ended meanwhile
+			if statusOf(err) != exitRunning {
+				return nil, err
 			}
-			return nil, err
+			// It ran already, but has ended meanwhile.
 		}
 	}
 	return nil, fmt.Errorf("start the daemon: not reached in %s: %w", startTimeout, lost)
@@ -180,7 +180,11 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 	if said == "" {
 		said = daemon.ProcessState.String()
 	}
-	return withHint(fmt.Errorf("start the daemon: %s", said), "its log is %s", log.Name())
+	err = fmt.Errorf("start the daemon: %s", said)
+	if status := daemon.ProcessState.ExitCode(); status == exitRunning {
+		err = &failure{err: err, status: status}
+	}
+	return withHint(err, "its log is %s", log.Name())
 }
 
 // daemonEnv is the environment of a daemon that nobody asked for. Only what says

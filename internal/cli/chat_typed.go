@@ -92,10 +92,9 @@ func newOutage() outage {
 // begins is told why the daemon is away. One that was stopped on purpose is not for us to
 // start again.
 func (o *outage) begins(why error) {
-	var e *api.Error
 	o.notice.Reset(noticeTime)
 	o.restart.Reset(startTime)
-	if o.stopped = errors.As(why, &e) && e.Message == api.ErrDaemonEnding.Message; o.stopped {
+	if o.stopped = errors.Is(why, api.ErrDaemonEnding); o.stopped {
 		o.restart.Reset(lookFor)
 	}
 }

@@ -21,6 +21,7 @@ import (
 const (
 	exitOK         = 0
 	exitBroken     = 1   // doctor found something broken
+	exitRunning    = 3   // serve found a daemon that runs already
 	exitUsage      = 2   // the command line cannot be understood, except that of run
 	exitFailure    = 125 // TRL itself could not do what was asked
 	exitBrokenPipe = 141 // the reader of stdout has gone: 128 + SIGPIPE
@@ -181,7 +182,7 @@ func hintFor(err error) string {
 	case api.CodeMaxSessionsReached:
 		return "end one with `trl kill`, or raise max_sessions (see `trl config`)"
 	case api.CodeShellNotFound, api.CodeShellFailed:
-		if strings.Contains(e.Message, "program ") {
+		if e.Reason() == api.ReasonProgram {
 			return "it is found on the PATH of the session, or by its path"
 		}
 		return "`trl doctor` lists the shells that work here"

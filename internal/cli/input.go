@@ -227,7 +227,7 @@ func (in *input) nextID() string {
 
 // inputHint translates what the API asks for into the words of the command line.
 func inputHint(err error) error {
-	if errors.Is(err, api.ErrConflict) && strings.Contains(err.Error(), "not started with open stdin") {
+	if errors.Is(err, (&api.Error{Code: api.CodeConflict}).Because(api.ReasonStdinClosed)) {
 		return withHint(err, "`trl start --stdin` starts a command whose stdin is open")
 	}
 	return err

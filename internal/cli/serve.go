@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -72,6 +73,9 @@ the configuration file. trl config shows what holds.`,
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			err = daemon.Run(ctx, cfg, o)
+			if errors.Is(err, daemon.ErrRunning) {
+				err = &failure{err: err, status: exitRunning}
+			}
 			if err == nil || stdio {
 				return err
 			}

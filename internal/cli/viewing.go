@@ -18,8 +18,7 @@ func (v *viewer) happen(h happened) (end seen, done bool, err error) {
 		v.notice.Reset(noticeTime)
 		v.restart.Reset(startTime)
 		// One that was stopped on purpose is not for us to start again.
-		var e *api.Error
-		if v.stopped = errors.As(h.away, &e) && e.Message == api.ErrDaemonEnding.Message; v.stopped {
+		if v.stopped = errors.Is(h.away, api.ErrDaemonEnding); v.stopped {
 			v.restart.Reset(lookFor)
 		}
 		return end, false, nil

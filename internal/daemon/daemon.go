@@ -78,6 +78,9 @@ type daemon struct {
 	server   *server.Server
 }
 
+// ErrRunning is what Run returns when another daemon has the socket.
+var ErrRunning = server.ErrRunning
+
 // Run runs the daemon until ctx ends, its client on stdio is gone, or it has had
 // nothing to do for long enough. Then it ends all sessions, unless it is to keep them;
 // while it does so, SIGTERM or SIGINT makes it do without the grace time. It must be

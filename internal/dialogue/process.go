@@ -423,7 +423,7 @@ func (p *process) insist(do func() error) error {
 		err := do()
 		var e *api.Error
 		full := errors.As(err, &e) && (e.Code == api.CodeResourcePressure || e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeAuthFailed)
-		if !full || strings.Contains(e.Message, api.ErrDaemonEnding.Message) && p.program.ended() != "" {
+		if !full || errors.Is(e, api.ErrDaemonEnding) && p.program.ended() != "" {
 			return err
 		}
 		select {

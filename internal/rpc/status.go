@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"slices"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -10,7 +12,7 @@ import (
 )
 
 // Status is the error that a whole call ends with: gRPC's code for ours, which is in the
-// text as well. Errors of single requests travel in frames.
+// text and in an ErrorInfo as well, beside the details that are texts. Errors of single requests travel in frames.
 func Status(e *api.Error) error {
 	code := codes.Unknown
 	for _, c := range api.Codes {
@@ -18,8 +20,21 @@ func Status(e *api.Error) error {
 			_ = code.UnmarshalJSON([]byte(`"` + c.GRPC + `"`))
 		}
 	}
-	return status.Error(code, string(e.Code)+": "+e.Message)
+	s := status.New(code, string(e.Code)+": "+e.Message)
+	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: errorDomain, Metadata: map[string]string{}}
+	for name, value := range e.Details {
+		if text, ok := value.(string); ok {
+			info.Metadata[name] = text
+		}
+	}
+	if with, err := s.WithDetails(info); err == nil {
+		s = with
+	}
+	return s.Err()
 }
+
+// errorDomain says whose codes the ErrorInfo of a status has.
+const errorDomain = "trl"
 
 // tooLarge is how package grpc itself begins when it does not take a frame.
 const tooLarge = "grpc: received message larger than max"
@@ -34,10 +49,19 @@ func FromStatus(err error) (*api.Error, bool) {
 		return api.Errorf(api.CodeRequestTooLarge, "request: larger than max_request_bytes (%s)", s.Message()), true
 	}
 	code, message, _ := strings.Cut(s.Message(), ": ")
-	for _, c := range api.Codes {
-		if string(c.Code) == code {
-			return &api.Error{Code: c.Code, Message: message}, true
+	if !slices.ContainsFunc(api.Codes, func(c api.CodeInfo) bool { return string(c.Code) == code }) {
+		return nil, false
+	}
+	e := &api.Error{Code: api.Code(code), Message: message}
+	for _, detail := range s.Details() {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		if !ok || info.GetDomain() != errorDomain || len(info.GetMetadata()) == 0 {
+			continue
+		}
+		e.Details = map[string]any{}
+		for name, value := range info.GetMetadata() {
+			e.Details[name] = value
 		}
 	}
-	return nil, false
+	return e, true
 }

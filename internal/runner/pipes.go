@@ -63,7 +63,7 @@ func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process,
 		if process.NoRoom(err) {
 			code = api.CodeResourcePressure
 		}
-		return nil, api.Errorf(code, "program %q: %s", spec.Path, err)
+		return nil, api.Errorf(code, "program %q: %s", spec.Path, err).Because(api.ReasonProgram)
 	}
 	for i, st := range []output.Stream{output.Stdout, output.Stderr} {
 		p.readers.Go(func() { p.read(p.out[i], log, st) })

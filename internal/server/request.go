@@ -126,9 +126,10 @@ func panicked(log *slog.Logger, method string, r any) *api.Error {
 // because the daemon ends, and with it the connection, says so.
 func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	e := api.AsError(err)
-	givenUp := e.Code == api.CodeResourcePressure || conn.Err() != nil && e.Message == context.Cause(conn).Error()
+	// The cause of the connection's end has no code.
+	givenUp := e.Code == api.CodeCancelled || conn.Err() != nil && e.Code == api.CodeInternal
 	if givenUp && shuttingDown {
-		if cause := api.AsError(context.Cause(conn)); cause.Message == api.ErrDaemonEnding.Message {
+		if cause := api.AsError(context.Cause(conn)); errors.Is(cause, api.ErrDaemonEnding) {
 			return cause
 		}
 		return api.AsError(ErrShutdown)

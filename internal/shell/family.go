@@ -107,9 +107,9 @@ func FindProgram(name, path, cwd string) (string, error) {
 	file, err := lookup(name, path, cwd)
 	switch {
 	case errors.Is(err, errNotInPath), errors.Is(err, errNoFile):
-		return "", api.Errorf(api.CodeShellNotFound, "program %q: not found", name)
+		return "", api.Errorf(api.CodeShellNotFound, "program %q: not found", name).Because(api.ReasonProgram)
 	case err != nil:
-		return "", api.Errorf(api.CodeShellFailed, "program %q: %s", name, err)
+		return "", api.Errorf(api.CodeShellFailed, "program %q: %s", name, err).Because(api.ReasonProgram)
 	}
 	return file, nil
 }

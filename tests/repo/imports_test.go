@@ -64,7 +64,7 @@ var mayUse = map[string][]string{
 	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
 	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
 	"client":           {"google.golang.org/grpc"},
-	"internal/rpc":     {"google.golang.org/grpc", "google.golang.org/protobuf"},
+	"internal/rpc":     {"google.golang.org/genproto", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"internal/mcp":     {"github.com/modelcontextprotocol/go-sdk"},
 	"internal/wire":    {"golang.org/x/sys"},
 	"internal/place":   {"golang.org/x/sys"},

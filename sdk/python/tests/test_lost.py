@@ -15,7 +15,7 @@ import pytest
 import trl_client as trl
 from conftest import PATIENCE, until
 from fake import Conn, FakeDaemon, echo
-from trl_client._resume import ENDING, STARTING
+from trl_client._resume import STARTING, STOPPING
 
 
 def run(coroutine: Any) -> Any:
@@ -116,11 +116,11 @@ def test_output_comes_as_bytes() -> None:
 
 def test_a_daemon_that_shuts_down_is_waited_for() -> None:
     def says_goodbye(conn: Conn) -> None:
-        streams(conn, out(1, "a"), {"seq": 1, "type": "error", "error": {"code": "RUNTIME_UNAVAILABLE", "message": ENDING}})
+        streams(conn, out(1, "a"), {"seq": 1, "type": "error", "error": {"code": "RUNTIME_UNAVAILABLE", "message": "m", "details": {"reason": STOPPING}}})
 
     def not_yet(conn: Conn) -> None:
         r = conn.request()
-        conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": ENDING})
+        conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": "m", "details": {"reason": STOPPING}})
 
     with FakeDaemon(idle, says_goodbye, not_yet, lambda c: streams(c, EXIT)) as fake, trl.connect(fake.path) as t:
         assert [e.type for e in trl.Session(t, "s-1").stream("make")] == ["stdout", "exit"]
@@ -130,7 +130,7 @@ def test_a_daemon_that_starts_is_waited_for() -> None:
     def not_yet(conn: Conn) -> None:
         for _ in range(2):
             r = conn.request()
-            conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": STARTING})
+            conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": "m", "details": {"reason": STARTING}})
 
     with FakeDaemon(not_yet, echo) as fake, trl.connect(fake.path) as t:
         assert trl.Session(t, "s-1").run("make").exec_id == "x-1"
@@ -557,7 +557,7 @@ def unowned(seen: queue.SimpleQueue[Any]) -> list[Callable[[Conn], None]]:
 
     def not_yet(conn: Conn) -> None:
         r = conn.request()
-        conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": STARTING})
+        conn.say(id=r["id"], ok=False, error={"code": "RUNTIME_UNAVAILABLE", "message": "m", "details": {"reason": STARTING}})
 
     return [answer_one, echo, not_yet, answer_one]
 

@@ -15,7 +15,7 @@ import pytest
 import trl_client as trl
 from conftest import ROOT
 from trl_client import _request, _talk, types
-from trl_client._resume import ENDING, STARTING
+from trl_client._resume import STARTING, STOPPING
 
 
 def keys(of: type) -> set[str]:
@@ -170,6 +170,6 @@ def test_types_can_be_looked_at() -> None:
     assert get_type_hints(trl.TrlError.__init__)["code"] is str
 
 
-def test_the_words_of_the_daemon_are_known() -> None:
+def test_the_reasons_of_the_daemon_are_known() -> None:
     source = (ROOT / "api" / "errors.go").read_text()
-    assert f'"{STARTING}"' in source and f'"{ENDING}"' in source
+    assert f'"{STARTING}"' in source and f'"{STOPPING}"' in source

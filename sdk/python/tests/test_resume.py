@@ -11,7 +11,7 @@ import pytest
 
 import trl_client as trl
 from trl_client import _request, _talk
-from trl_client._resume import ENDING, STARTING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
+from trl_client._resume import STARTING, STOPPING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
 from trl_client._wire import Push
 
 
@@ -29,7 +29,7 @@ def test_a_command_is_never_started_twice() -> None:
     cursor = Cursor(_request.exec_stream("s-1", "make", {"timeout_s": 5, "stream": "stdout"}))
     first = dict(cursor.request().params)
     assert first == {"session_id": "s-1", "command": "make", "timeout_s": 5, "stream": "stdout", "run_id": first["run_id"]}
-    lost, starting = trl.ConnectionLost("m"), trl.TrlError("RUNTIME_UNAVAILABLE", "the daemon is starting")
+    lost, starting = trl.ConnectionLost("m"), trl.TrlError("RUNTIME_UNAVAILABLE", "m", {"reason": STARTING})
     assert cursor.goes_on_after(lost) and cursor.goes_on_after(starting)
     assert cursor.request().params == first  # with its run_id it runs once
     cursor.started({"stream_id": "q", "exec_id": "x-1", "session_id": "s-1", "new_field": 1})
@@ -149,7 +149,7 @@ def cut_and_compare(rng: random.Random) -> None:
 
 def test_what_may_be_asked_again() -> None:
     now, lost = 0.0, trl.ConnectionLost("m")
-    starting, ending, other = (trl.TrlError("RUNTIME_UNAVAILABLE", m) for m in (STARTING, ENDING, "runner gone"))
+    starting, ending, other = (trl.TrlError("RUNTIME_UNAVAILABLE", "m", {"reason": r}) for r in (STARTING, STOPPING, "gone"))
 
     def retry(request: _request.Request[Any]) -> Retry:
         return Retry(request, 10, clock=lambda: now)

@@ -21,6 +21,11 @@ export class TrlError extends Error {
     this.details = details;
   }
 
+  /** What tells this error from others with the same code, such as "starting"; "" if nothing does. */
+  get reason(): string {
+    return typeof this.details.reason === "string" ? this.details.reason : "";
+  }
+
   /** Makes an error of what the daemon said. */
   static from(body: Partial<ErrorBody> | undefined): TrlError {
     const code = body?.code ?? "INTERNAL_ERROR";
@@ -85,6 +90,9 @@ export class DialogueEndedError extends TrlError {}
 /** The agent could not be started or broke its protocol. */
 export class AgentFailedError extends TrlError {}
 
+/** The caller stopped waiting for the answer. */
+export class CancelledError extends TrlError {}
+
 /** A fault of the daemon. */
 export class InternalError extends TrlError {}
 
@@ -127,6 +135,7 @@ const errorClasses: Readonly<Record<ErrorCode, typeof TrlError>> = {
   DIALOGUE_NOT_FOUND: DialogueNotFoundError,
   DIALOGUE_ENDED: DialogueEndedError,
   AGENT_FAILED: AgentFailedError,
+  CANCELLED: CancelledError,
   INTERNAL_ERROR: InternalError,
 };
 

@@ -12,6 +12,7 @@ export {
 export {
   AgentFailedError,
   AuthFailedError,
+  CancelledError,
   CommandFailedError,
   ConflictError,
   ConnectionLostError,

@@ -26,7 +26,7 @@ export function isUnavailable(error: unknown): error is TrlError {
 
 /** Whether a request that ended with this error may have been carried out. */
 export function mayHaveBeenDone(error: TrlError): boolean {
-  return error instanceof ConnectionLostError ? error.sent : error.message !== "the daemon is starting";
+  return error instanceof ConnectionLostError ? error.sent : error.reason !== "starting";
 }
 
 /** The pauses between the attempts to reach a daemon that is not there. */

@@ -77,6 +77,7 @@ export type ErrorCode =
   | "DIALOGUE_NOT_FOUND"
   | "DIALOGUE_ENDED"
   | "AGENT_FAILED"
+  | "CANCELLED"
   | "INTERNAL_ERROR";
 
 /** The type of a push. */
@@ -132,6 +133,10 @@ export type WaitUntil =
 
 /** Why exec.wait ended for a command. */
 export type WaitReason =
+  | "starting"
+  | "stopping"
+  | "stdin_closed"
+  | "program"
   | "exit"
   | "output_match"
   | "idle_ms"
@@ -2415,5 +2420,6 @@ export const errorCodes: readonly ErrorCode[] = [
   "DIALOGUE_NOT_FOUND",
   "DIALOGUE_ENDED",
   "AGENT_FAILED",
+  "CANCELLED",
   "INTERNAL_ERROR",
 ];

@@ -16,13 +16,13 @@ from ._talk import DialogueRawResult, Reply
 from ._place import default_socket
 from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run
 from .errors import (
-    AgentFailed, AuthFailed, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,
+    AgentFailed, AuthFailed, Cancelled, CommandFailed, Conflict, ConnectionLost, DialogueEnded, DialogueNotFound, ExecNotFound,
     Forbidden, InternalError, InvalidParams, MaxSessionsReached, MethodNotFound, RequestTooLarge, ResourcePressure, RuntimeUnavailable,
     SessionBusy, SessionLimitExceeded, SessionNotFound, SessionTerminated, ShellFailed, ShellNotFound, TrlError)
 from .results import ExecOutputResult, ExecResult, StreamEvent, exact_bytes
 
 __all__ = [
-    "OPEN", "AgentFailed", "AuthFailed", "Client", "CommandFailed", "Conflict", "ConnectionLost", "Dialogue",
+    "OPEN", "AgentFailed", "AuthFailed", "Cancelled", "Client", "CommandFailed", "Conflict", "ConnectionLost", "Dialogue",
     "DialogueEnded", "DialogueEvents", "DialogueNotFound", "DialogueRawResult", "Exec", "ExecNotFound",
     "ExecOutputResult", "ExecResult", "Forbidden", "InternalError", "InvalidParams", "MaxSessionsReached",
     "MethodNotFound", "Program", "Reply", "RequestTooLarge", "ResourcePressure", "RuntimeUnavailable", "Session",

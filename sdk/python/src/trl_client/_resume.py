@@ -23,9 +23,9 @@ SESSION_S = 3.0
 FORGET_S = 60.0
 """An attempt that lasted so long was a success, whatever came then; one that timed out was not."""
 
-STARTING = "the daemon is starting"
-ENDING = "the daemon is shutting down"
-"""What a daemon answers while it does not serve yet, or not any more, with the code RUNTIME_UNAVAILABLE."""
+STARTING = "starting"
+STOPPING = "stopping"
+"""The reasons of a daemon that does not serve yet, or not any more; its code is RUNTIME_UNAVAILABLE."""
 
 
 class Backoff:
@@ -62,7 +62,7 @@ def gone(error: TrlError) -> bool:
 
 def not_begun(error: TrlError) -> bool:
     """Tell whether what was asked for has certainly not been done."""
-    return gone(error) and error.message == STARTING
+    return gone(error) and error.reason == STARTING
 
 
 class Outage:
@@ -80,7 +80,7 @@ class Outage:
 
     def delay(self, error: TrlError) -> float | None:
         """Return how long to wait before the next attempt; None when the patience is over."""
-        daemon = isinstance(error, ConnectionLost) or error.message in (STARTING, ENDING)
+        daemon = isinstance(error, ConnectionLost) or error.reason in (STARTING, STOPPING)
         return (self._daemon if daemon else self._session).delay()
 
 

@@ -22,6 +22,12 @@ class TrlError(Exception):
         self.message = message
         self.details: dict[str, Any] = dict(details or {})
 
+    @property
+    def reason(self) -> str:
+        """What tells this error from others with the same code, such as "starting"; "" if nothing does."""
+        reason = self.details.get("reason")
+        return reason if isinstance(reason, str) else ""
+
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
@@ -102,6 +108,10 @@ class AgentFailed(TrlError):
     """The agent could not be started or broke its protocol."""
 
 
+class Cancelled(TrlError):
+    """The caller stopped waiting for the answer."""
+
+
 class InternalError(TrlError):
     """A fault of the daemon."""
 
@@ -152,6 +162,7 @@ _CLASSES: dict[str, type[TrlError]] = {
     "DIALOGUE_NOT_FOUND": DialogueNotFound,
     "DIALOGUE_ENDED": DialogueEnded,
     "AGENT_FAILED": AgentFailed,
+    "CANCELLED": Cancelled,
     "INTERNAL_ERROR": InternalError,
 }
 

@@ -102,6 +102,7 @@ ErrorCode = Literal[
     "DIALOGUE_NOT_FOUND",
     "DIALOGUE_ENDED",
     "AGENT_FAILED",
+    "CANCELLED",
     "INTERNAL_ERROR",
 ]
 """The stable name of a kind of error."""
@@ -162,6 +163,10 @@ WaitUntil = Literal[
 """A condition of exec.wait."""
 
 WaitReason = Literal[
+    "starting",
+    "stopping",
+    "stdin_closed",
+    "program",
     "exit",
     "output_match",
     "idle_ms",
@@ -4153,6 +4158,7 @@ ERROR_CODES: tuple[str, ...] = (
     "DIALOGUE_NOT_FOUND",
     "DIALOGUE_ENDED",
     "AGENT_FAILED",
+    "CANCELLED",
     "INTERNAL_ERROR",
 )
 """All error codes. A newer daemon may have more."""
