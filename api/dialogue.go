@@ -313,7 +313,7 @@ type DialogueInterruptParams struct {
 type DialogueRespondParams struct {
 	DialogueID string `json:"dialogue_id"` // id or name
 	RequestID  string `json:"request_id"`  // as in the request
-	// Decision is allow or deny. It may be left out when answers or option are given.
+	// Decision is allow or deny. It is optional with answers or option.
 	Decision string `json:"decision,omitempty"`
 	// Message is sent to the agent with a denial.
 	Message string `json:"message,omitempty"`

@@ -128,7 +128,7 @@ func (w *walk) object(s *shape) {
 			twice = twice || bytes.Equal(known, name)
 		}
 		if twice {
-			w.fault("is given twice", "")
+			w.fault("appears twice", "")
 			return
 		}
 		switch {

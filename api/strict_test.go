@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// TestExactNames: names are matched exactly, none is given twice, and no string has half
+// TestExactNames: names are matched exactly, no name appears twice, and no string has half
 // of a surrogate pair, at any depth; the error names the member.
 func TestExactNames(t *testing.T) {
 	for _, c := range []struct{ method, params, field, suggestion string }{

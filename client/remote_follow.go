@@ -124,7 +124,7 @@ func (r *RemoteSession) open() (api.Stream, error) {
 			return nil, api.Errorf(api.CodeInternal, "session.info: answer: %s", err)
 		}
 		if info.ExecID == "" {
-			return nil, api.Errorf(api.CodeInvalidParams, "session %q: is a shell; only a command of it can be followed", r.session)
+			return nil, api.Errorf(api.CodeInvalidParams, "session %q: is a shell; follow one of its commands instead", r.session)
 		}
 		r.mu.Lock()
 		r.exec = info.ExecID

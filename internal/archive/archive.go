@@ -86,7 +86,7 @@ func Open(c Config) (*Archive, error) {
 		config: c, log: c.Logger, entries: map[string]*Entry{}, keyFiles: inMemory(c.KeyDir),
 		store: output.NewStore(output.StoreConfig{
 			MemoryBytes: memoryBytes, Dir: c.SpillDir,
-			Warn: func(err error) { c.Logger.Warn("output of ended sessions cannot be held in a file", "error", err) },
+			Warn: func(err error) { c.Logger.Warn("output of ended sessions cannot be stored in a file", "error", err) },
 		}),
 	}
 	files, err := os.ReadDir(c.Dir)
@@ -101,7 +101,7 @@ func Open(c Config) (*Archive, error) {
 		}
 		if partial || err != nil {
 			if err != nil {
-				a.log.Info("an ended session is forgotten", "session_id", id, "error", err)
+				a.log.Info("removed an ended session", "session_id", id, "error", err)
 			}
 			e.removeFiles()
 			_ = os.Remove(filepath.Join(c.Dir, f.Name()))

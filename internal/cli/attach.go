@@ -30,21 +30,21 @@ func (a *app) attachCommand() *cobra.Command {
 		Use:     "attach [SESSION]",
 		Aliases: []string{"a"},
 		GroupID: groupTerminals,
-		Short:   "Look at a terminal and type into it",
-		Long: `Look at a terminal that trl new -t began, and type into it. Your window becomes that
-terminal, until its program ends, whose exit status is then yours, or until you leave it
-with Ctrl-\ (--detach-key): then the program goes on. Pressed twice, the key is typed into
-the terminal, where another trl may be.
+		Short:   "View a terminal and type into it",
+		Long: `View a terminal that was started with trl new -t, and type into it. Your window becomes
+that terminal until its program ends; trl then exits with the program's status. Ctrl-\
+(--detach-key) detaches, and the program goes on. Pressed twice, the key is typed into the
+terminal, where another trl may run.
 
-Without a SESSION it is the only terminal there is, or the one that you choose of a list.
+Without a SESSION, trl attaches to the only terminal, or lets you choose one from a list.
 
-Any number of people and programs may be attached at once. The size of the terminal follows
-the first of them who types; in a window of another size the others see a part of it, or
-empty space around it. --take makes it follow you.
+Any number of people and programs may be attached at once. The terminal has the size of the
+first window that may type; a window of another size shows a part of it, or empty space
+around it. --take makes it follow your window.
 
-Where your locale is not UTF-8, other characters than those of ASCII are replaced.
+If your locale is not UTF-8, trl replaces characters that are not ASCII.
 
-When the daemon is restarted you stay attached, and see the same screen.`,
+You stay attached when the daemon restarts, and see the same screen.`,
 		Example: `  trl new -t ed -- vim notes           and Ctrl-\ to leave it
   trl attach ed
   trl attach ed --read-only            only look; Ctrl-C leaves too
@@ -177,7 +177,7 @@ func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 		return err
 	}
 	if info.SessionID == os.Getenv(api.SessionMarker) {
-		return fmt.Errorf("session %q: this is it; attached to itself it would show itself without end", v.name)
+		return fmt.Errorf("session %q: this terminal cannot attach to itself", v.name)
 	}
 	v.app, v.cmd, v.client, v.session = a, cmd, c, info.SessionID
 	v.tty, _ = a.terminal()

@@ -24,11 +24,11 @@ func (a *app) callCommand() *cobra.Command {
 		Short:   "Call a method of the API with JSON",
 		Long: `Call a method of the API and print its answer as JSON. The parameters are one JSON
 object, or - to read it from stdin. A method that streams prints its answer and then
-each push on a line of its own. Without a method, the methods are listed; --help with
-a method tells its parameters.
+each push on a separate line. Without a method, trl call lists the methods; --help with
+a method explains its parameters.
 
-What belongs to a connection (an ephemeral session, a command that is not detached)
-ends when trl does.`,
+Things that belong to the connection (an ephemeral session, a command that is not
+detached) end with trl.`,
 		Example: `  trl call
   trl call system.info
   trl call --help exec.run

@@ -20,8 +20,8 @@ func (a *app) cancelCommand() *cobra.Command {
 		Long: `Stop a command and everything it started, and print its id. It gets the signal,
 and SIGKILL after the grace time. The session stays, with its state.
 
-The command is named by its id (see trl ps) or by its session. Without either it is
-the one that runs, if only one does.`,
+Name the command by its id (see trl ps) or by its session. Without either, trl cancels
+the running command, if there is only one.`,
 		Example: `  trl cancel build                     what runs in the session build
   trl cancel x-3f9a1c02de-7
   trl cancel build --signal INT`,

@@ -39,24 +39,24 @@ func (a *app) chatCommand() *cobra.Command {
 		GroupID: groupDialogues,
 		Short:   "Talk with a coding agent",
 		Long: `Talk with a coding agent: Claude Code, Codex, or any that speaks the Agent Client
-Protocol. It begins with your directory and environment. Its program is claude or codex on
-the PATH, or PROGRAM.
+Protocol. It starts in your directory and with your environment. Its program is claude or
+codex on the PATH, or PROGRAM.
 
-On a terminal you type messages, also while the agent works: then they are queued. Alt-Enter,
-or a \ at the end of a line, begins another line; what is pasted stays together; the arrows
-bring back what you typed before; Tab completes /commands. /retry looks again for an agent
-that cannot be reached, and /model NAME changes the model.
-When the agent asks for something you are asked: y is yes, a always, n no, e changes what
-it wants to do; anything else is no, and told to the agent. Ctrl-C interrupts the agent,
-and a second one leaves, as Ctrl-D does. Then the agent ends, unless --keep is given;
---resume goes on with it later.
+On a terminal you type messages, also while the agent works; the agent then queues them.
+Alt-Enter, or a \ at the end of a line, starts another line; pasted lines stay together; the
+arrows recall earlier lines; Tab completes /commands. /retry tries again to reach the agent,
+and /model NAME changes the model.
+When the agent asks for permission, y is yes, a always, n no, and e edits the input first;
+any other text is a no, and goes to the agent. Ctrl-C interrupts the agent, and a second one
+leaves, as Ctrl-D does. Leaving ends the agent, unless you use --keep; --resume continues
+the dialogue later.
 
-With -p, or where there is no terminal, the answer to PROMPT is printed and nobody is
-asked: what no --allow fits is denied. A rule is a tool, and in brackets what it is about:
-"Bash(git *)", "Read", "*"; the first that fits decides.
+With -p, or without a terminal, trl prints the answer to PROMPT and asks no questions: it
+denies every request that no --allow matches. A rule is a tool and, in parentheses, a
+pattern for its subject: "Bash(git *)", "Read", "*"; the first match decides.
 
-Exit status of -p: 0 the agent has answered; 1 it failed, or its program was lost; 124 it
-did not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
+Exit status of -p: 0 the agent has answered; 1 it failed, or its program ended; 124 it did
+not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 		Example: `  trl chat                             in this directory, with claude
   trl chat --agent codex 'fix the failing test'
   trl chat -p 'what does main.go do?'

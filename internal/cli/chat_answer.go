@@ -274,7 +274,7 @@ func (ch *chat) look(ctx context.Context, looks chan<- api.DialogueInfo) {
 func (ch *chat) stuck(why api.DialogueFault) error {
 	id := ch.info.DialogueID
 	if why.Code == recordFailed {
-		return &failure{err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it goes on when there is room", id, why.Message), status: exitBroken}
+		return &failure{err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it continues when the disk has room", id, why.Message), status: exitBroken}
 	}
 	hint := fmt.Sprintf("`trl dialogue retry %s` looks for it again", id)
 	switch why.Reason {

@@ -66,11 +66,11 @@ func (a *app) root(args []string) *cobra.Command {
 		Short: "Run commands in sessions that keep their shell",
 		Long: `trl runs commands in sessions that keep their shell.
 
-A session is a living shell with a directory, variables and functions that stay
-from one command to the next; or a terminal, in which a program such as vim or top
-lives on whether anybody looks or not. A dialogue is a conversation with a coding agent,
-in a session of its own. A small daemon owns the sessions; it is
-started in the background when it is needed and ends by itself when nothing is left.`,
+A session is a persistent shell, whose directory, variables and functions stay from
+one command to the next; or a terminal, in which a program such as vim or top runs on
+whether anyone is attached or not. A dialogue is a conversation with a coding agent, in
+its own session. A small daemon owns the sessions; trl starts it in the background when
+needed, and it exits on its own when it is idle.`,
 		Example: `  trl run 'echo hello'                 run a command in a throw-away session
   trl run -s build 'cd src && make'    run it in the session "build", which stays
   trl run -s build 'git status'        still in src

@@ -21,9 +21,9 @@ func (a *app) dialogueCommand() *cobra.Command {
 		Use:     "dialogue",
 		Aliases: []string{"dlg"},
 		GroupID: groupDialogues,
-		Short:   "Look at dialogues with agents, and drive them from scripts",
-		Long: `Look at dialogues with coding agents, and drive them from scripts. trl chat is for people,
-and begins them. Wherever a command asks for a dialogue, its name and id both do.`,
+		Short:   "Inspect dialogues with agents, and drive them from scripts",
+		Long: `Inspect dialogues with coding agents, and drive them from scripts. trl chat is for people,
+and starts them. Every command accepts the name or the id of a dialogue.`,
 		Example: `  trl dialogue ls
   trl dialogue show fix
   trl dialogue send fix 'and now the tests'
@@ -63,10 +63,10 @@ func (a *app) dialogueListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the dialogues",
-		Long: `List the dialogues whose agents run, oldest first; with -a also those that have ended.
+		Long: `List the dialogues whose agents run, oldest first; with -a also ended ones.
 
 On a terminal this is a table. Elsewhere it is one line for each, without a header: name,
-id, agent, state, turns, cost in dollars as the agent tells it, last activity (RFC 3339),
+id, agent, state, turns, cost in dollars as the agent reports it, last activity (RFC 3339),
 session, directory, separated by tabs; a field without a value is "-".`,
 		Example: `  trl dialogue ls
   trl dialogue ls -a --tag nightly
@@ -155,9 +155,9 @@ func (a *app) dialogueInfoCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info DIALOGUE",
-		Short: "Tell everything about a dialogue",
-		Long: `Tell everything about a dialogue: its agent, what it does now, what it has taken, and how
-it ended. trl dialogue show prints what was said.`,
+		Short: "Show everything about a dialogue",
+		Long: `Show everything about a dialogue: its agent, its state, its usage, and how it ended.
+trl dialogue show prints the transcript.`,
 		Example: `  trl dialogue info fix
   trl dialogue info fix --json | jq .native_session`,
 		Args: takes(1, 1, "one dialogue"),

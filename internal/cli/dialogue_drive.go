@@ -21,10 +21,10 @@ func (a *app) dialogueSendCommand() *cobra.Command {
 	var p api.DialogueSendParams
 	cmd := &cobra.Command{
 		Use:   "send DIALOGUE [TEXT...]",
-		Short: "Give the agent a message",
-		Long: `Give the agent a message: the words, or without them your stdin. It does not wait for an
-answer; trl chat -p --dialogue DIALOGUE does. A message that comes while the agent works
-is taken up at its next step, or after the turn. Prints the id of the message.`,
+		Short: "Send the agent a message",
+		Long: `Send the agent a message: the words, or without them your stdin. It does not wait for an
+answer; trl chat -p --dialogue DIALOGUE does. The agent reads a message that arrives while it
+works at its next step, or after the turn. Prints the id of the message.`,
 		Example: `  trl dialogue send fix 'and now the tests'
   trl dialogue send fix < message.md
   trl dialogue send fix --image screen.png 'what is wrong here?'
@@ -106,8 +106,8 @@ func (a *app) dialogueRespondCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "respond DIALOGUE [REQUEST] [allow|deny]",
 		Short: "Answer a request of the agent: a permission, a question, a plan",
-		Long: `Answer a request of the agent. trl dialogue show lists those that wait, with their ids;
-where one waits alone, its id may be left out. The first answer counts.`,
+		Long: `Answer a request of the agent. trl dialogue show lists the open requests, with their ids;
+the id is optional if only one request is open. The first answer counts.`,
 		Example: `  trl dialogue respond fix allow
   trl dialogue respond fix deny --message 'use make test'
   trl dialogue respond fix 7d1c-4 allow --remember
@@ -157,7 +157,7 @@ where one waits alone, its id may be left out. The first answer counts.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&p.Message, "message", "m", "", "a `TEXT` that the agent is told when it is denied")
+	flags.StringVarP(&p.Message, "message", "m", "", "a `TEXT` for the agent, with a denial")
 	flags.BoolVar(&p.Interrupt, "interrupt", false, "also end the turn when it is denied")
 	flags.StringVar(&input, "input", "", "`JSON` in place of the input of the tool that is allowed")
 	flags.BoolVar(&p.Remember, "remember", false, "allow the same from now on, where the agent offers it")
@@ -205,8 +205,8 @@ func (a *app) dialogueInterruptCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "interrupt DIALOGUE",
-		Short:   "Stop what the agent does now; the dialogue goes on",
-		Long:    `Stop what the agent does now, as Ctrl-C in trl chat does. The dialogue goes on.`,
+		Short:   "Stop the agent's current turn; the dialogue goes on",
+		Long:    `Stop the agent's current turn, as Ctrl-C in trl chat does. The dialogue goes on.`,
 		Example: `  trl dialogue interrupt fix`,
 		Args:    takes(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -228,8 +228,8 @@ func (a *app) dialogueSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set DIALOGUE",
 		Short: "Change the model, the permission mode or the rules",
-		Long: `Change the model or the permission mode of an agent that runs, or the rules by which its
-requests are answered. New rules take the place of all that were there.`,
+		Long: `Change the model or the permission mode of a running agent, or the rules that answer its
+requests. New rules replace all earlier ones.`,
 		Example: `  trl dialogue set fix --model opus
   trl dialogue set fix --permission-mode acceptEdits
   trl dialogue set fix --deny 'Bash(rm *)' --allow Bash --allow Read`,

@@ -16,10 +16,10 @@ func (a *app) dialogueStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop DIALOGUE...",
 		Short: "End agents, with everything they started",
-		Long: `End the programs of agents, with every process that they started. What was said stays:
-trl dialogue show prints it, and trl chat --resume goes on with it. An agent is told to
-end, given some seconds, and then killed. Prints each dialogue that has ended. One that
-had ended before is no error.`,
+		Long: `End the programs of agents, with every process that they started. The transcript stays:
+trl dialogue show prints it, and trl chat --resume continues it. trl asks an agent to exit,
+waits some seconds, and then kills it. Prints each dialogue that has ended. A dialogue that
+had already ended is not an error.`,
 		Example: `  trl dialogue stop fix
   trl dialogue stop --force d-3f9a1c02de   SIGKILL at once
   trl dialogue stop --all`,
@@ -65,9 +65,9 @@ func (a *app) dialogueRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm DIALOGUE...",
 		Aliases: []string{"forget"},
-		Short:   "End agents and forget all that was said",
-		Long: `End the programs of agents and remove everything that is kept of their dialogues. What
-the agents themselves keep stays. Prints each dialogue that is gone.`,
+		Short:   "End agents and delete their dialogues",
+		Long: `End the programs of agents and delete the records of their dialogues. The agents' own
+history stays. Prints each deleted dialogue.`,
 		Example: `  trl dialogue rm fix
   trl dialogue ls -a -q --state ended | xargs trl dialogue rm`,
 		Args: takes(1, -1, "dialogues"),
@@ -117,9 +117,9 @@ func (a *app) dialogueResumeCommand() *cobra.Command {
 	var env envFlag
 	cmd := &cobra.Command{
 		Use:   "resume DIALOGUE [PROMPT...]",
-		Short: "Start an agent that has ended again, in the same dialogue",
-		Long: `Start the agent of a dialogue that has ended again. It knows what was said, and works in
-the same directory, with your environment as it is now. Prints the id of the dialogue.`,
+		Short: "Start an ended agent again, in the same dialogue",
+		Long: `Start the agent of an ended dialogue again. It remembers the conversation, and works in the
+same directory, with your current environment. Prints the id of the dialogue.`,
 		Example: `  trl dialogue resume fix
   trl dialogue resume fix 'go on'
   trl chat --resume fix                to talk with it`,
@@ -155,9 +155,9 @@ func (a *app) dialogueRetryCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "retry DIALOGUE",
-		Short: "Look again for an agent that could not be reached",
-		Long: `Look again for an agent on another machine that could not be reached, for a dialogue in
-the state error. trl dialogue info tells why it could not.`,
+		Short: "Try again to reach the agent of a dialogue",
+		Long: `Try again to reach an agent on another machine, for a dialogue in state error.
+trl dialogue info shows the reason of the error.`,
 		Example: `  trl dialogue retry fix`,
 		Args:    takes(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,13 +16,12 @@ func (a *app) dialogueRawCommand() *cobra.Command {
 	var p api.DialogueRawParams
 	cmd := &cobra.Command{
 		Use:   "raw DIALOGUE",
-		Short: "Print what the agent's program wrote, byte for byte",
-		Long: `Print what the agent's program wrote to stdout, byte for byte, in the agent's own protocol;
-or with --stdin what it was sent. The offsets of events count these bytes. On a terminal
-control characters are made visible.
+		Short: "Print the raw output of the agent's program",
+		Long: `Print the stdout of the agent's program, byte for byte, in the agent's own protocol; with
+--stdin, its input. The offsets of events count these bytes. On a terminal, control
+characters are made visible.
 
-An agent that was resumed has had several processes: --epoch 1 is the first; without it,
-it is the last.`,
+A resumed agent has had several processes: --epoch 1 is the first; the default is the last.`,
 		Example: `  trl dialogue raw fix | jq -c .type
   trl dialogue raw fix -f
   trl dialogue raw fix --epoch 1 --stdin

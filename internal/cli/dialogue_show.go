@@ -21,11 +21,11 @@ func (a *app) dialogueShowCommand() *cobra.Command {
 	var full, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show DIALOGUE",
-		Short: "Print what was said and done",
-		Long: `Print the transcript of a dialogue: messages behind >, what the agent said, and each tool
-call as one line, with another for its result. What subagents did is indented below the
-call that started them. --full shows everything: thoughts, and what tools were given and
-gave. At the end is what waits for an answer.`,
+		Short: "Print the transcript of a dialogue",
+		Long: `Print the transcript of a dialogue: messages after >, the agent's text, and each tool call
+as one line, with another for its result. The work of subagents is indented below the call
+that started them. --full shows everything: thoughts, and input and output of tools. Open
+requests are at the end.`,
 		Example: `  trl dialogue show fix
   trl dialogue show d-3f9a1c02de --full | less
   trl dialogue show fix --json | jq '.items[] | select(.tool).tool.name'`,
@@ -94,13 +94,12 @@ func (a *app) dialogueEventsCommand() *cobra.Command {
 	var p api.DialogueEventsParams
 	cmd := &cobra.Command{
 		Use:   "events DIALOGUE",
-		Short: "Print what happened in a dialogue; -f goes on",
-		Long: `Print the events of a dialogue, all of them or those after a number. With -f it goes on
-with what happens next, until the agent has ended, also when the daemon is restarted
-meanwhile.
+		Short: "Print the events of a dialogue; -f follows",
+		Long: `Print the events of a dialogue, all of them or those after a number. -f follows new events
+until the agent has ended, even if the daemon restarts meanwhile.
 
-One line for each event: number, time (RFC 3339), type and what it tells, separated by
-tabs; a field without a value is "-". On a terminal they are aligned.`,
+One line for each event: number, time (RFC 3339), type and content, separated by tabs; a
+field without a value is "-". On a terminal they are aligned.`,
 		Example: `  trl dialogue events fix -f
   trl dialogue events fix --after 120 --no-deltas
   trl dialogue events fix -f --json | jq -r 'select(.event.type == "request_opened").event.request.request_id'`,

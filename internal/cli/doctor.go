@@ -53,9 +53,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:     "doctor",
 		GroupID: groupDaemon,
 		Short:   "Check that everything works here",
-		Long: `Check that everything works here: directories, daemon, limits, what ends processes
-for certain, and a real session with every shell that is installed. Exit status 1
-when something is broken.`,
+		Long: `Check that everything works here: directories, daemon, limits, how processes are
+contained, and a real session with every installed shell. Exit status 1 if something
+is broken.`,
 		Example: `  trl doctor
   trl doctor --json | jq -r '.findings[] | select(.verdict == "bad") | .name'`,
 		Args: takes(0, 0, "no arguments"),

@@ -21,11 +21,11 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupCommands,
-		Short:   "Print what happened to sessions and commands; -f goes on",
-		Long: `Print what happened to sessions and commands, as far as it is remembered. With -f it
-goes on with what happens next, also when the daemon is restarted meanwhile.
+		Short:   "Print the events of sessions and commands; -f follows",
+		Long: `Print the kept events of sessions and commands. -f follows new events, even if the daemon
+restarts meanwhile.
 
-One line for each event: number, time (RFC 3339), type, session, command and, of an end,
+One line for each event: number, time (RFC 3339), type, session, command and, for an end,
 the exit code or the cause, separated by tabs; a field without a value is "-". On a
 terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 		Example: `  trl events -f

@@ -37,11 +37,11 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:     "export SESSION|FILE",
 		GroupID: groupTerminals,
 		Short:   "Write a terminal's recording or screen to a file",
-		Long: `Write what a terminal has recorded (--cast), or what it shows, or showed last: as text, with
-colours, as a page or as a picture. A FILE is a recording (asciicast, version 2 or 3), of
-which the last screen is written.
+		Long: `Write the recording of a terminal (--cast), or its current or last screen: as text, with
+colours, as a page or as a picture. For a FILE, a recording (asciicast, version 2 or 3),
+trl writes its last screen.
 
-The format may be left out when the name of the output tells it.`,
+The format is optional if the name of the output shows it.`,
 		Example: `  trl export demo --cast -o demo.cast
   trl export demo -o demo.svg          a picture of the screen
   trl export demo.cast --text --scrollback all`,

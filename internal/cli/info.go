@@ -16,9 +16,9 @@ func (a *app) infoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "info SESSION|EXEC",
 		GroupID: groupSessions,
-		Short:   "Tell everything about a session or a command",
-		Long: `Tell everything about a session, by its name or id, or about one command, by the
-id that trl ps shows. Of variables only the names are told.`,
+		Short:   "Show everything about a session or a command",
+		Long: `Show everything about a session, by its name or id, or about one command, by the id
+that trl ps shows. Of variables it shows only the names.`,
 		Example: `  trl info build
   trl info x-3f9a1c02de-7
   trl info build --json | jq .shell_pid`,

@@ -36,17 +36,16 @@ func (a *app) inputCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "input EXEC|SESSION [TEXT...|-]",
 		GroupID: groupCommands,
-		Short:   "Write to the stdin of a command that trl start --stdin began",
-		Long: `Write to the stdin of a command that was started with trl start --stdin. It is named by
-its id (see trl ps), or by the session that it runs in.
+		Short:   "Write to the stdin of a command started with trl start --stdin",
+		Long: `Write to the stdin of a command that was started with trl start --stdin. Name the command
+by its id (see trl ps) or by its session.
 
-TEXT is written with a newline behind it, unless -n says otherwise; several words are
-joined by spaces. Without TEXT, or with -, your stdin is passed on as it comes, byte for
-byte, to its end. The command's stdin stays open, until --close.
+TEXT is written with a newline after it, unless you use -n; several words are joined by
+spaces. Without TEXT, or with -, trl passes your stdin on as it comes, byte for byte, to its
+end. The command's stdin stays open until --close.
 
-Nothing is written twice, also when the daemon is restarted meanwhile: each piece has an
-id. With --write-id, which makes the same ids each time, a whole trl input can be
-repeated safely.`,
+Nothing is written twice, even if the daemon restarts meanwhile: each piece has an id.
+--write-id uses the same ids each time, so a whole trl input can be repeated safely.`,
 		Example: `  id=$(trl start --stdin python3 -i)
   trl input $id 'print(6 * 7)'
   trl input $id --close < script.py

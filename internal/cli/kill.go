@@ -17,9 +17,9 @@ func (a *app) killCommand() *cobra.Command {
 		Aliases: []string{"rm"},
 		GroupID: groupSessions,
 		Short:   "End sessions, with everything they started",
-		Long: `End sessions by name or id, with every process they started, also those that put
-themselves in the background. They get SIGTERM, and SIGKILL after the grace time.
-Prints each session that has ended. One that had ended before is no error.`,
+		Long: `End sessions by name or id, with every process they started, including background
+processes. These get SIGTERM, and SIGKILL after the grace time. Prints each session that
+has ended. A session that had already ended is not an error.`,
 		Example: `  trl kill build
   trl kill --force s-3f9a1c02de        SIGKILL at once
   trl kill --all`,

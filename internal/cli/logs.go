@@ -20,17 +20,16 @@ func (a *app) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "logs EXEC|SESSION",
 		GroupID: groupCommands,
-		Short:   "Print what a command has written; -f follows it",
-		Long: `Print what a command has written, byte for byte: its stdout to stdout, its stderr to
-stderr, in the order in which it came. It is named by its id (see trl ps -a), or by its
-session: then it is the one that runs there, or else ran there last.
+		Short:   "Print the output of a command; -f follows it",
+		Long: `Print the output of a command, byte for byte: its stdout to stdout, its stderr to stderr,
+in the order in which it came. Name the command by its id (see trl ps -a), or by its
+session, which selects the command that runs there or ran there last.
 
-With -f it goes on until the command has ended, also when the daemon is restarted
-meanwhile, and the exit status is that of the command. Ctrl-C ends the looking on, not
-the command.
+-f follows the output until the command has ended, even if the daemon restarts meanwhile;
+trl then exits with the command's status. Ctrl-C ends trl logs, not the command.
 
-Of very long output only the head and the tail are kept (output_bytes in trl config);
-where something is missing, a line on stderr says how much.`,
+TRL keeps only the head and the tail of very long output (output_bytes in trl config);
+a line on stderr reports each missing part.`,
 		Example: `  trl logs x-3f9a1c02de-7
   trl logs -f build                    what runs in the session build, to its end
   trl logs build --tail 4K --stderr

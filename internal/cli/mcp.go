@@ -17,18 +17,18 @@ func (a *app) mcpCommand() *cobra.Command {
 		GroupID: groupDaemon,
 		Short:   "Serve the Model Context Protocol on stdin and stdout",
 		Long: `Serve the Model Context Protocol on stdin and stdout, for Claude Code, Cursor and
-every other MCP client. It gives a model tools of three groups:
+every other MCP client. It offers a model three groups of tools:
 
   shell     run, start, wait, output, input, cancel, list, destroy
   terminal  terminal_start, terminal_type, terminal_screen; with list and destroy
   dialogue  dialogue_start, _send, _respond, _read, _stop: other coding agents
 
---tools leaves groups out, which saves room in every prompt.
+--tools selects groups, which saves room in every prompt.
 
-The client has a default session of its own, so cd and export stay between calls. It
-ends with the client; sessions that the model names stay until they are destroyed.
-Their shell is bash where it exists, unless --shell or the setting default_shell says
-otherwise; the model may choose another for each new session.`,
+The client has its own default session, so cd and export stay between calls. That session
+ends with the client; sessions that the model names stay until they are destroyed. Their
+shell is bash where it exists, unless --shell or the setting default_shell selects
+another; the model may choose another for each new session.`,
 		Example: `  claude mcp add trl -- trl mcp
   claude mcp add trl -- trl mcp --tools shell,terminal
   codex mcp add trl -- trl mcp --shell zsh`,

@@ -32,19 +32,19 @@ func (a *app) newCommand() *cobra.Command {
 		Use:     "new [NAME] | new -t [NAME] [[--] PROGRAM...]",
 		GroupID: groupSessions,
 		Short:   "Start a session or a terminal",
-		Long: `Start a session and print its id. It begins with your directory and environment.
-Wherever a command asks for a session, NAME and id both do.
+		Long: `Start a session and print its id. It starts in your directory and with your environment.
+Every command accepts the NAME or the id of a session.
 
-The shell's start-up files are not read, unless --login or --rc asks for it.
+The shell does not read its start-up files, unless you use --login or --rc.
 
-With -t it is a terminal, with PROGRAM in it or else your shell. On a terminal you are
-attached to it at once, unless -d says otherwise: Ctrl-\ leaves it, trl attach comes back.
-It ends with its program. With -A you are attached to the terminal NAME if there is one, and
-it is started if there is none. With --program it is a program on three pipes: trl send
-writes to it, trl logs -f reads it.
+With -t the session is a terminal that runs PROGRAM, or else your shell. On a terminal, trl
+attaches to it at once, unless you use -d: Ctrl-\ detaches, and trl attach attaches again.
+The session ends with its program. -A attaches to the terminal NAME, and starts it if it
+does not exist. With --program the session is a program on three pipes: trl send writes to
+it, trl logs -f reads it.
 
-PROGRAM with arguments is started as it is, no shell reads it; flags behind it are its own.
-One argument that is more than a word is shell text. Without a NAME, write -- before it.`,
+trl runs PROGRAM with its arguments directly, without a shell; flags after it belong to it.
+A single argument that is more than a word is shell text. Without a NAME, write -- before it.`,
 		Example: `  trl new build                        then: trl run -s build make
   trl new --shell fish --cwd /tmp
   trl new web -e PORT=8080 --tag demo --timeout 10m

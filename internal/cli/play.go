@@ -24,10 +24,10 @@ func (a *app) playCommand() *cobra.Command {
 		Use:     "play FILE|SESSION",
 		GroupID: groupTerminals,
 		Short:   "Play a recording",
-		Long: `Play a recording: a file (asciicast, version 2 or 3), or that of a session. Space pauses and
-goes on, q or Ctrl-C leaves.
+		Long: `Play a recording: a file (asciicast, version 2 or 3), or the recording of a session. Space
+pauses and continues, q or Ctrl-C leaves.
 
-Where stdout is no terminal, all of it is printed at once.`,
+If stdout is not a terminal, all of it is printed at once.`,
 		Example: `  trl play demo.cast
   trl play demo.cast --speed 3 --idle-limit 1
   trl play demo.cast > all             what the terminal was given, without a pause`,

@@ -18,8 +18,8 @@ func (a *app) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps",
 		GroupID: groupCommands,
-		Short:   "List the commands that run or wait",
-		Long: `List the commands that run or wait for their turn, oldest first.
+		Short:   "List the running and queued commands",
+		Long: `List the running and queued commands, oldest first.
 
 On a terminal this is a table. Elsewhere it is one line for each command, without
 a header: id, session, state, exit code, start (RFC 3339), duration in

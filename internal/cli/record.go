@@ -27,18 +27,18 @@ func (a *app) recordCommand() *cobra.Command {
 		Use:     "record [flags] [--] [PROGRAM...]",
 		GroupID: groupTerminals,
 		Short:   "Record a terminal into a file",
-		Long: `Start PROGRAM, or else your shell, in a terminal, attach to it, and write what it showed into
-a file when it has ended: an asciicast (version 3), for trl play and for every other player.
-Flags end at the first word of the program. With arguments it is started as it is; one
+		Long: `Start PROGRAM, or else your shell, in a terminal, attach to it, and write a recording of it
+when it has ended: an asciicast (version 3), for trl play and every other player. Flags end
+at the first word of the program. trl runs a program with arguments directly; a single
 argument that is more than a word is shell text.
 
-What you type is not recorded, unless --input says so; passwords are then in the file too.
-The file is yours alone to read. When you leave with Ctrl-\, the terminal goes on and is
-recorded further; trl export --cast writes the file later.
+trl does not record your input, unless you use --input; passwords are then in the file too.
+Only you can read the file. When you detach with Ctrl-\, the terminal goes on and is still
+recorded; trl export --cast writes the file later.
 
-Where nobody sits at a terminal, the program runs in one of 80 columns all the same.
+Without a terminal of your own, the program runs in one of 80 columns.
 
-Exit status: the program's own, also when the recording was stopped early, which is said.`,
+Exit status: the program's own, even if the recording stopped early; trl reports that.`,
 		Example: `  trl record                           your shell, until exit
   trl record -o demo.cast -- vim notes
   trl record 'make test | tee log'

@@ -11,9 +11,9 @@ func (a *app) renameCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rename SESSION NAME",
 		GroupID: groupSessions,
-		Short:   "Give a session another name",
-		Long: `Give a session another name. What runs in it goes on, and who is attached stays so. A name
-that another session has is refused.`,
+		Short:   "Rename a session",
+		Long: `Rename a session. Its commands go on, and viewers stay attached. A name that another
+session has is an error.`,
 		Example: `  trl rename s-3f9a1c02de build
   trl rename build old-build`,
 		Args: names(2, 2, "a session and its new name"),

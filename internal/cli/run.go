@@ -22,20 +22,19 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "run [flags] [--] COMMAND...",
 		GroupID: groupCommands,
-		Short:   "Run a command; its output and exit status are yours",
-		Long: `Run a command. Its stdout and stderr come through live and byte for byte, and
-its exit status becomes that of trl.
+		Short:   "Run a command, print its output and exit with its status",
+		Long: `Run a command. trl prints its stdout and stderr as they come, byte for byte, and exits
+with its status.
 
-Without -s it runs in a throw-away session with your directory and environment;
-what it leaves in the background ends with it. With -s it runs in the session of
-that name, which is made when it does not exist yet and stays.
+Without -s it runs in a temporary session with your directory and environment; its
+background processes end with it. With -s it runs in the session of that name, which is
+created if it does not exist, and stays.
 
-One argument is shell text. Several are the words of one command: each arrives as it
-is, whatever is in it, and the session's shell runs them. Flags end at the first word.
+A single argument is shell text. Several are the words of one command: each arrives
+unchanged, and the session's shell runs them. Flags end at the first word.
 
-The command reads end-of-file on stdin. With -i it reads yours, as it comes. With -t it
-has a terminal, for programs such as vim, top or sudo: your window, or where nobody sits
-at one, 80 columns.
+The command's stdin is empty. With -i it reads your stdin as it comes. With -t it has a
+terminal, for programs such as vim, top or sudo: your window, or one of 80 columns.
 
 Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SIGTERM;
 125 trl itself had a problem; 126 or 127 the shell cannot be used or found.`,

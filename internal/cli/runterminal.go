@@ -94,7 +94,7 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 		ev, err := s.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return errors.New("the daemon did not tell how the program ended")
+			return errors.New("the daemon did not report how the program ended")
 		case err != nil:
 			return fmt.Errorf("session %s: %w", info.SessionID, err)
 		case ev.Type == api.EventStdout:

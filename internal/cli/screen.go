@@ -20,14 +20,13 @@ func (a *app) screenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "screen SESSION",
 		GroupID: groupTerminals,
-		Short:   "Print what a terminal shows",
-		Long: `Print what a terminal shows now, or showed last when its program has ended. Rows at the
-bottom that are empty are left out.
+		Short:   "Print the screen of a terminal",
+		Long: `Print the current screen of a terminal, or its last one if its program has ended, without
+empty rows at the bottom.
 
-On a terminal it has its colours; elsewhere it is plain text, unless --ansi asks for them.
---json tells more: cursor, title, modes, and the version of the screen. With --since and
-such a version only the rows are printed that have changed, each with its number from 0
-before it, and a tab.`,
+On a terminal it has its colours; elsewhere it is plain text, unless you use --ansi. --json
+adds the cursor, the title, the modes, and the version of the screen. --since with such a
+version prints only the rows that have changed, each after its number from 0 and a tab.`,
 		Example: `  trl screen ed
   trl screen sh --scrollback all | grep error
   trl screen top --json | jq .cursor
@@ -69,7 +68,7 @@ before it, and a tab.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.Var(&lines, "scrollback", "also the last `N` lines above the screen, or all")
-	flags.BoolVar(&ansi, "ansi", false, "with colours, also where nobody looks")
+	flags.BoolVar(&ansi, "ansi", false, "with colours, even if stdout is not a terminal")
 	flags.BoolVar(&plainText, "text", false, "without colours, also on a terminal")
 	flags.Uint64Var(&since, "since", 0, "only rows that changed since the screen had this `VERSION`")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
@@ -115,9 +114,9 @@ func (a *app) resizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resize SESSION COLSxROWS",
 		GroupID: groupTerminals,
-		Short:   "Give a terminal another size",
-		Long: `Give a terminal another size. While somebody is attached the size follows their window;
---force resizes it all the same, and it follows nobody then.`,
+		Short:   "Change the size of a terminal",
+		Long: `Change the size of a terminal. While a viewer is attached, its window determines the size;
+--force resizes the terminal anyway, and it then follows no window.`,
 		Example: `  trl resize top 120x40
   trl resize top 80x24 --force`,
 		Args: names(2, 2, "a session and a size such as 80x24"),
@@ -150,7 +149,7 @@ func (a *app) resizeCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&force, "force", "f", false, "also when it follows the window of somebody")
+	flags.BoolVarP(&force, "force", "f", false, "resize even while a viewer determines the size")
 	flags.BoolVar(&asJSON, "json", false, "print the size as JSON")
 	return cmd
 }

@@ -25,15 +25,15 @@ func (a *app) sendCommand() *cobra.Command {
 		Short:   "Type into a terminal, or write to a program",
 		Long: `Type into a terminal. An argument that is the name of a key presses it: enter, tab, esc,
 backspace, delete, up, down, left, right, home, end, pageup, pagedown, insert, space, f1 to
-f24; with ctrl-, alt- and shift- before it, as in ctrl-c, alt-x or shift-tab. What a key
-sends depends on what the program asked for. Any other argument is text, which is typed as
-it is; nothing is put between two of them.
+f24; with ctrl-, alt- and shift- before it, as in ctrl-c, alt-x or shift-tab. The bytes of a
+key depend on the modes that the program has set. Any other argument is text, which is typed
+unchanged; nothing comes between two of them.
 
-Without arguments your stdin is typed, all of it, as text. With --paste the text is pasted:
-a program that asked for it can tell it from typing, as editors and shells do.
+Without arguments, trl types all of your stdin as text. With --paste the text is pasted:
+programs that support it, such as editors and shells, can tell it from typing.
 
-A program (trl new --program) has no keys: it is given the text, and with --close the end
-of its input.`,
+A program (trl new --program) has no keys: it gets the text, and with --close the end of its
+input.`,
 		Example: `  trl send ed :wq enter
   trl send sh 'make test' enter
   trl send sh -l enter                 the word, not the key

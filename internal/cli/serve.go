@@ -27,24 +27,24 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Run the daemon in the foreground. SIGTERM or Ctrl-C ends it, and all its sessions
 with every process in them. Its log goes to stderr.
 
-You seldom need this: other commands start a daemon in the background when none
-runs. That one ends by itself after 5 minutes without sessions and callers, and
-logs to trl.log in the state directory. With --background this command does the same
-and prints the path of the socket, whether the daemon is new or ran already: programs
-find a daemon that way.
+You seldom need this: other commands start a daemon in the background if none runs. Such
+a daemon exits after 5 minutes without sessions and callers, and logs to trl.log in the
+state directory. --background does the same and prints the path of the socket, whether
+the daemon is new or was already running, so that programs can find it.
 
-SIGUSR2 makes it replace itself by the program its file now has; see trl upgrade.
+SIGUSR2 makes the daemon replace itself with the current content of its file; see trl
+upgrade.
 
-With --http it serves HTTP too, and with --grpc gRPC, to callers with a token: the one in
-TRL_AUTH_TOKEN, or in the file token in the state directory, which is made at the first start.
+With --http it also serves HTTP, and with --grpc gRPC, to callers with a token: the one in
+TRL_AUTH_TOKEN, or in the file token in the state directory, which the first start creates.
 
 With --stdio one client speaks the protocol on stdin and stdout. After the end of its
 input the daemon answers every request and streams commands until they exit; then it
-ends subscriptions, its sessions and itself. A timeout_s bounds how long that takes. When
-nobody can read its stdout any more, and at SIGTERM, the daemon ends at once.
+ends subscriptions, its sessions and itself. A timeout_s limits how long that takes. If its
+stdout is closed, and at SIGTERM, the daemon ends at once.
 
-Each setting below may also be given in the environment (the name in brackets) or in
-the configuration file. trl config shows what holds.`,
+Each setting below may also come from the environment (the name in brackets) or from the
+configuration file. trl config shows the effective values.`,
 		Example: `  trl serve
   trl serve --background
   trl serve --max-sessions 200 --idle-timeout-s 10m

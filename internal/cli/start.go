@@ -16,19 +16,19 @@ func (a *app) startCommand() *cobra.Command {
 		Use:     "start [flags] [--] COMMAND...",
 		GroupID: groupCommands,
 		Short:   "Start a command in the background and print its id",
-		Long: `Start a command in the background and print its id. It goes on when trl has ended;
-its output is kept, for trl logs.
+		Long: `Start a command in the background and print its id. It runs on after trl has ended, and
+TRL keeps its output for trl logs.
 
-With -s it runs in the session of that name, which is made when it does not exist yet,
-and which can run nothing else meanwhile. Without -s it gets a session of its own, with
-your directory and environment. That one stays when the command has ended, so that its
-output can be read; it ends with trl kill, or when nothing but its shell has run in it
-for long enough (idle_timeout_s in trl config).
+With -s it runs in the session of that name, which is created if it does not exist, and
+which can run nothing else meanwhile. Without -s it gets a new session, with your
+directory and environment. That session stays after the command has ended, so that its
+output can be read; it ends with trl kill, or after nothing but its shell has run in it
+for idle_timeout_s (see trl config).
 
-One argument is shell text. Several are the words of one command: each arrives as it
-is, whatever is in it, and the session's shell runs them. Flags end at the first word.
+A single argument is shell text. Several are the words of one command: each arrives
+unchanged, and the session's shell runs them. Flags end at the first word.
 
-The command reads end-of-file on stdin. With --stdin it reads what trl input writes.`,
+The command's stdin is empty. With --stdin it reads the text of trl input.`,
 		Example: `  id=$(trl start 'npm run build')      trl logs -f $id; trl wait $id; trl cancel $id
   trl start -s web ./server            then: trl logs -f web
   id=$(trl start --stdin python3 -i)

@@ -19,7 +19,7 @@ func (a *app) stopCommand() *cobra.Command {
 		GroupID: groupDaemon,
 		Short:   "End the daemon and all its sessions",
 		Long: `End the daemon and all its sessions, with every process in them, and wait until it
-is gone. It is no error when no daemon runs.`,
+has exited. It is not an error if no daemon runs.`,
 		Example: `  trl stop`,
 		Args:    takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,7 +46,7 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 	defer c.Close()
 	pid, ok := c.PeerPID()
 	if !ok {
-		return fmt.Errorf("daemon on %s: its process id is not known", cfg.Socket)
+		return fmt.Errorf("daemon on %s: unknown process id", cfg.Socket)
 	}
 	// Watched before it is told, while the connection proves that the id is its own.
 	gone, err := watchProcess(pid)

@@ -33,7 +33,7 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 		e, data, err := s.RecvBytes()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("the daemon did not tell how it ended")
+				err = errors.New("the daemon did not report how the command ended")
 			}
 			return fmt.Errorf("exec %s: %w", id, err)
 		}

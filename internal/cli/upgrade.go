@@ -21,12 +21,12 @@ func (a *app) upgradeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "upgrade [BINARY]",
 		GroupID: groupDaemon,
-		Short:   "Replace the daemon that runs by a new trl, without ending a session",
-		Long: `Replace the daemon that runs by this trl, or by another one, in place: the process
-stays, its socket stays, and every session goes on with the commands that run in it.
-Connections end; clients connect again and go on reading where they were.
+		Short:   "Replace the running daemon with a new trl; the sessions stay",
+		Long: `Replace the running daemon with this trl, or with another one, in place: its process and
+its socket stay, and every session goes on with its running commands. Connections close;
+clients reconnect and continue reading where they stopped.
 
-The new program is tried first. When it would not start with the daemon's arguments
+The daemon tests the new program first. If it would not start with the daemon's arguments
 and settings, nothing changes.`,
 		Example: `  trl upgrade
   trl upgrade ./trl-1.3.0`,

@@ -25,7 +25,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		GroupID: groupOther,
-		Short:   "Show the version of trl and of the daemon that runs",
+		Short:   "Show the version of trl and of the running daemon",
 		Example: `  trl version
   trl version --json | jq -r .version`,
 		Args: takes(0, 0, "no arguments"),

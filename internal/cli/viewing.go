@@ -28,7 +28,7 @@ func (v *viewer) happen(h happened) (end seen, done bool, err error) {
 		v.window.Notice("")
 		return end, false, nil
 	case errors.Is(h.err, io.EOF):
-		return end, true, errors.New("the daemon did not tell how the program ended")
+		return end, true, errors.New("the daemon did not report how the program ended")
 	case h.err != nil:
 		return end, true, h.err
 	}

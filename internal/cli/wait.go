@@ -23,24 +23,23 @@ func (a *app) waitCommand() *cobra.Command {
 		Use:     "wait EXEC|SESSION...",
 		GroupID: groupCommands,
 		Short:   "Wait until commands exit, print something, fall silent or want input",
-		Long: `Wait until something happens to commands, and print what. They are named by their ids
-(see trl ps), or by their sessions: then it is the one that runs there, or else ran
-there last.
+		Long: `Wait for a condition of commands, and print it. Name the commands by their ids (see
+trl ps), or by their sessions, which select the command that runs there or ran there last.
 
-Without flags it is the exit that is waited for. With several flags it is what happens
-first; a command that has exited is never waited for. Of several commands it is the
-first to which it happens, or with --all every one.
+Without flags, trl waits for the exit. With several flags it waits for the first condition
+that is met; an exited command meets every condition. Of several commands it waits for the
+first, or with --all for every one.
 
-Of one terminal it is the screen that is waited for: --text for a line that matches, in
-whatever way it came to be there, --idle until nothing changes on it, --cursor for the
-cursor. --match looks at what the program has printed, as it came.
+For a terminal, trl waits for the screen: --text for a line that matches, --idle until
+nothing changes, --cursor for a position of the cursor. --match looks at the raw output of
+the program.
 
-Prints one line for each: id, what happened (exit, output_match, text, idle_ms, cursor,
-waiting_for_input or terminated) and its exit code, the line that matched or who waits,
-separated by tabs.
+Prints one line for each: id, reason (exit, output_match, text, idle_ms, cursor,
+waiting_for_input or terminated) and the exit code, the matching line or the process that
+waits for input, separated by tabs.
 
-Exit status: that of the command when it has exited, of several the first that is not 0;
-0 when something else happened; 124 when nothing did within --timeout.`,
+Exit status: the status of the command if it has exited (of several, the first that is not
+0); 0 if another condition was met; 124 if none was met within --timeout.`,
 		Example: `  trl wait x-3f9a1c02de-7
   trl wait --all build test lint --timeout 10m
   trl wait web --match 'listening on :[0-9]+' --timeout 30
@@ -128,7 +127,7 @@ func waited(res api.ExecWaitResult) error {
 		case e.Error != nil:
 			return fmt.Errorf("exec %s: could not be run: %w", e.ExecID, e.Error)
 		case e.Reason == api.ReasonTerminated && e.ExecID != "":
-			return fmt.Errorf("exec %s: its session ended; how it did is not known", e.ExecID)
+			return fmt.Errorf("exec %s: its session ended; the outcome is unknown", e.ExecID)
 		case e.Reason == api.UntilExit && e.Outcome != nil && e.Outcome.ExitCode != 0:
 			return exitWith(e.Outcome.ExitCode)
 		}

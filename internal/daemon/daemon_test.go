@@ -312,7 +312,7 @@ func TestSecondSignalForces(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "stopping", func() bool { return strings.Contains(d.log.String(), "session is being ended") })
+	waitFor(t, "stopping", func() bool { return strings.Contains(d.log.String(), "ending session") })
 	began := time.Now()
 	d.stop()
 	if took := time.Since(began); took > 20*time.Second {
@@ -390,7 +390,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	waitFor(t, "end of the ephemeral one", func() bool {
 		info, err := d.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: tied})
-		return err == nil && info.State == api.SessionTerminated && info.Cause == "the connection that made it is gone"
+		return err == nil && info.State == api.SessionTerminated && info.Cause == "the connection that owned it closed"
 	})
 
 	// Killed again, and the runner too: the next daemon ends what they left.

@@ -113,7 +113,7 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	}
 	var next Program
 	if err := json.Unmarshal([]byte(text), &next); err != nil || next.Version == "" {
-		return Program{}, fmt.Errorf("does not look like trl: it said %.200q", text)
+		return Program{}, fmt.Errorf("does not look like trl: it printed %.200q", text)
 	}
 	if next.Protocol < link.Protocol || next.Protocol > link.Protocol+1 {
 		return Program{}, fmt.Errorf("version %s speaks protocol %d to runners, those that live speak %d", next.Version, next.Protocol, link.Protocol)
@@ -201,7 +201,7 @@ func (d *daemon) become(r replacement) error {
 		d.log.Warn("clients did not read their last answers", "error", err)
 	}
 	if fd, err := handOverKeys(d.archive.Keys()); err != nil {
-		d.log.Warn("what is kept of ended sessions is lost", "error", err)
+		d.log.Warn("output of ended sessions is lost", "error", err)
 	} else if fd > 0 {
 		given = append(given, "keys="+strconv.Itoa(fd))
 	}

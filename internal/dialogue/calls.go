@@ -22,7 +22,7 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 			return errRepeated
 		}
 		if n := d.process.out.waiting(); n > mostUnsent {
-			return api.Errorf(api.CodeResourcePressure, "dialogue %q: the agent does not read: %d bytes wait for it; try again later, or end it", d.label(), n)
+			return api.Errorf(api.CodeResourcePressure, "dialogue %q: the agent does not read its input: %d bytes are waiting; try again later, or end it", d.label(), n)
 		}
 		return nil
 	})

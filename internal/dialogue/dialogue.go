@@ -147,7 +147,7 @@ func (d *Dialogue) to(next api.DialogueState) {
 		return
 	}
 	if !d.state.CanBecome(next) {
-		d.log.Error("dialogue makes no sense", "error", "cannot go from "+string(d.state)+" to "+string(next))
+		d.log.Error("illegal state change of a dialogue", "error", "cannot go from "+string(d.state)+" to "+string(next))
 		return
 	}
 	d.state = next
@@ -366,7 +366,7 @@ func unparsed(why string, at int64, text []byte, bytes int64) api.DialogueEvent 
 }
 
 // errNoReply is why the answer to a call is not waited for any longer.
-var errNoReply = api.Errorf(api.CodeAgentFailed, "the agent does not answer; what it was asked to do may still come to be")
+var errNoReply = api.Errorf(api.CodeAgentFailed, "the agent did not answer in time; the request may still take effect")
 
 // call makes a call of the protocol and waits for its answer, as long as ctx does, and as
 // long as an agent may take to answer at all. check, with mu held, may refuse it.
@@ -441,9 +441,9 @@ func (d *Dialogue) live() error {
 // faultError is the answer to whoever asks something of a dialogue in state error. mu is held.
 func (d *Dialogue) faultError() error {
 	if d.fault.Code == recordFailed {
-		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it goes on when it can", d.label(), d.fault.Message)
+		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it continues when the disk has room", d.label(), d.fault.Message)
 	}
-	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry looks for it again", d.label(), d.fault.Reason)
+	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry tries again", d.label(), d.fault.Reason)
 }
 
 func (d *Dialogue) isOver() error {

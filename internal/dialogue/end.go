@@ -162,7 +162,7 @@ func (d *Dialogue) kill(prog program, p *process) {
 	}
 	err := prog.kill(ctx)
 	if err != nil {
-		d.log.Error("session of the agent is not gone", "error", err)
+		d.log.Error("session of the agent has not ended", "error", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

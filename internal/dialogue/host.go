@@ -311,7 +311,7 @@ func (h *Host) forget(d *Dialogue) error {
 	case d.removed:
 		return nil
 	case d.process != nil || d.state != api.DialogueEnded:
-		return api.Errorf(api.CodeConflict, "dialogue %q: lives", d.label())
+		return api.Errorf(api.CodeConflict, "dialogue %q: is still running", d.label())
 	}
 	h.mu.Lock()
 	delete(h.dialogues, d.id)
@@ -356,7 +356,7 @@ func (h *Host) sweep() {
 		}
 		if err := h.forget(p.d); err == nil {
 			total -= p.bytes
-			p.d.log.Info("record of a dialogue is removed (dialogues_total_bytes)")
+			p.d.log.Info("removed the record of a dialogue (dialogues_total_bytes)")
 		}
 	}
 }

@@ -347,7 +347,7 @@ func (d *Dialogue) settle() {
 	info := d.snapshot()
 	d.about.Info = &info
 	if err := d.record.save(d.about); err != nil {
-		d.log.Error("dialogue cannot be kept", "error", err)
+		d.log.Error("dialogue cannot be saved", "error", err)
 	}
 	d.record.end()
 	d.process, d.info, d.tracker = nil, &info, nil

@@ -383,7 +383,7 @@ func (d *Dialogue) write(p *process) {
 			}
 		}
 		if err := d.writeOne(p, m); err != nil && p.ctx.Err() == nil {
-			d.log.Debug("program takes no input", "error", err)
+			d.log.Debug("program does not accept input", "error", err)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (l *local) recv(ctx context.Context) (piece, error) {
 			case c.Gap:
 				p.gap = c.Offset + c.Len
 			case c.Len < 0 || c.Len > int64(len(text)):
-				return piece{}, api.Errorf(api.CodeInternal, "exec %q: the runner told of more output than it sent", l.execID)
+				return piece{}, api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", l.execID)
 			default:
 				p.data, text = text[:c.Len], text[c.Len:]
 			}
@@ -162,7 +162,7 @@ func (l *local) close() {}
 // vanished is a program that was gone when nobody was there.
 type vanished struct{ sessionID, execID string }
 
-var errVanished = errors.New("its session is gone")
+var errVanished = errors.New("its session has ended")
 
 func (v vanished) ids() (sessionID, execID string)           { return v.sessionID, v.execID }
 func (vanished) dir() string                                 { return "" }

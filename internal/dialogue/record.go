@@ -244,7 +244,7 @@ func (r *record) repair(log *slog.Logger, each func(api.DialogueEvent)) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	log.Error("events are damaged; what cannot be read is put aside", "error", err)
+	log.Error("events are damaged; moved the unreadable part to a separate file", "error", err)
 	if err := r.putAside(bad.at); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (h *Host) find(id string, turns chan struct{}) {
 	r, a, err := openRecord(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // nobody was told of it
-		h.log.Warn("dialogue was not complete when its daemon died, and is undone", "dialogue_id", id)
+		h.log.Warn("dialogue was incomplete when its daemon died; removed it", "dialogue_id", id)
 		a.ID = id
 		h.chase(func() bool { return h.undone(a) })
 		return
@@ -121,7 +121,7 @@ func (h *Host) drop(d *Dialogue, why error) {
 	h.mu.Lock()
 	delete(h.dialogues, d.id)
 	h.mu.Unlock()
-	h.log.Error("dialogue cannot be taken over; its agent, if it lives, is in that session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
+	h.log.Error("dialogue cannot be recovered; its agent may still run in the session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
 }
 
 // recover takes over the process that an earlier daemon had, or closes what it left open.

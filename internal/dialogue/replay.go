@@ -88,7 +88,7 @@ func (d *Dialogue) rejoin(p *process, known *pastEvents) error {
 		d.apply(*ev)
 	}
 	if p.replay.diverged && missing == nil {
-		d.log.Warn("the record of this dialogue was written by another version of trl, and is kept as it is")
+		d.log.Warn("another version of trl wrote the record of this dialogue; it stays unchanged")
 	}
 	p.replay = nil
 	d.to(d.recovered(p))

@@ -58,7 +58,7 @@ func (h *Host) twice(look func() error) error {
 func (h *Host) undone(a about) bool {
 	if at := a.Params.Remote; at != nil {
 		if err := h.twice(func() error { return endThere(h.ctx, *at, a.ID) }); err != nil {
-			h.log.Error("session of an agent may be left on another daemon", "dialogue_id", a.ID, "error", err)
+			h.log.Error("another daemon may still have a session of an agent", "dialogue_id", a.ID, "error", err)
 			return false
 		}
 	}
@@ -76,10 +76,10 @@ func (h *Host) endStraysHere(id, owned string) {
 		if s.ID() == owned || s.Info().Owner() != id {
 			continue
 		}
-		h.log.Warn("session of an agent was not noted by the daemon that made it, and is ended", "dialogue_id", id, "session_id", s.ID())
+		h.log.Warn("ended an orphaned session of an agent", "dialogue_id", id, "session_id", s.ID())
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		if err := s.Kill(ctx); err != nil {
-			h.log.Error("session of the agent is not gone", "session_id", s.ID(), "error", err)
+			h.log.Error("session of the agent has not ended", "session_id", s.ID(), "error", err)
 		}
 		cancel()
 	}
@@ -127,7 +127,7 @@ func (d *Dialogue) killStrays() error {
 		return nil
 	}
 	if err := endThere(d.host.ctx, *at, d.id); err != nil {
-		d.log.Error("session of the agent may be left on another daemon", "error", err)
+		d.log.Error("another daemon may still have a session of the agent", "error", err)
 		e := api.AsError(err)
 		return api.Errorf(e.Code, "dialogue %q: its agent may still run over there, and cannot be ended: %s", d.id, e.Message)
 	}

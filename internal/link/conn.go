@@ -35,10 +35,10 @@ type Then struct {
 
 // ErrLost is the cause of a handler's context when the connection is gone, as
 // opposed to a caller that does not wait any more.
-var ErrLost = errors.New("the link is gone")
+var ErrLost = errors.New("the link is closed")
 
 // ErrGivenUp is what CallUnless returns when its caller stopped waiting.
-var ErrGivenUp = errors.New("the call was given up")
+var ErrGivenUp = errors.New("the caller stopped waiting")
 
 // Conn is one end of a link. It is safe for concurrent use.
 //

@@ -95,7 +95,7 @@ func (c *conn) unknownArgument(tool string, arguments json.RawMessage) error {
 			return fmt.Errorf("INVALID_PARAMS: %s has no argument %q; did you mean %q?", tool, name, meant)
 		}
 		if len(known) == 0 {
-			return fmt.Errorf("INVALID_PARAMS: %s takes no arguments, but was given %q", tool, name)
+			return fmt.Errorf("INVALID_PARAMS: %s takes no arguments, but got %q", tool, name)
 		}
 		return fmt.Errorf("INVALID_PARAMS: %s has no argument %q; it has %s", tool, name, strings.Join(known, ", "))
 	}

@@ -243,7 +243,7 @@ func (c *conn) dialogueOf(name string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id = cmp.Or(name, c.dialogue); id == "" {
-		return "", api.Errorf(api.CodeDialogueNotFound, "there is no dialogue yet: dialogue_start makes one")
+		return "", api.Errorf(api.CodeDialogueNotFound, "there is no dialogue yet: start one with dialogue_start")
 	}
 	return id, nil
 }
@@ -289,7 +289,7 @@ func within[T any](ctx call, ask func(context.Context) (T, error)) (T, error) {
 	defer cancel()
 	answer, err := ask(wait)
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		err = api.Errorf(api.CodeAgentFailed, "the agent has not answered yet, and may still do it: see with dialogue_send, or end it with dialogue_stop")
+		err = api.Errorf(api.CodeAgentFailed, "the agent has not answered yet, and the request may still take effect: check with dialogue_send, or end it with dialogue_stop")
 	}
 	return answer, err
 }

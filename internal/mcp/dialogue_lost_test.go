@@ -217,7 +217,7 @@ func (deaf) DialogueInterrupt(ctx context.Context, _ api.DialogueInterruptParams
 // TestDialogueDeaf: an agent that does not answer does not hold up the client for ever.
 func TestDialogueDeaf(t *testing.T) {
 	p := serve(t, time.Millisecond, deaf{})
-	p.refuses("dialogue_stop", map[string]any{"dialogue": "d-1", "interrupt": true}, "AGENT_FAILED: the agent has not answered yet, and may still do it")
+	p.refuses("dialogue_stop", map[string]any{"dialogue": "d-1", "interrupt": true}, "AGENT_FAILED: the agent has not answered yet, and the request may still take effect")
 }
 
 // TestDialogueFaults: each fault is told with what can be done about it.

@@ -17,7 +17,7 @@ func (c *conn) dialogueRead(ctx call, in dialogueReadInput) (string, error) {
 		return c.readRaw(ctx, id, in)
 	}
 	if in.Epoch != 0 {
-		return "", api.Errorf(api.CodeInvalidParams, "epoch: is for raw: what was said is of all processes")
+		return "", api.Errorf(api.CodeInvalidParams, "epoch: is for raw: the transcript covers all processes")
 	}
 	tr, err := c.Service.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: id})
 	if err != nil {

@@ -71,7 +71,7 @@ func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (ap
 	case was.State != api.DialogueEnded && !gone:
 		return was, api.Errorf(api.CodeConflict, "%s has not ended, it is %s: go on with dialogue_send {\"dialogue\": %q}", id, was.State, id)
 	case in.Program != nil, in.Remote != nil, in.Agent != "" && in.Agent != was.Agent, in.Dir != "" && in.Dir != was.WorkingDir, in.Name != "" && in.Name != was.Name:
-		return was, api.Errorf(api.CodeInvalidParams, "%s goes on as it was begun: leave out agent, program, working_dir, remote and name", id)
+		return was, api.Errorf(api.CodeInvalidParams, "%s keeps its settings: leave out agent, program, working_dir, remote and name", id)
 	}
 	settings, err := in.changes(id)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s dialogueSettings) policy() (*api.DialoguePolicy, error) {
 		tool, pattern, brackets := strings.Cut(strings.TrimSpace(rest), "(")
 		pattern, closed := strings.CutSuffix(pattern, ")")
 		if action != "allow" && action != "deny" && action != "ask" || tool == "" || brackets != closed || strings.Contains(tool, ")") {
-			return nil, api.Errorf(api.CodeInvalidParams, "rules: %.100q: write allow, deny or ask, then a tool (* is any), and in brackets what it is used on: allow Bash(git *)", text)
+			return nil, api.Errorf(api.CodeInvalidParams, "rules: %.100q: write allow, deny or ask, then a tool (* is any), and in parentheses a pattern for its subject: allow Bash(git *)", text)
 		}
 		p.Rules = append(p.Rules, api.DialogueRule{Tool: tool, Pattern: pattern, Action: action})
 	}
@@ -127,7 +127,7 @@ func (s dialogueSettings) policy() (*api.DialoguePolicy, error) {
 // changes are what is to be set in a dialogue.
 func (s dialogueSettings) changes(id string) (p api.DialogueSetParams, err error) {
 	if s.Rules == nil && s.DenyAfterS != nil {
-		return p, api.Errorf(api.CodeInvalidParams, "deny_after_s: give the rules with it, [] for none: both replace what was before")
+		return p, api.Errorf(api.CodeInvalidParams, "deny_after_s: needs rules, [] for none: both replace the earlier policy")
 	}
 	p = api.DialogueSetParams{DialogueID: id, Model: s.Model, PermissionMode: s.Mode}
 	p.Policy, err = s.policy()

@@ -120,7 +120,7 @@ func TestDialogueSettings(t *testing.T) {
 		"program": []string{agent}, "model": "first", "permission_mode": "plan", "rules": []string{"deny Bash(rm *)", "ask Bash(make (all))", "allow Bash"},
 		"prompt": "settings; ask Bash rm x; ask Bash ls; ask Bash make (all)",
 	}, `first plan\n\[denied by a rule: Bash rm x\]\n\[Bash: rm x → failed.*\]\n\[Bash: ls → completed.*\]\n\[asks \(permission\): Bash make \(all\);.*\[(d-\S+) waits for your answer\]`)
-	p.refuses("dialogue_send", map[string]any{"deny_after_s": 1}, "INVALID_PARAMS: deny_after_s: give the rules with it")
+	p.refuses("dialogue_send", map[string]any{"deny_after_s": 1}, "INVALID_PARAMS: deny_after_s: needs rules")
 	for _, bad := range []string{"Bash(ls)", "maybe Bash", "allow", "allow Bash(ls", "allow Bash)", "allow (ls)"} {
 		p.refuses("dialogue_send", map[string]any{"rules": []string{bad}}, "write allow, deny or ask, then a tool")
 		p.refuses("dialogue_start", map[string]any{"program": []string{agent}, "rules": []string{bad}}, "write allow, deny or ask, then a tool")
@@ -137,8 +137,8 @@ func TestDialogueSettings(t *testing.T) {
 	p.refuses("dialogue_start", map[string]any{"resume": m[1]}, "CONFLICT: "+m[1]+` has not ended, it is idle: go on with dialogue_send {"dialogue": "`+m[1]+`"}`)
 	p.does("dialogue_stop", nil, `ended .*`)
 	p.refuses("dialogue_send", map[string]any{"model": "third"}, "dialogue_start with resume starts the agent again")
-	p.refuses("dialogue_start", map[string]any{"resume": m[1], "working_dir": "/"}, "goes on as it was begun: leave out")
-	p.refuses("dialogue_start", map[string]any{"resume": m[1], "deny_after_s": 1}, "give the rules with it")
+	p.refuses("dialogue_start", map[string]any{"resume": m[1], "working_dir": "/"}, "keeps its settings: leave out")
+	p.refuses("dialogue_start", map[string]any{"resume": m[1], "deny_after_s": 1}, "deny_after_s: needs rules")
 	p.does("dialogue_start", map[string]any{"resume": m[1], "agent": "claude", "model": "third", "rules": []string{"allow Read"}, "prompt": "settings; ask Read /x"},
 		`third acceptEdits\n\[Read: /x → completed.*\]\n\[.* is idle\]`)
 }

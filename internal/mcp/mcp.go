@@ -168,7 +168,7 @@ type conn struct {
 	gone         bool // guarded by mu; no more of them are made
 }
 
-var errGone = api.Errorf(api.CodeCancelled, "the client is gone")
+var errGone = api.Errorf(api.CodeCancelled, "the client has disconnected")
 
 // position names one stream of one command.
 type position struct{ exec, stream string }

@@ -185,7 +185,7 @@ func TestWrongNames(t *testing.T) {
 		{"wait", "id", `did you mean "exec_id"?`},
 		{"terminal_start", "columns", `did you mean "cols"?`},
 		{"dialogue_start", "promt", `did you mean "prompt"?`},
-		{"list", "all", `list takes no arguments, but was given "all"`},
+		{"list", "all", `list takes no arguments, but got "all"`},
 	} {
 		p.refuses(tt.tool, map[string]any{tt.name: "x"}, "INVALID_PARAMS: ")
 		p.refuses(tt.tool, map[string]any{tt.name: "x"}, tt.want)

@@ -163,7 +163,7 @@ func (c *conn) terminalOf(name string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id = cmp.Or(name, c.terminal); id == "" {
-		return "", api.Errorf(api.CodeSessionNotFound, "there is no terminal yet: terminal_start makes one")
+		return "", api.Errorf(api.CodeSessionNotFound, "there is no terminal yet: start one with terminal_start")
 	}
 	return id, nil
 }

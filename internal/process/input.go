@@ -3,7 +3,7 @@ package process
 import "errors"
 
 // ErrUnseen says that this system does not tell what a process waits for.
-var ErrUnseen = errors.New("the system does not tell what a process waits for")
+var ErrUnseen = errors.New("the system does not report what a process waits for")
 
 // FileID names a file for as long as it is open; the zero value names none.
 type FileID struct{ Dev, Ino uint64 }

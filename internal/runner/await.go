@@ -48,7 +48,7 @@ func (e *Exec) awaitInput(ctx context.Context) (*api.Process, error) {
 		now, ok, err := e.task.BlockedReader()
 		switch {
 		case err != nil:
-			return nil, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: whether it waits for input cannot be seen here: %s", e.id, err)
+			return nil, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: this system does not show whether it waits for input: %s", e.id, err)
 		case ok && seen && now == before:
 			return &api.Process{PID: now.PID, Command: process.CommandLine(now.PID)}, nil
 		case ok && !seen:

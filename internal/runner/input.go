@@ -56,7 +56,7 @@ func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.
 			return res, nil
 		}
 		if e.task.Running() {
-			return res, api.Errorf(api.CodeConflict, "exec %q: has closed its stdin, nobody can read it any more", e.id)
+			return res, api.Errorf(api.CodeConflict, "exec %q: its stdin is closed; no process reads it", e.id)
 		}
 		select { // it is about to end
 		case <-e.ended:
@@ -99,7 +99,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 	case errors.Is(err, shell.ErrInputClosed):
 		err = api.Errorf(api.CodeConflict, "exec %q: its input was closed before", e.id)
 	case errors.Is(err, shell.ErrInputFull):
-		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes wait until the command reads them, with %d more it would be above %d (max_stdin_bytes); try again later",
+		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes of input are waiting, and %d more would exceed %d (max_stdin_bytes); try again later",
 			e.id, pending, len(data), e.maxStdin)
 	case err == nil:
 		if p.WriteID != "" {

@@ -129,7 +129,7 @@ func TestInputLarge(t *testing.T) {
 			switch {
 			case err == nil:
 				rest = rest[n:]
-			case api.AsError(err).Code == api.CodeResourcePressure && strings.Contains(err.Error(), "bytes wait"):
+			case api.AsError(err).Code == api.CodeResourcePressure && strings.Contains(err.Error(), "bytes of input are waiting"):
 				refused++
 				touch(t, d.dir+"/go")
 				d.info(e.ExecID)
@@ -253,7 +253,7 @@ func TestInputUnread(t *testing.T) {
 				d.read(e.ExecID, running)
 				for d.info(e.ExecID).StdinOpen { // the kernel has told the runner
 				}
-				d.conflict(e.ExecID, "has closed its stdin")
+				d.conflict(e.ExecID, "its stdin is closed")
 				if _, err := d.cancel(api.ExecCancelParams{ExecID: e.ExecID}); err != nil {
 					t.Fatal(err)
 				}

@@ -131,7 +131,7 @@ func TestProgramDoesNotRead(t *testing.T) {
 func TestProgramInput(t *testing.T) {
 	d := start(t, script("exec <&-; echo up; sleep 1000"))
 	d.read(d.one(), running)
-	if _, err := d.typed(link.TypeParams{}, "x"); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "has closed its stdin") {
+	if _, err := d.typed(link.TypeParams{}, "x"); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "its stdin is closed") {
 		t.Errorf("%v", err)
 	}
 	if d.info(d.one()).StdinOpen {

@@ -52,13 +52,13 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case r.state == api.SessionTerminated || r.ending != nil:
 		return nil, r.terminatedError()
 	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
-		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, as many as it may (max_commands)", r.cfg.SessionID, r.commands)
+		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands)", r.cfg.SessionID, r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
 	case r.current != nil && !p.Wait:
 		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.id)
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
-		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands wait already (max_queued)", r.cfg.SessionID, len(r.queue))
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued)", r.cfg.SessionID, len(r.queue))
 	}
 	timeout := r.sessionTimeout()
 	if p.TimeoutS != nil {

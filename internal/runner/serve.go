@@ -109,7 +109,7 @@ func (r *Runner) welcome(p *peer, key string) error {
 		return nil
 	case old != nil && old.proved && !p.proved:
 		r.mu.Unlock()
-		return api.Errorf(api.CodeForbidden, "session %q: has a daemon, whose key this connection does not know", r.cfg.SessionID)
+		return api.Errorf(api.CodeForbidden, "session %q: another daemon is connected, and this connection does not have its key", r.cfg.SessionID)
 	case old != nil && old.number > p.number:
 		r.mu.Unlock()
 		return api.Errorf(api.CodeConflict, "session %q: its daemon has connected again", r.cfg.SessionID)

@@ -17,7 +17,7 @@ import (
 )
 
 // errClientGone is why requests are given up when nobody waits for them any more.
-var errClientGone = errors.New("the client is gone")
+var errClientGone = errors.New("the client has disconnected")
 
 // lastFlush bounds the sending of the last answers to a client that is slow.
 const lastFlush = 60 * time.Second

@@ -74,7 +74,7 @@ func (x *exchange) jsonExpected() bool {
 		x.refuse(http.StatusUnsupportedMediaType, api.Errorf(api.CodeInvalidParams, "content type %q: must be %s", shortened(given), jsonType))
 		return false
 	case x.r.Header.Get("Content-Encoding") != "":
-		x.refuse(http.StatusUnsupportedMediaType, api.Errorf(api.CodeInvalidParams, "content encoding %q: must not be given", shortened(x.r.Header.Get("Content-Encoding"))))
+		x.refuse(http.StatusUnsupportedMediaType, api.Errorf(api.CodeInvalidParams, "content encoding %q: is not supported", shortened(x.r.Header.Get("Content-Encoding"))))
 		return false
 	}
 	return true

@@ -70,7 +70,7 @@ func (x *exchange) dialogueRawQuery(id string) (p api.DialogueRawParams, offset 
 	for name, values := range query {
 		switch {
 		case len(values) > 1:
-			return p, 0, invalidField(shortened(name), "is given twice")
+			return p, 0, invalidField(shortened(name), "appears twice")
 		case name == "stream":
 			p.Stream = values[0]
 		case name == "epoch":

@@ -129,7 +129,7 @@ func TestTokenFiles(t *testing.T) {
 	if _, err := server.NewTokens(server.TokensConfig{File: dir + "/none"}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("%v", err)
 	}
-	if _, err := server.NewTokens(server.TokensConfig{}); err == nil || !strings.Contains(err.Error(), "there is none") {
+	if _, err := server.NewTokens(server.TokensConfig{}); err == nil || !strings.Contains(err.Error(), "no token configured") {
 		t.Errorf("%v", err)
 	}
 	if _, err := server.NewTokens(server.TokensConfig{Token: "short"}); err == nil || !strings.Contains(err.Error(), "must have 16") {

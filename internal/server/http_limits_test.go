@@ -482,7 +482,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%v, %v", resp, err)
 		}
 	}
-	if n := strings.Count(log.String(), "the old one stays in force"); n != 1 {
+	if n := strings.Count(log.String(), "keeping the old one"); n != 1 {
 		t.Errorf("%d times in the log: %s", n, log)
 	}
 	if _, err := server.NewTLS(certFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), "tls_cert, tls_key: ") {

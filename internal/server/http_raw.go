@@ -89,7 +89,7 @@ func (x *exchange) rawQuery() (offset int64, follow bool, cause *api.Error) {
 	for name, values := range query {
 		switch {
 		case len(values) > 1:
-			return 0, false, invalidField(shortened(name), "is given twice")
+			return 0, false, invalidField(shortened(name), "appears twice")
 		case name == "offset":
 			if offset, err = strconv.ParseInt(values[0], 10, 64); err != nil || offset < 0 {
 				return 0, false, invalidField(name, "must be a whole number that is not negative")
@@ -187,7 +187,7 @@ func (x *exchange) tell(state api.ExecState, next int64, gap *api.Span, complete
 
 // gone answers a request whose first byte is gone: the headers say where it goes on.
 func (x *exchange) gone(o output, p rawSpan) {
-	e := api.Errorf(api.CodeInvalidParams, "%s: the bytes %d to %d of %s are gone; it goes on at %d", o.name, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
+	e := api.Errorf(api.CodeInvalidParams, "%s: the bytes %d to %d of %s are no longer kept; the output continues at %d", o.name, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
 	e.Details = map[string]any{"gap": p.gap, "next_offset": p.gap.To}
 	x.refuse(http.StatusGone, e)
 }
@@ -220,7 +220,7 @@ func (x *exchange) whole(o output, p rawSpan) {
 		out, err := pieces.take()
 		if err != nil || out.Offset != p.first || len(out.Bytes) == 0 {
 			// Dropped meanwhile, or out of reach. What is missing must not look complete.
-			x.log.Debug("raw output broken off", "of", o.name, "offset", p.first, "error", err)
+			x.log.Debug("raw output interrupted", "of", o.name, "offset", p.first, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		if !x.writeRaw(out.Bytes) {
@@ -250,7 +250,7 @@ func (x *exchange) follow(o output, offset int64) {
 		out, err := pieces.take()
 		switch {
 		case err != nil:
-			x.log.Debug("raw output broken off", "of", o.name, "offset", offset, "error", err)
+			x.log.Debug("raw output interrupted", "of", o.name, "offset", offset, "error", err)
 			panic(http.ErrAbortHandler) // a proper end would look complete
 		case out.Offset != offset:
 			x.tell(out.State, out.Offset, &api.Span{From: offset, To: out.Offset}, false)

@@ -119,7 +119,7 @@ func TestHTTPRawRefused(t *testing.T) {
 			header = []string{"Range", c.ranges}
 		}
 		resp, e := w.refused(410, api.CodeInvalidParams, "GET", "/v1/exec/x-5/stdout"+c.path, "", header...)
-		if resp.Header.Get("X-Trl-Next-Offset") != "7" || e.Details["next_offset"] != 7.0 || !strings.HasSuffix(e.Message, "goes on at 7") {
+		if resp.Header.Get("X-Trl-Next-Offset") != "7" || e.Details["next_offset"] != 7.0 || !strings.HasSuffix(e.Message, "continues at 7") {
 			t.Errorf("%s: %v %+v", c.path, resp.Header, e)
 		}
 	}

@@ -50,7 +50,7 @@ func (x *exchange) pushRaw(ctx context.Context, s api.Stream, params json.RawMes
 		switch {
 		case err != nil:
 			if err != io.EOF && ctx.Err() == nil {
-				x.log.Debug("raw stream broken off", "exec_id", s.Start().ExecID, "error", err)
+				x.log.Debug("raw stream interrupted", "exec_id", s.Start().ExecID, "error", err)
 			}
 			panic(http.ErrAbortHandler) // a proper end would look complete
 		case ev.Type == api.EventExit:

@@ -149,7 +149,7 @@ func (x *exchange) route(open bool) {
 	}
 	e, ok := x.http.find(x.r.URL.Path)
 	if !ok {
-		x.refuse(http.StatusNotFound, api.Errorf(api.CodeMethodNotFound, "path %.200q: there is nothing; methods are at /v1/<method>", x.r.URL.Path))
+		x.refuse(http.StatusNotFound, api.Errorf(api.CodeMethodNotFound, "path %.200q: not found; methods are at /v1/<method>", x.r.URL.Path))
 		return
 	}
 	if e.allow != "" && !strings.Contains(", "+e.allow+",", ", "+x.r.Method+",") {

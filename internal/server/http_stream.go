@@ -65,7 +65,7 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 			params[name] = strings.Split(strings.Join(values, ","), ",")
 			continue
 		case len(values) > 1:
-			x.fail(invalidField(name, "is given twice"))
+			x.fail(invalidField(name, "appears twice"))
 			return
 		case kind == queryText:
 			params[name] = values[0]

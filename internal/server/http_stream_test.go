@@ -238,7 +238,7 @@ func TestHTTPClientGone(t *testing.T) {
 	fmt.Fprint(conn, head("GET /extra"))
 	receive(t, entered)
 	conn.Close()
-	if err := receive(t, left); err == nil || err.Error() != "the client is gone" {
+	if err := receive(t, left); err == nil || err.Error() != "the client has disconnected" {
 		t.Errorf("%v", err)
 	}
 	for _, request := range []struct{ path, body string }{

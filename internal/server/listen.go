@@ -127,7 +127,7 @@ func privateDir(dir string) error {
 	case owner != os.Geteuid():
 		return fmt.Errorf("directory %s: belongs to uid %d, not to %d", dir, owner, os.Geteuid())
 	case mode.Perm()&0o022 != 0:
-		return fmt.Errorf("directory %s: others may write to it (mode %04o); use a directory of your own, with mode 0700", dir, mode.Perm())
+		return fmt.Errorf("directory %s: others may write to it (mode %04o); use a directory that only you can write to, with mode 0700", dir, mode.Perm())
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("socket %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("socket %s: something that is not a socket is there; it stays", path)
+		return fmt.Errorf("socket %s: the file is not a socket; remove it or choose another path", path)
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {

@@ -133,8 +133,8 @@ func TestListenRefuses(t *testing.T) {
 	}
 	tests := []struct{ path, message string }{
 		{filepath.Join(base, strings.Repeat("x", limit)), fmt.Sprintf("this system allows at most %d", limit)},
-		{file, "something that is not a socket is there"},
-		{open, "something that is not a socket is there"},
+		{file, "the file is not a socket"},
+		{open, "the file is not a socket"},
 		{filepath.Join(file, "trl.sock"), "not a directory"},
 		{filepath.Join(open, "trl.sock"), "others may write to it (mode 0770)"},
 		{filepath.Join(link, "trl.sock"), "is not a directory"},

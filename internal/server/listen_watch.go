@@ -42,13 +42,13 @@ func (l *Listener) Watch(c WatchConfig) {
 				restored = true
 			}
 			if restored {
-				c.Logger.Warn("socket was removed and is made again", "socket", l.Addr())
+				c.Logger.Warn("socket was removed; created it again", "socket", l.Addr())
 				said = ""
 				continue
 			}
 			if err != nil && err.Error() != said {
 				said = err.Error()
-				c.Logger.Error("socket was removed and cannot be made again; clients do not reach the daemon", "error", err)
+				c.Logger.Error("socket was removed and cannot be created again; clients cannot reach the daemon", "error", err)
 			}
 			if err != nil || !armed {
 				select {

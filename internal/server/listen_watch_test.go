@@ -107,7 +107,7 @@ func TestReplacedSocketIsNotTaken(t *testing.T) {
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "cannot be made again"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "cannot be created again"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nothing is reported: %s", log)
 		}

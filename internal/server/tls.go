@@ -49,7 +49,7 @@ func (c *certificate) get() *tls.Certificate {
 	c.stamps = now
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil { // perhaps only one of the two is there yet
-		c.log.Warn("certificate has changed and cannot be used; the old one stays in force", "error", err)
+		c.log.Warn("new certificate cannot be used; keeping the old one", "error", err)
 		return c.current
 	}
 	c.log.Info("certificate has changed", "file", c.certFile)
@@ -109,7 +109,7 @@ func (a *authority) get() *x509.CertPool {
 	a.stamp = now
 	pool, err := readPool(a.file)
 	if err != nil {
-		a.log.Warn("certificates of clients cannot be checked by the file that has changed; the old one stays in force", "error", err)
+		a.log.Warn("new file of client CAs cannot be used; keeping the old one", "error", err)
 		return a.current
 	}
 	a.log.Info("certificate has changed", "file", a.file)

@@ -98,7 +98,7 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		}
 	}
 	if len(t.given)+len(t.file) == 0 {
-		return nil, errors.New("token: there is none, and without one nobody may call")
+		return nil, errors.New("no token configured: no client could call")
 	}
 	return t, nil
 }
@@ -142,7 +142,7 @@ func (t *Tokens) current() []secret {
 	list, now, err := readTokenFile(t.path)
 	switch {
 	case err != nil && t.stamp != now:
-		t.log.Error("tokens of the file do not hold any more", "error", err)
+		t.log.Error("tokens of the file are no longer valid", "error", err)
 	case err == nil:
 		t.log.Info("token file has changed", "path", t.path, "tokens", len(list))
 	}

@@ -21,7 +21,7 @@ func (x *exchange) webSocket() {
 		InsecureSkipVerify: true, // originAllowed has looked at it
 	})
 	if err != nil {
-		x.log.Debug("no websocket", "error", err)
+		x.log.Debug("websocket not opened", "error", err)
 		return
 	}
 	ws.SetReadLimit(-1) // the reader of lines has its own

@@ -129,7 +129,7 @@ func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (lin
 	}
 	result, data, err := r.session.Output(ctx, p)
 	if err == nil && int64(len(data)) > limit {
-		err = api.Errorf(api.CodeInternal, "exec %q: the runner sent more output than was asked for", r.exec)
+		err = api.Errorf(api.CodeInternal, "exec %q: the runner sent more output than requested", r.exec)
 	}
 	return result, data, err
 }

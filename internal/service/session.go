@@ -81,7 +81,7 @@ func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.S
 		return api.SessionInfo{}, err
 	}
 	if owner := found.Info().Owner(); owner != "" {
-		return api.SessionInfo{}, api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s, after which it is named", found.Label(), owner)
+		return api.SessionInfo{}, api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s and keeps its name", found.Label(), owner)
 	}
 	return s.registry.Set(ctx, found, p)
 }

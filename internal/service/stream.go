@@ -281,7 +281,7 @@ func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chun
 			n = 0
 		}
 		if n < 0 || n > int64(len(text)) {
-			return api.Errorf(api.CodeInternal, "exec %q: the runner told of more output than it sent", execID)
+			return api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", execID)
 		}
 		f(c, text[:n])
 		text = text[n:]

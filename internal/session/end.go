@@ -19,7 +19,7 @@ func (s *Session) destroy(force bool, cause string) {
 	}
 	if !again {
 		s.ending = cause
-		s.log.Debug("session is being ended", "cause", cause, "force", force)
+		s.log.Debug("ending session", "cause", cause, "force", force)
 	}
 	s.forced = s.forced || force
 	s.startDismissal(link.DestroyParams{Force: force, Cause: cause})
@@ -52,7 +52,7 @@ func (s *Session) dismiss(p link.DestroyParams) {
 	w, _ := s.line(forever)
 	if w == nil || err != nil {
 		if err != nil {
-			s.log.Warn("runner is killed with its session, because it cannot be reached", "error", err)
+			s.log.Warn("killing an unreachable runner with its session", "error", err)
 		}
 		s.runner.Kill()
 		return
@@ -91,7 +91,7 @@ func (s *Session) end() {
 	s.quit()
 	s.runner.Kill()
 	if !happens(s.runner.Done(), exitTimeout) {
-		s.log.Error("runner was killed and does not die")
+		s.log.Error("runner did not exit after SIGKILL")
 	}
 	s.mu.Lock()
 	s.over = true

@@ -84,7 +84,7 @@ func (j *Journal) readFile(path string) (good int64, err error) {
 	}
 	n, bad := j.read(text)
 	if bad > 0 {
-		j.log.Warn("journal has lines that make no sense", "path", path, "lines", bad)
+		j.log.Warn("journal has invalid lines", "path", path, "lines", bad)
 	}
 	return int64(n), nil
 }
@@ -167,7 +167,7 @@ func (j *Journal) write(last int64) {
 		err = j.rotate(next)
 	}
 	if err != nil && !j.failed {
-		j.log.Error("journal cannot be written; events of now are not known after a restart", "path", j.path, "error", err)
+		j.log.Error("journal cannot be written; current events will be lost at a restart", "path", j.path, "error", err)
 	}
 	j.failed = err != nil
 }

@@ -38,7 +38,7 @@ func (s *Session) awaitOwner(patience time.Duration) {
 		patience = time.Duration(*given * float64(time.Second))
 	}
 	s.mu.Unlock()
-	const cause = "the connection that made it is gone"
+	const cause = "the connection that owned it closed"
 	if patience <= 0 {
 		s.destroy(false, cause)
 		return

@@ -33,7 +33,7 @@ func (s *Session) fetch(ctx context.Context, conn *link.Conn, export *link.Expor
 	}
 	entry, err := s.store(ctx, conn, export.More, text)
 	if err != nil {
-		s.log.Warn("output of a session is lost with its end", "error", err)
+		s.log.Warn("output of an ended session is lost", "error", err)
 		return nil, false
 	}
 	_, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &link.ExportResult{})

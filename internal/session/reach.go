@@ -300,7 +300,7 @@ func (s *Session) unreachable(sent string) error {
 	if sent != "" && !harmless[sent] {
 		why += "; it is not known whether it has taken the request"
 	}
-	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; what runs in it goes on, and TRL keeps trying: "+
+	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes go on, and TRL keeps trying: "+
 		"look with session.info, or end it with session.destroy and force", s.label(), why)
 	e.Details = details
 	return e

@@ -42,7 +42,7 @@ func (rs *recordings) path(id string) string { return filepath.Join(rs.dir, id+c
 // prepare makes the place for a recording and returns its path.
 func (rs *recordings) prepare(id string) (string, error) {
 	if rs.dir == "" {
-		return "", api.Errorf(api.CodeRuntimeUnavailable, "recording: there is no place for it here")
+		return "", api.Errorf(api.CodeRuntimeUnavailable, "recording: this daemon has no directory for recordings")
 	}
 	if err := os.MkdirAll(rs.dir, 0o700); err != nil {
 		return "", api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
@@ -121,10 +121,10 @@ func (rs *recordings) sweep(living func(id string) bool) {
 			continue
 		}
 		if err := os.Remove(rs.path(f.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			rs.log.Warn("recording stays", "session_id", f.id, "error", err)
+			rs.log.Warn("recording cannot be removed", "session_id", f.id, "error", err)
 			continue
 		}
-		rs.log.Info("recording is removed, because there are too many bytes of them (recordings_total_bytes)", "session_id", f.id, "bytes", f.size)
+		rs.log.Info("removed a recording above the limit (recordings_total_bytes)", "session_id", f.id, "bytes", f.size)
 		sum -= f.size
 	}
 }

@@ -87,7 +87,7 @@ func (r *Registry) recover(runner Runner, about About, told api.SessionInfo, end
 	s.details.CreatedAt, s.details.LastActivity = about.CreatedAt, about.CreatedAt
 	s.absence = &absence{since: time.Now(), why: "its runner has not answered this daemon yet", over: make(chan struct{})}
 	if err := s.begin(told.State == api.SessionRunning || s.kind() != api.KindShell); err != nil {
-		s.log.Error("session cannot begin", "error", err)
+		s.log.Error("session cannot start", "error", err)
 	}
 	s.mu.Unlock()
 	if !end {
@@ -156,7 +156,7 @@ func (s *Session) disown(why *strangerError) bool {
 	if !left {
 		return false
 	}
-	s.log.Warn("session of an earlier daemon is left alone: "+why.Error()+
+	s.log.Warn("ignored a session of an earlier daemon: "+why.Error()+
 		"; use a trl of that version to reach it, or end the process of its runner", "runner_pid", why.hello.PID)
 	s.registry.unlist(s)
 	return true

@@ -532,7 +532,7 @@ func TestEphemeralEndsWithItsConnection(t *testing.T) {
 		}
 		gone()
 		<-w.get(info.SessionID).Done()
-		if got := w.get(info.SessionID).Info(); got.State != api.SessionTerminated || got.Cause != "the connection that made it is gone" {
+		if got := w.get(info.SessionID).Info(); got.State != api.SessionTerminated || got.Cause != "the connection that owned it closed" {
 			t.Errorf("info = %+v", got)
 		}
 	})
@@ -604,7 +604,7 @@ func TestLeaveAndRecover(t *testing.T) {
 		}
 		if s, err := second.Get(ids["tied"]); err != nil {
 			t.Error(err)
-		} else if <-s.Done(); s.Info().Cause != "the connection that made it is gone" {
+		} else if <-s.Done(); s.Info().Cause != "the connection that owned it closed" {
 			t.Errorf("tied: %+v", s.Info())
 		}
 		_, err = second.Create(t.Context(), api.SessionCreateParams{Name: "idle"})

@@ -232,7 +232,7 @@ func (s *Session) take(info api.SessionInfo, ages link.Ages) {
 		return
 	}
 	if err := s.to(next, ""); err != nil {
-		s.log.Error("runner's event makes no sense", "error", err)
+		s.log.Error("runner's event is invalid", "error", err)
 		return
 	}
 	s.tell()
@@ -318,7 +318,7 @@ func (s *Session) expire(cause string) {
 		ctx, cancel := context.WithTimeout(s.ctx, infoTimeout)
 		defer cancel()
 		if _, err := s.Details(ctx); err != nil {
-			s.log.Debug("idle session does not say whether it is in use", "error", err)
+			s.log.Debug("idle session did not report whether it is in use", "error", err)
 			return
 		}
 	}

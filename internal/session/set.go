@@ -24,7 +24,7 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	var told link.SessionInfo
 	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &told)
 	if err == nil && (ends.LifetimeS != nil && told.LifetimeS == nil || ends.IdleTimeoutS != nil && told.IdleTimeoutS == nil) {
-		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is older and cannot change when it ends; create a new session", s.Label())
+		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}
 	if err != nil {
 		if rename {

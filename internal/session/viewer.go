@@ -77,7 +77,7 @@ func (v *Viewer) Leave() {
 	// watch is one of the tasks and still runs, so the count does not start from zero.
 	s.registry.tasks.Go(func() {
 		if err := s.applySize(context.Background()); err != nil {
-			s.log.Debug("terminal keeps the size of a viewer who left", "error", err)
+			s.log.Debug("terminal keeps the size of a viewer that detached", "error", err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func (r *Registry) weigh() {
 // lighten drops output until there is some room again: first sessions that have ended,
 // the oldest first; then what the largest of those that live keep.
 func (r *Registry) lighten() {
-	r.log.Warn("output is dropped, because too much is kept (total_output_bytes)", "bytes", r.total(), "most", r.config.TotalOutput)
+	r.log.Warn("dropped output above the limit (total_output_bytes)", "bytes", r.total(), "most", r.config.TotalOutput)
 	target := r.config.TotalOutput / 10 * 9
 	if a := r.config.Archive; a != nil {
 		a.Shrink(r.total() - target)

@@ -71,7 +71,7 @@ func Find(name, path, cwd string) (Program, error) {
 		}
 	}
 	if p.Family == "" {
-		return Program{}, api.Errorf(api.CodeShellFailed, "shell %q: not a shell TRL can drive (it knows sh, dash, ash, bash, zsh and fish)", name)
+		return Program{}, api.Errorf(api.CodeShellFailed, "shell %q: TRL cannot drive this shell (it supports sh, dash, ash, bash, zsh and fish)", name)
 	}
 	return p, nil
 }

@@ -13,7 +13,7 @@ import (
 var (
 	ErrInputClosed = errors.New("the input is closed")
 	ErrInputFull   = errors.New("too much input waits to be read")
-	ErrInputUnread = errors.New("nobody can read the input any more")
+	ErrInputUnread = errors.New("no process reads the input")
 )
 
 // Input is the stdin of a command that is written while it runs. What the command

@@ -28,7 +28,7 @@ func (t *Terminal) AwaitInput(ctx context.Context) (*api.Process, error) {
 	seen := false
 	for pause := inputFirst; ; {
 		if err := process.CanSeeReads(t.program.PID); err != nil {
-			return nil, api.Errorf(api.CodeRuntimeUnavailable, "%s: whether it waits for input cannot be seen here: %s", t.config.Name, err)
+			return nil, api.Errorf(api.CodeRuntimeUnavailable, "%s: this system does not show whether it waits for input: %s", t.config.Name, err)
 		}
 		begun := time.Now()
 		t.mu.Lock()

@@ -92,7 +92,7 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 // envelope is a request with its members as they stand. Other members are ignored.
 type envelope struct {
 	id, method, params, raw []byte
-	bad                     *api.Error // a member that is given twice, or whose name is nearly right
+	bad                     *api.Error // a member that appears twice, or whose name is nearly right
 }
 
 // openEnvelope takes a JSON object apart. It is false when the text is none.
@@ -118,7 +118,7 @@ func openEnvelope(text []byte) (env envelope, ok bool) {
 			return
 		}
 		if *to != nil && env.bad == nil {
-			env.bad = badMember(string(key), "is given twice")
+			env.bad = badMember(string(key), "appears twice")
 		}
 		*to = value
 	})

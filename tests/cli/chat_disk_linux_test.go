@@ -63,7 +63,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 		return string(text)
 	}
 	eventually(t, "it tells that it waits", func() bool { return strings.Contains(said(), "! dialogue d-") })
-	if text := said(); !strings.Contains(text, "its record cannot be written: ") || !strings.Contains(text, "it goes on when there is room\n") {
+	if text := said(); !strings.Contains(text, "its record cannot be written: ") || !strings.Contains(text, "it continues when the disk has room\n") {
 		t.Errorf("it tells %s", text)
 	}
 	empty()
@@ -84,7 +84,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.sees(`! dialogue d-.*: its record cannot be written: .*; it goes on when there is room\n`)
+	p.sees(`! dialogue d-.*: its record cannot be written: .*; it continues when the disk has room\n`)
 	empty()
 	p.sees(`· it goes on\n(.*\n)*after\n\n> $`)
 	p.types("\x04")

@@ -72,7 +72,7 @@ func TestRefusesToStart(t *testing.T) {
 		{[]string{"--grpc", "0.0.0.0:0"}, "grpc 0.0.0.0:0: is not of this machine alone; give tls_cert and tls_key"},
 		{[]string{"--grpc", "0.0.0.0:0", "--http-insecure"}, "is not of this machine alone"},
 		{[]string{"--grpc", strings.TrimPrefix(d.GRPC(t), "grpc://")}, "address already in use"},
-		{[]string{"--grpc", "127.0.0.1:0", "--grpc-client-ca", is.file}, "tls_cert: is missing; grpc_client_ca is given (flag --grpc-client-ca)"},
+		{[]string{"--grpc", "127.0.0.1:0", "--grpc-client-ca", is.file}, "tls_cert: is missing; grpc_client_ca is set (flag --grpc-client-ca)"},
 		{[]string{"--grpc", "127.0.0.1:0", "--tls-cert", server.cert, "--tls-key", server.key, "--grpc-client-ca", server.key}, "grpc_client_ca: "},
 		{[]string{"--grpc", "127.0.0.1:0", "--tls-cert", server.cert, "--tls-key", server.key, "--grpc-client-ca", dir + "/none"}, "no such file"},
 		{[]string{"--grpc", "localhost"}, "must be a host and a port"},

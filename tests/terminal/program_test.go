@@ -132,7 +132,7 @@ func TestRulesOfSessions(t *testing.T) {
 	short := w.daemon.Client(t)
 	tied := must(short.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: true, Command: []string{"cat"}}))(w)
 	short.Close()
-	if d := w.ended(tied.SessionID); d.Cause != "the connection that made it is gone" {
+	if d := w.ended(tied.SessionID); d.Cause != "the connection that owned it closed" {
 		t.Errorf("%+v", d)
 	}
 

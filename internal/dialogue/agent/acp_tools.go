@@ -229,7 +229,7 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 		return api.Errorf(api.CodeInvalidParams, "input: ACP does not let the input of a tool be changed")
 	}
 	if len(answer.Answers) > 0 {
-		return api.Errorf(api.CodeInvalidParams, "answers: a permission is given with a decision or an option")
+		return api.Errorf(api.CodeInvalidParams, "answers: a permission needs a decision or an option")
 	}
 	option, err := r.choose(answer)
 	if err != nil {

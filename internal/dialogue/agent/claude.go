@@ -165,14 +165,14 @@ func (p *claudeProtocol) Do(c Call) Step {
 	case c.Set != nil:
 		p.set(c.ID, *c.Set)
 	default:
-		p.answer(c.ID, api.Errorf(api.CodeInvalidParams, "call %s: it asks for nothing", c.ID))
+		p.answer(c.ID, api.Errorf(api.CodeInvalidParams, "call %s: has no content", c.ID))
 	}
 	return p.end()
 }
 
 func (p *claudeProtocol) send(call string, m *Message) {
 	if p.ours(m.ID) {
-		p.answer(call, api.Errorf(api.CodeConflict, "message %s: it was sent before", m.ID))
+		p.answer(call, api.Errorf(api.CodeConflict, "message %s: was sent before", m.ID))
 		return
 	}
 	content := make([]any, len(m.Content))
@@ -253,7 +253,7 @@ func (p *claudeProtocol) set(call string, s Setting) {
 		})
 	}
 	if open == 0 {
-		p.answer(call, api.Errorf(api.CodeInvalidParams, "call %s: it sets nothing", call))
+		p.answer(call, api.Errorf(api.CodeInvalidParams, "call %s: sets nothing", call))
 	}
 }
 

@@ -195,7 +195,7 @@ func remembered(suggestions []json.RawMessage) []json.RawMessage {
 func (p *claudeProtocol) respond(r *Response) *api.Error {
 	req := p.requests[r.RequestID]
 	if req == nil {
-		return api.Errorf(api.CodeConflict, "request %q: it does not wait for an answer", r.RequestID)
+		return api.Errorf(api.CodeConflict, "request %q: does not wait for an answer", r.RequestID)
 	}
 	decision, remember, answers := r.Decision, r.Remember, r.Answers
 	switch {
@@ -206,7 +206,7 @@ func (p *claudeProtocol) respond(r *Response) *api.Error {
 		remember = remember || r.Option == "allow_always"
 		decision, _, _ = strings.Cut(r.Option, "_")
 	default:
-		return req.invalid("it has no option %.60q", r.Option)
+		return req.invalid("there is no option %.60q", r.Option)
 	}
 	kind := req.told.Kind
 	switch {
@@ -215,7 +215,7 @@ func (p *claudeProtocol) respond(r *Response) *api.Error {
 	case len(answers) > 0 && kind != "question" && kind != "elicitation" && kind != "dialog":
 		return req.invalid("a %s has no questions to answer", kind)
 	case decision == "" && len(answers) == 0:
-		return req.invalid("neither a decision nor an answer is given")
+		return req.invalid("needs a decision or an answer")
 	case r.Input != nil && !json.Valid(r.Input):
 		return req.invalid("input is not JSON")
 	}

@@ -231,7 +231,7 @@ func (r *codexRequest) answer(a Response) (result any, decision string, err *api
 	case a.Input != nil:
 		return nil, "", api.Errorf(api.CodeInvalidParams, "input: codex does not let the input of a tool be changed")
 	case len(a.Answers) > 0:
-		return nil, "", api.Errorf(api.CodeInvalidParams, "answers: a permission is given with a decision or an option")
+		return nil, "", api.Errorf(api.CodeInvalidParams, "answers: a permission needs a decision or an option")
 	case r.method == "item/permissions/requestApproval":
 		return r.permissions(allow, allow && a.Remember), decision, nil
 	}

@@ -237,7 +237,7 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 		}
 		r := &runner{rt: rt, rec: rec, info: process.Info{PID: rec.RunnerPID, StartTime: rec.RunnerStart}}
 		if rec.BootID != boot {
-			rt.log.Info("session of before the machine's start is forgotten", "session_id", rec.SessionID)
+			rt.log.Info("removed a session from before the last boot", "session_id", rec.SessionID)
 			r.removeFiles()
 			continue
 		}
@@ -247,7 +247,7 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 		}
 		dead.Go(func() {
 			remains := r.Remove(false)
-			rt.log.Warn("session of an earlier daemon is removed, its runner is dead",
+			rt.log.Warn("removed a session of an earlier daemon, because its runner has exited",
 				"session_id", rec.SessionID, "cause", remains.Cause, "killed", len(remains.Killed))
 		})
 	}

@@ -42,7 +42,7 @@ func findProgram(named, stateDir string, log *slog.Logger) (program, error) {
 		if err == nil {
 			return program{path, []string{runnerName}}, nil
 		}
-		log.Warn("runner cannot be unpacked, this program is used instead", "error", err)
+		log.Warn("runner cannot be unpacked; using this program instead", "error", err)
 	}
 	self, err := executable()
 	if err != nil {

@@ -93,7 +93,7 @@ func (rt *Runtime) readRecords() ([]record, error) {
 			err = errors.New("is not that of session " + id)
 		}
 		if err != nil {
-			rt.log.Error("session record cannot be used, it is put aside", "path", path, "error", err)
+			rt.log.Error("session record cannot be used; moved it aside", "path", path, "error", err)
 			_ = os.Rename(path, path+".bad")
 			continue
 		}
@@ -117,9 +117,9 @@ func (r *runner) removeFiles() {
 	r.removed = true
 	r.mu.Unlock()
 	if err := os.RemoveAll(r.rec.Dir); err != nil {
-		r.rt.log.Warn("session directory stays", "session_id", r.rec.SessionID, "error", err)
+		r.rt.log.Warn("session directory cannot be removed", "session_id", r.rec.SessionID, "error", err)
 	}
 	if err := os.Remove(r.rt.recordPath(r.rec.SessionID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.rt.log.Warn("session record stays", "session_id", r.rec.SessionID, "error", err)
+		r.rt.log.Warn("session record cannot be removed", "session_id", r.rec.SessionID, "error", err)
 	}
 }

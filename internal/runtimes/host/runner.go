@@ -237,7 +237,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 	if group := process.OpenCgroup(r.rec.Cgroup); group != nil {
 		add(killGroup(group))
 		if err := group.Remove(); err != nil {
-			r.rt.log.Warn("session's cgroup stays", "session_id", r.rec.SessionID, "error", err)
+			r.rt.log.Warn("session's cgroup cannot be removed", "session_id", r.rec.SessionID, "error", err)
 		}
 		group.Close()
 	}

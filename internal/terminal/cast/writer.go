@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLimit says that the recording has come to the size it may have.
-var ErrLimit = errors.New("the recording is as large as it may be")
+var ErrLimit = errors.New("the recording has reached its size limit")
 
 // Writer writes a recording of version 3. It is safe for concurrent use; events are
 // written in the order of the calls, each with one Write of whole lines, so that who

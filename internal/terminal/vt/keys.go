@@ -87,7 +87,7 @@ func (t *Terminal) Key(name string) ([]byte, error) {
 		out = key.classic(t.modes.applicationCursor)
 	}
 	if out == nil {
-		return nil, fmt.Errorf("key %q: no bytes stand for it unless the program asks for more keys than a classic terminal has", name)
+		return nil, fmt.Errorf("key %q: a classic terminal cannot send it; the program must enable an extended keyboard protocol", name)
 	}
 	return out, nil
 }
@@ -98,7 +98,7 @@ const maxKeyName = 32
 func parseKey(name string) (keyPress, error) {
 	var key keyPress
 	if len(name) > maxKeyName {
-		return key, fmt.Errorf("key %q…: unknown; it has %d bytes, and no name of a key more than %d", name[:maxKeyName], len(name), maxKeyName)
+		return key, fmt.Errorf("key %q…: unknown; it has %d bytes, and names of keys have at most %d", name[:maxKeyName], len(name), maxKeyName)
 	}
 	rest := name
 	for again := true; again; {

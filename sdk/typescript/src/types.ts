@@ -901,7 +901,7 @@ export interface DialogueRespondParams {
   dialogue_id: string;
   /** as in the request */
   request_id: string;
-  /** allow or deny. It may be left out when answers or option are given. */
+  /** allow or deny. It is optional with answers or option. */
   decision?: DialogueDecision;
   /** Sent to the agent with a denial. */
   message?: string;

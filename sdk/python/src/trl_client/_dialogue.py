@@ -47,7 +47,7 @@ class Dialogue:
         return self._client._do(_talk.info(self.id))
 
     def send(self, message: Message, *, message_id: str | None = None) -> types.DialogueSendResult:
-        """Give the agent a message: once, however often the connection is lost."""
+        """Send the agent a message: once, however often the connection is lost."""
         return self._client._do(_talk.send(self.id, message, message_id))
 
     def send_and_wait(self, message: Message, *, message_id: str | None = None) -> Reply:

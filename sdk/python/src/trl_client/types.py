@@ -1214,7 +1214,7 @@ class DialogueRespondParams(_DialogueRespondParams, total=False):
     """Answers a request of the agent."""
 
     decision: DialogueDecision
-    """allow or deny. It may be left out when answers or option are given."""
+    """allow or deny. It is optional with answers or option."""
 
     message: str
     """Sent to the agent with a denial."""
