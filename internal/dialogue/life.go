@@ -23,7 +23,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	params, env := d.about.Params, d.env
 	o := agent.Options{
 		Argv: params.Argv, Model: params.Model, PermissionMode: params.PermissionMode, WorkingDir: params.WorkingDir,
-		Resume: resume, Epoch: d.about.Epoch + 1,
+		Resume: resume, Epoch: d.about.Epoch + 1, ModelList: true,
 	}
 	if resume != "" {
 		o.Tasks = d.tracker.LostTasks()

@@ -349,3 +349,15 @@ func TestCodexSet(t *testing.T) {
 	wantError(t, err, api.CodeInvalidParams, "no-such-mode")
 	r.same()
 }
+
+// TestCodexModels: the models that can be chosen are known, also after a restart.
+func TestCodexModels(t *testing.T) {
+	r := useCodex(t).open()
+	eventually(t, "the models are known", func() bool { return len(r.info(r.id).Models) > 0 })
+	model := r.info(r.id).Models[0]
+	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: model}))(r.world)
+	if turn := r.talk("turn1"); turn.Outcome != "completed" || r.info(r.id).Model != model {
+		t.Errorf("with %s: %+v, %+v", model, turn, r.info(r.id))
+	}
+	r.survives()
+}

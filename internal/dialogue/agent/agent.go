@@ -28,6 +28,10 @@ type Options struct {
 	// Tasks are those of earlier processes whose end was never heard, oldest first. A process
 	// that goes on with the conversation may report it.
 	Tasks []api.DialogueTask `json:",omitempty"`
+	// ModelList says that the agent may be asked which models there are. A process that an
+	// older daemon started was not asked, and a protocol that is wound again has to write what
+	// was written to it.
+	ModelList bool `json:",omitempty"`
 }
 
 // Agent is one kind of agent.

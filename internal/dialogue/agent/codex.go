@@ -177,6 +177,32 @@ func (c *codexProtocol) threadThere(method string, result json.RawMessage, err *
 		c.turnStart(m)
 	}
 	c.settle()
+	if c.options.ModelList {
+		c.ask("model/list", codexParams{}, c.modelsThere)
+	}
+}
+
+// modelsThere takes the models that can be chosen. Codex has no other lists for people: its
+// slash commands are those of its own terminal program.
+func (c *codexProtocol) modelsThere(result json.RawMessage, err *rpcError) {
+	if err != nil {
+		return // an old one does not know the question
+	}
+	var r struct {
+		Data []struct {
+			Model  string
+			Hidden bool
+		}
+	}
+	json.Unmarshal(result, &r)
+	for _, m := range r.Data {
+		if m.Model != "" && !m.Hidden {
+			c.opened.Models = append(c.opened.Models, m.Model)
+		}
+	}
+	if now := c.opened; len(now.Models) > 0 {
+		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+	}
 }
 
 // settings tells how the thread works when that has changed.
