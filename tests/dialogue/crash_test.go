@@ -83,6 +83,7 @@ func (got tale) equals(t *testing.T, what string, want tale) {
 // of a run which does not end there, up to the last whole line; then what was open is
 // closed, and then comes the one end.
 func TestExitEverywhere(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	p := fake("-seed", "everywhere")
 	p.Policy = allowAll

@@ -263,6 +263,7 @@ func openIn(r api.DialogueTranscriptResult) (open []string) {
 
 // TestTerminate ends an agent in whatever it does, and everything that it started.
 func TestTerminate(t *testing.T) {
+	t.Parallel()
 	w := start(t, trltest.Args("--kill-grace-s", "1"))
 	for _, c := range []struct {
 		name, script string

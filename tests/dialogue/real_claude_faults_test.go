@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // TestClaudeFaults: what goes wrong at the model is told, the retries too.
@@ -67,7 +68,9 @@ func TestClaudeFaults(t *testing.T) {
 
 // TestClaudeHuge: answers of 2 MiB and 20 MiB come whole, each in one line of the program.
 func TestClaudeHuge(t *testing.T) {
-	r := useClaude(t).open()
+	r := useClaude(t)
+	r.world = start(t, trltest.Use(plain()))
+	r.open()
 	r.hugeAnswer("giant", 20<<20)
 	r.hugeAnswer("huge", 2<<20)
 }

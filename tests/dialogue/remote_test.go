@@ -26,6 +26,7 @@ type away struct {
 
 func startAway(t *testing.T, args ...string) *away {
 	t.Helper()
+	t.Parallel() // they wait more than they work
 	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0", "--retention-s", "60"))
 	a := &away{world: start(t, trltest.Args(args...)), far: far, there: far.Client(t), tokenFile: filepath.Join(t.TempDir(), "token")}
 	a.proxy = newProxy(t, far.GRPC(t))
@@ -309,7 +310,7 @@ func TestUnreachable(t *testing.T) {
 
 // TestEndsWhenReached: what is terminated while it cannot be reached ends when it can be.
 func TestEndsWhenReached(t *testing.T) {
-	a := startAway(t)
+	a := startAway(t, "--kill-grace-s", "0.2")
 	d := a.create(a.fake())
 	r := a.send(d.DialogueID, "say hello; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.ToldTurnStarted)

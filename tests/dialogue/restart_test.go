@@ -20,6 +20,7 @@ import (
 // TestDaemonDiesAnywhere: at whatever moment a daemon is killed, however often, the next
 // one goes on with the record as if nothing had been.
 func TestDaemonDiesAnywhere(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	script := "say begin"
 	for i := range 12 {
