@@ -1,6 +1,6 @@
-// Package client speaks to a TRL daemon. Client implements api.Service, so what
-// works with a daemon in the same process works with one behind a socket, at the end
-// of a pair of pipes, behind HTTP or behind gRPC.
+// Package client speaks to a TRL daemon. Client implements api.Service, so code that
+// works with a daemon in the same process also works over a socket, a pair of pipes,
+// HTTP or gRPC.
 package client
 
 import (
@@ -226,7 +226,7 @@ func typed[R any](ctx context.Context, c *Client, method string, params any) (R,
 	return result, nil
 }
 
-// pipe is the way of New: one connection for everything, and no other when it is gone.
+// pipe is the transport of New: one connection for everything, which is never replaced.
 type pipe struct{ conn *conn }
 
 func (p *pipe) call(ctx context.Context, method string, params any) (json.RawMessage, error) {

@@ -25,8 +25,8 @@ const silence = 50 * time.Second
 // maxIdleConns is how many connections are kept for the next calls.
 const maxIdleConns = 64
 
-// web is the way of DialHTTP. Each call is a request; each stream is one whose answer
-// does not end. Who can connect is decided by the token.
+// web is the transport of DialHTTP. Each call is a request; each stream is a request whose
+// answer does not end. The token authenticates the client.
 type web struct {
 	base   string // scheme and host, without a path
 	token  string

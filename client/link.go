@@ -27,9 +27,9 @@ const (
 	linkWindow   = 8 << 20
 )
 
-// link is one TCP connection with gRPC on it. When it is lost it stays so: another one is
-// made by whoever needs it, at the pace of the caller and not of package grpc. It is safe
-// for concurrent use.
+// link is one TCP connection with gRPC on it. A lost link is not repaired: the caller that
+// needs a connection opens another one, on its own schedule and not on that of package
+// grpc. It is safe for concurrent use.
 //
 // Goroutines: watch, those of calls and those of package grpc; all end with the link.
 type link struct {

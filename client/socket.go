@@ -14,9 +14,9 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// socket is the way of Dial: calls share one connection, which is made anew when it is
-// gone; each stream has its own, so that giving it up frees what serves it, and a
-// consumer that sleeps is in nobody's way.
+// socket is the transport of Dial. Calls share one connection, which is opened again when
+// it is lost. Each stream has its own connection, so that closing it frees the resources
+// that serve it, and a slow consumer does not block other calls.
 type socket struct {
 	paths   func() []string // where the daemon may listen, best first; asked before each connection
 	dialing chan struct{}   // of capacity 1: whoever is in it makes the next connection

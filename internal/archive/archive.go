@@ -1,10 +1,10 @@
-// Package archive keeps what is to be read of sessions that have ended: one encrypted
-// file for each, in the state directory, so that it outlives the daemon. The key of a
-// file is in a file of its own, in a directory that is in memory: on the disk there is
-// nothing that can be read, and without the key, which goes first, nothing ever will.
+// Package archive keeps the readable remains of ended sessions: one encrypted file for
+// each, in the state directory, so that it outlives the daemon. The key of a file is in a
+// separate file, in a directory that is in memory. So the disk has no plain text, and once
+// the key is deleted, the file can never be read.
 //
-// Where no directory is in memory the keys stay in this process, and what it kept is
-// lost with it.
+// Where no directory is in memory, the keys stay in this process, and the archive is lost
+// when the process ends.
 package archive
 
 import (

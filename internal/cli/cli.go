@@ -1,8 +1,8 @@
 // Package cli is the command line of TRL: one file per command. It talks to the
-// daemon through the client package alone and starts one when none runs.
+// daemon only through the client package, and starts a daemon if none runs.
 //
-// Everything a command prints for people (tables, colours, hints) is decided
-// here; the daemon knows nothing of it.
+// Output for people (tables, colours, hints) is made here; the daemon does not know
+// about it.
 package cli
 
 import (

@@ -7,9 +7,9 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// aliases are for a process that an older trl has recorded, with the agent's ids where this
-// one makes ids of its own: what is told of the process goes on under the ids of the record,
-// and an answer to a request finds it. Without such a record it is empty.
+// aliases map the ids of this version to the agent's ids that an older trl recorded for the
+// same process: further events use the ids of the record, and answers find their requests.
+// Without such a record it is empty.
 type aliases struct {
 	recorded map[string]string // the record's id, by the one that this version makes
 	made     map[string]string // the other way round

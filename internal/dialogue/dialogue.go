@@ -14,11 +14,11 @@ import (
 
 // Dialogue is a conversation with an agent, and owns the session of the agent's program.
 //
-// Everything that happens to it goes through one place, in one order: take, with mu held.
-// A line of the program or a call goes into the protocol, and what follows from it into the
-// record. The record is what readers read; nobody waits for them.
+// All input goes through one function, in one order: take, with mu held. A line of the
+// program or a call goes into the protocol, and the resulting events go into the record.
+// Readers read the record; the dialogue never waits for them.
 //
-// Goroutines, of each process: read, write, and end when it is to be ended. The host counts
+// Goroutines of each process: read, write, and end while it is being ended. The host counts
 // them. A Dialogue is safe for concurrent use.
 type Dialogue struct {
 	id      string

@@ -65,9 +65,9 @@ func (d *Dialogue) index() error {
 	return nil
 }
 
-// stream is one reader of the events. It has no goroutine: Recv reads the file, so a
-// reader that does not keep up holds nothing and nobody up. Recv is used by one goroutine
-// at a time; Close may be called at any time.
+// stream is one reader of the events. It has no goroutine: Recv reads the file, so a slow
+// reader holds no memory and delays no other reader. Only one goroutine at a time may call
+// Recv; Close may be called at any time.
 type stream struct {
 	ctx      context.Context
 	cancel   context.CancelFunc

@@ -1,6 +1,6 @@
-// Package dialogue has the conversations with coding agents: each owns a session of kind
-// program, and a record on the disk that outlives the program, the daemon and the machine.
-// What the programs say and mean is in package agent; what is made of it in transcript.
+// Package dialogue holds the conversations with coding agents. Each owns a session of kind
+// program, and a record on disk that survives the program, the daemon and a reboot. Package
+// agent has the protocols of the programs; package transcript reduces their events.
 package dialogue
 
 import (

@@ -159,7 +159,7 @@ func (l *local) away() time.Time { return time.Time{} }
 
 func (l *local) close() {}
 
-// vanished is a program that was gone when nobody was there.
+// vanished is a program that ended while no daemon ran.
 type vanished struct{ sessionID, execID string }
 
 var errVanished = errors.New("its session has ended")

@@ -334,8 +334,8 @@ type FollowParams struct {
 	Resizes int64 `json:"resizes"`
 }
 
-// FollowResult is what was there. The body begins at the offset that was asked for, and
-// does not go beyond the offset of a resize; it does not end inside a UTF-8 sequence.
+// FollowResult describes the body, which begins at the requested offset. The body does not
+// go beyond the offset of a resize, and does not end inside a UTF-8 sequence.
 type FollowResult struct {
 	// Behind says that the bytes are no longer kept or too many: a snapshot is needed.
 	Behind bool `json:"behind,omitempty"`

@@ -16,8 +16,8 @@ const (
 	shortOutput = 1000
 )
 
-// digest makes of events what a model is told: what the agent said, and its tool calls in
-// short. It is safe for concurrent use.
+// digest turns events into text for a model: the agent's text, and its tool calls in short.
+// It is safe for concurrent use.
 type digest struct {
 	mu   sync.Mutex
 	b    strings.Builder // guarded by mu

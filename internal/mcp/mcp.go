@@ -1,9 +1,9 @@
 // Package mcp offers TRL to models: a few tools over the Model Context Protocol, on
 // stdio and on HTTP, on top of any api.Service.
 //
-// The answers are small: the beginning and the end of what a command printed, how
-// much was left out, and how to read on. No call outlasts the patience of its
-// client: one that takes longer answers "still running" and says how to go on.
+// Answers are small: the beginning and the end of a command's output, the size of the
+// omitted part, and the call that reads it. No call takes longer than its client waits: a
+// longer one returns "still running" and the call that continues it.
 package mcp
 
 import (

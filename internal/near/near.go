@@ -1,4 +1,4 @@
-// Package near finds the word that a mistyped one was probably meant to be.
+// Package near suggests the word that a misspelt one probably means.
 package near
 
 // Word returns the word of a list that is most like the given one, with at most limit

@@ -2,13 +2,12 @@
 // offset per stream and by sequence number over both streams.
 //
 // There is one writer and any number of readers. Readers pull; they copy bytes
-// without holding the lock, so a reader that is slow, or sleeps for ever, costs
-// the writer nothing.
+// without holding the lock, so a slow or stuck reader costs the writer nothing.
 //
 // # Records
 //
-// What was written is numbered as records, from 1, without holes, over both
-// streams. A record is a piece of one stream of at most MaxRecord bytes. Bytes
+// The output is numbered as records, from 1, without gaps, over both streams. A
+// record is a piece of one stream of at most MaxRecord bytes. Bytes
 // that follow on the same stream extend the last record until a reader has seen
 // it: small writes coalesce exactly while the readers are busy elsewhere, and a
 // reader that has a record has all of it.
@@ -16,7 +15,7 @@
 // A record never ends inside a UTF-8 sequence whose rest comes within 50 ms: the
 // first bytes of the sequence are held back until then, and get the number of the
 // record they are published with. So a reader can pass on each record as text, and
-// whoever reads on after a number misses and repeats nothing.
+// a reader that continues after a number misses and repeats nothing.
 //
 // # Bounds
 //
@@ -25,8 +24,8 @@
 // its page. So dropping a page drops whole records together with their index,
 // and one bound covers both. The first limit/2 bytes of a stream (the head) and
 // the last limit/2 (the tail) are kept, rounded up to whole pages; pages between
-// them are dropped and reused for new bytes. What is gone is therefore always
-// one gap per stream, and the totals stay exact.
+// them are dropped and reused for new bytes. So each stream has at most one gap,
+// and the totals stay exact.
 //
 // An index entry takes six bytes. Up to an eighth of the data the index comes
 // for free; beyond that it is paid with data, so a flood of tiny writes that
@@ -34,8 +33,8 @@
 // more memory. What a log keeps is at most about 2.4 * limit plus 800 KiB, and
 // close to 2 * limit for ordinary output.
 //
-// Logs belong to a Store, which bounds the memory of all of them together: beyond
-// it, the pages that have been full for longest go to a file without a name.
+// Logs belong to a Store, which limits the memory of all of them together: beyond
+// the limit, the pages that have been full for longest move to an unnamed file.
 package output
 
 import (

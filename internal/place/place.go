@@ -2,8 +2,8 @@
 // on the machine, not on variables: callers with different environments (a desktop, cron,
 // su, an MCP client) must find the same daemon.
 //
-// The lock of the state directory is the second way to a daemon: whoever holds it writes
-// its process id and its socket into it.
+// The lock of the state directory is the second way to find a daemon: the daemon that holds
+// it writes its process id and its socket into it.
 package place
 
 import (

@@ -1,11 +1,11 @@
 // Package process starts, watches, measures and ends processes.
 //
 // A Reaper is the one way to start children: it also collects the orphans that
-// the system hands to a child subreaper. Info names a process by its id and its
-// start time, so that a process id that was given away again is never mistaken
-// for the one that was meant. Ladder and KillTree end a whole tree of processes
-// and say what died. Cgroup does the same with the help of the kernel, where
-// there is a writable cgroup v2 tree.
+// the system reparents to a child subreaper. Info identifies a process by its id and
+// its start time, so that a reused process id is never mistaken for the original
+// process. Ladder and KillTree end a whole tree of processes and report the killed
+// ones. Cgroup does the same with the help of the kernel, where there is a writable
+// cgroup v2 tree.
 //
 // The package is part of the runner, which is kept small: it uses the system
 // calls directly and imports neither fmt nor os/exec.

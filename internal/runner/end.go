@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// ending is the one destruction of a session; whoever asks again waits for it.
+// ending is the one destruction of a session; later requests wait for the same one.
 type ending struct {
 	own    bool          // no daemon asked for it
 	force  chan struct{} // has a value when somebody cannot wait for the grace time

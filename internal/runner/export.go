@@ -12,10 +12,10 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// An export is what remains of a session for those who read it later: the saved log of
-// each command, one after another, the last screen of a terminal, then a directory in JSON, then the length of the
-// directory in eight bytes. The directory comes last because only then it is known
-// where the logs are; whoever reads it begins at the end.
+// An export holds the readable remains of a session: the saved log of each command, one
+// after another, the last screen of a terminal, then a directory in JSON, then the length of
+// the directory in eight bytes. The directory comes last because the positions of the logs
+// are known only then; a reader starts at the end.
 type directory struct {
 	Version int                `json:"version"`
 	Result  link.DestroyResult `json:"result"`

@@ -17,12 +17,12 @@ const leastPaced = 1 << 20
 const nextDaemon = 30 * time.Second
 
 // pace makes a command wait for the one reader of its output, as on a pipe. The reader is
-// the stream that started the command. When the daemon goes away, the next reader that
-// comes takes its place. A reader that gives up, or takes nothing for too long, lets the
-// command run free, and that is final.
+// the stream that started the command. When the daemon ends, the next reader that connects
+// takes its place. When the reader leaves, or takes nothing for too long, the command stops
+// waiting, permanently.
 //
 // It is guarded by the mu of its Exec. The loop that reads the command's pipes calls full
-// before each read, and at least once a second, so nobody has to arm a timer.
+// before each read, and at least once a second, so pace needs no timer.
 type pace struct {
 	most     int64         // bytes that may wait for the reader
 	patience time.Duration // how long the command waits for a reader that takes nothing

@@ -1,6 +1,6 @@
-// Package runner is the process that owns one session: its shell with its commands, or
-// its one program, their output, time-outs, signals, and everything they start. It is small
-// and outlives the daemon; daemons come and go on its socket.
+// Package runner is the process that owns one session: its shell and commands, or its one
+// program, with their output, timeouts, signals and child processes. It is small and
+// outlives the daemon; one daemon after another connects to its socket.
 package runner
 
 import (

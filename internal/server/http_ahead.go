@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// ahead reads a stream one piece ahead of whoever takes them, so that reading and
-// writing do not wait for each other.
+// ahead reads a stream one piece ahead of its consumer, so that reading and writing do not
+// wait for each other.
 //
 // Goroutines: at most one, which close waits for.
 type ahead struct {

@@ -181,8 +181,8 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 	}
 }
 
-// pushes writes a stream, and something that means nothing when it is silent, so that
-// nobody on the way takes the connection for dead.
+// pushes writes a stream, and keep-alives while it is silent, so that no proxy closes the
+// connection.
 //
 // Goroutines: that of the timer, which end waits for.
 type pushes struct {

@@ -1,7 +1,7 @@
 // Package server serves an api.Service over the line protocol (one JSON object per
-// line, on unix sockets, stdio and WebSockets; in frames, over gRPC) and over HTTP. It decides who may
-// speak, how much may be said at once and in which order bytes leave; what a request
-// means is the Service's business alone.
+// line, on unix sockets, stdio and WebSockets; in frames, over gRPC) and over HTTP. It
+// authenticates callers, enforces limits and orders the output; only the Service knows the
+// meaning of a request.
 package server
 
 import (

@@ -40,8 +40,8 @@ const (
 	maxTokenFile = 1 << 20
 )
 
-// secret is a token as it is kept: only its digest, so that comparing takes the same
-// time whatever is compared.
+// secret is a stored token: only its digest, so that a comparison takes the same time for
+// every token.
 type secret struct {
 	digest [sha256.Size]byte
 	scope  Scope

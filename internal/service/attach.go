@@ -56,10 +56,10 @@ func (s *Service) SessionAttach(ctx context.Context, p api.SessionAttachParams) 
 	return v, nil
 }
 
-// view is what one viewer sees. It has no goroutine of its own: Recv follows the output
-// of the terminal from where the viewer is, so a viewer that does not read holds one
-// piece of it and nobody up. Recv is used by one goroutine at a time; Close may be called
-// at any time.
+// view is the stream of one viewer. It has no goroutine: Recv follows the output of the
+// terminal from the viewer's offset, so a viewer that does not read holds one piece of
+// output and delays no other viewer. Only one goroutine at a time may call Recv; Close may
+// be called at any time.
 type view struct {
 	ctx        context.Context
 	cancel     context.CancelFunc

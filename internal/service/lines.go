@@ -10,7 +10,7 @@ import (
 // passed over.
 const maxLine = 64 << 10
 
-// lines cuts the bytes of one stream into lines, whatever pieces they come in.
+// lines splits the bytes of one stream into lines, across the pieces in which they arrive.
 type lines struct {
 	start int64  // where the line that has no end yet begins
 	text  []byte // its bytes, at most maxLine

@@ -21,17 +21,16 @@ const (
 	maxLazy   = 1000
 )
 
-// Journal is the numbered list of what happened to sessions and their commands. The
-// last events are in memory; a file has them too, so that numbers go on and nothing
-// that somebody has seen is lost when the daemon is replaced. The file has ids, names,
-// times and exit codes: no text of commands, no variables, no output.
+// Journal is the numbered list of the events of sessions and their commands. The last
+// events are in memory; a file has them too, so that a new daemon continues the numbers and
+// no event that a subscriber has seen is lost. The file has ids, names, times and exit
+// codes: no text of commands, no variables, no output.
 //
-// Publishing never waits, and does not touch the file: a reader writes what it is
-// about to see, and a timer what nobody reads. What runners tell of commands is not
-// even decoded before that, because the caller of every short command waits behind it.
-// A Journal has no goroutine but that of its timer. It is safe for concurrent use; its
-// locks are held for no call out of it, so events may be published with any other lock
-// held.
+// Publishing never waits and does not touch the file: a reader writes the events that it is
+// about to return, and a timer writes the rest. The events of runners about commands are not
+// even decoded before that, because it would delay the caller of every short command. The
+// only goroutine of a Journal is that of its timer. It is safe for concurrent use. It calls
+// nothing while it holds its locks, so callers may publish with any other lock held.
 type Journal struct {
 	log *slog.Logger
 

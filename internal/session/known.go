@@ -16,8 +16,8 @@ import (
 // while it has heard of later ones.
 const maxSkipped = 64
 
-// known is what the journal has told of a living session. Whatever a runner says, now
-// or to a later daemon, only what is news compared with it is told.
+// known is the last state that the journal published for a live session. The journal compares
+// the runner's reports with it, also after a restart of the daemon, and publishes only changes.
 type known struct {
 	Name  string           `json:"name,omitempty"`
 	State api.SessionState `json:"state"`

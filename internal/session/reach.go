@@ -33,7 +33,7 @@ const (
 
 // spell is a time in which the runner is reached, with the absence that ends it. Its
 // channels are closed when the runner is away: at once, after awayPatience and after
-// waitPatience. Who calls the runner gives up at one of them.
+// waitPatience. A call to the runner fails at one of them.
 type spell struct{ away, soon, late chan struct{} }
 
 func newSpell() *spell {

@@ -1,6 +1,6 @@
-// Package session holds the sessions as the daemon sees them: how they are made,
-// what state they are in, how they end, and the registry of all of them. What
-// happens inside a session is the business of its runner, at the other end of a link.
+// Package session is the daemon's view of sessions: how they are created, their state,
+// how they end, and the registry of all of them. The runner, at the other end of a link,
+// is responsible for everything inside a session.
 package session
 
 import (

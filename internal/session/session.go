@@ -14,13 +14,13 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Session is one session: the daemon's end of the link to its runner, and the last
-// that was heard from there. The runner's word is authoritative; only the end of a
-// session is decided here, when its runner is gone.
+// Session is one session: the daemon's end of the link to its runner, and the runner's last
+// report. The runner's reports are authoritative; the Session itself decides only that the
+// session has ended, when its runner has exited.
 //
 // Goroutines: watch, from the first connection to the end; one per connection that
 // reads the link; two while a silent runner is probed; one per request to end the session;
-// one when a viewer leaves who owned the size of the terminal. The registry counts them all.
+// one when a viewer that owned the size of the terminal detaches. The registry counts them all.
 //
 // A Session is safe for concurrent use.
 type Session struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Viewer is one who looks at a terminal. It is registered until Leave. Follow is used by
-// one goroutine at a time; Leave may be called at any time.
+// Viewer is one viewer of a terminal, registered until Leave. Only one goroutine at a time
+// may call Follow; Leave may be called at any time.
 type Viewer struct {
 	session  *Session
 	id       string

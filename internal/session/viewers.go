@@ -6,11 +6,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// viewers are those who look at a terminal, and which of them has its size. The size
-// of the terminal follows one viewer, its owner; those of the others are remembered.
+// viewers are the viewers of a terminal, and which of them owns its size. The terminal has
+// the size of its owner; the sizes of the others are remembered.
 //
-// It decides and does nothing: who calls it holds the session's lock, and resizes the
-// terminal when it says so.
+// It only decides: the caller holds the session's lock, and resizes the terminal if viewers
+// returns a new size.
 type viewers struct {
 	list  []*Viewer // in the order in which they came
 	owner *Viewer   // nil for nobody

@@ -1,10 +1,10 @@
 // Package shell drives one persistent shell. The shell reads short bookkeeping
-// lines on its stdin; every command gets stdout and stderr FIFOs of its own and
-// finds its text in a private file. Completion, exit status and directory come
-// back on a private FIFO: never a prompt, never a marker in the output.
+// lines on its stdin; every command gets separate FIFOs for stdout and stderr, and its
+// text is in a private file. Completion, exit status and directory come back on a
+// private FIFO: never as a prompt or a marker in the output.
 //
 // A Shell survives its process: when a command ends the shell (exit, exec, kill),
-// a new one is started with the state of the old.
+// the Shell starts a new one with the state of the old.
 package shell
 
 import (

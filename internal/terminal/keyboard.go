@@ -21,9 +21,9 @@ const (
 	typeSize = 4 << 10
 )
 
-// keyboard is what is typed on its way to the program: by somebody, or by the terminal
-// itself in answer to a question. What the program has not read waits here, in order, so
-// that nobody who types ever waits for it.
+// keyboard is the input on its way to the program: typed by a client, or sent by the
+// terminal itself as the answer to a query. Input that the program has not read waits here,
+// in order, so that no client waits for the program.
 type keyboard struct {
 	pty        *process.PTY
 	limit      int64

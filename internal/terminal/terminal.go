@@ -1,11 +1,10 @@
 // Package terminal owns a program on a pseudo-terminal: its screen, its output, its
-// size, what is typed into it and the recording of it.
+// size, its input and its recording.
 //
-// What the program writes goes into an output.Log and into a vt.Terminal, one after the
-// other, and the number of bytes that both have is the offset of the terminal. A
-// snapshot carries the offset it was taken at, a change of size the one it was made at;
-// who reads the log on from there sees exactly what follows. Readers pull, so nobody who
-// looks or waits ever slows the program down.
+// The program's output goes into an output.Log and into a vt.Terminal, one after the other,
+// and the number of bytes in both is the offset of the terminal. Snapshots and changes of
+// size carry their offset, so a reader that continues the log from there sees exactly what
+// follows. Readers pull, so viewers and waiters never slow the program down.
 package terminal
 
 import (

@@ -55,8 +55,8 @@ func milliseconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(1<<60/time.Millisecond))) * time.Millisecond
 }
 
-// waiter is one call of Wait. It has a goroutine when it waits for somebody to wait for
-// input, which is ended before Wait returns.
+// waiter is one call of Wait. While it waits for a process to wait for input it has a
+// goroutine, which ends before Wait returns.
 type waiter struct {
 	t       *Terminal
 	params  api.SessionWaitParams

@@ -1,7 +1,6 @@
-// Package wire is the line protocol as both of its ends see it: one JSON object
-// per line; how requests, answers and pushes are written and taken apart; a
-// reader that never stores more than it may, and a writer that makes nobody wait
-// for a slow peer.
+// Package wire is the line protocol for both of its ends: one JSON object per line; the
+// encoding of requests, answers and pushes; a reader with bounded memory, and a writer
+// that never blocks its callers for a slow peer.
 package wire
 
 import (

@@ -77,7 +77,8 @@ type acpAgent struct {
 	}
 }
 
-// acpConfig is how the session works. Modes and models are told in one of two ways.
+// acpConfig is the configuration of the session. Agents report modes and models in one of
+// two ways.
 type acpConfig struct {
 	SessionID string
 	Modes     *struct{ CurrentModeID string }

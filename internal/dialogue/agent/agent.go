@@ -1,9 +1,9 @@
 // Package agent speaks the protocols of coding agents. There is one file for each kind of
 // agent, which registers itself; adding one touches nothing else.
 //
-// A Protocol is a machine without a clock, without randomness and without I/O: what it
-// returns depends only on what it was given, in order. So the same lines and calls, given
-// again, make the same events: that is how a dialogue is found again after a restart.
+// A Protocol is a state machine without a clock, randomness or I/O: its output depends only
+// on its input, in order. So the same lines and calls, replayed, produce the same events;
+// that is how a dialogue is recovered after a restart.
 package agent
 
 import (

@@ -7,9 +7,9 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// ids makes the ids of what happens in a dialogue. The ids of agents are no keys: model
-// servers number tool calls anew in every answer (call_0), and programs count anew in every
-// process. What is told of a thing has the agent's id beside ours. The one id that refers to
+// ids assigns the ids of turns, items, tasks and requests. The ids of agents are not unique:
+// model servers number the tool calls of every answer from zero (call_0), and programs count
+// anew in every process. Events have the agent's id beside ours. The one id that refers to
 // an earlier process is that of a task whose end the agent reports after it was resumed.
 type ids struct {
 	epoch int

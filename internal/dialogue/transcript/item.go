@@ -8,8 +8,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// item is an item as it is told, piece by piece. Pieces are kept apart until it is looked
-// at, so that a thousand of them do not copy the text a thousand times.
+// item is an item that arrives in pieces. The pieces stay separate until the item is read,
+// so that a thousand of them do not copy the text a thousand times.
 type item struct {
 	scope   string // of the event that told of it first
 	parent  bool   // it has been the scope of another that was open

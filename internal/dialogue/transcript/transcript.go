@@ -1,8 +1,8 @@
-// Package transcript reduces the events of a dialogue: to what is open now (Tracker), and
-// to the tree that dialogue.transcript tells (Tree). Both are pure: what they tell depends
-// only on the events, in order, and events that they were given are not changed.
+// Package transcript reduces the events of a dialogue: to the open turns, items, tasks and
+// requests (Tracker), and to the tree that dialogue.transcript returns (Tree). Both are pure:
+// the result depends only on the events, in order, and they do not change the events.
 //
-// Both take an event whose number is not above that of the one before as known already.
+// Both ignore an event whose number is not above that of the previous one.
 package transcript
 
 import (

@@ -1,6 +1,6 @@
 // Package host is the runtime of this machine: it starts runners as processes of
-// this user, finds those that an earlier daemon started, and ends what a runner
-// that died has left behind.
+// this user, finds the runners of an earlier daemon, and ends the processes that a
+// dead runner has left behind.
 //
 // A session has a record in the state directory, which survives the daemon, and a
 // private directory in the runtime directory, which is in memory where possible.

@@ -1,7 +1,7 @@
-// Package render turns what a terminal shows into pages that stand alone: HTML to read and copy from, SVG to look at.
+// Package render turns a terminal's screen into self-contained pages: HTML to read and copy from, SVG to look at.
 //
-// Nothing in the output is fetched from anywhere and no script is in it. All text is escaped, and of hyperlinks only those to
-// web pages and mail addresses become links.
+// The output loads nothing and has no scripts. All text is escaped, and only hyperlinks to web pages and mail addresses become
+// links.
 package render
 
 import (

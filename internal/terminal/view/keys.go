@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Keys finds the key that detaches in what a person types. It is found in whatever way
-// the terminal was asked to send it, also in several pieces, and not in what is pasted. A Keys
-// is used by one goroutine at a time.
+// Keys finds the detach key in a person's input. It finds the key in every encoding that the
+// terminal may use, also in several pieces, but not in pasted text. Only one goroutine at a
+// time may use a Keys.
 type Keys struct {
 	// Encoded says that the terminal sends keys as sequences. Then an ESC is the beginning of
 	// one and waits for its rest; else it is most likely the key itself and is passed on.

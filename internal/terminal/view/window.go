@@ -1,6 +1,6 @@
-// Package view shows a terminal of a session on the terminal of a person: it passes the
-// program's output on, or draws the screen where the sizes differ, keeps what a person
-// types apart from the key that detaches, and leaves the person's terminal as it was.
+// Package view shows a session's terminal on a person's terminal: it passes the program's
+// output on, or draws the screen where the sizes differ, separates the detach key from other
+// input, and restores the person's terminal at the end.
 package view
 
 import (

@@ -39,7 +39,7 @@ const (
 	encodeSGRPixels               // ?1016
 )
 
-// Modes is what the program has switched on, for whoever sends it keys.
+// Modes are the modes that the program has set and that decide which bytes a key sends.
 type Modes struct {
 	ApplicationCursor, ApplicationKeypad, BracketedPaste, Insert, Origin, Wraparound, ReverseWraparound, SendFocus, SynchronizedOutput bool
 
