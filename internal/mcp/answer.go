@@ -27,9 +27,9 @@ type execAnswer struct {
 	TimedOut   bool   `json:"timed_out,omitempty"`
 	Cancelled  bool   `json:"cancelled,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"`
-	Stdout     string `json:"stdout,omitempty" jsonschema:"what it printed since you last looked"`
+	Stdout     string `json:"stdout,omitempty" jsonschema:"its new output since your last call"`
 	Stderr     string `json:"stderr,omitempty"`
-	Note       string `json:"note" jsonschema:"what happened, and how to go on"`
+	Note       string `json:"note" jsonschema:"the outcome, and how to continue"`
 
 	bracket bool // in text, the note stands in brackets, so that it cannot be taken for output
 }

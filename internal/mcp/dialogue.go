@@ -19,8 +19,8 @@ import (
 type dialogueSettings struct {
 	Model      string   `json:"model,omitempty"`
 	Mode       string   `json:"permission_mode,omitempty" jsonschema:"in the agent's words, such as plan"`
-	Rules      []string `json:"rules,omitempty" jsonschema:"what need not be asked: allow Bash(git *), deny Read(*.env), ask Write; the first that fits counts; replaces earlier ones"`
-	DenyAfterS *float64 `json:"deny_after_s,omitempty" jsonschema:"with rules: deny what waits so long unseen"`
+	Rules      []string `json:"rules,omitempty" jsonschema:"answers in advance: allow Bash(git *), deny Read(*.env), ask Write; the first match counts; replaces earlier rules"`
+	DenyAfterS *float64 `json:"deny_after_s,omitempty" jsonschema:"with rules: deny a request after so many seconds unseen"`
 }
 
 type dialogueStartInput struct {
@@ -51,7 +51,7 @@ type dialogueRespondInput struct {
 	Decision  string            `json:"decision,omitempty" jsonschema:"allow or deny"`
 	Remember  bool              `json:"remember,omitempty" jsonschema:"allow the same from now on, where offered"`
 	Input     map[string]any    `json:"input,omitempty" jsonschema:"allow it with this input instead"`
-	Message   string            `json:"message,omitempty" jsonschema:"told to the agent when denied"`
+	Message   string            `json:"message,omitempty" jsonschema:"for the agent, with a denial"`
 	Interrupt bool              `json:"interrupt,omitempty" jsonschema:"deny, and end the turn too"`
 	Answers   map[string]string `json:"answers,omitempty" jsonschema:"by the text of the question"`
 	Option    string            `json:"option,omitempty" jsonschema:"id of one that was offered"`
@@ -71,34 +71,34 @@ type dialogueReadInput struct {
 
 type dialogueStopInput struct {
 	Dialogue  string `json:"dialogue,omitempty" jsonschema:"id or name; default: the last started"`
-	Interrupt bool   `json:"interrupt,omitempty" jsonschema:"only stop what it does now"`
+	Interrupt bool   `json:"interrupt,omitempty" jsonschema:"only stop its current turn"`
 }
 
 func (c *conn) addDialogueTools() {
 	yes := true
 	addText(c, &mcp.Tool{
 		Name: "dialogue_start", Title: "Start a coding agent",
-		Description: "Start another coding agent (Claude Code, Codex, any with ACP), give it a task, and answer what it says. When it asks something, go on with dialogue_respond.",
+		Description: "Start another coding agent (Claude Code, Codex, any with ACP), give it a task, and return its answer. When it asks something, use dialogue_respond.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueStart)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_send", Title: "Talk with a coding agent",
-		Description: "Give an agent a message and answer what it says and does, until it is done or asks something. Without text: only wait. Returns after 50 s at the latest: call it again.",
+		Description: "Send an agent a message and return its text and actions, until it is done or asks something. Without text: only wait. Returns after 50 s at the latest: call it again.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueSend)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_respond", Title: "Answer a coding agent's request",
-		Description: "Allow or deny what an agent asks for, or answer its questions; then as dialogue_send.",
+		Description: "Allow or deny an agent's request, or answer its questions; then as dialogue_send.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueRespond)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_read", Title: "Read a dialogue",
-		Description: "Read what was said and done in a dialogue. list shows the dialogues.",
+		Description: "Read the transcript of a dialogue. list shows the dialogues.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.dialogueRead)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_stop", Title: "Stop a coding agent",
-		Description: "End an agent and all it started, or only interrupt it. What was said can still be read.",
+		Description: "End an agent and all it started, or only interrupt it. The transcript stays.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.dialogueStop)
 }

@@ -38,7 +38,7 @@ type terminalTypeInput struct {
 	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, such as several lines"`
 	Keys     []string `json:"keys,omitempty" jsonschema:"keys to press after the text: enter, tab, esc, backspace, up, pagedown, f5, ctrl-c, alt-x, shift-tab or one character"`
 	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2)"`
-	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, whatever the program does"`
+	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, even if the program is busy"`
 	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"to wait; default 10, with match 50, maximum 50"`
 }
 
@@ -54,7 +54,7 @@ func (c *conn) addTerminalTools() {
 	yes := true
 	add(c, &mcp.Tool{
 		Name: "terminal_start", Title: "Start a terminal",
-		Description: "Start an interactive program in a terminal of its own (editor, REPL, debugger, ssh, top, a login) and answer its screen. Use run for everything that needs no terminal.",
+		Description: "Start an interactive program in a new terminal (editor, REPL, debugger, ssh, top, a login) and return its screen. Use run for everything that needs no terminal.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.terminalStart)
 	add(c, &mcp.Tool{
@@ -64,7 +64,7 @@ func (c *conn) addTerminalTools() {
 	}, c.terminalType)
 	add(c, &mcp.Tool{
 		Name: "terminal_screen", Title: "Look at a terminal",
-		Description: "Answer what a terminal shows now, or when it shows something; also the last screen of one that has ended.",
+		Description: "Return the screen of a terminal, now or when it matches; also the last screen of an ended one.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.terminalScreen)
 }

@@ -14,7 +14,7 @@ import (
 
 type runInput struct {
 	Command  string            `json:"command" jsonschema:"the command line, as in a shell script"`
-	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; made when it does not exist"`
+	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; created if it does not exist"`
 	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill it, with everything it started, after so many seconds; default: never"`
 	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
@@ -52,7 +52,7 @@ type outputInput struct {
 
 type inputInput struct {
 	ExecID string `json:"exec_id" jsonschema:"a command started with stdin true"`
-	Text   string `json:"text,omitempty" jsonschema:"what to write; end it with a newline for a program that reads lines"`
+	Text   string `json:"text,omitempty" jsonschema:"text to write; end it with a newline for a program that reads lines"`
 	Close  bool   `json:"close,omitempty" jsonschema:"then end the input"`
 }
 
@@ -71,17 +71,17 @@ func (c *conn) addShellTools() {
 	yes := true
 	add(c, &mcp.Tool{
 		Name: "run", Title: "Run a command",
-		Description: "Run a shell command and wait for it. cd, export and functions stay for the next call. Answers exit code and output; a command that takes long answers \"still running\" and goes on.",
+		Description: "Run a shell command and wait for it. cd, export and functions stay for the next call. Returns exit code and output; a long command returns \"still running\" and goes on.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.run)
 	add(c, &mcp.Tool{
 		Name: "start", Title: "Start a command in the background",
-		Description: "Start a server, a watcher or any long command in a shell of its own and answer its exec_id at once.",
+		Description: "Start a server, a watcher or any long command in a new shell and return its exec_id at once.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.start)
 	add(c, &mcp.Tool{
 		Name: "wait", Title: "Wait for a command",
-		Description: "Wait until a command exits, prints something, falls silent or wants input; answers what it printed since you last looked. Returns after 50 s at the latest: call it again.",
+		Description: "Wait until a command exits, prints something, falls silent or wants input; returns its output since your last call. Returns after 50 s at the latest: call it again.",
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 	}, c.wait)
 	add(c, &mcp.Tool{
