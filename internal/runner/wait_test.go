@@ -92,7 +92,8 @@ func TestProgramWaitIdle(t *testing.T) {
 	if _, err := d.typed(link.TypeParams{}, "\n"); err != nil {
 		t.Fatal(err)
 	}
-	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(400))}, api.WaitIdle)
+	// Much longer than the pauses of the program, which a busy machine stretches.
+	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(2000))}, api.WaitIdle)
 	if x := d.info(d.one()); x.StdoutBytes != int64(len("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n")) {
 		t.Errorf("%d bytes", x.StdoutBytes)
 	}
