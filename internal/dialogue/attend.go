@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// attend answers the open requests that a rule fits, and sees to it that the others do not
-// wait for ever when nobody is there. mu is held; the caller writes the record.
+// attend answers the open requests that match a rule, and arms the timer that denies the
+// others while no client follows the dialogue. mu is held; the caller writes the record.
 func (d *Dialogue) attend(p *process) {
 	if p == nil || p.replay != nil || p.ending != "" || d.state == api.DialogueError {
 		return
@@ -56,7 +56,7 @@ func (d *Dialogue) answer(p *process, id, decision, message string) {
 	}
 }
 
-// deny denies what nobody answered.
+// deny denies the requests that no client answered.
 func (d *Dialogue) deny(p *process, timer **time.Timer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *Dialogue) followed(by int) {
 	}
 }
 
-// linger sees to it that a dialogue that is to end when nobody follows it does so. mu is held.
+// linger arms the timer that ends a dialogue with linger_s while no client follows it. mu is held.
 func (d *Dialogue) linger() {
 	if d.lingers != nil {
 		d.lingers.Stop()
@@ -122,7 +122,7 @@ func (d *Dialogue) linger() {
 	d.lingers = timer
 }
 
-// watchSilence looks after a program that works and may say nothing for ever. mu is held.
+// watchSilence arms the timer that reports a working but silent program as stalled. mu is held.
 func (d *Dialogue) watchSilence(p *process) {
 	patience := d.patience()
 	if patience <= 0 || d.state != api.DialogueRunning || p.watch != nil || d.stalled != nil {

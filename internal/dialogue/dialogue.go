@@ -438,7 +438,7 @@ func (d *Dialogue) live() error {
 	return nil
 }
 
-// faultError is the answer to whoever asks something of a dialogue in state error. mu is held.
+// faultError is the error of calls to a dialogue in state error. mu is held.
 func (d *Dialogue) faultError() error {
 	if d.fault.Code == recordFailed {
 		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it continues when the disk has room", d.label(), d.fault.Message)

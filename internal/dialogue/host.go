@@ -189,8 +189,8 @@ func (d *Dialogue) undo() {
 	}
 }
 
-// discard removes the record. When there may still be a session over there, it is kept until
-// that is gone, as one that nobody knows of. mu is held.
+// discard removes the record. While another daemon may still have the session, the record
+// stays, hidden from clients, until that session has ended. mu is held.
 func (d *Dialogue) discard() error {
 	d.removed = true
 	d.record.end()

@@ -13,7 +13,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
-// reset makes the parts of a dialogue without events. mu is held, or nobody knows it yet.
+// reset creates the parts of a dialogue without events. mu is held, or no other goroutine has
+// the dialogue yet.
 func (d *Dialogue) reset() { d.tracker = transcript.NewTracker() }
 
 // start starts the agent's program, as the next epoch, and returns when the agent has
@@ -80,7 +81,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	return d.await(ctx, p)
 }
 
-// noteStray notes whether there may be a session that nobody owns.
+// noteStray records whether an ownerless session may exist.
 func (d *Dialogue) noteStray(yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,7 +259,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	return d.Info(), nil
 }
 
-// giveUpGone ends a process that is known to be gone, although nobody heard of its end.
+// giveUpGone ends a process that no longer exists, although its end was not observed.
 func (d *Dialogue) giveUpGone(ctx context.Context) error {
 	d.mu.Lock()
 	p := d.process

@@ -367,7 +367,7 @@ func (p *process) put(text []byte) {
 	}
 }
 
-// write writes what is queued. A program that does not read holds up nobody else.
+// write writes the queued input. A program that does not read delays no other program.
 func (d *Dialogue) write(p *process) {
 	if p.again {
 		d.skipTaken(p)

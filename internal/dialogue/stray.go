@@ -53,8 +53,8 @@ func (h *Host) twice(look func() error) error {
 	}
 }
 
-// undone removes what there is of a dialogue that nobody was told of. It reports whether
-// nothing is left.
+// undone removes the remains of a dialogue whose creation was never answered. It reports
+// whether nothing is left.
 func (h *Host) undone(a about) bool {
 	if at := a.Params.Remote; at != nil {
 		if err := h.twice(func() error { return endThere(h.ctx, *at, a.ID) }); err != nil {

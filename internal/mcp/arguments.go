@@ -61,7 +61,7 @@ func (c *conn) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ambiguous refuses arguments with text that is no text, or with a name that is given twice.
+// ambiguous refuses arguments with text that is no text, or in which a name appears twice.
 func ambiguous(arguments json.RawMessage) error {
 	if !json.Valid(arguments) {
 		return nil // for the SDK to refuse

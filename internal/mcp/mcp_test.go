@@ -200,7 +200,7 @@ func TestAmbiguous(t *testing.T) {
 		`{"command": "cat", "stdin": "a\udc00b"}`:          "INVALID_PARAMS: stdin: has half of a surrogate pair, \\udc00",
 		`{"command": "env", "env": {"A": "\ud83d\ud83d"}}`: "INVALID_PARAMS: env.A: has half of a surrogate pair",
 		`{"command": "env", "env": {"\udfff": "x"}}`:       "has half of a surrogate pair, \\udfff",
-		`{"command": "true", "command": "false"}`:          "INVALID_PARAMS: command: is given twice",
+		`{"command": "true", "command": "false"}`:          "INVALID_PARAMS: command: appears twice",
 		"{\"command\": \"echo \xff\"}":                     "INVALID_PARAMS: params: not valid UTF-8",
 	} {
 		r, err := p.session.CallTool(t.Context(), &sdk.CallToolParams{Name: "run", Arguments: json.RawMessage(arguments)})

@@ -117,7 +117,8 @@ func (s *Session) reachable(id string) error {
 	return err
 }
 
-// Cancel stops a command and waits for its end. One that has ended already is told as it is.
+// Cancel stops a command and waits for its end. For a command that has already ended it
+// returns the outcome.
 func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
 	p.SessionID = s.id
 	if p.ExecID != "" {

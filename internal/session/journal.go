@@ -153,7 +153,7 @@ func (j *Journal) hear(session string, event json.RawMessage) {
 	}
 }
 
-// putOff makes sure that the timer looks after what nobody reads.
+// putOff makes sure that the timer writes the events that no subscriber reads.
 func (j *Journal) putOff() {
 	j.heardMu.Lock()
 	defer j.heardMu.Unlock()

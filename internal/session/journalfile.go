@@ -136,7 +136,8 @@ func (j *Journal) take(l *journalLine) bool {
 	return true
 }
 
-// snapshot is what a new file begins with. mu is held, or nobody has the journal yet.
+// snapshot is the beginning of a new file. mu is held, or no other goroutine has the journal
+// yet.
 func (j *Journal) snapshot() *beginning {
 	b := &beginning{Seq: j.last, Sessions: make(map[string]*known, len(j.known))}
 	for id, k := range j.known {

@@ -128,9 +128,9 @@ func (r *Registry) nudge() {
 	}
 }
 
-// Hold says that somebody needs the daemon, a connection for instance, until release
-// is called. Release may be called more than once. It is an error when the daemon is
-// about to end, because nobody needed it.
+// Hold keeps the daemon from exiting, for a connection for instance, until release is
+// called. Release may be called more than once. Hold returns an error if the idle daemon is
+// already about to exit.
 func (r *Registry) Hold() (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *Registry) Hold() (release func(), err error) {
 // will be none any more.
 func (r *Registry) Unused() <-chan struct{} { return r.unused }
 
-// noteFree remembers since when nobody needs the daemon. mu is held.
+// noteFree records since when the daemon has been idle. mu is held.
 func (r *Registry) noteFree() {
 	switch {
 	case r.holds+len(r.starting)+len(r.living) > 0:

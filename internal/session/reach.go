@@ -306,8 +306,8 @@ func (s *Session) unreachable(sent string) error {
 	return e
 }
 
-// look is called by the timer of a connection on which somebody waits. A runner that has
-// been silent is asked whether it is there.
+// look is called by the timer of a connection on which a call waits. It probes a runner that
+// has been silent.
 func (s *Session) look(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -137,8 +137,8 @@ func (r *Registry) Get(ref string) (*Session, error) {
 	return nil, api.Errorf(api.CodeSessionNotFound, "session %.100q: not found", ref)
 }
 
-// Look is Get for whoever only reads: the name of a session that has ended is good as
-// well, when no other has it. Of several that had it, it is the one that ended last.
+// Look is Get for calls that only read: it also finds an ended session by its name, if no
+// live session has that name. Of several ended ones it returns the one that ended last.
 func (r *Registry) Look(ref string) (*Session, error) {
 	s, err := r.Get(ref)
 	if !errors.Is(err, api.ErrSessionNotFound) {

@@ -330,7 +330,7 @@ func (s *Session) expire(cause string) {
 	s.registry.expect(at)
 }
 
-// endedError is the answer to whoever asks something of a session that is no more.
+// endedError is the error of calls to a session that has ended.
 func (s *Session) endedError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,7 +67,7 @@ func (s *Session) awaitDone(ctx context.Context) {
 	}
 }
 
-// Resize gives a terminal another size, if that is not up to somebody else: see viewers.
+// Resize changes the size of a terminal, unless a viewer owns the size: see viewers.
 func (s *Session) Resize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
 	resize, err := s.wantSize(p)
 	if err != nil {

@@ -82,8 +82,8 @@ func (v *Viewer) Leave() {
 	})
 }
 
-// Owner names the viewer whose size is followed; "" for nobody. From here on Follow
-// returns when it is another.
+// Owner returns the viewer that owns the size, or "". From here on Follow returns when the
+// owner changes.
 func (v *Viewer) Owner() string {
 	v.session.mu.Lock()
 	defer v.session.mu.Unlock()
@@ -91,8 +91,8 @@ func (v *Viewer) Owner() string {
 	return v.seen
 }
 
-// Follow reads the output on. It answers nothing when somebody else owns the size than
-// was told by Owner. With the outcome it answers when the session has ended.
+// Follow reads further output. It returns nothing if the owner of the size is no longer the
+// one that Owner returned. It returns the outcome when the session has ended.
 func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowResult, []byte, error) {
 	s := v.session
 	waiting, wake := context.WithCancel(ctx)

@@ -17,7 +17,7 @@ type viewers struct {
 	want  api.TerminalSize
 }
 
-// ownerID names the viewer whose size is followed; "" for nobody.
+// ownerID returns the viewer that owns the size, or "".
 func (vs *viewers) ownerID() string {
 	if vs.owner == nil {
 		return ""
@@ -61,9 +61,9 @@ func (vs *viewers) remove(v *Viewer) (resize bool) {
 	return false
 }
 
-// measured takes the size of a viewer. It is wanted when the viewer owns the size, when
-// it takes it, or when it has measured itself for the first time and nobody owns it. One
-// that is read-only never owns it.
+// measured records the size of a viewer. The terminal gets this size if the viewer owns the
+// size, takes it, or reports its size for the first time while there is no owner. A read-only
+// viewer never owns the size.
 func (vs *viewers) measured(v *Viewer, size api.TerminalSize, take bool) (resize bool) {
 	first := v.size == nil
 	v.size = &size
@@ -73,8 +73,8 @@ func (vs *viewers) measured(v *Viewer, size api.TerminalSize, take bool) (resize
 	return false
 }
 
-// set makes a size that is nobody's the one that is wanted. It reports false when there
-// is an owner, unless that is to be ignored: then there is none any more.
+// set makes a size that belongs to no viewer the wanted one. It returns false if there is an
+// owner, unless the owner is to be ignored; then the size has no owner any more.
 func (vs *viewers) set(size api.TerminalSize, force bool) (resize bool) {
 	if vs.owner != nil && !force {
 		return false

@@ -41,7 +41,7 @@ type wire struct {
 	probing bool          // guarded by mu
 }
 
-// begin notes that somebody waits for the runner, until end.
+// begin records that a call waits for the runner, until end.
 func (w *wire) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,9 +206,9 @@ func (s *Session) refresh(ctx context.Context, w *wire) error {
 	return nil
 }
 
-// adopt takes the answer to a question that was asked when the runner had sent
-// before events. An event that came since is at least as new as the answer, because
-// a runner tells of a change before it answers. mu is held.
+// adopt applies the answer to a call that was sent when the runner had sent before events.
+// An event that came since is at least as new as the answer, because a runner reports a
+// change before it answers. mu is held.
 func (s *Session) adopt(told link.SessionDetails, before int) {
 	if s.state == api.SessionTerminated {
 		return

@@ -37,7 +37,7 @@ const (
 	acpAsked     = "session/request_permission"
 )
 
-// toolCall takes what is told of a tool call.
+// toolCall handles an update of a tool call.
 func (a *acpProtocol) toolCall(u acpToolCall, told string) *acpTool {
 	var t *acpTool
 	for _, known := range a.tools { // the last one that has the id
@@ -58,9 +58,9 @@ func (a *acpProtocol) toolCall(u acpToolCall, told string) *acpTool {
 	return t
 }
 
-// isAnother reports whether what is told is of another call than the one that had the id
-// before: model servers number calls anew in every answer. A call that has ended does not
-// begin again, and what comes again of one that has not is the same.
+// isAnother reports whether an update is for another call than the last one with the same
+// id: model servers number the calls of every answer from zero. A call that has ended does
+// not start again; an update of a call that has not ended is for the same call.
 func (t *acpTool) isAnother(u acpToolCall, told string) bool {
 	if t.over() || t.denied {
 		return told == acpAnnounced || told == acpAsked || u.Status == "pending" || u.Status == "in_progress"
@@ -262,7 +262,8 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 }
 
 // choose finds the option that fits an answer; nil is none, which ACP understands as
-// cancelled. What is allowed once is never allowed for ever because nothing else is offered.
+// cancelled. If the agent offers only a permanent permission, an answer that allows once
+// does not choose it.
 func (r *acpRequest) choose(answer Response) (*api.DialogueOption, *api.Error) {
 	find := func(fits func(api.DialogueOption) bool) *api.DialogueOption {
 		if i := slices.IndexFunc(r.options, fits); i >= 0 {
@@ -298,8 +299,8 @@ func (r *acpRequest) choose(answer Response) (*api.DialogueOption, *api.Error) {
 	return nil, api.Errorf(api.CodeInvalidParams, "decision: the agent does not offer to allow this once; give one of its options")
 }
 
-// withdraw closes requests that nobody has to decide any more. They are answered all the
-// same: the agent may wait for it.
+// withdraw closes requests that need no decision any more. It still answers them, because
+// the agent may wait for the answer.
 func (a *acpProtocol) withdraw(by string, which func(*acpRequest) bool) {
 	a.requests = slices.DeleteFunc(a.requests, func(r *acpRequest) bool {
 		if !which(r) {

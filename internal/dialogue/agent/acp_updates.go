@@ -161,7 +161,7 @@ func (a *acpProtocol) cost(amount float64) {
 	a.usage.CostUSD = &ours
 }
 
-// planID is the id of the plan of a turn, which is told whole with every change.
+// planID is the id of the plan of a turn; the agent sends the whole plan with every change.
 func (a *acpProtocol) planID() string {
 	if turn := a.turnID(); a.plan == "" || a.planOf != turn {
 		a.plan, a.planOf = a.ids.next(itemID), turn

@@ -123,8 +123,8 @@ func (p *claudeProtocol) moveMessage(id, state string) {
 	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
-// result is the end of a turn. It is not the end of what the agent does: subagents may go
-// on, and report in a turn that nobody asked for.
+// result is the end of a turn, but not of the agent's work: subagents may go on, and report
+// in a turn that no message started.
 func (p *claudeProtocol) result(l *claudeLine) {
 	wrong := strings.Join(l.texts("errors"), "; ")
 	text := l.text("result") // absent when something went wrong
@@ -210,9 +210,9 @@ func (p *claudeProtocol) stateChanged(l *claudeLine) {
 	}
 }
 
-// tellState tells whether the agent works, when that has changed: in a turn, while a
-// subagent works, when the program says so, and when there is a message that it has not
-// noticed yet. That the program calls itself idle is not enough: old versions do so while
+// tellState publishes a change between working and idle. The agent works during a turn, while
+// a subagent works, while the program reports that it does, and while it has not noticed a
+// message yet. It is not enough that the program calls itself idle: old versions do so while
 // subagents work in the background.
 func (p *claudeProtocol) tellState() {
 	running := p.agents > 0 || p.reporting || p.turn != nil || p.ownState != "" && p.ownState != "idle"

@@ -35,7 +35,7 @@ func (c *codexProtocol) thread(id string) *codexThread {
 	return child
 }
 
-// knownThread is a thread that was told of before; nil when none has the id.
+// knownThread returns the thread with this id, or nil if Codex has not reported it.
 func (c *codexProtocol) knownThread(id string) *codexThread {
 	for _, t := range c.threads {
 		if t.id == id {

@@ -21,7 +21,7 @@ type codexOpen struct {
 	ending bool
 }
 
-// keep remembers an item, apart from the one that is told.
+// keep remembers a copy of an item, separate from the published one.
 func (o *codexOpen) keep(item *api.DialogueItem) {
 	o.item = *item
 	if item.Tool != nil {

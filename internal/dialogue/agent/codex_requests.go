@@ -207,7 +207,7 @@ func (c *codexProtocol) resume(r *codexRequest) {
 	}
 }
 
-// answer is what Codex is told, and whether that allows or denies.
+// answer returns the answer for Codex, and whether it allows or denies.
 func (r *codexRequest) answer(a Response) (result any, decision string, err *api.Error) {
 	decision = cmp.Or(a.Decision, "allow")
 	allow := decision == "allow"
@@ -274,7 +274,7 @@ func (r *codexRequest) elicited(a Response, allow bool) codexParams {
 	return codexParams{"action": action, "content": content, "_meta": nil}
 }
 
-// permissions grants what was asked for, or nothing.
+// permissions grants the requested permissions, or none.
 func (r *codexRequest) permissions(allow, remember bool) codexParams {
 	granted, scope := codexParams{}, "turn"
 	if allow {

@@ -147,8 +147,8 @@ func (r *rpc) line(line []byte, peer rpcPeer) {
 	}
 }
 
-// requested has the peer take a request. What nobody can answer is refused, so that the
-// program does not wait for ever; what comes again is not asked again (see rpcAsked).
+// requested passes a request to the peer. It rejects a request that TRL cannot answer, so
+// that the program does not wait for it, and ignores a repeated one (see rpcAsked).
 func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
 	code := rpcInvalidRequest
 	switch c := m.ID[0]; {
@@ -175,7 +175,7 @@ func (r *rpc) requested(m rpcMessage, peer rpcPeer) (why string) {
 	return ""
 }
 
-// maxID is how long the id of a request may be: it is told with the request.
+// maxID is the maximum length of the id of a request, which is published with the request.
 const maxID = 200
 
 // name is the program's id of a request as we tell it: 7 is another id than "7".

@@ -22,8 +22,8 @@ type written struct {
 	text, input, output strings.Builder
 }
 
-// replace takes what is told of the item anew. The links to what is around it stay when it
-// tells of none, and so does input of which there are only pieces.
+// replace stores a new version of the item. If the new version has no links to other items,
+// the old links stay, and so does input that has arrived only in pieces.
 func (i *item) replace(by api.DialogueItem) {
 	by.TurnID = cmp.Or(by.TurnID, i.whole.TurnID)
 	if by.Tool != nil {

@@ -114,7 +114,7 @@ func (t *Tracker) turnEnded(told api.DialogueTurn) {
 	}
 }
 
-// count counts a turn that has not been told of before.
+// count counts a turn that is new.
 func (t *Tracker) count(id string) {
 	_, open := t.turns.get(id)
 	_, closed := t.turnsClosed.get(id)
