@@ -66,6 +66,9 @@ type SystemInfoResult struct {
 	HTTP string `json:"http,omitempty"`
 	// GRPC is the daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off.
 	GRPC string `json:"grpc,omitempty"`
+	// ConfigFile is the path from which the daemon reads its settings when it starts and at an
+	// upgrade, even if no file is there yet.
+	ConfigFile string `json:"config_file,omitempty"`
 	// StartedAt is when this daemon started; a restart or an upgrade changes it.
 	StartedAt time.Time `json:"started_at"`
 	// Limits holds every limit by its name in the configuration.

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"github.com/trl-dev/trl/api"
 )
 
@@ -39,6 +41,29 @@ func (f *secondsFlag) Set(text string) error {
 	}
 	f.s = &s
 	return nil
+}
+
+// limitFlags say when a new session ends by itself.
+type limitFlags struct{ lifetime, idleTimeout secondsFlag }
+
+func (f *limitFlags) register(flags *pflag.FlagSet, session string) {
+	flags.Var(&f.lifetime, "lifetime", "end "+session+" after this time, also when it is in use (0 is never)")
+	flags.Var(&f.idleTimeout, "idle-timeout", "end "+session+" when it has been idle for this time (0 is never)")
+}
+
+func (f *limitFlags) fill(p *api.SessionCreateParams) {
+	p.LifetimeS, p.IdleTimeoutS = f.lifetime.s, f.idleTimeout.s
+}
+
+// given is the first of the flags that was given, "" if none was.
+func (f *limitFlags) given() string {
+	switch {
+	case f.lifetime.s != nil:
+		return "--lifetime"
+	case f.idleTimeout.s != nil:
+		return "--idle-timeout"
+	}
+	return ""
 }
 
 // nameFlag is the name or id of a session. Given as "", which a script does by mistake, it

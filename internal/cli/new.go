@@ -19,8 +19,7 @@ type newFlags struct {
 
 	env     envFlag
 	timeout secondsFlag
-
-	lifetime, idleTimeout secondsFlag
+	limits  limitFlags
 }
 
 func (a *app) newCommand() *cobra.Command {
@@ -92,8 +91,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
-	flags.Var(&f.lifetime, "lifetime", "end the session after this time, also when it is in use (0 is never)")
-	flags.Var(&f.idleTimeout, "idle-timeout", "end the session when it has been idle for this time (0 is never)")
+	f.limits.register(flags, "the session")
 	flags.StringArrayVar(&p.Tags, "tag", nil, "a free `WORD` to tell sessions apart; may be repeated")
 	flags.BoolVar(&p.Login, "login", false, "start a login shell")
 	flags.BoolVar(&p.RC, "rc", false, "read the shell's rc files")
@@ -142,7 +140,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		return err
 	}
 	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.s
-	p.LifetimeS, p.IdleTimeoutS = f.lifetime.s, f.idleTimeout.s
+	f.limits.fill(&p)
 	if f.terminal {
 		err = f.fill(a, cmd, &p)
 	} else if f.program {

@@ -22,6 +22,7 @@ func (a *app) recordCommand() *cobra.Command {
 		output   string
 		env      envFlag
 		withKeys bool
+		limits   limitFlags
 	)
 	cmd := &cobra.Command{
 		Use:     "record [flags] [--] [PROGRAM...]",
@@ -58,6 +59,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 				return err
 			}
 			p.WorkingDir, p.PreferShell, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.PreferShell, place.Env, true, withKeys
+			limits.fill(&p)
 			if p.Command, err = a.program(cmd, args, ""); err != nil {
 				return err
 			}
@@ -99,6 +101,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	flags.StringVar(&p.Name, "name", "", "`NAME` of the session")
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
 	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
+	limits.register(flags, "the terminal")
 	f.register(flags)
 	registerDetachKey(flags)
 	_ = cmd.MarkFlagDirname("cwd")

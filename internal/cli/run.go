@@ -11,6 +11,7 @@ type runFlags struct {
 	cwd     string
 	env     envFlag
 	timeout secondsFlag
+	limits  limitFlags
 	stdin   bool
 	tty     bool
 	wait    bool
@@ -50,6 +51,9 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
 			if err := checkCommand(cmd, args); err != nil {
 				return err
 			}
+			if name := f.limits.given(); name != "" && f.session == "" {
+				return usageErrorf(cmd, "%s is for a session that stays, see -s", name)
+			}
 			r := &run{app: a, cmd: cmd, flags: f, args: args}
 			if f.tty {
 				return r.terminal()
@@ -81,6 +85,7 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
 	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
 	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: default_shell, or bash)")
+	f.limits.register(flags, "a new session that stays")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
 	flags.BoolVar(&f.wait, "wait", false, w.wait)
 	flags.BoolVar(&f.json, "json", false, w.json)

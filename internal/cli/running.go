@@ -213,7 +213,9 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 	case missing && !isID:
 		return r.makeNamed(ctx, c)
 	case err == nil:
-		err = r.checkShell(info)
+		if err = r.checkShell(info); err == nil {
+			err = r.checkLimits()
+		}
 	}
 	return info.SessionInfo, err
 }
@@ -226,6 +228,7 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 		return api.SessionInfo{}, err
 	}
 	create.Name = string(r.flags.session)
+	r.flags.limits.fill(&create)
 	if r.app.url == "" {
 		lock, err := lockDir(ctx, r.app.stateDir)
 		switch {
@@ -252,6 +255,16 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 			return api.SessionInfo{}, ctx.Err()
 		}
 	}
+}
+
+// checkLimits refuses limits for a session that exists already: it has its own.
+func (r *run) checkLimits() error {
+	name := r.flags.limits.given()
+	if name == "" {
+		return nil
+	}
+	return withHint(fmt.Errorf("session %q: is there already; %s is for a new one", r.flags.session, name),
+		"leave out %s; `trl call session.set` changes the limits of a session", name)
 }
 
 // checkShell refuses a --shell that the session of that name does not have.

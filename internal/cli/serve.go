@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/daemon"
 )
@@ -80,10 +82,11 @@ configuration file. trl config shows the effective values.`,
 				return err
 			}
 			if c, dialErr := dial(cmd.Context(), cfg); dialErr == nil {
+				info, _ := c.SystemInfo(cmd.Context(), api.SystemInfoParams{})
 				_ = c.Close()
 				for _, key := range []string{"http", "grpc"} {
 					if f := cmd.Flags().Lookup(key); f.Changed {
-						return withHint(err, "the one that runs can serve it: put %s = %q into the configuration file, ~/.config/trl/config.toml, and run `trl upgrade`; its sessions stay", key, f.Value)
+						return withHint(err, "the one that runs can serve it: put %s = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", key, f.Value, cmp.Or(info.ConfigFile, cfg.File()))
 					}
 				}
 				return withHint(err, "`trl stop` ends the one that runs, with its sessions")

@@ -113,6 +113,7 @@ func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) 
 		return api.SessionInfo{}, err
 	}
 	p.WorkingDir = ""
+	r.flags.limits.fill(&create)
 	info, err := c.SessionCreate(ctx, create)
 	r.session = info.SessionID
 	return info, err

@@ -86,6 +86,7 @@ type Config struct {
 	// The daemon itself.
 	AutoExitS float64 `key:"auto_exit_s" kind:"seconds" doc:"seconds without a session or a connection after which the daemon exits; 0 = never"`
 
+	file     string            // see File
 	origins  map[string]string // by key; absent: default
 	defaults map[string]any    // by key
 	notes    []string

@@ -44,6 +44,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	}
 	path, explicit := filePath(flags, env)
 	if path != "" {
+		if full, err := filepath.Abs(path); err == nil {
+			c.file = full
+		}
 		text, err := os.ReadFile(path)
 		switch {
 		case err == nil:
@@ -65,6 +68,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	}
 	return c, nil
 }
+
+// File is the path of the file that Load read, or would have read if it were there; "" if it can be nowhere.
+func (c Config) File() string { return c.file }
 
 // put sets one value after checking it.
 func (c *Config) put(s setting, v any, origin string) error {

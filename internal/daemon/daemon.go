@@ -319,7 +319,7 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 	}
 	svc := service.New(service.Config{
 		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(), GRPC: d.grpcAddress(),
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(), GRPC: d.grpcAddress(), ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{
 		Service:         svc,

@@ -34,6 +34,8 @@ type Config struct {
 	HTTP string
 	// GRPC is the daemon's address for gRPC, told by system.info; empty without gRPC.
 	GRPC string
+	// ConfigFile is where the daemon reads its settings from, told by system.info.
+	ConfigFile string
 	// Upgrade replaces the program of the daemon, soon after it has answered.
 	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
 }
@@ -112,7 +114,7 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 	}
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
-		HTTP: s.config.HTTP, GRPC: s.config.GRPC, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
+		HTTP: s.config.HTTP, GRPC: s.config.GRPC, ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
 	}
 	if r.Limits == nil {
 		r.Limits = map[string]float64{}

@@ -1045,6 +1045,11 @@ export interface SystemInfoResult {
   http?: string;
   /** The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off. */
   grpc?: string;
+  /**
+   * The path from which the daemon reads its settings when it starts and at an upgrade, even if no
+   * file is there yet.
+   */
+  config_file?: string;
   /** When this daemon started; a restart or an upgrade changes it. */
   started_at: string;
   /** Holds every limit by its name in the configuration. */

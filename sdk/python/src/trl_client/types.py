@@ -1448,6 +1448,11 @@ class SystemInfoResult:
     grpc: str = ""
     """The daemon's address for gRPC, such as grpc://127.0.0.1:7331; absent when gRPC is off."""
 
+    config_file: str = ""
+    """The path from which the daemon reads its settings when it starts and at an upgrade, even if
+    no file is there yet.
+    """
+
     started_at: datetime = _NEVER
     """When this daemon started; a restart or an upgrade changes it."""
 
@@ -1472,6 +1477,7 @@ class SystemInfoResult:
             pid=get("pid") or 0,
             http=get("http") or "",
             grpc=get("grpc") or "",
+            config_file=get("config_file") or "",
             started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             limits=get("limits") or {},
             capabilities=get("capabilities") or [],
