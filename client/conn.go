@@ -221,7 +221,7 @@ func (c *conn) receive() error {
 		if m.Event != nil {
 			var data []byte
 			if m.Raw > 0 {
-				if data, err = lines.Body(m.Raw, nil); err != nil {
+				if data, err = lines.Body(m.Raw, c.buffer(m.Event.StreamID)); err != nil {
 					return err
 				}
 			}
@@ -294,6 +294,17 @@ func (c *conn) push(ev push) {
 			return
 		}
 	}
+}
+
+// buffer returns a slice for the output of a stream, or nil.
+func (c *conn) buffer(id string) []byte {
+	c.mu.Lock()
+	s := c.streams[id]
+	c.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.buffer()
 }
 
 func (c *conn) dropStream(s *pushes) {

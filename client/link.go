@@ -25,6 +25,8 @@ import (
 const (
 	streamWindow = 1 << 20
 	linkWindow   = 8 << 20
+	// linkBuffer is how much is read and written at once: many frames of HTTP/2, which have 16 KiB.
+	linkBuffer = 256 << 10
 )
 
 // link is one TCP connection with gRPC on it. A lost link is not repaired: the caller that
@@ -70,8 +72,9 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		grpc.WithContextDialer(l.nc.once),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: w.o.ConnectTimeout}),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
-		experimental.WithBufferPool(rpc.Buffers), grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(linkWindow),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
+		experimental.WithBufferPool(rpc.Buffers), grpc.WithReadBufferSize(linkBuffer), grpc.WithWriteBufferSize(linkBuffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(linkWindow),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rpc.Codec()), grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
 	)
 	if err != nil {
 		l.end()

@@ -28,6 +28,8 @@ type pushes struct {
 	bytes  int    // guarded by mu; of queue
 	ended  error  // guarded by mu; what Recv returns behind the last push
 	closed bool   // guarded by mu
+	last   []byte // guarded by mu; the output that was returned last
+	spare  []byte // guarded by mu; for output that comes next
 }
 
 // push is one push, with its output beside it or in it.
@@ -82,8 +84,21 @@ func (s *pushes) next() (push, bool, error) {
 	s.queue[0] = push{}
 	s.queue = s.queue[1:]
 	s.bytes -= p.size()
+	if cap(s.last) > cap(s.spare) { // it is no longer valid
+		s.spare = s.last
+	}
+	s.last = p.data
 	signal(s.room)
 	return p, true, nil
+}
+
+// buffer returns a slice for output that comes next, or nil.
+func (s *pushes) buffer() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.spare
+	s.spare = nil
+	return b
 }
 
 // Close gives the stream up: pushes that still come are thrown away. The command

@@ -142,8 +142,8 @@ func receive(src api.Stream) (Piece, error) {
 	var p Piece
 	var err error
 	p.Event, p.Data, err = receivePush(src)
-	if _, reused := src.(*lines); reused {
-		p.Data = bytes.Clone(p.Data) // it waits in a queue
+	if _, own := src.(*frames); !own { // the others use the bytes again, and these wait in a queue
+		p.Data = bytes.Clone(p.Data)
 	}
 	if p.Data == nil && (p.Event.Data != "" || p.Event.DataBase64 != "") {
 		p.Data = api.Data(p.Event.Data, p.Event.DataBase64)

@@ -81,6 +81,7 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 		nc.Close()
 		return nil, err
 	}
+	wire.Widen(nc)
 	return nc, nil
 }
 

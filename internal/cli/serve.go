@@ -68,6 +68,8 @@ configuration file. trl config shows the effective values.`,
 			o := daemon.Options{Logger: a.logger(cfg), Stdio: stdio}
 			if stdio {
 				o.Stdin, o.Stdout = a.stdin, a.stdout.f
+				widen(a.stdin)
+				widen(a.stdout.f)
 			}
 			if cmd.Flags().Changed("ready-fd") {
 				o.ReadyFD = readyFD

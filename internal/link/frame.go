@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Kind says what a frame is.
@@ -78,21 +79,49 @@ func ReadFrame(r io.Reader) (Frame, error) {
 	if f.Kind < KindRequest || f.Kind > KindEvent || nameLen > rest || headerLen > rest-nameLen {
 		return Frame{}, fmt.Errorf("%w: kind %d, name %d, header %d of %d bytes", ErrFrame, f.Kind, nameLen, headerLen, rest)
 	}
-	buf, err := readN(r, int(rest))
+	buf, err := readN(r, int(nameLen+headerLen))
 	if err != nil {
 		return Frame{}, unexpected(err)
 	}
-	f.Name = string(buf[:nameLen])
-	f.Header = buf[nameLen : nameLen+headerLen : nameLen+headerLen]
-	f.Body = buf[nameLen+headerLen:]
+	f.Name, f.Header = string(buf[:nameLen]), buf[nameLen:]
+	if f.Body, err = readN(r, int(rest-nameLen-headerLen)); err != nil {
+		return Frame{}, unexpected(err)
+	}
 	return f, nil
 }
+
+// bodies are buffers of large bodies that were released, for the next ones: clearing and
+// collecting one after another would cost more than filling them.
+var bodies sync.Pool // of *[]byte
+
+// largeBody is from where on a body is worth keeping.
+const largeBody = 32 << 10
+
+// Release gives back the body of a frame, which nobody uses any more. Bodies that are not
+// released are garbage as everything else.
+func Release(body []byte) {
+	if cap(body) >= largeBody && cap(body) <= maxStep {
+		bodies.Put(&body)
+	}
+}
+
+// buffer returns a slice of n bytes.
+func buffer(n int) []byte {
+	if n >= largeBody {
+		if b, ok := bodies.Get().(*[]byte); ok && cap(*b) >= n {
+			return (*b)[:n]
+		}
+	}
+	return make([]byte, n)
+}
+
+// maxStep is how much is read at once, and how large a body may be that is kept.
+const maxStep = 1<<20 + 64<<10
 
 // readN reads exactly n bytes. Large frames are read piece by piece, so that a
 // peer that only announces a length does not make us allocate it.
 func readN(r io.Reader, n int) ([]byte, error) {
-	const step = 1<<20 + 64<<10 // what readers ask for at once, with its header
-	buf := make([]byte, min(n, step))
+	buf := buffer(min(n, maxStep))
 	for got := 0; ; {
 		m, err := io.ReadFull(r, buf[got:])
 		got += m

@@ -284,3 +284,35 @@ func FuzzReadFrame(f *testing.F) {
 		}
 	})
 }
+
+// TestReleasedBodies: a body that was given back is used for another, and no other is.
+func TestReleasedBodies(t *testing.T) {
+	a, _, _, _ := connect(t)
+	var calls sync.WaitGroup
+	for n := range 4 {
+		calls.Go(func() {
+			var kept [][]byte
+			for i := range 50 {
+				mark := byte(n*50 + i)
+				body, err := a.Call(context.Background(), "double", params{i}, bytes.Repeat([]byte{mark}, 20<<10+i*1000), &params{})
+				if err != nil || len(body) != 2*(20<<10+i*1000) {
+					t.Errorf("%d bytes, %v", len(body), err)
+					return
+				}
+				if i%2 == 0 {
+					kept = append(kept, body)
+				} else {
+					link.Release(body)
+				}
+				for j, b := range kept {
+					if want := byte(n*50 + 2*j); bytes.Count(b, []byte{want}) != len(b) {
+						t.Errorf("body %d was overwritten", 2*j)
+						return
+					}
+				}
+			}
+		})
+	}
+	calls.Wait()
+	link.Release(nil)
+}

@@ -5,7 +5,9 @@ package rpc
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec that is looked up below
@@ -111,4 +113,73 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return mem.BufferSlice{mem.SliceBuffer(frame)}, nil
 	}
 	return c.CodecV2.Marshal(v)
+}
+
+// Unmarshal implements encoding.CodecV2. The bytes of a frame lie in one copy of what came,
+// where the generated code would make another.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	f, ok := v.(*Frame)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	return unpack(data.Materialize(), f)
+}
+
+// unpack reads the protobuf of a frame, which lies in b from then on.
+func unpack(b []byte, f *Frame) error {
+	f.Reset()
+	return fields(b, func(number protowire.Number, value []byte) error {
+		switch number {
+		case 1:
+			f.Message = value
+		case 2:
+			var name, data []byte
+			if err := fields(value, func(number protowire.Number, value []byte) error {
+				switch number {
+				case 1:
+					name = value
+				case 2:
+					data = value
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			if !utf8.Valid(name) {
+				return errors.New("frame: a name in raw is not UTF-8")
+			}
+			if f.Raw == nil {
+				f.Raw = wire.Raw{}
+			}
+			f.Raw[string(name)] = data
+		}
+		return nil
+	})
+}
+
+// fields calls each with the fields of a message that have bytes, and passes over the others.
+func fields(b []byte, each func(protowire.Number, []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+				return protowire.ParseError(n)
+			}
+			b = b[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := each(number, value[:len(value):len(value)]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }

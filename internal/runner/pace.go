@@ -32,9 +32,14 @@ type pace struct {
 	since    time.Time     // since when the command waits; zero when it does not
 }
 
-// newPace holds an exec to the stream that started it, whose id is that of the exec.
-func newPace(execID string, logBytes int64, patience time.Duration) *pace {
-	return &pace{most: logBytes / 4, patience: patience, reader: execID}
+// newPace holds an exec to the stream that started it, whose id is that of the exec. What
+// waits for the reader fits into memory, where the file of the log would be a detour.
+func newPace(execID string, logBytes, memory int64, patience time.Duration) *pace {
+	most := logBytes / 4
+	if memory > 0 {
+		most = min(most, memory/2)
+	}
+	return &pace{most: most, patience: patience, reader: execID}
 }
 
 // took notes how far a reader has come. owner says that this reader is the one that the

@@ -79,7 +79,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	}
 	if p.Backpressure != nil && *p.Backpressure {
 		limit := max(lim.OutputBytes, leastPaced)
-		e.log, e.pace = output.New(r.store, limit), newPace(e.id, limit, seconds(lim.ReaderStallS))
+		e.log, e.pace = output.New(r.store, limit), newPace(e.id, limit, lim.MemoryBytes, seconds(lim.ReaderStallS))
 		cmd.Log, cmd.Full = e.log, e.full
 	}
 	e.task = shellTask{cmd, r.shell.Wake}

@@ -45,10 +45,15 @@ func (r *Runner) Serve(listener *os.File) error {
 			unix.Close(fd)
 			continue
 		}
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
 		r.serve(os.NewFile(uintptr(fd), "daemon"), number)
 		number++
 	}
 }
+
+// sendBuffer is how much the socket takes before the daemon reads it. With the default, a
+// piece of output at full speed would wait several times on its way.
+const sendBuffer = 512 << 10
 
 // helloTimeout is how long a connection may be there without a hello.
 const helloTimeout = 30 * time.Second

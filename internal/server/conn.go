@@ -88,9 +88,7 @@ func (c *conn) serve() error {
 	c.mu.Unlock()
 	c.running.Wait()
 
-	flush, stop := context.WithTimeout(context.Background(), min(c.server.cfg.WriteTimeout, lastFlush))
-	_ = c.writer.WaitRoom(flush, 0)
-	stop()
+	_ = c.flush()
 	c.writer.Close()
 	c.rwc.Close()
 	if c.closeEnds {
@@ -101,6 +99,13 @@ func (c *conn) serve() error {
 		return cause
 	}
 	return nil
+}
+
+// flush waits until everything is sent, but not for a client that is too slow.
+func (c *conn) flush() error {
+	ctx, stop := context.WithTimeout(context.Background(), min(c.server.cfg.WriteTimeout, lastFlush))
+	defer stop()
+	return c.writer.WaitRoom(ctx, 0)
 }
 
 // cut ends the connection without waiting for anybody.

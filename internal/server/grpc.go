@@ -69,6 +69,14 @@ type GRPC struct {
 	conns map[net.Conn]struct{} // guarded by mu
 }
 
+const (
+	// grpcWriteBuffer is how much is written at once.
+	grpcWriteBuffer = 256 << 10
+	// Windows of HTTP/2: what a client may send before it is taken, in one call and in all.
+	grpcStreamWindow = 1 << 20
+	grpcConnWindow   = 4 << 20
+)
+
 // NewGRPC makes a GRPC that ends with the Server. Calls are refused until Ready is called.
 func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 	cfg.MaxConnections = orDefault(cfg.MaxConnections, DefaultMaxHTTPConnections)
@@ -77,6 +85,9 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 		grpc.ForceServerCodecV2(rpc.Codec()), experimental.BufferPool(rpc.Buffers),
 		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes + frameSlack),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
+		// A frame of HTTP/2 has 16 KiB: many of them go into one write. Idle connections have no buffer.
+		grpc.WriteBufferSize(grpcWriteBuffer), grpc.SharedWriteBuffer(true),
+		grpc.StaticStreamWindowSize(grpcStreamWindow), grpc.StaticConnWindowSize(grpcConnWindow),
 		grpc.ConnectionTimeout(DefaultHeaderTimeout),
 		// A call too many is told so; far too many wait at the client.
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxConnections + spareConnections)),

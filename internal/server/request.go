@@ -152,8 +152,10 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 	}
 	room := streamRoom
 	for seq := start.Seq; ; {
-		if c.writer.WaitRoom(ctx, room) != nil && !c.shuttingDown() {
-			return
+		if c.writer.WaitRoom(ctx, room) != nil {
+			if !c.shuttingDown() || room == 0 && c.flush() != nil {
+				return
+			}
 		}
 		ev, data, err := next()
 		if errors.Is(err, io.EOF) {

@@ -196,6 +196,7 @@ func (s *Server) welcome(ctx context.Context, nc net.Conn) {
 			return
 		}
 		peer = fmt.Sprintf("pid %d", cred.PID)
+		wire.Widen(unix)
 	}
 	c := s.newConn(ctx, nc, peer)
 	c.halfClose, c.transport = true, transportSocket

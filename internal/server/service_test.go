@@ -26,6 +26,7 @@ import (
 //	count N     pushes N pieces of 32 KiB
 //	tick        pushes a piece per call of tick, until the context ends
 //	broken      pushes one piece, then breaks off
+//	bytes       pushes pieces of bytes, all in the same buffer
 //	panic       pushes one piece, then panics
 type service struct {
 	api.Service // nil: what is not below is not called
@@ -113,6 +114,9 @@ func (s *service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	}
 	verb, arg, _ := strings.Cut(p.Command, " ")
 	n, _ := strconv.Atoi(arg)
+	if verb == "bytes" {
+		return &bytesStream{stream: stream{service: s, ctx: ctx, id: "x-" + p.SessionID}}, nil
+	}
 	return &stream{service: s, ctx: ctx, id: "x-" + p.SessionID, verb: verb, left: n}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 // falls asleep holds little memory, so a thousand of them do no harm.
 const (
 	minRead = 64 << 10
-	maxRead = 256 << 10
+	maxRead = 512 << 10
 	// keepsUp is how long a reader may take for what was fetched to be given more.
 	keepsUp = 200 * time.Millisecond
 )
@@ -113,7 +113,10 @@ type stream struct {
 
 	// Used by Recv alone.
 	ready []pushed         // what is to be pushed, in order
-	ahead chan pulled      // what is being fetched while the reader is busy; nil when nothing is
+	text  []byte           // where their output is
+	asks  chan fetching    // to the goroutine that fetches ahead; nil before there is one
+	ahead chan pulled      // from it
+	busy  bool             // it was asked, and its answer has not been taken
 	after int64            // the last record that was read
 	next  map[string]int64 // by stream, where what was read of it ends
 	pace  pace
@@ -201,7 +204,17 @@ func (st *stream) RecvBytes() (api.StreamEvent, []byte, error) {
 		return api.StreamEvent{}, nil, err
 	}
 	p := st.pop()
+	// Records that follow each other are one push: it has the number of the last.
+	for p.text != nil && len(st.ready) > 0 && p.continues(&st.ready[0]) {
+		next := st.pop()
+		p.Seq, p.to = next.Seq, next.to
+	}
 	return p.StreamEvent, p.text[p.from:p.to:p.to], nil
+}
+
+// continues reports whether next is more of the same output.
+func (p *pushed) continues(next *pushed) bool {
+	return next.text != nil && next.Type == p.Type && next.from == p.to && *next.Offset == *p.Offset+int64(p.to-p.from)
 }
 
 // fill makes sure that there is something to push.
@@ -231,31 +244,62 @@ type pulled struct {
 	err  error
 }
 
+// fetching says what to fetch.
+type fetching struct {
+	after int64
+	limit int
+	wait  bool
+}
+
 // fetch asks the runner for what follows.
-func (st *stream) fetch(after int64, limit int, wait bool) (p pulled) {
-	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: after, Limit: limit, Wait: wait, Reader: st.start.StreamID}
+func (st *stream) fetch(f fetching) (p pulled) {
+	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: f.after, Limit: f.limit, Wait: f.wait, Reader: st.start.StreamID}
 	p.ReadResult, p.text, p.err = st.session.Read(st.ctx, params)
 	return p
+}
+
+// fetchAhead has the next output fetched while the reader is busy. One goroutine does it for
+// as long as there is much: a new one each time would have to grow its stack each time.
+func (st *stream) fetchAhead(f fetching) {
+	if st.asks == nil {
+		st.asks, st.ahead = make(chan fetching, 1), make(chan pulled, 1)
+		go func() {
+			for {
+				select {
+				case f := <-st.asks:
+					st.ahead <- st.fetch(f)
+				case <-st.ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	st.busy = true
+	st.asks <- f
 }
 
 // pull fetches more output, or the exit; with wait it waits for it. When there was much,
 // there is more: that is fetched while the reader is busy with this.
 func (st *stream) pull(wait bool) error {
 	var p pulled
-	if st.ahead != nil {
-		p = <-st.ahead
-		st.ahead = nil
+	if st.busy {
+		select {
+		case p = <-st.ahead:
+			st.busy = false
+		case <-st.ctx.Done(): // its goroutine may have ended before it was asked
+			return st.ctx.Err()
+		}
 	} else {
-		p = st.fetch(st.after, st.pace.next(), wait)
+		p = st.fetch(fetching{st.after, st.pace.next(), wait})
 	}
 	if p.err != nil {
 		return p.err
 	}
 	result, text := p.ReadResult, p.text
+	link.Release(st.text) // all of it was returned, and the last bytes of it are no longer valid
+	st.text = text
 	if n := len(result.Chunks); n > 0 && result.Outcome == nil && len(text) >= minRead {
-		ahead, after, limit := make(chan pulled, 1), result.Chunks[n-1].Seq, st.pace.next()
-		go func() { ahead <- st.fetch(after, limit, true) }() // ends with the stream
-		st.ahead = ahead
+		st.fetchAhead(fetching{result.Chunks[n-1].Seq, st.pace.next(), true})
 	}
 	st.pace.fetched()
 	st.mu.Lock()

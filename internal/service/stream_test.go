@@ -101,11 +101,15 @@ func TestStreamPushes(t *testing.T) {
 		name   string
 		writes []string
 		want   []string
+		joined []string // what comes at once, for who takes bytes; nil: the same
 	}{
-		{"text", []string{"oa", "eb", "oc"}, []string{`1 stdout@0 "a"`, `2 stderr@0 "b"`, `3 stdout@1 "c"`, "4 exit 5"}},
-		{"nothing", nil, []string{"1 exit 5"}},
-		{"bytes", []string{"o\xff\xfe", "oa"}, []string{`1 stdout@0 "\xff\xfe"`, `2 stdout@2 "a"`, "3 exit 5"}},
-		{"gap", []string{"oa", "gap", "ob"}, []string{`1 stdout@0 "a"`, "2 gap stdout 1-101", `3 stdout@101 "b"`, "4 exit 5"}},
+		{"text", []string{"oa", "eb", "oc"}, []string{`1 stdout@0 "a"`, `2 stderr@0 "b"`, `3 stdout@1 "c"`, "4 exit 5"}, nil},
+		{"nothing", nil, []string{"1 exit 5"}, nil},
+		{"bytes", []string{"o\xff\xfe", "oa"}, []string{`1 stdout@0 "\xff\xfe"`, `2 stdout@2 "a"`, "3 exit 5"}, []string{`2 stdout@0 "\xff\xfea"`, "3 exit 5"}},
+		{"gap", []string{"oa", "gap", "ob"}, []string{`1 stdout@0 "a"`, "2 gap stdout 1-101", `3 stdout@101 "b"`, "4 exit 5"}, nil},
+		{"both", []string{"oa", "ob", "ec", "ed", "oe", "gap", "of", "og"},
+			[]string{`1 stdout@0 "a"`, `2 stdout@1 "b"`, `3 stderr@0 "c"`, `4 stderr@1 "d"`, `5 stdout@2 "e"`, "6 gap stdout 3-103", `7 stdout@103 "f"`, `8 stdout@104 "g"`, "9 exit 5"},
+			[]string{`2 stdout@0 "ab"`, `4 stderr@0 "cd"`, `5 stdout@2 "e"`, "6 gap stdout 3-103", `8 stdout@103 "fg"`, "9 exit 5"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, pause := range []time.Duration{0, time.Millisecond} { // with it, each is read before the next comes
@@ -113,7 +117,11 @@ func TestStreamPushes(t *testing.T) {
 				in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
 					id := create(t, s, api.SessionCreateParams{})
 					wantLines(t, all(t, stream(t, s, started(id))), c.want...)
-					wantLines(t, all(t, inBytes{stream(t, s, started(id)).(api.ByteStream)}), c.want...)
+					want := c.want
+					if pause == 0 && c.joined != nil {
+						want = c.joined
+					}
+					wantLines(t, all(t, inBytes{stream(t, s, started(id)).(api.ByteStream)}), want...)
 				})
 			}
 		})

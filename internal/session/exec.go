@@ -65,7 +65,8 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 	return link.ExecParams{ExecParams: p, HasStdin: has}, stdin
 }
 
-// Read reads the output of a command as the runner has it.
+// Read reads the output of a command as the runner has it. The bytes are the caller's, who may
+// give them to link.Release.
 func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
 	var r link.ReadResult
 	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)

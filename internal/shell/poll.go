@@ -18,8 +18,12 @@ type stream struct {
 	single bool // read one buffer at a time, because somebody counts
 	eof    bool // nobody can write any more
 	exit   bool // it is no output: it can be read when a process has ended
+	wide   bool // the FIFO takes more than by default
 	wrote  *atomic.Pointer[time.Time]
 }
+
+// fullPipe is what a FIFO takes by default, less the end of a page of the log.
+const fullPipe = 60 << 10
 
 // read moves what is there into the log, at most a few buffers. It reports
 // whether there may be more. As long as we hold the writing end there is no end.
@@ -40,6 +44,10 @@ func (st *stream) read() bool {
 			return false
 		}
 		st.log.Commit(st.which, n)
+		if !st.wide && n >= fullPipe {
+			st.wide = true
+			widen(st.fd)
+		}
 		if i == 0 {
 			now := time.Now()
 			st.wrote.Store(&now)

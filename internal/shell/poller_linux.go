@@ -119,3 +119,10 @@ func (p *poller) close() {
 		p.set.Close()
 	}
 }
+
+// widePipe is what a FIFO takes whose command writes faster than we read: both then wait for
+// each other less often. All pipes of a user together may take 64 MiB, so it is not more.
+const widePipe = 256 << 10
+
+// widen gives a FIFO more room, unless the system refuses.
+func widen(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) }

@@ -190,6 +190,7 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		conn.Close()
 		return nil, err
 	}
+	wire.Widen(conn)
 	return conn, nil
 }
 

@@ -1,0 +1,40 @@
+package rpc_test
+
+import (
+	"bytes"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trl-dev/trl/internal/rpc"
+)
+
+// FuzzUnpack: a frame that is read without copies is the one that the generated code reads,
+// and what that refuses is refused.
+func FuzzUnpack(f *testing.F) {
+	packed, err := proto.Marshal(&rpc.Frame{Message: []byte(`{"id":1}`), Raw: map[string][]byte{"data": []byte("\x00\xff"), "": nil}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed)
+	f.Add(append(bytes.Clone(packed), packed...))
+	f.Add(packed[:len(packed)-1])
+	f.Add([]byte("\x18\x05\x0a\x01m\x12\x06\x0a\x01a\x18\x01\x12"))
+	f.Add([]byte("\x12\x03\x0a\x01\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var want, got rpc.Frame
+		wantErr := proto.Unmarshal(b, &want)
+		err := rpc.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Clone(b))}, &got)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q: %v, the generated code says %v", b, err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		want.ProtoReflect().SetUnknown(nil)
+		if !proto.Equal(&got, &want) {
+			t.Fatalf("%q: %v, want %v", b, &got, &want)
+		}
+	})
+}
