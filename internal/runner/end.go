@@ -252,37 +252,9 @@ func (r *Runner) enforcement() string {
 }
 
 const (
-	// pauseCheckpoint is longer than the time between two commands of a series.
-	pauseCheckpoint = time.Millisecond
 	quietCheckpoint = 50 * time.Millisecond
 	quietMemory     = 3 * time.Second
 )
-
-// schedulePause arranges for a checkpoint when a series of commands pauses.
-func (r *Runner) schedulePause() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pauseTimer != nil {
-		r.pauseTimer.Reset(pauseCheckpoint)
-		return
-	}
-	r.pauseTimer = time.AfterFunc(pauseCheckpoint, r.pause)
-}
-
-func (r *Runner) pause() {
-	select {
-	case r.shellTurn <- struct{}{}:
-	default:
-		return // somebody works; they will schedule it again
-	}
-	defer r.unlockShell()
-	r.mu.Lock()
-	busy := r.ending != nil || r.current != nil
-	r.mu.Unlock()
-	if !busy && r.shell.CheckpointDue() {
-		r.shell.Checkpoint()
-	}
-}
 
 // scheduleQuiet arranges for what is done when nothing happens for a while: a
 // checkpoint that the budget did not allow, later the return of memory.

@@ -1,11 +1,8 @@
 package runner_test
 
 import (
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -113,32 +110,5 @@ func TestStateSurvivesTheShell(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestStateOfASeries: commands that follow each other without a pause are not delayed for
-// their state, but when the shell dies without a word, not all of it is lost.
-func TestStateOfASeries(t *testing.T) {
-	for _, sh := range []string{"dash", "ash", "bash", "zsh"} {
-		if !installed(sh) {
-			t.Logf("NOT TESTED: %s is not installed", sh)
-			continue
-		}
-		t.Run(sh, func(t *testing.T) {
-			d := start(t, api.SessionCreateParams{Shell: sh})
-			pid := d.details().ShellPID
-			n := 0
-			for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; n++ {
-				d.run("n=$((n+1))")
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			d.run("true") // it may still meet the dying shell
-			r := d.run("echo $n")
-			if kept, err := strconv.Atoi(strings.TrimSpace(r.stdout)); err != nil || kept < 1 || kept > n {
-				t.Errorf("n is %q after %d commands", r.stdout, n)
-			}
-		})
 	}
 }

@@ -121,7 +121,6 @@ func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
 	r.lockShell()
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
-	r.inSeries = started.Sub(r.freed) < pauseCheckpoint
 	tell := time.AfterFunc(tellRunningAfter, func() { r.tell(false) })
 	oc, err := r.shell.Run(e.task.(shellTask).Command)
 	tell.Stop()
@@ -179,16 +178,13 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	}
 }
 
-// settle follows a command: the state of the shell is written down if that is not too dear,
-// and the shell is free again. Within a series of commands, the next of which would wait, that is
-// put off until the series pauses, but not for long.
+// settle follows a command: the state of the shell is written down if that is
+// not too dear, and the shell is free again.
 func (r *Runner) settle() {
-	if r.shell.CheckpointOverdue() || !r.inSeries && r.shell.CheckpointDue() {
+	if r.shell.CheckpointDue() {
 		r.shell.Checkpoint()
 	}
-	r.freed = time.Now()
 	r.unlockShell()
-	r.schedulePause()
 	r.scheduleQuiet()
 }
 

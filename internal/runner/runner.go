@@ -44,8 +44,6 @@ type Runner struct {
 
 	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
 	shellTurn chan struct{}
-	freed     time.Time // guarded by shellTurn; when a command last left the shell
-	inSeries  bool      // guarded by shellTurn; the running command came at once after another
 	// shell is set by create, program instead of it when the session is not of kind shell.
 	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID
 	program *program
@@ -84,7 +82,6 @@ type Runner struct {
 	export     *export           // guarded by mu; what a daemon fetches of it
 	wanted     bool              // guarded by mu; a daemon has asked for an export and has not got all of it
 	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
-	pauseTimer *time.Timer       // guarded by mu; checkpoint when a series of commands pauses
 	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens
 	returned   uint64            // guarded by mu; what had been allocated when memory was last returned
 }

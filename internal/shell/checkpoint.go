@@ -18,7 +18,7 @@ func (s *Shell) Checkpoint() {
 	s.readState()
 	s.stateBuf = nil // of a dump that is too large, or cut off
 	if err == nil && s.exitDump != nil {
-		s.checkpoint, s.dirty, s.dirtySince = s.exitDump, false, time.Time{}
+		s.checkpoint, s.dirty = s.exitDump, false
 	}
 	if !s.dead() {
 		s.exitDump = nil
@@ -29,16 +29,7 @@ func (s *Shell) Checkpoint() {
 // CheckpointDue reports whether a checkpoint would be worth its price now.
 func (s *Shell) CheckpointDue() bool { return s.dirty && s.budget.allows(time.Now()) }
 
-// overdue is for how long commands may follow each other before a checkpoint delays the
-// next one. A loop of short commands has hundreds of them in that time.
-const overdue = 50 * time.Millisecond
-
-// CheckpointOverdue is CheckpointDue where another command may be on its way.
-func (s *Shell) CheckpointOverdue() bool {
-	return !s.dirtySince.IsZero() && time.Since(s.dirtySince) >= overdue && s.CheckpointDue()
-}
-
-// checkpointBudget bounds the time spent on checkpoints soon after a command, when
+// checkpointBudget bounds the time spent on checkpoints right after a command, when
 // the next one may be on its way, with a large advance: a hundred commands in a row
 // are followed by one each, a loop of thousands is not slowed down. A session that
 // is idle for a moment gets one in any case.

@@ -194,7 +194,7 @@ func (r *run) refused() error {
 // shell without its EXIT trap. It decides only whether a checkpoint is taken at
 // once; a command that hides it finds the last one.
 func mayEndShell(text string) bool {
-	for _, w := range []string{"exec", "kill", "exit", "logout", "trap", "limit", "set -"} {
+	for _, w := range []string{"exec", "kill", "exit", "logout", "trap", "limit"} {
 		if strings.Contains(text, w) {
 			return true
 		}
@@ -273,9 +273,6 @@ func (r *run) control() (string, error) {
 		return "", err
 	}
 	s.dirty = true
-	if s.dirtySince.IsZero() {
-		s.dirtySince = r.start
-	}
 	return control, nil
 }
 

@@ -82,13 +82,12 @@ type Shell struct {
 	last       int    // $? of the last command
 	cwd        string // as the shell said last
 	restarts   int64
-	checkpoint *State    // the state at some moment; see Checkpoint
-	dirty      bool      // checkpoint may be out of date
-	dirtySince time.Time // when the first command ran that it does not know of; zero for none
-	exitDump   *State    // what the dying shell told
-	owed       string    // script that takes back the environment of the command that ended the last shell; "" for none
-	patient    bool      // a dump is under way, and nobody waits for its parts
-	cpuUser    int64     // of the shell and what it waited for, as far as it is accounted to a command
+	checkpoint *State // the state at some moment; see Checkpoint
+	dirty      bool   // checkpoint may be out of date
+	exitDump   *State // what the dying shell told
+	owed       string // script that takes back the environment of the command that ended the last shell; "" for none
+	patient    bool   // a dump is under way, and nobody waits for its parts
+	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
 	cpuSystem  int64
 	budget     checkpointBudget
 }
