@@ -30,3 +30,14 @@ func (s *Store) Memory() int64 {
 	defer s.mu.Unlock()
 	return s.memory
 }
+
+// PinAll lets a reader begin to copy everything that the stream keeps in memory; end is
+// the end of it.
+func (l *Log) PinAll(st Stream) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.streams[st]
+	spans := s.spans(nil, 0, s.total)
+	pin(spans)
+	return func() { l.unpin(spans) }
+}

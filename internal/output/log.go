@@ -190,17 +190,20 @@ func (l *Log) Mark() int64 {
 // for more output.
 func (l *Log) Close() {
 	l.mu.Lock()
-	defer l.unlockAndWake()
-	if l.closed {
-		return
+	if !l.closed {
+		l.publishHeld(0)
+		l.closed = true
+		l.disarm()
+		for i := range l.streams {
+			l.streams[i].finish()
+		}
+		l.store.keepSmall()
 	}
-	l.publishHeld(0)
-	l.closed = true
-	l.disarm()
-	for i := range l.streams {
-		l.streams[i].finish()
+	full := l.store.full() // the last pages may leave memory now
+	l.unlockAndWake()
+	if full {
+		l.store.spill()
 	}
-	l.store.keepSmall()
 }
 
 // Closed reports whether the log is complete. A reader that finds nothing more

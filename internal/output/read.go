@@ -302,14 +302,21 @@ func pin(spans []span) {
 	}
 }
 
-// unpin undoes pin. It takes the lock.
+// unpin undoes pin. It takes the lock. Pages that stayed in memory beyond its bound because
+// they were being read leave it now, because this may be the last use of the store.
 func (l *Log) unpin(lists ...[]span) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	freed := false
 	for _, spans := range lists {
 		for _, sp := range spans {
 			sp.p.unpin()
+			freed = freed || sp.p.pins == 0 && sp.p.next != nil
 		}
+	}
+	freed = freed && l.store.over()
+	l.mu.Unlock()
+	if freed {
+		l.store.spill()
 	}
 }
 

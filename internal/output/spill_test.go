@@ -95,6 +95,45 @@ func TestWhatMemoryDoesNotTakeGoesToAFileWithoutAName(t *testing.T) {
 	}
 }
 
+// Pages that are being read stay in memory. They leave it with their last reader, also
+// when nothing is written any more.
+func TestPagesLeaveMemoryWithTheirLastReader(t *testing.T) {
+	const memory, total = 256 << 10, 2 << 20
+	s := output.NewStore(output.StoreConfig{MemoryBytes: memory, Dir: t.TempDir()})
+	l := output.New(s, 4<<20)
+	var ends []func()
+	for at := int64(64 << 10); at <= total; at += 64 << 10 {
+		flood(s, l, output.Stdout, at)
+		ends = append(ends, l.PinAll(output.Stdout))
+	}
+	l.Close()
+	if s.Memory() < total {
+		t.Fatalf("%d bytes of memory while all of it is read", s.Memory())
+	}
+	for _, end := range ends {
+		end()
+	}
+	if s.Memory() > memory {
+		t.Errorf("%d bytes of memory, at most %d", s.Memory(), memory)
+	}
+	same(t, l, output.Stdout, 0, total)
+}
+
+// The page that is being written leaves memory when the log is closed, however full it is.
+func TestCloseKeepsTheBound(t *testing.T) {
+	const memory = 32 << 10
+	for total := int64(512 << 10); total < 640<<10; total += 8 << 10 {
+		s := output.NewStore(output.StoreConfig{MemoryBytes: memory, Dir: t.TempDir()})
+		l := output.New(s, 4<<20)
+		flood(s, l, output.Stdout, total)
+		l.Close()
+		if s.Memory() > memory {
+			t.Errorf("%d bytes of memory after %d, at most %d", s.Memory(), total, memory)
+		}
+		same(t, l, output.Stdout, 0, total)
+	}
+}
+
 func TestGrowthIsTold(t *testing.T) {
 	var s *output.Store
 	var told []int64
