@@ -11,18 +11,25 @@ import (
 // request is left to people.
 //
 // A rule that denies or asks, and has a pattern, cannot be compared with a subject that is
-// not known. Behind such a rule nothing allows the request: people decide.
+// not known. Behind such a rule nothing allows the request: people decide. A tool that is not
+// known may be the tool of any such rule: then the pattern decides and, if the rule has none,
+// people do.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	if p == nil || r.Kind != "permission" { // a question or a plan is for people
 		return nil
 	}
 	doubt := false
 	for i, rule := range p.Rules {
-		if !fits(rule.Tool, r.Tool, "") {
+		named := fits(rule.Tool, r.Tool, "")
+		if !named && (rule.Action == "allow" || !toolUnknown(r)) {
 			continue
 		}
 		if !concerns(rule, r) {
 			doubt = doubt || r.Subject == "" && rule.Action != "allow"
+			continue
+		}
+		if !named && anything(rule.Pattern) {
+			doubt = true
 			continue
 		}
 		if rule.Action == "ask" || rule.Action == "allow" && doubt {
@@ -33,16 +40,24 @@ func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
 	return nil
 }
 
+// toolUnknown reports whether the agent did not say which tool it wants to use. In ACP the
+// name and the kind of a tool are optional.
+func toolUnknown(r api.DialogueRequest) bool { return r.Tool == "" || r.Tool == "other" }
+
+// anything reports whether a pattern matches every subject.
+func anything(pattern string) bool { return pattern == "" || pattern == "*" }
+
 // concerns reports whether the pattern of a rule is that of a request. Where the subject is
 // only what the agent wrote for people, or is not known, a rule that denies or asks looks for
-// its pattern in all texts of the request.
+// its pattern in all texts of the request; also where the tool is not known, because then
+// nobody knows which of the texts the tool uses.
 func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	switch {
-	case rule.Pattern == "" || rule.Pattern == "*":
+	case anything(rule.Pattern):
 		return true
 	case r.Subject != "" && describes(rule, r.SubjectKind, r.Subject):
 		return true
-	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed():
+	case rule.Action == "allow" || r.Subject != "" && !r.SubjectGuessed() && !toolUnknown(r):
 		return false
 	}
 	for _, text := range append(inputTexts(r.Input), r.Subject, r.Title) {
@@ -61,7 +76,7 @@ const joins = "\n\r;|&`$()<>"
 // written in several ways: what is allowed has to fit in all of them, what is not in one.
 // A subject of another kind may be a command as well as a path.
 func describes(rule api.DialogueRule, kind, subject string) bool {
-	if rule.Pattern == "" || rule.Pattern == "*" {
+	if anything(rule.Pattern) {
 		return true
 	}
 	allow, forbidden := rule.Action == "allow", ""
@@ -70,6 +85,8 @@ func describes(rule api.DialogueRule, kind, subject string) bool {
 		ways = append(ways, singleBlanks)
 		if allow {
 			forbidden = joins
+		} else if runs(rule.Pattern, subject) {
+			return true
 		}
 	}
 	if kind != "command" {

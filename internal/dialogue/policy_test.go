@@ -111,6 +111,89 @@ func TestPolicyInDoubt(t *testing.T) {
 	}
 }
 
+// TestPolicyUnknownTool: an agent that does not say which tool it wants to use does not get
+// around the rules for one tool. Where they say nothing of the subject, people decide.
+func TestPolicyUnknownTool(t *testing.T) {
+	type request = api.DialogueRequest
+	rule := func(tool, pattern, action string) api.DialogueRule {
+		return api.DialogueRule{Tool: tool, Pattern: pattern, Action: action}
+	}
+	all := rule("*", "*", "allow")
+	titled := func(title string) request { return request{Title: title, Subject: title, SubjectSource: "title"} }
+	command := func(text string) request {
+		return request{Subject: text, SubjectKind: "command", SubjectSource: "input"}
+	}
+	for name, c := range map[string]struct {
+		rules   []api.DialogueRule
+		request request
+		want    string
+	}{
+		"title":                     {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, titled("rm -rf /"), "deny"},
+		"part of a title":           {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, titled("Run `rm -rf /`"), "deny"},
+		"command":                   {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, command("rm -rf /"), "deny"},
+		"part of a command":         {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, command("cd /; rm -rf /"), "deny"},
+		"asked":                     {[]api.DialogueRule{rule("execute", "rm *", "ask"), all}, command("rm -rf /"), ""},
+		"another field":             {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, request{Subject: "/tmp", SubjectKind: "path", SubjectSource: "input", Input: json.RawMessage(`{"path":"/tmp","script":"rm -rf /"}`)}, "deny"},
+		"another subject":           {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, titled("ls"), "allow"},
+		"no subject":                {[]api.DialogueRule{rule("execute", "rm *", "deny"), all}, request{}, ""},
+		"every subject":             {[]api.DialogueRule{rule("execute", "*", "deny"), all}, titled("ls"), ""},
+		"no pattern":                {[]api.DialogueRule{rule("execute", "", "deny"), all}, titled("ls"), ""},
+		"allowed before":            {[]api.DialogueRule{all, rule("execute", "rm *", "deny")}, titled("rm -rf /"), "allow"},
+		"allowed for another tool":  {[]api.DialogueRule{rule("execute", "ls", "allow")}, titled("ls"), ""},
+		"denied behind every other": {[]api.DialogueRule{rule("execute", "", "deny"), rule("*", "rm *", "deny"), all}, titled("rm -rf /"), "deny"},
+	} {
+		for _, tool := range []string{"", "other"} {
+			c.request.Kind, c.request.Tool = "permission", tool
+			got := ""
+			if rule := decide(&api.DialoguePolicy{Rules: c.rules}, c.request); rule != nil {
+				got = rule.Action
+			}
+			if got != c.want {
+				t.Errorf("%s, tool %q: %q, want %q", name, tool, got, c.want)
+			}
+		}
+	}
+	rules := []api.DialogueRule{rule("execute", "rm *", "deny"), all}
+	if got := action(&api.DialoguePolicy{Rules: rules}, "read", "path", "rm -rf x"); got != "allow" {
+		t.Errorf("a tool that is known: %q", got)
+	}
+}
+
+// TestPolicyCommandLines: a rule that denies or asks also looks at each command of a command
+// line, and at the script of a shell; a rule that allows only at the whole.
+func TestPolicyCommandLines(t *testing.T) {
+	rules := func(first string) *api.DialoguePolicy {
+		return &api.DialoguePolicy{Rules: []api.DialogueRule{
+			{Tool: "execute", Pattern: "rm *", Action: first}, {Tool: "execute", Pattern: "git push", Action: first}, {Tool: "*", Action: "allow"},
+		}}
+	}
+	for _, line := range []string{
+		"rm -rf /", "cd /; rm -rf /", "cd /;rm -rf /", "true\nrm -rf /", "true\r\n\trm  -rf /", "true && rm -rf /", "true || rm -rf /", "yes | rm -rf /", "sleep 1 & rm -rf /",
+		"cd x && git push", "git push; ls", "git push && ls", "cd x;git  push|cat", "cd x &&\\\ngit push", "git \\\n  push",
+		"(rm -rf /)", "(cd x; git push)", "echo $(rm -rf /)", "echo `git push`", "if true; then rm -rf /; fi", "for f in *; do git push; done",
+		"bash -lc rm -rf /", "bash -c 'rm -rf /'", `/bin/sh -c "git push"`, "zsh -c 'cd x; git push'", "dash -c 'rm -rf /' x", "bash -euo pipefail -c 'git push'",
+		"bash -c'git push'", "sudo bash -c 'rm -rf /'", "cd x; sh -c 'rm -rf /'", `bash -c "sh -c 'git push'"`, "sh -c sh -c rm -rf /", `"bash" "-c" "rm -rf /"`,
+	} {
+		for does, want := range map[string]string{"deny": "deny", "ask": ""} {
+			if got := action(rules(does), "execute", "command", line); got != want {
+				t.Errorf("%s %q: %q", does, line, got)
+			}
+		}
+		if r := (api.DialogueRule{Pattern: "rm *", Action: "allow"}); line != "rm -rf /" && describes(r, "command", line) {
+			t.Errorf("rm * allows %q", line)
+		}
+	}
+	for _, line := range []string{"ls", "docker run --rm x", "cd farm && ls", "echo rm -rf /", "git pushx", "git push origin", "cd x; git status", "bash build.sh", "bash -lc ls", "sh --norc -x", "env -c rm -rf /"} {
+		if got := action(rules("deny"), "execute", "command", line); got != "allow" {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+	// A part of a path is no command.
+	if got := action(rules("deny"), "execute", "path", "/tmp/a;rm -rf /"); got != "allow" {
+		t.Errorf("a path: %q", got)
+	}
+}
+
 // TestPatterns: whether a pattern describes a subject of each kind, in a rule that allows and
 // in one that does not. The kind "" is of a subject of which nobody knows what it is.
 func TestPatterns(t *testing.T) {
@@ -266,6 +349,11 @@ func FuzzPolicy(f *testing.F) {
 			}
 		}
 		for _, kind := range []string{"command", ""} {
+			for _, line := range []string{"cd x; " + subject, "cd x\n" + subject, subject + " && ls", "sh -c '" + subject + "'"} {
+				if fits(pattern, subject, "") && !strings.ContainsAny(subject, "\r\n\\") && !describes(api.DialogueRule{Pattern: pattern, Action: "deny"}, kind, line) {
+					t.Errorf("%q does not deny %q", pattern, line)
+				}
+			}
 			if describes(api.DialogueRule{Pattern: "git *", Action: "allow"}, kind, "git "+subject) && strings.ContainsAny(subject, joins) {
 				t.Errorf("git * allows %q", subject)
 			}

@@ -100,12 +100,13 @@ func TestACP(t *testing.T) {
 	w.ended(w.info(id), "closed")
 }
 
-// TestACPDeny: an agent that tells the command only in the title of its request, or nowhere,
-// does not get around a rule that denies.
+// TestACPDeny: an agent that sends the command only in the title of its request, or nowhere,
+// or inside another command, or does not send the kind of its tool, does not get around a rule
+// that denies.
 func TestACPDeny(t *testing.T) {
 	w := start(t)
 	p := acpAgent()
-	p.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "*", Pattern: "rm *", Action: "deny"}, {Tool: "*", Pattern: "*", Action: "allow"}}}
+	p.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "execute", Pattern: "rm *", Action: "deny"}, {Tool: "*", Pattern: "*", Action: "allow"}}}
 	d := w.create(p)
 	for _, c := range []struct{ script, source, decision, by string }{
 		{"ask Bash rm -rf x", "input", "deny", "policy"},
@@ -115,6 +116,18 @@ func TestACPDeny(t *testing.T) {
 		{"ask-titled ls && rm -rf x", "title", "deny", "policy"},
 		{"ask-titled ls", "title", "allow", "policy"},
 		{"ask-untitled rm -rf x", "", "deny", "client"},
+		{`ask-call {"title":"rm -rf /"}`, "title", "deny", "policy"},
+		{`ask-call {"title":"rm -rf /","kind":"other"}`, "title", "deny", "policy"},
+		{`ask-call {"title":"ls"}`, "title", "allow", "policy"},
+		{`ask-call {"title":"look"}`, "title", "allow", "policy"},
+		{`ask-call {"title":"look","rawInput":{"command":"rm -rf /"}}`, "input", "deny", "policy"},
+		{`ask-call {"title":"look","rawInput":{"path":"/tmp","script":"rm -rf /"}}`, "input", "deny", "policy"},
+		{`ask-call {}`, "", "deny", "client"},
+		{`ask-call {"kind":"execute","rawInput":{"command":"cd /\u003b rm -rf /"}}`, "input", "deny", "policy"},
+		{`ask-call {"kind":"execute","rawInput":{"command":"true\nrm -rf /"}}`, "input", "deny", "policy"},
+		{`ask-call {"kind":"execute","rawInput":{"command":["bash","-lc","rm -rf /"]}}`, "input", "deny", "policy"},
+		{`ask-call {"kind":"execute","rawInput":{"command":"rm","args":["-rf","/"]}}`, "input", "deny", "policy"},
+		{`ask-call {"kind":"execute","rawInput":{"command":["ls","-l"]}}`, "input", "allow", "policy"},
 	} {
 		sent := w.send(d.DialogueID, c.script)
 		f := w.follow(d.DialogueID, sent.Seq)

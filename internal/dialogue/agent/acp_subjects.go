@@ -95,6 +95,11 @@ func acpInputSubject(kind string, raw json.RawMessage, files []codexChange) (s a
 		place, source = path.Clean(p), "input"
 	}
 	command, address := field("command", "cmd"), field("url", "uri")
+	if args := field("args", "arguments"); args != "" && command != "" {
+		command += " " + args
+	} else if acpHasValue(input["args"]) || acpHasValue(input["arguments"]) {
+		command = "" // a command without its arguments is another command
+	}
 	switch {
 	case kind == "execute" || kind == "other" && command != "":
 		s = acpSubject{command, "command", "input"}
@@ -113,4 +118,13 @@ func acpInputSubject(kind string, raw json.RawMessage, files []codexChange) (s a
 		return acpSubject{}
 	}
 	return s
+}
+
+// acpHasValue reports whether a field of an input has a value that is not empty.
+func acpHasValue(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "[]", "{}":
+		return false
+	}
+	return true
 }

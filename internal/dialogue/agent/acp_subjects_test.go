@@ -15,6 +15,9 @@ func TestACPSubjects(t *testing.T) {
 	for name, c := range map[string]struct{ call, subject, kind, source string }{
 		"command":            {`"kind":"execute","title":"look","rawInput":{"command":"ls -l"}`, "ls -l", "command", "input"},
 		"words":              {`"kind":"execute","rawInput":{"cmd":["git","push"]}`, "git push", "command", "input"},
+		"arguments":          {`"kind":"execute","rawInput":{"command":"rm","args":["-rf","/"]}`, "rm -rf /", "command", "input"},
+		"no arguments":       {`"kind":"execute","rawInput":{"command":"ls","args":[]}`, "ls", "command", "input"},
+		"odd arguments":      {`"kind":"execute","title":"t","rawInput":{"command":"rm","args":["-rf",7]}`, "t", "command", "title"},
 		"one command twice":  {`"kind":"execute","rawInput":{"command":"ls","cmd":["ls"]}`, "ls", "command", "input"},
 		"two commands":       {`"kind":"execute","title":"look","rawInput":{"command":"ls","cmd":"rm -rf /"}`, "look", "command", "title"},
 		"gemini":             {`"kind":"execute","title":"rm -rf x [current working directory /w] (clean up)","content":[],"locations":[]`, "rm -rf x [current working directory /w] (clean up)", "command", "title"},
@@ -55,6 +58,28 @@ func TestACPSubjects(t *testing.T) {
 		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.call + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
 		if q := k.last(api.ToldRequestOpened).Request; q.Subject != c.subject || q.SubjectKind != c.kind || q.SubjectSource != c.source || q.Editable {
 			t.Errorf("%s: %s", name, show(q))
+		}
+	}
+}
+
+// TestACPToolNames: the name of a tool is the one that the agent sends; without one it is the
+// kind that the agent sent last, because that is what the tool is about to do.
+func TestACPToolNames(t *testing.T) {
+	for name, c := range map[string]struct{ announced, asked, want string }{
+		"name":              {`"name":"shell","kind":"read"`, `"kind":"execute"`, "shell"},
+		"another name":      {`"name":"shell"`, `"name":"bash"`, "bash"},
+		"kind":              {`"kind":"execute"`, `"title":"x"`, "execute"},
+		"another kind":      {`"kind":"read"`, `"kind":"execute"`, "execute"},
+		"kind in the end":   {`"title":"x"`, `"kind":"execute"`, "execute"},
+		"nothing":           {`"title":"x"`, `"title":"x"`, "other"},
+		"kind, then a name": {`"kind":"read"`, `"name":"shell"`, "shell"},
+	} {
+		k := acpTalk(t)
+		k.send("m1", "go")
+		k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"c1",` + c.announced))
+		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.asked + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
+		if q := k.last(api.ToldRequestOpened).Request; q.Tool != c.want {
+			t.Errorf("%s: tool %q, want %q", name, q.Tool, c.want)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type acpTool struct {
 	// announced and asked say that the call was told as a new one, and that it was asked for.
 	announced, asked bool
 	denied           bool // a request for it was not allowed
+	named            bool // the agent has sent the name of the tool, not only its kind
 }
 
 // What tells of a tool call, beside updates.
@@ -77,8 +78,8 @@ func (t *acpTool) take(u acpToolCall) {
 	if u.Kind != "" {
 		tool.Kind = cmp.Or(acpKinds[u.Kind], "other")
 	}
-	if unnamed := tool.Name == "" || tool.Name == "other"; u.Name != "" || unnamed {
-		tool.Name = cmp.Or(u.Name, u.Kind, "other") // Most agents tell only of what kind a tool is.
+	if t.named = t.named || u.Name != ""; u.Name != "" || !t.named {
+		tool.Name = cmp.Or(u.Name, u.Kind, tool.Name, "other") // Most agents send only the kind of a tool.
 	}
 	tool.Title = cmp.Or(u.Title, tool.Title)
 	if raw := rpcNotNull(u.RawInput); raw != nil {

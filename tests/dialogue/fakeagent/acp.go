@@ -225,6 +225,12 @@ func (c *acp) do(command, rest string) (known bool, err error) {
 		return true, c.permit(rest, obj{"toolCallId": "call_" + c.uuid()[:13], "status": "pending", "title": rest + " [current working directory /]", "content": []obj{}, "locations": []obj{}, "kind": "execute"})
 	case "ask-untitled":
 		return true, c.permit(rest, obj{"toolCallId": "call_" + c.uuid()[:13], "status": "pending", "kind": "execute"})
+	case "ask-call": // with the fields of the tool call, and nothing else
+		call := obj{"toolCallId": "call_" + c.uuid()[:13], "status": "pending"}
+		if err := json.Unmarshal([]byte(rest), &call); err != nil {
+			return true, err
+		}
+		return true, c.permit("true", call)
 	case "settings":
 		c.mu.Lock()
 		text := c.names + " " + c.mode
