@@ -37,6 +37,10 @@ type Client struct {
 	// loss; 0 means not at all. It is set before the Client is used. Behind New and Spawn
 	// there is only one connection, and it means nothing.
 	ReconnectFor time.Duration
+	// Revive, if set, may start the daemon again. A call or stream that looks for a daemon calls
+	// it every 2 s while nobody listens on the socket; several may do so at once. Its error is
+	// returned when the daemon does not come back. It is set before the Client is used.
+	Revive func(context.Context) error
 
 	way  way
 	done chan struct{} // closed when the Client is of no more use

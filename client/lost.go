@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -78,20 +79,25 @@ func passes(err error) bool {
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
+	// reviveAfter is how long a supervisor has to start the daemon again before Revive does.
+	reviveAfter = 2 * time.Second
 )
 
 // outage is a time without a daemon, and how long it is borne. It is used by one
 // goroutine.
 type outage struct {
-	limit time.Duration
-	until time.Time // zero while all is well
-	pause time.Duration
+	limit  time.Duration
+	until  time.Time // zero while all is well
+	pause  time.Duration
+	start  func(context.Context) error // see Client.Revive
+	revive time.Time                   // when start is called next
+	failed error                       // of start
 }
 
-func (c *Client) outage() outage { return outage{limit: c.ReconnectFor} }
+func (c *Client) outage() outage { return outage{limit: c.ReconnectFor, start: c.Revive} }
 
 // over says that the daemon is there.
-func (o *outage) over() { o.until = time.Time{} }
+func (o *outage) over() { o.until, o.failed = time.Time{}, nil }
 
 // wait pauses before the next look for the daemon. When there shall be none it returns
 // why, which is cause unless the waiting itself was ended.
@@ -102,10 +108,16 @@ func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) 
 	}
 	now := time.Now()
 	if o.until.IsZero() {
-		o.until, o.pause = now.Add(o.limit), firstPause
+		o.until, o.pause, o.revive = now.Add(o.limit), firstPause, now.Add(reviveAfter)
 	}
 	if !now.Before(o.until) {
+		if o.failed != nil {
+			return api.Errorf(api.CodeRuntimeUnavailable, "%s; %s", cause, o.failed)
+		}
 		return cause
+	}
+	if o.start != nil && isAbsent(cause) && !now.Before(o.revive) {
+		o.bringBack(ctx, closed)
 	}
 	// Not all at once, when many were cut off by the same end of a daemon.
 	timer := time.NewTimer(o.pause/2 + rand.N(o.pause/2))
@@ -119,4 +131,28 @@ func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// bringBack has the daemon started. The time that a successful start takes is not taken from
+// the limit.
+func (o *outage) bringBack(ctx context.Context, closed <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the context
+		select {
+		case <-closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	began := time.Now()
+	if o.failed = o.start(ctx); o.failed == nil {
+		o.until = o.until.Add(time.Since(began))
+	}
+	o.revive, o.pause = time.Now().Add(reviveAfter), firstPause
+}
+
+// isAbsent reports whether nobody listens on the socket.
+func isAbsent(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/place"
@@ -46,7 +45,7 @@ func (s *socket) dial(ctx context.Context) (net.Conn, error) {
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		absent := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+		absent := isAbsent(err)
 		err = fmt.Errorf("%w: %w", api.Errorf(api.CodeRuntimeUnavailable, "daemon at %s", path), err)
 		if first == nil || !absent {
 			first = err

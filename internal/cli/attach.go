@@ -179,7 +179,7 @@ func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 	if info.SessionID == os.Getenv(api.SessionMarker) {
 		return fmt.Errorf("session %q: this terminal cannot attach to itself", v.name)
 	}
-	v.app, v.cmd, v.client, v.session = a, cmd, c, info.SessionID
+	v.app, v.client, v.session = a, c, info.SessionID
 	v.tty, _ = a.terminal()
 	end, err := v.run(ctx)
 	switch {

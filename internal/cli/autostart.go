@@ -31,8 +31,8 @@ const (
 
 // autostart starts a daemon in the background, unless another trl was faster, and
 // connects to it. The lock makes one of many that come at the same time do the work.
-func (a *app) autostart(cmd *cobra.Command, cfg config.Config) (*client.Client, error) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
+func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Config) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := makeStateDir(cfg); err != nil {
 		return nil, err
@@ -105,18 +105,18 @@ func isMeant(cfg config.Config, h place.Holder) bool {
 	return h.Socket != "" && (cfg.Origin("socket") == config.OriginDefault || h.Socket == cfg.Socket)
 }
 
-// another returns what starts another daemon in the place of one that was lost; nil where
-// that is not for us to do.
-func (a *app) another(cmd *cobra.Command) func() {
-	cfg, err := a.settings(cmd)
-	if err != nil || a.url != "" || a.noStart {
+// revive starts another daemon in the place of one that vanished: its sessions are still
+// there. One that was stopped on purpose, or belongs to another state directory, is not ours to
+// start again.
+func (a *app) revive(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
+	if h, ok := place.ReadHolder(cfg.StateDir); !ok || h.Stopping || !isMeant(cfg, h) {
 		return nil
 	}
-	return func() {
-		if c, err := a.autostart(cmd, cfg); err == nil {
-			_ = c.Close()
-		}
+	c, err := a.autostart(ctx, cmd, cfg)
+	if err != nil {
+		return err
 	}
+	return c.Close()
 }
 
 // spawnDaemon starts the daemon and returns when it serves.
@@ -170,9 +170,10 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 	n, err := ready.Read(answer)
 	switch {
 	case n > 0:
-		return daemon.Process.Release()
+		go func() { _ = daemon.Wait() }() // no zombie is left when the daemon ends before us
+		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		_ = daemon.Process.Release()
+		go func() { _ = daemon.Wait() }()
 		return withHint(fmt.Errorf("start the daemon: not ready after %s", startTimeout), "its log is %s", log.Name())
 	}
 	_ = daemon.Wait()
@@ -243,7 +244,11 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 		}
 		return f, nil
 	case <-ctx.Done():
-		// The goroutine stays in the kernel with its descriptor; the program is about to end.
+		// The goroutine stays in the kernel; a lock that it still gets is given back.
+		go func() {
+			<-locked
+			_ = f.Close()
+		}()
 		return nil, fmt.Errorf("lock %s: still held by another process: %w", f.Name(), ctx.Err())
 	}
 }

@@ -182,13 +182,8 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 			t.askNext()
 		case <-t.outage.notice.C:
 			t.view.note(yellow, "the daemon is away; it is looked for")
-		case <-t.outage.restart.C:
-			if t.outage.stopped {
-				return errStopped
-			}
-			if start := t.app.another(t.cmd); start != nil {
-				go start()
-			}
+		case <-t.outage.stopped.C:
+			return errStopped
 		case outcome := <-t.outcomes:
 			t.unsent--
 			outcome()

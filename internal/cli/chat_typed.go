@@ -3,15 +3,12 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/trl-dev/trl/api"
 )
 
 // pasteTime is how soon after a line another one must be there to belong to it: nobody
@@ -73,34 +70,4 @@ func longestTyped() int {
 		return 1023
 	}
 	return 4095
-}
-
-// outage is the time that a daemon is away. It is used by one goroutine.
-type outage struct {
-	notice  *time.Timer // it is away for a while
-	restart *time.Timer // and does not come back by itself
-	stopped bool        // it said that it ends, and did not just vanish
-}
-
-func newOutage() outage {
-	o := outage{notice: time.NewTimer(time.Hour), restart: time.NewTimer(time.Hour)}
-	o.notice.Stop()
-	o.restart.Stop()
-	return o
-}
-
-// begins is told why the daemon is away. One that was stopped on purpose is not for us to
-// start again.
-func (o *outage) begins(why error) {
-	o.notice.Reset(noticeTime)
-	o.restart.Reset(startTime)
-	if o.stopped = errors.Is(why, api.ErrDaemonEnding); o.stopped {
-		o.restart.Reset(lookFor)
-	}
-}
-
-// ends reports whether the outage was noticed.
-func (o *outage) ends() bool {
-	o.restart.Stop()
-	return !o.notice.Stop()
 }

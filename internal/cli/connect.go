@@ -46,9 +46,12 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	case a.noStart:
 		return nil, withHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
 	default:
-		if c, err = a.autostart(cmd, cfg); err != nil {
+		if c, err = a.autostart(ctx, cmd, cfg); err != nil {
 			return nil, err
 		}
+	}
+	if a.url == "" && !a.noStart {
+		c.Revive = func(ctx context.Context) error { return a.revive(ctx, cmd, cfg) }
 	}
 	if lasting[cmd.Name()] {
 		c.ReconnectFor = lookFor

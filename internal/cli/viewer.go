@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
@@ -39,8 +38,6 @@ const (
 	settleTime = 400 * time.Millisecond
 	// noticeTime is how long a daemon may be away before anything is said.
 	noticeTime = 500 * time.Millisecond
-	// startTime is how long it may be away before another one is started.
-	startTime = 2 * time.Second
 )
 
 // viewer is one person who looks at a terminal and types. The goroutine that calls run
@@ -50,7 +47,6 @@ const (
 // each size that is told, and that of the ttyOut. All end with run.
 type viewer struct {
 	app      *app
-	cmd      *cobra.Command
 	client   *client.Client
 	session  string // its id
 	name     string // as the person calls it
@@ -78,10 +74,8 @@ type viewer struct {
 	hold    *time.Timer // what is held back is let go
 	slow    *time.Timer // the terminal has had the time to take what it was given
 	again   *time.Timer // the key that leaves was pressed once
-	notice  *time.Timer // the daemon is away for a while
-	restart *time.Timer // and does not come back by itself
-	stopped bool        // the daemon said that it ends, and did not just vanish
-	frame   time.Time   // when the screen was drawn last
+	outage  outage
+	frame   time.Time // when the screen was drawn last
 }
 
 // happened is what the receiver tells.
@@ -115,10 +109,11 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 	v.window = view.New(v.writer(), cols, rows)
 	v.interrupt, _ = view.NewKeys("ctrl-c")
 	v.events, v.typed, v.panics = make(chan happened, 1), make(chan []byte), make(chan any, 1)
-	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.again, &v.slow, &v.notice, &v.restart} {
+	for _, t := range []**time.Timer{&v.settle, &v.measure, &v.hold, &v.again, &v.slow} {
 		*t = time.NewTimer(time.Hour)
 		(*t).Stop()
 	}
+	v.outage = newOutage()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP)
 	defer signal.Stop(signals)
@@ -258,13 +253,10 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 			v.resized(ctx)
 		case <-v.settle.C:
 			v.window.Settle()
-		case <-v.notice.C:
+		case <-v.outage.notice.C:
 			v.window.Notice("trl: the daemon is away; reconnecting…")
-		case <-v.restart.C:
-			if v.stopped {
-				return seen{}, errStopped
-			}
-			v.bringBack()
+		case <-v.outage.stopped.C:
+			return seen{}, errStopped
 		case err := <-failed:
 			failed = nil // what has ended is told by the stream
 			if !errors.Is(err, api.ErrSessionTerminated) && ctx.Err() == nil {

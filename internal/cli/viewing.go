@@ -15,16 +15,10 @@ import (
 func (v *viewer) happen(h happened) (end seen, done bool, err error) {
 	switch {
 	case h.away != nil:
-		v.notice.Reset(noticeTime)
-		v.restart.Reset(startTime)
-		// One that was stopped on purpose is not for us to start again.
-		if v.stopped = errors.Is(h.away, api.ErrDaemonEnding); v.stopped {
-			v.restart.Reset(lookFor)
-		}
+		v.outage.begins(h.away)
 		return end, false, nil
 	case h.back:
-		v.notice.Stop()
-		v.restart.Stop()
+		v.outage.ends()
 		v.window.Notice("")
 		return end, false, nil
 	case errors.Is(h.err, io.EOF):
@@ -125,12 +119,4 @@ func (v *viewer) suspend() {
 	v.window.Measure(v.tty.size())
 	v.window.Repaint()
 	v.measure.Reset(measureTime)
-}
-
-// bringBack starts another daemon when the one that was lost does not come back by itself:
-// its sessions are still there. The stream finds it.
-func (v *viewer) bringBack() {
-	if start := v.app.another(v.cmd); start != nil {
-		v.start(start)
-	}
 }

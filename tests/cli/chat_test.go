@@ -324,10 +324,7 @@ func TestChatJSONWithoutTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the agent works", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
-	if err := unix.Kill(s.daemonPID(t), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	s.daemonPID(t) // another one
+	vanish(t, s)
 	if err := os.WriteFile(filepath.Join(s.work, "g.open"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -40,15 +40,10 @@ func TestFollowersOutliveTheDaemon(t *testing.T) {
 	if err := events.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := s.daemonPID(t)
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if o := s.run(t, "input", id, "word"); o.status != 0 { // starts the next one
+	vanish(t, s)
+	vanish(t, s) // they have started the next one
+	if o := s.run(t, "input", id, "word"); o.status != 0 {
 		t.Errorf("%+v", o)
-	}
-	if again := s.daemonPID(t); again == pid {
-		t.Errorf("the daemon %d was not replaced", pid)
 	}
 	if err := os.WriteFile(fifo, []byte("end\n"), 0); err != nil {
 		t.Fatal(err)

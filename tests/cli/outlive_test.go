@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +31,21 @@ var away = map[string]func(*testing.T, *sandbox){
 			t.Fatalf("ls: %+v", o)
 		}
 	},
+	"vanish": vanish,
+}
+
+// vanish kills the daemon, and nobody but those who were connected starts the next one.
+func vanish(t *testing.T, s *sandbox) {
+	t.Helper()
+	var info struct{ PID int }
+	eventually(t, "a daemon serves", func() bool {
+		o := s.run(t, "--no-start", "call", "system.info")
+		return o.status == 0 && json.Unmarshal([]byte(o.stdout), &info) == nil
+	})
+	if err := unix.Kill(info.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool { return !slices.ContainsFunc(s.daemons(), func(p proc) bool { return p.pid == info.PID }) })
 }
 
 // TestRunOutlivesTheDaemon: the command runs once, and its caller gets all of its output and
@@ -110,12 +128,12 @@ func TestRunIsTiedAfterAnUpgrade(t *testing.T) {
 	}
 }
 
-// TestMCPKeepsItsShell: what the default session of a client has set survives an upgrade and
-// a crash.
-func TestMCPKeepsItsShell(t *testing.T) {
+// TestRunGoesOnReadingItsStdin: a command that reads its caller's stdin gets all of it, when the
+// daemon vanishes in the middle.
+func TestRunGoesOnReadingItsStdin(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	cmd := s.command(s.trl, "mcp")
+	cmd := s.command(s.trl, "run", "-i", "read a; echo $a; cat; exit 7")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -127,32 +145,133 @@ func TestMCPKeepsItsShell(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	answers := bufio.NewScanner(out)
-	answers.Buffer(nil, 1<<20)
-	id := 0
-	ask := func(method, params string) string {
-		t.Helper()
-		id++
-		fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
-		for answers.Scan() {
-			if strings.Contains(answers.Text(), fmt.Sprintf(`"id":%d`, id)) {
-				return answers.Text()
-			}
-		}
-		t.Fatalf("%s: no answer: %v", method, answers.Err())
-		return ""
+	fmt.Fprintln(in, "one")
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "one\n" {
+		t.Fatalf("%q, %v", line, err)
 	}
-	ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
-	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	ask("tools/call", `{"name":"run","arguments":{"command":"cd /usr; export KEPT=yes"}}`)
-	for way, goAway := range away {
-		goAway(t, s)
-		if a := ask("tools/call", `{"name":"run","arguments":{"command":"echo \"<$PWD $KEPT>\""}}`); !strings.Contains(a, `</usr yes>`) && !strings.Contains(a, `\u003c/usr yes\u003e`) {
-			t.Errorf("%s: %s", way, a)
+	vanish(t, s)
+	for _, word := range []string{"two\n", "three\n"} {
+		fmt.Fprint(in, word)
+		if line, err := lines.ReadString('\n'); line != word {
+			t.Fatalf("%q, %v", line, err)
 		}
 	}
 	in.Close()
-	if status := wait(t, cmd); status != 0 {
+	if status := wait(t, cmd); status != 7 {
 		t.Errorf("status %d", status)
 	}
+}
+
+// TestNobodyStartsADaemonUnasked: with --no-start, and after trl stop, a daemon that is away
+// stays away.
+func TestNobodyStartsADaemonUnasked(t *testing.T) {
+	t.Parallel()
+	t.Run("no-start", func(t *testing.T) {
+		t.Parallel()
+		s := newSandbox(t)
+		if o := s.run(t, "new", "a"); o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+		l := s.startLive(t, "--no-start", "run", "-s", "a", "echo started; sleep 1003")
+		vanish(t, s)
+		if status := wait(t, l.cmd); status != 125 {
+			t.Errorf("status %d", status)
+		}
+		if list := s.daemons(); len(list) > 0 {
+			t.Errorf("started: %v", list)
+		}
+		if o := s.run(t, "kill", "a"); o.status != 0 {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("stop", func(t *testing.T) {
+		t.Parallel()
+		s := newSandbox(t)
+		m := s.startMCP(t)
+		m.run("true")
+		if o := s.run(t, "stop"); o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+		if a := m.run("echo hello"); !strings.Contains(a, "RUNTIME_UNAVAILABLE") {
+			t.Error(a)
+		}
+		if list := s.daemons(); len(list) > 0 {
+			t.Errorf("started: %v", list)
+		}
+		m.end()
+	})
+}
+
+// mcpClient is a client of one trl mcp.
+type mcpClient struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers *bufio.Scanner
+	id      int
+}
+
+func (s *sandbox) startMCP(t *testing.T) *mcpClient {
+	t.Helper()
+	m := &mcpClient{t: t, cmd: s.command(s.trl, "mcp")}
+	var err error
+	if m.in, err = m.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m.answers = bufio.NewScanner(out)
+	m.answers.Buffer(nil, 1<<20)
+	m.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
+	fmt.Fprintln(m.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return m
+}
+
+func (m *mcpClient) ask(method, params string) string {
+	m.t.Helper()
+	m.id++
+	fmt.Fprintf(m.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", m.id, method, params)
+	for m.answers.Scan() {
+		if strings.Contains(m.answers.Text(), fmt.Sprintf(`"id":%d`, m.id)) {
+			return m.answers.Text()
+		}
+	}
+	m.t.Fatalf("%s: no answer: %v", method, m.answers.Err())
+	return ""
+}
+
+// run calls the tool run and returns its answer.
+func (m *mcpClient) run(command string) string {
+	m.t.Helper()
+	return m.ask("tools/call", fmt.Sprintf(`{"name":"run","arguments":{"command":%q}}`, command))
+}
+
+func (m *mcpClient) end() {
+	m.t.Helper()
+	m.in.Close()
+	if status := wait(m.t, m.cmd); status != 0 {
+		m.t.Errorf("status %d", status)
+	}
+}
+
+// TestMCPKeepsItsShell: what the default session of a client has set survives an upgrade and
+// a crash.
+func TestMCPKeepsItsShell(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	m := s.startMCP(t)
+	m.run("cd /usr; export KEPT=yes")
+	for way, goAway := range away {
+		goAway(t, s)
+		if a := m.run("echo \"$PWD+$KEPT\""); !strings.Contains(a, "/usr+yes") {
+			t.Errorf("%s: %s", way, a)
+		}
+	}
+	m.end()
 }
