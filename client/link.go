@@ -72,7 +72,7 @@ func (w *remote) dial(ctx context.Context) (*link, error) {
 		grpc.WithContextDialer(l.nc.once),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: w.o.ConnectTimeout}),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
-		experimental.WithBufferPool(rpc.Buffers), grpc.WithReadBufferSize(linkBuffer), grpc.WithWriteBufferSize(linkBuffer), grpc.WithSharedWriteBuffer(true),
+		experimental.WithBufferPool(rpc.Buffers), grpc.WithReadBufferSize(linkBuffer), grpc.WithWriteBufferSize(linkBuffer),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(linkWindow),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rpc.Codec()), grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
 	)

@@ -69,7 +69,7 @@ func TestReplayOfOlderIDs(t *testing.T) {
 		d.record.end()
 		id := makeOlder(t, dir, without)
 		for range 2 { // also with the daemon after the next
-			d, p = again(t, dir)
+			d, _ = again(t, dir)
 			if pending := d.tracker.Pending(); len(pending) != 1 || pending[0].RequestID != id {
 				t.Fatalf("without %q: waiting %+v", without, pending)
 			}

@@ -86,7 +86,7 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 		grpc.MaxRecvMsgSize(s.cfg.MaxRequestBytes + frameSlack),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		// A frame of HTTP/2 has 16 KiB: many of them go into one write. Idle connections have no buffer.
-		grpc.WriteBufferSize(grpcWriteBuffer), grpc.SharedWriteBuffer(true),
+		grpc.WriteBufferSize(grpcWriteBuffer),
 		grpc.StaticStreamWindowSize(grpcStreamWindow), grpc.StaticConnWindowSize(grpcConnWindow),
 		grpc.ConnectionTimeout(DefaultHeaderTimeout),
 		// A call too many is told so; far too many wait at the client.
