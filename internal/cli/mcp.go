@@ -26,7 +26,8 @@ every other MCP client. It offers a model three groups of tools:
 --tools selects groups, which saves room in every prompt.
 
 The client has its own default session, so cd and export stay between calls. That session
-ends with the client; sessions that the model names stay until they are destroyed. Their
+ends with the client; sessions that the model names stay until they are destroyed. At the
+end of its input trl answers the requests it has read, and then ends. The sessions'
 shell is bash where it exists, unless --shell or the setting default_shell selects
 another; the model may choose another for each new session.`,
 		Example: `  claude mcp add trl -- trl mcp

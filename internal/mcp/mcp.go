@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -99,21 +98,6 @@ Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_sta
 	dialogueInstructions = `
 Other coding agents as helpers: "dialogue_start" with a task, then "dialogue_send", and "dialogue_respond" when they ask.`
 )
-
-// Serve talks to one client until ctx ends, which is an error, or the client ends its
-// input. What the client did not name ends with it.
-func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.Writer) error {
-	conn := newConn(ctx, c)
-	err := conn.server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: keepOpen{out}})
-	conn.end()
-	return err
-}
-
-// keepOpen is a writer that is not ours to close.
-type keepOpen struct{ io.Writer }
-
-// Close does nothing.
-func (keepOpen) Close() error { return nil }
 
 // Handler serves clients over streamable HTTP. A client may leave groups of tools out with
 // ?tools=shell,terminal. Their sessions end with ctx.

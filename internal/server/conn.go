@@ -150,7 +150,7 @@ func (c *conn) awaitAnswers() {
 // returned function stops that.
 func (c *conn) watch() (stop func()) {
 	if c.output != nil {
-		return watchFile(c.output, func() { c.cancel(errClientGone) })
+		return wire.WatchFile(c.output, func() { c.cancel(errClientGone) })
 	}
 	sc, ok := c.net.(syscall.Conn)
 	if !ok || !c.halfClose {

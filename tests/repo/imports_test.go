@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 
 	// The daemon. A transport sees the contract and nothing behind it.
 	"internal/server":        {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
-	"internal/mcp":           {"api", "internal/near", "internal/version"},
+	"internal/mcp":           {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":        {"api", "internal/near", "internal/place"},
 	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
 	"internal/session":       {"api", "internal/archive", "internal/link", "internal/version"},

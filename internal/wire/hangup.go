@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"os"
@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchFile calls gone when nobody can read any more what is written to f: a pipe or a
+// WatchFile calls gone when nobody can read any more what is written to f: a pipe or a
 // terminal whose other end is closed. The returned function ends the watch and waits for
 // it. The files of stdio are not in the runtime's poller, so a thread waits here.
-func watchFile(f *os.File, gone func()) (stop func()) {
+func WatchFile(f *os.File, gone func()) (stop func()) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return func() {}
