@@ -286,21 +286,20 @@ func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) erro
 	if errors.Is(err, api.ErrSessionBusy) {
 		return busyHint(err, p.SessionID)
 	}
-	r.suggest(err)
 	return err
 }
 
-// suggest tells a person whose command needs a terminal, or input, how to give it that.
-func (r *run) suggest(err error) {
-	var f *failure
-	ran := err == nil || errors.As(err, &f) && f.err == nil
-	if !ran || r.flags.stdin || r.flags.json || !r.app.stderr.tty || !term.IsTerminal(int(r.app.stdin.Fd())) {
+// suggest tells a person whose command needs a terminal, or input, how to give it that. It
+// does so when the command starts: without a terminal, some programs never end.
+func (r *run) suggest() {
+	if !r.app.stderr.tty {
 		return
 	}
-	switch program, flag := wanted(r.args); flag {
-	case "-t":
+	typed := term.IsTerminal(int(r.app.stdin.Fd()))
+	switch program, flag := wanted(r.args); {
+	case flag == "-t" && (typed || !r.flags.stdin): // a program may well read a pipe
 		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
-	case "-i":
+	case flag == "-i" && typed && !r.flags.stdin:
 		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" reads its input: `trl run -i` gives it yours"))
 	}
 }

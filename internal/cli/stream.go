@@ -24,6 +24,7 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 	defer s.Close()
 	id := s.Start().ExecID
 	r.setTarget(api.ExecCancelParams{ExecID: id})
+	r.suggest()
 	feeding, stop := context.WithCancel(ctx)
 	defer stop()
 	r.feed(feeding, c, id)
