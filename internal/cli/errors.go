@@ -21,7 +21,7 @@ import (
 const (
 	exitOK         = 0
 	exitBroken     = 1   // doctor found something broken
-	exitRunning    = 3   // serve found a daemon that runs already
+	exitRunning    = 3   // serve --ready-fd found a daemon that runs already
 	exitUsage      = 2   // the command line cannot be understood, except that of run
 	exitFailure    = 125 // TRL itself could not do what was asked
 	exitBrokenPipe = 141 // the reader of stdout has gone: 128 + SIGPIPE

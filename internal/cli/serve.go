@@ -77,7 +77,7 @@ configuration file. trl config shows the effective values.`,
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			err = daemon.Run(ctx, cfg, o)
-			if errors.Is(err, daemon.ErrRunning) {
+			if errors.Is(err, daemon.ErrRunning) && o.ReadyFD > 0 { // see autostart
 				err = &failure{err: err, status: exitRunning}
 			}
 			if err == nil || stdio {
