@@ -28,6 +28,7 @@ const (
 	CallExecInput  = "exec.input"  // InputParams, body = the bytes → api.ExecInputResult
 	CallExecAwait  = "exec.await"  // api.ExecInfoParams → AwaitResult, when a process waits for input or the command has ended
 	CallExecCancel = "exec.cancel" // api.ExecCancelParams → api.ExecInfo, when the command has ended
+	CallExecDrop   = "exec.drop"   // DropParams → struct{}; the caller of that request is gone
 	CallExecInfo   = "exec.info"   // api.ExecInfoParams → api.ExecInfo
 	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
 	CallTrim       = "trim"        // TrimParams → api.SessionInfo; drops output that is kept
@@ -173,6 +174,12 @@ type ExecParams struct {
 	HasStdin bool `json:"has_stdin"`
 	// OpenStdin leaves stdin open for exec.input; what is in the body comes first.
 	OpenStdin bool `json:"open_stdin,omitempty"`
+}
+
+// DropParams names a request for a command by its run id. The runner stops the command, or
+// does not start it when the request has not arrived yet. It does not wait for the end.
+type DropParams struct {
+	RunID string `json:"run_id"`
 }
 
 // RunResult is the outcome of exec.run. The first StdoutLen bytes of the body are

@@ -47,6 +47,8 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		return call(params, func(p api.ExecInfoParams) (link.AwaitResult, error) { return r.await(ctx, p) })
 	case link.CallExecCancel:
 		return call(params, func(p api.ExecCancelParams) (api.ExecInfo, error) { return r.cancel(ctx, p) })
+	case link.CallExecDrop:
+		return call(params, r.drop)
 	case link.CallExecInfo:
 		return call(params, func(p api.ExecInfoParams) (api.ExecInfo, error) {
 			e, err := r.find(p.ExecID)

@@ -1,6 +1,11 @@
 package runner
 
-import "github.com/trl-dev/trl/api"
+import (
+	"syscall"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
 
 // runsKept is how many run ids a runner remembers. A caller asks again within a minute or so.
 const runsKept = 4096
@@ -39,5 +44,24 @@ func (r *Runner) known(runID string) (*Exec, error) {
 	if e := r.execs[id]; e != nil {
 		return e, nil
 	}
+	if id == "" {
+		return nil, api.Errorf(api.CodeExecNotFound, "run_id %q: its caller went away before the command was started", runID)
+	}
 	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: has run, and is no longer kept", id)
+}
+
+// drop is exec.drop: it gives up the command of a request whose caller went away. The request
+// may still be on its way, on a link that broke; then it starts nothing.
+func (r *Runner) drop(p link.DropParams) (struct{}, error) {
+	r.mu.Lock()
+	e, err := r.known(p.RunID)
+	if e == nil && err == nil {
+		r.runs.keep(p.RunID, "")
+	}
+	r.mu.Unlock()
+	if e != nil {
+		e.because("its caller went away")
+		r.abandon(e, syscall.SIGTERM)
+	}
+	return struct{}{}, nil
 }

@@ -35,6 +35,9 @@ func (s *Session) AwaitEnd(ctx context.Context, id string) (*api.ExecOutcome, in
 		}
 	}()
 	for {
+		if err := s.awaitReach(ctx, waitPatience); err != nil {
+			return nil, 0, err
+		}
 		w, giveUp := s.line(waitPatience)
 		outcome, seq, err := s.Outcome(ctx, id)
 		if w == nil || err != nil || outcome != nil {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -9,13 +10,19 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Run runs a command and waits for its outcome. When ctx ends first, the command is
-// cancelled by the runner, unless it was detached. Its stdin is never left open: that
-// word is text.
+// Run runs a command and waits for its outcome, also while the link to the runner is made
+// anew. When ctx ends first, the runner cancels the command, unless it was detached. Its
+// stdin is never left open: that word is text.
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
 	text, err := s.callWithin(ctx, s.patienceOf(p), link.CallExecRun, params, stdin, &r)
+	if ctx.Err() != nil && (p.Detach == nil || !*p.Detach) && !errors.Is(context.Cause(ctx), api.ErrDaemonEnding) {
+		// Behind a broken link, the runner has not heard that the caller is gone.
+		go func() {
+			_, _ = s.callWithin(context.Background(), forever, link.CallExecDrop, link.DropParams{RunID: params.RunID}, nil, &struct{}{})
+		}()
+	}
 	if err != nil {
 		return api.ExecResult{}, err
 	}
@@ -58,10 +65,14 @@ func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, er
 	return info, err
 }
 
-// execParams brings a request into the form of the link: stdin travels apart.
+// execParams brings a request into the form of the link: stdin travels apart. A run id lets the
+// request be sent again when the link broke and nobody knows whether it arrived.
 func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 	stdin, has := p.StdinData()
 	p.SessionID, p.Stdin, p.StdinBase64 = s.id, nil, ""
+	if p.RunID == "" {
+		p.RunID = rand.Text()
+	}
 	return link.ExecParams{ExecParams: p, HasStdin: has}, stdin
 }
 

@@ -153,6 +153,9 @@ func (e *strangerError) Error() string {
 		", this daemon " + strconv.Itoa(link.Protocol)
 }
 
+// runIDProtocol is the first protocol whose runners know run ids.
+const runIDProtocol = 3
+
 // needs refuses what the runner is too old for.
 func (s *Session) needs(protocol int, what string) error {
 	s.mu.Lock()
@@ -228,15 +231,20 @@ func (s *Session) adopt(told link.SessionDetails, before int) {
 // harmless are the calls that change nothing, or nothing when they are made twice: after
 // the link broke they are made again.
 var harmless = map[string]bool{
-	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true,
+	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true, link.CallExecDrop: true,
 	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
 	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true, link.CallSet: true,
 }
 
 // repeatable reports whether a call can be made again when it is not known whether it
-// was heard. Input is when it has an id, by which the runner knows it again.
-func repeatable(name string, params any) bool {
+// was heard. Commands and input are when they have an id, by which the runner knows them
+// again; a cancel is when it names its command, which it can end only once.
+func (s *Session) repeatable(name string, params any) bool {
 	switch p := params.(type) {
+	case link.ExecParams:
+		return s.needs(runIDProtocol, "run a command only once") == nil
+	case api.ExecCancelParams:
+		return p.ExecID != ""
 	case link.TypeParams:
 		return p.WriteID != ""
 	case link.InputParams:
@@ -281,7 +289,7 @@ func (s *Session) callWithin(ctx context.Context, patience time.Duration, name s
 			return answer, err
 		}
 		s.lose(w, "the link to its runner broke", noticeAfter)
-		if repeatable(name, params) {
+		if s.repeatable(name, params) {
 			continue
 		}
 		if waiting := s.awaitReach(ctx, patience); waiting != nil {

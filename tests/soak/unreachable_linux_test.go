@@ -269,7 +269,24 @@ func TestLinkIsTakenAway(t *testing.T) {
 	service := daemon.Client(t)
 	id := create(t, service, api.SessionCreateParams{}).SessionID
 	_, end := ticks(t, service, id, t.TempDir())
-	socket := filepath.Join(daemon.RuntimeDir, id, "link.sock")
+	right := linkKey(t, daemon, id)
+	for _, key := range []string{"", "wrong", right} {
+		for range 5 {
+			err := greet(t, daemon, id, key, func() { lists(t, service, id) })
+			if (err == nil) != (key == right) {
+				t.Errorf("hello with key %q: %v", key, err)
+			}
+		}
+	}
+	if end() == 0 {
+		t.Error("the command did nothing")
+	}
+	says(t, service, id, "echo mine", "mine\n")
+}
+
+// linkKey is the secret of a session's link.
+func linkKey(t *testing.T, daemon *trltest.Daemon, id string) string {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(daemon.StateDir, "sessions", id+".json"))
 	var record struct {
 		Key string `json:"key"`
@@ -277,27 +294,62 @@ func TestLinkIsTakenAway(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &record) != nil || record.Key == "" {
 		t.Fatalf("record %s, %v", text, err)
 	}
-	for _, key := range []string{"", "wrong", record.Key} {
-		for range 5 {
-			c, err := net.Dial("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lists(t, service, id)
-			conn := link.NewConn(c)
-			var all sync.WaitGroup
-			all.Go(func() { _ = conn.Serve(deaf{}) })
-			_, err = conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{})
-			if (err == nil) != (key == record.Key) {
-				t.Errorf("hello with key %q: %v", key, err)
-			}
-			lists(t, service, id)
-			conn.Close()
-			all.Wait()
-		}
+	return record.Key
+}
+
+// greet connects to the link's socket and says hello. It looks before and after.
+func greet(t *testing.T, daemon *trltest.Daemon, id, key string, look func()) error {
+	t.Helper()
+	c, err := net.Dial("unix", filepath.Join(daemon.RuntimeDir, id, "link.sock"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if end() == 0 {
-		t.Error("the command did nothing")
+	look()
+	conn := link.NewConn(c)
+	var all sync.WaitGroup
+	all.Go(func() { _ = conn.Serve(deaf{}) })
+	_, err = conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{})
+	look()
+	conn.Close()
+	all.Wait()
+	return err
+}
+
+// TestRunOutlivesItsLink: who waits for a command gets its result although the link breaks
+// again and again, and the command runs once. So does its input.
+func TestRunOutlivesItsLink(t *testing.T) {
+	daemon := trltest.Start(t)
+	service := daemon.Client(t)
+	id := create(t, service, api.SessionCreateParams{}).SessionID
+	key, dir := linkKey(t, daemon, id), t.TempDir()
+	log, goOn, input := filepath.Join(dir, "log"), filepath.Join(dir, "go"), "input\n"
+	var all sync.WaitGroup
+	all.Go(func() {
+		r, err := service.ExecRun(context.Background(), api.ExecParams{SessionID: id, Stdin: &input,
+			Command: `cat; echo ran >>` + log + `; while [ ! -e ` + goOn + ` ]; do sleep 0.01; done; echo done; (exit 7)`})
+		if err != nil || r.ExitCode != 7 || r.Stdout != "input\ndone\n" {
+			t.Errorf("exec.run: %+v, %v", r, err)
+		}
+	})
+	ran := func() string {
+		if text, err := os.ReadFile(log); string(text) != "ran\n" {
+			return fmt.Sprintf("%q, %v", text, err)
+		}
+		return ""
+	}
+	eventually(t, ran)
+	for range 10 {
+		if err := greet(t, daemon, id, key, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		lists(t, service, id)
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if wrong := ran(); wrong != "" {
+		t.Error(wrong)
 	}
 	says(t, service, id, "echo mine", "mine\n")
 }

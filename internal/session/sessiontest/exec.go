@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -105,17 +106,33 @@ func (x *Exec) snapshot() api.ExecInfo {
 	return info
 }
 
-// start starts a command. The end of caller ends it, if it is not detached.
+// start starts a command, once for each run id. The end of caller ends it, if it is not
+// detached and the connection is not what ended.
 func (r *Runner) start(caller context.Context, params json.RawMessage, stdin []byte) (*Exec, error) {
 	var p link.ExecParams
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if p.Detach == nil || !*p.Detach {
-		context.AfterFunc(caller, cancel)
+	tie := func(x *Exec) {
+		if p.Detach == nil || !*p.Detach {
+			context.AfterFunc(caller, func() {
+				if !errors.Is(context.Cause(caller), link.ErrLost) {
+					x.cancel()
+				}
+			})
+		}
 	}
 	r.mu.Lock()
+	if x, again := r.runs[p.RunID]; again && p.RunID != "" && r.protocol() >= 3 {
+		r.mu.Unlock()
+		cancel()
+		if x == nil {
+			return nil, errDropped
+		}
+		tie(x)
+		return x, nil
+	}
 	if r.info.State == api.SessionRunning {
 		r.mu.Unlock()
 		cancel()
@@ -125,14 +142,33 @@ func (r *Runner) start(caller context.Context, params json.RawMessage, stdin []b
 	x := &Exec{Params: p, Stdin: stdin, r: r, cancel: cancel, closed: !p.OpenStdin, writes: map[string]api.ExecInputResult{}}
 	x.info = api.ExecInfo{ExecID: r.execID(len(r.order) + 1), SessionID: r.id, Command: p.Command, State: api.ExecRunning, QueuedAt: now, StartedAt: &now}
 	r.execs[x.info.ExecID] = x
+	r.runs[p.RunID] = x
 	r.order = append(r.order, x)
 	r.info.State, r.info.ExecID, r.info.LastActivity = api.SessionRunning, x.info.ExecID, now
 	r.info.CommandCount++
 	r.mu.Unlock()
+	tie(x)
 	r.tell()
 	r.tellExec(x, api.ExecRunning, nil)
 	r.tasks.Go(func() { r.run(ctx, x) })
 	return x, nil
+}
+
+// errDropped is the answer to a request that was dropped before it arrived.
+var errDropped = api.Errorf(api.CodeExecNotFound, "the command was dropped")
+
+// drop ends the command of a run id, or keeps it from being started.
+func (r *Runner) drop(params json.RawMessage) (any, []byte, error) {
+	return decoded(params, func(p link.DropParams) (any, []byte, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if x, known := r.runs[p.RunID]; known {
+			x.cancel()
+		} else {
+			r.runs[p.RunID] = nil
+		}
+		return struct{}{}, nil, nil
+	})
 }
 
 // run does what the command does.

@@ -26,8 +26,12 @@ func (r *Runner) protocol() int {
 
 // Handle is the runner's side of the link.
 func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
+	if r.loses(&r.miss, name) {
+		r.Break()
+		return nil, nil, errDead
+	}
 	result, data, err := r.handle(ctx, name, params, body)
-	if r.loses(name) {
+	if r.loses(&r.lose, name) {
 		r.Break()
 	}
 	return result, data, err
@@ -77,6 +81,8 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		return r.await(ctx, params)
 	case link.CallExecCancel:
 		return r.cancel(params)
+	case link.CallExecDrop:
+		return r.drop(params)
 	case link.CallExecInfo:
 		var p api.ExecInfoParams
 		x, err := r.find(params, &p, &p.ExecID)

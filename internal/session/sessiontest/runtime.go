@@ -40,7 +40,7 @@ func (rt *Runtime) BaseEnv() map[string]string { return map[string]string{"PATH"
 
 // Start makes a runner.
 func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runner, error) {
-	r := &Runner{id: about.SessionID, about: about, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, changed: make(chan struct{})}
+	r := &Runner{id: about.SessionID, about: about, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
 	if rt.OnStart != nil {
 		if err := rt.OnStart(r); err != nil {
 			return nil, err
@@ -137,8 +137,10 @@ type Runner struct {
 	crash   string
 	clean   bool
 	trims   []int64
-	lose    string        // the call after whose next answer the connection breaks
-	frozen  chan struct{} // closed by Thaw; nil while it is not frozen
+	runs    map[string]*Exec // by run id; nil is a command that was dropped before it arrived
+	lose    string           // the call after whose next answer the connection breaks
+	miss    string           // the call whose next request is lost with the connection
+	frozen  chan struct{}    // closed by Thaw; nil while it is not frozen
 }
 
 // About is the session it was started for.
@@ -253,14 +255,22 @@ func (r *Runner) LoseAnswer(name string) {
 	r.lose = name
 }
 
-// loses reports whether the answer to a call is to be lost.
-func (r *Runner) loses(name string) bool {
+// LoseRequest breaks the connection when the next call of that name arrives, which is not
+// done.
+func (r *Runner) LoseRequest(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lose != name {
+	r.miss = name
+}
+
+// loses reports whether this call is the one that is to be lost.
+func (r *Runner) loses(which *string, name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if *which != name {
 		return false
 	}
-	r.lose = ""
+	*which = ""
 	return true
 }
 
