@@ -102,7 +102,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 	a := p.sit(t, 100, 24, p.trl, "new", "-t", "self")
 	a.see(`^\$`)
 	a.press("trl attach self\r")
-	a.see(`session "self": this is it`)
+	a.see(`session "self": this terminal cannot attach to itself`)
 	a.press("exit 0\r")
 	a.left()
 }
