@@ -33,9 +33,10 @@ func TestPolicy(t *testing.T) {
 		{"Edit /tmp/(a)/$b&c", "allow"},
 		{"Bash git push origin", "ask"},
 		{"Bash git  push origin", "ask"},
-		{"Bash git status && rm -rf x", "ask"}, // more than one command is not what the rule means
-		{"Bash git status | sh", "ask"},
-		{"Bash git $(rm -rf x)", "ask"},
+		{"Bash git status && rm -rf x", "deny"}, // a rule that denies looks at each command
+		{"Bash git $(rm -rf x)", "deny"},
+		{"Bash git status | sh", "ask"}, // one that allows means a single command
+		{"Bash git status && git log", "ask"},
 		{"Bash ls", "ask"},
 		{"WebFetch https://example.org/x", "ask"},
 		{"Edit /etc/passwd", "ask"},
