@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -40,6 +41,9 @@ func (s *Session) AwaitEnd(ctx context.Context, id string) (*api.ExecOutcome, in
 		}
 		w, giveUp := s.line(waitPatience)
 		outcome, seq, err := s.Outcome(ctx, id)
+		if w != nil && ctx.Err() == nil && errors.Is(err, api.ErrRuntimeUnavailable) && happened(w.conn.Done()) {
+			continue // the link broke; this call is more patient than the question
+		}
 		if w == nil || err != nil || outcome != nil {
 			return outcome, seq, err
 		}
