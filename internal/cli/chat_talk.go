@@ -19,8 +19,8 @@ import (
 const (
 	// twice is how soon after another a Ctrl-C leaves, also when the agent still works.
 	twice = 2 * time.Second
-	// askAfter is how long a request must have been open before the person is asked: most
-	// that a rule answers are closed by then.
+	// askAfter is how long a request must have been open before the person is asked: those
+	// that a rule answers are closed by then, unless the machine is busy.
 	askAfter = 50 * time.Millisecond
 )
 
@@ -128,7 +128,7 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
-	looks, quiet := make(chan api.DialogueInfo), time.NewTimer(lookEvery)
+	looks, asks, quiet := make(chan api.DialogueInfo), make(chan api.DialogueInfo), time.NewTimer(lookEvery)
 	defer quiet.Stop()
 	typed := make(chan typed)
 	var interrupts <-chan struct{}
@@ -179,6 +179,13 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 		case <-continued: // after Ctrl-Z others have written to the terminal
 			t.view.midLine, t.shown = false, -1
 		case <-t.ask.C:
+			go t.look(ctx, asks)
+		case info := <-asks:
+			// A request that no longer waits was answered by a rule: that event is on its way.
+			if info.DialogueID != "" && info.Requests < len(t.course.requests) {
+				t.ask.Reset(askAfter)
+				continue
+			}
 			t.askNext()
 		case <-t.outage.notice.C:
 			t.view.note(yellow, "the daemon is away; it is looked for")

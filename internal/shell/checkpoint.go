@@ -23,7 +23,7 @@ func (s *Shell) Checkpoint() {
 	if !s.dead() {
 		s.exitDump = nil
 	}
-	s.budget.spend(time.Since(begun))
+	s.budget.spend(min(time.Since(begun), mostSpent))
 }
 
 // CheckpointDue reports whether a checkpoint would be worth its price now.
@@ -41,6 +41,10 @@ type checkpointBudget struct {
 const (
 	budgetAdvance = 20 * time.Millisecond
 	budgetShare   = 200
+	// mostSpent is what a checkpoint costs at most. What takes longer takes it on a busy
+	// machine, where a single checkpoint would use up the budget, and the state of the
+	// next commands would be lost with their shell.
+	mostSpent = time.Millisecond
 )
 
 func newCheckpointBudget() checkpointBudget {
