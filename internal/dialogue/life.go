@@ -173,8 +173,11 @@ func (d *Dialogue) startError(ctx context.Context, err error, p *process) error 
 	if p == nil && errors.As(err, &given) && given.Code != api.CodeShellNotFound && given.Code != api.CodeShellFailed && given.Code != api.CodeInternal {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != nil && cause != errNoAnswer {
+	switch cause := context.Cause(ctx); {
+	case cause != nil && cause != errNoAnswer:
 		return cause
+	case cause != nil && p == nil: // there was not even the time to start it
+		e = api.AsError(cause)
 	}
 	out := api.Errorf(api.CodeAgentFailed, "agent %s: %s", d.about.Params.Agent, e.Message)
 	out.Details = map[string]any{}

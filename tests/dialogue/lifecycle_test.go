@@ -67,7 +67,7 @@ func (w *world) spawned(id string) (pid int) {
 
 // TestCreateIsAtomic: a dialogue is there when its agent has answered, or nothing is.
 func TestCreateIsAtomic(t *testing.T) {
-	w := start(t, trltest.Args("--dialogue-start-timeout-s", "0.5"))
+	w := start(t, trltest.Args("--dialogue-start-timeout-s", "3")) // enough to start an agent on a busy machine
 	pids := filepath.Join(t.TempDir(), "heard")
 	for _, c := range []struct {
 		name   string
