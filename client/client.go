@@ -38,7 +38,7 @@ type Client struct {
 	// there is only one connection, and it means nothing.
 	ReconnectFor time.Duration
 	// Revive, if set, may start the daemon again. A call or stream that looks for a daemon calls
-	// it every 2 s while nobody listens on the socket; several may do so at once. Its error is
+	// it every 2 s while no daemon listens on the socket; several callers may call it at once. Its error is
 	// returned when the daemon does not come back. It is set before the Client is used.
 	Revive func(context.Context) error
 

@@ -170,7 +170,7 @@ func (s *frameLines) Read(p []byte) (int, error) {
 }
 
 // Write sends each line in a frame, with the bytes behind it. Both may come in several pieces.
-// When nothing can be sent any more, whoever reads finds out why.
+// If the connection can no longer send, the reading side reports the cause.
 func (s *frameLines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if s.body != nil {

@@ -152,7 +152,7 @@ func (o *outage) bringBack(ctx context.Context, closed <-chan struct{}) {
 	o.revive, o.pause = time.Now().Add(reviveAfter), firstPause
 }
 
-// isAbsent reports whether nobody listens on the socket.
+// isAbsent reports whether no daemon listens on the socket.
 func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -67,7 +67,7 @@ type reply struct {
 	out, err *dialogueView       // what the agent says; what else is to be told
 	held     []api.DialogueEvent // of a turn of which it is not clear yet whether it is our answer
 	waits    bool                // for work in the background, and said so
-	pending  bool                // a request of another turn may wait, and nobody was told
+	pending  bool                // a request of another turn may wait, and no note about it was printed
 }
 
 func (ch *chat) newReply() *reply {

@@ -55,7 +55,7 @@ func (f *limitFlags) fill(p *api.SessionCreateParams) {
 	p.LifetimeS, p.IdleTimeoutS = f.lifetime.s, f.idleTimeout.s
 }
 
-// given is the first of the flags that was given, "" if none was.
+// given returns the name of the first flag that the user set, "" for none.
 func (f *limitFlags) given() string {
 	switch {
 	case f.lifetime.s != nil:

@@ -11,7 +11,7 @@ import (
 // another daemon, see app.revive. It is used by one goroutine.
 type outage struct {
 	notice  *time.Timer // it is away for a while
-	stopped *time.Timer // it said that it ends, and nobody has started another
+	stopped *time.Timer // the daemon announced its end, and no other was started
 }
 
 func newOutage() outage {

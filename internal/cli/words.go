@@ -97,7 +97,7 @@ func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string
 	return []string{shell, "-c", args[0]}, nil
 }
 
-// textShell is the shell that reads text for which nobody chose a shell.
+// textShell is the shell that runs text if the caller did not choose a shell.
 func (a *app) textShell(cfg config.Config) string {
 	if cfg.Origin("default_shell") != config.OriginDefault {
 		return cfg.DefaultShell

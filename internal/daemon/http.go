@@ -87,7 +87,7 @@ func (d *daemon) startHTTP(svc api.Service) error {
 	return nil
 }
 
-// preferredShell is that of models, where it exists and nobody has configured another.
+// preferredShell is the shell for models, if it exists and the configuration names no other.
 const preferredShell = "bash"
 
 // textShell is the shell that reads the text of models where a session has no shell.

@@ -38,7 +38,7 @@ func TestEarlierTasksOfClaude(t *testing.T) {
 	k = resumed(t, "claude", "s-1", hello)
 	k.says(started, ended)
 	if task := k.last(api.ToldTask).Task; task.TaskID != "k3.1" || task.ToolCallID == "i2.1" || task.Status != "cancelled" {
-		t.Errorf("a task of this process with an id of before: %s", show(task))
+		t.Errorf("a task of this process with the id of an earlier one: %s", show(task))
 	}
 }
 
@@ -60,6 +60,6 @@ func TestEarlierTasksOfCodex(t *testing.T) {
 	k = open()
 	k.hears(call("completed", "spawnAgent", `"a"`, ""))
 	if task := k.last(api.ToldTask).Task; task.TaskID != "k3.1" || task.Status != "running" || task.Name != "p" {
-		t.Errorf("a subagent of this process with an id of before: %s", show(task))
+		t.Errorf("a subagent of this process with the id of an earlier one: %s", show(task))
 	}
 }
