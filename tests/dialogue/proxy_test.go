@@ -90,7 +90,8 @@ func (p *proxy) cut() {
 	}
 }
 
-// chaos breaks every connection from now on, within so many bytes.
+// chaos breaks every connection from now on, within so many bytes at first. Each break lets
+// the next connection carry more: a push of up to 64 KiB needs one that carries it whole.
 func (p *proxy) chaos(most int) {
 	n := uint64(time.Now().UnixNano())
 	if text := os.Getenv("TRL_CHAOS_SEED"); text != "" {
@@ -136,7 +137,7 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	p.live[c] = true
 	if p.random != nil {
-		c.fated, c.after, c.reset = true, p.random.IntN(p.most), p.random.IntN(2) == 0
+		c.fated, c.after, c.reset = true, p.random.IntN(p.most+p.breaks*p.most/4), p.random.IntN(2) == 0
 		if p.random.IntN(3) == 0 { // while they are still shaking hands
 			c.after = p.random.IntN(3000)
 		}
