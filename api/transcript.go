@@ -10,24 +10,24 @@ type DialogueEventType string
 
 // The types of events of a dialogue.
 const (
-	ToldOpened        DialogueEventType = "opened"         // opened: the agent describes itself
-	ToldReset         DialogueEventType = "reset"          // opened: the agent continues the conversation under a new id
-	ToldState         DialogueEventType = "state"          // state
-	ToldTurnStarted   DialogueEventType = "turn_started"   // turn
-	ToldTurnEnded     DialogueEventType = "turn_ended"     // turn
-	ToldItem          DialogueEventType = "item"           // item: a new item, or the new version of an earlier one
-	ToldDelta         DialogueEventType = "delta"          // delta: text to append to an unfinished item
-	ToldRetracted     DialogueEventType = "retracted"      // retracted: items to remove
-	ToldTask          DialogueEventType = "task"           // task: a new task, or the new version of an earlier one
-	ToldRequestOpened DialogueEventType = "request_opened" // request: the agent waits for an answer
-	ToldRequestClosed DialogueEventType = "request_closed" // request: how it was closed
-	ToldMessage       DialogueEventType = "message"        // message: the new state of a message
-	ToldUsage         DialogueEventType = "usage"          // usage: since the process started
-	ToldCompacted     DialogueEventType = "compacted"      // notice: the agent shortened its context
-	ToldRetry         DialogueEventType = "retry"          // retry: the agent calls its model again
-	ToldNotice        DialogueEventType = "notice"         // notice
-	ToldUnparsed      DialogueEventType = "unparsed"       // unparsed: a line that TRL does not understand
-	ToldEnded         DialogueEventType = "ended"          // ended: the agent's process has ended; the last event, unless the dialogue is resumed
+	DialogueEventOpened        DialogueEventType = "opened"         // opened: the agent describes itself
+	DialogueEventReset         DialogueEventType = "reset"          // opened: the agent continues the conversation under a new id
+	DialogueEventState         DialogueEventType = "state"          // state
+	DialogueEventTurnStarted   DialogueEventType = "turn_started"   // turn
+	DialogueEventTurnEnded     DialogueEventType = "turn_ended"     // turn
+	DialogueEventItem          DialogueEventType = "item"           // item: a new item, or the new version of an earlier one
+	DialogueEventDelta         DialogueEventType = "delta"          // delta: text to append to an unfinished item
+	DialogueEventRetracted     DialogueEventType = "retracted"      // retracted: items to remove
+	DialogueEventTask          DialogueEventType = "task"           // task: a new task, or the new version of an earlier one
+	DialogueEventRequestOpened DialogueEventType = "request_opened" // request: the agent waits for an answer
+	DialogueEventRequestClosed DialogueEventType = "request_closed" // request: how it was closed
+	DialogueEventMessage       DialogueEventType = "message"        // message: the new state of a message
+	DialogueEventUsage         DialogueEventType = "usage"          // usage: since the process started
+	DialogueEventCompacted     DialogueEventType = "compacted"      // notice: the agent shortened its context
+	DialogueEventRetry         DialogueEventType = "retry"          // retry: the agent calls its model again
+	DialogueEventNotice        DialogueEventType = "notice"         // notice
+	DialogueEventUnparsed      DialogueEventType = "unparsed"       // unparsed: a line that TRL does not understand
+	DialogueEventEnded         DialogueEventType = "ended"          // ended: the agent's process has ended; the last event, unless the dialogue is resumed
 )
 
 // DialogueEvent is one entry of the record of a dialogue. The record only grows.

@@ -171,9 +171,9 @@ func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err 
 // work for another one, whose answer would be a wrong one here.
 func (r *reply) sift(ctx context.Context, ev api.DialogueEvent) {
 	switch {
-	case ev.Type == api.ToldNotice || ev.Type == api.ToldUnparsed || ev.Type == api.ToldEnded: // of no turn
+	case ev.Type == api.DialogueEventNotice || ev.Type == api.DialogueEventUnparsed || ev.Type == api.DialogueEventEnded: // of no turn
 		r.show(ctx, ev)
-	case ev.Type == api.ToldMessage && ev.Message.MessageID == r.awaited && !r.taken && r.done:
+	case ev.Type == api.DialogueEventMessage && ev.Message.MessageID == r.awaited && !r.taken && r.done:
 		r.err.note(yellow, "the agent has not taken up the message: "+ev.Message.State)
 	case r.last == unclear:
 		r.held = append(r.held, ev)
@@ -195,9 +195,9 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 	}
 	r.err.event(ev)
 	switch ev.Type {
-	case api.ToldRequestOpened:
+	case api.DialogueEventRequestOpened:
 		go r.deny(ctx, *ev.Request)
-	case api.ToldRequestClosed:
+	case api.DialogueEventRequestClosed:
 		if _, asked := r.err.requests[ev.Request.RequestID]; asked && ev.Request.By == "client" && ev.Request.Decision == "deny" {
 			r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
 		}
@@ -209,7 +209,7 @@ func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, looks chan<- a
 	if r.goesOn(ev) {
 		r.err.note(dim, "it goes on")
 	}
-	if ev.Type != api.ToldState {
+	if ev.Type != api.DialogueEventState {
 		return
 	}
 	// A rule answers a request before anybody can see that it waits: only what waits when it

@@ -173,7 +173,7 @@ func (t *talk) know(ev api.DialogueEvent) {
 			t.models = o.Models
 		}
 	}
-	if ev.Type == api.ToldUsage && ev.Usage != nil {
+	if ev.Type == api.DialogueEventUsage && ev.Usage != nil {
 		t.usage = *ev.Usage
 	}
 }

@@ -48,28 +48,28 @@ type course struct {
 func (c *course) take(ev api.DialogueEvent) {
 	ended := others
 	switch ev.Type {
-	case api.ToldState:
+	case api.DialogueEventState:
 		c.state, c.begun = ev.State, c.noticed
-	case api.ToldTurnStarted:
+	case api.DialogueEventTurnStarted:
 		c.turnStarted(*ev.Turn)
-	case api.ToldTurnEnded:
+	case api.DialogueEventTurnEnded:
 		ended = c.turnEnded(*ev.Turn)
-	case api.ToldTask:
+	case api.DialogueEventTask:
 		c.task(*ev.Task)
-	case api.ToldMessage:
+	case api.DialogueEventMessage:
 		c.message(*ev.Message)
-	case api.ToldRequestOpened:
+	case api.DialogueEventRequestOpened:
 		c.requests = append(c.requests, *ev.Request)
-	case api.ToldRequestClosed:
+	case api.DialogueEventRequestClosed:
 		c.requests = slices.DeleteFunc(c.requests, func(r api.DialogueRequest) bool { return r.RequestID == ev.Request.RequestID })
-	case api.ToldEnded:
+	case api.DialogueEventEnded:
 		c.end = ev.Ended
 	}
 	c.last = c.now()
 	switch {
-	case ev.Type == api.ToldTurnEnded:
+	case ev.Type == api.DialogueEventTurnEnded:
 		c.last = ended
-	case ev.Type == api.ToldRequestOpened:
+	case ev.Type == api.DialogueEventRequestOpened:
 		if w, runs := c.tasks[ev.Request.TaskID]; runs { // a task asks, whatever the turn
 			c.last = w
 		}
@@ -166,7 +166,7 @@ func (c *course) stops(why api.DialogueFault) bool {
 
 // goesOn reports whether an event shows that what it was stopped by is over.
 func (c *course) goesOn(ev api.DialogueEvent) bool {
-	if c.fault == nil || c.fault.Code != recordFailed && (ev.Type != api.ToldState || ev.State == api.DialogueError) {
+	if c.fault == nil || c.fault.Code != recordFailed && (ev.Type != api.DialogueEventState || ev.State == api.DialogueError) {
 		return false
 	}
 	c.fault = nil

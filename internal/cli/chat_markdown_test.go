@@ -55,7 +55,7 @@ func TestContextInPrompt(t *testing.T) {
 		"100% ": {ContextTokens: 300_000, ContextWindow: 200_000},
 	} {
 		k := &talk{}
-		k.know(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
+		k.know(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &u})
 		if got := k.context(); got != want {
 			t.Errorf("%+v: %q, want %q", u, got, want)
 		}

@@ -52,7 +52,7 @@ func (t *talk) reply(line string) {
 	}
 	p.DialogueID = t.info.DialogueID
 	t.answering, t.asking = &t.asking.request, nil
-	t.course.take(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: p.RequestID}})
+	t.course.take(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: p.RequestID}})
 	t.call(func(ctx context.Context) error {
 		_, err := t.client.DialogueRespond(ctx, p)
 		return err

@@ -312,9 +312,9 @@ func (t *talk) happen(ev api.DialogueEvent) {
 	t.know(ev)
 	t.view.event(ev)
 	switch {
-	case ev.Type == api.ToldRequestOpened:
+	case ev.Type == api.DialogueEventRequestOpened:
 		t.ask.Reset(askAfter)
-	case ev.Type == api.ToldRequestClosed:
+	case ev.Type == api.DialogueEventRequestClosed:
 		t.answered(*ev.Request)
 	}
 }

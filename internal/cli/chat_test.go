@@ -157,14 +157,16 @@ func TestCourse(t *testing.T) {
 		}
 		return api.DialogueEvent{Type: typ, Turn: &api.DialogueTurn{TurnID: id, Trigger: trigger, Outcome: outcome, Messages: messages}}
 	}
-	state := func(s api.DialogueState) api.DialogueEvent { return api.DialogueEvent{Type: api.ToldState, State: s} }
+	state := func(s api.DialogueState) api.DialogueEvent {
+		return api.DialogueEvent{Type: api.DialogueEventState, State: s}
+	}
 	message := func(id, s string) api.DialogueEvent {
-		return api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: s}}
+		return api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: s}}
 	}
 	task := func(status string) api.DialogueEvent {
-		return api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "k", Status: status, Background: true}}
+		return api.DialogueEvent{Type: api.DialogueEventTask, Task: &api.DialogueTask{TaskID: "k", Status: status, Background: true}}
 	}
-	began, ended := api.ToldTurnStarted, api.ToldTurnEnded
+	began, ended := api.DialogueEventTurnStarted, api.DialogueEventTurnEnded
 	for name, events := range map[string][]api.DialogueEvent{
 		"plain":            {message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m"), state("idle")},
 		"idle comes first": {message("m", "sent"), turn(began, "1", ""), state("idle"), turn(ended, "1", "completed", "m")},
@@ -235,11 +237,11 @@ func TestTroubled(t *testing.T) {
 	shows := shown(t, false, false, func(p *printer) {
 		r := (&chat{app: &app{stdout: p, stderr: p}, ours: true}).newReply()
 		full, lost := &api.DialogueFault{Code: recordFailed, Message: "no space"}, &api.DialogueFault{Code: "reconnect_failed", Reason: "refused"}
-		idle := api.DialogueEvent{Type: api.ToldState, State: api.DialogueIdle}
-		if r.goesOn(idle) || r.troubled(nil) != nil || r.troubled(full) != nil || r.troubled(full) != nil || !r.ours || !r.goesOn(api.DialogueEvent{Type: api.ToldDelta}) || r.goesOn(idle) {
+		idle := api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueIdle}
+		if r.goesOn(idle) || r.troubled(nil) != nil || r.troubled(full) != nil || r.troubled(full) != nil || !r.ours || !r.goesOn(api.DialogueEvent{Type: api.DialogueEventDelta}) || r.goesOn(idle) {
 			t.Error("a full disk is taken for something else")
 		}
-		if r.troubled(lost) == nil || r.ours || r.goesOn(api.DialogueEvent{Type: api.ToldDelta}) || !r.goesOn(idle) {
+		if r.troubled(lost) == nil || r.ours || r.goesOn(api.DialogueEvent{Type: api.DialogueEventDelta}) || !r.goesOn(idle) {
 			t.Error("an agent out of reach is taken for something else")
 		}
 	})

@@ -178,7 +178,7 @@ func eventText(ev api.DialogueEvent) string {
 	case ev.Opened != nil:
 		o := ev.Opened
 		words = []string{o.Agent, o.Version, o.Model, o.PermissionMode, o.NativeSession, o.Why}
-	case ev.Type == api.ToldState:
+	case ev.Type == api.DialogueEventState:
 		words = []string{string(ev.State)}
 	case ev.Turn != nil:
 		words = []string{ev.Turn.TurnID, ev.Turn.Trigger, ev.Turn.Outcome, ev.Turn.Text}

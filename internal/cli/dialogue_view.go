@@ -55,35 +55,35 @@ func newDialogueView(out *printer) *dialogueView {
 // event shows the next event. Requests are for whoever asks the person.
 func (v *dialogueView) event(ev api.DialogueEvent) {
 	switch ev.Type {
-	case api.ToldItem:
+	case api.DialogueEventItem:
 		v.item(ev.Scope, *ev.Item)
-	case api.ToldDelta:
+	case api.DialogueEventDelta:
 		v.delta(ev.Scope, *ev.Delta)
-	case api.ToldRetracted:
+	case api.DialogueEventRetracted:
 		for _, id := range ev.Retracted {
 			v.retract(id)
 		}
-	case api.ToldTurnEnded:
+	case api.DialogueEventTurnEnded:
 		v.turn(*ev.Turn)
-	case api.ToldTask:
+	case api.DialogueEventTask:
 		v.task(*ev.Task)
-	case api.ToldRequestOpened:
+	case api.DialogueEventRequestOpened:
 		v.requests[ev.Request.RequestID] = *ev.Request
-	case api.ToldRequestClosed:
+	case api.DialogueEventRequestClosed:
 		v.closed(*ev.Request)
-	case api.ToldNotice:
+	case api.DialogueEventNotice:
 		v.notice(*ev.Notice)
-	case api.ToldCompacted:
+	case api.DialogueEventCompacted:
 		v.note(dim, "the agent has shortened what it remembers"+colon(ev.Notice.Text))
-	case api.ToldReset:
+	case api.DialogueEventReset:
 		v.note(dim, "the agent begins a new conversation"+colon(ev.Opened.Why))
-	case api.ToldRetry:
+	case api.DialogueEventRetry:
 		v.retry(*ev.Retry)
-	case api.ToldUnparsed:
+	case api.DialogueEventUnparsed:
 		if v.full {
 			v.note(dim, fmt.Sprintf("a line that says nothing we know (%s): %s", ev.Unparsed.Why, shorten(printable(ev.Unparsed.Text), 200)))
 		}
-	case api.ToldEnded:
+	case api.DialogueEventEnded:
 		v.ended(*ev.Ended)
 	}
 }

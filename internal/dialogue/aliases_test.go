@@ -62,7 +62,7 @@ func makeOlder(t *testing.T, dir string, without api.DialogueEventType) (request
 // request can be answered, and a tool call is not told twice.
 func TestReplayOfOlderIDs(t *testing.T) {
 	s := recorded(t)
-	for _, without := range []api.DialogueEventType{"", api.ToldUsage, api.ToldMessage, api.ToldState} {
+	for _, without := range []api.DialogueEventType{"", api.DialogueEventUsage, api.DialogueEventMessage, api.DialogueEventState} {
 		dir := filepath.Join(t.TempDir(), "d-1")
 		d, p := begin(t, dir)
 		s.play(d, p, s.calls[1].Offset) // the request is open
@@ -115,7 +115,7 @@ func (d *Dialogue) lastCall(t *testing.T) (id string) {
 	t.Helper()
 	for line := range strings.Lines(eventsIn(t, d.record.dir)) {
 		var ev api.DialogueEvent
-		if err := json.Unmarshal([]byte(line), &ev); err == nil && ev.Type == api.ToldRequestOpened {
+		if err := json.Unmarshal([]byte(line), &ev); err == nil && ev.Type == api.DialogueEventRequestOpened {
 			id = ev.Request.ToolCallID
 		}
 	}

@@ -159,7 +159,7 @@ func (d *Dialogue) lookAtSilence(p *process) {
 	p.watch = nil
 	since := p.heard.UTC()
 	d.stalled = &since
-	d.tell(p, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{
+	d.tell(p, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{
 		Level: "warning", Code: "stalled", Text: "the agent works and has said nothing for " + patience.String(),
 	}})
 }

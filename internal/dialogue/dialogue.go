@@ -161,8 +161,8 @@ func (d *Dialogue) to(next api.DialogueState) {
 func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
 	asked := false
 	for _, ev := range s.Events {
-		asked = asked || ev.Type == api.ToldRequestOpened || ev.Type == api.ToldRequestClosed
-		if ev.Type == api.ToldState {
+		asked = asked || ev.Type == api.DialogueEventRequestOpened || ev.Type == api.DialogueEventRequestClosed
+		if ev.Type == api.DialogueEventState {
 			p.base = ev.State
 			d.tellState(p, at)
 			continue
@@ -213,7 +213,7 @@ func (d *Dialogue) tellState(p *process, at *int64) {
 		state = api.DialogueIdle
 	}
 	if state != d.told {
-		d.append(p, api.DialogueEvent{Type: api.ToldState, State: state, Offset: at})
+		d.append(p, api.DialogueEvent{Type: api.DialogueEventState, State: state, Offset: at})
 	}
 	d.to(state)
 }
@@ -249,7 +249,7 @@ func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 		next.Offset = ev.Offset
 		d.append(p, next)
 	}
-	if ev.Type == api.ToldRequestOpened || ev.Type == api.ToldRequestClosed {
+	if ev.Type == api.DialogueEventRequestOpened || ev.Type == api.DialogueEventRequestClosed {
 		d.tellState(p, ev.Offset)
 	}
 }
@@ -259,9 +259,9 @@ func (d *Dialogue) apply(ev api.DialogueEvent) {
 	d.seq = ev.Seq
 	d.tracker.Apply(ev)
 	switch ev.Type {
-	case api.ToldState:
+	case api.DialogueEventState:
 		d.told = ev.State
-	case api.ToldMessage:
+	case api.DialogueEventMessage:
 		if _, known := d.messages[ev.Message.MessageID]; !known {
 			d.messages[ev.Message.MessageID] = ev.Seq
 		}
@@ -362,7 +362,7 @@ const unparsedText = 4 << 10
 
 func unparsed(why string, at int64, text []byte, bytes int64) api.DialogueEvent {
 	s, _ := api.Text(text[:min(len(text), unparsedText)])
-	return api.DialogueEvent{Type: api.ToldUnparsed, Offset: &at, Unparsed: &api.DialogueUnparsed{Why: why, Text: s, Bytes: bytes}}
+	return api.DialogueEvent{Type: api.DialogueEventUnparsed, Offset: &at, Unparsed: &api.DialogueUnparsed{Why: why, Text: s, Bytes: bytes}}
 }
 
 // errNoReply is why the answer to a call is not waited for any longer.

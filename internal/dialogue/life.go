@@ -315,7 +315,7 @@ func (d *Dialogue) reload() error {
 		d.apply(ev)
 		last = ev.Type
 	})
-	if err != nil || last == api.ToldEnded {
+	if err != nil || last == api.DialogueEventEnded {
 		return err
 	}
 	if err := d.record.begin(d.about.Epoch); err != nil {
@@ -330,7 +330,7 @@ func (d *Dialogue) reload() error {
 		ev.NativeID = own
 		d.append(nil, ev)
 	}
-	d.append(nil, api.DialogueEvent{Type: api.ToldEnded, NativeID: own, Ended: end})
+	d.append(nil, api.DialogueEvent{Type: api.DialogueEventEnded, NativeID: own, Ended: end})
 	return d.record.write(d.seq, true)
 }
 

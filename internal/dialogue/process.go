@@ -182,7 +182,7 @@ func (d *Dialogue) fail(p *process, why api.DialogueFault) {
 	d.fault = &why
 	d.stopDenying()
 	if why.Code == reconnectFailed { // the other could be read only when it is over
-		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: api.DialogueError})
+		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueError})
 	}
 	d.hasTried(p)
 }
@@ -191,7 +191,7 @@ func (d *Dialogue) fail(p *process, why api.DialogueFault) {
 func (d *Dialogue) resolved(p *process) {
 	d.fault = nil
 	if d.to(d.recovered(p)); d.told != d.state {
-		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
 	d.attend(p)
 	d.watchSilence(p)
@@ -243,7 +243,7 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 		ev.NativeID = own
 		d.append(p, ev)
 	}
-	d.tell(p, api.DialogueEvent{Type: api.ToldEnded, Ended: end})
+	d.tell(p, api.DialogueEvent{Type: api.DialogueEventEnded, Ended: end})
 	if !p.isReady {
 		p.isReady = true
 		close(p.ready)

@@ -224,7 +224,7 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 		if seq%markEvery == 0 {
 			marks = append(marks, size)
 		}
-		seq, size, over = ev.Seq, size+int64(len(text)), ev.Type == api.ToldEnded
+		seq, size, over = ev.Seq, size+int64(len(text)), ev.Type == api.DialogueEventEnded
 		each(ev)
 	}
 	if err == io.EOF {

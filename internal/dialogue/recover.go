@@ -133,7 +133,7 @@ func (d *Dialogue) recover() error {
 	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
 		if ev.Epoch < d.about.Epoch {
 			d.apply(ev)
-		} else if over = ev.Type == api.ToldEnded; first == 0 {
+		} else if over = ev.Type == api.DialogueEventEnded; first == 0 {
 			first = ev.Seq
 		}
 	})
@@ -169,7 +169,7 @@ func (d *Dialogue) recover() error {
 		d.host.tasks.Go(func() { d.awaitReady(p) })
 	}
 	if d.to(d.recovered(p)); d.told == api.DialogueError { // it is looked for anew
-		d.tell(p, api.DialogueEvent{Type: api.ToldState, State: d.state})
+		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
 	d.attend(p)
 	d.watchSilence(p)

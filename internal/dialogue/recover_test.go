@@ -244,14 +244,14 @@ func TestEndIsWrittenLater(t *testing.T) {
 	closed := false
 	if err := d.record.load(func(ev api.DialogueEvent) {
 		last = ev
-		closed = closed || ev.Type == api.ToldRequestClosed && ev.Request.How == "lost"
+		closed = closed || ev.Type == api.DialogueEventRequestClosed && ev.Request.How == "lost"
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(d.tracker.Pending()); n != 0 || !closed {
 		t.Errorf("%d requests wait, closed %v", n, closed)
 	}
-	if last.Type != api.ToldEnded || last.Ended.ExitCode == nil || *last.Ended.ExitCode != 7 || d.seq != last.Seq {
+	if last.Type != api.DialogueEventEnded || last.Ended.ExitCode == nil || *last.Ended.ExitCode != 7 || d.seq != last.Seq {
 		t.Errorf("the last event is %+v, and %d are known", last, d.seq)
 	}
 }

@@ -352,7 +352,7 @@ func (c *conn) hear(ctx context.Context, info api.DialogueInfo, after int64, d *
 		}
 		after = push.Seq
 		d.add(*push.Event)
-		if !working || push.Seq <= info.Seq || push.Event.Type != api.ToldState {
+		if !working || push.Seq <= info.Seq || push.Event.Type != api.DialogueEventState {
 			continue
 		}
 		switch push.Event.State {

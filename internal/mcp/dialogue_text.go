@@ -43,27 +43,27 @@ func (d *digest) add(ev api.DialogueEvent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch ev.Type {
-	case api.ToldItem:
+	case api.DialogueEventItem:
 		d.item(ev.Scope, *ev.Item)
-	case api.ToldTurnEnded:
+	case api.DialogueEventTurnEnded:
 		if ev.Turn.Outcome != "completed" {
 			d.note("the turn is %s%s", ev.Turn.Outcome, colon(ev.Turn.Text))
 		}
-	case api.ToldRequestClosed:
+	case api.DialogueEventRequestClosed:
 		if ev.Request.By == "policy" && ev.Request.Decision == "deny" {
 			d.note("denied by a rule%s", colon(requestTitle(*ev.Request)))
 		}
-	case api.ToldRetry:
+	case api.DialogueEventRetry:
 		d.note("the agent calls its model again, try %d%s", ev.Retry.Attempt, colon(ev.Retry.Cause))
-	case api.ToldNotice:
+	case api.DialogueEventNotice:
 		if ev.Notice.Level != "info" {
 			d.note("%s", ev.Notice.Text)
 		}
-	case api.ToldTask:
+	case api.DialogueEventTask:
 		if t := ev.Task; t.Background && t.Status != "running" {
 			d.note("in the background: %s %s%s", t.Name, t.Status, colon(t.Summary))
 		}
-	case api.ToldEnded:
+	case api.DialogueEventEnded:
 		d.note("the agent has ended: %s%s", ev.Ended.Cause, colon(lastOf(ev.Ended.StderrTail, 500)))
 	}
 }

@@ -38,12 +38,12 @@ func TestACP(t *testing.T) {
 	if kinds["reasoning"] != "about it." || kinds["agent"] != "hello, world.bye." || kinds["tool_call"] != "read completed." || kinds["plan"] == "" {
 		t.Errorf("%v", kinds)
 	}
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 
 	// What it asks for is answered with one of its own options.
 	for decision, want := range map[string]string{"allow": "done with yes: rm", "deny": `not allowed`} {
 		w.send(id, "ask Bash rm; say on")
-		r := f.until(api.ToldRequestOpened).Request
+		r := f.until(api.DialogueEventRequestOpened).Request
 		if r.Kind != "permission" || len(r.Options) != 3 || !strings.Contains(r.Subject+r.Title, "rm") {
 			t.Errorf("%+v", r)
 		}
@@ -51,16 +51,16 @@ func TestACP(t *testing.T) {
 		if err := w.respond(id, r.RequestID, decision); err != nil {
 			t.Error(err)
 		}
-		f.until(api.ToldTurnEnded)
+		f.until(api.DialogueEventTurnEnded)
 		if tool := w.lastTool(id); len(tool.Output) == 0 || !strings.Contains(tool.Output[0].Text, want) {
 			t.Errorf("%s: %+v", decision, tool)
 		}
 		wantError(t, w.respond(id, r.RequestID, "allow"), api.CodeConflict, "answered")
 	}
 	w.send(id, "ask Bash rm")
-	r := f.until(api.ToldRequestOpened).Request
+	r := f.until(api.DialogueEventRequestOpened).Request
 	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Option: "always"}))(w)
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	if tool := w.lastTool(id); !strings.Contains(tool.Output[0].Text, "done with always") {
 		t.Errorf("%+v", tool)
 	}
@@ -68,12 +68,12 @@ func TestACP(t *testing.T) {
 	// An interrupt ends the turn, and what it asks for.
 	for _, script := range []string{"hang", "ask Bash rm; say not reached"} {
 		sent := w.send(id, script)
-		f.until(api.ToldTurnStarted, func(ev *api.DialogueEvent) bool { return ev.Seq > sent.Seq-10 })
+		f.until(api.DialogueEventTurnStarted, func(ev *api.DialogueEvent) bool { return ev.Seq > sent.Seq-10 })
 		if strings.HasPrefix(script, "ask") {
-			f.until(api.ToldRequestOpened)
+			f.until(api.DialogueEventRequestOpened)
 		}
 		must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: id}))(w)
-		if end := f.until(api.ToldTurnEnded).Turn; end.Outcome != "interrupted" {
+		if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" {
 			t.Errorf("%s: %+v", script, end)
 		}
 		if open := openIn(w.transcript(id)); len(open) > 0 {
@@ -131,15 +131,15 @@ func TestACPDeny(t *testing.T) {
 	} {
 		sent := w.send(d.DialogueID, c.script)
 		f := w.follow(d.DialogueID, sent.Seq)
-		opened := f.until(api.ToldRequestOpened).Request
+		opened := f.until(api.DialogueEventRequestOpened).Request
 		if c.by == "client" {
 			f.state(api.DialogueRequiresAction)
 			if err := w.respond(d.DialogueID, opened.RequestID, c.decision); err != nil {
 				t.Errorf("%s: %v", c.script, err)
 			}
 		}
-		closed := f.until(api.ToldRequestClosed).Request
-		f.until(api.ToldTurnEnded)
+		closed := f.until(api.DialogueEventRequestClosed).Request
+		f.until(api.DialogueEventTurnEnded)
 		f.close()
 		if opened.SubjectSource != c.source || closed.By != c.by || closed.Decision != c.decision {
 			t.Errorf("%s: %+v, %+v", c.script, opened, closed)
@@ -188,14 +188,14 @@ func TestACPDaemonDies(t *testing.T) {
 			g.open(gate)
 		}
 		f := w.follow(d.DialogueID, 0)
-		r := f.until(api.ToldRequestOpened).Request
+		r := f.until(api.DialogueEventRequestOpened).Request
 		die()
 		if err := w.respond(d.DialogueID, r.RequestID, "allow"); err != nil {
 			t.Error(err)
 		}
 		die()
 		f = w.follow(d.DialogueID, f.after)
-		f.until(api.ToldTurnEnded)
+		f.until(api.DialogueEventTurnEnded)
 		f.state(api.DialogueIdle)
 		got := w.tale(d.DialogueID)
 		w.terminate(d.DialogueID)

@@ -42,7 +42,7 @@ func TestChatPrintsBackground(t *testing.T) {
 				for _, d := range must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues {
 					r.id, r.session = d.DialogueID, d.SessionID
 				}
-				return r.id != "" && r.info(r.id).BackgroundTasks == 1 && count(r.events(r.id), api.ToldTurnEnded) == 1
+				return r.id != "" && r.info(r.id).BackgroundTasks == 1 && count(r.events(r.id), api.DialogueEventTurnEnded) == 1
 			})
 			select {
 			case err := <-over:

@@ -90,8 +90,8 @@ func TestExitEverywhere(t *testing.T) {
 	d := w.create(p)
 	f := w.follow(d.DialogueID, 0)
 	must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: everything, MessageID: messageID}))(w)
-	f.until(api.ToldTurnEnded)
-	f.until(api.ToldTurnEnded) // that of the task in the background
+	f.until(api.DialogueEventTurnEnded)
+	f.until(api.DialogueEventTurnEnded) // that of the task in the background
 	f.state(api.DialogueIdle)
 	whole, events := w.raw(d.DialogueID, 1, ""), w.events(d.DialogueID)
 	w.terminate(d.DialogueID)
@@ -180,7 +180,7 @@ func (w *world) exitAt(at, ready int, whole []byte, events []api.DialogueEvent) 
 	}
 	last := got[len(got)-1]
 	for _, ev := range got[n : len(got)-1] {
-		if ev.Type == api.ToldEnded || ev.Offset != nil {
+		if ev.Type == api.DialogueEventEnded || ev.Offset != nil {
 			w.Errorf("exit at %d: behind what was heard comes %s", at, untimed(ev))
 		}
 	}
@@ -189,7 +189,7 @@ func (w *world) exitAt(at, ready int, whole []byte, events []api.DialogueEvent) 
 	if w.atRest(events[:n]) && len(got) == n+1 {
 		cause = "exited"
 	}
-	if last.Type != api.ToldEnded || end.Cause != cause || end.ExitCode == nil || *end.ExitCode != code || end.Signal != signal || end.Tail != strings.ToValidUTF8(string(tail), "\ufffd") {
+	if last.Type != api.DialogueEventEnded || end.Cause != cause || end.ExitCode == nil || *end.ExitCode != code || end.Signal != signal || end.Tail != strings.ToValidUTF8(string(tail), "\ufffd") {
 		w.Errorf("exit at %d: %s, want %s %d %q", at, untimed(last), cause, code, tail)
 	}
 	if r, err := w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: d.DialogueID}); err != nil || len(openIn(r)) > 0 || r.State != api.DialogueEnded || r.Seq != last.Seq {
@@ -201,7 +201,7 @@ func (w *world) exitAt(at, ready int, whole []byte, events []api.DialogueEvent) 
 func (w *world) atRest(events []api.DialogueEvent) bool {
 	rest := false
 	for _, ev := range events {
-		if ev.Type == api.ToldState {
+		if ev.Type == api.DialogueEventState {
 			rest = ev.State == api.DialogueIdle
 		}
 	}
@@ -256,7 +256,7 @@ func TestDaemonDies(t *testing.T) {
 		pass("line")
 		pass("turn")
 		f := w.follow(d.DialogueID, 0)
-		first := f.until(api.ToldRequestOpened)
+		first := f.until(api.DialogueEventRequestOpened)
 		if deaths["request"] {
 			die("request")
 			f = w.follow(d.DialogueID, f.after)
@@ -267,7 +267,7 @@ func TestDaemonDies(t *testing.T) {
 		if err := w.respond(d.DialogueID, first.Request.RequestID, "allow"); err != nil {
 			t.Error(err)
 		}
-		second := f.until(api.ToldRequestOpened)
+		second := f.until(api.DialogueEventRequestOpened)
 		if err := w.respond(d.DialogueID, second.Request.RequestID, "deny"); err != nil {
 			t.Error(err)
 		}
@@ -277,7 +277,7 @@ func TestDaemonDies(t *testing.T) {
 		}
 		pass("task")
 		f = w.follow(d.DialogueID, f.after)
-		f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
+		f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
 		f.state(api.DialogueIdle)
 		die("end")
 		// The same message once more is not run again, whoever is asked.
@@ -314,7 +314,7 @@ func TestAgentDiesWithoutDaemon(t *testing.T) {
 		g.open("b")
 	})
 	f := w.follow(d.DialogueID, 0)
-	opened := f.until(api.ToldRequestOpened)
+	opened := f.until(api.DialogueEventRequestOpened)
 	if w.said(d.DialogueID) != "nobody listens" {
 		t.Errorf("%s", brief(f.events))
 	}

@@ -96,7 +96,7 @@ func (w *world) cycle(n int) error {
 			if err != nil {
 				return err
 			}
-			begun = push.Type == api.EventEnd || push.Event.Type == api.ToldTurnStarted
+			begun = push.Type == api.EventEnd || push.Event.Type == api.DialogueEventTurnStarted
 		}
 		if n%7 == 0 { // it goes on in another process
 			if _, err := w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID}); err != nil {

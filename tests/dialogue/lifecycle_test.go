@@ -183,12 +183,12 @@ func TestOwnership(t *testing.T) {
 	line, _ := json.Marshal(map[string]any{"type": "user", "uuid": "99999999-9999-4999-8999-999999999999", "message": map[string]any{"role": "user", "content": "say forced"}})
 	f := w.follow("mine", 0)
 	must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: string(line) + "\n", Force: true}))(w)
-	f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.Text == "forced" })
+	f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.Text == "forced" })
 
 	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: d.SessionID, Force: true}))(w)
 	f.drain()
 	last := f.events[len(f.events)-1]
-	if count(f.events, api.ToldEnded) != 1 || last.Type != api.ToldEnded || last.Ended.Cause != "session_destroyed" {
+	if count(f.events, api.DialogueEventEnded) != 1 || last.Type != api.DialogueEventEnded || last.Ended.Cause != "session_destroyed" {
 		t.Errorf("%s", brief(f.events))
 	}
 	if info := w.info("mine"); info.State != api.DialogueEnded || info.Ended == nil {
@@ -211,7 +211,7 @@ func (w *world) ended(d api.DialogueInfo, cause string) *api.DialogueEnd {
 	w.Helper()
 	events := w.events(d.DialogueID)
 	last := events[len(events)-1]
-	if count(events, api.ToldEnded) != d.Epoch || last.Type != api.ToldEnded || last.Ended.Cause != cause {
+	if count(events, api.DialogueEventEnded) != d.Epoch || last.Type != api.DialogueEventEnded || last.Ended.Cause != cause {
 		w.Fatalf("it should have ended once, %s:\n%s", cause, brief(events))
 	}
 	if info := w.info(d.DialogueID); info.State != api.DialogueEnded || info.Ended == nil || info.Ended.Cause != cause || info.Seq != last.Seq || info.Requests != 0 || info.Tasks != 0 {
@@ -272,13 +272,13 @@ func TestTerminate(t *testing.T) {
 		signal       string
 	}{
 		{"idle", "", "", false, ""},
-		{"in a turn", "say x; hang", api.ToldItem, false, ""},
-		{"in the middle of a text", "stream so far", api.ToldDelta, false, ""},
-		{"asked", "ask Bash rm", api.ToldRequestOpened, false, ""},
-		{"ignores the end of stdin", "ignore-eof; say x; hang", api.ToldItem, false, "SIGTERM"},
-		{"ignores SIGTERM", "ignore-eof; ignore-term; say x; hang", api.ToldItem, false, "SIGKILL"},
-		{"does not read", "stop-reading-stdin; say x; hang", api.ToldItem, false, "SIGTERM"},
-		{"by force", "ignore-eof; ignore-term; say x; hang", api.ToldItem, true, "SIGKILL"},
+		{"in a turn", "say x; hang", api.DialogueEventItem, false, ""},
+		{"in the middle of a text", "stream so far", api.DialogueEventDelta, false, ""},
+		{"asked", "ask Bash rm", api.DialogueEventRequestOpened, false, ""},
+		{"ignores the end of stdin", "ignore-eof; say x; hang", api.DialogueEventItem, false, "SIGTERM"},
+		{"ignores SIGTERM", "ignore-eof; ignore-term; say x; hang", api.DialogueEventItem, false, "SIGKILL"},
+		{"does not read", "stop-reading-stdin; say x; hang", api.DialogueEventItem, false, "SIGTERM"},
+		{"by force", "ignore-eof; ignore-term; say x; hang", api.DialogueEventItem, true, "SIGKILL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &world{t, w.Client, w.daemon, timeout(t)}
@@ -345,7 +345,7 @@ func TestEndsByItself(t *testing.T) {
 		f := w.follow(d.DialogueID, 0)
 		w.send(d.DialogueID, c.script)
 		if strings.HasPrefix(c.script, "background") {
-			f.until(api.ToldTurnEnded)
+			f.until(api.DialogueEventTurnEnded)
 			s := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(w)
 			must(w.ExecCancel(w.ctx, api.ExecCancelParams{ExecID: s.ExecID, Force: true, Signal: "KILL"}))(w)
 		}

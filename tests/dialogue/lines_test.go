@@ -19,7 +19,7 @@ import (
 // unparsedIn are the lines of a dialogue that said nothing.
 func unparsedIn(events []api.DialogueEvent) (list []api.DialogueUnparsed) {
 	for _, ev := range events {
-		if ev.Type == api.ToldUnparsed {
+		if ev.Type == api.DialogueEventUnparsed {
 			list = append(list, *ev.Unparsed)
 		}
 	}
@@ -143,7 +143,7 @@ func (w *world) readTurn(out io.Reader) (list []printed) {
 			p.text = bytes.Clone(rest[:min(len(rest), 20)])
 		}
 		list = append(list, p)
-		if p.kind == api.ToldTurnEnded {
+		if p.kind == api.DialogueEventTurnEnded {
 			return list
 		}
 	}
@@ -164,11 +164,11 @@ func TestLongLines(t *testing.T) {
 	long, unparsed, said := 0, 0, ""
 	for _, p := range w.readTurn(out) {
 		switch {
-		case p.kind == api.ToldItem && p.bytes > 64<<20-1000:
+		case p.kind == api.DialogueEventItem && p.bytes > 64<<20-1000:
 			long++
-		case p.kind == api.ToldUnparsed && p.bytes < 10<<10:
+		case p.kind == api.DialogueEventUnparsed && p.bytes < 10<<10:
 			unparsed++
-		case p.kind == api.ToldTurnEnded:
+		case p.kind == api.DialogueEventTurnEnded:
 			said = string(p.text)
 		}
 	}
@@ -216,7 +216,7 @@ func TestFlood(t *testing.T) {
 	t.Logf("the daemon uses %d MB", must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes>>20)
 	n := 0
 	for _, p := range w.readTurn(out) {
-		if p.kind == api.ToldItem && p.bytes > line {
+		if p.kind == api.DialogueEventItem && p.bytes > line {
 			if !bytes.HasPrefix(p.text, fmt.Appendf(nil, "%08d x", n)) || p.bytes > line+1000 {
 				t.Fatalf("line %d is %s…, %d bytes", n, p.text, p.bytes)
 			}
@@ -262,12 +262,12 @@ func TestEventsFromAnywhere(t *testing.T) {
 		if push.Type == api.EventEnd {
 			break
 		}
-		if push.Event.Type == api.ToldDelta || push.Seq <= last {
+		if push.Event.Type == api.DialogueEventDelta || push.Seq <= last {
 			t.Errorf("%+v", push.Event)
 		}
 		n, last = n+1, push.Seq
 	}
-	if deltas := count(all, api.ToldDelta); deltas == 0 || n != len(all)-deltas {
+	if deltas := count(all, api.DialogueEventDelta); deltas == 0 || n != len(all)-deltas {
 		t.Errorf("%d events without pieces, %d in all, %d pieces", n, len(all), deltas)
 	}
 }
@@ -291,7 +291,7 @@ func TestFollowersThroughRestarts(t *testing.T) {
 			g.open(gate)
 		}
 	}
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	f.state(api.DialogueIdle)
 	if got, _ := json.Marshal(f.events); !bytes.Equal(got, must(json.Marshal(w.events(d.DialogueID)))(w)) {
 		t.Error("who followed has not heard what is recorded")
@@ -312,7 +312,7 @@ func TestMultipleFollowers(t *testing.T) {
 		}
 	}
 	for range 20 {
-		all[19].until(api.ToldTurnEnded)
+		all[19].until(api.DialogueEventTurnEnded)
 	}
 	all[19].state(api.DialogueIdle)
 	w.terminate(d.DialogueID)

@@ -114,7 +114,7 @@ func (w *world) says(id, text string) api.DialogueEvent {
 	r := w.send(id, text)
 	f := w.follow(id, r.Seq)
 	defer f.close()
-	return f.until(api.ToldTurnEnded)
+	return f.until(api.DialogueEventTurnEnded)
 }
 
 func (w *world) respond(id, request, decision string) error {
@@ -227,7 +227,7 @@ func (f *follower) drain() {
 // state waits for a state.
 func (f *follower) state(want api.DialogueState) {
 	f.w.Helper()
-	f.until(api.ToldState, func(ev *api.DialogueEvent) bool { return ev.State == want })
+	f.until(api.DialogueEventState, func(ev *api.DialogueEvent) bool { return ev.State == want })
 }
 
 // brief tells events in a line each.

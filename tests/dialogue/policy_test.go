@@ -46,15 +46,15 @@ func TestPolicy(t *testing.T) {
 		before := w.info(d.DialogueID).Seq
 		w.send(d.DialogueID, "ask "+c.ask)
 		f := w.follow(d.DialogueID, before)
-		opened := f.until(api.ToldRequestOpened).Request
+		opened := f.until(api.DialogueEventRequestOpened).Request
 		if c.how == "ask" {
 			f.state(api.DialogueRequiresAction)
 			if err := w.respond(d.DialogueID, opened.RequestID, "allow"); err != nil {
 				t.Errorf("%s: %v", c.ask, err)
 			}
 		}
-		closed := f.until(api.ToldRequestClosed).Request
-		f.until(api.ToldTurnEnded)
+		closed := f.until(api.DialogueEventRequestClosed).Request
+		f.until(api.DialogueEventTurnEnded)
 		by, decision := "policy", c.how
 		if c.how == "ask" {
 			by, decision = "client", "allow"
@@ -76,10 +76,10 @@ func TestPolicy(t *testing.T) {
 	must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: allowAll}))(w)
 	r := w.send(d.DialogueID, "ask Bash rm everything; question Which colour?")
 	f := w.follow(d.DialogueID, r.Seq)
-	if closed := f.until(api.ToldRequestClosed).Request; closed.By != "policy" || closed.Decision != "allow" {
+	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.By != "policy" || closed.Decision != "allow" {
 		t.Errorf("%+v", closed)
 	}
-	question := f.until(api.ToldRequestOpened).Request
+	question := f.until(api.DialogueEventRequestOpened).Request
 	f.state(api.DialogueRequiresAction)
 	if info := w.info(d.DialogueID); info.Requests != 1 {
 		t.Errorf("%+v", info)
@@ -87,7 +87,7 @@ func TestPolicy(t *testing.T) {
 	if err := w.respond(d.DialogueID, question.RequestID, "deny"); err != nil {
 		t.Error(err)
 	}
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 }
 
 // TestPolicyAnswersWhatWaits: a new policy looks at what is open, and one that was set
@@ -97,14 +97,14 @@ func TestPolicyAnswersWhatWaits(t *testing.T) {
 	d := w.create(fake())
 	r := w.send(d.DialogueID, "ask Bash ls; ask Bash pwd")
 	f := w.follow(d.DialogueID, r.Seq)
-	f.until(api.ToldRequestOpened)
+	f.until(api.DialogueEventRequestOpened)
 	f.state(api.DialogueRequiresAction)
 	rules := &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "Bash", Pattern: "ls", Action: "allow"}}}
 	info := must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: rules}))(w)
-	if closed := f.until(api.ToldRequestClosed).Request; closed.By != "policy" || closed.Subject != "ls" {
+	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.By != "policy" || closed.Subject != "ls" {
 		t.Errorf("%+v, %+v", closed, info)
 	}
-	waiting := f.until(api.ToldRequestOpened).Request
+	waiting := f.until(api.DialogueEventRequestOpened).Request
 	w.restart(nil)
 	if got := w.info(d.DialogueID); got.State != api.DialogueRequiresAction || got.Requests != 1 {
 		t.Errorf("%+v", got)
@@ -113,10 +113,10 @@ func TestPolicyAnswersWhatWaits(t *testing.T) {
 		t.Error(err)
 	}
 	f = w.follow(d.DialogueID, f.after)
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	r = w.send(d.DialogueID, "ask Bash ls")
 	f = w.follow(d.DialogueID, r.Seq)
-	if closed := f.until(api.ToldRequestClosed).Request; closed.By != "policy" {
+	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.By != "policy" {
 		t.Errorf("after a restart: %+v", closed)
 	}
 	_, err := w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "x", Action: "perhaps"}}}})
@@ -137,7 +137,7 @@ func TestDenyAfter(t *testing.T) {
 	})
 	var closed *api.DialogueRequest
 	for _, ev := range w.events(d.DialogueID) {
-		if ev.Type == api.ToldRequestClosed {
+		if ev.Type == api.DialogueEventRequestClosed {
 			closed = ev.Request
 		}
 	}
@@ -150,16 +150,16 @@ func TestDenyAfter(t *testing.T) {
 	// While somebody follows, it waits: several times that long, until they answer.
 	f := w.follow(d.DialogueID, r.Seq)
 	w.send(d.DialogueID, "ask Bash rm -r; say on")
-	opened := f.until(api.ToldRequestOpened, func(ev *api.DialogueEvent) bool { return ev.Request.Subject == "rm -r" }).Request
+	opened := f.until(api.DialogueEventRequestOpened, func(ev *api.DialogueEvent) bool { return ev.Request.Subject == "rm -r" }).Request
 	slow := w.create(fake())
 	w.says(slow.DialogueID, "silence 700ms")
 	if err := w.respond(d.DialogueID, opened.RequestID, "allow"); err != nil {
 		t.Error(err)
 	}
-	f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
+	f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
 	// When the last one leaves, the time begins; also for what was open before a restart.
 	w.send(d.DialogueID, "ask Bash rmdir; say on")
-	f.until(api.ToldRequestOpened)
+	f.until(api.DialogueEventRequestOpened)
 	w.restart(nil)
 	f.close()
 	eventually(t, "it is denied", func() bool {
@@ -176,7 +176,7 @@ func TestStalled(t *testing.T) {
 	d := w.create(p)
 	f := w.follow(d.DialogueID, 0)
 	w.send(d.DialogueID, "say x; hang")
-	notice := f.until(api.ToldNotice).Notice
+	notice := f.until(api.DialogueEventNotice).Notice
 	if notice.Code != "stalled" || notice.Level != "warning" {
 		t.Errorf("%+v", notice)
 	}
@@ -189,22 +189,22 @@ func TestStalled(t *testing.T) {
 		t.Errorf("it speaks again: %+v", info)
 	}
 	w.says(d.DialogueID, "silence 1s; say y; silence 1s; say z")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	told, heard := 0, true
 	for _, ev := range f.events {
-		if ev.Type == api.ToldNotice {
+		if ev.Type == api.DialogueEventNotice {
 			if told++; !heard {
 				t.Errorf("told again without a word of the agent in between:\n%s", brief(f.events))
 			}
 		}
-		heard = ev.Offset != nil || ev.Type != api.ToldNotice && heard
+		heard = ev.Offset != nil || ev.Type != api.DialogueEventNotice && heard
 	}
 	if told < 3 { // more, when the machine is slow
 		t.Errorf("told %d times:\n%s", told, brief(f.events))
 	}
 	// One that waits for an answer, or for a message, is not silent.
 	r := w.send(d.DialogueID, "ask Bash ls")
-	opened := f.until(api.ToldRequestOpened).Request
+	opened := f.until(api.DialogueEventRequestOpened).Request
 	q := fake()
 	q.StallS = seconds(0)
 	never := w.create(q)
@@ -212,10 +212,10 @@ func TestStalled(t *testing.T) {
 	if err := w.respond(d.DialogueID, opened.RequestID, "allow"); err != nil {
 		t.Error(err)
 	}
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	for _, id := range []string{d.DialogueID, never.DialogueID} {
 		for _, ev := range w.events(id) {
-			if ev.Type == api.ToldNotice && (id == never.DialogueID || ev.Seq > r.Seq) {
+			if ev.Type == api.DialogueEventNotice && (id == never.DialogueID || ev.Seq > r.Seq) {
 				t.Errorf("%s", untimed(ev))
 			}
 		}

@@ -17,8 +17,8 @@ var deaths = map[string]struct {
 	"at rest": {"turn1", func(r *real, f *follower) { f.rest() }},
 	"at once": {"hold", func(r *real, f *follower) {}},
 	// A piece of the answer is longer than a pipe holds.
-	"in a line": {"wide", func(r *real, f *follower) { f.until(api.ToldDelta) }},
-	"in text":   {"hold", func(r *real, f *follower) { f.until(api.ToldDelta) }},
+	"in a line": {"wide", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }},
+	"in text":   {"hold", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }},
 	"in a tool": {"long", func(r *real, f *follower) {
 		f.running()
 		r.file("started")
@@ -31,7 +31,7 @@ var deaths = map[string]struct {
 		})
 	}},
 	"in the background": {"background", func(r *real, f *follower) {
-		f.until(api.ToldTurnEnded)
+		f.until(api.DialogueEventTurnEnded)
 		r.runsInBackground()
 	}},
 }
@@ -69,7 +69,7 @@ func (r *real) closed(f *follower, cause string) {
 	r.Helper()
 	events := r.events(r.id)
 	last := events[len(events)-1]
-	if last.Type != api.ToldEnded || last.Ended.Signal != "SIGKILL" || count(events, api.ToldEnded) != 1 {
+	if last.Type != api.DialogueEventEnded || last.Ended.Signal != "SIGKILL" || count(events, api.DialogueEventEnded) != 1 {
 		r.Fatalf("the end:\n%s", brief(f.events))
 	}
 	if last.Ended.Cause != cause {
@@ -78,8 +78,8 @@ func (r *real) closed(f *follower, cause string) {
 	closing := false // what follows is TRL's own
 	for _, ev := range events {
 		switch {
-		case ev.Type == api.ToldItem && ev.Item.Status == "lost", ev.Type == api.ToldTurnEnded && ev.Turn.Outcome == "lost",
-			ev.Type == api.ToldTask && ev.Task.Status == "lost", ev.Type == api.ToldRequestClosed && ev.Request.How == "lost":
+		case ev.Type == api.DialogueEventItem && ev.Item.Status == "lost", ev.Type == api.DialogueEventTurnEnded && ev.Turn.Outcome == "lost",
+			ev.Type == api.DialogueEventTask && ev.Task.Status == "lost", ev.Type == api.DialogueEventRequestClosed && ev.Request.How == "lost":
 			closing = true
 		case closing && ev.Offset != nil:
 			r.Errorf("event %d is of the program, after what was lost with it:\n%s", ev.Seq, brief(f.events))
@@ -303,7 +303,7 @@ func claudeTerminates(r *real) {
 	if again := r.terminate(r.id); again.Ended == nil || again.Ended.Cause != "closed" || again.Seq != info.Seq {
 		t.Errorf("terminated again: %+v, first %+v", again, info)
 	}
-	if n := count(r.events(r.id), api.ToldEnded); n != 1 {
+	if n := count(r.events(r.id), api.DialogueEventEnded); n != 1 {
 		t.Errorf("%d ends", n)
 	}
 	tr := r.transcript(r.id)

@@ -24,7 +24,7 @@ func TestClaudeFaults(t *testing.T) {
 	}
 	var retries []api.DialogueRetry
 	for _, ev := range f.events {
-		if ev.Type == api.ToldRetry {
+		if ev.Type == api.DialogueEventRetry {
 			retries = append(retries, *ev.Retry)
 		}
 	}
@@ -85,7 +85,7 @@ func (r *real) hugeAnswer(script string, size int) {
 	}
 	want := strings.Repeat("0123456789abcdef", size/16)
 	for _, ev := range f.events {
-		if ev.Type == api.ToldItem && ev.Item.Kind == "agent" && ev.Item.Status == "final" {
+		if ev.Type == api.DialogueEventItem && ev.Item.Kind == "agent" && ev.Item.Status == "final" {
 			if len(ev.Item.Parts) == 1 && ev.Item.Parts[0].Text == want {
 				return
 			}

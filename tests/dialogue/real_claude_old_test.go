@@ -168,7 +168,7 @@ func TestClaudeOldFigures(t *testing.T) {
 func TestClaudeOldBackground(t *testing.T) {
 	r := useClaudeOld(t, "--allowedTools", "Bash,Agent").open()
 	f := r.ask("background")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	r.runsInBackground()
 	if info := r.info(r.id); info.State != api.DialogueRunning || info.BackgroundTasks != 1 {
 		t.Errorf("a subagent runs in the background: %+v", info)

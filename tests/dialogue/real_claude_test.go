@@ -80,11 +80,11 @@ func (r *real) same() {
 	streamed := map[string]string{}
 	for _, ev := range r.events(r.id) {
 		switch {
-		case ev.Type == api.ToldUnparsed:
+		case ev.Type == api.DialogueEventUnparsed:
 			r.Errorf("event %d: not understood: %s %.300s", ev.Seq, ev.Unparsed.Why, ev.Unparsed.Text)
-		case ev.Type == api.ToldDelta && ev.Delta.Field == "text":
+		case ev.Type == api.DialogueEventDelta && ev.Delta.Field == "text":
 			streamed[ev.Delta.ItemID] += ev.Delta.Text
-		case ev.Type == api.ToldItem && ev.Item.Status == "final" && len(ev.Item.Parts) == 1 && streamed[ev.Item.ItemID] != "":
+		case ev.Type == api.DialogueEventItem && ev.Item.Status == "final" && len(ev.Item.Parts) == 1 && streamed[ev.Item.ItemID] != "":
 			if text := ev.Item.Parts[0].Text; text != streamed[ev.Item.ItemID] {
 				r.Errorf("item %s was streamed as %.200q and is %.200q", ev.Item.ItemID, streamed[ev.Item.ItemID], text)
 			}
@@ -112,7 +112,7 @@ func TestClaudeMessages(t *testing.T) {
 	f = r.ask("gate")
 	f.running()
 	queued := r.send(r.id, "[[turn2]]")
-	f.until(api.ToldMessage, func(ev *api.DialogueEvent) bool { // the program has it, while the tool runs
+	f.until(api.DialogueEventMessage, func(ev *api.DialogueEvent) bool { // the program has it, while the tool runs
 		return ev.Message.MessageID == queued.MessageID && ev.Message.State == "queued"
 	})
 	r.touch("go")
@@ -141,7 +141,7 @@ func TestClaudeMessages(t *testing.T) {
 func messageStates(events []api.DialogueEvent, id string) string {
 	var states []string
 	for _, ev := range events {
-		if ev.Type == api.ToldMessage && ev.Message.MessageID == id {
+		if ev.Type == api.DialogueEventMessage && ev.Message.MessageID == id {
 			states = append(states, ev.Message.State)
 		}
 	}
@@ -208,7 +208,7 @@ func TestClaudeSubagents(t *testing.T) {
 func TestClaudeBackground(t *testing.T) {
 	r := useClaude(t, "--allowedTools", "Bash,Agent").open()
 	f := r.ask("background")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	r.runsInBackground()
 	if info := r.info(r.id); info.State != api.DialogueRunning || info.Tasks < 1 || info.BackgroundTasks != 1 {
 		t.Errorf("a subagent runs in the background: %+v", info)
@@ -238,12 +238,12 @@ func TestClaudeBackground(t *testing.T) {
 func TestClaudeBackgroundShell(t *testing.T) {
 	r := useClaude(t, "--allowedTools", "Bash").open()
 	f := r.ask("bgbash")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	if tr := r.transcript(r.id); len(tr.Tasks) != 1 || tr.Tasks[0].Status != "running" || tr.Tasks[0].Kind != "shell" {
 		t.Errorf("tasks: %+v", tr.Tasks)
 	}
 	r.touch("go")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	r.looks(`
 		user: [[bgbash]]
 		agent: A command in the background.
@@ -265,7 +265,7 @@ func claudeClears(r *real) {
 	r.talk("turn1")
 	before := r.info(r.id).NativeSession
 	f := r.follow(r.id, r.send(r.id, "/clear").Seq)
-	reset := f.until(api.ToldReset)
+	reset := f.until(api.DialogueEventReset)
 	f.rest()
 	if turn := r.talk("turn2"); turn.Outcome != "completed" {
 		t.Errorf("after /clear: %+v", turn)
@@ -292,7 +292,7 @@ func TestClaudeCompacts(t *testing.T) {
 	r := useClaude(t).open()
 	r.talk("turn1")
 	f := r.follow(r.id, r.send(r.id, "/compact").Seq)
-	f.until(api.ToldCompacted)
+	f.until(api.DialogueEventCompacted)
 	f.rest()
 	if turn := r.talk("turn2"); turn.Outcome != "completed" {
 		t.Errorf("after /compact: %+v", turn)

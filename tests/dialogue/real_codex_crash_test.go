@@ -123,13 +123,13 @@ func TestCodexFaults(t *testing.T) {
 		if turn := f.rest(); turn.Outcome != "completed" || turn.Text != text {
 			t.Errorf("%s: %+v", script, turn)
 		}
-		if script == "cut" && count(f.events, api.ToldRetry) != 1 {
-			t.Errorf("%s: %d retries:\n%s", script, count(f.events, api.ToldRetry), brief(f.events))
+		if script == "cut" && count(f.events, api.DialogueEventRetry) != 1 {
+			t.Errorf("%s: %d retries:\n%s", script, count(f.events, api.DialogueEventRetry), brief(f.events))
 		}
 	}
 	for script, retries := range map[string]int{"err400": 0, "err401": 3} {
 		f := r.ask(script)
-		if turn := f.rest(); turn.Outcome != "failed" || !strings.Contains(turn.Text, "scripted 40") || count(f.events, api.ToldRetry) != retries {
+		if turn := f.rest(); turn.Outcome != "failed" || !strings.Contains(turn.Text, "scripted 40") || count(f.events, api.DialogueEventRetry) != retries {
 			t.Errorf("%s: %+v\n%s", script, turn, brief(f.events))
 		}
 	}

@@ -83,7 +83,7 @@ func TestCodexMessages(t *testing.T) {
 	f := r.ask("gate")
 	f.running()
 	queued := r.send(r.id, "[[turn2]]")
-	f.until(api.ToldMessage, func(ev *api.DialogueEvent) bool { // the program has it, while the command runs
+	f.until(api.DialogueEventMessage, func(ev *api.DialogueEvent) bool { // the program has it, while the command runs
 		return ev.Message.MessageID == queued.MessageID && ev.Message.State == "queued"
 	})
 	r.touch("go")
@@ -169,13 +169,13 @@ func TestCodexSubagents(t *testing.T) {
 func TestCodexBackground(t *testing.T) {
 	r := useCodex(t).open()
 	f := r.ask("background")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	r.runsInBackground()
 	if info := r.info(r.id); info.State != api.DialogueRunning || info.Tasks != 1 {
 		t.Errorf("a subagent runs in the background: %+v", info)
 	}
 	r.touch("go")
-	f.until(api.ToldState, func(ev *api.DialogueEvent) bool { return ev.State == api.DialogueIdle })
+	f.until(api.DialogueEventState, func(ev *api.DialogueEvent) bool { return ev.State == api.DialogueIdle })
 	r.looks(`
 		user: [[background]]
 		agent: In the background.

@@ -132,9 +132,9 @@ func (f *follower) rest() (turn api.DialogueTurn) {
 		switch {
 		case ev == nil:
 			f.w.Fatalf("the stream ended before the turn did:\n%s", brief(f.events))
-		case ev.Type == api.ToldTurnEnded:
+		case ev.Type == api.DialogueEventTurnEnded:
 			turn = *ev.Turn
-		case ev.Type == api.ToldState:
+		case ev.Type == api.DialogueEventState:
 			state = ev.State
 		}
 	}
@@ -145,7 +145,7 @@ func (f *follower) rest() (turn api.DialogueTurn) {
 func (f *follower) held() {
 	f.w.Helper()
 	said := ""
-	f.until(api.ToldDelta, func(ev *api.DialogueEvent) bool {
+	f.until(api.DialogueEventDelta, func(ev *api.DialogueEvent) bool {
 		said += ev.Delta.Text
 		return strings.HasSuffix(said, "has no end. ")
 	})
@@ -154,13 +154,13 @@ func (f *follower) held() {
 // running waits for a tool call that runs.
 func (f *follower) running() {
 	f.w.Helper()
-	f.until(api.ToldItem, func(ev *api.DialogueEvent) bool { return ev.Item.Tool != nil && ev.Item.Tool.Status == "running" })
+	f.until(api.DialogueEventItem, func(ev *api.DialogueEvent) bool { return ev.Item.Tool != nil && ev.Item.Tool.Status == "running" })
 }
 
 // request waits for a request.
 func (f *follower) request() api.DialogueRequest {
 	f.w.Helper()
-	return *f.until(api.ToldRequestOpened).Request
+	return *f.until(api.DialogueEventRequestOpened).Request
 }
 
 // answers responds to a request.

@@ -87,7 +87,7 @@ func (w *world) talk(p api.DialogueCreateParams, g gates, at func(where string))
 	pass("turn")
 	f := w.follow(d.DialogueID, 0)
 	for _, decision := range []string{"allow", "deny"} {
-		request := f.until(api.ToldRequestOpened).Request
+		request := f.until(api.DialogueEventRequestOpened).Request
 		at("request " + decision)
 		if err := w.respond(d.DialogueID, request.RequestID, decision); err != nil {
 			w.Error(err)
@@ -96,7 +96,7 @@ func (w *world) talk(p api.DialogueCreateParams, g gates, at func(where string))
 	at("answered")
 	pass("task")
 	f = w.follow(d.DialogueID, f.after)
-	f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
+	f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
 	f.state(api.DialogueIdle)
 	got := w.tale(d.DialogueID)
 	w.terminate(d.DialogueID)
@@ -244,7 +244,7 @@ func (a *away) back(id string, g gates, gate string) {
 	}
 	f := a.follow(id, 0)
 	g.open(gate)
-	if end := f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.Text == "through "+gate }); end.Turn.Outcome != "completed" {
+	if end := f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.Text == "through "+gate }); end.Turn.Outcome != "completed" {
 		a.Errorf("%+v", end.Turn)
 	}
 	f.state(api.DialogueIdle)
@@ -283,7 +283,7 @@ func TestUnreachable(t *testing.T) {
 
 	// It can be terminated although nobody can be reached.
 	r = a.send(d.DialogueID, "say again; hang")
-	a.follow(d.DialogueID, r.Seq).until(api.ToldTurnStarted)
+	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
 	a.proxy.refuse()
 	a.proxy.cut()
 	a.failed(d.DialogueID, r.Seq, "unreachable", true)
@@ -313,7 +313,7 @@ func TestEndsWhenReached(t *testing.T) {
 	a := startAway(t, "--kill-grace-s", "0.2")
 	d := a.create(a.fake())
 	r := a.send(d.DialogueID, "say hello; hang")
-	a.follow(d.DialogueID, r.Seq).until(api.ToldTurnStarted)
+	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
 	a.proxy.refuse()
 	a.proxy.cut()
 	if info := a.terminate(d.DialogueID); info.State != api.DialogueEnded {
@@ -373,7 +373,7 @@ func TestRunnerGone(t *testing.T) {
 	d := a.create(a.fake())
 	a.says(d.DialogueID, "say hello")
 	r := a.send(d.DialogueID, "say x; hang")
-	a.follow(d.DialogueID, r.Seq).until(api.ToldTurnStarted)
+	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
 	pid := must(a.there.SessionInfo(a.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(a.world).RunnerPID
 	a.proxy.refuse()
 	a.farRestarts(func() {
@@ -390,7 +390,7 @@ func TestRunnerGone(t *testing.T) {
 		if ev == nil {
 			t.Fatal("the stream ended without a word")
 		}
-		if ev.Type == api.ToldState && ev.State == api.DialogueError {
+		if ev.Type == api.DialogueEventState && ev.State == api.DialogueError {
 			info := a.info(d.DialogueID)
 			if info.Error == nil || info.Error.Reason != "session_gone" || info.Error.Retry {
 				t.Fatalf("%+v", info.Error)

@@ -43,7 +43,7 @@ func TestDaemonDiesAnywhere(t *testing.T) {
 			w.restart(nil)
 		}
 		f := w.follow(d.DialogueID, 0)
-		f.until(api.ToldTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
+		f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
 		f.state(api.DialogueIdle)
 		got := w.tale(d.DialogueID)
 		w.terminate(d.DialogueID)
@@ -96,11 +96,11 @@ func TestDaemonEnds(t *testing.T) {
 			g.open("line")
 			g.reached("a")
 			g.open("a")
-			request := f.until(api.ToldRequestOpened).Request
+			request := f.until(api.DialogueEventRequestOpened).Request
 			if err := w.respond(d.DialogueID, request.RequestID, "allow"); err != nil {
 				t.Error(err)
 			}
-			if end := f.until(api.ToldTurnEnded).Turn; end.Text != "end" || end.Outcome != "completed" {
+			if end := f.until(api.DialogueEventTurnEnded).Turn; end.Text != "end" || end.Outcome != "completed" {
 				t.Errorf("%+v", end)
 			}
 			w.terminate(d.DialogueID)
@@ -254,15 +254,15 @@ func TestFloodWithoutDaemon(t *testing.T) {
 			})
 			g.open("b")
 			f := w.follow(d.DialogueID, 0)
-			if end := f.until(api.ToldTurnEnded).Turn; end.Text != "behind" {
+			if end := f.until(api.DialogueEventTurnEnded).Turn; end.Text != "behind" {
 				t.Errorf("%+v", end)
 			}
 			gaps, lines := 0, 0
 			for _, ev := range f.events {
-				if ev.Type == api.ToldUnparsed && ev.Unparsed.Why == "gap" {
+				if ev.Type == api.DialogueEventUnparsed && ev.Unparsed.Why == "gap" {
 					gaps++
 				}
-				if ev.Type == api.ToldItem && ev.Item.Kind == "agent" && len(ev.Item.Parts) > 0 && len(ev.Item.Parts[0].Text) > 100_000 {
+				if ev.Type == api.DialogueEventItem && ev.Item.Kind == "agent" && len(ev.Item.Parts) > 0 && len(ev.Item.Parts[0].Text) > 100_000 {
 					lines++
 				}
 			}

@@ -48,8 +48,8 @@ func TestMessagesRunOnce(t *testing.T) {
 		}
 	}
 	f := w.follow(d.DialogueID, 0)
-	f.until(api.ToldTurnEnded)
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	f.state(api.DialogueIdle)
 	w.restart(nil)
 	r := must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say it again", MessageID: ids[0]}))(w)
@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 	ask := func(script string) api.DialogueRequest {
 		t.Helper()
 		w.send(id, script)
-		return *f.until(api.ToldRequestOpened).Request
+		return *f.until(api.DialogueEventRequestOpened).Request
 	}
 	r := ask("ask Bash rm -rf x")
 	if r.Kind != "permission" || r.Tool != "Bash" || r.Subject != "rm -rf x" || r.ToolCallID == "" {
@@ -99,16 +99,16 @@ func TestAnswers(t *testing.T) {
 			wantError(t, err, api.CodeConflict, "is closed: answered ("+[]string{"allow", "deny"}[max(won, 0)%2]+", by client)")
 		}
 	}
-	closed := f.until(api.ToldRequestClosed).Request
-	f.until(api.ToldTurnEnded)
-	if closed.How != "answered" || closed.Decision != []string{"allow", "deny"}[won%2] || closed.By != "client" || count(f.events, api.ToldRequestClosed) != 1 {
+	closed := f.until(api.DialogueEventRequestClosed).Request
+	f.until(api.DialogueEventTurnEnded)
+	if closed.How != "answered" || closed.Decision != []string{"allow", "deny"}[won%2] || closed.By != "client" || count(f.events, api.DialogueEventRequestClosed) != 1 {
 		t.Errorf("%+v", closed)
 	}
 
 	// An input of one's own, and a rule for later.
 	r = ask("ask Bash cat /etc/shadow")
 	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "allow", Input: []byte(`{"command":"cat /etc/motd"}`), Remember: true}))(w)
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	if said := w.said(id); !strings.HasPrefix(said, "remembered: ") || !strings.Contains(said, "cat /etc/shadow") {
 		t.Errorf("%q", said)
 	}
@@ -119,7 +119,7 @@ func TestAnswers(t *testing.T) {
 	// One that is denied ends the turn when that is asked for.
 	r = ask("ask Bash rm; say not reached")
 	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "deny", Message: "never", Interrupt: true}))(w)
-	if end := f.until(api.ToldTurnEnded).Turn; end.Outcome != "interrupted" || len(end.Denials) != 1 {
+	if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" || len(end.Denials) != 1 {
 		t.Errorf("%+v", end)
 	}
 	if tool := w.lastTool(id); tool.Status != "failed" && tool.Status != "cancelled" || tool.Output[0].Text != "never" {
@@ -132,7 +132,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Answers: map[string]string{"Which colour?": "Blue"}}))(w)
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 	if tool := w.lastTool(id); tool.Output[0].Text != `answers: {"Which colour?":"Blue"}` {
 		t.Errorf("%+v", tool)
 	}
@@ -157,23 +157,23 @@ func TestWithdrawn(t *testing.T) {
 	d := w.create(fake("-gates", g.dir))
 	f := w.follow(d.DialogueID, 0)
 	w.send(d.DialogueID, "withdraw late Bash rm; say on we go")
-	r := f.until(api.ToldRequestOpened).Request
+	r := f.until(api.DialogueEventRequestOpened).Request
 	g.reached("late")
 	g.open("late")
-	closed := f.until(api.ToldRequestClosed).Request
+	closed := f.until(api.DialogueEventRequestClosed).Request
 	if closed.RequestID != r.RequestID || closed.How != "withdrawn" || closed.By != "agent" {
 		t.Errorf("%+v", closed)
 	}
 	wantError(t, w.respond(d.DialogueID, r.RequestID, "allow"), api.CodeConflict, "withdrawn")
-	f.until(api.ToldTurnEnded)
+	f.until(api.DialogueEventTurnEnded)
 
 	w.send(d.DialogueID, "ask Bash rm; say not reached")
-	r = f.until(api.ToldRequestOpened).Request
+	r = f.until(api.DialogueEventRequestOpened).Request
 	must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
-	if closed := f.until(api.ToldRequestClosed).Request; closed.RequestID != r.RequestID || closed.How != "withdrawn" {
+	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.RequestID != r.RequestID || closed.How != "withdrawn" {
 		t.Errorf("%+v", closed)
 	}
-	if end := f.until(api.ToldTurnEnded).Turn; end.Outcome != "interrupted" {
+	if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" {
 		t.Errorf("%+v", end)
 	}
 	f.state(api.DialogueIdle)
@@ -190,11 +190,11 @@ func TestInterrupt(t *testing.T) {
 	w := start(t)
 	d := w.create(fake())
 	f := w.follow(d.DialogueID, 0)
-	for script, until := range map[string]api.DialogueEventType{"stream the beginning": api.ToldDelta, "hang-tool Bash sleep": api.ToldItem, "hang": api.ToldTurnStarted} {
+	for script, until := range map[string]api.DialogueEventType{"stream the beginning": api.DialogueEventDelta, "hang-tool Bash sleep": api.DialogueEventItem, "hang": api.DialogueEventTurnStarted} {
 		r := w.send(d.DialogueID, script)
 		f.until(until, func(ev *api.DialogueEvent) bool { return ev.Seq > r.Seq && (ev.Item == nil || ev.Item.Tool != nil) })
 		must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
-		if end := f.until(api.ToldTurnEnded).Turn; end.Outcome != "interrupted" {
+		if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" {
 			t.Errorf("%s: %+v", script, end)
 		}
 		f.state(api.DialogueIdle)
@@ -341,7 +341,7 @@ func TestImages(t *testing.T) {
 	r := must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Content: []api.DialogueContent{
 		{Type: "text", Text: "say look at this "}, {Type: "image", DataBase64: picture, MediaType: "image/png"}}}))(w)
 	f := w.follow(d.DialogueID, r.Seq)
-	if end := f.until(api.ToldTurnEnded).Turn; end.Text != "look at this [image]" {
+	if end := f.until(api.DialogueEventTurnEnded).Turn; end.Text != "look at this [image]" {
 		t.Errorf("%+v", end)
 	}
 	item := w.transcript(d.DialogueID).Items[0]
@@ -363,11 +363,11 @@ func TestUnknownRequest(t *testing.T) {
 	d := w.create(fake())
 	r := w.send(d.DialogueID, "unknown-request")
 	f := w.follow(d.DialogueID, r.Seq)
-	notice := f.until(api.ToldNotice).Notice
+	notice := f.until(api.DialogueEventNotice).Notice
 	if notice.Code != "unknown_request" || notice.Level != "warning" || !strings.Contains(notice.Text, "read_your_mind") {
 		t.Errorf("%+v", notice)
 	}
-	if end := f.until(api.ToldTurnEnded).Turn; !strings.HasPrefix(end.Text, `answered: {"error":`) {
+	if end := f.until(api.DialogueEventTurnEnded).Turn; !strings.HasPrefix(end.Text, `answered: {"error":`) {
 		t.Errorf("%+v", end)
 	}
 	if strings.Contains(w.daemon.Stderr(), "unknown-request") {

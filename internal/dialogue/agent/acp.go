@@ -208,7 +208,7 @@ func (a *acpProtocol) setUp() {
 		a.opened.NativeSession = a.session
 		a.ready, a.step.Ready = true, true
 		a.configured()
-		a.tell(api.DialogueEvent{Type: api.ToldState, State: api.DialogueIdle})
+		a.tell(api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueIdle})
 		a.next()
 	})
 }
@@ -284,7 +284,7 @@ func (a *acpProtocol) configured() {
 	mode := Setting{Model: a.opened.Model, PermissionMode: a.opened.PermissionMode}
 	if now := a.opened; a.ready && (a.told == nil || *a.told != mode) {
 		a.told = &mode
-		a.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: a.session, Opened: &now})
+		a.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
 	}
 }
 

@@ -27,7 +27,7 @@ func TestACPFigures(t *testing.T) {
 		k.send("m1", "go")
 		k.hears(c.lines...)
 		got := api.DialogueUsage{}
-		if u := k.last(api.ToldTurnEnded).Turn.Usage; u != nil {
+		if u := k.last(api.DialogueEventTurnEnded).Turn.Usage; u != nil {
 			got = *u
 		}
 		if got != c.want || k.tree.Result().Usage != c.want {

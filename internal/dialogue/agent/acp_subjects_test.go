@@ -56,7 +56,7 @@ func TestACPSubjects(t *testing.T) {
 			k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"c1","kind":"execute","rawInput":{"command":"ls"}`))
 		}
 		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.call + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
-		if q := k.last(api.ToldRequestOpened).Request; q.Subject != c.subject || q.SubjectKind != c.kind || q.SubjectSource != c.source || q.Editable {
+		if q := k.last(api.DialogueEventRequestOpened).Request; q.Subject != c.subject || q.SubjectKind != c.kind || q.SubjectSource != c.source || q.Editable {
 			t.Errorf("%s: %s", name, show(q))
 		}
 	}
@@ -78,7 +78,7 @@ func TestACPToolNames(t *testing.T) {
 		k.send("m1", "go")
 		k.hears(acpTold(`"sessionUpdate":"tool_call","toolCallId":"c1",` + c.announced))
 		k.hears(`{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1",` + c.asked + `},"options":[{"optionId":"1","name":"Yes","kind":"allow_once"}]}}`)
-		if q := k.last(api.ToldRequestOpened).Request; q.Tool != c.want {
+		if q := k.last(api.DialogueEventRequestOpened).Request; q.Tool != c.want {
 			t.Errorf("%s: tool %q, want %q", name, q.Tool, c.want)
 		}
 	}

@@ -145,7 +145,7 @@ func TestACPTexts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	turn := k.last(api.ToldTurnEnded).Turn
+	turn := k.last(api.DialogueEventTurnEnded).Turn
 	if turn.TurnID != "t1.1" || turn.Outcome != "completed" || turn.Text != "bcd" || turn.Usage.OutputTokens != 3 {
 		t.Errorf("%s", show(turn))
 	}
@@ -161,7 +161,7 @@ func TestACPTurnsEnd(t *testing.T) {
 		k := acpTalk(t)
 		k.send("m1", "go")
 		k.hears(acpChunk("agent_message", "a"), `{"jsonrpc":"2.0","id":3,"result":{"stopReason":"`+reason+`","usage":{"inputTokens":-5,"outputTokens":9223372036854775807}}}`)
-		if turn := k.last(api.ToldTurnEnded).Turn; turn.Outcome != want || turn.Native != reason || turn.Usage != nil {
+		if turn := k.last(api.DialogueEventTurnEnded).Turn; turn.Outcome != want || turn.Native != reason || turn.Usage != nil {
 			t.Errorf("%s: %s", reason, show(turn))
 		}
 		item := k.tree.Result().Items[1]
@@ -179,10 +179,10 @@ func TestACPTurnsEnd(t *testing.T) {
 	k = acpTalk(t)
 	k.send("m1", "go")
 	k.hears(`{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"Internal error","data":{"message":"no model"}}}`)
-	if turn := k.last(api.ToldTurnEnded).Turn; turn.Outcome != "failed" || turn.Text != "Internal error: no model" {
+	if turn := k.last(api.DialogueEventTurnEnded).Turn; turn.Outcome != "failed" || turn.Text != "Internal error: no model" {
 		t.Errorf("%s", show(turn))
 	}
-	if ev := k.last(api.ToldState); ev.State != api.DialogueIdle {
+	if ev := k.last(api.DialogueEventState); ev.State != api.DialogueIdle {
 		t.Errorf("state %s", ev.State)
 	}
 }
@@ -203,18 +203,18 @@ func TestACPQueues(t *testing.T) {
 		t.Fatalf("%d prompts at once", prompts())
 	}
 	k.hears(`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`)
-	if prompts() != 2 || k.last(api.ToldTurnStarted).Turn.TurnID != "t1.2" || k.last(api.ToldState).State != api.DialogueRunning {
-		t.Errorf("%d prompts, state %s", prompts(), k.last(api.ToldState).State)
+	if prompts() != 2 || k.last(api.DialogueEventTurnStarted).Turn.TurnID != "t1.2" || k.last(api.DialogueEventState).State != api.DialogueRunning {
+		t.Errorf("%d prompts, state %s", prompts(), k.last(api.DialogueEventState).State)
 	}
 	k.do(agent.Call{ID: "i", Interrupt: &agent.Interrupt{All: true}})
 	if w := k.written(); w.Method != "session/cancel" || w.ID != nil {
 		t.Errorf("wrote %+v", w)
 	}
 	k.hears(`{"jsonrpc":"2.0","id":4,"error":{"code":-32800,"message":"aborted"}}`)
-	if turn := k.last(api.ToldTurnEnded).Turn; turn.Outcome != "interrupted" {
+	if turn := k.last(api.DialogueEventTurnEnded).Turn; turn.Outcome != "interrupted" {
 		t.Errorf("%s", show(turn))
 	}
-	if prompts() != 2 || k.last(api.ToldState).State != api.DialogueIdle {
+	if prompts() != 2 || k.last(api.DialogueEventState).State != api.DialogueIdle {
 		t.Errorf("what was queued runs: %d prompts", prompts())
 	}
 	states := map[string]string{}
@@ -259,7 +259,7 @@ func TestACPAnswers(t *testing.T) {
 			asks = strings.Replace(asks, c.drop, "unheard_of", 1)
 		}
 		k.hears(asks)
-		q := k.last(api.ToldRequestOpened).Request
+		q := k.last(api.DialogueEventRequestOpened).Request
 		if q.Subject != "git push" || q.Tool != "execute" || q.ToolCallID != k.call("c1") {
 			t.Errorf("asked %s", show(q))
 		}
@@ -271,7 +271,7 @@ func TestACPAnswers(t *testing.T) {
 			continue
 		}
 		wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":"p1","result":`+c.want+`}`)
-		if closed := k.last(api.ToldRequestClosed).Request; closed.Decision != c.decision || closed.How != "answered" {
+		if closed := k.last(api.DialogueEventRequestClosed).Request; closed.Decision != c.decision || closed.How != "answered" {
 			t.Errorf("closed %s", show(closed))
 		}
 		if err := k.respond(c.answer); err == nil || err.Code != api.CodeConflict {
@@ -290,7 +290,7 @@ func TestACPInterruptsARequest(t *testing.T) {
 		t.Errorf("wrote %s", k.wrote[n-2])
 	}
 	wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":"p1","result":{"outcome":{"outcome":"cancelled"}}}`)
-	if closed := k.last(api.ToldRequestClosed).Request; closed.How != "withdrawn" {
+	if closed := k.last(api.DialogueEventRequestClosed).Request; closed.How != "withdrawn" {
 		t.Errorf("closed %s", show(closed))
 	}
 	k.hears(`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}`,
@@ -301,7 +301,7 @@ func TestACPInterruptsARequest(t *testing.T) {
 	}
 	k.send("m2", "go")
 	k.hears(strings.Replace(acpAsks, `"p1"`, `"p2"`, 1), `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"p2"}}`)
-	if closed := k.last(api.ToldRequestClosed).Request; closed.How != "withdrawn" || closed.By != "agent" {
+	if closed := k.last(api.DialogueEventRequestClosed).Request; closed.How != "withdrawn" || closed.By != "agent" {
 		t.Errorf("closed %s", show(closed))
 	}
 	wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":"p2","result":{"outcome":{"outcome":"cancelled"}}}`)
@@ -315,7 +315,7 @@ func TestACPOtherSession(t *testing.T) {
 		k := acpTalk(t)
 		k.send("m1", "go")
 		k.hears(strings.Replace(acpAsks, `"S"`, other, 1))
-		if w := k.written(); w.Error == nil || string(w.ID) != `"p1"` || k.told(api.ToldRequestOpened) != 0 {
+		if w := k.written(); w.Error == nil || string(w.ID) != `"p1"` || k.told(api.DialogueEventRequestOpened) != 0 {
 			t.Errorf("session %s: wrote %s", other, k.sent())
 		}
 		if len(k.tree.Result().Items) != 1 {
@@ -391,7 +391,7 @@ func TestACPRefuses(t *testing.T) {
 		if w := k.written(); w.Error == nil || w.Error.Code != -32601 || string(w.ID) != "7" {
 			t.Errorf("%s: %s", method, k.sent())
 		}
-		if n := k.last(api.ToldNotice).Notice; n.Code != "unknown_request" || !strings.Contains(n.Text, method) {
+		if n := k.last(api.DialogueEventNotice).Notice; n.Code != "unknown_request" || !strings.Contains(n.Text, method) {
 			t.Errorf("%s", show(n))
 		}
 	}
@@ -408,19 +408,19 @@ func TestACPSettings(t *testing.T) {
 	if err := k.answers["s"]; err == nil || err.Code != api.CodeInvalidParams || !strings.Contains(err.Message, `session/set_model "big"`) {
 		t.Errorf("refused: %v", err)
 	}
-	if o := k.last(api.ToldOpened).Opened; o.PermissionMode != "plan" || o.Model != "" {
+	if o := k.last(api.DialogueEventOpened).Opened; o.PermissionMode != "plan" || o.Model != "" {
 		t.Errorf("one of two was done: %s", show(o))
 	}
 	k.hears(acpTold(`"sessionUpdate":"current_mode_update","currentModeId":"code"`))
-	if o := k.last(api.ToldOpened).Opened; o.PermissionMode != "code" {
+	if o := k.last(api.DialogueEventOpened).Opened; o.PermissionMode != "code" {
 		t.Errorf("%s", show(o))
 	}
 	k.hears(acpTold(`"sessionUpdate":"config_option_update","configOptions":[{"id":"mdl","category":"model","currentValue":"small"}]`))
 	k.do(agent.Call{ID: "c", Set: &agent.Setting{Model: "big"}})
 	wantJSON(t, k.sent(), `{"jsonrpc":"2.0","id":5,"method":"session/set_config_option","params":{"sessionId":"S","configId":"mdl","value":"big"}}`)
 	k.hears(`{"jsonrpc":"2.0","id":5,"result":{"configOptions":[{"id":"mdl","category":"model","currentValue":"big"}]}}`)
-	if err, done := k.answers["c"]; !done || err != nil || k.last(api.ToldOpened).Opened.Model != "big" {
-		t.Errorf("%v %v: %s", done, err, show(k.last(api.ToldOpened)))
+	if err, done := k.answers["c"]; !done || err != nil || k.last(api.DialogueEventOpened).Opened.Model != "big" {
+		t.Errorf("%v %v: %s", done, err, show(k.last(api.DialogueEventOpened)))
 	}
 }
 

@@ -134,7 +134,7 @@ func acpContent(raw json.RawMessage) api.DialoguePart {
 func (a *acpProtocol) tellTool(t *acpTool) {
 	told, tool := t.item, *t.item.Tool
 	told.Tool = &tool
-	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: told.NativeID, Item: &told})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventItem, NativeID: told.NativeID, Item: &told})
 }
 
 // over reports whether a tool call has ended.
@@ -216,7 +216,7 @@ func (a *acpProtocol) request(m rpcMessage) (why string) {
 	ask := r.tool.about.told()
 	ask.RequestID, ask.NativeID, ask.Kind, ask.Tool, ask.ToolCallID = r.name, m.name(), "permission", tool.Name, r.tool.item.ItemID
 	ask.Title, ask.Input, ask.Options = tool.Title, tool.Input, r.options
-	a.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &ask})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &ask})
 	return ""
 }
 
@@ -245,7 +245,7 @@ func (a *acpProtocol) respond(answer Response) *api.Error {
 	}
 	a.requests = slices.Delete(a.requests, i, i+1)
 	a.reply(r.id, acpParams{"outcome": outcome})
-	a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "answered", Decision: decision, By: answer.By}})
 	if decision == "allow" {
 		r.tool.item.Tool.Status = "running"
 		a.tellTool(r.tool)
@@ -308,7 +308,7 @@ func (a *acpProtocol) withdraw(by string, which func(*acpRequest) bool) {
 			return false
 		}
 		a.reply(r.id, acpParams{"outcome": acpParams{"outcome": "cancelled"}})
-		a.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "withdrawn", By: by}})
+		a.tell(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: "permission", How: "withdrawn", By: by}})
 		return true
 	})
 }

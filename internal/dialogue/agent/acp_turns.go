@@ -40,7 +40,7 @@ func (a *acpProtocol) next() {
 		}
 	}
 	a.settle()
-	a.tell(api.DialogueEvent{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: p.turn, Trigger: "user", Messages: []string{p.ID}}})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: p.turn, Trigger: "user", Messages: []string{p.ID}}})
 	a.message(p.ID, "started")
 	a.ask("session/prompt", acpParams{"sessionId": a.session, "prompt": blocks}, func(result json.RawMessage, err *rpcError) {
 		a.turnEnded(p, result, err)
@@ -59,7 +59,7 @@ func (a *acpProtocol) settle() {
 	if running {
 		state = api.DialogueRunning
 	}
-	a.tell(api.DialogueEvent{Type: api.ToldState, State: state})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventState, State: state})
 }
 
 // acpOutcomes are the stop reasons as outcomes of a turn.
@@ -113,7 +113,7 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 		a.tellUsage()
 	}
 	a.message(p.ID, "done")
-	a.tell(api.DialogueEvent{Type: api.ToldTurnEnded, Turn: turn})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventTurnEnded, Turn: turn})
 	a.prompts = slices.DeleteFunc(a.prompts, func(o *acpPrompt) bool { return o == p })
 	a.next()
 }
@@ -121,7 +121,7 @@ func (a *acpProtocol) turnEnded(p *acpPrompt, result json.RawMessage, err *rpcEr
 // tellUsage tells the figures of this process.
 func (a *acpProtocol) tellUsage() {
 	usage := a.usage
-	a.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &usage})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &usage})
 }
 
 // interrupt cancels the turn; all also drops what waits behind it. The agent ends the turn

@@ -92,7 +92,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		for _, e := range u.Entries {
 			fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(e.Status), e.Content)
 		}
-		a.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{
+		a.tell(api.DialogueEvent{Type: api.DialogueEventItem, Item: &api.DialogueItem{
 			ItemID: a.planID(), Kind: "plan", TurnID: a.turnID(), Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}},
 		}})
 	case "current_mode_update":
@@ -120,7 +120,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		a.notice(cmp.Or(level, "info"), "informational", strings.TrimSuffix(u.Title+": "+u.Description, ": "))
 	case "compaction_update":
 		if u.Status == "completed" {
-			a.tell(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
+			a.tell(api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
 		} else if u.Status == "failed" {
 			a.notice("warning", "compaction_failed", "the conversation could not be compacted: "+u.Error)
 		}
@@ -134,7 +134,7 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		}
 		a.opened.Commands = slashed(names)
 		if now := a.opened; a.ready {
-			a.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: a.session, Opened: &now})
+			a.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
 		}
 	case "session_info_update", "compaction_summary_chunk":
 	default:
@@ -202,7 +202,7 @@ func (a *acpProtocol) chunk(kind string, u acpUpdate) {
 	switch {
 	case part.Type == "text" && t.open:
 		t.last.WriteString(part.Text)
-		a.tell(api.DialogueEvent{Type: api.ToldDelta, Delta: &api.DialogueDelta{ItemID: t.item.ItemID, Field: "text", Text: part.Text}})
+		a.tell(api.DialogueEvent{Type: api.DialogueEventDelta, Delta: &api.DialogueDelta{ItemID: t.item.ItemID, Field: "text", Text: part.Text}})
 	default:
 		t.close()
 		t.item.Parts = append(t.item.Parts, part)
@@ -236,7 +236,7 @@ func (a *acpProtocol) tellText(t *acpText) {
 	if t.open {
 		item.Parts[len(item.Parts)-1].Text = t.last.String()
 	}
-	a.tell(api.DialogueEvent{Type: api.ToldItem, NativeID: t.message, Item: &item})
+	a.tell(api.DialogueEvent{Type: api.DialogueEventItem, NativeID: t.message, Item: &item})
 }
 
 // finishText ends what is being said, when something else begins.

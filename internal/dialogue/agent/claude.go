@@ -190,7 +190,7 @@ func (p *claudeProtocol) send(call string, m *Message) {
 		"type": "user", "uuid": m.ID, "session_id": "", "parent_tool_use_id": nil,
 		"message": map[string]any{"role": "user", "content": content},
 	})
-	p.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Parts: parts, Status: "final"}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Parts: parts, Status: "final"}})
 	p.messages[m.ID] = &claudeMessage{}
 	p.unfinished = append(p.unfinished, m.ID)
 	p.hushed = false
@@ -312,7 +312,7 @@ func (p *claudeProtocol) tell(ev api.DialogueEvent) {
 }
 
 func (p *claudeProtocol) notice(level, code, text string) {
-	p.tell(api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: level, Code: code, Text: text}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: level, Code: code, Text: text}})
 }
 
 func (p *claudeProtocol) answer(call string, err *api.Error) {

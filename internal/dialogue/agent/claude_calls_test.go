@@ -126,7 +126,7 @@ func TestClaudeStart(t *testing.T) {
 		t.Errorf("ready %v, failed %q", k.ready, k.failed)
 	}
 	k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{"claude_code_version":"2.1.325"}}}`)
-	if o := k.last(api.ToldOpened).Opened; !k.ready || o.Agent != "claude" || o.Version != "2.1.325" || k.last(api.ToldState).State != api.DialogueIdle {
+	if o := k.last(api.DialogueEventOpened).Opened; !k.ready || o.Agent != "claude" || o.Version != "2.1.325" || k.last(api.DialogueEventState).State != api.DialogueIdle {
 		t.Errorf("ready %v, events %s", k.ready, show(k.events))
 	}
 
@@ -137,7 +137,7 @@ func TestClaudeStart(t *testing.T) {
 	}
 	k = newTalk(t, "claude", agent.Options{Resume: "s-0"})
 	k.says(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: s-0"]}`)
-	if k.failed != "No conversation found with session ID: s-0" || k.count(api.ToldTurnStarted) != 0 {
+	if k.failed != "No conversation found with session ID: s-0" || k.count(api.DialogueEventTurnStarted) != 0 {
 		t.Errorf("failed %q, events %s", k.failed, show(k.events))
 	}
 }
@@ -149,7 +149,7 @@ func TestClaudeSend(t *testing.T) {
 	}}})
 	wantJSON(t, k.sent(), `{"type":"user","uuid":"m-1","session_id":"","parent_tool_use_id":null,"message":{"role":"user","content":[
 		{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}}`)
-	if it := k.last(api.ToldItem).Item; it.ItemID != "m-1" || it.Kind != "user" || len(it.Parts) != 2 || k.last(api.ToldMessage).Message.State != "sent" {
+	if it := k.last(api.DialogueEventItem).Item; it.ItemID != "m-1" || it.Kind != "user" || len(it.Parts) != 2 || k.last(api.DialogueEventMessage).Message.State != "sent" {
 		t.Errorf("events %s", show(k.events))
 	}
 	if err, ok := k.answers["c"]; !ok || err != nil {
@@ -182,11 +182,11 @@ func TestClaudeStateAfterSend(t *testing.T) {
 		for _, i := range order {
 			k.says(busy[i])
 		}
-		if n := k.count(api.ToldState); n != 2 || k.last(api.ToldState).State != api.DialogueRunning {
+		if n := k.count(api.DialogueEventState); n != 2 || k.last(api.DialogueEventState).State != api.DialogueRunning {
 			t.Errorf("%s: %s", name, show(k.events))
 		}
 		k.says(done...)
-		if n := k.count(api.ToldState); n != 3 || k.last(api.ToldState).State != api.DialogueIdle {
+		if n := k.count(api.DialogueEventState); n != 3 || k.last(api.DialogueEventState).State != api.DialogueIdle {
 			t.Errorf("%s, then: %s", name, show(k.events))
 		}
 	}
@@ -194,7 +194,7 @@ func TestClaudeStateAfterSend(t *testing.T) {
 	k := claudeReady(t)
 	k.send("m-1", "go")
 	k.says(`{"type":"command_lifecycle","command_uuid":"m-1","state":"cancelled"}`)
-	if k.last(api.ToldState).State != api.DialogueIdle || k.last(api.ToldMessage).Message.State != "cancelled" {
+	if k.last(api.DialogueEventState).State != api.DialogueIdle || k.last(api.DialogueEventMessage).Message.State != "cancelled" {
 		t.Errorf("taken back: %s", show(k.events))
 	}
 }
@@ -211,15 +211,15 @@ func TestClaudeDerivedState(t *testing.T) {
 			if word != "" {
 				k.says(word)
 			}
-			if got, n := k.last(api.ToldState).State, k.tracker.Background(); got != want || n != 1 {
+			if got, n := k.last(api.DialogueEventState).State, k.tracker.Background(); got != want || n != 1 {
 				t.Errorf("%s %s: %s after the turn, %d in the background", kind, word, got, n)
 			}
 			k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"completed"}`)
-			if got, n := k.last(api.ToldState).State, k.tracker.Background(); got != api.DialogueRunning || n != 0 {
+			if got, n := k.last(api.DialogueEventState).State, k.tracker.Background(); got != api.DialogueRunning || n != 0 {
 				t.Errorf("%s %s: %s after the task, %d in the background", kind, word, got, n)
 			}
 			k.says(`{"type":"system","subtype":"init"}`, `{"type":"result","subtype":"success"}`)
-			if got := k.last(api.ToldState).State; got != api.DialogueIdle {
+			if got := k.last(api.DialogueEventState).State; got != api.DialogueIdle {
 				t.Errorf("%s %s: %s after the report", kind, word, got)
 			}
 		}
@@ -231,7 +231,7 @@ func TestClaudeDerivedState(t *testing.T) {
 			`{"type":"system","subtype":"task_started","task_id":"a","task_type":"`+kind+`","is_backgrounded":true}`,
 			`{"type":"result","subtype":"success"}`)
 		k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"stopped"}`)
-		if got := k.last(api.ToldState).State; got != api.DialogueIdle {
+		if got := k.last(api.DialogueEventState).State; got != api.DialogueIdle {
 			t.Errorf("%s: %s after the task", kind, got)
 		}
 	}
@@ -269,7 +269,7 @@ func TestClaudeInterrupt(t *testing.T) {
 	k.send("m-1", "go on")
 	before = len(k.wrote)
 	k.says(`{"type":"command_lifecycle","command_uuid":"m-1","state":"started"}`, `{"type":"system","subtype":"init"}`)
-	if len(k.wrote) != before || k.last(api.ToldTurnStarted).Turn.Trigger != "user" {
+	if len(k.wrote) != before || k.last(api.DialogueEventTurnStarted).Turn.Trigger != "user" {
 		t.Errorf("wrote %q", k.wrote[before:])
 	}
 }
@@ -282,7 +282,7 @@ func TestClaudeSet(t *testing.T) {
 		t.Error("answered before both were")
 	}
 	k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-3","response":{"model":"claude-opus-5-5"}}}`)
-	if err := k.answers["s"]; err == nil || err.Code != api.CodeInvalidParams || k.last(api.ToldOpened).Opened.Model != "claude-opus-5-5" {
+	if err := k.answers["s"]; err == nil || err.Code != api.CodeInvalidParams || k.last(api.DialogueEventOpened).Opened.Model != "claude-opus-5-5" {
 		t.Errorf("answer %v, events %s", err, show(k.events))
 	}
 }
@@ -334,7 +334,7 @@ func normalised(t *testing.T, line []byte) string {
 func TestClaudeReadyTold(t *testing.T) {
 	k := newTalk(t, "claude", agent.Options{Resume: "s-1"})
 	k.says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}`)
-	if o := k.last(api.ToldOpened).Opened; !k.ready || o.Agent != "claude" || o.Version != "" {
+	if o := k.last(api.DialogueEventOpened).Opened; !k.ready || o.Agent != "claude" || o.Version != "" {
 		t.Errorf("ready %v, told %s", k.ready, show(o))
 	}
 }

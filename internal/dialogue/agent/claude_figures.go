@@ -91,7 +91,7 @@ func slashed(names []string) []string {
 func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {
 	u.ContextTokens, u.ContextWindow = p.context, p.window
 	p.used = u
-	p.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &u})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &u})
 }
 
 // sumTotals is sumUses, with the cost that the program tells: it may include more.

@@ -15,7 +15,7 @@ func TestClaudeEditedInput(t *testing.T) {
 	for name, lines := range map[string][]string{"in order": {call, ask}, "asked before it is told": {ask, call}} {
 		k := claudeReady(t)
 		answer := func() {
-			q := k.last(api.ToldRequestOpened).Request
+			q := k.last(api.DialogueEventRequestOpened).Request
 			if err := k.respond(api.DialogueRespondParams{RequestID: q.RequestID, Decision: "allow", Input: []byte(edited)}); err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +26,7 @@ func TestClaudeEditedInput(t *testing.T) {
 				answer()
 			}
 		}
-		closed := k.last(api.ToldRequestClosed).Request
+		closed := k.last(api.DialogueEventRequestClosed).Request
 		if string(closed.Input) != model || string(closed.EffectiveInput) != edited || closed.Subject != "rm x" {
 			t.Errorf("%s: event %s", name, show(closed))
 		}
@@ -46,7 +46,7 @@ func TestClaudeEditedInput(t *testing.T) {
 	if err := k.respond(api.DialogueRespondParams{RequestID: "q", Decision: "allow", Input: []byte(`{ "command": "rm x" }`)}); err != nil {
 		t.Fatal(err)
 	}
-	if q := k.last(api.ToldRequestClosed).Request; q.EffectiveInput != nil {
+	if q := k.last(api.DialogueEventRequestClosed).Request; q.EffectiveInput != nil {
 		t.Errorf("closed %s", show(q))
 	}
 }

@@ -157,7 +157,7 @@ func (p *claudeProtocol) makes(item string) {
 }
 
 func (p *claudeProtocol) tellItem(scope string, item api.DialogueItem) {
-	p.tell(api.DialogueEvent{Type: api.ToldItem, Scope: scope, Item: &item})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventItem, Scope: scope, Item: &item})
 }
 
 // tellTool tells a tool call as a whole: an item takes the place of what was told of it.
@@ -258,7 +258,7 @@ func (p *claudeProtocol) retract(scope string, ids []string) {
 			p.toolOrder = slices.DeleteFunc(p.toolOrder, func(s string) bool { return s == id })
 		}
 	}
-	p.tell(api.DialogueEvent{Type: api.ToldRetracted, Scope: scope, Retracted: ids})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventRetracted, Scope: scope, Retracted: ids})
 }
 
 func textParts(s string) []api.DialoguePart {

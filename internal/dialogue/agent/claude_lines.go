@@ -146,7 +146,7 @@ func (p *claudeProtocol) unparsed(why string) {
 	if len(text) > most {
 		text = text[:most]
 	}
-	p.tell(api.DialogueEvent{Type: api.ToldUnparsed, Unparsed: &api.DialogueUnparsed{
+	p.tell(api.DialogueEvent{Type: api.DialogueEventUnparsed, Unparsed: &api.DialogueUnparsed{
 		Why: why, Text: strings.ToValidUTF8(string(text), "\uFFFD"), Bytes: int64(len(p.line.whole)),
 	}})
 }

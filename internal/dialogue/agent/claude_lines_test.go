@@ -47,7 +47,7 @@ func TestClaudeRequests(t *testing.T) {
 			k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{}}]}}`)
 			k.hear([]byte(tc.request))
 			k.hear([]byte(tc.request)) // again: it is one request
-			if n := k.count(api.ToldRequestOpened); n != 1 {
+			if n := k.count(api.DialogueEventRequestOpened); n != 1 {
 				t.Fatalf("%d requests were opened", n)
 			}
 			tc.with.RequestID = "r-1"
@@ -55,7 +55,7 @@ func TestClaudeRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantJSON(t, k.sent(), fmt.Sprintf(answer, tc.want))
-			if q := k.last(api.ToldRequestClosed).Request; q.How != "answered" || q.By != "client" || q.Decision == "" {
+			if q := k.last(api.DialogueEventRequestClosed).Request; q.How != "answered" || q.By != "client" || q.Decision == "" {
 				t.Errorf("closed %s", show(q))
 			}
 			if err := k.respond(tc.with); err == nil || err.Code != api.CodeConflict {
@@ -69,24 +69,24 @@ func TestClaudeRequestTold(t *testing.T) {
 	k := claudeReady(t)
 	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"rm x"}}]}}`)
 	k.hear([]byte(claudeWantsBash))
-	q := k.last(api.ToldRequestOpened).Request
+	q := k.last(api.DialogueEventRequestOpened).Request
 	if q.Kind != "permission" || q.Tool != "Bash" || q.ToolCallID != k.call("t-1") || q.TaskID == "" || q.NativeID != "r-1" || q.Subject != "rm x" || q.Reason != "risky" || len(q.Options) != 3 {
 		t.Errorf("request %s", show(q))
 	}
-	if it := k.last(api.ToldItem).Item; it.NativeID != "t-1" || it.Tool.Status != "awaiting_approval" {
+	if it := k.last(api.DialogueEventItem).Item; it.NativeID != "t-1" || it.Tool.Status != "awaiting_approval" {
 		t.Errorf("tool %s", show(it))
 	}
 	if err := k.respond(api.DialogueRespondParams{RequestID: "r-1", Option: "perhaps"}); err == nil || err.Code != api.CodeInvalidParams {
 		t.Errorf("an option that it has not: %v", err)
 	}
 	k.says(`{"type":"control_cancel_request","request_id":"r-1"}`)
-	if q := k.last(api.ToldRequestClosed).Request; q.How != "withdrawn" || q.By != "agent" {
+	if q := k.last(api.DialogueEventRequestClosed).Request; q.How != "withdrawn" || q.By != "agent" {
 		t.Errorf("closed %s", show(q))
 	}
 	// A plan that the request does not have is that of the tool call.
 	k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-2","name":"ExitPlanMode","input":{"plan":"do it"}}]}}`,
 		`{"type":"control_request","request_id":"r-2","request":{"subtype":"can_use_tool","tool_name":"ExitPlanMode","tool_use_id":"t-2","input":{}}}`)
-	if q := k.last(api.ToldRequestOpened).Request; q.Kind != "plan" || string(q.Input) != `{"plan":"do it"}` {
+	if q := k.last(api.DialogueEventRequestOpened).Request; q.Kind != "plan" || string(q.Input) != `{"plan":"do it"}` {
 		t.Errorf("request %s", show(q))
 	}
 	if err := k.respond(api.DialogueRespondParams{RequestID: "r-2", Decision: "allow"}); err != nil {
@@ -101,7 +101,7 @@ func TestClaudeUnknownRequest(t *testing.T) {
 		k := claudeReady(t)
 		k.says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"` + subtype + `"}}`)
 		wantJSON(t, k.sent(), `{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"unsupported request: `+subtype+`"}}`)
-		if n := k.last(api.ToldNotice).Notice; n.Code != "unknown_request" || n.Level != "warning" {
+		if n := k.last(api.DialogueEventNotice).Notice; n.Code != "unknown_request" || n.Level != "warning" {
 			t.Errorf("notice %s", show(n))
 		}
 	}
@@ -120,7 +120,7 @@ func TestClaudeRetraction(t *testing.T) {
 		k := claudeReady(t)
 		k.says(said("u-0", "msg-0", "stays", ""), said("u-1", "msg-1", "no", ""),
 			`{"type":"assistant","uuid":"u-2","session_id":"s-1","message":{"id":"msg-1","content":[{"type":"tool_use","id":"t-1","name":"Read","input":{}}]}}`, taken)
-		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2 i1.3" {
+		if got := strings.Join(k.last(api.DialogueEventRetracted).Retracted, " "); got != "i1.2 i1.3" {
 			t.Errorf("%s: retracted %q", name, got)
 		}
 		if first := k.tree.Result().Items[0]; first.NativeID != "msg-0" {
@@ -133,8 +133,8 @@ func TestClaudeRetraction(t *testing.T) {
 	k.says(said("u-1", "msg-1", "no", ""), `{"type":"result","subtype":"success","uuid":"u-2"}`,
 		said("u-3", "msg-3", "stays", ""), `{"type":"result","subtype":"success","uuid":"u-4"}`,
 		said("u-5", "msg-5", "better", `,"supersedes":["u-1"]`), said("u-6", "msg-6", "best", `,"supersedes":["u-1"]`))
-	if items := k.tree.Result().Items; len(items) != 3 || items[0].NativeID != "msg-3" || k.count(api.ToldRetracted) != 1 {
-		t.Errorf("%d retractions, left are %s", k.count(api.ToldRetracted), show(items))
+	if items := k.tree.Result().Items; len(items) != 3 || items[0].NativeID != "msg-3" || k.count(api.DialogueEventRetracted) != 1 {
+		t.Errorf("%d retractions, left are %s", k.count(api.DialogueEventRetracted), show(items))
 	}
 }
 
@@ -167,12 +167,12 @@ func TestClaudeReset(t *testing.T) {
 	k.says(`{"type":"system","subtype":"init","uuid":"a","session_id":"s-1"}`, `{"type":"result","subtype":"success","uuid":"b","session_id":"s-1"}`,
 		`{"type":"conversation_reset","new_conversation_id":"no session","uuid":"c","session_id":"s-1"}`,
 		`{"type":"system","subtype":"init","uuid":"d","session_id":"s-2"}`)
-	if o := k.last(api.ToldReset).Opened; o.NativeSession != "s-2" || o.Why != "cleared" || k.count(api.ToldReset) != 1 {
+	if o := k.last(api.DialogueEventReset).Opened; o.NativeSession != "s-2" || o.Why != "cleared" || k.count(api.DialogueEventReset) != 1 {
 		t.Errorf("reset %s", show(o))
 	}
 	k = newTalk(t, "claude", agent.Options{Resume: "s-1"})
 	k.says(`{"type":"system","subtype":"init","uuid":"a","session_id":"s-2"}`)
-	if o := k.last(api.ToldReset).Opened; o.NativeSession != "s-2" || o.Why != "forked" {
+	if o := k.last(api.DialogueEventReset).Opened; o.NativeSession != "s-2" || o.Why != "forked" {
 		t.Errorf("reset %s", show(o))
 	}
 }
@@ -210,7 +210,7 @@ func TestClaudeTotals(t *testing.T) {
 	} {
 		k := newTalk(t, "claude", agent.Options{Resume: tc.resume})
 		k.says(tc.lines...)
-		if u := k.last(api.ToldUsage).Usage; u.InputTokens != 2*tc.want || u.OutputTokens != tc.want || *u.CostUSD != float64(tc.want) {
+		if u := k.last(api.DialogueEventUsage).Usage; u.InputTokens != 2*tc.want || u.OutputTokens != tc.want || *u.CostUSD != float64(tc.want) {
 			t.Errorf("%s: %s, want %d", name, show(u), tc.want)
 		}
 	}
@@ -248,7 +248,7 @@ func TestClaudeUnparsed(t *testing.T) {
 	} {
 		k := claudeReady(t)
 		k.hear([]byte(line))
-		if u := k.last(api.ToldUnparsed).Unparsed; u.Why != why || u.Bytes != int64(len(line)) || len(u.Text) > 4100 {
+		if u := k.last(api.DialogueEventUnparsed).Unparsed; u.Why != why || u.Bytes != int64(len(line)) || len(u.Text) > 4100 {
 			t.Errorf("%.60q: %s", line, show(u))
 		}
 	}
@@ -266,7 +266,7 @@ func TestClaudeNotices(t *testing.T) {
 	} {
 		k := claudeReady(t)
 		k.says(line)
-		if n := k.last(api.ToldNotice).Notice; n.Code != code || n.Text == "" {
+		if n := k.last(api.DialogueEventNotice).Notice; n.Code != code || n.Text == "" {
 			t.Errorf("%s: %s", line, show(n))
 		}
 	}

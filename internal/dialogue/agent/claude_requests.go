@@ -91,7 +91,7 @@ func (p *claudeProtocol) request(l *claudeLine) {
 	told.RequestID = p.ids.next(requestID)
 	p.requests[told.RequestID] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
 	p.waiting = append(p.waiting, told.RequestID)
-	p.tell(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &told})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &told})
 	p.moveTool(told.ToolCallID, "awaiting_approval")
 }
 
@@ -333,7 +333,7 @@ func (p *claudeProtocol) closeRequest(id, how string) {
 func (p *claudeProtocol) dropRequest(told api.DialogueRequest) {
 	delete(p.requests, told.RequestID)
 	p.waiting = slices.DeleteFunc(p.waiting, func(s string) bool { return s == told.RequestID })
-	p.tell(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &told})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &told})
 }
 
 func (p *claudeProtocol) moveTool(id, status string) {

@@ -53,7 +53,7 @@ func TestClaudeOddRequest(t *testing.T) {
 		k := claudeReady(t)
 		line := `{"type":"control_request","request_id":"r-1"` + request + `}`
 		k.says(line)
-		if k.last(api.ToldUnparsed).Unparsed.Why != "bad_shape" || len(k.tracker.Pending()) != 0 {
+		if k.last(api.DialogueEventUnparsed).Unparsed.Why != "bad_shape" || len(k.tracker.Pending()) != 0 {
 			t.Errorf("%s: %s", line, show(k.events))
 		}
 		wantJSON(t, k.sent(), `{"type":"control_response","response":{"subtype":"error","request_id":"r-1","error":"unsupported request: it has no subtype"}}`)

@@ -51,7 +51,7 @@ func (p *claudeProtocol) streamed(l *claudeLine) {
 		index := ev.number("index")
 		for _, open := range s.open {
 			if open.index == index {
-				p.tell(api.DialogueEvent{Type: api.ToldDelta, Scope: l.Scope,
+				p.tell(api.DialogueEvent{Type: api.DialogueEventDelta, Scope: l.Scope,
 					Delta: &api.DialogueDelta{ItemID: open.id, Field: open.field, Text: text}})
 			}
 		}

@@ -40,11 +40,11 @@ func TestClaudeSubjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := claudeReady(t)
 			k.says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"` + tc.tool + `","input":` + tc.input + `}]}}`)
-			if tool := k.last(api.ToldItem).Item.Tool; tool.Subject != tc.subject {
+			if tool := k.last(api.DialogueEventItem).Item.Tool; tool.Subject != tc.subject {
 				t.Errorf("the call is about %q", tool.Subject)
 			}
 			k.says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"` + tc.tool + `","tool_use_id":"t-1","input":` + tc.input + `}}`)
-			q := k.last(api.ToldRequestOpened).Request
+			q := k.last(api.DialogueEventRequestOpened).Request
 			if q.Subject != tc.subject || q.SubjectKind != tc.kind || !q.Editable {
 				t.Errorf("the request is about %q, which is %q; editable %v", q.Subject, q.SubjectKind, q.Editable)
 			}
@@ -63,21 +63,21 @@ func TestClaudeSubjects(t *testing.T) {
 	// People want to know what is searched for, too.
 	k := claudeReady(t)
 	k.says(`{"type":"control_request","request_id":"r-0","request":{"subtype":"can_use_tool","tool_name":"Grep","input":{"pattern":"passw","path":"/src"}}}`)
-	if q := k.last(api.ToldRequestOpened).Request; q.Title != "passw" {
+	if q := k.last(api.DialogueEventRequestOpened).Request; q.Title != "passw" {
 		t.Errorf("the request has the title %q", q.Title)
 	}
 	k.says(`{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"mcp__x__y","input":{},"blocked_path":"/a/../b"}}`)
-	if q := k.last(api.ToldRequestOpened).Request; q.Subject != "/a/../b" || q.SubjectKind != "path" || q.SubjectSource != "request" {
+	if q := k.last(api.DialogueEventRequestOpened).Request; q.Subject != "/a/../b" || q.SubjectKind != "path" || q.SubjectSource != "request" {
 		t.Errorf("the request is about %q, which is %q", q.Subject, q.SubjectKind)
 	}
 	k.says(`{"type":"control_request","request_id":"r-2","request":{"subtype":"elicitation","url":"https://x"}}`)
-	if q := k.last(api.ToldRequestOpened).Request; q.Subject != "https://x" || q.SubjectKind != "address" {
+	if q := k.last(api.DialogueEventRequestOpened).Request; q.Subject != "https://x" || q.SubjectKind != "address" {
 		t.Errorf("the request is about %q, which is %q", q.Subject, q.SubjectKind)
 	}
 	for _, ask := range []string{claudeAsks, strings.Replace(claudeAsks, "AskUserQuestion", "ExitPlanMode", 1)} {
 		k := claudeReady(t)
 		k.says(ask)
-		if q := k.last(api.ToldRequestOpened).Request; q.Editable {
+		if q := k.last(api.DialogueEventRequestOpened).Request; q.Editable {
 			t.Errorf("a %s is not editable", q.Kind)
 		}
 	}

@@ -32,7 +32,7 @@ func (p *claudeProtocol) system(l *claudeLine) {
 	case "compact_boundary":
 		about := readFields(l.raw("compact_metadata"))
 		text := fmt.Sprintf("the conversation was compacted (%s; it had %d tokens)", cmp.Or(about.text("trigger"), "by the agent"), about.number("pre_tokens"))
-		p.tell(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: text}})
+		p.tell(api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: text}})
 	case "local_command_output":
 		p.newItem("", api.DialogueItem{ItemID: p.ids.next(itemID), NativeID: l.UUID, Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
 	case "informational", "notification":
@@ -63,7 +63,7 @@ func (p *claudeProtocol) retry(l *claudeLine) {
 	if status := l.number("error_status"); status != 0 {
 		cause = strings.TrimSpace(fmt.Sprintf("%s (HTTP %d)", cause, status))
 	}
-	p.tell(api.DialogueEvent{Type: api.ToldRetry, Retry: &api.DialogueRetry{Attempt: int(l.number("attempt")), Most: int(l.number("max_retries")), DelayMS: int64(l.fraction("retry_delay_ms")), Cause: cause}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventRetry, Retry: &api.DialogueRetry{Attempt: int(l.number("attempt")), Most: int(l.number("max_retries")), DelayMS: int64(l.fraction("retry_delay_ms")), Cause: cause}})
 }
 
 // hook tells of a hook that did not go well.

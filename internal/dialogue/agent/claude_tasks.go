@@ -130,7 +130,7 @@ func (p *claudeProtocol) tellTask(now api.DialogueTask) {
 			p.callTurn.put(now.ToolCallID, p.turnOf(""))
 		}
 	}
-	p.tell(api.DialogueEvent{Type: api.ToldTask, Task: &now})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventTask, Task: &now})
 }
 
 // agentRuns is 1 for a subagent that works. A command in the background does not keep the

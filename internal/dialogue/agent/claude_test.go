@@ -192,7 +192,7 @@ func TestClaudeRecordings(t *testing.T) {
 				}
 			}
 			for i, ev := range k.events {
-				if ev.Type == api.ToldState && i > 0 && k.events[i-1].Type == api.ToldState && k.events[i-1].State == ev.State {
+				if ev.Type == api.DialogueEventState && i > 0 && k.events[i-1].Type == api.DialogueEventState && k.events[i-1].State == ev.State {
 					t.Errorf("one state twice in a row: events %d and %d", i, i+1)
 				}
 			}

@@ -52,7 +52,7 @@ func (p *claudeProtocol) openTurn() {
 		p.control(map[string]any{"subtype": "interrupt"}, func(claudeAnswer) {})
 	}
 	p.turn = t
-	p.tell(api.DialogueEvent{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
 }
 
 // joinTurn says that messages are answered by the open turn. One that comes while the agent
@@ -120,7 +120,7 @@ func (p *claudeProtocol) moveMessage(id, state string) {
 		p.unfinished = slices.DeleteFunc(p.unfinished, func(s string) bool { return s == id })
 		p.finished.put(id, true)
 	}
-	p.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
 // result is the end of a turn, but not of the agent's work: subagents may go on, and report
@@ -172,7 +172,7 @@ func (p *claudeProtocol) result(l *claudeLine) {
 	p.figures(l, told.Usage)
 	p.settleTurn(turn)
 	p.turn = nil
-	p.tell(api.DialogueEvent{Type: api.ToldTurnEnded, Turn: told})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventTurnEnded, Turn: told})
 }
 
 // settleTurn closes what cannot outlive a turn.
@@ -227,7 +227,7 @@ func (p *claudeProtocol) tellState() {
 		return
 	}
 	p.state = state
-	p.tell(api.DialogueEvent{Type: api.ToldState, State: state})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventState, State: state})
 }
 
 // tellAbout tells what the program is and does, when anything in it is new. The first time
@@ -261,7 +261,7 @@ func (p *claudeProtocol) tellAbout(new api.DialogueOpened) {
 		return
 	}
 	p.about = now
-	p.tell(api.DialogueEvent{Type: api.ToldOpened, Opened: &now})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventOpened, Opened: &now})
 }
 
 // follow takes the id of the conversation from a line. It changes when the conversation is
@@ -281,5 +281,5 @@ func (p *claudeProtocol) follow(l *claudeLine) {
 		why = "cleared"
 	}
 	p.about.NativeSession = l.SessionID
-	p.tell(api.DialogueEvent{Type: api.ToldReset, Opened: &api.DialogueOpened{Agent: "claude", NativeSession: l.SessionID, Why: why}})
+	p.tell(api.DialogueEvent{Type: api.DialogueEventReset, Opened: &api.DialogueOpened{Agent: "claude", NativeSession: l.SessionID, Why: why}})
 }

@@ -24,18 +24,18 @@ func TestClaudePartialsTakenBack(t *testing.T) {
 			`{"type":"stream_event","event":{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}}`,
 			`{"type":"stream_event","event":{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"half"}}}`,
 			`{"type":"stream_event","event":{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t-1","name":"Bash","input":{}}}}`)
-		if d := k.last(api.ToldDelta).Delta; d.ItemID != "i1.2" || d.Field != "text" || d.Text != "half" {
+		if d := k.last(api.DialogueEventDelta).Delta; d.ItemID != "i1.2" || d.Field != "text" || d.Text != "half" {
 			t.Errorf("%s: delta %s", name, show(d))
 		}
 		k.says(line)
-		if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2 i1.3" || k.count(api.ToldRetracted) != 1 {
+		if got := strings.Join(k.last(api.DialogueEventRetracted).Retracted, " "); got != "i1.2 i1.3" || k.count(api.DialogueEventRetracted) != 1 {
 			t.Errorf("%s: retracted %q", name, got)
 		}
 		if items := k.tree.Result().Items; len(items) != 1 || items[0].ItemID != "i1.1" || items[0].NativeID != "msg-1" || items[0].Kind != "reasoning" {
 			t.Errorf("%s: left are %s", name, show(items))
 		}
 		if name == "retry" {
-			if r := k.last(api.ToldRetry).Retry; r.Attempt != 1 || r.Most != 3 || r.DelayMS != 500 || r.Cause != "overloaded (HTTP 529)" {
+			if r := k.last(api.DialogueEventRetry).Retry; r.Attempt != 1 || r.Most != 3 || r.DelayMS != 500 || r.Cause != "overloaded (HTTP 529)" {
 				t.Errorf("retry %s", show(r))
 			}
 		}
@@ -68,7 +68,7 @@ func TestClaudeCutOffText(t *testing.T) {
 		k.says(tc.lines...)
 		told := 0
 		for _, ev := range k.events {
-			if ev.Type == api.ToldItem && ev.Item.ItemID == "i1.1" {
+			if ev.Type == api.DialogueEventItem && ev.Item.ItemID == "i1.1" {
 				told++
 			}
 		}
@@ -100,7 +100,7 @@ func TestClaudeOutcomes(t *testing.T) {
 		k := claudeReady(t)
 		k.says(`{"type":"system","subtype":"init"}`)
 		k.says(tc.lines...)
-		if turn := k.last(api.ToldTurnEnded).Turn; turn.TurnID != "t1.1" || turn.Outcome != tc.outcome || turn.Native != tc.native || turn.Text != tc.text {
+		if turn := k.last(api.DialogueEventTurnEnded).Turn; turn.TurnID != "t1.1" || turn.Outcome != tc.outcome || turn.Native != tc.native || turn.Text != tc.text {
 			t.Errorf("%s: %s", name, show(turn))
 		}
 	}
@@ -114,7 +114,7 @@ func TestClaudeHugeFigures(t *testing.T) {
 			`"total_cost_usd":1e308,"modelUsage":{"x":{"inputTokens":9223372036854775807,"costUSD":1e308},"y":{"inputTokens":9223372036854775807,"costUSD":1e308}}}`)
 	}
 	show(k.events) // panics when there is no JSON for a number
-	turn, usage := k.last(api.ToldTurnEnded).Turn, k.last(api.ToldUsage).Usage
+	turn, usage := k.last(api.DialogueEventTurnEnded).Turn, k.last(api.DialogueEventUsage).Usage
 	if turn.DurationMS != 0 || turn.Steps != 0 || usage.InputTokens != 0 || *usage.CostUSD != 0 {
 		t.Errorf("turn %s\nusage %s", show(turn), show(usage))
 	}
@@ -129,11 +129,11 @@ func TestClaudeRequestsSettled(t *testing.T) {
 	k := claudeReady(t)
 	k.says(`{"type":"system","subtype":"init"}`, ask("r-1", "t-1", ""), ask("r-2", "", ""), ask("r-3", "t-3", "a-1"))
 	k.says(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t-1","is_error":true,"content":"AbortError"}]}}`)
-	if n := k.count(api.ToldRequestClosed); n != 1 || k.last(api.ToldRequestClosed).Request.NativeID != "r-1" {
+	if n := k.count(api.DialogueEventRequestClosed); n != 1 || k.last(api.DialogueEventRequestClosed).Request.NativeID != "r-1" {
 		t.Errorf("%d were closed with the tool call", n)
 	}
 	k.says(`{"type":"result","subtype":"success"}`)
-	if n := k.count(api.ToldRequestClosed); n != 2 || k.last(api.ToldRequestClosed).Request.NativeID != "r-2" {
+	if n := k.count(api.DialogueEventRequestClosed); n != 2 || k.last(api.DialogueEventRequestClosed).Request.NativeID != "r-2" {
 		t.Errorf("%d were closed with the turn", n)
 	}
 	if waiting := k.tracker.Pending(); len(waiting) != 1 || waiting[0].NativeID != "r-3" {
@@ -150,11 +150,11 @@ func TestClaudeMessagesOfTurns(t *testing.T) {
 	k.says(`{"type":"command_lifecycle","command_uuid":"m-2","state":"queued"}`, `{"type":"command_lifecycle","command_uuid":"m-2","state":"started"}`)
 	k.send("m-3", "later")
 	k.says(`{"type":"command_lifecycle","command_uuid":"m-3","state":"queued"}`, `{"type":"result","subtype":"success"}`)
-	if turn := k.last(api.ToldTurnEnded).Turn; strings.Join(turn.Messages, " ") != "m-1 m-2" {
+	if turn := k.last(api.DialogueEventTurnEnded).Turn; strings.Join(turn.Messages, " ") != "m-1 m-2" {
 		t.Errorf("the turn answers %q", turn.Messages)
 	}
 	k.says(`{"type":"command_lifecycle","command_uuid":"m-3","state":"started"}`, `{"type":"system","subtype":"init"}`)
-	if turn := k.last(api.ToldTurnStarted).Turn; turn.TurnID != "t1.2" || turn.Trigger != "user" || strings.Join(turn.Messages, " ") != "m-3" {
+	if turn := k.last(api.DialogueEventTurnStarted).Turn; turn.TurnID != "t1.2" || turn.Trigger != "user" || strings.Join(turn.Messages, " ") != "m-3" {
 		t.Errorf("the next turn is %s", show(turn))
 	}
 
@@ -162,14 +162,14 @@ func TestClaudeMessagesOfTurns(t *testing.T) {
 	k = claudeReady(t)
 	k.send("m-1", "go")
 	k.says(`{"type":"system","subtype":"init"}`, `{"type":"user","isReplay":true,"uuid":"m-1","session_id":"s-1","message":{"role":"user","content":"go"}}`)
-	if m := k.last(api.ToldMessage).Message; m.State != "started" {
+	if m := k.last(api.DialogueEventMessage).Message; m.State != "started" {
 		t.Errorf("after the echo it is %s", m.State)
 	}
 	k.says(`{"type":"result","subtype":"success"}`)
-	if turn := k.last(api.ToldTurnEnded).Turn; k.last(api.ToldMessage).Message.State != "done" || strings.Join(turn.Messages, " ") != "m-1" {
+	if turn := k.last(api.DialogueEventTurnEnded).Turn; k.last(api.DialogueEventMessage).Message.State != "done" || strings.Join(turn.Messages, " ") != "m-1" {
 		t.Errorf("events %s", show(k.events))
 	}
-	if n := k.count(api.ToldItem); n != 1 {
+	if n := k.count(api.DialogueEventItem); n != 1 {
 		t.Errorf("the echo made another item: %d", n)
 	}
 }
@@ -185,7 +185,7 @@ func TestClaudeBackgroundList(t *testing.T) {
 		t.Errorf("tasks %s", show(tasks))
 	}
 	k.says(`{"type":"system","subtype":"task_notification","task_id":"a","status":"failed","summary":"broken"}`)
-	if task := k.last(api.ToldTask).Task; task.Status != "failed" || task.Summary != "broken" {
+	if task := k.last(api.DialogueEventTask).Task; task.Status != "failed" || task.Summary != "broken" {
 		t.Errorf("task %s", show(task))
 	}
 }
@@ -242,7 +242,7 @@ func TestClaudePiecesOutOfOrder(t *testing.T) {
 
 	k = claudeReady(t)
 	k.says(began, piece("u-1", "0", call), piece("u-2", "1", text), result, piece("u-3", "2", text), `{"type":"result","subtype":"success"}`)
-	if got := strings.Join(k.last(api.ToldRetracted).Retracted, " "); got != "i1.2" {
+	if got := strings.Join(k.last(api.DialogueEventRetracted).Retracted, " "); got != "i1.2" {
 		t.Errorf("retracted %q", got)
 	}
 

@@ -201,7 +201,7 @@ func (c *codexProtocol) modelsThere(result json.RawMessage, err *rpcError) {
 		}
 	}
 	if now := c.opened; len(now.Models) > 0 {
-		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+		c.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: now.NativeSession, Opened: &now})
 	}
 }
 
@@ -223,7 +223,7 @@ func (c *codexProtocol) settings(s codexSettings) {
 		c.opened.PermissionMode = approval + "/" + mode
 	}
 	if now := c.opened; now.Model != before.Model || now.WorkingDir != before.WorkingDir || now.PermissionMode != before.PermissionMode || !c.told {
-		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+		c.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: now.NativeSession, Opened: &now})
 	}
 }
 
@@ -309,7 +309,7 @@ func (c *codexProtocol) overridden(s Setting) {
 	c.opened.Model = cmp.Or(s.Model, before.Model)
 	c.opened.PermissionMode = strings.Trim(cmp.Or(approval, wasApproval)+"/"+cmp.Or(sandbox, wasSandbox), "/")
 	if now := c.opened; now.Model != before.Model || now.PermissionMode != before.PermissionMode {
-		c.tell(api.DialogueEvent{Type: api.ToldOpened, NativeID: now.NativeSession, Opened: &now})
+		c.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: now.NativeSession, Opened: &now})
 	}
 }
 

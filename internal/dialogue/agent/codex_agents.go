@@ -163,5 +163,5 @@ func (c *codexProtocol) taskStatus(t *codexThread, status, summary string) {
 		return
 	}
 	t.told = task
-	c.tell(api.DialogueEvent{Type: api.ToldTask, NativeID: t.id, Task: &task})
+	c.tell(api.DialogueEvent{Type: api.DialogueEventTask, NativeID: t.id, Task: &task})
 }

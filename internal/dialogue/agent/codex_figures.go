@@ -61,7 +61,7 @@ func (c *codexProtocol) tokens(t *codexThread, total, last api.DialogueUsage) {
 	sum.ContextTokens, sum.ContextWindow = c.context, c.window
 	if sum != c.usage {
 		c.usage = sum
-		c.tell(api.DialogueEvent{Type: api.ToldUsage, Usage: &sum})
+		c.tell(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &sum})
 	}
 }
 
@@ -94,11 +94,11 @@ func (c *codexProtocol) fault(t *codexThread, ev codexEvent) {
 	var f codexFault
 	json.Unmarshal(ev.Error, &f)
 	if !ev.WillRetry {
-		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "error", Code: f.word(), Text: f.Message}})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: "error", Code: f.word(), Text: f.Message}})
 		return
 	}
 	if ids := t.dropTexts(); len(ids) > 0 {
-		c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: ids})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventRetracted, Retracted: ids})
 	}
 	retry := &api.DialogueRetry{Cause: f.AdditionalDetails}
 	if retry.Cause == "" {
@@ -108,7 +108,7 @@ func (c *codexProtocol) fault(t *codexThread, ev codexEvent) {
 	if i := strings.LastIndex(f.Message, " "); i >= 0 {
 		fmt.Sscanf(f.Message[i+1:], "%d/%d", &retry.Attempt, &retry.Most)
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldRetry, Retry: retry})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventRetry, Retry: retry})
 }
 
 // warn tells a warning once: some come with every turn.
@@ -127,6 +127,6 @@ func (c *codexProtocol) warn(method string, ev codexEvent) {
 func (c *codexProtocol) compacted(t *codexThread, turn string) {
 	if t.compact != turn || turn == "" { // It is told as an item and as a notification.
 		t.compact = turn
-		c.scoped(t, api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
 	}
 }

@@ -122,7 +122,7 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 			t.open = append(t.open, open)
 		}
 		open.keep(item)
-		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: it.ID, Item: item})
 		return ""
 	}
 	t.open = slices.DeleteFunc(t.open, func(o *codexOpen) bool { return o == open })
@@ -139,7 +139,7 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 	if open != nil && open.ending && item.Tool != nil {
 		item.Tool.Status = "cancelled" // Codex says that it failed.
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: it.ID, Item: item})
 	if background {
 		c.scoped(t, codexShellTask(item))
 	}
@@ -171,7 +171,7 @@ func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, d
 		if t == c.main {
 			item.TurnID = c.turnID(turn)
 		}
-		c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: it.ID, Item: item})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: it.ID, Item: item})
 	}
 }
 
@@ -202,10 +202,10 @@ func (c *codexProtocol) delta(t *codexThread, id, key, text string) {
 	appends := i == len(o.keys)-1 && (o.text[i].Len() > 0 || i == 0)
 	o.text[i].WriteString(text)
 	if appends {
-		c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "text", Text: text}})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "text", Text: text}})
 		return
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("streaming")})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: o.said("streaming")})
 }
 
 // maxOpenOutput is how much output is kept of a command that runs, for the case that Codex
@@ -223,7 +223,7 @@ func (c *codexProtocol) outputDelta(t *codexThread, id, text string) {
 	if o.text[0].Len() < maxOpenOutput {
 		o.text[0].WriteString(text)
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "output", Text: text}})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventDelta, NativeID: id, Delta: &api.DialogueDelta{ItemID: o.item.ItemID, Field: "output", Text: text}})
 }
 
 func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.RawMessage) {
@@ -235,7 +235,7 @@ func (c *codexProtocol) patchUpdated(t *codexThread, id string, changes json.Raw
 	item := codexItem{Type: "fileChange", ID: id, Status: "inProgress", Changes: list}.item(false)
 	item.ItemID, item.TurnID, item.Tool.Status = o.item.ItemID, o.item.TurnID, o.item.Tool.Status
 	o.keep(item)
-	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: item})
 }
 
 // closeItems ends what a turn left open: after an interrupt Codex does not tell the end of
@@ -255,18 +255,18 @@ func (c *codexProtocol) closeItems(t *codexThread, outcome string) {
 			o.background = true
 			o.item.Tool.TaskID = o.item.ItemID
 			item := o.tool("running")
-			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: item})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: item})
 			c.scoped(t, codexShellTask(item))
 		case command:
 			t.open = append(t.open, o)
 			commands = append(commands, o)
-			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.tool("cancelled")})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: o.tool("cancelled")})
 		case o.item.Tool != nil:
-			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.tool("cancelled")})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: o.tool("cancelled")})
 		case outcome == "interrupted" && len(o.text) > 0:
-			c.scoped(t, api.DialogueEvent{Type: api.ToldItem, NativeID: id, Item: o.said("aborted")})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: o.said("aborted")})
 		default:
-			c.scoped(t, api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{o.item.ItemID}})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventRetracted, Retracted: []string{o.item.ItemID}})
 		}
 	}
 	c.endCommands(t, commands)
@@ -295,7 +295,7 @@ func (c *codexProtocol) endCommands(t *codexThread, commands []*codexOpen) {
 }
 
 func codexShellTask(item *api.DialogueItem) api.DialogueEvent {
-	return api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{
+	return api.DialogueEvent{Type: api.DialogueEventTask, Task: &api.DialogueTask{
 		TaskID: item.ItemID, NativeID: item.NativeID, ToolCallID: item.ItemID, Kind: "shell", Name: item.Tool.Subject, Background: true, Status: item.Tool.Status,
 	}}
 }
@@ -316,7 +316,7 @@ func (c *codexProtocol) planned(t *codexThread, ev codexEvent) {
 	if t == c.main {
 		item.TurnID = c.turnID(ev.TurnID)
 	}
-	c.scoped(t, api.DialogueEvent{Type: api.ToldItem, Item: item})
+	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, Item: item})
 }
 
 // rpcPlanMark shows the status of a step of a plan as lists of tasks in Markdown do.

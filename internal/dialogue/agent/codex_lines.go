@@ -210,16 +210,16 @@ func (c *codexProtocol) inThread(t *codexThread, method string, ev codexEvent) (
 		c.patchUpdated(t, ev.ItemID, ev.Changes)
 	case "item/autoApprovalReview/completed":
 		if ev.Review.Status == "denied" {
-			c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "permission_denied", Text: ev.Review.Rationale}})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "permission_denied", Text: ev.Review.Rationale}})
 		}
 	case "hook/completed":
 		if ev.Run.Status == "failed" || ev.Run.Status == "blocked" || ev.Run.Status == "stopped" {
-			c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "hook", Text: strings.TrimSuffix("hook "+ev.Run.EventName+" "+ev.Run.Status+": "+ev.Run.StatusMessage, ": ")}})
+			c.scoped(t, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "hook", Text: strings.TrimSuffix("hook "+ev.Run.EventName+" "+ev.Run.Status+": "+ev.Run.StatusMessage, ": ")}})
 		}
 	case "model/rerouted":
-		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "model_fallback", Text: "the model is " + ev.ToModel + " in place of " + ev.FromModel}})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: "warning", Code: "model_fallback", Text: "the model is " + ev.ToModel + " in place of " + ev.FromModel}})
 	case "modelProvider/authRecoveryStarted", "modelProvider/authRecoveryCompleted":
-		c.scoped(t, api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: "info", Code: "auth", Text: ev.Message}})
+		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: "info", Code: "auth", Text: ev.Message}})
 	case "error":
 		c.fault(t, ev)
 	default:
@@ -250,7 +250,7 @@ func (c *codexProtocol) settle() {
 	if running {
 		state = api.DialogueRunning
 	}
-	c.tell(api.DialogueEvent{Type: api.ToldState, State: state})
+	c.tell(api.DialogueEvent{Type: api.DialogueEventState, State: state})
 }
 
 func (c *codexProtocol) turnStarted(t *codexThread, id string) {
@@ -273,7 +273,7 @@ func (c *codexProtocol) turnStarted(t *codexThread, id string) {
 	if len(turn.Messages) > 0 {
 		turn.Trigger = "user"
 	}
-	c.tell(api.DialogueEvent{Type: api.ToldTurnStarted, NativeID: id, Turn: turn})
+	c.tell(api.DialogueEvent{Type: api.DialogueEventTurnStarted, NativeID: id, Turn: turn})
 	c.interruptLater()
 }
 
@@ -331,7 +331,7 @@ func (c *codexProtocol) turnCompleted(t *codexThread, end codexTurn) {
 		}
 	}
 	c.messages = slices.DeleteFunc(c.messages, func(m *codexMessage) bool { return m.turn == end.ID })
-	c.tell(api.DialogueEvent{Type: api.ToldTurnEnded, NativeID: end.ID, Turn: turn})
+	c.tell(api.DialogueEvent{Type: api.DialogueEventTurnEnded, NativeID: end.ID, Turn: turn})
 	for _, m := range c.messages {
 		if !m.asked {
 			c.turnStart(m)

@@ -21,12 +21,12 @@ func TestCodexModels(t *testing.T) {
 	k := newTalk(t, "codex", agent.Options{ModelList: true})
 	k.hears(`{"id":1,"result":{"userAgent":"trl/0.166.0 (x)"}}`, `{"id":2,"result":{"thread":{"id":"T"},"model":"m"}}`,
 		`{"id":3,"result":{"data":[{"id":"a","model":"a"},{"id":"h","model":"h","hidden":true},{"id":"b","model":"b"}],"nextCursor":null}}`)
-	if o := k.last(api.ToldOpened).Opened; !slices.Equal(o.Models, []string{"a", "b"}) || o.Model != "m" || o.NativeSession != "T" {
+	if o := k.last(api.DialogueEventOpened).Opened; !slices.Equal(o.Models, []string{"a", "b"}) || o.Model != "m" || o.NativeSession != "T" {
 		t.Errorf("%+v", o)
 	}
 	k = newTalk(t, "codex", agent.Options{ModelList: true})
 	k.hears(`{"id":1,"result":{"userAgent":"trl/0.166.0 (x)"}}`, `{"id":2,"result":{"thread":{"id":"T"},"model":"m"}}`, `{"id":3,"error":{"code":-32601,"message":"unknown"}}`)
-	if o := k.last(api.ToldOpened).Opened; o.Models != nil || k.failed != "" {
+	if o := k.last(api.DialogueEventOpened).Opened; o.Models != nil || k.failed != "" {
 		t.Errorf("%+v, %s", o, k.failed)
 	}
 }

@@ -105,14 +105,14 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 			ask.Input = o.item.Tool.Input
 		}
 		o.item.Tool.Status = "awaiting_approval"
-		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldItem, NativeID: r.item, Item: o.tool("awaiting_approval")})
+		c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: r.item, Item: o.tool("awaiting_approval")})
 	}
 	ask.Options = r.options
 	if ask.Subject == "" {
 		ask.SubjectKind, ask.SubjectSource = "", ""
 	}
 	c.requests = append(c.requests, r)
-	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestOpened, Request: ask})
+	c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: ask})
 	return ""
 }
 
@@ -189,7 +189,7 @@ func (c *codexProtocol) respond(a Response) *api.Error {
 	if decision == "allow" {
 		closed.EffectiveInput = a.Input
 	}
-	c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: closed})
+	c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: closed})
 	c.resume(r)
 	// A refusal has no room for words, so they are added to the turn.
 	if decision == "deny" && a.Message != "" && !a.Interrupt && r.thread.turn != "" {
@@ -203,7 +203,7 @@ func (c *codexProtocol) respond(a Response) *api.Error {
 func (c *codexProtocol) resume(r *codexRequest) {
 	if o := r.thread.find(r.item); o != nil && o.item.Tool != nil && o.item.Tool.Status == "awaiting_approval" {
 		o.item.Tool.Status = "running"
-		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldItem, NativeID: r.item, Item: o.tool("running")})
+		c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: r.item, Item: o.tool("running")})
 	}
 }
 
@@ -333,7 +333,7 @@ func (c *codexProtocol) withdrawn(which func(*codexRequest) bool) {
 		if !which(r) {
 			return false
 		}
-		c.scoped(r.thread, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "withdrawn", By: "agent"}})
+		c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.name, Kind: r.kind, How: "withdrawn", By: "agent"}})
 		c.resume(r)
 		return true
 	})

@@ -85,7 +85,7 @@ func TestCodexSubjects(t *testing.T) {
 		k := codexTalk(t)
 		q, _ := json.Marshal(command)
 		k.hears(fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i","command":%s}}`, q))
-		if got := k.last(api.ToldRequestOpened).Request.Subject; got != want {
+		if got := k.last(api.DialogueEventRequestOpened).Request.Subject; got != want {
 			t.Errorf("%s is about %q", command, got)
 		}
 	}
@@ -100,7 +100,7 @@ func TestCodexSubjects(t *testing.T) {
 		}
 		k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"i","status":"inProgress","changes":[`+strings.Join(changes, ",")+`]}}}`,
 			`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`)
-		if got := k.last(api.ToldRequestOpened).Request.Subject; got != want {
+		if got := k.last(api.DialogueEventRequestOpened).Request.Subject; got != want {
 			t.Errorf("%s is about %q, not %q", paths, got, want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestCodexAnswers(t *testing.T) {
 	} {
 		k := codexTalk(t)
 		k.hears(codexTurn, c.request)
-		asked := k.last(api.ToldRequestOpened).Request
+		asked := k.last(api.DialogueEventRequestOpened).Request
 		id := asked.RequestID
 		if id != "r1.1" || asked.NativeID != "q" {
 			t.Errorf("request %s", show(asked))
@@ -171,7 +171,7 @@ func TestCodexAnswers(t *testing.T) {
 		if want := `{"id":"q","result":` + c.want + `}`; !sameJSON(t, []byte(want), w) {
 			t.Errorf("%+v: wrote %s, not %s", c.answer, w, want)
 		}
-		if how := k.last(api.ToldRequestClosed).Request; how.How != "answered" || how.By != "client" {
+		if how := k.last(api.DialogueEventRequestClosed).Request; how.How != "answered" || how.By != "client" {
 			t.Errorf("closed %+v", how)
 		}
 		if err := k.respond(c.answer); err == nil || err.Code != api.CodeConflict {
@@ -197,7 +197,7 @@ func TestCodexDecisions(t *testing.T) {
 	} {
 		k := codexTalk(t)
 		k.hears(codexTurn, asks)
-		q := k.last(api.ToldRequestOpened).Request
+		q := k.last(api.DialogueEventRequestOpened).Request
 		for _, o := range q.Options {
 			kinds[o.ID] = o.Kind
 		}
@@ -207,7 +207,7 @@ func TestCodexDecisions(t *testing.T) {
 		if err := k.respond(api.DialogueRespondParams{RequestID: q.RequestID, Option: c.option}); err != nil {
 			t.Errorf("%s: %v", c.option, err)
 		}
-		if closed := k.last(api.ToldRequestClosed).Request; closed.Decision != c.decision {
+		if closed := k.last(api.DialogueEventRequestClosed).Request; closed.Decision != c.decision {
 			t.Errorf("%s: recorded %s", c.option, show(closed))
 		}
 		wantJSON(t, k.sent(), `{"id":7,"result":{"decision":`+c.told+`}}`)
@@ -234,7 +234,7 @@ func TestCodexSubjectKinds(t *testing.T) {
 		k := codexTalk(t)
 		k.hears(codexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"f","status":"inProgress","changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"x"}]}}}`,
 			`{"method":"`+c.method+`","id":7,"params":{"threadId":"T","turnId":"turn1",`+c.params+`}}`)
-		q := k.last(api.ToldRequestOpened).Request
+		q := k.last(api.DialogueEventRequestOpened).Request
 		if q.Tool != c.tool || q.Subject != c.subject || q.SubjectKind != c.kind || q.SubjectSource != c.source || q.Editable {
 			t.Errorf("%s: %s", name, show(q))
 		}
@@ -264,7 +264,7 @@ func TestCodexFigures(t *testing.T) {
 		k := newTalk(t, "codex", agent.Options{Resume: c.resume, Epoch: 2})
 		k.hears(`{"id":1,"result":{}}`, answer)
 		k.hears(c.lines...)
-		if u := k.last(api.ToldUsage).Usage; u.InputTokens != c.want {
+		if u := k.last(api.DialogueEventUsage).Usage; u.InputTokens != c.want {
 			t.Errorf("%s: %s", name, show(u))
 		}
 	}
@@ -285,7 +285,7 @@ func TestCodexMessageWithoutID(t *testing.T) {
 	if want := []string{"m1 go", "i1.1u-more more"}; !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)
 	}
-	if m := k.last(api.ToldMessage).Message; m.MessageID != "m1" || m.State != "started" {
+	if m := k.last(api.DialogueEventMessage).Message; m.MessageID != "m1" || m.State != "started" {
 		t.Errorf("%s", show(m))
 	}
 }
@@ -301,12 +301,12 @@ func TestCodexForgetsThreads(t *testing.T) {
 			fmt.Sprintf(`{"method":"thread/tokenUsage/updated","params":{"threadId":%q,"tokenUsage":{"total":{"inputTokens":2},"last":{"inputTokens":2}}}}`, id),
 			fmt.Sprintf(`{"method":"turn/completed","params":{"threadId":%q,"turn":{"id":"c","status":"completed"}}}`, id))
 	}
-	if u := k.last(api.ToldUsage).Usage; u.InputTokens != 3000 {
+	if u := k.last(api.DialogueEventUsage).Usage; u.InputTokens != 3000 {
 		t.Errorf("%s", show(u))
 	}
-	tasks := k.told(api.ToldTask)
+	tasks := k.told(api.DialogueEventTask)
 	k.hears(`{"method":"turn/completed","params":{"threadId":"works","turn":{"id":"w","status":"completed"}}}`)
-	if task := k.last(api.ToldTask).Task; k.told(api.ToldTask) != tasks+1 || task.NativeID != "works" || task.Status != "completed" {
+	if task := k.last(api.DialogueEventTask).Task; k.told(api.DialogueEventTask) != tasks+1 || task.NativeID != "works" || task.Status != "completed" {
 		t.Errorf("%s", show(task))
 	}
 }
@@ -364,7 +364,7 @@ func TestCodexKnowsItsNotifications(t *testing.T) {
 	for _, method := range lines(t, "testdata/codex-0.166.0/notifications.txt") {
 		k := codexTalk(t)
 		k.hears(fmt.Sprintf(`{"method":%q,"params":{"threadId":"T","turnId":"turn1","item":{"type":"plan","id":"p"},"turn":{"id":"turn1"},"error":{"message":"x"},"message":"m"}}`, method))
-		if show(k.events); slices.ContainsFunc(k.events, func(ev api.DialogueEvent) bool { return ev.Type == api.ToldUnparsed }) {
+		if show(k.events); slices.ContainsFunc(k.events, func(ev api.DialogueEvent) bool { return ev.Type == api.DialogueEventUnparsed }) {
 			t.Errorf("%s is not known", method)
 		}
 	}
@@ -398,10 +398,10 @@ func TestCodexInterrupts(t *testing.T) {
 	if err, answered := k.answers["never"]; !answered || err != nil {
 		t.Errorf("for a turn that never began: %v, %v", answered, err)
 	}
-	if m := k.last(api.ToldMessage).Message; m.MessageID != "m2" || m.State != "cancelled" {
+	if m := k.last(api.DialogueEventMessage).Message; m.MessageID != "m2" || m.State != "cancelled" {
 		t.Errorf("the message is %+v", m)
 	}
-	if ev := k.last(api.ToldState); ev.State != api.DialogueIdle {
+	if ev := k.last(api.DialogueEventState); ev.State != api.DialogueIdle {
 		t.Errorf("state %s", ev.State)
 	}
 }
@@ -412,18 +412,18 @@ func TestCodexQueues(t *testing.T) {
 	k.hears(codexTurn)
 	k.send("m1", "go")
 	k.hears(`{"id":3,"error":{"code":-32600,"message":"the turn is a review"}}`)
-	if m := k.last(api.ToldMessage).Message; m.State != "queued" {
+	if m := k.last(api.DialogueEventMessage).Message; m.State != "queued" {
 		t.Errorf("the message is %s", m.State)
 	}
 	k.hears(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
 	if w := k.written(); w.Method != "turn/start" || w.Params["clientUserMessageId"] != "m1" {
 		t.Errorf("wrote %+v", w)
 	}
-	if ev := k.last(api.ToldState); ev.State != api.DialogueRunning {
+	if ev := k.last(api.DialogueEventState); ev.State != api.DialogueRunning {
 		t.Errorf("state %s", ev.State)
 	}
 	k.hears(`{"id":4,"error":{"code":-32600,"message":"no"}}`)
-	if m := k.last(api.ToldMessage).Message; m.State != "cancelled" || k.last(api.ToldNotice).Notice.Code != "send_refused" {
+	if m := k.last(api.DialogueEventMessage).Message; m.State != "cancelled" || k.last(api.DialogueEventNotice).Notice.Code != "send_refused" {
 		t.Errorf("the message is %s", m.State)
 	}
 }
@@ -461,12 +461,12 @@ func TestCodexSubagentBeforeItsCall(t *testing.T) {
 		`{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"inProgress","receiverThreadIds":[],"prompt":"look"}}}`,
 		`{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c1"}}}`,
 		`{"method":"item/completed","params":{"threadId":"child","turnId":"c1","item":{"type":"agentMessage","id":"m","text":"seen"}}}`)
-	if ev := k.last(api.ToldItem); ev.Scope != k.call("spawn") || ev.Item.NativeID != "m" {
+	if ev := k.last(api.DialogueEventItem); ev.Scope != k.call("spawn") || ev.Item.NativeID != "m" {
 		t.Errorf("%s", show(ev))
 	}
 	k.hears(`{"method":"item/completed","params":{"threadId":"T","turnId":"turn1","item":{"type":"collabAgentToolCall","id":"spawn","tool":"spawnAgent","status":"completed","receiverThreadIds":["child"],"prompt":"look"}}}`,
 		`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
-	if ev := k.last(api.ToldState); ev.State != api.DialogueRunning {
+	if ev := k.last(api.DialogueEventState); ev.State != api.DialogueRunning {
 		t.Errorf("while the subagent works: %s", ev.State)
 	}
 	k.do(agent.Call{ID: "all", Interrupt: &agent.Interrupt{All: true}})
@@ -474,7 +474,7 @@ func TestCodexSubagentBeforeItsCall(t *testing.T) {
 		t.Errorf("wrote %+v", w)
 	}
 	k.hears(`{"method":"turn/completed","params":{"threadId":"child","turn":{"id":"c1","status":"interrupted"}}}`)
-	if task := k.last(api.ToldTask).Task; task.Status != "cancelled" || task.ToolCallID != k.call("spawn") || task.NativeID != "child" || k.last(api.ToldState).State != api.DialogueIdle {
+	if task := k.last(api.DialogueEventTask).Task; task.Status != "cancelled" || task.ToolCallID != k.call("spawn") || task.NativeID != "child" || k.last(api.DialogueEventState).State != api.DialogueIdle {
 		t.Errorf("%s", show(task))
 	}
 }

@@ -27,17 +27,17 @@ func TestEarlierTasksOfClaude(t *testing.T) {
 
 	k := resumed(t, "claude", "s-1", hello)
 	k.says(ended)
-	if task := k.last(api.ToldTask).Task; task.TaskID != "k2.1" || task.ToolCallID != "i2.1" || task.Kind != "agent" || task.Status != "cancelled" || task.Summary != "not finished" {
+	if task := k.last(api.DialogueEventTask).Task; task.TaskID != "k2.1" || task.ToolCallID != "i2.1" || task.Kind != "agent" || task.Status != "cancelled" || task.Summary != "not finished" {
 		t.Errorf("the end of an earlier task: %s", show(task))
 	}
 	k.says(`{"type":"system","subtype":"task_progress","task_id":"b","summary":"goes on","parent_task_id":"a"}`)
-	if task := k.last(api.ToldTask).Task; task.TaskID != "k2.2" || task.Status != "running" || task.ParentID != "k2.1" {
+	if task := k.last(api.DialogueEventTask).Task; task.TaskID != "k2.2" || task.Status != "running" || task.ParentID != "k2.1" {
 		t.Errorf("an earlier task that goes on: %s", show(task))
 	}
 
 	k = resumed(t, "claude", "s-1", hello)
 	k.says(started, ended)
-	if task := k.last(api.ToldTask).Task; task.TaskID != "k3.1" || task.ToolCallID == "i2.1" || task.Status != "cancelled" {
+	if task := k.last(api.DialogueEventTask).Task; task.TaskID != "k3.1" || task.ToolCallID == "i2.1" || task.Status != "cancelled" {
 		t.Errorf("a task of this process with the id of an earlier one: %s", show(task))
 	}
 }
@@ -54,12 +54,12 @@ func TestEarlierTasksOfCodex(t *testing.T) {
 	}
 	k := open()
 	k.hears(call("completed", "wait", "", `"a":{"status":"completed","message":"seen"}`))
-	if task := k.last(api.ToldTask).Task; task.TaskID != "k2.1" || task.ToolCallID != "i2.1" || task.Status != "completed" || task.Summary != "seen" {
+	if task := k.last(api.DialogueEventTask).Task; task.TaskID != "k2.1" || task.ToolCallID != "i2.1" || task.Status != "completed" || task.Summary != "seen" {
 		t.Errorf("the end of an earlier subagent: %s", show(task))
 	}
 	k = open()
 	k.hears(call("completed", "spawnAgent", `"a"`, ""))
-	if task := k.last(api.ToldTask).Task; task.TaskID != "k3.1" || task.Status != "running" || task.Name != "p" {
+	if task := k.last(api.DialogueEventTask).Task; task.TaskID != "k3.1" || task.Status != "running" || task.Name != "p" {
 		t.Errorf("a subagent of this process with the id of an earlier one: %s", show(task))
 	}
 }

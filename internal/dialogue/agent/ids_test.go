@@ -92,7 +92,7 @@ func TestRepeatedCallsOfClaude(t *testing.T) {
 	for n, decision := range []string{"allow", "deny"} {
 		k.says(bash("m", "call_0", fmt.Sprint("c", n))...)
 		k.says(fmt.Sprintf(`{"type":"control_request","request_id":"r-%d","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"call_0","input":{"command":"c%d"}}}`, n, n))
-		q := k.last(api.ToldRequestOpened).Request
+		q := k.last(api.DialogueEventRequestOpened).Request
 		if q.ToolCallID != k.call("call_0") || q.Subject != fmt.Sprint("c", n) {
 			t.Errorf("asked %s", show(q))
 		}
@@ -142,7 +142,7 @@ func TestRepeatedCallsOfACP(t *testing.T) {
 		for _, line := range c.lines {
 			if line != "allow" && line != "deny" {
 				k.hears(line)
-			} else if err := k.respond(api.DialogueRespondParams{RequestID: k.last(api.ToldRequestOpened).Request.RequestID, Decision: line}); err != nil {
+			} else if err := k.respond(api.DialogueRespondParams{RequestID: k.last(api.DialogueEventRequestOpened).Request.RequestID, Decision: line}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -256,22 +256,22 @@ func (r *rpc) answered(call string, err *api.Error) {
 func (r *rpc) tell(ev api.DialogueEvent) { r.step.Events = append(r.step.Events, ev) }
 
 func (r *rpc) notice(level, code, text string) {
-	r.tell(api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Level: level, Code: code, Text: text}})
+	r.tell(api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Level: level, Code: code, Text: text}})
 }
 
 func (r *rpc) unparsed(line []byte, why string) {
-	r.tell(api.DialogueEvent{Type: api.ToldUnparsed, Unparsed: &api.DialogueUnparsed{
+	r.tell(api.DialogueEvent{Type: api.DialogueEventUnparsed, Unparsed: &api.DialogueUnparsed{
 		Why: why, Text: strings.ToValidUTF8(string(line[:min(len(line), 4096)]), "\uFFFD"), Bytes: int64(len(line)),
 	}})
 }
 
 func (r *rpc) message(id, state string) {
-	r.tell(api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
+	r.tell(api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
 // sent tells of a message that was given to us to send.
 func (r *rpc) sent(m Message) {
-	r.tell(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Status: "final", Parts: rpcContent(m.Content)}})
+	r.tell(api.DialogueEvent{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: m.ID, Kind: "user", Status: "final", Parts: rpcContent(m.Content)}})
 	r.message(m.ID, "sent")
 }
 

@@ -112,7 +112,7 @@ func replays(t *testing.T, name string) {
 		t.Run(r.name, func(t *testing.T) {
 			k := replay(t, name, r)
 			for _, ev := range k.events {
-				if ev.Type == api.ToldUnparsed {
+				if ev.Type == api.DialogueEventUnparsed {
 					t.Errorf("a line of the real program is not understood: %s", show(ev))
 				}
 			}
@@ -289,10 +289,10 @@ func TestRequestsRepeated(t *testing.T) {
 	for name, a := range rpcAgents {
 		k := a.talk(t)
 		k.hears(a.asks("7", "ls"), a.asks("7", "ls"))
-		if k.told(api.ToldRequestOpened) != 1 {
+		if k.told(api.DialogueEventRequestOpened) != 1 {
 			t.Errorf("%s: while it waits, it is asked again", name)
 		}
-		answer := api.DialogueRespondParams{RequestID: k.last(api.ToldRequestOpened).Request.RequestID, Decision: "allow"}
+		answer := api.DialogueRespondParams{RequestID: k.last(api.DialogueEventRequestOpened).Request.RequestID, Decision: "allow"}
 		if err := k.respond(answer); err != nil {
 			t.Fatal(err)
 		}
@@ -301,13 +301,13 @@ func TestRequestsRepeated(t *testing.T) {
 			continue // which never does so
 		}
 		k.hears(a.asks("7", "ls"))
-		if k.told(api.ToldRequestOpened) != 2 || len(k.wrote) != wrote {
+		if k.told(api.DialogueEventRequestOpened) != 2 || len(k.wrote) != wrote {
 			t.Errorf("%s: the id is used again, and it is not asked", name)
 		}
 		if err := k.respond(answer); err == nil || err.Code != api.CodeConflict {
 			t.Errorf("%s: a second answer: %v", name, err)
 		}
-		answer.RequestID = k.last(api.ToldRequestOpened).Request.RequestID
+		answer.RequestID = k.last(api.DialogueEventRequestOpened).Request.RequestID
 		if err := k.respond(answer); err != nil || string(k.written().ID) != "7" {
 			t.Errorf("%s: the answer to the second: %v", name, err)
 		}
@@ -321,7 +321,7 @@ func TestRequestIDs(t *testing.T) {
 		ids := map[string]string{} // the program's by ours
 		for _, id := range []string{`7`, `"7"`, `"q"`, `""`, `-1`, `1.5`, `"\"7\""`, `"a b"`} {
 			k.hears(a.asks(id, "ls"))
-			ours := k.last(api.ToldRequestOpened).Request.RequestID
+			ours := k.last(api.DialogueEventRequestOpened).Request.RequestID
 			if ids[ours] != "" {
 				t.Fatalf("%s: %s and %s are both %s", name, id, ids[ours], ours)
 			}
@@ -349,7 +349,7 @@ func TestRequestsRefused(t *testing.T) {
 				if w := k.written(); w.Error == nil || string(w.ID) != id {
 					t.Errorf("%s: %s with the id %.20s: wrote %s", name, method, id, k.wrote[len(k.wrote)-1])
 				}
-				if n := k.last(api.ToldNotice).Notice; n.Code != "unknown_request" {
+				if n := k.last(api.DialogueEventNotice).Notice; n.Code != "unknown_request" {
 					t.Errorf("%s: %s", name, show(n))
 				}
 			}
@@ -357,7 +357,7 @@ func TestRequestsRefused(t *testing.T) {
 		for _, id := range []string{`null`, `{"a":1}`, `[1]`, `false`, `"` + strings.Repeat("x", 1000) + `"`} {
 			k := a.talk(t)
 			k.hears(a.asks(id, "ls"))
-			if w := k.written(); w.Error == nil || string(w.ID) != id || k.told(api.ToldRequestOpened) != 0 {
+			if w := k.written(); w.Error == nil || string(w.ID) != id || k.told(api.DialogueEventRequestOpened) != 0 {
 				t.Errorf("%s: a permission with the id %.20s: wrote %s", name, id, k.wrote[len(k.wrote)-1])
 			}
 		}
@@ -366,7 +366,7 @@ func TestRequestsRefused(t *testing.T) {
 	k := acpTalk(t)
 	wrote := len(k.wrote)
 	k.hears(strings.Replace(acpChunk("agent_message", "hi"), `"method"`, `"id":null,"method"`, 1))
-	if len(k.wrote) != wrote || k.last(api.ToldDelta).Delta.Text != "hi" {
+	if len(k.wrote) != wrote || k.last(api.DialogueEventDelta).Delta.Text != "hi" {
 		t.Errorf("told %s", show(k.events))
 	}
 }
@@ -384,11 +384,11 @@ func TestOddAnswers(t *testing.T) {
 		k := acpTalk(t)
 		k.send("m1", "go")
 		k.hears(answer)
-		if k.told(api.ToldTurnEnded) != 1 || k.last(api.ToldTurnEnded).Turn.Outcome != "failed" || !strings.Contains(k.last(api.ToldTurnEnded).Turn.Text, want) {
+		if k.told(api.DialogueEventTurnEnded) != 1 || k.last(api.DialogueEventTurnEnded).Turn.Outcome != "failed" || !strings.Contains(k.last(api.DialogueEventTurnEnded).Turn.Text, want) {
 			t.Errorf("%s: %s", answer, show(k.events))
 		}
 		k.hears(answer)
-		if ev := k.events[len(k.events)-1]; ev.Unparsed == nil || k.told(api.ToldTurnEnded) != 1 {
+		if ev := k.events[len(k.events)-1]; ev.Unparsed == nil || k.told(api.DialogueEventTurnEnded) != 1 {
 			t.Errorf("%s, again: %s", answer, show(ev))
 		}
 	}
@@ -405,7 +405,7 @@ func TestAnswersAreNoPermission(t *testing.T) {
 	for name, a := range rpcAgents {
 		k := a.talk(t)
 		k.hears(a.asks("7", "rm -rf /"))
-		id := k.last(api.ToldRequestOpened).Request.RequestID
+		id := k.last(api.DialogueEventRequestOpened).Request.RequestID
 		wrote := len(k.wrote)
 		for _, decision := range []string{"", "allow"} {
 			err := k.respond(api.DialogueRespondParams{RequestID: id, Decision: decision, Answers: map[string]string{"Run it?": "no, do not"}})

@@ -236,10 +236,10 @@ func misfit(ev api.DialogueEvent) string {
 		"message": ev.Message != nil, "usage": ev.Usage != nil, "retry": ev.Retry != nil, "notice": ev.Notice != nil, "unparsed": ev.Unparsed != nil,
 	}
 	want := map[api.DialogueEventType]string{
-		api.ToldOpened: "opened", api.ToldReset: "opened", api.ToldState: "state", api.ToldTurnStarted: "turn", api.ToldTurnEnded: "turn",
-		api.ToldItem: "item", api.ToldDelta: "delta", api.ToldRetracted: "retracted", api.ToldTask: "task", api.ToldRequestOpened: "request",
-		api.ToldRequestClosed: "request", api.ToldMessage: "message", api.ToldUsage: "usage", api.ToldCompacted: "notice", api.ToldRetry: "retry",
-		api.ToldNotice: "notice", api.ToldUnparsed: "unparsed",
+		api.DialogueEventOpened: "opened", api.DialogueEventReset: "opened", api.DialogueEventState: "state", api.DialogueEventTurnStarted: "turn", api.DialogueEventTurnEnded: "turn",
+		api.DialogueEventItem: "item", api.DialogueEventDelta: "delta", api.DialogueEventRetracted: "retracted", api.DialogueEventTask: "task", api.DialogueEventRequestOpened: "request",
+		api.DialogueEventRequestClosed: "request", api.DialogueEventMessage: "message", api.DialogueEventUsage: "usage", api.DialogueEventCompacted: "notice", api.DialogueEventRetry: "retry",
+		api.DialogueEventNotice: "notice", api.DialogueEventUnparsed: "unparsed",
 	}[ev.Type]
 	if want == "" {
 		return "a protocol does not tell this"
@@ -250,17 +250,17 @@ func misfit(ev api.DialogueEvent) string {
 		}
 	}
 	switch {
-	case ev.Type == api.ToldState && ev.State != api.DialogueIdle && ev.State != api.DialogueRunning:
+	case ev.Type == api.DialogueEventState && ev.State != api.DialogueIdle && ev.State != api.DialogueRunning:
 		return "a protocol tells only running and idle"
 	case ev.Item != nil && (ev.Item.ItemID == "" || ev.Item.Kind == "" || ev.Item.Status == "" || len(ev.Item.Parts) > 0 && ev.Item.Parts[0].Type == ""):
 		return "an item needs an id, a kind and a status"
 	case ev.Item != nil && (ev.Item.Tool != nil) != (ev.Item.Kind == "tool_call"):
 		return "a tool call, and nothing else, has a tool"
-	case ev.Turn != nil && (ev.Turn.TurnID == "" || (ev.Type == api.ToldTurnEnded) != (ev.Turn.Outcome != "")):
+	case ev.Turn != nil && (ev.Turn.TurnID == "" || (ev.Type == api.DialogueEventTurnEnded) != (ev.Turn.Outcome != "")):
 		return "a turn needs an id, and an outcome exactly when it has ended"
 	case ev.Task != nil && (ev.Task.TaskID == "" || ev.Task.Kind == "" || ev.Task.Status == ""):
 		return "a task needs an id, a kind and a status"
-	case ev.Request != nil && (ev.Request.RequestID == "" || (ev.Type == api.ToldRequestClosed) != (ev.Request.How != "")):
+	case ev.Request != nil && (ev.Request.RequestID == "" || (ev.Type == api.DialogueEventRequestClosed) != (ev.Request.How != "")):
 		return "a request needs an id, and how exactly when it is closed"
 	case ev.Unparsed != nil && (ev.Unparsed.Why == "" || len(ev.Unparsed.Text) > 3*4096):
 		return "what is unparsed needs a reason, and the beginning of its text"

@@ -117,7 +117,7 @@ func (t *Tracker) Lost() []api.DialogueEvent {
 	var events []api.DialogueEvent
 	for _, r := range t.requests.each() {
 		closed := api.DialogueRequest{RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID, How: statusLost}
-		events = append(events, api.DialogueEvent{Type: api.ToldRequestClosed, Request: &closed})
+		events = append(events, api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &closed})
 	}
 	var items []*item
 	for _, it := range t.items.each() {
@@ -129,14 +129,14 @@ func (t *Tracker) Lost() []api.DialogueEvent {
 	}
 	for _, task := range t.tasksDeepestFirst() {
 		task.Status = statusLost
-		events = append(events, api.DialogueEvent{Type: api.ToldTask, Task: &task})
+		events = append(events, api.DialogueEvent{Type: api.DialogueEventTask, Task: &task})
 	}
 	for id := range t.messages.each() {
-		events = append(events, api.DialogueEvent{Type: api.ToldMessage, Message: &api.DialogueMessage{MessageID: id, State: statusLost}})
+		events = append(events, api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: statusLost}})
 	}
 	for _, turn := range t.turns.each() {
 		turn.Outcome = statusLost
-		events = append(events, api.DialogueEvent{Type: api.ToldTurnEnded, Turn: &turn})
+		events = append(events, api.DialogueEvent{Type: api.DialogueEventTurnEnded, Turn: &turn})
 	}
 	return events
 }
@@ -144,7 +144,7 @@ func (t *Tracker) Lost() []api.DialogueEvent {
 // event tells that the item is closed.
 func (i *item) event(status, tool string) api.DialogueEvent {
 	it := i.closed(status, tool)
-	return api.DialogueEvent{Type: api.ToldItem, Scope: i.scope, Item: &it}
+	return api.DialogueEvent{Type: api.DialogueEventItem, Scope: i.scope, Item: &it}
 }
 
 func (t *Tracker) deepestFirst(items []*item) {

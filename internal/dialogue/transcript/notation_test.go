@@ -47,12 +47,12 @@ func events(t *testing.T, script string) []api.DialogueEvent {
 			continue
 		case "turn":
 			turn = word(1)
-			ev.Type, ev.Turn = api.ToldTurnStarted, &api.DialogueTurn{TurnID: turn, Trigger: "user", Messages: words[2:]}
+			ev.Type, ev.Turn = api.DialogueEventTurnStarted, &api.DialogueTurn{TurnID: turn, Trigger: "user", Messages: words[2:]}
 		case "end":
-			ev.Type, ev.Turn = api.ToldTurnEnded, &api.DialogueTurn{TurnID: word(1), Outcome: word(2)}
+			ev.Type, ev.Turn = api.DialogueEventTurnEnded, &api.DialogueTurn{TurnID: word(1), Outcome: word(2)}
 			turn = ""
 		case "item", "call", "agent", "begin", "starts":
-			ev.Type, ev.Item = api.ToldItem, &api.DialogueItem{ItemID: word(1), TurnID: turn, Kind: "agent", Status: word(2)}
+			ev.Type, ev.Item = api.DialogueEventItem, &api.DialogueItem{ItemID: word(1), TurnID: turn, Kind: "agent", Status: word(2)}
 			if scope, id, ok := strings.Cut(word(1), "/"); ok {
 				ev.Scope, ev.Item.ItemID = scope, id
 			}
@@ -77,25 +77,25 @@ func events(t *testing.T, script string) []api.DialogueEvent {
 				field = "text"
 			}
 			_, text, _ := strings.Cut(strings.TrimRight(line, "\n"), " "+word(1)+" ")
-			ev.Type, ev.Delta = api.ToldDelta, &api.DialogueDelta{ItemID: word(1), Field: field, Text: text}
+			ev.Type, ev.Delta = api.DialogueEventDelta, &api.DialogueDelta{ItemID: word(1), Field: field, Text: text}
 		case "retract":
-			ev.Type, ev.Retracted = api.ToldRetracted, words[1:]
+			ev.Type, ev.Retracted = api.DialogueEventRetracted, words[1:]
 		case "task":
-			ev.Type, ev.Task = api.ToldTask, &api.DialogueTask{TaskID: word(1), ToolCallID: dash(word(2)), Status: word(3)}
+			ev.Type, ev.Task = api.DialogueEventTask, &api.DialogueTask{TaskID: word(1), ToolCallID: dash(word(2)), Status: word(3)}
 		case "within":
-			ev.Type, ev.Task = api.ToldTask, &api.DialogueTask{TaskID: word(1), ParentID: word(2), ToolCallID: dash(word(3)), Status: word(4)}
+			ev.Type, ev.Task = api.DialogueEventTask, &api.DialogueTask{TaskID: word(1), ParentID: word(2), ToolCallID: dash(word(3)), Status: word(4)}
 		case "ask":
-			ev.Type, ev.Request = api.ToldRequestOpened, &api.DialogueRequest{RequestID: word(1), Kind: "permission", Tool: "Bash", Subject: "make"}
+			ev.Type, ev.Request = api.DialogueEventRequestOpened, &api.DialogueRequest{RequestID: word(1), Kind: "permission", Tool: "Bash", Subject: "make"}
 		case "close":
-			ev.Type, ev.Request = api.ToldRequestClosed, &api.DialogueRequest{RequestID: word(1), How: word(2), Decision: word(3), By: word(4)}
+			ev.Type, ev.Request = api.DialogueEventRequestClosed, &api.DialogueRequest{RequestID: word(1), How: word(2), Decision: word(3), By: word(4)}
 		case "message":
-			ev.Type, ev.Message = api.ToldMessage, &api.DialogueMessage{MessageID: word(1), State: word(2)}
+			ev.Type, ev.Message = api.DialogueEventMessage, &api.DialogueMessage{MessageID: word(1), State: word(2)}
 		case "state":
-			ev.Type, ev.State = api.ToldState, api.DialogueState(word(1))
+			ev.Type, ev.State = api.DialogueEventState, api.DialogueState(word(1))
 		case "exit":
-			ev.Type, ev.Ended = api.ToldEnded, &api.DialogueEnd{Cause: "exited"}
+			ev.Type, ev.Ended = api.DialogueEventEnded, &api.DialogueEnd{Cause: "exited"}
 		case "note":
-			ev.Type, ev.Notice = api.ToldNotice, &api.DialogueNotice{Level: "info", Code: word(1)}
+			ev.Type, ev.Notice = api.DialogueEventNotice, &api.DialogueNotice{Level: "info", Code: word(1)}
 		default:
 			t.Fatalf("no such event: %s", line)
 		}

@@ -31,15 +31,15 @@ func random(seed uint64, n int, wild bool) []api.DialogueEvent {
 		text := []api.DialoguePart{{Type: pick("text", "text", "image"), Text: id("text ")}}
 		switch r.IntN(16) {
 		case 0:
-			ev.Type, ev.Turn = api.ToldTurnStarted, &api.DialogueTurn{TurnID: id("t"), Trigger: pick("user", "agent"), Messages: []string{id("m")}}
+			ev.Type, ev.Turn = api.DialogueEventTurnStarted, &api.DialogueTurn{TurnID: id("t"), Trigger: pick("user", "agent"), Messages: []string{id("m")}}
 		case 1:
-			ev.Type, ev.Turn = api.ToldTurnEnded, &api.DialogueTurn{TurnID: id("t"), Outcome: pick("completed", "interrupted", "failed", "limit", "")}
+			ev.Type, ev.Turn = api.DialogueEventTurnEnded, &api.DialogueTurn{TurnID: id("t"), Outcome: pick("completed", "interrupted", "failed", "limit", "")}
 		case 2, 3:
-			ev.Type = api.ToldItem
+			ev.Type = api.DialogueEventItem
 			ev.Item = &api.DialogueItem{ItemID: id("a"), Kind: "agent", Status: pick("streaming", "final", "aborted"), Parts: text}
 			ev.Scope = scope(ev.Item.ItemID, pick("", "", id("c")))
 		case 4, 5, 6, 7:
-			ev.Type = api.ToldItem
+			ev.Type = api.DialogueEventItem
 			ev.Item = &api.DialogueItem{ItemID: id("c"), Kind: "tool_call", Status: pick("streaming", "final"), TurnID: pick("", id("t")), Tool: &api.DialogueToolCall{
 				Name: "Agent", Kind: "agent", Status: pick("pending", "awaiting_approval", "running", "completed", "failed", "cancelled"), Output: text, TaskID: pick("", id("k"))}}
 			ev.Scope = scope(ev.Item.ItemID, pick("", "", id("c")))
@@ -47,27 +47,27 @@ func random(seed uint64, n int, wild bool) []api.DialogueEvent {
 				ev.Item.Tool.Input = json.RawMessage(`{"a":1}`)
 			}
 		case 8, 9, 10:
-			ev.Type, ev.Delta = api.ToldDelta, &api.DialogueDelta{ItemID: pick(id("a"), id("c")), Field: pick("text", "input", "output"), Text: pick("1", "{", "}", "é")}
+			ev.Type, ev.Delta = api.DialogueEventDelta, &api.DialogueDelta{ItemID: pick(id("a"), id("c")), Field: pick("text", "input", "output"), Text: pick("1", "{", "}", "é")}
 		case 11:
-			ev.Type, ev.Retracted = api.ToldRetracted, []string{pick(id("a"), id("c")), id("a")}
+			ev.Type, ev.Retracted = api.DialogueEventRetracted, []string{pick(id("a"), id("c")), id("a")}
 		case 12:
-			ev.Type, ev.Task = api.ToldTask, &api.DialogueTask{TaskID: id("k"), ToolCallID: pick("", id("c")), ParentID: pick("", id("k")), Status: pick("running", "running", "completed", "failed", "cancelled", "")}
+			ev.Type, ev.Task = api.DialogueEventTask, &api.DialogueTask{TaskID: id("k"), ToolCallID: pick("", id("c")), ParentID: pick("", id("k")), Status: pick("running", "running", "completed", "failed", "cancelled", "")}
 		case 13:
-			ev.Type, ev.Request = api.ToldRequestOpened, &api.DialogueRequest{RequestID: id("r"), Kind: "permission"}
+			ev.Type, ev.Request = api.DialogueEventRequestOpened, &api.DialogueRequest{RequestID: id("r"), Kind: "permission"}
 		case 14:
-			ev.Type, ev.Request = api.ToldRequestClosed, &api.DialogueRequest{RequestID: id("r"), How: pick("answered", "withdrawn", "expired", "")}
+			ev.Type, ev.Request = api.DialogueEventRequestClosed, &api.DialogueRequest{RequestID: id("r"), How: pick("answered", "withdrawn", "expired", "")}
 		case 15:
 			switch r.IntN(5) {
 			case 0:
-				ev.Type, ev.State = api.ToldState, api.DialogueState(pick("running", "idle"))
+				ev.Type, ev.State = api.DialogueEventState, api.DialogueState(pick("running", "idle"))
 			case 1:
-				ev.Type, ev.Message = api.ToldMessage, &api.DialogueMessage{MessageID: id("m"), State: pick("sent", "queued", "started", "done")}
+				ev.Type, ev.Message = api.DialogueEventMessage, &api.DialogueMessage{MessageID: id("m"), State: pick("sent", "queued", "started", "done")}
 			case 2:
-				ev.Type, ev.Usage = api.ToldUsage, &api.DialogueUsage{InputTokens: int64(len(all))}
+				ev.Type, ev.Usage = api.DialogueEventUsage, &api.DialogueUsage{InputTokens: int64(len(all))}
 			case 3:
-				ev.Type, ev.Notice = api.ToldNotice, &api.DialogueNotice{Code: id("n")}
+				ev.Type, ev.Notice = api.DialogueEventNotice, &api.DialogueNotice{Code: id("n")}
 			case 4:
-				ev.Type, ev.Ended = api.ToldEnded, &api.DialogueEnd{Cause: "exited"}
+				ev.Type, ev.Ended = api.DialogueEventEnded, &api.DialogueEnd{Cause: "exited"}
 			}
 		}
 		all = append(all, ev)
@@ -242,7 +242,7 @@ func TestRandomNothingIsLost(t *testing.T) {
 func TestRandomDeltas(t *testing.T) {
 	seeds(t, false, func(t *testing.T, all []api.DialogueEvent) {
 		whole := lose(all)
-		final := slices.DeleteFunc(slices.Clone(whole), func(ev api.DialogueEvent) bool { return ev.Type == api.ToldDelta })
+		final := slices.DeleteFunc(slices.Clone(whole), func(ev api.DialogueEvent) bool { return ev.Type == api.DialogueEventDelta })
 		got, want := treeOf(final).Result(), treeOf(whole).Result()
 		got.Seq = want.Seq
 		if got, want := marshal(t, got), marshal(t, want); got != want {

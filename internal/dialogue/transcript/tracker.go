@@ -48,28 +48,28 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 	switch {
 	case ev.Opened != nil:
 		t.learn(*ev.Opened)
-	case ev.Type == api.ToldState:
+	case ev.Type == api.DialogueEventState:
 		t.over.idle = ev.State == api.DialogueIdle
-	case ev.Type == api.ToldTurnStarted && ev.Turn != nil:
+	case ev.Type == api.DialogueEventTurnStarted && ev.Turn != nil:
 		t.turnStarted(*ev.Turn)
-	case ev.Type == api.ToldTurnEnded && ev.Turn != nil:
+	case ev.Type == api.DialogueEventTurnEnded && ev.Turn != nil:
 		t.turnEnded(*ev.Turn)
-	case ev.Type == api.ToldItem && ev.Item != nil:
+	case ev.Type == api.DialogueEventItem && ev.Item != nil:
 		t.upsert(ev.Scope, *ev.Item)
-	case ev.Type == api.ToldDelta && ev.Delta != nil:
+	case ev.Type == api.DialogueEventDelta && ev.Delta != nil:
 		if it, ok := t.items.get(ev.Delta.ItemID); ok {
 			it.write(*ev.Delta)
 		}
-	case ev.Type == api.ToldRetracted:
+	case ev.Type == api.DialogueEventRetracted:
 		t.retract(ev.Retracted)
-	case ev.Type == api.ToldTask && ev.Task != nil:
+	case ev.Type == api.DialogueEventTask && ev.Task != nil:
 		t.task(*ev.Task)
-	case ev.Type == api.ToldRequestOpened && ev.Request != nil:
+	case ev.Type == api.DialogueEventRequestOpened && ev.Request != nil:
 		t.requestsClosed.drop(ev.Request.RequestID)
 		t.requests.put(ev.Request.RequestID, opens(*ev.Request))
-	case ev.Type == api.ToldRequestClosed && ev.Request != nil:
+	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
-	case ev.Type == api.ToldMessage && ev.Message != nil:
+	case ev.Type == api.DialogueEventMessage && ev.Message != nil:
 		t.message(*ev.Message)
 	}
 }

@@ -73,8 +73,8 @@ func TestRequestsClosed(t *testing.T) {
 	tracker := transcript.NewTracker()
 	for n := range 3000 {
 		r := api.DialogueRequest{RequestID: fmt.Sprint("r", n), Input: []byte(`"long"`)}
-		tracker.Apply(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &r})
-		tracker.Apply(api.DialogueEvent{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: r.RequestID, How: "answered"}})
+		tracker.Apply(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &r})
+		tracker.Apply(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: r.RequestID, How: "answered"}})
 	}
 	for n := range 3000 {
 		r, known := tracker.Request(fmt.Sprint("r", n))
@@ -99,9 +99,9 @@ func TestDescribe(t *testing.T) {
 		turn t3
 	`)
 	all = append(all,
-		api.DialogueEvent{Seq: 90, Epoch: 1, Type: api.ToldOpened, Opened: &api.DialogueOpened{Version: "2", NativeSession: "n1", Model: "m1", PermissionMode: "plan", WorkingDir: "/w"}},
-		api.DialogueEvent{Seq: 91, Epoch: 1, At: at, Type: api.ToldReset, Opened: &api.DialogueOpened{NativeSession: "n2", Model: "m2"}},
-		api.DialogueEvent{Seq: 92, Epoch: 1, Type: api.ToldUsage, Usage: &api.DialogueUsage{InputTokens: 7}})
+		api.DialogueEvent{Seq: 90, Epoch: 1, Type: api.DialogueEventOpened, Opened: &api.DialogueOpened{Version: "2", NativeSession: "n1", Model: "m1", PermissionMode: "plan", WorkingDir: "/w"}},
+		api.DialogueEvent{Seq: 91, Epoch: 1, At: at, Type: api.DialogueEventReset, Opened: &api.DialogueOpened{NativeSession: "n2", Model: "m2"}},
+		api.DialogueEvent{Seq: 92, Epoch: 1, Type: api.DialogueEventUsage, Usage: &api.DialogueUsage{InputTokens: 7}})
 	info := api.DialogueInfo{Name: "mine", Model: "given"}
 	trackerOf(all).Describe(&info)
 	want := api.DialogueInfo{
@@ -180,7 +180,7 @@ func TestUsage(t *testing.T) {
 	} {
 		tree, tracker := transcript.NewTree(), transcript.NewTracker()
 		for n, told := range c.told {
-			ev := api.DialogueEvent{Seq: int64(n + 1), Epoch: told.epoch, Type: api.ToldUsage, Usage: &told.figure}
+			ev := api.DialogueEvent{Seq: int64(n + 1), Epoch: told.epoch, Type: api.DialogueEventUsage, Usage: &told.figure}
 			tree.Apply(ev)
 			tracker.Apply(ev)
 		}
@@ -232,17 +232,17 @@ func TestTrackerIsSmall(t *testing.T) {
 			scope = fmt.Sprint(n - 1)
 		}
 		for _, ev := range []api.DialogueEvent{
-			{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: id, Text: strings.Repeat("x", 1000)}},
-			{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: "a" + id, Status: "streaming"}},
-			{Type: api.ToldDelta, Delta: &api.DialogueDelta{ItemID: "a" + id, Field: "text", Text: strings.Repeat("x", 1000)}},
-			{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: "a" + id, Status: "final", Parts: text()}},
-			{Type: api.ToldItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Status: "final", Tool: &api.DialogueToolCall{Kind: "agent", Status: "running"}}},
-			{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "k" + id, ToolCallID: id, Status: "running", Summary: strings.Repeat("x", 1000)}},
-			{Type: api.ToldRequestOpened, Request: &api.DialogueRequest{RequestID: "r" + id, Input: []byte(strings.Repeat("1", 10_000)), Subject: strings.Repeat("x", 1000)}},
-			{Type: api.ToldRequestClosed, Request: &api.DialogueRequest{RequestID: "r" + id, How: "answered"}},
-			{Type: api.ToldItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Status: "final", Tool: &api.DialogueToolCall{Kind: "agent", Status: "completed", Output: text()}}},
-			{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "k" + id, Status: "completed"}},
-			{Type: api.ToldTurnEnded, Turn: &api.DialogueTurn{TurnID: id, Outcome: "failed"}},
+			{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: id, Text: strings.Repeat("x", 1000)}},
+			{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: "a" + id, Status: "streaming"}},
+			{Type: api.DialogueEventDelta, Delta: &api.DialogueDelta{ItemID: "a" + id, Field: "text", Text: strings.Repeat("x", 1000)}},
+			{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: "a" + id, Status: "final", Parts: text()}},
+			{Type: api.DialogueEventItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Status: "final", Tool: &api.DialogueToolCall{Kind: "agent", Status: "running"}}},
+			{Type: api.DialogueEventTask, Task: &api.DialogueTask{TaskID: "k" + id, ToolCallID: id, Status: "running", Summary: strings.Repeat("x", 1000)}},
+			{Type: api.DialogueEventRequestOpened, Request: &api.DialogueRequest{RequestID: "r" + id, Input: []byte(strings.Repeat("1", 10_000)), Subject: strings.Repeat("x", 1000)}},
+			{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: "r" + id, How: "answered"}},
+			{Type: api.DialogueEventItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Status: "final", Tool: &api.DialogueToolCall{Kind: "agent", Status: "completed", Output: text()}}},
+			{Type: api.DialogueEventTask, Task: &api.DialogueTask{TaskID: "k" + id, Status: "completed"}},
+			{Type: api.DialogueEventTurnEnded, Turn: &api.DialogueTurn{TurnID: id, Outcome: "failed"}},
 		} {
 			tracker.Apply(ev)
 			tracker.Follow()
@@ -270,7 +270,7 @@ func TestTrackerLostTasks(t *testing.T) {
 	seq := int64(0)
 	tell := func(id, status string) {
 		seq++
-		tr.Apply(api.DialogueEvent{Seq: seq, Epoch: 1, Type: api.ToldTask, Task: &api.DialogueTask{TaskID: id, NativeID: "n" + id, Status: status}})
+		tr.Apply(api.DialogueEvent{Seq: seq, Epoch: 1, Type: api.DialogueEventTask, Task: &api.DialogueTask{TaskID: id, NativeID: "n" + id, Status: status}})
 	}
 	lost := func() (ids string) {
 		for _, task := range tr.LostTasks() {

@@ -53,14 +53,14 @@ func (c *course) take(ev api.DialogueEvent) bool {
 		c.told, c.ended = api.DialogueStarting, nil
 	}
 	switch {
-	case ev.Type == api.ToldState && ev.State != api.DialogueRequiresAction && ev.State != "":
+	case ev.Type == api.DialogueEventState && ev.State != api.DialogueRequiresAction && ev.State != "":
 		c.told = ev.State
-	case ev.Type == api.ToldEnded:
+	case ev.Type == api.DialogueEventEnded:
 		c.told, c.ended = api.DialogueEnded, &api.DialogueEnd{}
 		if ev.Ended != nil {
 			*c.ended = *ev.Ended
 		}
-	case ev.Type == api.ToldUsage && ev.Usage != nil:
+	case ev.Type == api.DialogueEventUsage && ev.Usage != nil:
 		c.usage.take(c.epoch, *ev.Usage)
 	}
 	return true

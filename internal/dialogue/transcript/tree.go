@@ -58,23 +58,23 @@ func (t *Tree) Apply(ev api.DialogueEvent) {
 		return
 	}
 	switch {
-	case ev.Type == api.ToldItem && ev.Item != nil:
+	case ev.Type == api.DialogueEventItem && ev.Item != nil:
 		t.upsert(ev.Scope, *ev.Item)
-	case ev.Type == api.ToldDelta && ev.Delta != nil:
+	case ev.Type == api.DialogueEventDelta && ev.Delta != nil:
 		if it := t.items[ev.Delta.ItemID]; it != nil {
 			it.write(*ev.Delta)
 		}
-	case ev.Type == api.ToldRetracted:
+	case ev.Type == api.DialogueEventRetracted:
 		for _, id := range ev.Retracted {
 			t.retract(id)
 		}
-	case ev.Type == api.ToldTurnStarted && ev.Turn != nil:
+	case ev.Type == api.DialogueEventTurnStarted && ev.Turn != nil:
 		turn := t.turns.entry(ev.Turn.TurnID)
 		*turn = begins(*turn, *ev.Turn)
-	case ev.Type == api.ToldTurnEnded && ev.Turn != nil:
+	case ev.Type == api.DialogueEventTurnEnded && ev.Turn != nil:
 		turn := t.turns.entry(ev.Turn.TurnID)
 		*turn = ends(*turn, *ev.Turn)
-	case ev.Type == api.ToldTask && ev.Task != nil:
+	case ev.Type == api.DialogueEventTask && ev.Task != nil:
 		task := t.tasks.entry(ev.Task.TaskID)
 		*task = updates(*task, *ev.Task)
 	case ev.Request != nil:
@@ -136,9 +136,9 @@ func (t *Tree) retracted(it *item) bool { return t.items[it.whole.ItemID] != it 
 func (t *Tree) request(ev api.DialogueEvent) {
 	r := t.requests.entry(ev.Request.RequestID)
 	switch ev.Type {
-	case api.ToldRequestOpened:
+	case api.DialogueEventRequestOpened:
 		*r = opens(*ev.Request)
-	case api.ToldRequestClosed:
+	case api.DialogueEventRequestClosed:
 		*r = closes(*r, *ev.Request)
 	}
 }

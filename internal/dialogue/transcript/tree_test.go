@@ -84,7 +84,7 @@ func TestTreeNoInput(t *testing.T) {
 func TestTreeUpsert(t *testing.T) {
 	tree := transcript.NewTree()
 	apply := func(it api.DialogueItem) {
-		tree.Apply(api.DialogueEvent{Type: api.ToldItem, Item: &it})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventItem, Item: &it})
 	}
 	five := 5
 	apply(api.DialogueItem{ItemID: "c", Kind: "tool_call", TurnID: "t1", Status: "streaming", Error: "none", Tool: &api.DialogueToolCall{Name: "Agent", TaskID: "k1", Subject: "old", Status: "running"}})
@@ -103,9 +103,9 @@ func TestTreeUpsert(t *testing.T) {
 func TestTreeParts(t *testing.T) {
 	tree := transcript.NewTree()
 	parts := []api.DialoguePart{{Type: "text", Text: "see"}, {Type: "image", MediaType: "image/png"}}
-	tree.Apply(api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: "a", Status: "streaming", Parts: parts}})
+	tree.Apply(api.DialogueEvent{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: "a", Status: "streaming", Parts: parts}})
 	for _, text := range []string{"th", "is"} {
-		tree.Apply(api.DialogueEvent{Type: api.ToldDelta, Delta: &api.DialogueDelta{ItemID: "a", Field: "text", Text: text}})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventDelta, Delta: &api.DialogueDelta{ItemID: "a", Field: "text", Text: text}})
 	}
 	if got := said(tree.Result().Items[0].Parts); got != "see||this" {
 		t.Errorf("the parts are %q", got)
@@ -156,22 +156,22 @@ func TestTreeMerges(t *testing.T) {
 		{TaskID: "k", Status: "completed", Summary: "read", Usage: &api.DialogueUsage{InputTokens: 2}},
 		{TaskID: "k"},
 	} {
-		tree.Apply(api.DialogueEvent{Type: api.ToldTask, Task: &task})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventTask, Task: &task})
 	}
 	want := `{"task_id":"k","tool_call_id":"c","parent_id":"p","kind":"agent","name":"look","depth":2,"background":true,"status":"completed","summary":"read",` +
 		`"usage":{"input_tokens":2,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0}}`
 	if got := marshal(t, tree.Result().Tasks[0]); got != want {
 		t.Errorf("\ngot  %s\nwant %s", got, want)
 	}
-	tree.Apply(api.DialogueEvent{Type: api.ToldTask, Task: &api.DialogueTask{TaskID: "l"}})
-	tree.Apply(api.DialogueEvent{Type: api.ToldRequestOpened, Request: &api.DialogueRequest{RequestID: "r", How: "answered", Decision: "allow", By: "client"}})
+	tree.Apply(api.DialogueEvent{Type: api.DialogueEventTask, Task: &api.DialogueTask{TaskID: "l"}})
+	tree.Apply(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &api.DialogueRequest{RequestID: "r", How: "answered", Decision: "allow", By: "client"}})
 	if r := tree.Result(); r.Tasks[1].Status != "running" || r.Tasks[1].Kind != "other" || marshal(t, r.Requests[0]) != `{"request_id":"r","kind":""}` {
 		t.Errorf("a new task is %+v, a new request %+v", r.Tasks[1], r.Requests[0])
 	}
 	for _, ev := range []api.DialogueEvent{
-		{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: "t", Trigger: "agent"}},
-		{Type: api.ToldTurnEnded, Turn: &api.DialogueTurn{TurnID: "t", Outcome: "limit", Native: "max_turns", Text: "too long", DurationMS: 3, Steps: 2, Denials: []string{"c"}, Usage: &api.DialogueUsage{OutputTokens: 1}}},
-		{Type: api.ToldTurnStarted, Turn: &api.DialogueTurn{TurnID: "t"}},
+		{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: "t", Trigger: "agent"}},
+		{Type: api.DialogueEventTurnEnded, Turn: &api.DialogueTurn{TurnID: "t", Outcome: "limit", Native: "max_turns", Text: "too long", DurationMS: 3, Steps: 2, Denials: []string{"c"}, Usage: &api.DialogueUsage{OutputTokens: 1}}},
+		{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: "t"}},
 	} {
 		tree.Apply(ev)
 	}
@@ -184,7 +184,7 @@ func TestTreeMerges(t *testing.T) {
 func TestTreeNotices(t *testing.T) {
 	tree := transcript.NewTree()
 	for n := 1; n <= 5000; n++ {
-		tree.Apply(api.DialogueEvent{Type: api.ToldCompacted, Notice: &api.DialogueNotice{Text: fmt.Sprint(n)}})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Text: fmt.Sprint(n)}})
 		if n%700 != 0 {
 			continue
 		}
@@ -201,7 +201,7 @@ func TestTreeDepth(t *testing.T) {
 	scope := ""
 	for n := range 1000 {
 		id := fmt.Sprint("c", n)
-		tree.Apply(api.DialogueEvent{Type: api.ToldItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Tool: &api.DialogueToolCall{Status: "running"}}})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventItem, Scope: scope, Item: &api.DialogueItem{ItemID: id, Tool: &api.DialogueToolCall{Status: "running"}}})
 		scope = id
 	}
 	r := tree.Result()
@@ -238,7 +238,7 @@ func TestTreeWithoutIDs(t *testing.T) {
 	if got := outline(tree.Result().Items); got != ":running a:final b:running(c:final)" {
 		t.Error(got)
 	}
-	tree.Apply(api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{""}})
+	tree.Apply(api.DialogueEvent{Type: api.DialogueEventRetracted, Retracted: []string{""}})
 	if got := outline(tree.Result().Items); got != "a:final b:running(c:final)" {
 		t.Error(got)
 	}
@@ -251,9 +251,9 @@ func TestTreeForgets(t *testing.T) {
 	for n := range 20_000 {
 		text := fmt.Sprint(n, strings.Repeat("x", 1000))
 		it := api.DialogueItem{ItemID: fmt.Sprint("i", n), Status: "streaming", Parts: []api.DialoguePart{{Type: "text", Text: text}}}
-		tree.Apply(api.DialogueEvent{Type: api.ToldItem, Scope: []string{"", "c", "never"}[n%3], Item: &it})
-		tree.Apply(api.DialogueEvent{Type: api.ToldRetracted, Retracted: []string{it.ItemID}})
-		tree.Apply(api.DialogueEvent{Type: api.ToldNotice, Notice: &api.DialogueNotice{Text: text}})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventItem, Scope: []string{"", "c", "never"}[n%3], Item: &it})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventRetracted, Retracted: []string{it.ItemID}})
+		tree.Apply(api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Text: text}})
 	}
 	if grown := heap() - before; grown > 5<<20 {
 		t.Errorf("%d bytes are left of what was forgotten", grown)
@@ -299,12 +299,12 @@ func TestTreeIsLinear(t *testing.T) {
 		tracker.Apply(ev)
 		tracker.Follow()
 	}
-	begin := api.DialogueEvent{Type: api.ToldItem, Item: &api.DialogueItem{ItemID: "c", Kind: "tool_call", Status: "streaming", Tool: &api.DialogueToolCall{Status: "running"}}}
+	begin := api.DialogueEvent{Type: api.DialogueEventItem, Item: &api.DialogueItem{ItemID: "c", Kind: "tool_call", Status: "streaming", Tool: &api.DialogueToolCall{Status: "running"}}}
 	apply(begin)
 	piece := strings.Repeat("x", 100)
 	for range 100_000 {
 		for _, field := range []string{"text", "input", "output"} {
-			apply(api.DialogueEvent{Type: api.ToldDelta, Delta: &api.DialogueDelta{ItemID: "c", Field: field, Text: piece}})
+			apply(api.DialogueEvent{Type: api.DialogueEventDelta, Delta: &api.DialogueDelta{ItemID: "c", Field: field, Text: piece}})
 		}
 	}
 	it := tree.Result().Items[0]
