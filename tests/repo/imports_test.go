@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"internal/wire":    {"api"},
 	"internal/rpc":     {"api", "internal/wire"},
 	"internal/near":    {},
+	"internal/recent":  {},
 	"internal/version": {},
 	"internal/place":   {},
 
@@ -28,18 +29,18 @@ var mayImport = map[string][]string{
 	"internal/output":  {"api"},
 	"internal/process": {"api"},
 	"internal/shell":   {"api", "internal/output", "internal/process"},
-	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/shell", "internal/terminal", "internal/version"},
+	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/shell", "internal/terminal", "internal/version"},
 
 	// Terminals. The screen model knows nothing but bytes.
-	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/terminal/cast", "internal/terminal/vt"},
+	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/terminal/cast", "internal/terminal/vt"},
 	"internal/terminal/vt":     {},
 	"internal/terminal/cast":   {},
 	"internal/terminal/render": {"internal/terminal/vt"},
 	"internal/terminal/view":   {"internal/terminal/vt"},
 
 	// Dialogues with coding agents. What their programs say is understood without any input or output.
-	"internal/dialogue/agent":      {"api"},
-	"internal/dialogue/transcript": {"api"},
+	"internal/dialogue/agent":      {"api", "internal/recent"},
+	"internal/dialogue/transcript": {"api", "internal/recent"},
 	"internal/dialogue": {"api", "client", "internal/dialogue/agent", "internal/dialogue/transcript", "internal/link",
 		"internal/session"},
 

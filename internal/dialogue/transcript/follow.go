@@ -105,7 +105,7 @@ func (t *Tracker) above(scope string) iter.Seq[string] {
 			if it, open := t.items.get(scope); open {
 				scope = it.scope
 			} else {
-				scope, _ = t.callsClosed.get(scope)
+				scope, _ = t.callsClosed.Get(scope)
 			}
 		}
 	}

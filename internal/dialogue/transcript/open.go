@@ -1,12 +1,6 @@
 package transcript
 
-import (
-	"iter"
-	"slices"
-)
-
-// mostRecent is how much of what was closed is remembered, of each kind.
-const mostRecent = 1000
+import "iter"
 
 // open has what is open, by id and in the order in which it was opened.
 type open[T any] struct {
@@ -71,51 +65,4 @@ func (o *open[T]) each() iter.Seq2[string, T] {
 			}
 		}
 	}
-}
-
-// recent remembers the last values that were put.
-type recent[T any] struct {
-	at    map[string]T
-	order []string // a ring
-	next  int
-}
-
-func (r *recent[T]) get(id string) (value T, ok bool) {
-	value, ok = r.at[id]
-	return value, ok
-}
-
-func (r *recent[T]) put(id string, value T) {
-	if r.at == nil {
-		r.at = map[string]T{}
-	}
-	_, known := r.at[id]
-	r.at[id] = value
-	switch {
-	case known:
-	case len(r.order) < mostRecent:
-		r.order = append(r.order, id)
-	default:
-		delete(r.at, r.order[r.next])
-		r.order[r.next] = id
-		r.next = (r.next + 1) % mostRecent
-	}
-}
-
-// drop forgets a value. One that is put again later is the newest.
-func (r *recent[T]) drop(id string) {
-	if _, known := r.at[id]; known {
-		delete(r.at, id)
-		r.order[slices.Index(r.order, id)] = ""
-	}
-}
-
-// values are those that are remembered, oldest first.
-func (r *recent[T]) values() (all []T) {
-	for i := range r.order {
-		if value, ok := r.at[r.order[(r.next+i)%len(r.order)]]; ok {
-			all = append(all, value)
-		}
-	}
-	return all
 }

@@ -5,7 +5,12 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/recent"
 )
+
+// mostClosed is how many closed turns, requests and calls, and how many lost tasks, a
+// Tracker remembers of each.
+const mostClosed = 1000
 
 // Tracker knows what is open in a dialogue: the turn, items that are being written, tool
 // calls, tasks, requests, messages; and the figures that listings tell. Its size is that of
@@ -25,16 +30,23 @@ type Tracker struct {
 	// Of what was closed the last ones are known: turns, to count each once; requests, to
 	// say how they were closed; the scopes of tool calls that have a sub-transcript, which
 	// may go on; and tasks that were lost.
-	turnsClosed    recent[struct{}]
-	requestsClosed recent[api.DialogueRequest]
-	callsClosed    recent[string]
-	tasksLost      recent[api.DialogueTask] // a later process may report how they ended
+	turnsClosed    *recent.Map[struct{}]
+	requestsClosed *recent.Map[api.DialogueRequest]
+	callsClosed    *recent.Map[string]
+	tasksLost      *recent.Map[api.DialogueTask] // a later process may report how they ended
 
 	over over // with the last event
 }
 
 // NewTracker makes a Tracker for a dialogue without events.
-func NewTracker() *Tracker { return &Tracker{} }
+func NewTracker() *Tracker {
+	return &Tracker{
+		turnsClosed:    recent.New[struct{}](mostClosed),
+		requestsClosed: recent.New[api.DialogueRequest](mostClosed),
+		callsClosed:    recent.New[string](mostClosed),
+		tasksLost:      recent.New[api.DialogueTask](mostClosed),
+	}
+}
 
 // Apply takes the next event.
 func (t *Tracker) Apply(ev api.DialogueEvent) {
@@ -65,7 +77,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 	case ev.Type == api.DialogueEventTask && ev.Task != nil:
 		t.task(*ev.Task)
 	case ev.Type == api.DialogueEventRequestOpened && ev.Request != nil:
-		t.requestsClosed.drop(ev.Request.RequestID)
+		t.requestsClosed.Delete(ev.Request.RequestID)
 		t.requests.put(ev.Request.RequestID, opens(*ev.Request))
 	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
@@ -105,7 +117,7 @@ func (t *Tracker) turnEnded(told api.DialogueTurn) {
 	turn = ends(turn, told)
 	t.count(told.TurnID)
 	t.turns.drop(told.TurnID)
-	t.turnsClosed.put(told.TurnID, struct{}{})
+	t.turnsClosed.Put(told.TurnID, struct{}{})
 	t.answered(turn.Messages)
 	if turn.Outcome != turnCompleted {
 		t.over.turn = &turn.TurnID
@@ -117,8 +129,7 @@ func (t *Tracker) turnEnded(told api.DialogueTurn) {
 // count counts a turn that is new.
 func (t *Tracker) count(id string) {
 	_, open := t.turns.get(id)
-	_, closed := t.turnsClosed.get(id)
-	if !open && !closed {
+	if !open && !t.turnsClosed.Has(id) {
 		t.begun++
 	}
 }
@@ -149,7 +160,7 @@ func (t *Tracker) upsert(scope string, told api.DialogueItem) {
 	it, was := t.items.get(told.ItemID)
 	if !was {
 		it = &item{scope: scope}
-		if first, known := t.callsClosed.get(told.ItemID); known {
+		if first, known := t.callsClosed.Get(told.ItemID); known {
 			it.scope = first
 		}
 	}
@@ -163,7 +174,7 @@ func (t *Tracker) upsert(scope string, told api.DialogueItem) {
 	}
 	t.items.drop(told.ItemID)
 	if it.call() && (it.parent || it.whole.Tool.Kind == kindAgent || it.whole.Tool.TaskID != "") {
-		t.callsClosed.put(told.ItemID, it.scope)
+		t.callsClosed.Put(told.ItemID, it.scope)
 		if was {
 			t.over.scope = told.ItemID
 		}
@@ -190,7 +201,7 @@ func (t *Tracker) retract(ids []string) {
 			items = append(items, id)
 		}
 	}
-	for id, scope := range t.callsClosed.at {
+	for id, scope := range t.callsClosed.All() {
 		if gone[id] || below(scope) {
 			calls = append(calls, id)
 		}
@@ -199,20 +210,20 @@ func (t *Tracker) retract(ids []string) {
 		t.items.drop(id)
 	}
 	for _, id := range calls {
-		t.callsClosed.drop(id)
+		t.callsClosed.Delete(id)
 	}
 }
 
 func (t *Tracker) task(told api.DialogueTask) {
 	task, _ := t.tasks.get(told.TaskID)
 	task = updates(task, told)
-	t.tasksLost.drop(task.TaskID)
+	t.tasksLost.Delete(task.TaskID)
 	if task.Status == taskRunning {
 		t.tasks.put(task.TaskID, task)
 		return
 	}
 	if task.Status == statusLost {
-		t.tasksLost.put(task.TaskID, task)
+		t.tasksLost.Put(task.TaskID, task)
 	}
 	t.tasks.drop(task.TaskID)
 	t.over.scope = task.ToolCallID
@@ -220,13 +231,13 @@ func (t *Tracker) task(told api.DialogueTask) {
 
 // requestClosed keeps who closed it and how, and forgets what it was about.
 func (t *Tracker) requestClosed(told api.DialogueRequest) {
-	if _, closed := t.requestsClosed.get(told.RequestID); closed {
+	if t.requestsClosed.Has(told.RequestID) {
 		return
 	}
 	r, _ := t.requests.get(told.RequestID)
 	t.requests.drop(told.RequestID)
 	r = closes(r, told)
-	t.requestsClosed.put(r.RequestID, api.DialogueRequest{
+	t.requestsClosed.Put(r.RequestID, api.DialogueRequest{
 		RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID,
 		How: r.How, Decision: r.Decision, By: r.By,
 	})
@@ -256,7 +267,12 @@ func (t *Tracker) Background() (n int) {
 }
 
 // LostTasks are the tasks whose end was never told, oldest first: the last 1,000.
-func (t *Tracker) LostTasks() []api.DialogueTask { return t.tasksLost.values() }
+func (t *Tracker) LostTasks() (lost []api.DialogueTask) {
+	for _, task := range t.tasksLost.All() {
+		lost = append(lost, task)
+	}
+	return lost
+}
 
 // Request returns a request by its id, open or closed. Of one that was closed only the
 // names and how are known, and that of the last 1,000.
@@ -264,7 +280,7 @@ func (t *Tracker) Request(id string) (r api.DialogueRequest, known bool) {
 	if r, known = t.requests.get(id); known {
 		return r, true
 	}
-	return t.requestsClosed.get(id)
+	return t.requestsClosed.Get(id)
 }
 
 // Pending returns the open requests, oldest first.
