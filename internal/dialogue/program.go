@@ -125,17 +125,17 @@ func (l *local) awaitEnd(ctx context.Context) {
 }
 
 func (l *local) write(ctx context.Context, id string, data []byte) error {
-	_, err := l.session.Type(ctx, link.TypeParams{WriteID: id}, data)
+	_, err := l.session.Type(ctx, link.SessionInputParams{WriteID: id}, data)
 	return err
 }
 
 func (l *local) given(ctx context.Context) (int64, error) {
-	r, err := l.session.Type(ctx, link.TypeParams{}, nil)
+	r, err := l.session.Type(ctx, link.SessionInputParams{}, nil)
 	return r.Written, err
 }
 
 func (l *local) closeInput(ctx context.Context) error {
-	_, err := l.session.Type(ctx, link.TypeParams{Close: true}, nil)
+	_, err := l.session.Type(ctx, link.SessionInputParams{Close: true}, nil)
 	return err
 }
 

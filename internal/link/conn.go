@@ -343,7 +343,7 @@ func (c *Conn) Flush() error {
 	if len(c.wbuf) == 0 {
 		return nil
 	}
-	return c.send(c.wbuf, nil)
+	return c.sendLocked(c.wbuf, nil)
 }
 
 func (c *Conn) write(f Frame) error {
@@ -358,13 +358,13 @@ func (c *Conn) write(f Frame) error {
 		b = append(b, f.Body...)
 	}
 	if big {
-		return c.send(b, f.Body)
+		return c.sendLocked(b, f.Body)
 	}
-	return c.send(b, nil)
+	return c.sendLocked(b, nil)
 }
 
-// send writes b, which is wbuf and more, and then the body. Call with wmu held.
-func (c *Conn) send(b, body []byte) error {
+// sendLocked writes b, which begins with wbuf, and then the body. It needs wmu.
+func (c *Conn) sendLocked(b, body []byte) error {
 	c.wbuf = b[:0]
 	if cap(b) > 256<<10 {
 		c.wbuf = nil // do not keep the room of one large call

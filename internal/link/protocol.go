@@ -33,7 +33,7 @@ const (
 	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
 	CallTrim       = "trim"        // TrimParams → api.SessionInfo; drops output that is kept
 	CallDestroy    = "destroy"     // DestroyParams → DestroyResult, body = the beginning of an export; without one the runner exits after it
-	CallInput      = "input"       // TypeParams, body = the bytes → api.SessionInputResult; terminals and programs, as are the following
+	CallInput      = "input"       // SessionInputParams, body = the bytes → api.SessionInputResult; terminals and programs, as are the following
 	CallResize     = "resize"      // ResizeParams → ResizeResult
 	CallScreen     = "screen"      // api.SessionScreenParams → api.SessionScreenResult
 	CallWait       = "wait"        // api.SessionWaitParams → api.SessionWaitResult
@@ -291,9 +291,9 @@ type ExportResult struct {
 	More bool `json:"more"` // another piece follows
 }
 
-// TypeParams types into a terminal or writes to a program. The bytes are in the body;
+// SessionInputParams types into a terminal or writes to a program. The bytes are in the body;
 // with Paste they are pasted. Keys follow them.
-type TypeParams struct {
+type SessionInputParams struct {
 	WriteID string   `json:"write_id,omitempty"`
 	Paste   bool     `json:"paste,omitempty"`
 	Keys    []string `json:"keys,omitempty"`

@@ -38,7 +38,7 @@ func (r *Runner) createOnce(p link.CreateParams) (any, []byte, error) {
 	}
 	// However soon the program ends, the daemon first hears that it runs.
 	return link.Then{Result: r.details(), Do: func() {
-		r.tell(false)
+		r.report(false)
 		go r.watch(r.program)
 	}}, nil, nil
 }
@@ -91,7 +91,7 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	defer r.mu.Unlock()
 	r.store = r.newStore(p.Limits)
 	r.shell, r.params, r.found, r.cwd, r.created = sh, p, found, sh.WorkingDir(), true
-	return r.to(api.SessionIdle, "")
+	return r.toLocked(api.SessionIdle, "")
 }
 
 // newCgroup makes the group of the session's processes, where that can be.
@@ -143,10 +143,10 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	r.store, r.program, r.params, r.found, r.cwd, r.created = store, pr, p, found, at.cwd, true
 	r.commands, r.current, r.order = 1, e, []*Exec{e}
 	r.execs[e.id] = e
-	if err := r.to(api.SessionIdle, ""); err != nil {
+	if err := r.toLocked(api.SessionIdle, ""); err != nil {
 		return err
 	}
-	return r.to(api.SessionRunning, "")
+	return r.toLocked(api.SessionRunning, "")
 }
 
 // programOf says what to start: the command, or for a terminal without one the shell,
@@ -175,7 +175,7 @@ func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) 
 		Name: "session " + quoted(p), Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
 		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
 		RecordInput: p.Params.RecordInput, RecordLimit: p.Limits.RecordingBytes, Title: e.params.Command,
-		MaxInput: p.Limits.MaxStdinBytes, Changed: r.tellSoon, Warn: r.warn,
+		MaxInput: p.Limits.MaxStdinBytes, Changed: r.reportSoon, Warn: r.warn,
 	}
 	c.Cols, c.Rows = p.Params.Size()
 	if p.Params.Scrollback != nil {

@@ -135,11 +135,11 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 		r.cgroup.Close()
 	}
 	r.mu.Lock()
-	_ = r.to(api.SessionTerminated, r.cause)
+	_ = r.toLocked(api.SessionTerminated, r.cause)
 	r.mu.Unlock()
 	res.Execs = r.list()
 	res.Info = r.Details()
-	r.tell(true)
+	r.report(true)
 	return res
 }
 
@@ -160,18 +160,18 @@ const (
 // leave is the end of a runner that nobody asked to end. What is to be read of its
 // session waits for a daemon that takes it over.
 func (r *Runner) leave() {
-	r.tell(false)
+	r.report(false)
 	r.mu.Lock()
-	patience := r.patience()
+	patience := r.patienceLocked()
 	if r.conn != nil && r.created {
 		patience = farewellTimeout
 	}
-	r.waitThenExit(patience)
+	r.waitThenExitLocked(patience)
 	r.mu.Unlock()
 }
 
-// patience is how long a runner with no daemon waits for one. Call with mu held.
-func (r *Runner) patience() time.Duration {
+// patienceLocked is how long a runner without a daemon waits for one.
+func (r *Runner) patienceLocked() time.Duration {
 	lim := r.params.Limits
 	switch {
 	case !r.created || r.unwanted || r.params.Params.Ephemeral || lim.RetentionS < 0:
@@ -182,8 +182,8 @@ func (r *Runner) patience() time.Duration {
 	return defaultRetention - time.Since(r.endedAt)
 }
 
-// waitThenExit ends the runner later, if no daemon comes. Call with mu held.
-func (r *Runner) waitThenExit(d time.Duration) {
+// waitThenExitLocked ends the runner after d, unless a daemon connects before.
+func (r *Runner) waitThenExitLocked(d time.Duration) {
 	r.loneTimer.Stop()
 	r.loneTimer = time.AfterFunc(d, r.exit)
 }
@@ -233,7 +233,7 @@ func awaitReaped() {
 	}
 }
 
-func (r *Runner) terminatedError() error {
+func (r *Runner) terminatedErrorLocked() error {
 	cause := r.cause
 	if cause == "" {
 		cause = "it is being destroyed"
@@ -287,7 +287,7 @@ func (r *Runner) quiet() {
 	news := !busy && r.shell != nil && r.noteOthers(r.hasOthers())
 	r.unlockShell()
 	if news {
-		r.tellSoon()
+		r.reportSoon()
 	}
 	if !busy {
 		time.AfterFunc(quietMemory, func() {

@@ -30,7 +30,7 @@ type Exec struct {
 	ended chan struct{} // closed when the outcome is known
 
 	mu        sync.Mutex
-	state     api.ExecState // guarded by mu, written by move only
+	state     api.ExecState // guarded by mu, written by moveLocked only
 	queuedAt  time.Time
 	startedAt time.Time        // guarded by mu
 	endedAt   time.Time        // guarded by mu
@@ -52,15 +52,15 @@ type Exec struct {
 func (e *Exec) to(next api.ExecState) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	event, err := e.move(next)
+	event, err := e.moveLocked(next)
 	if err == nil {
 		e.told(event)
 	}
 	return err
 }
 
-// exited is the end of a command that ran, or, with err, could not be run. Nobody is
-// told before end.
+// exited records the outcome, or why the command could not start. Waiters are notified by
+// end, not here.
 func (e *Exec) exited(oc *api.ExecOutcome, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,11 +68,11 @@ func (e *Exec) exited(oc *api.ExecOutcome, err error) {
 		oc.CancelCause = e.cause
 	}
 	e.outcome, e.err = oc, err
-	e.exit, _ = e.move(api.ExecExited)
+	e.exit, _ = e.moveLocked(api.ExecExited)
 }
 
-// end lets everybody know who waits for the outcome. It is called once, after exited
-// and when the session's new state is on its way.
+// end notifies the waiters. It is called once, after exited and after the report of the
+// session's new state, so that a waiter never finds the session still running.
 func (e *Exec) end() {
 	e.mu.Lock()
 	e.mark = e.log.Mark() // wakes the readers, who then find the outcome
@@ -96,7 +96,7 @@ func (e *Exec) giveUp(oc *api.ExecOutcome) {
 	oc.CancelCause = e.cause
 	e.outcome, e.cancelled = oc, true
 	e.mark = e.log.Mark()
-	event, err := e.move(api.ExecClosed)
+	event, err := e.moveLocked(api.ExecClosed)
 	if err == nil {
 		e.told(event)
 	}
@@ -105,8 +105,8 @@ func (e *Exec) giveUp(oc *api.ExecOutcome) {
 	close(e.turn)
 }
 
-// move is called with mu held.
-func (e *Exec) move(next api.ExecState) (link.ExecEvent, error) {
+// moveLocked writes the state and returns the event to report.
+func (e *Exec) moveLocked(next api.ExecState) (link.ExecEvent, error) {
 	if !e.state.CanBecome(next) {
 		return link.ExecEvent{}, api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.id, e.state, next)
 	}

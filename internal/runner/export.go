@@ -202,8 +202,8 @@ func (r *Runner) linger(e *ending) {
 	switch {
 	case r.conn != nil: // there is another one already
 	case r.wanted || e.own:
-		r.waitThenExit(r.patience())
+		r.waitThenExitLocked(r.patienceLocked())
 	default:
-		r.waitThenExit(0)
+		r.waitThenExitLocked(0)
 	}
 }

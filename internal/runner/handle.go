@@ -66,7 +66,7 @@ func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage
 		}
 		return r.dismissed(p)
 	case link.CallInput:
-		return call(params, func(p link.TypeParams) (api.SessionInputResult, error) { return r.typed(ctx, p, body) })
+		return call(params, func(p link.SessionInputParams) (api.SessionInputResult, error) { return r.typed(ctx, p, body) })
 	case link.CallResize:
 		return call(params, r.resize)
 	case link.CallScreen:

@@ -40,7 +40,7 @@ func (r *Runner) input(ctx context.Context, p link.InputParams, data []byte) (ap
 		return api.ExecInputResult{}, err
 	}
 	if t := terminalOf(e); t != nil {
-		typed, err := t.Input(ctx, link.TypeParams{WriteID: p.WriteID, Close: p.Close}, data)
+		typed, err := t.Input(ctx, link.SessionInputParams{WriteID: p.WriteID, Close: p.Close}, data)
 		return api.ExecInputResult{ExecID: e.id, StdinBytes: typed.Written, Repeated: typed.Repeated}, err
 	}
 	return e.input(ctx, p, data)

@@ -24,7 +24,7 @@ func script(text string) api.SessionCreateParams { return program("sh", "-c", te
 func (d *daemon) one() string { return "x-" + strings.TrimPrefix(d.id, "s-") + "-1" }
 
 // typed is session.input.
-func (d *daemon) typed(p link.TypeParams, data string) (api.SessionInputResult, error) {
+func (d *daemon) typed(p link.SessionInputParams, data string) (api.SessionInputResult, error) {
 	var res api.SessionInputResult
 	_, err := d.conn.Call(context.Background(), link.CallInput, p, []byte(data), &res)
 	return res, err
@@ -57,7 +57,7 @@ func TestProgramLife(t *testing.T) {
 	if x.State != api.ExecRunning || x.Command != "cat -u -" || !x.StdinOpen || x.StartedAt == nil || !x.Detach || x.TimeoutS != 0 {
 		t.Errorf("%s", text(x))
 	}
-	if res, err := d.typed(link.TypeParams{}, "hello\n"); err != nil || res.Bytes != 6 || res.Written != 6 || res.Repeated {
+	if res, err := d.typed(link.SessionInputParams{}, "hello\n"); err != nil || res.Bytes != 6 || res.Written != 6 || res.Repeated {
 		t.Errorf("%+v, %v", res, err)
 	}
 	d.read(d.one(), func(out string) bool { return out == "hello\n" })
@@ -65,7 +65,7 @@ func TestProgramLife(t *testing.T) {
 	if res := d.write(d.one(), "more\n", false); res.StdinBytes != 11 {
 		t.Errorf("%+v", res)
 	}
-	if res, err := d.typed(link.TypeParams{Close: true}, "end"); err != nil || res.Written != 14 {
+	if res, err := d.typed(link.SessionInputParams{Close: true}, "end"); err != nil || res.Written != 14 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	out, oc := d.read(d.one(), nil)
@@ -89,7 +89,7 @@ func TestProgramLife(t *testing.T) {
 	if x := d.info(d.one()); x.State != api.ExecClosed || x.StdinOpen || x.EndedAt == nil {
 		t.Errorf("%s", text(x))
 	}
-	if _, err := d.typed(link.TypeParams{}, "x"); !errors.Is(err, api.ErrSessionTerminated) {
+	if _, err := d.typed(link.SessionInputParams{}, "x"); !errors.Is(err, api.ErrSessionTerminated) {
 		t.Errorf("input after the end: %v", err)
 	}
 	if det := d.details(); det.ShellPID != 0 || len(det.Processes) != 0 || det.State != api.SessionTerminated {
@@ -102,16 +102,16 @@ func TestProgramDoesNotRead(t *testing.T) {
 	d := start(t, script("echo up; sleep 1000"))
 	d.read(d.one(), running)
 	before := descriptors(t, d)
-	if _, err := d.typed(link.TypeParams{}, strings.Repeat("x", int(limits.MaxStdinBytes)+1)); api.AsError(err).Code != api.CodeRequestTooLarge {
+	if _, err := d.typed(link.SessionInputParams{}, strings.Repeat("x", int(limits.MaxStdinBytes)+1)); api.AsError(err).Code != api.CodeRequestTooLarge {
 		t.Errorf("%v", err)
 	}
 	for i := range 3 { // the second and third are repetitions
-		res, err := d.typed(link.TypeParams{WriteID: "w"}, strings.Repeat("x", int(limits.MaxStdinBytes)))
+		res, err := d.typed(link.SessionInputParams{WriteID: "w"}, strings.Repeat("x", int(limits.MaxStdinBytes)))
 		if err != nil || res.Repeated != (i > 0) || res.Written != limits.MaxStdinBytes {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	if _, err := d.typed(link.TypeParams{}, strings.Repeat("x", 1<<20)); api.AsError(err).Code != api.CodeResourcePressure {
+	if _, err := d.typed(link.SessionInputParams{}, strings.Repeat("x", 1<<20)); api.AsError(err).Code != api.CodeResourcePressure {
 		t.Errorf("%v", err)
 	}
 	info, err := d.cancel(api.ExecCancelParams{SessionID: d.id})
@@ -131,7 +131,7 @@ func TestProgramDoesNotRead(t *testing.T) {
 func TestProgramInput(t *testing.T) {
 	d := start(t, script("exec <&-; echo up; sleep 1000"))
 	d.read(d.one(), running)
-	if _, err := d.typed(link.TypeParams{}, "x"); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "its stdin is closed") {
+	if _, err := d.typed(link.SessionInputParams{}, "x"); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "its stdin is closed") {
 		t.Errorf("%v", err)
 	}
 	if d.info(d.one()).StdinOpen {
@@ -139,18 +139,18 @@ func TestProgramInput(t *testing.T) {
 	}
 	p := script(`read go; wc -c`)
 	d = start(t, p)
-	if _, err := d.typed(link.TypeParams{}, "go\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "go\n"); err != nil {
 		t.Fatal(err)
 	}
 	for range 8 {
-		if _, err := d.typed(link.TypeParams{}, strings.Repeat("y", 1<<20)); err != nil {
+		if _, err := d.typed(link.SessionInputParams{}, strings.Repeat("y", 1<<20)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.typed(link.TypeParams{Close: true}, ""); err != nil {
+	if _, err := d.typed(link.SessionInputParams{Close: true}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.typed(link.TypeParams{}, "x"); err == nil {
+	if _, err := d.typed(link.SessionInputParams{}, "x"); err == nil {
 		t.Error("written after its end")
 	}
 	if out, oc := d.read(d.one(), nil); strings.TrimSpace(out) != "8388608" || oc.ExitCode != 0 {
@@ -161,7 +161,7 @@ func TestProgramInput(t *testing.T) {
 func TestProgramWriteID(t *testing.T) {
 	d := start(t, program("cat"))
 	for i := range 3 {
-		if res, err := d.typed(link.TypeParams{WriteID: "a"}, "once "); err != nil || res.Repeated != (i > 0) || res.Written != 5 {
+		if res, err := d.typed(link.SessionInputParams{WriteID: "a"}, "once "); err != nil || res.Repeated != (i > 0) || res.Written != 5 {
 			t.Errorf("%+v, %v", res, err)
 		}
 	}
@@ -171,17 +171,17 @@ func TestProgramWriteID(t *testing.T) {
 	}
 	d.leave()
 	d.connect()
-	if res, err := d.typed(link.TypeParams{WriteID: "a"}, "once "); err != nil || !res.Repeated {
+	if res, err := d.typed(link.SessionInputParams{WriteID: "a"}, "once "); err != nil || !res.Repeated {
 		t.Errorf("another daemon: %+v, %v", res, err)
 	}
-	if _, err := d.typed(link.TypeParams{WriteID: "b", Close: true}, "end"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{WriteID: "b", Close: true}, "end"); err != nil {
 		t.Fatal(err)
 	}
 	if out, _ := d.read(d.one(), nil); out != "once end" {
 		t.Errorf("%q", out)
 	}
 	d.terminated()
-	if res, err := d.typed(link.TypeParams{WriteID: "b", Close: true}, "end"); err != nil || !res.Repeated || res.Written != 8 {
+	if res, err := d.typed(link.SessionInputParams{WriteID: "b", Close: true}, "end"); err != nil || !res.Repeated || res.Written != 8 {
 		t.Errorf("a repetition after the end: %+v, %v", res, err)
 	}
 }
@@ -254,7 +254,7 @@ func TestWrongKind(t *testing.T) {
 		params any
 		words  string
 	}{
-		{sh, link.CallInput, link.TypeParams{}, `session "one": is a shell; it takes commands`},
+		{sh, link.CallInput, link.SessionInputParams{}, `session "one": is a shell; it takes commands`},
 		{sh, link.CallResize, link.ResizeParams{Cols: 80, Rows: 24}, "is a shell"},
 		{sh, link.CallScreen, api.SessionScreenParams{}, "is a shell"},
 		{sh, link.CallWait, api.SessionWaitParams{Exit: true}, "is a shell"},
@@ -266,8 +266,8 @@ func TestWrongKind(t *testing.T) {
 		{cat, link.CallFollow, link.FollowParams{}, "is a program"},
 		{cat, link.CallWait, api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(1)}}, "is a program; it has no cursor"},
 		{cat, link.CallWait, api.SessionWaitParams{Text: "("}, "params.text: "},
-		{cat, link.CallInput, link.TypeParams{Keys: []string{"enter"}}, "is a program; it takes text"},
-		{cat, link.CallInput, link.TypeParams{Paste: true}, "is a program; it takes text"},
+		{cat, link.CallInput, link.SessionInputParams{Keys: []string{"enter"}}, "is a program; it takes text"},
+		{cat, link.CallInput, link.SessionInputParams{Paste: true}, "is a program; it takes text"},
 		{cat, link.CallExecRun, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}, `session "` + cat.id + `": is a program; it takes session.input, not commands`},
 		{cat, link.CallExecStart, link.ExecParams{ExecParams: api.ExecParams{Command: "true", Wait: true}}, "is a program; it takes session.input"},
 	} {

@@ -53,7 +53,7 @@ func TestProgramLeavesProcesses(t *testing.T) {
 	if det := d.details(); len(det.Processes) < 3 {
 		t.Errorf("%s", text(det.Processes))
 	}
-	if _, err := d.typed(link.TypeParams{Close: true}, "go\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{Close: true}, "go\n"); err != nil {
 		t.Fatal(err)
 	}
 	out, oc := d.read(d.one(), nil)

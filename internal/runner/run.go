@@ -12,16 +12,16 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// tellRunningAfter is how long a command may run before the daemon is told that
-// the session is running: nobody can see a shorter one.
-const tellRunningAfter = 2 * time.Millisecond
+// reportRunningAfter is how long a command runs before the runner reports that the session
+// is running. A caller could not see the state of a shorter one.
+const reportRunningAfter = 2 * time.Millisecond
 
 // submit accepts a command: it may run at once, or waits in the queue. The command of a
 // request that was made before is returned as it is, with again.
 func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e, err := r.known(p.RunID); e != nil || err != nil {
+	if e, err := r.knownRunLocked(p.RunID); e != nil || err != nil {
 		return e, true, err
 	}
 	if !p.Wait { // for one that waits, an earlier command may make the directory
@@ -31,7 +31,7 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, e
 		if err != nil {
 			return nil, false, err
 		}
-		if e, err := r.known(p.RunID); e != nil || err != nil { // accepted meanwhile
+		if e, err := r.knownRunLocked(p.RunID); e != nil || err != nil { // accepted meanwhile
 			return e, true, err
 		}
 	}
@@ -48,9 +48,9 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case !r.created:
 		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
 	case r.shell == nil:
-		return nil, r.misfit("it takes session.input, not commands")
+		return nil, r.wrongKindLocked("it takes session.input, not commands")
 	case r.state == api.SessionTerminated || r.ending != nil:
-		return nil, r.terminatedError()
+		return nil, r.terminatedErrorLocked()
 	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
 		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands)", r.cfg.SessionID, r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
@@ -60,7 +60,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
 		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued)", r.cfg.SessionID, len(r.queue))
 	}
-	timeout := r.sessionTimeout()
+	timeout := r.sessionTimeoutLocked()
 	if p.TimeoutS != nil {
 		timeout = *p.TimeoutS
 	}
@@ -89,19 +89,19 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	r.order = append(r.order, e)
 	r.note(link.ExecEvent{ExecID: e.id, State: e.state, At: e.queuedAt})
 	if r.current == nil {
-		r.begin(e)
+		r.beginLocked(e)
 	} else {
 		r.queue = append(r.queue, e)
 	}
-	r.evict()
+	r.evictLocked()
 	return e, nil
 }
 
-// begin makes e the running command. Call with mu held.
-func (r *Runner) begin(e *Exec) {
+// beginLocked makes e the running command.
+func (r *Runner) beginLocked(e *Exec) {
 	r.current = e
 	if r.state == api.SessionIdle {
-		_ = r.to(api.SessionRunning, "")
+		_ = r.toLocked(api.SessionRunning, "")
 	}
 	close(e.turn)
 }
@@ -121,7 +121,7 @@ func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
 	r.lockShell()
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
-	tell := time.AfterFunc(tellRunningAfter, func() { r.tell(false) })
+	tell := time.AfterFunc(reportRunningAfter, func() { r.report(false) })
 	oc, err := r.shell.Run(e.task.(shellTask).Command)
 	tell.Stop()
 	e.task.forget()
@@ -131,12 +131,12 @@ func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
 	}
 	e.exited(out, err)
 	r.ended(e, oc)
-	r.tell(true)
+	r.report(true)
 	e.end()
 	if oc.Held == nil {
 		_ = e.to(api.ExecClosed)
 	}
-	r.tellExecs(true)
+	r.reportExecs(true)
 	return true, oc.Held
 }
 
@@ -147,7 +147,7 @@ func (r *Runner) drain(e *Exec, held *shell.Held) {
 	}
 	r.drainer.Add(held, func() {
 		_ = e.to(api.ExecClosed)
-		go r.tellExecs(false) // who drains must not wait for the daemon
+		go r.reportExecs(false) // who drains must not wait for the daemon
 	})
 }
 
@@ -165,12 +165,12 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 		died = nil // the next command tries to start a shell again
 	}
 	if r.state == api.SessionRunning {
-		_ = r.to(api.SessionIdle, "")
+		_ = r.toLocked(api.SessionIdle, "")
 	}
 	if died == nil && len(r.queue) > 0 {
 		next := r.queue[0]
 		r.queue = r.queue[1:]
-		r.begin(next)
+		r.beginLocked(next)
 	}
 	r.mu.Unlock()
 	if died != nil {
@@ -214,7 +214,7 @@ func (r *Runner) giveUpQueued(e *Exec) {
 	r.mu.Unlock()
 	e.task.forget()
 	e.giveUp(&api.ExecOutcome{ExitCode: api.ExitCancelled, Cancelled: true, WorkingDir: cwd, LeftRunning: []api.Process{}, Killed: []api.KilledProcess{}})
-	r.tellExecs(true)
+	r.reportExecs(true)
 }
 
 // run is exec.run: the command's whole life within one call.
@@ -282,7 +282,7 @@ func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
 			r.settle()
 		}
 	}()
-	r.tell(true)
+	r.report(true)
 	return e.snapshot(), nil
 }
 
@@ -293,9 +293,9 @@ func maxOutput(p api.ExecParams) int64 {
 	return api.DefaultMaxOutputBytes
 }
 
-// evict forgets the oldest commands that are closed, so that neither their number
-// nor their output grows without bound. Call with mu held.
-func (r *Runner) evict() {
+// evictLocked forgets the oldest closed commands, so that neither the number of commands
+// nor their output grows without bound.
+func (r *Runner) evictLocked() {
 	lim := r.params.Limits
 	for len(r.order) > 0 && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && r.kept > lim.SessionOutput)) {
 		e := r.order[0]

@@ -30,8 +30,8 @@ type Config struct {
 }
 
 // Runner owns one session. Its goroutines: those of the link's requests, one per
-// command started without a waiting caller, that of a program, the Drainer's, those that
-// tell the daemon what happened by itself, and timers; all end with the process.
+// command started without a waiting caller, that of a program, the Drainer's, that of
+// reportSoon, and timers; all end with the process.
 type Runner struct {
 	cfg     Config
 	drainer *shell.Drainer
@@ -48,10 +48,10 @@ type Runner struct {
 	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID
 	program *program
 
-	// tellMu orders what is told to the daemon.
-	tellMu  sync.Mutex
-	news    news         // what is still to be told of execs
-	telling atomic.Int64 // how often tellSoon was called since its goroutine last told
+	// reportMu orders the reports to the daemon.
+	reportMu   sync.Mutex
+	events     execEvents   // not reported yet
+	reportsDue atomic.Int64 // calls of reportSoon since its goroutine last reported
 
 	mu         sync.Mutex
 	daemon     *peer             // guarded by mu; nil while there is none
@@ -106,8 +106,8 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// to moves the session to another state. An illegal move is refused. Call with mu held.
-func (r *Runner) to(next api.SessionState, cause string) error {
+// toLocked moves the session to another state. An illegal move is an error and changes nothing.
+func (r *Runner) toLocked(next api.SessionState, cause string) error {
 	if !r.state.CanBecome(next) {
 		return api.Errorf(api.CodeInternal, "session %q: cannot go from %s to %s", r.cfg.SessionID, r.state, next)
 	}
@@ -137,9 +137,9 @@ func (r *Runner) Info() api.SessionInfo {
 func (r *Runner) infoLocked() api.SessionInfo {
 	p := r.params.Params
 	info := api.SessionInfo{
-		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kind(), Runtime: "host", Shell: r.found.Path, ShellFamily: string(r.found.Family),
+		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kindLocked(), Runtime: "host", Shell: r.found.Path, ShellFamily: string(r.found.Family),
 		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands,
-		TimeoutS: r.sessionTimeout(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
+		TimeoutS: r.sessionTimeoutLocked(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
 	}
 	if info.Tags == nil {
 		info.Tags = []string{}
@@ -219,23 +219,23 @@ func (r *Runner) hasOthers() bool {
 	return false
 }
 
-// kind is what the session is. Call with mu held.
-func (r *Runner) kind() api.SessionKind {
+// kindLocked is the kind of the session.
+func (r *Runner) kindLocked() api.SessionKind {
 	if k := r.params.Params.Kind; k != "" {
 		return k
 	}
 	return api.KindShell
 }
 
-// label is what errors call the session: its name, or its id. Call with mu held.
-func (r *Runner) label() string {
+// labelLocked is what errors call the session: its name, or its id.
+func (r *Runner) labelLocked() string {
 	if name := r.params.Params.Name; name != "" {
 		return name
 	}
 	return r.cfg.SessionID
 }
 
-func (r *Runner) sessionTimeout() float64 {
+func (r *Runner) sessionTimeoutLocked() float64 {
 	if r.program != nil {
 		return 0
 	}

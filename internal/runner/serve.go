@@ -119,7 +119,7 @@ func (r *Runner) welcome(p *peer, key string) error {
 		r.mu.Unlock()
 		return api.Errorf(api.CodeConflict, "session %q: its daemon has connected again", r.cfg.SessionID)
 	}
-	r.setDaemon(p)
+	r.setDaemonLocked(p)
 	p.greeted.Store(true)
 	r.loneTimer.Stop()
 	if r.export != nil { // it begins anew
@@ -138,9 +138,8 @@ func (r *Runner) welcome(p *peer, key string) error {
 	return nil
 }
 
-// setDaemon changes who the daemon is. The streams of the one before are gone. Call with
-// mu held.
-func (r *Runner) setDaemon(p *peer) {
+// setDaemonLocked replaces the daemon; nil for none. The streams of the earlier daemon are gone.
+func (r *Runner) setDaemonLocked(p *peer) {
 	r.daemon, r.conn = p, nil
 	if p != nil {
 		r.conn = p.conn
@@ -170,7 +169,7 @@ func (r *Runner) left(p *peer) {
 	if r.daemon != p {
 		return
 	}
-	r.setDaemon(nil)
+	r.setDaemonLocked(nil)
 	if !r.created {
 		r.unwanted = true
 		go r.destroy(link.DestroyParams{Force: true, Cause: "the daemon left before the session was created"}, true)
@@ -180,13 +179,13 @@ func (r *Runner) left(p *peer) {
 		go r.linger(r.ending)
 		return
 	}
-	if idle := r.idleTimeout(); idle > 0 {
+	if idle := r.idleTimeoutLocked(); idle > 0 {
 		r.loneTimer = time.AfterFunc(idle, r.lone)
 	}
 }
 
-// idleTimeout is that of this session. Call with mu held.
-func (r *Runner) idleTimeout() time.Duration {
+// idleTimeoutLocked is the idle timeout of this session.
+func (r *Runner) idleTimeoutLocked() time.Duration {
 	if s := r.params.Params.IdleTimeoutS; s != nil {
 		return seconds(*s)
 	}
@@ -197,7 +196,7 @@ func (r *Runner) idleTimeout() time.Duration {
 func (r *Runner) lone() {
 	others := r.hasOthers()
 	r.mu.Lock()
-	idle := r.idleTimeout()
+	idle := r.idleTimeoutLocked()
 	rest := idle - time.Since(r.activity)
 	if r.conn != nil || r.ending != nil {
 		r.mu.Unlock()

@@ -32,7 +32,7 @@ func (d *daemon) screen() api.SessionScreenResult {
 // keys presses keys after typing text.
 func (d *daemon) keys(text string, keys ...string) {
 	d.t.Helper()
-	if _, err := d.typed(link.TypeParams{Keys: keys}, text); err != nil {
+	if _, err := d.typed(link.SessionInputParams{Keys: keys}, text); err != nil {
 		d.t.Fatalf("keys: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestTerminalLife(t *testing.T) {
 	if res := d.waits(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(49)}}, api.WaitExit); *res.ExitCode != 3 {
 		t.Errorf("%s", text(res))
 	}
-	for call, params := range map[string]any{link.CallInput: link.TypeParams{Keys: []string{"enter"}}, link.CallResize: link.ResizeParams{Cols: 20, Rows: 10}} {
+	for call, params := range map[string]any{link.CallInput: link.SessionInputParams{Keys: []string{"enter"}}, link.CallResize: link.ResizeParams{Cols: 20, Rows: 10}} {
 		if _, err := d.conn.Call(context.Background(), call, params, nil, &struct{}{}); !errors.Is(err, api.ErrSessionTerminated) || !strings.Contains(err.Error(), "exited with status 3") {
 			t.Errorf("%s after the end: %v", call, err)
 		}
@@ -205,7 +205,7 @@ func TestTerminalInput(t *testing.T) {
 	d := start(t, onTerminal("stty raw -echo; echo up; exec cat -u"))
 	d.waits(api.SessionWaitParams{Text: "up"}, api.WaitText)
 	for i := range 3 {
-		if res, err := d.typed(link.TypeParams{WriteID: "a"}, "once"); err != nil || res.Repeated != (i > 0) || res.Written != 4 {
+		if res, err := d.typed(link.SessionInputParams{WriteID: "a"}, "once"); err != nil || res.Repeated != (i > 0) || res.Written != 4 {
 			t.Errorf("%+v, %v", res, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestTerminalInput(t *testing.T) {
 	if _, err := d.input(link.InputParams{ExecID: d.one(), Close: true}, ""); !errors.Is(err, api.ErrInvalidParams) {
 		t.Errorf("close: %v", err)
 	}
-	if _, err := d.typed(link.TypeParams{Keys: []string{"no-such-key"}}, ""); !errors.Is(err, api.ErrInvalidParams) {
+	if _, err := d.typed(link.SessionInputParams{Keys: []string{"no-such-key"}}, ""); !errors.Is(err, api.ErrInvalidParams) {
 		t.Errorf("a key: %v", err)
 	}
 	d.read(d.one(), func(out string) bool { return strings.HasSuffix(out, "once more") })
@@ -251,12 +251,12 @@ func TestTerminalDoesNotRead(t *testing.T) {
 	d := start(t, onTerminal("stty raw -echo; echo up; sleep 1000"))
 	d.waits(api.SessionWaitParams{Text: "up"}, api.WaitText)
 	before := descriptors(t, d)
-	if _, err := d.typed(link.TypeParams{}, strings.Repeat("x", 1<<20+1)); api.AsError(err).Code != api.CodeRequestTooLarge {
+	if _, err := d.typed(link.SessionInputParams{}, strings.Repeat("x", 1<<20+1)); api.AsError(err).Code != api.CodeRequestTooLarge {
 		t.Errorf("%v", err)
 	}
 	var err error
 	for range 3 {
-		if _, err = d.typed(link.TypeParams{}, strings.Repeat("x", 1<<20)); err != nil {
+		if _, err = d.typed(link.SessionInputParams{}, strings.Repeat("x", 1<<20)); err != nil {
 			break
 		}
 	}

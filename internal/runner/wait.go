@@ -64,7 +64,7 @@ func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWait
 	if p.Cursor != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return api.SessionWaitResult{}, r.misfit("it has no cursor")
+		return api.SessionWaitResult{}, r.wrongKindLocked("it has no cursor")
 	}
 	w := &waiting{program: pr, params: p, begun: time.Now()}
 	if p.Text != "" {

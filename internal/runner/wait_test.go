@@ -37,19 +37,20 @@ func TestProgramWaitText(t *testing.T) {
 	if res.Match != "name? " || strings.Join(res.Groups, "|") != "name? |name" || res.ExitCode != nil {
 		t.Errorf("%s", text(res))
 	}
-	// What is there already counts, on both streams.
+	// Output that is there already counts, on both streams. Stderr may arrive after the
+	// question; the version of the last wait covers all three.
 	for _, line := range []string{"one", "two"} {
-		if res := d.waits(api.SessionWaitParams{Text: "^" + line + "$"}, api.WaitText); res.Match != line {
+		if res = d.waits(api.SessionWaitParams{Text: "^" + line + "$"}, api.WaitText); res.Match != line {
 			t.Errorf("%s", text(res))
 		}
 	}
-	// But not when only what is new is wanted.
+	// With since_version only newer output counts.
 	d.waits(api.SessionWaitParams{Text: "one|two|name", SinceVersion: &res.Version, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
 	answer := make(chan api.SessionWaitResult)
 	go func() {
 		answer <- d.waits(api.SessionWaitParams{Text: "^hello (.*)$", SinceVersion: &res.Version}, api.WaitText)
 	}()
-	if _, err := d.typed(link.TypeParams{}, "you\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "you\n"); err != nil {
 		t.Fatal(err)
 	}
 	if res := <-answer; res.Match != "hello you" || res.Groups[1] != "you" {
@@ -57,7 +58,7 @@ func TestProgramWaitText(t *testing.T) {
 	}
 	// A line that comes in pieces is one.
 	d.waits(api.SessionWaitParams{Text: "^the end, $"}, api.WaitText)
-	if _, err := d.typed(link.TypeParams{}, "or not\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "or not\n"); err != nil {
 		t.Fatal(err)
 	}
 	d.waits(api.SessionWaitParams{Text: "^the end, or not$"}, api.WaitText)
@@ -77,7 +78,7 @@ func TestProgramWaitSignal(t *testing.T) {
 	d := start(t, script("read x; kill -9 $$"))
 	answer := make(chan api.SessionWaitResult)
 	go func() { answer <- d.waits(api.SessionWaitParams{Exit: true}, api.WaitExit) }()
-	if _, err := d.typed(link.TypeParams{}, "\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "\n"); err != nil {
 		t.Fatal(err)
 	}
 	if res := <-answer; res.Signal != "SIGKILL" || *res.ExitCode != 137 {
@@ -89,7 +90,7 @@ func TestProgramWaitIdle(t *testing.T) {
 	d := start(t, script("read x; sleep 0.1; for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.05; done; read x"))
 	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(400))}, api.WaitIdle)
 	// It was idle before the input, and has not been since.
-	if _, err := d.typed(link.TypeParams{}, "\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "\n"); err != nil {
 		t.Fatal(err)
 	}
 	// Much longer than the pauses of the program, which a busy machine stretches.
@@ -111,7 +112,7 @@ func TestProgramWaitInput(t *testing.T) {
 	if p, err := d.await(t.Context(), d.one()); err != nil || p == nil || p.Command != "head -1" {
 		t.Errorf("exec.await: %+v, %v", p, err)
 	}
-	if _, err := d.typed(link.TypeParams{}, "line\n"); err != nil {
+	if _, err := d.typed(link.SessionInputParams{}, "line\n"); err != nil {
 		t.Fatal(err)
 	}
 	d.waits(api.SessionWaitParams{Text: "line"}, api.WaitText)

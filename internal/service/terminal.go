@@ -38,7 +38,7 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	if paste {
 		data = []byte(p.Paste)
 	}
-	return found.Type(ctx, link.TypeParams{WriteID: p.WriteID, Paste: paste, Keys: p.Keys, Close: p.Close}, data)
+	return found.Type(ctx, link.SessionInputParams{WriteID: p.WriteID, Paste: paste, Keys: p.Keys, Close: p.Close}, data)
 }
 
 // SessionResize gives a terminal another size.

@@ -24,7 +24,7 @@ func (s *Session) kind() api.SessionKind {
 }
 
 // Type types into a terminal, or writes to a program.
-func (s *Session) Type(ctx context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+func (s *Session) Type(ctx context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	var r api.SessionInputResult
 	_, err := s.call(ctx, link.CallInput, p, data, &r)
 	return r, err

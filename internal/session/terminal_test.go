@@ -39,7 +39,7 @@ func terminal(name string) api.SessionCreateParams {
 
 func (w world) typed(ref, text string) {
 	w.t.Helper()
-	if _, err := w.get(ref).Type(w.t.Context(), link.TypeParams{}, []byte(text)); err != nil {
+	if _, err := w.get(ref).Type(w.t.Context(), link.SessionInputParams{}, []byte(text)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -196,7 +196,7 @@ func TestInputOverABrokenLink(t *testing.T) {
 			s, runner := w.get(info.SessionID), w.rt.Runner(info.SessionID)
 			synctest.Wait()
 			runner.LoseAnswer(link.CallInput)
-			r, err := s.Type(t.Context(), link.TypeParams{WriteID: writeID}, []byte("once"))
+			r, err := s.Type(t.Context(), link.SessionInputParams{WriteID: writeID}, []byte("once"))
 			if writeID == "" {
 				wantCode(t, err, api.CodeRuntimeUnavailable, "it is not known whether the input was written")
 			} else if err != nil || !r.Repeated {

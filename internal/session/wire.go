@@ -245,7 +245,7 @@ func (s *Session) repeatable(name string, params any) bool {
 		return s.needs(runIDProtocol, "run a command only once") == nil
 	case api.ExecCancelParams:
 		return p.ExecID != ""
-	case link.TypeParams:
+	case link.SessionInputParams:
 		return p.WriteID != ""
 	case link.InputParams:
 		return p.WriteID != ""

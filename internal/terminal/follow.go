@@ -67,10 +67,10 @@ func (r *resizes) next(offset, seen int64) (s *resize, before int64, known bool)
 func (t *Terminal) Follow(ctx context.Context, p link.FollowParams) (res link.FollowResult, body []byte, complete bool, err error) {
 	for {
 		t.mu.Lock()
-		next, err := t.follow(p)
+		next, err := t.followableLocked(p)
 		var wake <-chan struct{}
 		if p.Wait {
-			wake = t.changes()
+			wake = t.changesLocked()
 		}
 		t.mu.Unlock()
 		switch {
@@ -98,8 +98,8 @@ type followable struct {
 	complete bool              // nothing follows them
 }
 
-// follow looks what is there for a reader. It needs mu.
-func (t *Terminal) follow(p link.FollowParams) (f followable, err error) {
+// followableLocked finds out how far a reader can go now.
+func (t *Terminal) followableLocked(p link.FollowParams) (f followable, err error) {
 	if p.Offset < 0 || p.Offset > t.offset {
 		e := api.Errorf(api.CodeInvalidParams, "params.from_offset: %d is beyond the end, which is %d", p.Offset, t.offset)
 		e.Details = map[string]any{"field": "from_offset"}
@@ -115,7 +115,7 @@ func (t *Terminal) follow(p link.FollowParams) (f followable, err error) {
 		f.res.Behind = true
 		return f, nil
 	}
-	now := t.show()
+	now := t.shownLocked()
 	f.to, f.complete = end, t.complete
 	f.res.Resizes, f.res.Cols, f.res.Rows = seen, now.cols, now.rows
 	if next != nil {

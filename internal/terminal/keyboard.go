@@ -48,7 +48,7 @@ type typed struct {
 
 // Input types: data, pasted if it is to be, and then keys. It answers when the bytes are
 // accepted; as a rule the kernel has them by then, but for a program that does not read.
-func (t *Terminal) Input(_ context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	k := &t.keyboard
 	if p.Close {
 		return api.SessionInputResult{}, invalid("close", "is for programs; in a terminal the key ctrl-d ends the input")
@@ -77,13 +77,13 @@ func (t *Terminal) Input(_ context.Context, p link.TypeParams, data []byte) (api
 	}
 	k.taken += int64(len(data))
 	k.pending += int64(len(data))
-	k.add(typed{data: data})
+	k.addLocked(typed{data: data})
 	k.writes.keep(p.WriteID)
 	return api.SessionInputResult{Bytes: int64(len(data)), Written: k.taken}, nil
 }
 
 // translate makes bytes of what is to be typed, as the program wants them now.
-func (t *Terminal) translate(p link.TypeParams, data []byte) (typed []byte, err error) {
+func (t *Terminal) translate(p link.SessionInputParams, data []byte) (typed []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.typed = time.Now()
@@ -119,11 +119,11 @@ func (k *keyboard) reply(data []byte) {
 		return
 	}
 	k.replies += len(data)
-	k.add(typed{data: data, reply: true})
+	k.addLocked(typed{data: data, reply: true})
 }
 
-// add queues a piece and types what there is room for. It needs mu.
-func (k *keyboard) add(piece typed) {
+// addLocked queues a piece and types as much of the queue as the pseudo-terminal takes.
+func (k *keyboard) addLocked(piece typed) {
 	if len(piece.data) == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (k *keyboard) add(piece typed) {
 	}
 	for len(k.queue) > 0 {
 		n, err := k.pty.TryWrite(k.queue[0].data)
-		if k.wrote(n, err); n == 0 {
+		if k.wroteLocked(n, err); n == 0 {
 			break
 		}
 	}
@@ -152,13 +152,14 @@ func (k *keyboard) empty() {
 		k.mu.Unlock()
 		n, err := k.pty.Write(data[:min(len(data), typeSize)])
 		k.mu.Lock()
-		k.wrote(n, err)
+		k.wroteLocked(n, err)
 	}
 	k.typing = false
 }
 
-// wrote takes n bytes from the queue; all of it after an error: nobody reads it. It needs mu.
-func (k *keyboard) wrote(n int, err error) {
+// wroteLocked takes n bytes from the queue, or all of them after an error, when no process
+// reads the terminal any more.
+func (k *keyboard) wroteLocked(n int, err error) {
 	if len(k.queue) == 0 {
 		return // it ended meanwhile
 	}

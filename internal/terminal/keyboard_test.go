@@ -15,14 +15,14 @@ import (
 
 func TestInput(t *testing.T) {
 	term := start(t, []string{"cat"})
-	if res := term.input(link.TypeParams{WriteID: "a"}, "one\n"); res != (api.SessionInputResult{Bytes: 4, Written: 4}) {
+	if res := term.input(link.SessionInputParams{WriteID: "a"}, "one\n"); res != (api.SessionInputResult{Bytes: 4, Written: 4}) {
 		t.Errorf("%+v", res)
 	}
-	if res := term.input(link.TypeParams{WriteID: "a"}, "one\n"); res != (api.SessionInputResult{Written: 4, Repeated: true}) {
+	if res := term.input(link.SessionInputParams{WriteID: "a"}, "one\n"); res != (api.SessionInputResult{Written: 4, Repeated: true}) {
 		t.Errorf("repeated: %+v", res)
 	}
 	term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{Y: ptr(2)}}, api.WaitCursor)
-	if res := term.input(link.TypeParams{WriteID: "b", Keys: []string{"t", "w", "o", "enter"}}, ""); res != (api.SessionInputResult{Bytes: 4, Written: 8}) {
+	if res := term.input(link.SessionInputParams{WriteID: "b", Keys: []string{"t", "w", "o", "enter"}}, ""); res != (api.SessionInputResult{Bytes: 4, Written: 8}) {
 		t.Errorf("keys: %+v", res)
 	}
 	term.press("ctrl-d")
@@ -35,10 +35,10 @@ func TestInput(t *testing.T) {
 func TestInputRemembersAThousandWrites(t *testing.T) {
 	term := sh(t, "stty raw -echo; cat >/dev/null")
 	for i := range 1025 {
-		term.input(link.TypeParams{WriteID: fmt.Sprint(i)}, "x")
+		term.input(link.SessionInputParams{WriteID: fmt.Sprint(i)}, "x")
 	}
 	for _, id := range []string{"1024", "1", "0"} { // the last is forgotten
-		if res := term.input(link.TypeParams{WriteID: id}, "x"); res.Repeated != (id != "0") {
+		if res := term.input(link.SessionInputParams{WriteID: id}, "x"); res.Repeated != (id != "0") {
 			t.Errorf("%s: %+v", id, res)
 		}
 	}
@@ -47,21 +47,21 @@ func TestInputRemembersAThousandWrites(t *testing.T) {
 func TestInputThatCannotBe(t *testing.T) {
 	term := start(t, []string{"cat"}, func(c *terminal.Config) { c.MaxInput = 100 })
 	for _, test := range []struct {
-		params link.TypeParams
+		params link.SessionInputParams
 		data   string
 		code   api.Code
 		says   string
 	}{
-		{link.TypeParams{Keys: []string{"enter", "ctlr-c"}}, "", api.CodeInvalidParams, "params.keys: entry 1: "},
-		{link.TypeParams{Close: true}, "", api.CodeInvalidParams, "ctrl-d"},
-		{link.TypeParams{}, strings.Repeat("x", 101), api.CodeRequestTooLarge, "at most 100"},
+		{link.SessionInputParams{Keys: []string{"enter", "ctlr-c"}}, "", api.CodeInvalidParams, "params.keys: entry 1: "},
+		{link.SessionInputParams{Close: true}, "", api.CodeInvalidParams, "ctrl-d"},
+		{link.SessionInputParams{}, strings.Repeat("x", 101), api.CodeRequestTooLarge, "at most 100"},
 	} {
 		_, err := term.Input(patience(t), test.params, []byte(test.data))
 		if code(err) != test.code || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%+v: %v", test.params, err)
 		}
 	}
-	if res := term.input(link.TypeParams{}, "x"); res.Written != 1 {
+	if res := term.input(link.SessionInputParams{}, "x"); res.Written != 1 {
 		t.Errorf("something was written: %+v", res)
 	}
 }
@@ -84,7 +84,7 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 	var err error
 	taken := 0
 	for ; err == nil && taken < 10<<20; taken += 10000 {
-		_, err = term.Input(patience(t), link.TypeParams{}, make([]byte, 10000))
+		_, err = term.Input(patience(t), link.SessionInputParams{}, make([]byte, 10000))
 	}
 	if code(err) != api.CodeResourcePressure || !strings.Contains(err.Error(), `session "s-1": `) {
 		t.Errorf("after %d bytes: %v", taken, err)
@@ -128,7 +128,7 @@ for mode in b"", b"\x1b[?1h", b"\x1b[?2004h":
 	for i := range 3 {
 		eventually(t, "it is ready", func() bool { return strings.Count(term.text(), "ready") == i+1 })
 		term.press("up", "ctrl-c")
-		term.input(link.TypeParams{Paste: true, Keys: []string{"."}}, "x")
+		term.input(link.SessionInputParams{Paste: true, Keys: []string{"."}}, "x")
 	}
 	term.end()
 	text := term.text()

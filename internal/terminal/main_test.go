@@ -150,7 +150,7 @@ func (t *tty) lines() []string {
 	return strings.Split(strings.TrimRight(t.text(), "\n"), "\n")
 }
 
-func (t *tty) input(p link.TypeParams, text string) api.SessionInputResult {
+func (t *tty) input(p link.SessionInputParams, text string) api.SessionInputResult {
 	t.t.Helper()
 	res, err := t.Input(patience(t.t), p, []byte(text))
 	if err != nil {
@@ -159,8 +159,8 @@ func (t *tty) input(p link.TypeParams, text string) api.SessionInputResult {
 	return res
 }
 
-func (t *tty) typeText(text string) { t.t.Helper(); t.input(link.TypeParams{}, text) }
-func (t *tty) press(keys ...string) { t.t.Helper(); t.input(link.TypeParams{Keys: keys}, "") }
+func (t *tty) typeText(text string) { t.t.Helper(); t.input(link.SessionInputParams{}, text) }
+func (t *tty) press(keys ...string) { t.t.Helper(); t.input(link.SessionInputParams{Keys: keys}, "") }
 func (t *tty) snapshot() (link.SnapshotResult, []byte) {
 	t.t.Helper()
 	res, data, err := t.Snapshot(patience(t.t), -1)

@@ -45,7 +45,7 @@ type recorded struct {
 
 func newRecorder(c Config, begun time.Time, tell func(error)) *recorder {
 	r := &recorder{config: c, tell: tell, work: make(chan struct{}, 1), done: make(chan struct{})}
-	r.add(recorded{at: begun}) // the header
+	r.addLocked(recorded{at: begun}) // the header
 	go r.run()
 	return r
 }
@@ -56,7 +56,7 @@ func (r *recorder) input(at time.Time, p []byte)  { r.bytes(at, cast.Input, p) }
 func (r *recorder) resize(at time.Time, cols, rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(recorded{at: at, code: cast.Resize, cols: cols, rows: rows})
+	r.addLocked(recorded{at: at, code: cast.Resize, cols: cols, rows: rows})
 }
 
 // Pieces of output that are as close to each other become one event, up to that size.
@@ -76,16 +76,16 @@ func (r *recorder) bytes(at time.Time, code string, p []byte) {
 			return
 		}
 	}
-	r.add(recorded{at: at, code: code, data: append([]byte(nil), p...)})
+	r.addLocked(recorded{at: at, code: code, data: append([]byte(nil), p...)})
 }
 
-// add needs mu.
-func (r *recorder) add(e recorded) {
+// addLocked queues an event, or gives the recording up when the disk is too far behind.
+func (r *recorder) addLocked(e recorded) {
 	switch {
 	case r.stopped != nil || r.last:
 		return
 	case r.pending+len(e.data) > maxUnrecorded:
-		r.stop(errTooSlow)
+		r.stopLocked(errTooSlow)
 		return
 	}
 	r.queue = append(r.queue, e)
@@ -106,7 +106,7 @@ func (r *recorder) finish(at time.Time, p *process.Process) {
 	defer r.mu.Unlock()
 	select {
 	case <-p.Done():
-		r.add(recorded{at: at, code: cast.Exit, status: p.Exit().Code()})
+		r.addLocked(recorded{at: at, code: cast.Exit, status: p.Exit().Code()})
 	default:
 	}
 	r.last = true
@@ -126,8 +126,8 @@ func (r *recorder) wait() {
 	}
 }
 
-// stop needs mu.
-func (r *recorder) stop(why error) {
+// stopLocked gives the recording up.
+func (r *recorder) stopLocked(why error) {
 	r.stopped, r.queue, r.pending = why, nil, 0
 	r.tell(nil)
 	if !errors.Is(why, cast.ErrLimit) {
@@ -154,7 +154,7 @@ func (r *recorder) run() {
 			r.size = w.Size()
 		}
 		if err != nil && r.stopped == nil {
-			r.stop(err)
+			r.stopLocked(err)
 		}
 		r.mu.Unlock()
 		if last {

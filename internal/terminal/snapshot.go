@@ -68,7 +68,7 @@ func (t *Terminal) lockBetweenBatches(ctx context.Context) error {
 		if !batch {
 			return nil
 		}
-		wake := t.changes()
+		wake := t.changesLocked()
 		t.mu.Unlock()
 		select {
 		case <-wake:

@@ -100,7 +100,7 @@ func Start(c Config) (*Terminal, error) {
 		return vt.New(vt.Config{Cols: cols, Rows: rows, Scrollback: c.Scrollback, Version: c.Version})
 	}
 	t.screen.vt = t.screen.new(c.Cols, c.Rows)
-	t.shown = t.show()
+	t.shown = t.shownLocked()
 	t.huge.Store(c.Cols*c.Rows > hugeCells)
 	t.keyboard = keyboard{pty: pty, limit: c.MaxInput, name: c.Name, goroutines: &t.goroutines}
 	t.news.changed, t.news.warn = c.Changed, c.Warn
@@ -166,7 +166,7 @@ func (t *Terminal) Close() {
 // Info tells of the terminal, but for its viewers.
 func (t *Terminal) Info() api.TerminalInfo {
 	t.mu.Lock()
-	s := t.show()
+	s := t.shownLocked()
 	t.mu.Unlock()
 	info := api.TerminalInfo{Cols: s.cols, Rows: s.rows, Title: s.title, Alternate: s.alternate}
 	if t.recorder != nil {
@@ -196,7 +196,7 @@ func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 		t.mu.Unlock()
 		return link.ResizeResult{}, api.Errorf(api.CodeInternal, "%s: set the size: %s", t.config.Name, err)
 	}
-	if now := t.show(); now.cols == cols && now.rows == rows {
+	if now := t.shownLocked(); now.cols == cols && now.rows == rows {
 		t.mu.Unlock()
 		return res, nil
 	}
@@ -224,8 +224,8 @@ func (t *Terminal) hasEnded() error {
 	return api.Errorf(api.CodeSessionTerminated, "%s: the program has ended", t.config.Name)
 }
 
-// show needs mu.
-func (t *Terminal) show() (s shown) {
+// shownLocked reads the parts of the screen that Info reports.
+func (t *Terminal) shownLocked() (s shown) {
 	t.screen.do(t.offset, func(v *vt.Terminal) {
 		s.cols, s.rows = v.Size()
 		s.title, s.alternate = v.Title(), v.Alternate()
@@ -233,8 +233,8 @@ func (t *Terminal) show() (s shown) {
 	return s
 }
 
-// changes returns a channel that the next change closes. It needs mu.
-func (t *Terminal) changes() <-chan struct{} {
+// changesLocked returns a channel that the next change closes.
+func (t *Terminal) changesLocked() <-chan struct{} {
 	if t.wake == nil {
 		t.wake = make(chan struct{})
 	}
@@ -249,7 +249,7 @@ func (t *Terminal) unlockChanged(now time.Time) {
 	t.screen.do(t.offset, func(v *vt.Terminal) { replies = v.Replies() })
 	wake := t.wake
 	t.wake = nil
-	s := t.show()
+	s := t.shownLocked()
 	news := s != t.shown
 	t.shown = s
 	t.huge.Store(s.cols*s.rows > hugeCells)

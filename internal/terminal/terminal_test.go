@@ -35,7 +35,7 @@ func TestProgramEnds(t *testing.T) {
 	if term.LastOutput().IsZero() {
 		t.Error("nothing was written")
 	}
-	if _, err := term.Input(patience(t), link.TypeParams{}, []byte("x")); code(err) != api.CodeSessionTerminated {
+	if _, err := term.Input(patience(t), link.SessionInputParams{}, []byte("x")); code(err) != api.CodeSessionTerminated {
 		t.Errorf("input: %v", err)
 	}
 	if _, err := term.Resize(10, 10); code(err) != api.CodeSessionTerminated {

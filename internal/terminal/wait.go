@@ -141,16 +141,15 @@ func (w *waiter) look() (m moment) {
 		}
 		m.version = t.screen.at()
 	})
-	m.complete, m.changes = t.complete, t.changes()
+	m.complete, m.changes = t.complete, t.changesLocked()
 	if w.params.IdleMS != nil {
-		m.idleAt = t.idleAt(milliseconds(*w.params.IdleMS))
+		m.idleAt = t.idleAtLocked(milliseconds(*w.params.IdleMS))
 	}
 	return m
 }
 
-// idleAt is when the terminal will have been idle for that long, if nothing happens. It
-// needs mu.
-func (t *Terminal) idleAt(long time.Duration) (at time.Time) {
+// idleAtLocked is when the terminal will have been idle for that long, if nothing happens.
+func (t *Terminal) idleAtLocked(long time.Duration) (at time.Time) {
 	if at = t.screen.changed; t.typed.After(at) {
 		at = t.typed
 	}

@@ -66,7 +66,7 @@ func (r *Runner) handleTerminal(ctx context.Context, name string, params json.Ra
 	}
 	switch name {
 	case link.CallInput:
-		return decoded(params, func(p link.TypeParams) (any, []byte, error) { return r.typed(x, p, body) })
+		return decoded(params, func(p link.SessionInputParams) (any, []byte, error) { return r.typed(x, p, body) })
 	case link.CallResize:
 		return decoded(params, func(p link.ResizeParams) (any, []byte, error) { return r.resize(x, p), nil, nil })
 	case link.CallScreen:
@@ -96,7 +96,7 @@ func decoded[P any](params json.RawMessage, f func(P) (any, []byte, error)) (any
 }
 
 // typed gives the program input; a key is its name in brackets.
-func (r *Runner) typed(x *Exec, p link.TypeParams, data []byte) (any, []byte, error) {
+func (r *Runner) typed(x *Exec, p link.SessionInputParams, data []byte) (any, []byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := api.SessionInputResult{Written: x.given}

@@ -20,7 +20,7 @@ func (r *Runner) theProgram() (*program, error) {
 	case !r.created:
 		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
 	case r.program == nil:
-		return nil, r.misfit("it takes commands, by exec.run or exec.stream")
+		return nil, r.wrongKindLocked("it takes commands, by exec.run or exec.stream")
 	}
 	return r.program, nil
 }
@@ -31,7 +31,7 @@ func (r *Runner) theTerminal() (*terminal.Terminal, *program, error) {
 	if err == nil && p.terminal == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return nil, nil, r.misfit("it has no screen")
+		return nil, nil, r.wrongKindLocked("it has no screen")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -39,10 +39,10 @@ func (r *Runner) theTerminal() (*terminal.Terminal, *program, error) {
 	return p.terminal, p, nil
 }
 
-// misfit refuses what does not go with the kind of session. Call with mu held.
-func (r *Runner) misfit(instead string) error {
-	e := api.Errorf(api.CodeInvalidParams, "session %q: is a %s; %s", r.label(), r.kind(), instead)
-	e.Details = map[string]any{"kind": r.kind()}
+// wrongKindLocked is the error for a call that the kind of the session does not support.
+func (r *Runner) wrongKindLocked(instead string) error {
+	e := api.Errorf(api.CodeInvalidParams, "session %q: is a %s; %s", r.labelLocked(), r.kindLocked(), instead)
+	e.Details = map[string]any{"kind": r.kindLocked()}
 	return e
 }
 
@@ -52,15 +52,15 @@ func (r *Runner) ifLives(p *program) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.state == api.SessionTerminated || r.ending != nil:
-		return r.terminatedError()
+		return r.terminatedErrorLocked()
 	case !p.Running():
-		return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.label(), causeOf(p.Process().Exit()))
+		return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", r.labelLocked(), causeOf(p.Process().Exit()))
 	}
 	return nil
 }
 
 // typed is session.input.
-func (r *Runner) typed(ctx context.Context, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+func (r *Runner) typed(ctx context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	pr, err := r.theProgram()
 	if err != nil {
 		return api.SessionInputResult{}, err
@@ -83,11 +83,11 @@ func (r *Runner) typed(ctx context.Context, p link.TypeParams, data []byte) (api
 }
 
 // writeProgram is session.input of a program on pipes: exec.input, with other words.
-func (r *Runner) writeProgram(ctx context.Context, pr *program, p link.TypeParams, data []byte) (api.SessionInputResult, error) {
+func (r *Runner) writeProgram(ctx context.Context, pr *program, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	if p.Paste || len(p.Keys) > 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return api.SessionInputResult{}, r.misfit("it takes text, neither keys nor a paste")
+		return api.SessionInputResult{}, r.wrongKindLocked("it takes text, neither keys nor a paste")
 	}
 	res, err := pr.exec.input(ctx, link.InputParams{WriteID: p.WriteID, Close: p.Close}, data)
 	n := int64(len(data))

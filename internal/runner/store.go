@@ -9,9 +9,9 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// tellGrowth is by how much the kept output grows before the daemon is told of it in
+// reportGrowth is by how much the kept output grows before the daemon is told of it in
 // the middle of a command.
-const tellGrowth = 8 << 20
+const reportGrowth = 8 << 20
 
 // newStore makes the place for the output of all commands.
 func (r *Runner) newStore(lim link.Limits) *output.Store {
@@ -20,8 +20,8 @@ func (r *Runner) newStore(lim link.Limits) *output.Store {
 		Warn: func(err error) {
 			fmt.Fprintf(os.Stderr, "%s: output beyond output_memory_bytes is dropped: %s\n", Name, err)
 		},
-		GrowBytes: tellGrowth,
-		Grown:     r.tellSoon,
+		GrowBytes: reportGrowth,
+		Grown:     r.reportSoon,
 	})
 }
 
@@ -52,6 +52,6 @@ func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
 			e.log.Trim(limit)
 		}
 	}
-	r.tell(true)
+	r.report(true)
 	return r.Info(), nil
 }

@@ -34,9 +34,9 @@ func (s *runs) keep(id, exec string) {
 	s.execs[id] = exec
 }
 
-// known finds the command of a request that was made before; nil when it was not. A command
-// that ran is never run again, even when nothing is known of it any more. mu is held.
-func (r *Runner) known(runID string) (*Exec, error) {
+// knownRunLocked finds the command of a repeated request; nil for a new request. A command
+// that ran is never run again, even when the runner has forgotten it.
+func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
 	id, ok := r.runs.execs[runID]
 	if !ok || runID == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func (r *Runner) known(runID string) (*Exec, error) {
 // may still be on its way, on a link that broke; then it starts nothing.
 func (r *Runner) drop(p link.DropParams) (struct{}, error) {
 	r.mu.Lock()
-	e, err := r.known(p.RunID)
+	e, err := r.knownRunLocked(p.RunID)
 	if e == nil && err == nil {
 		r.runs.keep(p.RunID, "")
 	}

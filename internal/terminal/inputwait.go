@@ -32,7 +32,7 @@ func (t *Terminal) AwaitInput(ctx context.Context) (*api.Process, error) {
 		}
 		begun := time.Now()
 		t.mu.Lock()
-		changes := t.changes()
+		changes := t.changesLocked()
 		t.mu.Unlock()
 		now, ok := t.blocked()
 		switch {
