@@ -26,7 +26,7 @@ func (acp) Command(o Options) ([]string, map[string]string, error) {
 
 // New implements Agent.
 func (acp) New(o Options) Protocol {
-	return &acpProtocol{rpc: rpc{version: "2.0", ids: ids{epoch: o.Epoch}}, options: o}
+	return &acpProtocol{rpc: newRPC("2.0", o.Epoch), options: o}
 }
 
 // acpProtocol is the conversation with one program, which holds one session.

@@ -23,21 +23,21 @@ func (s acpSubject) told() api.DialogueRequest {
 // findACPSubject finds what a tool call is about: in its input, in the files that the agent
 // names, and last in what it wrote for people. Some agents (Gemini CLI) tell the command
 // nowhere else.
-func findACPSubject(tool *api.DialogueToolCall, files []codexChange) acpSubject {
+func findACPSubject(tool *api.DialogueToolCall, files []string) acpSubject {
 	if s := acpInputSubject(tool.Kind, tool.Input, files); s.text != "" {
 		return s
 	}
-	var diffs []codexChange
+	var diffs []string
 	var words []string
 	for _, part := range tool.Output {
 		switch {
 		case part.Type == "diff" && part.Path != "":
-			diffs = append(diffs, codexChange{Path: part.Path})
+			diffs = append(diffs, part.Path)
 		case part.Text != "":
 			words = append(words, part.Text)
 		}
 	}
-	if place := codexPlace(diffs); place != "" && tool.Kind != "execute" && tool.Kind != "fetch" {
+	if place := CommonPath(diffs); place != "" && tool.Kind != "execute" && tool.Kind != "fetch" {
 		return acpSubject{place, "path", "locations"}
 	}
 	return acpWordsSubject(tool, strings.Join(words, "\n"))
@@ -72,7 +72,7 @@ func acpWordsSubject(tool *api.DialogueToolCall, content string) acpSubject {
 
 // acpInputSubject finds the subject in the input of a tool and in the files that the agent
 // names. Agents name the fields of their inputs as they like; these are the usual ones.
-func acpInputSubject(kind string, raw json.RawMessage, files []codexChange) (s acpSubject) {
+func acpInputSubject(kind string, raw json.RawMessage, files []string) (s acpSubject) {
 	var input map[string]json.RawMessage
 	json.Unmarshal(raw, &input)
 	field := func(names ...string) (found string) {
@@ -90,7 +90,7 @@ func acpInputSubject(kind string, raw json.RawMessage, files []codexChange) (s a
 		}
 		return found
 	}
-	place, source := codexPlace(files), "locations"
+	place, source := CommonPath(files), "locations"
 	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
 		place, source = path.Clean(p), "input"
 	}

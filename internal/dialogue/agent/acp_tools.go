@@ -24,7 +24,7 @@ var acpKinds = map[string]string{
 // acpTool is a tool call as it is known until now.
 type acpTool struct {
 	item  api.DialogueItem
-	files []codexChange // that it is about
+	files []string // that it is about
 	about acpSubject
 	// announced and asked say that the call was told as a new one, and that it was asked for.
 	announced, asked bool
@@ -50,7 +50,7 @@ func (a *acpProtocol) toolCall(u acpToolCall, told string) *acpTool {
 		a.finishText("final")
 		a.forgetTools()
 		t = &acpTool{item: api.DialogueItem{
-			ItemID: a.ids.next(itemID), NativeID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
+			ItemID: a.ids.Item(), NativeID: u.ToolCallID, Kind: "tool_call", TurnID: a.turnID(), Status: "final", Tool: &api.DialogueToolCall{Kind: "other", Status: "pending"},
 		}}
 		a.tools = append(a.tools, t)
 	}
@@ -92,7 +92,7 @@ func (t *acpTool) take(u acpToolCall) {
 		t.files = nil
 		for _, l := range u.Locations {
 			if l.Path != "" {
-				t.files = append(t.files, codexChange{Path: l.Path})
+				t.files = append(t.files, l.Path)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (a *acpProtocol) request(m rpcMessage) (why string) {
 		a.step.Ignored = m.Method + " (repeated)"
 		return ""
 	}
-	r := &acpRequest{name: a.ids.next(requestID), rpcAsked: m.asked()}
+	r := &acpRequest{name: a.ids.Request(), rpcAsked: m.asked()}
 	for _, o := range p.Options {
 		r.options = append(r.options, api.DialogueOption{ID: o.OptionID, Label: o.Name, Kind: acpOptionKinds[o.Kind]})
 	}

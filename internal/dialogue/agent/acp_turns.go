@@ -30,7 +30,7 @@ func (a *acpProtocol) next() {
 		return // It runs.
 	}
 	a.turns++
-	p.turn = a.ids.next(turnID)
+	p.turn = a.ids.Turn()
 	blocks := []acpParams{}
 	for _, c := range p.Content {
 		if c.Type == "image" {

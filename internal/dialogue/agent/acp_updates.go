@@ -129,10 +129,10 @@ func (a *acpProtocol) update(u acpUpdate) (why string) {
 		for _, c := range u.AvailableCommands {
 			names = append(names, c.Name)
 		}
-		if slices.Equal(a.opened.Commands, slashed(names)) {
+		if slices.Equal(a.opened.Commands, SlashCommands(names)) {
 			return ""
 		}
-		a.opened.Commands = slashed(names)
+		a.opened.Commands = SlashCommands(names)
 		if now := a.opened; a.ready {
 			a.tell(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
 		}
@@ -164,7 +164,7 @@ func (a *acpProtocol) cost(amount float64) {
 // planID is the id of the plan of a turn; the agent sends the whole plan with every change.
 func (a *acpProtocol) planID() string {
 	if turn := a.turnID(); a.plan == "" || a.planOf != turn {
-		a.plan, a.planOf = a.ids.next(itemID), turn
+		a.plan, a.planOf = a.ids.Item(), turn
 	}
 	return a.plan
 }
@@ -190,7 +190,7 @@ func (a *acpProtocol) chunk(kind string, u acpUpdate) {
 	if t == nil || t.item.Kind != kind || t.message != u.MessageID {
 		a.finishText("final")
 		t = &acpText{message: u.MessageID, item: api.DialogueItem{
-			ItemID: a.ids.next(itemID), NativeID: u.MessageID, Kind: kind, TurnID: a.turnID(), Status: "streaming", Synthetic: kind == "user" && a.turn() != nil,
+			ItemID: a.ids.Item(), NativeID: u.MessageID, Kind: kind, TurnID: a.turnID(), Status: "streaming", Synthetic: kind == "user" && a.turn() != nil,
 		}}
 		a.saying = t
 		if part.Type == "text" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/recent"
 )
 
 var _ = register("claude", claude{})
@@ -43,13 +44,31 @@ func (claude) Command(o Options) (argv []string, env map[string]string, err erro
 func (claude) New(o Options) Protocol {
 	return &claudeProtocol{
 		options:  o,
-		ids:      ids{epoch: o.Epoch},
+		ids:      NewIDs(o.Epoch),
 		waits:    map[string]func(claudeAnswer){},
 		requests: map[string]*claudeRequest{},
 		messages: map[string]*claudeMessage{},
 		partials: map[string]*claudePartials{},
 		tools:    map[string]*claudeTool{},
 		tasks:    map[string]api.DialogueTask{},
+
+		seen:      recent.New[bool](claudeMemorySize),
+		asked:     recent.New[string](claudeMemorySize),
+		finished:  recent.New[bool](claudeMemorySize),
+		blocks:    recent.New[int](claudeMemorySize),
+		callTurn:  recent.New[string](claudeMemorySize),
+		made:      recent.New[[]string](claudeMemorySize),
+		tasksOver: recent.New[api.DialogueTask](claudeMemorySize),
+		taskOf:    recent.New[string](claudeMemorySize),
+		taskIDs:   recent.New[string](claudeMemorySize),
+		calls: claudeCalls{
+			last:    recent.New[string](claudeMemorySize),
+			inside:  recent.New[string](claudeMemorySize),
+			agents:  recent.New[string](claudeMemorySize),
+			awaited: recent.New[string](claudeMemorySize),
+			native:  recent.New[string](claudeMemorySize),
+			inputs:  recent.New[json.RawMessage](claudeMemorySize),
+		},
 	}
 }
 
@@ -57,18 +76,18 @@ func (claude) New(o Options) Protocol {
 // maps; what has ended, and may still be spoken of, in memories, which forget.
 type claudeProtocol struct {
 	options Options
-	ids     ids
-	step    Step               // what follows from the line or call that is being taken
-	line    claudeLine         // the line that is being taken; empty in a call
-	room    fields             // for the fields of the next line
-	seen    claudeMemory[bool] // the lines that were taken
+	ids     IDs
+	step    Step              // what follows from the line or call that is being taken
+	line    claudeLine        // the line that is being taken; empty in a call
+	room    fields            // for the fields of the next line
+	seen    *recent.Map[bool] // the lines that were taken
 	ready   bool
 	context int64 // tokens of the last call of the model, of its window
 	window  int64 // how many that holds
 
 	controls int                           // control requests made until now
 	waits    map[string]func(claudeAnswer) // what follows from their answers, by id
-	asked    claudeMemory[string]          // the program's own, by its id: the last as it came
+	asked    *recent.Map[string]           // the program's own, by its id: the last as it came
 	requests map[string]*claudeRequest     // those of them that wait for an answer, by our id
 	waiting  []string                      // their ids, oldest first
 
@@ -78,9 +97,10 @@ type claudeProtocol struct {
 	state      api.DialogueState         // that was told last
 	ownState   string                    // the state in the program's words, once it tells any
 	turn       *claudeTurn               // the open one
+	turns      int                       // begun until now
 	messages   map[string]*claudeMessage // those that are not done
 	unfinished []string                  // their ids, oldest first
-	finished   claudeMemory[bool]        // those that are
+	finished   *recent.Map[bool]         // those that are
 	lifecycle  bool                      // the program tells what becomes of messages
 	hushed     bool                      // all was stopped, and nothing was sent since
 	used       api.DialogueUsage         // by this process
@@ -88,20 +108,20 @@ type claudeProtocol struct {
 	usedBefore api.DialogueUsage         // what is to be added to them; less than 0 when they began with more
 	renamed    bool                      // the conversation got another id since
 
-	blocks    claudeMemory[int]          // finished blocks, by the model's message
+	blocks    *recent.Map[int]           // finished blocks, by the model's message
 	partials  map[string]*claudePartials // what is being written, by scope
 	tools     map[string]*claudeTool     // tool calls that something may still happen to
 	toolOrder []string
 	calls     claudeCalls
-	callTurn  claudeMemory[string]           // the turn of a tool call, and of what is below it
-	made      claudeMemory[[]string]         // the items that a line made, by its uuid
-	tasks     map[string]api.DialogueTask    // by the program's id; without those that ended before this turn
-	taskOrder []string                       // the program's ids
-	tasksOver claudeMemory[api.DialogueTask] // those
-	taskOf    claudeMemory[string]           // the task of a tool call
-	taskIDs   claudeMemory[string]           // our ids of tasks, by the program's
-	agents    int                            // subagents that work
-	reporting bool                           // a task in the background has ended, and the turn that reports it has not begun
+	callTurn  *recent.Map[string]           // the turn of a tool call, and of what is below it
+	made      *recent.Map[[]string]         // the items that a line made, by its uuid
+	tasks     map[string]api.DialogueTask   // by the program's id; without those that ended before this turn
+	taskOrder []string                      // the program's ids
+	tasksOver *recent.Map[api.DialogueTask] // those
+	taskOf    *recent.Map[string]           // the task of a tool call
+	taskIDs   *recent.Map[string]           // our ids of tasks, by the program's
+	agents    int                           // subagents that work
+	reporting bool                          // a task in the background has ended, and the turn that reports it has not begun
 }
 
 // Start asks for the newer features and for the version. The answer to the first says that

@@ -5,45 +5,46 @@ import (
 	"encoding/json"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/recent"
 )
 
 // claudeCalls finds tool calls by the ids that the model's server gave them, which several
 // may have: in one answer after the other, or in a subagent and above it.
 type claudeCalls struct {
-	last   claudeMemory[string] // our id of the last call with an id, in any scope
-	inside claudeMemory[string] // the same, by scope and id
-	agents claudeMemory[string] // the same of calls that start a subagent
+	last   *recent.Map[string] // our id of the last call with an id, in any scope
+	inside *recent.Map[string] // the same, by scope and id
+	agents *recent.Map[string] // the same of calls that start a subagent
 	// awaited are ids for calls that were spoken of before they were told: old versions tell
 	// of a subagent first.
-	awaited claudeMemory[string]
-	native  claudeMemory[string] // the program's id of a call, by ours
+	awaited *recent.Map[string]
+	native  *recent.Map[string] // the program's id of a call, by ours
 	// inputs are those that answers put in the place of the model's.
-	inputs claudeMemory[json.RawMessage]
+	inputs *recent.Map[json.RawMessage]
 }
 
 // newCall makes the id of a tool call that begins.
 func (p *claudeProtocol) newCall(scope string, b claudeBlock) string {
-	id, _ := p.calls.awaited.get(b.ID)
+	id, _ := p.calls.awaited.Get(b.ID)
 	if id == "" {
-		id = p.ids.next(itemID)
+		id = p.ids.Item()
 	}
-	p.calls.awaited.put(b.ID, "")
-	p.calls.last.put(b.ID, id)
-	p.calls.native.put(id, b.ID)
-	p.calls.inside.put(scope+" "+b.ID, id)
+	p.calls.awaited.Put(b.ID, "")
+	p.calls.last.Put(b.ID, id)
+	p.calls.native.Put(id, b.ID)
+	p.calls.inside.Put(scope+" "+b.ID, id)
 	if toolKind(b) == "agent" {
-		p.calls.agents.put(b.ID, id)
+		p.calls.agents.Put(b.ID, id)
 	}
 	return id
 }
 
 // awaitCall is the id of a tool call that was not told yet.
 func (p *claudeProtocol) awaitCall(native string) string {
-	id, _ := p.calls.awaited.get(native)
+	id, _ := p.calls.awaited.Get(native)
 	if id == "" {
-		id = p.ids.next(itemID)
-		p.calls.awaited.put(native, id)
-		p.calls.native.put(id, native)
+		id = p.ids.Item()
+		p.calls.awaited.Put(native, id)
+		p.calls.native.Put(id, native)
 	}
 	return id
 }
@@ -56,10 +57,10 @@ func (p *claudeProtocol) scope(native, task string) string {
 	if t, known := p.knownTask(task); known && t.ToolCallID != "" {
 		return t.ToolCallID
 	}
-	if id, known := p.calls.agents.get(native); known {
+	if id, known := p.calls.agents.Get(native); known {
 		return id
 	}
-	if id, known := p.calls.last.get(native); known {
+	if id, known := p.calls.last.Get(native); known {
 		return id
 	}
 	return p.awaitCall(native)
@@ -81,7 +82,7 @@ func (p *claudeProtocol) call(scope, native string) *claudeTool {
 	if t := p.openCall(scope, native, func(*claudeTool) bool { return true }); t != nil {
 		return t
 	}
-	id, _ := p.calls.inside.get(scope + " " + native)
+	id, _ := p.calls.inside.Get(scope + " " + native)
 	return p.tools[id]
 }
 
@@ -112,7 +113,7 @@ func (p *claudeProtocol) callID(native string) string {
 	if native == "" {
 		return ""
 	}
-	if id, known := p.calls.last.get(native); known {
+	if id, known := p.calls.last.Get(native); known {
 		return id
 	}
 	return p.awaitCall(native)
@@ -123,17 +124,17 @@ func (p *claudeProtocol) taskID(native string) string {
 	if native == "" {
 		return ""
 	}
-	id, known := p.taskIDs.get(native)
+	id, known := p.taskIDs.Get(native)
 	if !known {
-		id = p.ids.next(taskID)
-		p.taskIDs.put(native, id)
+		id = p.ids.Task()
+		p.taskIDs.Put(native, id)
 	}
 	return id
 }
 
 // changeInput notes that a tool is given another input than the model's.
 func (p *claudeProtocol) changeInput(id string, input json.RawMessage) {
-	p.calls.inputs.put(id, input)
+	p.calls.inputs.Put(id, input)
 	if t := p.tools[id]; t != nil {
 		t.changeInput(input)
 		p.tellTool(t)
@@ -158,7 +159,7 @@ func (p *claudeProtocol) heardFrom(l *claudeLine) {
 func (p *claudeProtocol) newText(scope, message, key string) api.DialogueItem {
 	item := api.DialogueItem{ItemID: p.writtenAs(scope, key), NativeID: message, Kind: "agent", Status: "final"}
 	if item.ItemID == "" {
-		item.ItemID = p.ids.next(itemID)
+		item.ItemID = p.ids.Item()
 	}
 	return item
 }

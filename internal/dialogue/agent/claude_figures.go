@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -29,7 +28,7 @@ func (p *claudeProtocol) askTotals() {
 	p.control(map[string]any{"subtype": "get_usage"}, func(a claudeAnswer) {
 		session := readFields(readFields(a.response).raw("session"))
 		models := readFields(session.raw("model_usage"))
-		if models == nil || len(p.blocks.at) > 0 {
+		if models == nil || p.blocks.Len() > 0 {
 			return // it does not tell, or has used some of it already
 		}
 		p.totals = sumTotals(models, session.fraction("total_cost_usd"))
@@ -75,17 +74,6 @@ func window(models fields) int64 {
 		most = max(most, readFields(model.value).number("contextWindow"))
 	}
 	return most
-}
-
-// slashed is the names of commands as they are typed.
-func slashed(names []string) []string {
-	var typed []string
-	for _, name := range names {
-		if name != "" {
-			typed = append(typed, "/"+strings.TrimPrefix(name, "/"))
-		}
-	}
-	return typed
 }
 
 func (p *claudeProtocol) tellUsage(u api.DialogueUsage) {

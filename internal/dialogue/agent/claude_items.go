@@ -80,7 +80,7 @@ func (b claudeBlock) isCall() bool { return strings.HasSuffix(b.Type, "tool_use"
 // written, if it is.
 func (p *claudeProtocol) blockItem(scope, message string, b claudeBlock) api.DialogueItem {
 	n := p.finishedBlocks(message)
-	p.blocks.put(message, n+1)
+	p.blocks.Put(message, n+1)
 	if !b.isCall() {
 		return p.newText(scope, message, fmt.Sprintf("%s/%d", message, n))
 	}
@@ -128,7 +128,7 @@ func (p *claudeProtocol) user(l *claudeLine) {
 	// it is the echo of a person's message, the program speaks.
 	byProgram := l.flag("isSynthetic") || interrupted || l.Scope == "" && !l.flag("isReplay") ||
 		strings.HasPrefix(text, "<local-command") || strings.HasPrefix(text, "<command-name>")
-	p.newItem(l.Scope, api.DialogueItem{ItemID: p.ids.next(itemID), NativeID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
+	p.newItem(l.Scope, api.DialogueItem{ItemID: p.ids.Item(), NativeID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
 }
 
 // newItem tells of an item, and remembers which line made it and what may follow.
@@ -139,9 +139,9 @@ func (p *claudeProtocol) newItem(scope string, item api.DialogueItem) {
 		p.tellItem(scope, item)
 		return
 	}
-	item.Tool.TaskID, _ = p.taskOf.get(item.ItemID) // old versions may tell of the task first
+	item.Tool.TaskID, _ = p.taskOf.Get(item.ItemID) // old versions may tell of the task first
 	t := &claudeTool{item: item, scope: scope}
-	if input, changed := p.calls.inputs.get(item.ItemID); changed {
+	if input, changed := p.calls.inputs.Get(item.ItemID); changed {
 		t.changeInput(input)
 	}
 	p.keepTool(t)
@@ -151,8 +151,8 @@ func (p *claudeProtocol) newItem(scope string, item api.DialogueItem) {
 // makes notes an item that the line makes, for when the line is taken back.
 func (p *claudeProtocol) makes(item string) {
 	if p.line.UUID != "" {
-		items, _ := p.made.get(p.line.UUID)
-		p.made.put(p.line.UUID, append(items, item))
+		items, _ := p.made.Get(p.line.UUID)
+		p.made.Put(p.line.UUID, append(items, item))
 	}
 }
 
@@ -171,7 +171,7 @@ func (p *claudeProtocol) tellTool(t *claudeTool) {
 // turnOf is the turn that an item belongs to. A subagent's is that of its tool call, also
 // when the turn is over.
 func (p *claudeProtocol) turnOf(scope string) string {
-	if id, ok := p.callTurn.get(scope); ok && scope != "" {
+	if id, ok := p.callTurn.Get(scope); ok && scope != "" {
 		return id
 	}
 	if p.turn != nil {
@@ -188,8 +188,8 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 			ItemID: cmp.Or(p.writtenAs(l.Scope, b.ToolUseID), p.awaitCall(b.ToolUseID)), NativeID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
 			Tool: &api.DialogueToolCall{Name: "unknown", Kind: "other"},
 		}}
-		p.calls.awaited.put(b.ToolUseID, "")
-		p.calls.inside.put(l.Scope+" "+b.ToolUseID, t.item.ItemID)
+		p.calls.awaited.Put(b.ToolUseID, "")
+		p.calls.inside.Put(l.Scope+" "+b.ToolUseID, t.item.ItemID)
 		p.keepTool(t)
 	}
 	p.finishPartial(t.item.ItemID)
@@ -235,14 +235,14 @@ func (p *claudeProtocol) toolResult(l *claudeLine, b claudeBlock) {
 func (p *claudeProtocol) retractLines(uuids []string) {
 	var ids []string
 	for _, uuid := range uuids {
-		made, _ := p.made.get(uuid)
+		made, _ := p.made.Get(uuid)
 		for _, id := range made {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
 		if made != nil {
-			p.made.put(uuid, nil)
+			p.made.Put(uuid, nil)
 		}
 	}
 	p.retract(p.line.Scope, ids)

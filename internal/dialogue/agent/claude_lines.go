@@ -164,9 +164,9 @@ func (p *claudeProtocol) before(l *claudeLine) bool {
 		ev := readFields(l.raw("event"))
 		key += " " + ev.text("type") + " " + string(ev.raw("index"))
 	}
-	if _, taken := p.seen.get(key); taken {
+	if p.seen.Has(key) {
 		return true
 	}
-	p.seen.put(key, true)
+	p.seen.Put(key, true)
 	return false
 }

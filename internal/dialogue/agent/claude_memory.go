@@ -5,39 +5,8 @@ import (
 	"slices"
 )
 
-// claudeMemory remembers what was put into it last. What it holds depends only on what was
-// put, so that a protocol that is wound again forgets the same.
-type claudeMemory[T any] struct {
-	at    map[string]T
-	order []string // a ring, without repetitions
-	next  int
-}
-
-// claudeMemorySize is how much a memory holds: more than a program may refer back to.
+// claudeMemorySize is how many ids each memory holds: more than a program may refer back to.
 const claudeMemorySize = 1 << 13
-
-func (m *claudeMemory[T]) get(key string) (value T, ok bool) {
-	value, ok = m.at[key]
-	return value, ok
-}
-
-// put remembers a value. A key that is known keeps its place.
-func (m *claudeMemory[T]) put(key string, value T) {
-	if m.at == nil {
-		m.at = map[string]T{}
-	}
-	_, known := m.at[key]
-	m.at[key] = value
-	switch {
-	case known:
-	case len(m.order) < claudeMemorySize:
-		m.order = append(m.order, key)
-	default:
-		delete(m.at, m.order[m.next])
-		m.order[m.next] = key
-		m.next = (m.next + 1) % claudeMemorySize
-	}
-}
 
 // claudeMostTools is how many tool calls are kept. There are never so many open ones, except
 // for those whose end the program does not tell.
@@ -50,7 +19,7 @@ func (p *claudeProtocol) keepTool(t *claudeTool) {
 		p.toolOrder = append(p.toolOrder, id)
 	}
 	p.tools[id] = t
-	p.callTurn.put(id, t.item.TurnID)
+	p.callTurn.Put(id, t.item.TurnID)
 	if len(p.toolOrder) > 2*claudeMostTools {
 		p.forgetTools(claudeMostTools)
 	}
@@ -90,7 +59,7 @@ func (p *claudeProtocol) forgetEnded() {
 			return false
 		}
 		delete(p.tasks, id)
-		p.tasksOver.put(id, t)
+		p.tasksOver.Put(id, t)
 		return true
 	})
 	p.forgetTools(0)

@@ -41,27 +41,31 @@ func TestClaudeForgets(t *testing.T) {
 	for n := range turns {
 		turn(n)
 	}
-	if p.ids.last[turnID] != turns || p.turn != nil || p.agents != 0 {
-		t.Errorf("%d turns, one is open: %v; %d agents", p.ids.last[turnID], p.turn != nil, p.agents)
+	if p.turns != turns || p.turn != nil || p.agents != 0 {
+		t.Errorf("%d turns, one is open: %v; %d agents", p.turns, p.turn != nil, p.agents)
 	}
 	// Whatever it is, it is found here, also in fields that are added later.
-	v := reflect.ValueOf(p).Elem()
-	for i := range v.NumField() {
-		name, field := v.Type().Field(i).Name, v.Field(i)
-		sizes := []reflect.Value{field}
-		if field.Kind() == reflect.Struct {
-			sizes = nil
-			for j := range field.NumField() {
-				sizes = append(sizes, field.Field(j))
+	found := 0
+	var look func(name string, v reflect.Value)
+	look = func(name string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			if !v.IsNil() {
+				look(name, v.Elem())
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				look(name+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+		case reflect.Map, reflect.Slice:
+			if found++; v.Len() > claudeMemorySize {
+				t.Errorf("%s has %d entries", name, v.Len())
 			}
 		}
-		for _, f := range sizes {
-			if f.Kind() == reflect.Map || f.Kind() == reflect.Slice {
-				if f.Len() > claudeMemorySize {
-					t.Errorf("%s has %d entries", name, f.Len())
-				}
-			}
-		}
+	}
+	look("protocol", reflect.ValueOf(p))
+	if found < 40 {
+		t.Errorf("only %d maps and slices were found", found)
 	}
 	// What has ended is known for a while: a message is not sent twice, and a task that is
 	// taken up is the same.
@@ -70,7 +74,7 @@ func TestClaudeForgets(t *testing.T) {
 		t.Errorf("a message that was sent before: %+v", s)
 	}
 	s := p.Line([]byte(`{"type":"system","subtype":"task_progress","summary":"more","task_id":"task-` + id + `"}`))
-	if call, _ := p.calls.last.get("agent-" + id); len(s.Events) != 1 || s.Events[0].Task.ToolCallID != call || s.Events[0].Task.Status != "completed" {
+	if call, _ := p.calls.last.Get("agent-" + id); len(s.Events) != 1 || s.Events[0].Task.ToolCallID != call || s.Events[0].Task.Status != "completed" {
 		t.Errorf("more of a task: %+v", s)
 	}
 }

@@ -56,11 +56,11 @@ func (p *claudeProtocol) request(l *claudeLine) {
 		return
 	}
 	// It makes its ids itself, and well; but if it asks something else, that is asked.
-	if last, known := p.asked.get(native); known && last == claudeAsked(l) {
+	if last, known := p.asked.Get(native); known && last == claudeAsked(l) {
 		p.step.Ignored = l.Type + " (repeated)"
 		return
 	}
-	p.asked.put(native, claudeAsked(l))
+	p.asked.Put(native, claudeAsked(l))
 	told := api.DialogueRequest{NativeID: native, ToolCallID: p.askingCall(in), TaskID: p.taskID(in.AgentID), Title: in.Title}
 	switch in.Subtype {
 	case "can_use_tool":
@@ -88,7 +88,7 @@ func (p *claudeProtocol) request(l *claudeLine) {
 		p.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.100q, which was refused", in.Subtype))
 		return
 	}
-	told.RequestID = p.ids.next(requestID)
+	told.RequestID = p.ids.Request()
 	p.requests[told.RequestID] = &claudeRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
 	p.waiting = append(p.waiting, told.RequestID)
 	p.tell(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &told})

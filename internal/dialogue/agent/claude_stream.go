@@ -93,7 +93,7 @@ func (p *claudeProtocol) blockStarted(scope string, index int64, b claudeBlock) 
 	if item.Tool != nil {
 		item.ItemID = p.newCall(scope, b)
 	} else {
-		item.ItemID = p.ids.next(itemID)
+		item.ItemID = p.ids.Item()
 	}
 	s.open = append(s.open, claudePartial{index: index, key: key, id: item.ItemID, field: field})
 	s.writing = item.ItemID
@@ -113,7 +113,7 @@ func (p *claudeProtocol) writtenAs(scope, key string) string {
 }
 
 func (p *claudeProtocol) finishedBlocks(message string) int {
-	n, _ := p.blocks.get(message)
+	n, _ := p.blocks.Get(message)
 	return n
 }
 

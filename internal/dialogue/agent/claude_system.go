@@ -14,7 +14,7 @@ func (p *claudeProtocol) system(l *claudeLine) {
 	case "init": // once a turn, not once a process
 		p.tellAbout(api.DialogueOpened{Version: l.text("claude_code_version"), NativeSession: l.SessionID, Model: l.text("model"),
 			PermissionMode: l.text("permissionMode"), WorkingDir: l.text("cwd"), Tools: l.texts("tools"), Capabilities: l.texts("capabilities"),
-			Commands: slashed(l.texts("slash_commands"))})
+			Commands: SlashCommands(l.texts("slash_commands"))})
 		p.openTurn()
 	case "session_state_changed":
 		p.stateChanged(l)
@@ -34,7 +34,7 @@ func (p *claudeProtocol) system(l *claudeLine) {
 		text := fmt.Sprintf("the conversation was compacted (%s; it had %d tokens)", cmp.Or(about.text("trigger"), "by the agent"), about.number("pre_tokens"))
 		p.tell(api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: text}})
 	case "local_command_output":
-		p.newItem("", api.DialogueItem{ItemID: p.ids.next(itemID), NativeID: l.UUID, Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
+		p.newItem("", api.DialogueItem{ItemID: p.ids.Item(), NativeID: l.UUID, Kind: "agent", Status: "final", Synthetic: true, Parts: textParts(systemText(l))})
 	case "informational", "notification":
 		p.notice(systemLevel(l), "informational", systemText(l))
 	case "permission_denied":

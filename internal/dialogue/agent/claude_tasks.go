@@ -40,15 +40,15 @@ func (p *claudeProtocol) task(l *claudeLine) {
 	}
 	now, known := p.knownTask(in.TaskID)
 	if !known && l.Subtype != "task_started" {
-		if now, known = p.options.earlierTask(in.TaskID); known {
-			p.taskIDs.put(in.TaskID, now.TaskID)
+		if now, known = p.options.EarlierTask(in.TaskID); known {
+			p.taskIDs.Put(in.TaskID, now.TaskID)
 			in.ToolUseID = "" // the call was in the earlier process
 		}
 	}
 	if !known {
 		now = api.DialogueTask{TaskID: p.taskID(in.TaskID), NativeID: in.TaskID, Kind: "other", Status: "running"}
 	}
-	if native, _ := p.calls.native.get(now.ToolCallID); in.ToolUseID != "" && native != in.ToolUseID {
+	if native, _ := p.calls.native.Get(now.ToolCallID); in.ToolUseID != "" && native != in.ToolUseID {
 		now.ToolCallID = p.callID(in.ToolUseID)
 	}
 	now.ParentID = cmp.Or(p.taskID(in.ParentID), now.ParentID)
@@ -85,7 +85,7 @@ func (p *claudeProtocol) knownTask(id string) (t api.DialogueTask, known bool) {
 	if t, known = p.tasks[id]; known {
 		return t, true
 	}
-	return p.tasksOver.get(id)
+	return p.tasksOver.Get(id)
 }
 
 // taskStatus is the status in our words. What is not known changes nothing.
@@ -119,15 +119,15 @@ func (p *claudeProtocol) tellTask(now api.DialogueTask) {
 	}
 	p.tasks[now.NativeID] = now
 	if now.ToolCallID != "" {
-		p.taskOf.put(now.ToolCallID, now.TaskID)
+		p.taskOf.Put(now.ToolCallID, now.TaskID)
 	}
 	if tool := p.tools[now.ToolCallID]; tool != nil && tool.item.Tool.TaskID != now.TaskID {
 		tool.item.Tool.TaskID = now.TaskID
 		p.tellTool(tool)
 	}
 	if now.Kind == "agent" && now.ToolCallID != "" {
-		if _, ok := p.callTurn.get(now.ToolCallID); !ok {
-			p.callTurn.put(now.ToolCallID, p.turnOf(""))
+		if _, ok := p.callTurn.Get(now.ToolCallID); !ok {
+			p.callTurn.Put(now.ToolCallID, p.turnOf(""))
 		}
 	}
 	p.tell(api.DialogueEvent{Type: api.DialogueEventTask, Task: &now})

@@ -31,8 +31,7 @@ func (p *claudeProtocol) openTurn() {
 	}
 	p.forgetEnded()
 	p.reporting = false
-	first := p.ids.last[turnID] == 0
-	t := &claudeTurn{id: p.ids.next(turnID), trigger: "agent"}
+	t := &claudeTurn{id: p.ids.Turn(), trigger: "agent"}
 	for _, id := range p.unfinished {
 		m := p.messages[id]
 		m.noticed = m.noticed || m.state != "sent"
@@ -44,7 +43,7 @@ func (p *claudeProtocol) openTurn() {
 			t.trigger = "user" // which messages it answers is told later
 		}
 	}
-	if t.trigger == "agent" && first && p.options.Resume != "" {
+	if t.trigger == "agent" && p.turns == 0 && p.options.Resume != "" {
 		t.trigger = "resume"
 	}
 	if t.trigger == "agent" && p.hushed {
@@ -52,6 +51,7 @@ func (p *claudeProtocol) openTurn() {
 		p.control(map[string]any{"subtype": "interrupt"}, func(claudeAnswer) {})
 	}
 	p.turn = t
+	p.turns++
 	p.tell(api.DialogueEvent{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
 }
 
@@ -97,8 +97,7 @@ func (p *claudeProtocol) lifecycleOf(l *claudeLine) {
 
 // ours reports whether a message was sent here.
 func (p *claudeProtocol) ours(id string) bool {
-	_, done := p.finished.get(id)
-	return done || p.messages[id] != nil
+	return p.finished.Has(id) || p.messages[id] != nil
 }
 
 // echoed takes the echo of a message: the agent has begun with it.
@@ -118,7 +117,7 @@ func (p *claudeProtocol) moveMessage(id, state string) {
 	if state == "done" || state == "cancelled" {
 		delete(p.messages, id)
 		p.unfinished = slices.DeleteFunc(p.unfinished, func(s string) bool { return s == id })
-		p.finished.put(id, true)
+		p.finished.Put(id, true)
 	}
 	p.tell(api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/recent"
 )
 
 var _ = register("codex", codex{})
@@ -28,8 +29,14 @@ func (codex) Command(o Options) ([]string, map[string]string, error) {
 
 // New implements Agent.
 func (codex) New(o Options) Protocol {
-	return &codexProtocol{rpc: rpc{ids: ids{epoch: o.Epoch}}, options: o}
+	return &codexProtocol{
+		rpc: newRPC("", o.Epoch), options: o, warned: newRPCSeen(), lines: newRPCSeen(),
+		turnIDs: recent.New[string](codexMemorySize), taskIDs: recent.New[string](codexMemorySize),
+	}
 }
+
+// codexMemorySize is how many of Codex's ids of turns and threads a protocol remembers.
+const codexMemorySize = 1 << 13
 
 // codexMode reads a permission mode: when Codex asks (untrusted, on-request or never), what
 // its commands may touch (read-only, workspace-write or danger-full-access), or both with a
@@ -71,10 +78,10 @@ type codexProtocol struct {
 	told       bool              // that anything was told of the state
 	usage      api.DialogueUsage // as told last
 	forgotten  api.DialogueUsage // of threads that are no longer in threads
-	warned     rpcHeard          // texts that are repeated with every turn, and told once
-	lines      rpcHeard          // that begin or end a turn or an item
+	warned     rpcSeen           // texts that are repeated with every turn, and told once
+	lines      rpcSeen           // that begin or end a turn or an item
 	// turnIDs and taskIDs are our ids of turns, and of the tasks that threads are.
-	turnIDs, taskIDs claudeMemory[string]
+	turnIDs, taskIDs *recent.Map[string]
 }
 
 // codexMessage is a message that was sent and is not done.

@@ -23,8 +23,8 @@ func (c *codexProtocol) thread(id string) *codexThread {
 			}
 		}
 	}
-	if earlier, known := c.options.earlierTask(id); known && call == nil {
-		c.taskIDs.put(id, earlier.TaskID)
+	if earlier, known := c.options.EarlierTask(id); known && call == nil {
+		c.taskIDs.Put(id, earlier.TaskID)
 		return c.addThread(&codexThread{id: id, task: &earlier})
 	}
 	child := c.newThread(id)
@@ -61,10 +61,10 @@ func (c *codexProtocol) taskID(thread string) string {
 	if thread == "" {
 		return ""
 	}
-	id, known := c.taskIDs.get(thread)
+	id, known := c.taskIDs.Get(thread)
 	if !known {
-		id = c.ids.next(taskID)
-		c.taskIDs.put(thread, id)
+		id = c.ids.Task()
+		c.taskIDs.Put(thread, id)
 	}
 	return id
 }

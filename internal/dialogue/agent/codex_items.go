@@ -114,7 +114,7 @@ func (c *codexProtocol) item(t *codexThread, turn string, it codexItem, done boo
 	if open != nil {
 		item.ItemID = open.item.ItemID
 	} else {
-		item.ItemID = c.ids.next(itemID)
+		item.ItemID = c.ids.Item()
 	}
 	if !done {
 		if open == nil {
@@ -167,7 +167,7 @@ func (c *codexProtocol) userMessage(t *codexThread, turn string, it codexItem, d
 	}
 	if done {
 		item := it.item(true)
-		item.ItemID = c.ids.next(itemID)
+		item.ItemID = c.ids.Item()
 		if t == c.main {
 			item.TurnID = c.turnID(turn)
 		}
@@ -310,7 +310,7 @@ func (c *codexProtocol) planned(t *codexThread, ev codexEvent) {
 		fmt.Fprintf(&b, "- [%s] %s\n", rpcPlanMark(step.Status), step.Step)
 	}
 	if t.plan == "" || t.planOf != ev.TurnID {
-		t.plan, t.planOf = c.ids.next(itemID), ev.TurnID
+		t.plan, t.planOf = c.ids.Item(), ev.TurnID
 	}
 	item := &api.DialogueItem{ItemID: t.plan, Kind: "plan", Status: "final", Parts: []api.DialoguePart{{Type: "text", Text: b.String()}}}
 	if t == c.main {

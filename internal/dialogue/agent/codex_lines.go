@@ -156,10 +156,10 @@ func (c *codexProtocol) turnID(native string) string {
 	if native == "" {
 		return ""
 	}
-	id, known := c.turnIDs.get(native)
+	id, known := c.turnIDs.Get(native)
 	if !known {
-		id = c.ids.next(turnID)
-		c.turnIDs.put(native, id)
+		id = c.ids.Turn()
+		c.turnIDs.Put(native, id)
 	}
 	return id
 }

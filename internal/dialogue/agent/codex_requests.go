@@ -91,7 +91,7 @@ func (c *codexProtocol) request(m rpcMessage) (why string) {
 		return "bad_shape"
 	}
 	r.kind, r.thread, r.item = ask.Kind, c.thread(a.ThreadID), a.ItemID
-	r.name = c.ids.next(requestID)
+	r.name = c.ids.Request()
 	ask.RequestID = r.name
 	if t := r.thread.task; t != nil {
 		ask.TaskID = t.TaskID

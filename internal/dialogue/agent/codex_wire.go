@@ -153,7 +153,7 @@ func (it codexItem) toolCall() *api.DialogueToolCall {
 		}
 		return tool
 	case "fileChange":
-		tool := &api.DialogueToolCall{Name: it.Type, Kind: "edit", Subject: codexPlace(it.Changes)}
+		tool := &api.DialogueToolCall{Name: it.Type, Kind: "edit", Subject: changedPath(it.Changes)}
 		tool.Input = rpcJSON(codexParams{"changes": it.Changes})
 		for _, ch := range it.Changes {
 			tool.Output = append(tool.Output, ch.parts()...)
@@ -288,29 +288,16 @@ func (ch codexChange) parts() (parts []api.DialoguePart) {
 	return parts
 }
 
-// codexPlace is what a change of files is about: the file, or the directory that all of
-// them are below, so that a rule for a directory never fits a change outside of it.
-func codexPlace(changes []codexChange) string {
+// changedPath is the subject of a change: see CommonPath.
+func changedPath(changes []codexChange) string {
 	var files []string
 	for _, ch := range changes {
-		files = append(files, path.Clean(ch.Path))
+		files = append(files, ch.Path)
 		if ch.Kind.MovePath != nil && *ch.Kind.MovePath != "" {
-			files = append(files, path.Clean(*ch.Kind.MovePath))
+			files = append(files, *ch.Kind.MovePath)
 		}
 	}
-	switch len(files) {
-	case 0:
-		return ""
-	case 1:
-		return files[0]
-	}
-	dir := path.Dir(files[0])
-	for _, f := range files[1:] {
-		for dir != "/" && dir != "." && !strings.HasPrefix(f, dir+"/") {
-			dir = path.Dir(dir)
-		}
-	}
-	return strings.TrimSuffix(dir, "/") + "/"
+	return CommonPath(files)
 }
 
 // codexCommand is a command without the shell that Codex wraps around it: git status in

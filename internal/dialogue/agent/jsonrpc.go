@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/recent"
 )
 
 // rpc is our side of a conversation in JSON-RPC, one message in a line, as Codex and the
@@ -21,23 +21,31 @@ type rpc struct {
 	version string // of JSON-RPC, told in every message; Codex leaves it out
 	asked   int64  // the number of our last request
 	pending map[int64]rpcPending
-	ids     ids
-	refused rpcHeard // requests that nobody can answer; of each it is told once
+	ids     IDs
+	refused rpcSeen // requests that nobody can answer; of each it is told once
 	step    Step
 }
 
-// rpcHeard knows the last of many things again, by their hashes.
-type rpcHeard [][sha256.Size]byte
+// newRPC makes the connection with a process. The version of JSON-RPC is sent in every
+// message; empty leaves it out, as Codex wants it.
+func newRPC(version string, epoch int) rpc {
+	return rpc{version: version, pending: map[int64]rpcPending{}, ids: NewIDs(epoch), refused: newRPCSeen()}
+}
 
-const maxHeard = 1000
+// rpcSeen recognises texts that come again. It keeps hashes of the newest texts, because the
+// texts may be long.
+type rpcSeen struct{ sums *recent.Map[struct{}] }
 
-// again reports whether something was heard before, and remembers it.
-func (h *rpcHeard) again(what string) bool {
-	sum := sha256.Sum256([]byte(what))
-	if slices.Contains(*h, sum) {
+func newRPCSeen() rpcSeen { return rpcSeen{recent.New[struct{}](1000)} }
+
+// again reports whether a text came before, and remembers it.
+func (s rpcSeen) again(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	id := string(sum[:])
+	if s.sums.Has(id) {
 		return true
 	}
-	*h = append((*h)[max(0, len(*h)-maxHeard+1):], sum)
+	s.sums.Put(id, struct{}{})
 	return false
 }
 
@@ -216,9 +224,6 @@ func (r *rpc) take() Step {
 
 func (r *rpc) ask(method string, params any, then func(result json.RawMessage, err *rpcError)) {
 	r.asked++
-	if r.pending == nil {
-		r.pending = map[int64]rpcPending{}
-	}
 	r.pending[r.asked] = rpcPending{method, then}
 	r.write(rpcMessage{ID: strconv.AppendInt(nil, r.asked, 10), Method: method, Params: rpcJSON(params)})
 }
