@@ -74,7 +74,7 @@ type daemon struct {
 	keys     []byte // of ended sessions, from the program before
 	archive  *archive.Archive
 	registry *session.Registry
-	talks    *dialogue.Host
+	talks    *dialogue.Registry
 	server   *server.Server
 }
 
@@ -285,10 +285,10 @@ func (d *daemon) newRegistry(journal *session.Journal) *session.Registry {
 	})
 }
 
-func (d *daemon) newDialogues() *dialogue.Host {
+func (d *daemon) newDialogues() *dialogue.Registry {
 	c := d.config
 	return dialogue.New(dialogue.Config{
-		Registry:     d.registry,
+		Sessions:     d.registry,
 		Logger:       d.log,
 		Dir:          filepath.Join(d.stateDir, "dialogues"),
 		StartTimeout: config.Seconds(c.DialogueStartTimeoutS),

@@ -77,7 +77,7 @@ func TestReplayOfOlderIDs(t *testing.T) {
 		}
 		d, p = again(t, dir)
 		d.mu.Lock()
-		answer := d.do(p, agent.Call{Respond: &agent.Response{DialogueRespondParams: api.DialogueRespondParams{RequestID: id, Decision: "allow"}, By: "client"}})
+		answer := d.callLocked(p, agent.Call{Respond: &agent.Response{DialogueRespondParams: api.DialogueRespondParams{RequestID: id, Decision: "allow"}, By: "client"}})
 		d.mu.Unlock()
 		select {
 		case err := <-answer:
@@ -93,7 +93,7 @@ func TestReplayOfOlderIDs(t *testing.T) {
 		if got := eventsIn(t, dir); got != want || len(d.tracker.Pending()) != 0 {
 			t.Errorf("without %q: after another restart:\n%s", without, got)
 		}
-		d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: s.stdout[p.lines.have:]})
+		d.receive(p, piece{stream: api.EventStdout, offset: p.lines.end, data: s.stdout[p.lines.end:]})
 		calls := map[string]string{}
 		for line := range strings.Lines(eventsIn(t, dir)) {
 			var ev api.DialogueEvent

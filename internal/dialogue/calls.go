@@ -21,8 +21,8 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 		if r.Seq, r.Repeated = d.messages[r.MessageID]; r.Repeated {
 			return errRepeated
 		}
-		if n := d.process.out.waiting(); n > mostUnsent {
-			return api.Errorf(api.CodeResourcePressure, "dialogue %q: the agent does not read its input: %d bytes are waiting; try again later, or end it", d.label(), n)
+		if n := d.process.input.waiting(); n > mostUnsent {
+			return api.Errorf(api.CodeResourcePressure, "dialogue %q: the agent does not read its input: %d bytes are waiting; try again later, or end it", d.labelLocked(), n)
 		}
 		return nil
 	})
@@ -52,16 +52,16 @@ func (d *Dialogue) Interrupt(ctx context.Context) (api.DialogueInfo, error) {
 
 // Respond answers a request of the agent. Of several answers the first counts.
 func (d *Dialogue) Respond(ctx context.Context, p api.DialogueRespondParams) (api.DialogueInfo, error) {
-	err := d.call(ctx, agent.Call{Respond: &agent.Response{DialogueRespondParams: p, By: "client"}}, func() error { return d.answerable(p.RequestID) })
+	err := d.call(ctx, agent.Call{Respond: &agent.Response{DialogueRespondParams: p, By: "client"}}, func() error { return d.checkOpenLocked(p.RequestID) })
 	return d.Info(), err
 }
 
-// answerable refuses the answer to a request that does not wait for one. mu is held.
-func (d *Dialogue) answerable(id string) error {
+// checkOpenLocked refuses the answer to a request that does not wait for one. mu is held.
+func (d *Dialogue) checkOpenLocked(id string) error {
 	r, known := d.tracker.Request(id)
 	switch {
 	case !known:
-		e := api.Errorf(api.CodeInvalidParams, "params.request_id: dialogue %q has no request %.100q", d.label(), id)
+		e := api.Errorf(api.CodeInvalidParams, "params.request_id: dialogue %q has no request %.100q", d.labelLocked(), id)
 		e.Details = map[string]any{"field": "request_id"}
 		return e
 	case r.How != "":
@@ -69,7 +69,7 @@ func (d *Dialogue) answerable(id string) error {
 		if r.Decision != "" {
 			how += " (" + r.Decision + ", by " + r.By + ")"
 		}
-		e := api.Errorf(api.CodeConflict, "request %q of dialogue %q: is closed: %s", id, d.label(), how)
+		e := api.Errorf(api.CodeConflict, "request %q of dialogue %q: is closed: %s", id, d.labelLocked(), how)
 		e.Details = map[string]any{"how": r.How, "decision": r.Decision, "by": r.By}
 		return e
 	}
@@ -85,10 +85,10 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err == nil {
-		err = d.live()
+		err = d.checkLiveLocked()
 	}
 	if err != nil {
-		return d.snapshot(), err
+		return d.infoLocked(), err
 	}
 	// The next process begins with it.
 	about := d.about
@@ -96,15 +96,15 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 	params.Model, params.PermissionMode = cmp.Or(p.Model, params.Model), cmp.Or(p.PermissionMode, params.PermissionMode)
 	params.Policy = cmp.Or(p.Policy, params.Policy)
 	if err := d.record.save(about); err != nil {
-		return d.snapshot(), api.Errorf(api.CodeInternal, "dialogue %q: %s", d.label(), err)
+		return d.infoLocked(), api.Errorf(api.CodeInternal, "dialogue %q: %s", d.labelLocked(), err)
 	}
 	d.about = about
 	if p.Policy != nil {
-		d.stopDenying() // it may have another time
+		d.stopDenyTimerLocked() // it may have another time
 	}
-	d.attend(d.process)
-	d.flush()
-	return d.snapshot(), nil
+	d.applyPolicyLocked(d.process)
+	d.flushLocked()
+	return d.infoLocked(), nil
 }
 
 // Retry looks again for a program that could not be reached, and returns when it is
@@ -114,9 +114,9 @@ func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 	p, state := d.process, d.state
 	if p == nil {
 		defer d.mu.Unlock()
-		return api.DialogueInfo{}, d.isOver()
+		return api.DialogueInfo{}, d.endedErrorLocked()
 	}
-	tried := p.tried
+	tried := p.retried
 	d.mu.Unlock()
 	if state != api.DialogueError {
 		return d.Info(), nil

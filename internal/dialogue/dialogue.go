@@ -21,73 +21,73 @@ import (
 // Goroutines of each process: read, write, and end while it is being ended. The host counts
 // them. A Dialogue is safe for concurrent use.
 type Dialogue struct {
-	id      string
-	name    string // may be empty
-	created time.Time
-	host    *Host
-	log     *slog.Logger
+	id       string
+	name     string // may be empty
+	created  time.Time
+	registry *Registry
+	log      *slog.Logger
 
 	// moving is held by who starts a process.
-	moving chan struct{}
+	starting chan struct{}
 	// known is closed when the dialogue is recovered; until then mu is held by the goroutine
 	// that reads its record, and found is what can be said of it.
-	known <-chan struct{}
-	found api.DialogueInfo
+	ready  <-chan struct{}
+	basics api.DialogueInfo
 
-	mu       sync.Mutex
-	about    about               // guarded by mu
-	env      map[string]string   // guarded by mu; never on the disk
-	record   *record             // its appending methods are guarded by mu
-	info     *api.DialogueInfo   // guarded by mu; of one that has ended and whose events were not read
-	state    api.DialogueState   // guarded by mu; written by to alone
-	told     api.DialogueState   // guarded by mu; the last state in the record
-	fault    *api.DialogueFault  // guarded by mu; why it is in state error
-	process  *process            // guarded by mu; nil when none lives
-	tracker  *transcript.Tracker // guarded by mu; nil with info
-	messages map[string]int64    // guarded by mu; what was sent, and the number of the event that tells
-	seq      int64               // guarded by mu; of the last event
-	stalled  *time.Time          // guarded by mu
-	follow   int                 // guarded by mu; how many follow the events
-	denyAt   *time.Timer         // guarded by mu; when nobody has followed for too long
-	later    *time.Timer         // guarded by mu; when it is tried again to write the record
-	lingers  *time.Timer         // guarded by mu; when it ends because nobody follows
-	removed  bool                // guarded by mu; nothing is kept of it
+	mu          sync.Mutex
+	about       about               // guarded by mu
+	env         map[string]string   // guarded by mu; never on the disk
+	record      *record             // its appending methods are guarded by mu
+	info        *api.DialogueInfo   // guarded by mu; of one that has ended and whose events were not read
+	state       api.DialogueState   // guarded by mu; written by to alone
+	published   api.DialogueState   // guarded by mu; the last state in the record
+	fault       *api.DialogueFault  // guarded by mu; why it is in state error
+	process     *agentProcess       // guarded by mu; nil when none lives
+	tracker     *transcript.Tracker // guarded by mu; nil with info
+	messages    map[string]int64    // guarded by mu; what was sent, and the number of the event that tells
+	seq         int64               // guarded by mu; of the last event
+	stalledAt   *time.Time          // guarded by mu
+	followers   int                 // guarded by mu; how many follow the events
+	denyTimer   *time.Timer         // guarded by mu; when nobody has followed for too long
+	flushTimer  *time.Timer         // guarded by mu; when it is tried again to write the record
+	lingerTimer *time.Timer         // guarded by mu; when it ends because nobody follows
+	removed     bool                // guarded by mu; nothing is kept of it
 }
 
 // process is one process of the agent.
-type process struct {
+type agentProcess struct {
 	program program
 	ctx     context.Context // ends when the dialogue lets go of it
 	leave   context.CancelFunc
 	done    chan struct{} // closed when it is over, or was left
 
 	// The rest is guarded by the dialogue's mu.
-	protocol  agent.Protocol
-	lines     lines
-	base      api.DialogueState // as the protocol told it: running or idle
-	ready     chan struct{}     // closed when the agent has answered, or will not
-	isReady   bool
-	failed    string                     // why the conversation could not be opened
-	waiting   map[string]chan *api.Error // calls that have no answer yet
-	calls     int                        // how many were made
-	stderr    []byte                     // its end
-	stdin     int64                      // bytes written to it until now
-	out       outbox
-	heard     time.Time     // when it last wrote
-	watch     *time.Timer   // for its silence
-	replay    *replay       // while it is brought back to where it was
-	again     bool          // it is of an earlier daemon, which may have sent what waits to be sent
-	killing   bool          // the dialogue itself has destroyed its session, or is about to
-	killed    bool          // its session is gone
-	ending    string        // why it is being ended, when it is
-	forced    chan struct{} // closed when its end cannot wait
-	rushed    bool          // forced is closed
-	gone      bool          // it has ended where nobody heard of it
-	left      bool          // it goes on without us
-	retry     chan struct{}
-	tried     chan struct{}   // closed when what failed has been tried again
-	answering map[string]bool // requests that the policy is answering
-	aliases   aliases         // ids of an older record
+	protocol   agent.Protocol
+	lines      lines
+	agentState api.DialogueState // as the protocol told it: running or idle
+	ready      chan struct{}     // closed when the agent has answered, or will not
+	isReady    bool
+	failed     string                     // why the conversation could not be opened
+	waiting    map[string]chan *api.Error // calls that have no answer yet
+	calls      int                        // how many were made
+	stderr     []byte                     // its end
+	stdinBytes int64                      // bytes written to it until now
+	input      outbox
+	lastOutput time.Time     // when it last wrote
+	stallTimer *time.Timer   // for its silence
+	replay     *replay       // while it is brought back to where it was
+	again      bool          // it is of an earlier daemon, which may have sent what waits to be sent
+	killing    bool          // the dialogue itself has destroyed its session, or is about to
+	killed     bool          // its session is gone
+	ending     string        // why it is being ended, when it is
+	forced     chan struct{} // closed when its end cannot wait
+	rushed     bool          // forced is closed
+	gone       bool          // it has ended where nobody heard of it
+	left       bool          // it goes on without us
+	retry      chan struct{}
+	retried    chan struct{}   // closed when what failed has been tried again
+	answering  map[string]bool // requests that the policy is answering
+	aliases    aliases         // ids of an older record
 }
 
 // stderrTail is how much is kept of what a program writes to stderr.
@@ -96,8 +96,8 @@ const stderrTail = 8 << 10
 // ID returns the dialogue's id.
 func (d *Dialogue) ID() string { return d.id }
 
-// label is what an error calls the dialogue. mu is held.
-func (d *Dialogue) label() string {
+// labelLocked is what an error calls the dialogue. mu is held.
+func (d *Dialogue) labelLocked() string {
 	if d.about.Params.Name != "" {
 		return d.about.Params.Name
 	}
@@ -107,17 +107,17 @@ func (d *Dialogue) label() string {
 // Info returns a snapshot.
 func (d *Dialogue) Info() api.DialogueInfo {
 	select {
-	case <-d.known:
+	case <-d.ready:
 	default:
-		return d.found
+		return d.basics
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.snapshot()
+	return d.infoLocked()
 }
 
-// snapshot is Info with mu held.
-func (d *Dialogue) snapshot() api.DialogueInfo {
+// infoLocked is Info with mu held.
+func (d *Dialogue) infoLocked() api.DialogueInfo {
 	if d.info != nil {
 		return *d.info
 	}
@@ -128,10 +128,10 @@ func (d *Dialogue) snapshot() api.DialogueInfo {
 	}
 	d.tracker.Describe(&info)
 	info.NativeSession = cmp.Or(info.NativeSession, d.about.Options.Resume) // before the agent says so itself
-	info.State, info.Error, info.StalledAt = d.state, d.fault, d.stalled
+	info.State, info.Error, info.StalledAt = d.state, d.fault, d.stalledAt
 	_, info.Seq, _, _ = d.record.state() // what can be read
 	if d.process != nil {
-		if at := d.process.program.away().UTC(); !at.IsZero() {
+		if at := d.process.program.lostSince().UTC(); !at.IsZero() {
 			info.LostAt = &at
 		}
 	}
@@ -141,8 +141,8 @@ func (d *Dialogue) snapshot() api.DialogueInfo {
 	return info
 }
 
-// to moves the dialogue to its next state; nothing else writes it. mu is held.
-func (d *Dialogue) to(next api.DialogueState) {
+// toLocked moves the dialogue to its next state; nothing else writes it. mu is held.
+func (d *Dialogue) toLocked(next api.DialogueState) {
 	if next == d.state {
 		return
 	}
@@ -156,22 +156,22 @@ func (d *Dialogue) to(next api.DialogueState) {
 	}
 }
 
-// take does what follows from a line or a call: events into the record, lines to the
+// takeLocked does what follows from a line or a call: events into the record, lines to the
 // program, answers to those who wait. mu is held; the caller writes the record.
-func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
+func (d *Dialogue) takeLocked(p *agentProcess, s agent.Step, at *int64) {
 	asked := false
 	for _, ev := range s.Events {
 		asked = asked || ev.Type == api.DialogueEventRequestOpened || ev.Type == api.DialogueEventRequestClosed
 		if ev.Type == api.DialogueEventState {
-			p.base = ev.State
-			d.tellState(p, at)
+			p.agentState = ev.State
+			d.publishStateLocked(p, at)
 			continue
 		}
 		ev.Offset = at
-		d.append(p, p.aliases.renamed(ev))
+		d.publishLocked(p, p.aliases.renamed(ev))
 	}
 	for _, text := range s.Write {
-		d.send(p, text)
+		d.sendLocked(p, text)
 	}
 	for _, a := range s.Answers {
 		if c := p.waiting[a.ID]; c != nil {
@@ -187,23 +187,23 @@ func (d *Dialogue) take(p *process, s agent.Step, at *int64) {
 	if s.Ready && !p.isReady {
 		p.isReady = true
 		close(p.ready)
-		if p.base == "" {
-			p.base = api.DialogueIdle
+		if p.agentState == "" {
+			p.agentState = api.DialogueIdle
 		}
-		d.tellState(p, at)
+		d.publishStateLocked(p, at)
 	}
 	if asked { // last: the answer is a call of its own, behind all that the line says
-		d.attend(p)
+		d.applyPolicyLocked(p)
 	}
 }
 
-// tellState tells the state when it is another: that an open request requires action is
+// publishStateLocked tells the state when it is another: that an open request requires action is
 // known here alone. One that cannot go on does so when its fault is resolved, and not before.
-func (d *Dialogue) tellState(p *process, at *int64) {
+func (d *Dialogue) publishStateLocked(p *agentProcess, at *int64) {
 	if p == nil || !p.isReady {
 		return
 	}
-	state := p.base
+	state := p.agentState
 	switch {
 	case d.state == api.DialogueError || d.state == api.DialogueEnded:
 		return
@@ -212,20 +212,20 @@ func (d *Dialogue) tellState(p *process, at *int64) {
 	case state == "":
 		state = api.DialogueIdle
 	}
-	if state != d.told {
-		d.append(p, api.DialogueEvent{Type: api.DialogueEventState, State: state, Offset: at})
+	if state != d.published {
+		d.publishLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: state, Offset: at})
 	}
-	d.to(state)
+	d.toLocked(state)
 }
 
-// append puts an event into the record, and what follows from it. p is nil when the process
+// publishLocked puts an event into the record, and what follows from it. p is nil when the process
 // has ended. mu is held.
-func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
+func (d *Dialogue) publishLocked(p *agentProcess, ev api.DialogueEvent) {
 	ev.Epoch = d.about.Epoch
 	if p != nil {
 		made := ev
 		for _, known := range p.replay.next(&ev) {
-			d.apply(known)
+			d.applyLocked(known)
 		}
 		switch {
 		case ev.Seq > 0:
@@ -244,23 +244,23 @@ func (d *Dialogue) append(p *process, ev api.DialogueEvent) {
 	if ev.Seq < 0 { // the record says otherwise, and is right
 		return
 	}
-	d.apply(ev)
+	d.applyLocked(ev)
 	for _, next := range d.tracker.Follow() {
 		next.Offset = ev.Offset
-		d.append(p, next)
+		d.publishLocked(p, next)
 	}
 	if ev.Type == api.DialogueEventRequestOpened || ev.Type == api.DialogueEventRequestClosed {
-		d.tellState(p, ev.Offset)
+		d.publishStateLocked(p, ev.Offset)
 	}
 }
 
-// apply takes note of an event that is in the record. mu is held.
-func (d *Dialogue) apply(ev api.DialogueEvent) {
+// applyLocked takes note of an event that is in the record. mu is held.
+func (d *Dialogue) applyLocked(ev api.DialogueEvent) {
 	d.seq = ev.Seq
 	d.tracker.Apply(ev)
 	switch ev.Type {
 	case api.DialogueEventState:
-		d.told = ev.State
+		d.published = ev.State
 	case api.DialogueEventMessage:
 		if _, known := d.messages[ev.Message.MessageID]; !known {
 			d.messages[ev.Message.MessageID] = ev.Seq
@@ -272,34 +272,34 @@ func (d *Dialogue) apply(ev api.DialogueEvent) {
 // did leads to it again.
 const own = "trl"
 
-// tell appends an event of the dialogue's own. mu is held.
-func (d *Dialogue) tell(p *process, ev api.DialogueEvent) {
+// publishOwnLocked appends an event of the dialogue's own. mu is held.
+func (d *Dialogue) publishOwnLocked(p *agentProcess, ev api.DialogueEvent) {
 	ev.NativeID = own
-	d.append(p, ev)
-	d.flush()
+	d.publishLocked(p, ev)
+	d.flushLocked()
 }
 
-// flush writes the record. What cannot be written now is written later. mu is held.
-func (d *Dialogue) flush() {
+// flushLocked writes the record. What cannot be written now is written later. mu is held.
+func (d *Dialogue) flushLocked() {
 	err := d.record.write(d.seq, d.state == api.DialogueEnded)
 	if err == nil {
 		return
 	}
 	d.log.Error("events cannot be written", "error", err)
-	if d.later == nil && d.process != nil {
-		d.later = time.AfterFunc(roomPause, func() {
+	if d.flushTimer == nil && d.process != nil {
+		d.flushTimer = time.AfterFunc(roomPause, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if d.later = nil; d.process != nil {
-				d.flush()
+			if d.flushTimer = nil; d.process != nil {
+				d.flushLocked()
 			}
 		})
 	}
 }
 
-// heard takes what the program wrote. When it cannot be written down it is given again: what
+// receive takes what the program wrote. When it cannot be written down it is given again: what
 // was taken of it is known by its offset.
-func (d *Dialogue) heard(p *process, got piece) error {
+func (d *Dialogue) receive(p *agentProcess, got piece) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if got.stream == api.EventStderr {
@@ -309,51 +309,51 @@ func (d *Dialogue) heard(p *process, got piece) error {
 		}
 		return nil
 	}
-	if got.gap > p.lines.have {
-		d.gap(p, got.gap)
+	if got.gap > p.lines.end {
+		d.gapLocked(p, got.gap)
 	}
-	offset, data := p.lines.fresh(got.offset, got.data)
+	offset, data := p.lines.unseen(got.offset, got.data)
 	if len(data) == 0 {
 		return d.record.write(d.seq, false)
 	}
-	if offset > p.lines.have {
-		d.gap(p, offset)
+	if offset > p.lines.end {
+		d.gapLocked(p, offset)
 	}
 	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
 		return err
 	}
 	if d.fault != nil && d.fault.Code == recordFailed {
-		d.to(d.recovered(p)) // before the line: what it says of the state is told with it
+		d.toLocked(d.liveStateLocked(p)) // before the line: what it says of the state is told with it
 	}
-	p.heard = time.Now()
-	d.stalled = nil
-	p.lines.add(data, func(l line) { d.line(p, l) })
-	d.watchSilence(p)
+	p.lastOutput = time.Now()
+	d.stalledAt = nil
+	p.lines.add(data, func(l line) { d.lineLocked(p, l) })
+	d.watchStallLocked(p)
 	return d.record.write(d.seq, false)
 }
 
-// gap notes that output is lost, and what was cut off by it. mu is held.
-func (d *Dialogue) gap(p *process, to int64) {
-	from := p.lines.have
+// gapLocked notes that output is lost, and what was cut off by it. mu is held.
+func (d *Dialogue) gapLocked(p *agentProcess, to int64) {
+	from := p.lines.end
 	cut, _ := p.lines.skip(to)
 	at := from
-	d.append(p, unparsed("gap", at, cut.text, to-from))
-	d.flush()
+	d.publishLocked(p, unparsed("gap", at, cut.text, to-from))
+	d.flushLocked()
 }
 
-// line takes one line of the program. mu is held.
-func (d *Dialogue) line(p *process, l line) {
+// lineLocked takes one line of the program. mu is held.
+func (d *Dialogue) lineLocked(p *agentProcess, l line) {
 	text := l.text
 	if n := len(text); n > 0 && text[n-1] == '\r' {
 		text = text[:n-1]
 	}
 	switch {
 	case l.lost:
-		d.append(p, unparsed("gap", l.at, text, l.bytes))
-	case l.bytes > int64(len(l.text)):
-		d.append(p, unparsed("too_long", l.at, text, l.bytes))
+		d.publishLocked(p, unparsed("gap", l.start, text, l.size))
+	case l.size > int64(len(l.text)):
+		d.publishLocked(p, unparsed("too_long", l.start, text, l.size))
 	case len(text) > 0:
-		d.take(p, p.protocol.Line(text), &l.at)
+		d.takeLocked(p, p.protocol.Line(text), &l.start)
 	}
 }
 
@@ -371,11 +371,11 @@ var errNoReply = api.Errorf(api.CodeAgentFailed, "the agent did not answer in ti
 // call makes a call of the protocol and waits for its answer, as long as ctx does, and as
 // long as an agent may take to answer at all. check, with mu held, may refuse it.
 func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.host.config.StartTimeout, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.registry.config.StartTimeout, errNoReply)
 	defer cancel()
 	d.mu.Lock()
 	p := d.process
-	err := d.live()
+	err := d.checkLiveLocked()
 	if err == nil && check != nil {
 		err = check()
 	}
@@ -383,7 +383,7 @@ func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) e
 		d.mu.Unlock()
 		return err
 	}
-	answer := d.do(p, c)
+	answer := d.callLocked(p, c)
 	d.mu.Unlock()
 	select {
 	case err := <-answer:
@@ -406,48 +406,48 @@ func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) e
 	}
 }
 
-// do makes a call. The answer comes through the channel. mu is held.
-func (d *Dialogue) do(p *process, c agent.Call) <-chan *api.Error {
+// callLocked makes a call. The answer comes through the channel. mu is held.
+func (d *Dialogue) callLocked(p *agentProcess, c agent.Call) <-chan *api.Error {
 	answer := make(chan *api.Error, 1)
 	c.ID = callID(p.calls + 1)
-	if err := d.record.addCall(callAt{p.lines.have, c}); err != nil {
-		answer <- api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s)", d.label(), err)
+	if err := d.record.addCall(callAt{p.lines.end, c}); err != nil {
+		answer <- api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s)", d.labelLocked(), err)
 		return answer
 	}
 	p.calls++
 	p.waiting[c.ID] = answer
-	p.heard = time.Now() // it is its turn
-	d.take(p, p.protocol.Do(p.aliases.call(c)), nil)
-	d.flush()
-	d.watchSilence(p)
+	p.lastOutput = time.Now() // it is its turn
+	d.takeLocked(p, p.protocol.Do(p.aliases.call(c)), nil)
+	d.flushLocked()
+	d.watchStallLocked(p)
 	return answer
 }
 
-// live refuses what needs a process. mu is held.
-func (d *Dialogue) live() error {
+// checkLiveLocked refuses what needs a process. mu is held.
+func (d *Dialogue) checkLiveLocked() error {
 	switch {
 	case d.process == nil || d.process.ending != "":
-		return d.isOver()
+		return d.endedErrorLocked()
 	case d.state == api.DialogueStarting:
-		return api.Errorf(api.CodeConflict, "dialogue %q: the agent has not answered yet", d.label())
+		return api.Errorf(api.CodeConflict, "dialogue %q: the agent has not answered yet", d.labelLocked())
 	case d.state == api.DialogueError:
-		return d.faultError()
+		return d.faultErrorLocked()
 	case d.process.left:
 		return api.ErrDaemonEnding
 	}
 	return nil
 }
 
-// faultError is the error of calls to a dialogue in state error. mu is held.
-func (d *Dialogue) faultError() error {
+// faultErrorLocked is the error of calls to a dialogue in state error. mu is held.
+func (d *Dialogue) faultErrorLocked() error {
 	if d.fault.Code == recordFailed {
-		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it continues when the disk has room", d.label(), d.fault.Message)
+		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it continues when the disk has room", d.labelLocked(), d.fault.Message)
 	}
-	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry tries again", d.label(), d.fault.Reason)
+	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry tries again", d.labelLocked(), d.fault.Reason)
 }
 
-func (d *Dialogue) isOver() error {
-	return api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended; dialogue.resume starts the agent again", d.label())
+func (d *Dialogue) endedErrorLocked() error {
+	return api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended; dialogue.resume starts the agent again", d.labelLocked())
 }
 
 func (d *Dialogue) endedError() error {
@@ -456,5 +456,5 @@ func (d *Dialogue) endedError() error {
 	if d.process != nil && d.process.left {
 		return api.ErrDaemonEnding
 	}
-	return d.isOver()
+	return d.endedErrorLocked()
 }

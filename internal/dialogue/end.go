@@ -13,7 +13,7 @@ import (
 func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
 	var force <-chan struct{}
 	if p.Force {
-		force = closed
+		force = alreadyClosed
 	}
 	done := d.end("terminated", force)
 	select {
@@ -22,7 +22,7 @@ func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams)
 		return d.Info(), ctx.Err()
 	}
 	d.mu.Lock()
-	info, left := d.snapshot(), d.process != nil && d.process.left
+	info, left := d.infoLocked(), d.process != nil && d.process.left
 	d.mu.Unlock()
 	switch {
 	case left: // the next daemon has it
@@ -31,7 +31,7 @@ func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams)
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: is being started; try again", d.id)
 	}
 	if p.Forget {
-		if err := d.host.forget(d); err != nil {
+		if err := d.registry.forget(d); err != nil {
 			return info, api.AsError(err)
 		}
 	}
@@ -47,21 +47,21 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	defer d.mu.Unlock()
 	p := d.process
 	if p == nil {
-		return closed
+		return alreadyClosed
 	}
 	if p.left { // it is the next daemon's
 		return p.done
 	}
 	if p.ending == "" {
 		p.ending = why
-		d.stopDenying()
-		if d.tracker.Busy() || p.base == api.DialogueRunning {
-			d.do(p, agent.Call{Interrupt: &agent.Interrupt{All: true}})
+		d.stopDenyTimerLocked()
+		if d.tracker.Busy() || p.agentState == api.DialogueRunning {
+			d.callLocked(p, agent.Call{Interrupt: &agent.Interrupt{All: true}})
 		}
-		p.out.put(message{}) // its input ends
-		d.host.tasks.Go(func() { d.ladder(p) })
+		p.input.put(message{}) // its input ends
+		d.registry.tasks.Go(func() { d.escalate(p) })
 	}
-	d.host.tasks.Go(func() { // a later call may be in a greater hurry
+	d.registry.tasks.Go(func() { // a later call may be in a greater hurry
 		select {
 		case <-force:
 			d.mu.Lock()
@@ -76,19 +76,19 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	return p.done
 }
 
-// ladder ends the process: the input has ended; then SIGTERM, SIGKILL, and the session.
-func (d *Dialogue) ladder(p *process) {
-	here := p.program.away().IsZero() // otherwise nobody would hear of a signal
-	if here && within(p.done, p.forced, d.host.config.Grace) {
+// escalate ends the process: the input has ended; then SIGTERM, SIGKILL, and the session.
+func (d *Dialogue) escalate(p *agentProcess) {
+	here := p.program.lostSince().IsZero() // otherwise nobody would hear of a signal
+	if here && within(p.done, p.forced, d.registry.config.Grace) {
 		return
 	}
 	d.mu.Lock()
 	rushed := p.rushed
 	d.mu.Unlock()
 	if here && !rushed {
-		ctx, cancel := context.WithTimeout(context.Background(), d.host.config.Grace+killTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), d.registry.config.Grace+killTimeout)
 		stop := make(chan struct{})
-		d.host.tasks.Go(func() {
+		d.registry.tasks.Go(func() {
 			select {
 			case <-p.forced:
 				cancel()
@@ -125,10 +125,10 @@ func (d *Dialogue) leave() {
 	p := d.process
 	if p != nil {
 		p.left = true
-		if p.watch != nil {
-			p.watch.Stop()
+		if p.stallTimer != nil {
+			p.stallTimer.Stop()
 		}
-		d.stopDenying()
+		d.stopDenyTimerLocked()
 	}
 	d.mu.Unlock()
 	if p == nil {
@@ -148,14 +148,14 @@ const killTimeout = 10 * time.Second
 const awayTimeout = 2 * time.Second
 
 // kill ends the session of a program at once, or notes that it could not.
-func (d *Dialogue) kill(prog program, p *process) {
+func (d *Dialogue) kill(prog program, p *agentProcess) {
 	patience := killTimeout
-	if !prog.away().IsZero() {
+	if !prog.lostSince().IsZero() {
 		patience = awayTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if p != nil && prog.ended() == "" { // otherwise somebody else has ended the session
+	if p != nil && prog.endCause() == "" { // otherwise somebody else has ended the session
 		d.mu.Lock()
 		p.killing = true
 		d.mu.Unlock()
@@ -169,12 +169,12 @@ func (d *Dialogue) kill(prog program, p *process) {
 	if p != nil {
 		p.killed = err == nil
 	}
-	d.about.Stray = d.about.Stray || err != nil
+	d.about.Orphan = d.about.Orphan || err != nil
 }
 
 // reap waits for the end of a process that was killed. One that cannot be reached is over
 // although nothing is heard of its end.
-func (d *Dialogue) reap(p *process) {
+func (d *Dialogue) reap(p *agentProcess) {
 	d.mu.Lock()
 	if p.ending == "" {
 		p.ending = "killed"
@@ -185,7 +185,7 @@ func (d *Dialogue) reap(p *process) {
 	default:
 	}
 	patience := killTimeout
-	if !p.program.away().IsZero() {
+	if !p.program.lostSince().IsZero() {
 		patience = 0
 	}
 	select {

@@ -38,12 +38,12 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 	}
 	s := &stream{
 		dialogue: d, file: f, params: p, after: p.AfterSeq,
-		start: api.StreamStart{StreamID: d.id + "/" + strconv.FormatInt(d.host.streams.Add(1), 10), DialogueID: d.id, SessionID: d.Info().SessionID},
+		start: api.StreamStart{StreamID: d.id + "/" + strconv.FormatInt(d.registry.streams.Add(1), 10), DialogueID: d.id, SessionID: d.Info().SessionID},
 	}
-	s.at, _ = d.record.near(p.AfterSeq + 1)
+	s.at, _ = d.record.offsetBefore(p.AfterSeq + 1)
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	if !p.NoFollow {
-		d.followed(1)
+		d.countFollower(1)
 	}
 	context.AfterFunc(s.ctx, s.leave)
 	return s, nil
@@ -102,7 +102,7 @@ func (s *stream) leave() {
 		}
 		s.mu.Unlock()
 		if !s.params.NoFollow {
-			s.dialogue.followed(-1)
+			s.dialogue.countFollower(-1)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func (s *stream) Recv() (api.StreamEvent, error) {
 		select {
 		case <-news:
 		case <-s.ctx.Done():
-		case <-s.dialogue.host.leaving:
+		case <-s.dialogue.registry.done:
 			return api.StreamEvent{}, api.ErrDaemonEnding
 		}
 	}

@@ -10,11 +10,11 @@ import (
 
 // told is a line as a test compares it.
 func told(l line) string {
-	return fmt.Sprintf("%d:%d:%v:%s", l.at, l.bytes, l.lost, l.text)
+	return fmt.Sprintf("%d:%d:%v:%s", l.start, l.size, l.lost, l.text)
 }
 
 func whole(text string, most int64) (list []string, tail string) {
-	l := lines{most: most}
+	l := lines{limit: most}
 	l.add([]byte(text), func(one line) { list = append(list, told(one)) })
 	return list, string(l.tail())
 }
@@ -24,18 +24,18 @@ func TestLinesAreTheSameHoweverTheyCome(t *testing.T) {
 	want, tail := whole(text, 64)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
-		l := lines{most: 64}
+		l := lines{limit: 64}
 		var got []string
-		for l.have < int64(len(text)) {
+		for l.end < int64(len(text)) {
 			// Any piece that begins where something is known: known bytes come again.
-			from := rng.Int64N(l.have + 1)
+			from := rng.Int64N(l.end + 1)
 			to := min(from+rng.Int64N(60), int64(len(text)))
 			if round == 0 {
-				from, to = l.have, l.have+1
+				from, to = l.end, l.end+1
 			}
-			offset, data := l.fresh(from, []byte(text)[from:to])
-			if len(data) > 0 && offset != l.have {
-				t.Fatalf("fresh bytes at %d, want %d", offset, l.have)
+			offset, data := l.unseen(from, []byte(text)[from:to])
+			if len(data) > 0 && offset != l.end {
+				t.Fatalf("fresh bytes at %d, want %d", offset, l.end)
 			}
 			l.add(data, func(one line) { got = append(got, told(one)) })
 		}
@@ -57,15 +57,15 @@ func TestLineTooLong(t *testing.T) {
 }
 
 func TestLinesBehindAGap(t *testing.T) {
-	l := lines{most: 64}
+	l := lines{limit: 64}
 	var got []string
 	each := func(one line) { got = append(got, told(one)) }
 	l.add([]byte("one\ntw"), each)
 	cut, any := l.skip(20)
-	if !any || string(cut.text) != "tw" || cut.at != 4 {
+	if !any || string(cut.text) != "tw" || cut.start != 4 {
 		t.Errorf("cut off: %+v", cut)
 	}
-	offset, data := l.fresh(15, []byte("12345end\nnext\n"))
+	offset, data := l.unseen(15, []byte("12345end\nnext\n"))
 	if offset != 20 || !bytes.Equal(data, []byte("end\nnext\n")) {
 		t.Errorf("fresh: %d %q", offset, data)
 	}
@@ -80,13 +80,13 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\n\r\nb"), uint8(3))
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		want, tail := whole(string(text), 16)
-		l := lines{most: 16}
+		l := lines{limit: 16}
 		var got []string
 		n := int(cut)%7 + 1
 		for from := 0; from < len(text); from += n {
-			_, data := l.fresh(int64(from), text[from:min(from+n, len(text))])
+			_, data := l.unseen(int64(from), text[from:min(from+n, len(text))])
 			l.add(data, func(one line) { got = append(got, told(one)) })
-			if _, again := l.fresh(0, text[:from]); len(again) > 0 {
+			if _, again := l.unseen(0, text[:from]); len(again) > 0 {
 				t.Fatal("what has come is fresh")
 			}
 		}

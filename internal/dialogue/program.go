@@ -25,7 +25,7 @@ type program interface {
 	// write writes to the program once, however often it is called with the same id.
 	write(ctx context.Context, id string, data []byte) error
 	// given is how many bytes the program has been written in all.
-	given(ctx context.Context) (int64, error)
+	stdinBytes(ctx context.Context) (int64, error)
 	// closeInput ends the program's stdin.
 	closeInput(ctx context.Context) error
 	// cancel ends the program and everything it started: SIGTERM, the grace time, SIGKILL.
@@ -35,9 +35,9 @@ type program interface {
 	// reopen looks for a program that could not be reached.
 	reopen(ctx context.Context) error
 	// ended says why the session has ended, when it has.
-	ended() string
+	endCause() string
 	// away is since when the program cannot be reached and is looked for; zero when it can.
-	away() time.Time
+	lostSince() time.Time
 	// close lets go of the program, which goes on.
 	close()
 }
@@ -52,14 +52,14 @@ type piece struct {
 }
 
 // lost is why a program cannot be reached.
-type lost struct {
+type unreachable struct {
 	reason string
 	retry  bool
 	cause  error
 }
 
-func (e *lost) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.cause) }
-func (e *lost) Unwrap() error { return e.cause }
+func (e *unreachable) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.cause) }
+func (e *unreachable) Unwrap() error { return e.cause }
 
 // readBytes is how much is read at once.
 const readBytes = 256 << 10
@@ -129,7 +129,7 @@ func (l *local) write(ctx context.Context, id string, data []byte) error {
 	return err
 }
 
-func (l *local) given(ctx context.Context) (int64, error) {
+func (l *local) stdinBytes(ctx context.Context) (int64, error) {
 	r, err := l.session.Type(ctx, link.SessionInputParams{}, nil)
 	return r.Written, err
 }
@@ -148,14 +148,14 @@ func (l *local) kill(ctx context.Context) error { return l.session.Kill(ctx) }
 
 func (l *local) reopen(context.Context) error { return errors.New("the session is of this daemon") }
 
-func (l *local) ended() string {
+func (l *local) endCause() string {
 	if info := l.session.Info(); info.State == api.SessionTerminated {
 		return info.Cause
 	}
 	return ""
 }
 
-func (l *local) away() time.Time { return time.Time{} }
+func (l *local) lostSince() time.Time { return time.Time{} }
 
 func (l *local) close() {}
 
@@ -168,11 +168,11 @@ func (v vanished) ids() (sessionID, execID string)           { return v.sessionI
 func (vanished) dir() string                                 { return "" }
 func (vanished) recv(context.Context) (piece, error)         { return piece{}, errVanished }
 func (vanished) write(context.Context, string, []byte) error { return errVanished }
-func (vanished) given(context.Context) (int64, error)        { return 0, errVanished }
+func (vanished) stdinBytes(context.Context) (int64, error)   { return 0, errVanished }
 func (vanished) closeInput(context.Context) error            { return errVanished }
 func (vanished) cancel(context.Context) error                { return nil }
 func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
-func (vanished) ended() string                               { return "its session was gone when the daemon started" }
-func (vanished) away() time.Time                             { return time.Time{} }
+func (vanished) endCause() string                            { return "its session was gone when the daemon started" }
+func (vanished) lostSince() time.Time                        { return time.Time{} }
 func (vanished) close()                                      {}

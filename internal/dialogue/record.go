@@ -38,13 +38,13 @@ type record struct {
 	events, stdout, stdin, calls *os.File // of the process that lives; nil for none
 	pending                      []byte   // events that are to be written
 
-	mu    sync.Mutex
-	known bool          // guarded by mu; size, marks and seq are those of the file
-	size  int64         // guarded by mu; of events.jsonl, in whole lines
-	marks []int64       // guarded by mu; where every markEvery-th event begins
-	seq   int64         // guarded by mu; how many events there are
-	over  bool          // guarded by mu; the last of them is the end of a process
-	news  chan struct{} // guarded by mu; closed when any of these has changed
+	mu      sync.Mutex
+	indexed bool          // guarded by mu; size, marks and seq are those of the file
+	size    int64         // guarded by mu; of events.jsonl, in whole lines
+	marks   []int64       // guarded by mu; where every markEvery-th event begins
+	seq     int64         // guarded by mu; how many events there are
+	ended   bool          // guarded by mu; the last of them is the end of a process
+	changed chan struct{} // guarded by mu; closed when any of these has changed
 }
 
 const markEvery = 64
@@ -62,7 +62,7 @@ type about struct {
 	Created bool `json:"created"`
 	// Stray says that there may be a session that nobody owns: one that was being started,
 	// or that could not be reached when it was to be ended.
-	Stray bool `json:"stray,omitempty"`
+	Orphan bool `json:"stray,omitempty"`
 	// Options are what the protocol of this process began with.
 	Options agent.Options `json:"options"`
 	// Info is as it was when its last process ended; nil while one lives.
@@ -88,12 +88,12 @@ func newRecord(dir string) (*record, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &record{dir: dir, known: true, news: make(chan struct{})}, nil
+	return &record{dir: dir, indexed: true, changed: make(chan struct{})}, nil
 }
 
 // openRecord finds a dialogue again.
 func openRecord(dir string) (*record, about, error) {
-	r := &record{dir: dir, news: make(chan struct{})}
+	r := &record{dir: dir, changed: make(chan struct{})}
 	var a about
 	text, err := os.ReadFile(filepath.Join(dir, aboutFile))
 	if err == nil {
@@ -110,7 +110,7 @@ func openRecord(dir string) (*record, about, error) {
 		if err != nil {
 			return nil, a, err
 		}
-		r.size, r.seq, r.over = stat.Size(), a.Info.Seq, true
+		r.size, r.seq, r.ended = stat.Size(), a.Info.Seq, true
 	}
 	return r, a, nil
 }
@@ -184,11 +184,11 @@ func (r *record) remove() error {
 const removedPrefix = "removed-"
 
 // damaged is where a record stops making sense, before its end.
-type damaged struct {
+type damage struct {
 	at, seq int64 // the offset, and the last event before it
 }
 
-func (e *damaged) Error() string {
+func (e *damage) Error() string {
 	return fmt.Sprintf("%s makes no sense at byte %d, behind event %d", eventsFile, e.at, e.seq)
 }
 
@@ -218,7 +218,7 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 		}
 		var ev api.DialogueEvent
 		if json.Unmarshal(text, &ev) != nil || ev.Seq != seq+1 {
-			err = &damaged{size, seq}
+			err = &damage{size, seq}
 			break
 		}
 		if seq%markEvery == 0 {
@@ -233,14 +233,14 @@ func (r *record) load(each func(api.DialogueEvent)) error {
 	r.pending = nil // what could not be written when there was no room is lost
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known, r.size, r.marks, r.seq, r.over = err == nil, size, marks, seq, over
+	r.indexed, r.size, r.marks, r.seq, r.ended = err == nil, size, marks, seq, over
 	return err
 }
 
 // repair is load for who goes on writing: what makes no sense is put aside.
 func (r *record) repair(log *slog.Logger, each func(api.DialogueEvent)) error {
 	err := r.load(each)
-	var bad *damaged
+	var bad *damage
 	if !errors.As(err, &bad) {
 		return err
 	}
@@ -250,7 +250,7 @@ func (r *record) repair(log *slog.Logger, each func(api.DialogueEvent)) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known = true
+	r.indexed = true
 	return nil
 }
 
@@ -280,7 +280,7 @@ func (r *record) putAside(at int64) error {
 func (r *record) isIndexed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known
+	return r.indexed
 }
 
 // pastEvents reads events from a record, one at a time: there may be very many.
@@ -300,7 +300,7 @@ func (r *record) since(seq int64) (*pastEvents, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, _ := r.near(seq)
+	at, _ := r.offsetBefore(seq)
 	size, _, _, _ := r.state()
 	t := &pastEvents{file: f, in: json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, at, size-at), 1<<16))}
 	for ev := t.head(); ev != nil && ev.Seq < seq; ev = t.head() {
@@ -361,9 +361,9 @@ func (r *record) write(seq int64, over bool) error {
 		r.size += int64(len(r.pending))
 		r.seq = seq
 	}
-	r.over = over // readers must not wait for what will never be there
-	close(r.news)
-	r.news = make(chan struct{})
+	r.ended = over // readers must not wait for what will never be there
+	close(r.changed)
+	r.changed = make(chan struct{})
 	r.mu.Unlock()
 	if r.pending = r.pending[:0]; cap(r.pending) > 1<<20 {
 		r.pending = nil
@@ -420,11 +420,11 @@ func (r *record) loadCalls(epoch int) ([]callAt, error) {
 func (r *record) state() (size, seq int64, over bool, news <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.size, r.seq, r.over, r.news
+	return r.size, r.seq, r.ended, r.changed
 }
 
-// near is where an event begins that is not behind that of the number, and its number.
-func (r *record) near(seq int64) (at, first int64) {
+// offsetBefore is where an event begins that is not behind that of the number, and its number.
+func (r *record) offsetBefore(seq int64) (at, first int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := min((seq-1)/markEvery, int64(len(r.marks))-1); i >= 0 {
@@ -433,8 +433,8 @@ func (r *record) near(seq int64) (at, first int64) {
 	return 0, 1
 }
 
-// bytesOf is how much the directory takes.
-func (r *record) bytesOf() (total int64) {
+// totalBytes is how much the directory takes.
+func (r *record) totalBytes() (total int64) {
 	list, _ := os.ReadDir(r.dir)
 	for _, e := range list {
 		if info, err := e.Info(); err == nil {
@@ -444,8 +444,8 @@ func (r *record) bytesOf() (total int64) {
 	return total
 }
 
-// sizeOf is the size of a file of a process.
-func (r *record) sizeOf(name string, epoch int) int64 {
+// fileBytes is the size of a file of a process.
+func (r *record) fileBytes(name string, epoch int) int64 {
 	info, err := os.Stat(r.path(name, epoch))
 	if err != nil {
 		return 0

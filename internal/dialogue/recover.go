@@ -18,8 +18,8 @@ import (
 //
 // A long conversation takes a while to read. That is done in the background: who asks for
 // that dialogue waits (see Dialogue.known), and the rest of the daemon does not.
-func (h *Host) Recover(ctx context.Context) error {
-	list, err := os.ReadDir(h.config.Dir)
+func (r *Registry) Recover(ctx context.Context) error {
+	list, err := os.ReadDir(r.config.Dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -31,74 +31,74 @@ func (h *Host) Recover(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil || !e.IsDir():
 		case strings.HasPrefix(e.Name(), removedPrefix):
-			_ = os.RemoveAll(filepath.Join(h.config.Dir, e.Name()))
+			_ = os.RemoveAll(filepath.Join(r.config.Dir, e.Name()))
 		case strings.HasPrefix(e.Name(), "d-"):
-			h.find(e.Name(), turns)
+			r.recoverOne(e.Name(), turns)
 		}
 	}
-	h.nudge()
+	r.sweepSoon()
 	return nil
 }
 
-// find finds one dialogue. Those who read much of the disk for it take turns.
-func (h *Host) find(id string, turns chan struct{}) {
-	dir := filepath.Join(h.config.Dir, id)
-	r, a, err := openRecord(dir)
+// recoverOne finds one dialogue. Those who read much of the disk for it take turns.
+func (r *Registry) recoverOne(id string, turns chan struct{}) {
+	dir := filepath.Join(r.config.Dir, id)
+	rec, a, err := openRecord(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // nobody was told of it
-		h.log.Warn("dialogue was incomplete when its daemon died; removed it", "dialogue_id", id)
+		r.log.Warn("dialogue was incomplete when its daemon died; removed it", "dialogue_id", id)
 		a.ID = id
-		h.chase(func() bool { return h.undone(a) })
+		r.chase(func() bool { return r.removeUncreated(a) })
 		return
 	case err != nil: // it is not ours to understand
-		h.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
+		r.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
 		return
 	}
-	release, err := h.config.Registry.Hold()
+	release, err := r.config.Sessions.Hold()
 	if err != nil {
 		release = func() {} // the daemon ends anyway
 	}
-	d := h.newDialogue(r, a)
-	d.moving <- struct{}{} // it is resumed when it is known what there is of it
+	d := r.newDialogue(rec, a)
+	d.starting <- struct{}{} // it is resumed when it is known what there is of it
 	known := make(chan struct{})
 	if a.Info != nil {
 		d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
 	} else {
-		d.known, d.found = known, foundInfo(a)
+		d.ready, d.basics = known, basicInfo(a)
 	}
-	h.mu.Lock()
-	h.dialogues[d.id] = d
-	h.mu.Unlock()
-	h.tasks.Go(func() {
+	r.mu.Lock()
+	r.dialogues[d.id] = d
+	r.mu.Unlock()
+	r.tasks.Go(func() {
 		defer release()
-		defer func() { <-d.moving }()
+		defer func() { <-d.starting }()
 		owned := ""
 		if a.Info == nil {
 			turns <- struct{}{}
 			d.mu.Lock()
-			err := d.recover()
+			err := d.recoverLocked()
 			if d.state != api.DialogueEnded {
 				owned = a.SessionID
 			}
 			d.mu.Unlock()
 			<-turns
 			if err != nil {
-				h.drop(d, err)
+				r.drop(d, err)
 				close(known)
 				return
 			}
 			close(known)
 		}
-		h.endStraysHere(a.ID, owned)
+		r.endLocalOrphans(a.ID, owned)
 		d.mu.Lock()
-		d.chaseStrays()
+		d.chaseOrphansLocked()
 		d.mu.Unlock()
 	})
 }
 
-// foundInfo is what can be said of a dialogue before its events are read: it is being
+// basicInfo is what can be said of a dialogue before its events are read: it is being
 // started again.
-func foundInfo(a about) api.DialogueInfo {
+func basicInfo(a about) api.DialogueInfo {
 	p := a.Params
 	info := api.DialogueInfo{
 		DialogueID: a.ID, Name: p.Name, Agent: p.Agent, State: api.DialogueStarting, SessionID: a.SessionID, NativeSession: a.Options.Resume,
@@ -112,27 +112,27 @@ func foundInfo(a about) api.DialogueInfo {
 }
 
 // drop lets go of a dialogue that cannot be taken over. What there is of it stays.
-func (h *Host) drop(d *Dialogue, why error) {
+func (r *Registry) drop(d *Dialogue, why error) {
 	d.mu.Lock()
 	d.removed, d.state = true, api.DialogueEnded // for who has found it meanwhile
 	d.record.end()
 	sessionID := d.about.SessionID
 	d.mu.Unlock()
-	h.mu.Lock()
-	delete(h.dialogues, d.id)
-	h.mu.Unlock()
-	h.log.Error("dialogue cannot be recovered; its agent may still run in the session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
+	r.mu.Lock()
+	delete(r.dialogues, d.id)
+	r.mu.Unlock()
+	r.log.Error("dialogue cannot be recovered; its agent may still run in the session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
 }
 
-// recover takes over the process that an earlier daemon had, or closes what it left open.
+// recoverLocked takes over the process that an earlier daemon had, or closes what it left open.
 // mu is held.
-func (d *Dialogue) recover() error {
-	d.reset()
+func (d *Dialogue) recoverLocked() error {
+	d.resetLocked()
 	var first int64 // event of this process
 	over := false
 	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
 		if ev.Epoch < d.about.Epoch {
-			d.apply(ev)
+			d.applyLocked(ev)
 		} else if over = ev.Type == api.DialogueEventEnded; first == 0 {
 			first = ev.Seq
 		}
@@ -147,10 +147,10 @@ func (d *Dialogue) recover() error {
 	defer known.close()
 	if over { // all was told, but it was not noted
 		for ev := known.pop(); ev != nil; ev = known.pop() {
-			d.apply(*ev)
+			d.applyLocked(*ev)
 		}
 		d.state = api.DialogueEnded
-		d.settle()
+		d.settleLocked()
 		return nil
 	}
 	if err := d.record.begin(d.about.Epoch); err != nil {
@@ -160,30 +160,30 @@ func (d *Dialogue) recover() error {
 	if err != nil {
 		return err
 	}
-	p := d.newProcess(d.find(), a.New(d.about.Options))
+	p := d.newProcess(d.findProgramLocked(), a.New(d.about.Options))
 	d.state, d.process = api.DialogueStarting, p
-	if err := d.rejoin(p, known); err != nil {
+	if err := d.rejoinLocked(p, known); err != nil {
 		d.log.Warn("record of the dialogue has a gap", "error", err)
 	}
 	if !p.isReady { // the earlier daemon died before the agent had answered
-		d.host.tasks.Go(func() { d.awaitReady(p) })
+		d.registry.tasks.Go(func() { d.endUnlessAnswered(p) })
 	}
-	if d.to(d.recovered(p)); d.told == api.DialogueError { // it is looked for anew
-		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
+	if d.toLocked(d.liveStateLocked(p)); d.published == api.DialogueError { // it is looked for anew
+		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
-	d.attend(p)
-	d.watchSilence(p)
-	d.linger()
-	d.flush()
-	d.run(p)
+	d.applyPolicyLocked(p)
+	d.watchStallLocked(p)
+	d.armLingerLocked()
+	d.flushLocked()
+	d.startGoroutines(p)
 	return nil
 }
 
-// awaitReady ends a process of an earlier daemon that does not answer, as start would have.
-func (d *Dialogue) awaitReady(p *process) {
+// endUnlessAnswered ends a process of an earlier daemon that does not answer, as start would have.
+func (d *Dialogue) endUnlessAnswered(p *agentProcess) {
 	select {
 	case <-p.ready:
-	case <-time.After(d.host.config.StartTimeout):
+	case <-time.After(d.registry.config.StartTimeout):
 	case <-p.done:
 		return
 	}
@@ -191,16 +191,16 @@ func (d *Dialogue) awaitReady(p *process) {
 	ready := p.isReady && p.failed == ""
 	d.mu.Unlock()
 	if !ready {
-		d.end(errNoAnswer.Error(), closed)
+		d.end(errNoAnswer.Error(), alreadyClosed)
 	}
 }
 
-// find is the program of an earlier daemon. mu is held.
-func (d *Dialogue) find() program {
+// findProgramLocked is the program of an earlier daemon. mu is held.
+func (d *Dialogue) findProgramLocked() program {
 	if r := d.about.Params.Remote; r != nil {
-		return findRemote(*r, d.host.config.Reconnect, d.about.SessionID, d.about.ExecID)
+		return adoptRemote(*r, d.registry.config.Reconnect, d.about.SessionID, d.about.ExecID)
 	}
-	s, err := d.host.config.Registry.Get(d.about.SessionID)
+	s, err := d.registry.config.Sessions.Get(d.about.SessionID)
 	if err != nil {
 		return vanished{d.about.SessionID, d.about.ExecID}
 	}

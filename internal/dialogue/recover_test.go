@@ -48,12 +48,12 @@ func TestPolicyAnswersOnce(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3"} {
 		text.WriteString(`{"type":"control_request","request_id":"` + id + `","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}` + "\n")
 	}
-	d.heard(p, piece{stream: api.EventStdout, data: []byte(text.String())})
+	d.receive(p, piece{stream: api.EventStdout, data: []byte(text.String())})
 	before := p.calls
 	d.mu.Lock()
 	d.about.Params.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "Bash", Action: "allow"}}}
-	d.attend(p)
-	d.flush()
+	d.applyPolicyLocked(p)
+	d.flushLocked()
 	d.mu.Unlock()
 	if n := strings.Count(eventsIn(t, dir), `"request_closed"`); n != 3 || p.calls-before != 3 {
 		t.Errorf("%d requests closed by %d calls, of 3", n, p.calls-before)
@@ -67,7 +67,7 @@ func TestEndIsToldOnce(t *testing.T) {
 	d, p := begin(t, dir)
 	s.play(d, p, s.calls[1].Offset)
 	living := d.about
-	d.over(p, nil)
+	d.finish(p, nil)
 	want := eventsIn(t, dir)
 	if err := d.record.save(living); err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func TestEndIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = d.host.newDialogue(r, a)
-	if err := d.recover(); err != nil {
+	d = d.registry.newDialogue(r, a)
+	if err := d.recoverLocked(); err != nil {
 		t.Fatal(err)
 	}
 	if info := d.Info(); info.State != api.DialogueEnded || info.Ended == nil || info.Requests != 0 {
@@ -109,7 +109,7 @@ func TestReplayWithoutOutput(t *testing.T) {
 	if p.calls != len(s.calls) {
 		t.Errorf("%d calls, of %d", p.calls, len(s.calls))
 	}
-	d.over(p, nil)
+	d.finish(p, nil)
 	got := eventsIn(t, dir)
 	if !strings.HasPrefix(got, want) || !strings.Contains(got[len(want):], `"ended"`) {
 		t.Fatalf("it does not go on behind what was there:\n%s", got)
@@ -137,7 +137,7 @@ func TestNoRoomForTheEnd(t *testing.T) {
 	if d.record.events, err = os.Open(filepath.Join(dir, eventsFile)); err != nil { // cannot be written to
 		t.Fatal(err)
 	}
-	d.over(p, nil)
+	d.finish(p, nil)
 	var last api.StreamEvent
 	for {
 		ev, err := follow.Recv()
@@ -152,7 +152,7 @@ func TestNoRoomForTheEnd(t *testing.T) {
 	if last.Type != api.EventEnd || last.Seq != kept {
 		t.Errorf("the last push is %+v, want the end behind event %d", last, kept)
 	}
-	if err := d.wake(nil); err != nil {
+	if err := d.reopen(nil); err != nil {
 		t.Fatal(err)
 	}
 	if d.seq <= kept || d.seq != d.record.seq || len(d.record.pending) != 0 {
@@ -207,18 +207,18 @@ func TestOnlyTheBeginningIsRemoved(t *testing.T) {
 func TestNotForgottenWhileStarting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
-	d.over(p, nil)
-	if err := d.wake(nil); err != nil {
+	d.finish(p, nil)
+	if err := d.reopen(nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.host.forget(d); api.AsError(err).Code != api.CodeConflict {
+	if err := d.registry.forget(d); api.AsError(err).Code != api.CodeConflict {
 		t.Errorf("forget: %v", err)
 	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
 	}
-	d.rest()
-	if err := d.host.forget(d); err != nil {
+	d.markEnded()
+	if err := d.registry.forget(d); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,9 +235,9 @@ func TestEndIsWrittenLater(t *testing.T) {
 		t.Fatalf("%d requests wait", n)
 	}
 	empty := fill(t, d, &d.record.events)
-	d.over(p, &api.ExecOutcome{ExitCode: 7})
+	d.finish(p, &api.ExecOutcome{ExitCode: 7})
 	empty()
-	if err := d.wake(nil); err != nil {
+	if err := d.reopen(nil); err != nil {
 		t.Fatal(err)
 	}
 	var last api.DialogueEvent
@@ -276,8 +276,8 @@ func TestDamagedRecord(t *testing.T) {
 	if err := os.WriteFile(path, append(broken, "half a li"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &record{dir: dir, news: make(chan struct{})}
-	var bad *damaged
+	r := &record{dir: dir, changed: make(chan struct{})}
+	var bad *damage
 	if err := r.load(func(api.DialogueEvent) {}); !errors.As(err, &bad) || bad.at != int64(good) || bad.seq != 3 || r.isIndexed() {
 		t.Errorf("%v, want damage at byte %d", err, good)
 	}
@@ -315,7 +315,7 @@ func TestReplayWithoutTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer known.close()
-	if err := d.rejoin(p, known); err == nil || d.seq != seq {
+	if err := d.rejoinLocked(p, known); err == nil || d.seq != seq {
 		t.Errorf("behind event %d, want %d: %v", d.seq, seq, err)
 	}
 }
@@ -329,14 +329,14 @@ func TestDenyWhileAway(t *testing.T) {
 		s.play(d, p, s.calls[1].Offset)
 		away := api.DialogueFault{Code: reconnectFailed, Reason: "unreachable", Retry: true}
 		d.mu.Lock()
-		d.fail(p, away)
+		d.failLocked(p, away)
 		d.mu.Unlock()
 		time.Sleep(time.Minute)
 		if info := d.Info(); info.State != api.DialogueError || info.Error == nil || info.Requests != 1 {
 			t.Errorf("%+v", info)
 		}
 		d.mu.Lock()
-		d.resolved(p)
+		d.clearFaultLocked(p)
 		d.mu.Unlock()
 		if info := d.Info(); info.State != api.DialogueRequiresAction || info.Error != nil {
 			t.Errorf("%+v", info)
@@ -346,9 +346,9 @@ func TestDenyWhileAway(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 		d.mu.Lock()
-		d.stopDenying()
-		if p.watch != nil {
-			p.watch.Stop()
+		d.stopDenyTimerLocked()
+		if p.stallTimer != nil {
+			p.stallTimer.Stop()
 		}
 		d.mu.Unlock()
 	})

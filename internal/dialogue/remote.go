@@ -65,8 +65,8 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// endThere ends the sessions of a dialogue over there.
-func endThere(ctx context.Context, at api.DialogueRemote, dialogueID string) error {
+// endRemoteSessions ends the sessions of a dialogue over there.
+func endRemoteSessions(ctx context.Context, at api.DialogueRemote, dialogueID string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	c, err := dialRemote(ctx, at)
@@ -87,9 +87,9 @@ func endThere(ctx context.Context, at api.DialogueRemote, dialogueID string) err
 	return nil
 }
 
-// findRemote is a program that an earlier daemon started there. The connection is made
+// adoptRemote is a program that an earlier daemon started there. The connection is made
 // by recv.
-func findRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {
+func adoptRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {
 	return &remote{at: at, patience: patience, since: time.Now(), sessionID: sessionID, execID: execID}
 }
 
@@ -178,7 +178,7 @@ func (r *remote) seek(ctx context.Context) (*client.RemoteSession, error) {
 		if err == nil {
 			return reader, nil
 		}
-		var away *lost
+		var away *unreachable
 		if err = asLost(err); !errors.As(err, &away) || !away.retry || time.Now().Add(pause).After(end) {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {
 func asLost(err error) error {
 	var failed *client.RemoteError
 	if errors.As(err, &failed) {
-		return &lost{reason: string(failed.Reason), retry: failed.Reason == client.ReasonUnreachable, cause: failed.Cause}
+		return &unreachable{reason: string(failed.Reason), retry: failed.Reason == client.ReasonUnreachable, cause: failed.Cause}
 	}
 	var e *api.Error
 	if !errors.As(err, &e) {
@@ -235,13 +235,13 @@ func asLost(err error) error {
 	}
 	switch e.Code {
 	case api.CodeAuthFailed, api.CodeForbidden:
-		return &lost{reason: string(client.ReasonAuthRejected), cause: err}
+		return &unreachable{reason: string(client.ReasonAuthRejected), cause: err}
 	case api.CodeSessionNotFound, api.CodeExecNotFound, api.CodeSessionTerminated:
-		return &lost{reason: string(client.ReasonSessionGone), cause: err}
+		return &unreachable{reason: string(client.ReasonSessionGone), cause: err}
 	case api.CodeRuntimeUnavailable, api.CodeResourcePressure:
-		return &lost{reason: string(client.ReasonUnreachable), retry: true, cause: err}
+		return &unreachable{reason: string(client.ReasonUnreachable), retry: true, cause: err}
 	}
-	return &lost{reason: string(client.ReasonRefused), cause: err}
+	return &unreachable{reason: string(client.ReasonRefused), cause: err}
 }
 
 func (r *remote) write(ctx context.Context, id string, data []byte) error {
@@ -253,7 +253,7 @@ func (r *remote) write(ctx context.Context, id string, data []byte) error {
 	return r.input(ctx, p)
 }
 
-func (r *remote) given(ctx context.Context) (bytes int64, err error) {
+func (r *remote) stdinBytes(ctx context.Context) (bytes int64, err error) {
 	c, err := r.connection(ctx)
 	if err != nil {
 		return 0, err
@@ -318,13 +318,13 @@ func (r *remote) drop() {
 	}
 }
 
-func (r *remote) ended() string {
+func (r *remote) endCause() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cause
 }
 
-func (r *remote) away() time.Time {
+func (r *remote) lostSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reader == nil {

@@ -14,7 +14,7 @@ import (
 // the record are taken from there; those that the earlier daemon could not write any more
 // are written now. A nil replay is a process that needs none.
 type replay struct {
-	known    *pastEvents // the events of this epoch that are in the record, not met again yet
+	recorded *pastEvents // the events of this epoch that are in the record, not met again yet
 	diverged bool        // this program makes other events than the one that wrote them; the record is right
 	stdin    int64       // bytes that are in the record of what was sent
 }
@@ -29,88 +29,88 @@ func (r *replay) next(ev *api.DialogueEvent) (before []api.DialogueEvent) {
 	if r == nil || ev.NativeID == own {
 		return nil
 	}
-	for next := r.known.head(); next != nil && next.NativeID == own; next = r.known.head() {
-		before = append(before, *r.known.pop())
+	for next := r.recorded.head(); next != nil && next.NativeID == own; next = r.recorded.head() {
+		before = append(before, *r.recorded.pop())
 	}
-	next := r.known.head()
+	next := r.recorded.head()
 	switch {
 	case r.diverged:
 		ev.Seq = -1
 	case next == nil:
 	case next.Type == ev.Type:
-		*ev = *r.known.pop()
+		*ev = *r.recorded.pop()
 	default:
 		r.diverged = true
-		for ; next != nil; next = r.known.head() {
-			before = append(before, *r.known.pop())
+		for ; next != nil; next = r.recorded.head() {
+			before = append(before, *r.recorded.pop())
 		}
 		ev.Seq = -1
 	}
 	return before
 }
 
-// sent reports whether text was sent by an earlier daemon. The last of it is sent again.
-func (r *replay) sent(p *process, text []byte) bool {
-	if r == nil || p.stdin >= r.stdin {
+// resend reports whether text was sent by an earlier daemon. The last of it is sent again.
+func (r *replay) resend(p *agentProcess, text []byte) bool {
+	if r == nil || p.stdinBytes >= r.stdin {
 		return false
 	}
 	p.again = true
-	p.put(bytes.Clone(text))
-	p.out.forget(resendBytes)
+	p.queueInput(bytes.Clone(text))
+	p.input.dropOldest(resendBytes)
 	return true
 }
 
-// rejoin brings p to where the record says it was. When a part of the record is missing, it
+// rejoinLocked brings p to where the record says it was. When a part of the record is missing, it
 // comes as near as it can, and the error says so. mu is held, and nothing runs yet.
-func (d *Dialogue) rejoin(p *process, known *pastEvents) error {
+func (d *Dialogue) rejoinLocked(p *agentProcess, known *pastEvents) error {
 	calls, missing := d.record.loadCalls(d.about.Epoch)
 	stdout, err := os.Open(d.record.path("stdout", d.about.Epoch))
 	if err != nil {
 		for ev := known.pop(); ev != nil; ev = known.pop() {
-			d.apply(*ev)
+			d.applyLocked(*ev)
 		}
 		return err
 	}
 	defer stdout.Close()
-	p.replay = &replay{known: known, stdin: d.record.sizeOf("stdin", d.about.Epoch)}
-	d.take(p, p.protocol.Start(), nil)
+	p.replay = &replay{recorded: known, stdin: d.record.fileBytes("stdin", d.about.Epoch)}
+	d.takeLocked(p, p.protocol.Start(), nil)
 	for _, c := range calls {
-		if err := d.feed(p, stdout, c.Offset); err != nil {
+		if err := d.feedLocked(p, stdout, c.Offset); err != nil {
 			missing = err
 		}
 		p.calls++
-		d.take(p, p.protocol.Do(p.aliases.call(c.Call)), nil)
+		d.takeLocked(p, p.protocol.Do(p.aliases.call(c.Call)), nil)
 	}
-	if err := d.feed(p, stdout, -1); err != nil {
+	if err := d.feedLocked(p, stdout, -1); err != nil {
 		missing = err
 	}
 	for ev := known.pop(); ev != nil; ev = known.pop() {
-		d.apply(*ev)
+		d.applyLocked(*ev)
 	}
 	if p.replay.diverged && missing == nil {
 		d.log.Warn("another version of trl wrote the record of this dialogue; it stays unchanged")
 	}
 	p.replay = nil
-	d.to(d.recovered(p))
-	d.flush()
+	d.toLocked(d.liveStateLocked(p))
+	d.flushLocked()
 	return missing
 }
 
-// feed gives p what the program wrote, up to an offset; a negative one is the end.
-func (d *Dialogue) feed(p *process, from io.Reader, to int64) error {
+// feedLocked gives p what the program wrote, up to an offset; a negative one is the end.
+func (d *Dialogue) feedLocked(p *agentProcess, from io.Reader, to int64) error {
 	buf := make([]byte, readBytes)
-	for to < 0 || p.lines.have < to {
+	for to < 0 || p.lines.end < to {
 		want := int64(len(buf))
 		if to >= 0 {
-			want = min(want, to-p.lines.have)
+			want = min(want, to-p.lines.end)
 		}
 		n, err := from.Read(buf[:want])
-		p.lines.add(buf[:n], func(l line) { d.line(p, l) })
+		p.lines.add(buf[:n], func(l line) { d.lineLocked(p, l) })
 		if err == io.EOF && to < 0 {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("stdout.%d at byte %d: %w", d.about.Epoch, p.lines.have, err)
+			return fmt.Errorf("stdout.%d at byte %d: %w", d.about.Epoch, p.lines.end, err)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 )
 
 // quiet is a dialogue without goroutines: a test gives it what a program writes.
-func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *process) {
+func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *agentProcess) {
 	t.Helper()
 	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20, StartTimeout: time.Minute})
 	a, _ := agent.Find("claude")
@@ -29,33 +29,33 @@ func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *process) {
 	if fresh {
 		r, err = newRecord(dir)
 	} else {
-		r = &record{dir: dir, news: make(chan struct{})}
+		r = &record{dir: dir, changed: make(chan struct{})}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := h.newDialogue(r, about{ID: filepath.Base(dir), Epoch: 1, Params: api.DialogueCreateParams{Agent: "claude"}})
 	d.state = api.DialogueStarting
-	d.reset()
+	d.resetLocked()
 	p := d.newProcess(vanished{}, a.New(o))
 	d.process = p
 	t.Cleanup(func() { r.end(); p.leave() })
 	return d, p
 }
 
-func begin(t *testing.T, dir string) (*Dialogue, *process) {
+func begin(t *testing.T, dir string) (*Dialogue, *agentProcess) {
 	t.Helper()
 	d, p := quiet(t, dir, true)
 	if err := d.record.begin(1); err != nil {
 		t.Fatal(err)
 	}
-	d.take(p, p.protocol.Start(), nil)
-	d.flush()
+	d.takeLocked(p, p.protocol.Start(), nil)
+	d.flushLocked()
 	return d, p
 }
 
 // again is the dialogue as the next daemon finds it.
-func again(t *testing.T, dir string) (*Dialogue, *process) {
+func again(t *testing.T, dir string) (*Dialogue, *agentProcess) {
 	t.Helper()
 	d, p, err := tryAgain(t, dir, io.Discard)
 	if err != nil {
@@ -64,7 +64,7 @@ func again(t *testing.T, dir string) (*Dialogue, *process) {
 	return d, p
 }
 
-func tryAgain(t *testing.T, dir string, log io.Writer) (*Dialogue, *process, error) {
+func tryAgain(t *testing.T, dir string, log io.Writer) (*Dialogue, *agentProcess, error) {
 	t.Helper()
 	d, p := quiet(t, dir, false)
 	d.log = slog.New(slog.NewTextHandler(log, nil))
@@ -79,7 +79,7 @@ func tryAgain(t *testing.T, dir string, log io.Writer) (*Dialogue, *process, err
 	if err := d.record.begin(1); err != nil {
 		t.Fatal(err)
 	}
-	return d, p, d.rejoin(p, known)
+	return d, p, d.rejoinLocked(p, known)
 }
 
 // eventsIn are the events of a record, without what another run makes otherwise.
@@ -130,17 +130,17 @@ func recorded(t *testing.T) script {
 }
 
 // play lets happen what is behind the offset that p has come to, up to another.
-func (s script) play(d *Dialogue, p *process, to int64) {
+func (s script) play(d *Dialogue, p *agentProcess, to int64) {
 	for _, c := range s.calls {
-		if c.Offset < p.lines.have || c.Offset >= to || p.calls >= len(s.calls) {
+		if c.Offset < p.lines.end || c.Offset >= to || p.calls >= len(s.calls) {
 			continue
 		}
-		d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: s.stdout[p.lines.have:c.Offset]})
+		d.receive(p, piece{stream: api.EventStdout, offset: p.lines.end, data: s.stdout[p.lines.end:c.Offset]})
 		d.mu.Lock()
-		d.do(p, c.Call)
+		d.callLocked(p, c.Call)
 		d.mu.Unlock()
 	}
-	d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: s.stdout[p.lines.have:to]})
+	d.receive(p, piece{stream: api.EventStdout, offset: p.lines.end, data: s.stdout[p.lines.end:to]})
 }
 
 // A daemon may end at any byte, and may or may not have written all its events: the next
@@ -169,8 +169,8 @@ func TestReplayFromAnywhere(t *testing.T) {
 			}
 		}
 		d, p = again(t, dir)
-		if p.lines.have != cut {
-			t.Fatalf("came to byte %d, was at %d", p.lines.have, cut)
+		if p.lines.end != cut {
+			t.Fatalf("came to byte %d, was at %d", p.lines.end, cut)
 		}
 		if n%2 == 0 { // the next one may end there as well
 			d.record.end()
@@ -178,7 +178,7 @@ func TestReplayFromAnywhere(t *testing.T) {
 		}
 		// The runner has everything, and tells it from the beginning.
 		from := rng.Int64N(cut + 1)
-		d.heard(p, piece{stream: api.EventStdout, offset: from, data: s.stdout[from:cut]})
+		d.receive(p, piece{stream: api.EventStdout, offset: from, data: s.stdout[from:cut]})
 		s.play(d, p, int64(len(s.stdout)))
 		if got := eventsIn(t, dir); got != want {
 			t.Fatalf("cut at %d: got\n%s\nwant\n%s", cut, got, want)
@@ -198,13 +198,13 @@ func TestReplaySendsAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
 	s.play(d, p, int64(len(s.stdout)))
-	queued := p.out.queue
+	queued := p.input.queue
 	d.record.end()
 	_, p = again(t, dir)
-	if len(queued) == 0 || len(p.out.queue) != len(queued) {
-		t.Fatalf("%d messages again, of %d", len(p.out.queue), len(queued))
+	if len(queued) == 0 || len(p.input.queue) != len(queued) {
+		t.Fatalf("%d messages again, of %d", len(p.input.queue), len(queued))
 	}
-	for i, m := range p.out.queue {
+	for i, m := range p.input.queue {
 		if m.id() != queued[i].id() || !bytes.Equal(m.data, queued[i].data) {
 			t.Errorf("message %d: %s %q, was %s %q", i, m.id(), m.data, queued[i].id(), queued[i].data)
 		}
@@ -229,7 +229,7 @@ func TestReplayOfAnotherVersion(t *testing.T) {
 	if got := eventsIn(t, dir); got != want {
 		t.Fatalf("the record was changed")
 	}
-	d.heard(p, piece{stream: api.EventStdout, offset: p.lines.have, data: []byte("more\n")})
+	d.receive(p, piece{stream: api.EventStdout, offset: p.lines.end, data: []byte("more\n")})
 	if got := eventsIn(t, dir); !strings.HasPrefix(got, want) || !strings.Contains(got[len(want):], "not_json") {
 		t.Errorf("it does not go on behind what was there: %s", got[min(len(want), len(got)):])
 	}
@@ -241,7 +241,7 @@ type takes struct {
 	bytes int64
 }
 
-func (t takes) given(context.Context) (int64, error) { return t.bytes, nil }
+func (t takes) stdinBytes(context.Context) (int64, error) { return t.bytes, nil }
 
 // narrow is a program whose session takes a few bytes at once, and dies when it has taken some.
 type narrow struct {
@@ -279,10 +279,10 @@ func TestNarrowInput(t *testing.T) {
 			t.Errorf("%d writes were enough", dies)
 		}
 		n.left = 100
-		p.out = outbox{news: make(chan struct{}, 1)} // of the next daemon
-		p.out.put(message{at: 7, data: text})
-		p.out.taken(7 + int64(len(got)))
-		for m, ok := p.out.take(); ok; m, ok = p.out.take() {
+		p.input = outbox{notify: make(chan struct{}, 1)} // of the next daemon
+		p.input.put(message{at: 7, data: text})
+		p.input.dropWritten(7 + int64(len(got)))
+		for m, ok := p.input.take(); ok; m, ok = p.input.take() {
 			if err := d.writeOne(p, m); err != nil {
 				t.Error(err)
 			}
@@ -300,37 +300,37 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 	d, p := begin(t, dir)
 	say := func(n int, text string) {
 		id := fmt.Sprintf("3f1c5a52-0000-4000-8000-%012d", n)
-		d.do(p, agent.Call{Send: &agent.Message{ID: id, Content: []api.DialogueContent{{Type: "text", Text: text}}}})
+		d.callLocked(p, agent.Call{Send: &agent.Message{ID: id, Content: []api.DialogueContent{{Type: "text", Text: text}}}})
 	}
 	say(1, strings.Repeat("long ", 1<<20))
 	say(2, strings.Repeat("less ", 1<<15))
-	queued := p.out.queue
+	queued := p.input.queue
 	d.record.end()
 	d, p = again(t, dir)
-	if len(p.out.queue) != len(queued) {
-		t.Fatalf("%d messages again, of %d", len(p.out.queue), len(queued))
+	if len(p.input.queue) != len(queued) {
+		t.Fatalf("%d messages again, of %d", len(p.input.queue), len(queued))
 	}
 	for n := range 2000 {
 		say(n+3, "hi")
 	}
-	all, bytes, end := len(p.out.queue), p.out.waiting(), p.stdin
+	all, bytes, end := len(p.input.queue), p.input.waiting(), p.stdinBytes
 	d.record.end()
 	for _, given := range []int64{0, 10, end - 10, end} {
 		d, p = again(t, dir)
-		if n := len(p.out.queue); n != all || p.out.waiting() != bytes || p.stdin != end {
-			t.Fatalf("%d messages again with %d bytes, want %d with %d", n, p.out.waiting(), all, bytes)
+		if n := len(p.input.queue); n != all || p.input.waiting() != bytes || p.stdinBytes != end {
+			t.Fatalf("%d messages again with %d bytes, want %d with %d", n, p.input.waiting(), all, bytes)
 		}
 		p.program = takes{bytes: given}
-		d.skipTaken(p)
+		d.skipWritten(p)
 		at := given
-		for _, m := range p.out.queue {
+		for _, m := range p.input.queue {
 			if m.at != at {
 				t.Fatalf("given %d bytes: a message at %d, want %d", given, m.at, at)
 			}
 			at += int64(len(m.data))
 		}
-		if at != end || p.out.waiting() != end-given {
-			t.Errorf("given %d bytes: what waits ends at %d, want %d; %d bytes wait", given, at, end, p.out.waiting())
+		if at != end || p.input.waiting() != end-given {
+			t.Errorf("given %d bytes: what waits ends at %d, want %d; %d bytes wait", given, at, end, p.input.waiting())
 		}
 		d.record.end()
 	}
@@ -339,7 +339,7 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 // What waits for an agent that never reads is bounded; it can still be ended.
 func TestDeafAgent(t *testing.T) {
 	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
-	d.heard(p, piece{stream: api.EventStdout, data: []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")})
+	d.receive(p, piece{stream: api.EventStdout, data: []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")})
 	send := func() error {
 		_, err := d.Send(t.Context(), api.DialogueSendParams{Text: strings.Repeat("x", 20<<20)})
 		return err
@@ -352,7 +352,7 @@ func TestDeafAgent(t *testing.T) {
 	if e := api.AsError(send()); e == nil || e.Code != api.CodeResourcePressure {
 		t.Errorf("a message more: %v", e)
 	}
-	if n := p.out.waiting(); n > mostUnsent+21<<20 {
+	if n := p.input.waiting(); n > mostUnsent+21<<20 {
 		t.Errorf("%d bytes wait", n)
 	}
 }

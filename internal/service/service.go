@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Registry *session.Registry
 	// Dialogues are the conversations with agents.
-	Dialogues *dialogue.Host
+	Dialogues *dialogue.Registry
 	Logger    *slog.Logger
 	// Connections counts the clients; nil for none.
 	Connections func() int

@@ -13,9 +13,9 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
-// reset creates the parts of a dialogue without events. mu is held, or no other goroutine has
+// resetLocked creates the parts of a dialogue without events. mu is held, or no other goroutine has
 // the dialogue yet.
-func (d *Dialogue) reset() { d.tracker = transcript.NewTracker() }
+func (d *Dialogue) resetLocked() { d.tracker = transcript.NewTracker() }
 
 // start starts the agent's program, as the next epoch, and returns when the agent has
 // answered. When it cannot, or ctx ends before, the program is gone.
@@ -38,29 +38,29 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, d.host.config.StartTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.registry.config.StartTimeout, errNoAnswer)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(d.host.ctx, func() { stop(api.ErrDaemonEnding) })()
-	if err := d.noteStray(true); err != nil {
+	defer context.AfterFunc(d.registry.ctx, func() { stop(api.ErrDaemonEnding) })()
+	if err := d.noteOrphan(true); err != nil {
 		return err
 	}
-	prog, err := d.open(ctx, api.SessionCreateParams{
+	prog, err := d.openSession(ctx, api.SessionCreateParams{
 		Name: d.id, // which only one can have: there are never two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
 	})
 	if err != nil {
 		if unsure := new(unanswered); !errors.As(err, &unsure) {
-			_ = d.noteStray(false)
+			_ = d.noteOrphan(false)
 		}
 		return d.startError(ctx, err, nil)
 	}
 	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
 	d.mu.Lock()
-	d.about.Epoch, d.about.Options, d.about.Info, d.about.Stray = o.Epoch, o, nil, false
+	d.about.Epoch, d.about.Options, d.about.Info, d.about.Orphan = o.Epoch, o, nil, false
 	d.about.SessionID, d.about.ExecID = prog.ids()
 	err = d.record.begin(o.Epoch)
 	if err == nil {
@@ -73,19 +73,19 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		return errNoRecord(err)
 	}
 	d.process = p
-	d.linger()
-	d.take(p, p.protocol.Start(), nil)
-	d.flush()
+	d.armLingerLocked()
+	d.takeLocked(p, p.protocol.Start(), nil)
+	d.flushLocked()
 	d.mu.Unlock()
-	d.run(p)
-	return d.await(ctx, p)
+	d.startGoroutines(p)
+	return d.awaitAnswer(ctx, p)
 }
 
-// noteStray records whether an ownerless session may exist.
-func (d *Dialogue) noteStray(yes bool) error {
+// noteOrphan records whether an ownerless session may exist.
+func (d *Dialogue) noteOrphan(yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.about.Stray = yes; d.removed {
+	if d.about.Orphan = yes; d.removed {
 		return nil
 	}
 	if err := d.record.save(d.about); err != nil {
@@ -105,41 +105,41 @@ func errNoRecord(err error) error {
 // errNoAnswer is why an agent that does not answer is given up.
 var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_timeout_s)")
 
-// open makes the session of the program. Another one of the dialogue that has its name is a
+// openSession makes the session of the program. Another one of the dialogue that has its name is a
 // stray.
-func (d *Dialogue) open(ctx context.Context, p api.SessionCreateParams) (program, error) {
-	prog, err := d.tryOpen(ctx, p)
+func (d *Dialogue) openSession(ctx context.Context, p api.SessionCreateParams) (program, error) {
+	prog, err := d.createSession(ctx, p)
 	if errors.Is(err, api.ErrConflict) {
 		if at := d.about.Params.Remote; at != nil {
-			err = endThere(ctx, *at, d.id)
+			err = endRemoteSessions(ctx, *at, d.id)
 		} else {
-			d.host.endStraysHere(d.id, "")
+			d.registry.endLocalOrphans(d.id, "")
 			err = nil
 		}
 		if err == nil {
-			prog, err = d.tryOpen(ctx, p)
+			prog, err = d.createSession(ctx, p)
 		}
 	}
 	return prog, err
 }
 
-func (d *Dialogue) tryOpen(ctx context.Context, p api.SessionCreateParams) (program, error) {
+func (d *Dialogue) createSession(ctx context.Context, p api.SessionCreateParams) (program, error) {
 	if r := d.about.Params.Remote; r != nil {
-		return createRemote(ctx, *r, d.host.config.Reconnect, p)
+		return createRemote(ctx, *r, d.registry.config.Reconnect, p)
 	}
-	info, err := d.host.config.Registry.Create(ctx, p)
+	info, err := d.registry.config.Sessions.Create(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.host.config.Registry.Get(info.SessionID)
+	s, err := d.registry.config.Sessions.Get(info.SessionID)
 	if err != nil {
 		return nil, err
 	}
 	return newLocal(s, info.ExecID), nil
 }
 
-// await waits for the first answer of the agent. Without one the program is ended.
-func (d *Dialogue) await(ctx context.Context, p *process) error {
+// awaitAnswer waits for the first answer of the agent. Without one the program is ended.
+func (d *Dialogue) awaitAnswer(ctx context.Context, p *agentProcess) error {
 	select {
 	case <-p.ready:
 	case <-ctx.Done():
@@ -167,7 +167,7 @@ func (d *Dialogue) await(ctx context.Context, p *process) error {
 const lastWords = 200 * time.Millisecond
 
 // startError makes the answer to a start that did not succeed.
-func (d *Dialogue) startError(ctx context.Context, err error, p *process) error {
+func (d *Dialogue) startError(ctx context.Context, err error, p *agentProcess) error {
 	e := api.AsError(err)
 	var given *api.Error
 	if p == nil && errors.As(err, &given) && given.Code != api.CodeShellNotFound && given.Code != api.CodeShellFailed && given.Code != api.CodeInternal {
@@ -224,33 +224,33 @@ func merged(needs, given map[string]string) map[string]string {
 // Resume starts the agent again, in the same dialogue.
 func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.DialogueInfo, error) {
 	select {
-	case d.moving <- struct{}{}:
-		defer func() { <-d.moving }()
+	case d.starting <- struct{}{}:
+		defer func() { <-d.starting }()
 	case <-ctx.Done():
 		return api.DialogueInfo{}, ctx.Err()
 	}
-	if err := d.giveUpGone(ctx); err != nil {
+	if err := d.finishVanished(ctx); err != nil {
 		return api.DialogueInfo{}, err
 	}
 	info := d.Info()
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
 	}
-	if err := d.host.reserve(d.id, reserved{info.Name, info.Agent, info.NativeSession}); err != nil {
+	if err := d.registry.reserve(d.id, reserved{info.Name, info.Agent, info.NativeSession}); err != nil {
 		return info, err
 	}
-	defer d.host.release(d.id)
-	if err := d.killStrays(); err != nil {
+	defer d.registry.release(d.id)
+	if err := d.killOrphans(); err != nil {
 		return info, err
 	}
-	if err := d.wake(p.Env); err != nil {
+	if err := d.reopen(p.Env); err != nil {
 		return info, err
 	}
 	if err := d.start(ctx, info.NativeSession); err != nil {
-		d.rest()
+		d.markEnded()
 		return d.Info(), err
 	}
-	if err := d.tooLate(); err != nil {
+	if err := d.endIfClosing(); err != nil {
 		return d.Info(), err
 	}
 	d.log.Info("dialogue resumed", "epoch", d.Info().Epoch)
@@ -262,8 +262,8 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	return d.Info(), nil
 }
 
-// giveUpGone ends a process that no longer exists, although its end was not observed.
-func (d *Dialogue) giveUpGone(ctx context.Context) error {
+// finishVanished ends a process that no longer exists, although its end was not observed.
+func (d *Dialogue) finishVanished(ctx context.Context) error {
 	d.mu.Lock()
 	p := d.process
 	gone := d.state == api.DialogueError && d.fault.Reason == string(client.ReasonSessionGone)
@@ -286,33 +286,33 @@ func (d *Dialogue) giveUpGone(ctx context.Context) error {
 	}
 }
 
-// wake reads the events of a dialogue that has ended.
-func (d *Dialogue) wake(env map[string]string) error {
+// reopen reads the events of a dialogue that has ended.
+func (d *Dialogue) reopen(env map[string]string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.removed {
 		return api.Errorf(api.CodeDialogueNotFound, "dialogue %q: not found", d.id)
 	}
-	if err := d.reload(); err != nil {
+	if err := d.reloadLocked(); err != nil {
 		return errNoRecord(err)
 	}
 	if env != nil {
 		d.env = env
 	}
 	d.info = nil
-	d.to(api.DialogueStarting)
+	d.toLocked(api.DialogueStarting)
 	return nil
 }
 
-// reload reads the events of a dialogue that has ended. When the end itself could not be
+// reloadLocked reads the events of a dialogue that has ended. When the end itself could not be
 // written, that is done now: what was open must not be so in the next process. mu is held.
-func (d *Dialogue) reload() error {
-	d.reset()
+func (d *Dialogue) reloadLocked() error {
+	d.resetLocked()
 	d.messages = map[string]int64{}
-	d.told, d.seq = "", 0
+	d.published, d.seq = "", 0
 	var last api.DialogueEventType
 	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
-		d.apply(ev)
+		d.applyLocked(ev)
 		last = ev.Type
 	})
 	if err != nil || last == api.DialogueEventEnded {
@@ -328,32 +328,32 @@ func (d *Dialogue) reload() error {
 	}
 	for _, ev := range d.tracker.Lost() {
 		ev.NativeID = own
-		d.append(nil, ev)
+		d.publishLocked(nil, ev)
 	}
-	d.append(nil, api.DialogueEvent{Type: api.DialogueEventEnded, NativeID: own, Ended: end})
+	d.publishLocked(nil, api.DialogueEvent{Type: api.DialogueEventEnded, NativeID: own, Ended: end})
 	return d.record.write(d.seq, true)
 }
 
-// rest lets a dialogue be ended again whose program could not be started at all.
-func (d *Dialogue) rest() {
+// markEnded lets a dialogue be ended again whose program could not be started at all.
+func (d *Dialogue) markEnded() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.info != nil || d.process != nil { // the end of the program was told, or it was left
 		return
 	}
-	d.to(api.DialogueEnded)
-	d.settle()
-	d.chaseStrays()
+	d.toLocked(api.DialogueEnded)
+	d.settleLocked()
+	d.chaseOrphansLocked()
 }
 
-// settle keeps what is to be known of a dialogue that has ended. mu is held.
-func (d *Dialogue) settle() {
-	info := d.snapshot()
+// settleLocked keeps what is to be known of a dialogue that has ended. mu is held.
+func (d *Dialogue) settleLocked() {
+	info := d.infoLocked()
 	d.about.Info = &info
 	if err := d.record.save(d.about); err != nil {
 		d.log.Error("dialogue cannot be saved", "error", err)
 	}
 	d.record.end()
 	d.process, d.info, d.tracker = nil, &info, nil
-	d.linger()
+	d.armLingerLocked()
 }

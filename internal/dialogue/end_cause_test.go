@@ -24,7 +24,7 @@ func (m *mortal) kill(context.Context) error {
 	return nil
 }
 
-func (m *mortal) ended() string {
+func (m *mortal) endCause() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cause
@@ -54,7 +54,7 @@ func TestCauseOfTheEnd(t *testing.T) {
 					m.cause = "destroyed"
 				}
 				p.program, p.isReady = m, true
-				go d.read(p)
+				go d.readOutput(p)
 				if c.terminate {
 					go func() { _, _ = d.Terminate(t.Context(), api.DialogueTerminateParams{Force: c.hard}) }()
 				}
@@ -64,7 +64,7 @@ func TestCauseOfTheEnd(t *testing.T) {
 				if info := d.Info(); info.Ended == nil || info.Ended.Cause != c.want {
 					t.Errorf("%+v, want the cause %s", info.Ended, c.want)
 				}
-				d.host.tasks.Wait()
+				d.registry.tasks.Wait()
 			})
 		})
 	}

@@ -50,7 +50,7 @@ func inPieces(t *testing.T, name string, text []byte, size func() int) string {
 	}
 	p := a.New(agent.Options{Epoch: 1, WorkingDir: "/home/user/project"})
 	p.Start()
-	l := lines{most: 1 << 20}
+	l := lines{limit: 1 << 20}
 	var told strings.Builder
 	out := json.NewEncoder(&told)
 	each := func(one line) {
@@ -58,7 +58,7 @@ func inPieces(t *testing.T, name string, text []byte, size func() int) string {
 			return
 		}
 		for _, ev := range p.Line(one.text).Events {
-			ev.Offset = &one.at
+			ev.Offset = &one.start
 			if err := out.Encode(ev); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func inPieces(t *testing.T, name string, text []byte, size func() int) string {
 	for at := 0; at < len(text); {
 		n := min(size(), len(text)-at)
 		again := min(at, n)
-		_, data := l.fresh(int64(at-again), text[at-again:at+n])
+		_, data := l.unseen(int64(at-again), text[at-again:at+n])
 		l.add(data, each)
 		at += n
 	}

@@ -15,46 +15,46 @@ import (
 )
 
 // newProcess makes the dialogue's part of a process; nothing runs yet.
-func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *process {
-	p := &process{
+func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *agentProcess {
+	p := &agentProcess{
 		program: prog, protocol: protocol, done: make(chan struct{}), ready: make(chan struct{}), forced: make(chan struct{}),
-		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{most: d.host.config.LineBytes}, retry: make(chan struct{}, 1), tried: make(chan struct{}), heard: time.Now(),
+		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{limit: d.registry.config.LineBytes}, retry: make(chan struct{}, 1), retried: make(chan struct{}), lastOutput: time.Now(),
 	}
-	p.out.news = make(chan struct{}, 1)
+	p.input.notify = make(chan struct{}, 1)
 	p.ctx, p.leave = context.WithCancel(context.Background())
 	return p
 }
 
-// run starts the goroutines of a process. The daemon is needed as long as they run.
-func (d *Dialogue) run(p *process) {
-	release, err := d.host.config.Registry.Hold()
+// startGoroutines starts the goroutines of a process. The daemon is needed as long as they run.
+func (d *Dialogue) startGoroutines(p *agentProcess) {
+	release, err := d.registry.config.Sessions.Hold()
 	if err != nil {
 		release = func() {} // it ends anyway
 	}
-	d.host.tasks.Go(func() { d.write(p) })
-	d.host.tasks.Go(func() {
+	d.registry.tasks.Go(func() { d.writeInput(p) })
+	d.registry.tasks.Go(func() {
 		defer release()
-		d.read(p)
+		d.readOutput(p)
 	})
 }
 
 func callID(n int) string { return "c" + strconv.Itoa(n) }
 
-// read takes what the program writes until it ends, or is left.
-func (d *Dialogue) read(p *process) {
+// readOutput takes what the program writes until it ends, or is left.
+func (d *Dialogue) readOutput(p *agentProcess) {
 	defer func() {
 		p.leave()
-		p.out.close()
+		p.input.close()
 		p.program.close()
 		close(p.done)
 	}()
 	for {
 		got, err := p.program.recv(p.ctx)
-		var away *lost
+		var away *unreachable
 		switch {
 		case p.ctx.Err() != nil:
-			if d.given(p) {
-				d.over(p, nil)
+			if d.isGivenUp(p) {
+				d.finish(p, nil)
 			}
 			return
 		case errors.As(err, &away):
@@ -62,13 +62,13 @@ func (d *Dialogue) read(p *process) {
 				return
 			}
 		case err != nil: // its runner is gone, and with it how it ended
-			d.over(p, nil)
+			d.finish(p, nil)
 			return
 		case got.exit != nil:
-			d.over(p, got.exit)
+			d.finish(p, got.exit)
 			return
 		default:
-			if err := d.heard(p, got); err != nil {
+			if err := d.receive(p, got); err != nil {
 				d.awaitRoom(p, got, err)
 			}
 		}
@@ -87,14 +87,14 @@ const roomPause = time.Second
 // awaitRoom tells that the record cannot be written, and tries until it can. Meanwhile what
 // the program writes waits in its session. When the program is to end, what cannot be
 // written is lost.
-func (d *Dialogue) awaitRoom(p *process, got piece, why error) {
+func (d *Dialogue) awaitRoom(p *agentProcess, got piece, why error) {
 	for {
-		if d.given(p) {
+		if d.isGivenUp(p) {
 			d.log.Error("output of the agent is lost", "error", why)
 			return
 		}
 		d.mu.Lock()
-		d.fail(p, api.DialogueFault{Code: recordFailed, Reason: "disk", Retry: true, Message: why.Error()})
+		d.failLocked(p, api.DialogueFault{Code: recordFailed, Reason: "disk", Retry: true, Message: why.Error()})
 		d.mu.Unlock()
 		select {
 		case <-time.After(roomPause):
@@ -102,9 +102,9 @@ func (d *Dialogue) awaitRoom(p *process, got piece, why error) {
 		case <-p.ctx.Done():
 			return
 		}
-		if why = d.heard(p, got); why == nil {
+		if why = d.receive(p, got); why == nil {
 			d.mu.Lock()
-			d.resolved(p)
+			d.clearFaultLocked(p)
 			d.mu.Unlock()
 			return
 		}
@@ -113,19 +113,19 @@ func (d *Dialogue) awaitRoom(p *process, got piece, why error) {
 
 // awaitRetry tells that the program cannot be reached, and waits until it is, or is given
 // up. It reports whether to go on.
-func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
+func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 	for {
 		d.mu.Lock()
-		d.fail(p, api.DialogueFault{Code: reconnectFailed, Reason: why.reason, Retry: why.retry, Message: why.cause.Error()})
+		d.failLocked(p, api.DialogueFault{Code: reconnectFailed, Reason: why.reason, Retry: why.retry, Message: why.cause.Error()})
 		d.mu.Unlock()
-		if !d.given(p) {
+		if !d.isGivenUp(p) {
 			select {
 			case <-p.retry:
 			case <-p.ctx.Done():
 			}
 		}
-		if d.given(p) {
-			d.over(p, nil)
+		if d.isGivenUp(p) {
+			d.finish(p, nil)
 			return false
 		}
 		if p.ctx.Err() != nil {
@@ -134,7 +134,7 @@ func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
 		err := p.program.reopen(p.ctx)
 		if err == nil {
 			d.mu.Lock()
-			d.resolved(p)
+			d.clearFaultLocked(p)
 			d.mu.Unlock()
 			return true
 		}
@@ -142,34 +142,34 @@ func (d *Dialogue) awaitRetry(p *process, why *lost) bool {
 			return false
 		}
 		if !errors.As(err, &why) {
-			why = &lost{reason: "refused", cause: err}
+			why = &unreachable{reason: "refused", cause: err}
 		}
 	}
 }
 
-// given reports whether the process is given up: it is to end, or known to have ended, and
+// isGivenUp reports whether the process is given up: it is to end, or known to have ended, and
 // not to be left.
-func (d *Dialogue) given(p *process) bool {
+func (d *Dialogue) isGivenUp(p *agentProcess) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return (p.ending != "" || p.gone) && !p.left
 }
 
-// recovered is the state of a dialogue whose program is reached again. mu is held.
-func (d *Dialogue) recovered(p *process) api.DialogueState {
+// liveStateLocked is the state of a dialogue whose program is reached again. mu is held.
+func (d *Dialogue) liveStateLocked(p *agentProcess) api.DialogueState {
 	switch {
 	case !p.isReady:
 		return api.DialogueStarting
 	case len(d.tracker.Pending()) > 0:
 		return api.DialogueRequiresAction
-	case p.base != "":
-		return p.base
+	case p.agentState != "":
+		return p.agentState
 	}
 	return api.DialogueIdle
 }
 
-// fail tells that the dialogue cannot go on for now. mu is held.
-func (d *Dialogue) fail(p *process, why api.DialogueFault) {
+// failLocked tells that the dialogue cannot go on for now. mu is held.
+func (d *Dialogue) failLocked(p *agentProcess, why api.DialogueFault) {
 	if !p.isReady {
 		p.failed = why.Reason + ": " + why.Message
 		p.isReady = true
@@ -178,42 +178,42 @@ func (d *Dialogue) fail(p *process, why api.DialogueFault) {
 	if d.fault == nil || *d.fault != why {
 		d.log.Warn("dialogue cannot go on", "code", why.Code, "reason", why.Reason, "error", why.Message)
 	}
-	d.to(api.DialogueError)
+	d.toLocked(api.DialogueError)
 	d.fault = &why
-	d.stopDenying()
+	d.stopDenyTimerLocked()
 	if why.Code == reconnectFailed { // the other could be read only when it is over
-		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueError})
+		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueError})
 	}
-	d.hasTried(p)
+	d.notifyRetriedLocked(p)
 }
 
-// resolved tells that it goes on. mu is held.
-func (d *Dialogue) resolved(p *process) {
+// clearFaultLocked tells that it goes on. mu is held.
+func (d *Dialogue) clearFaultLocked(p *agentProcess) {
 	d.fault = nil
-	if d.to(d.recovered(p)); d.told != d.state {
-		d.tell(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
+	if d.toLocked(d.liveStateLocked(p)); d.published != d.state {
+		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
-	d.attend(p)
-	d.watchSilence(p)
-	d.flush()
-	d.hasTried(p)
+	d.applyPolicyLocked(p)
+	d.watchStallLocked(p)
+	d.flushLocked()
+	d.notifyRetriedLocked(p)
 }
 
-func (d *Dialogue) hasTried(p *process) {
-	close(p.tried)
-	p.tried = make(chan struct{})
+func (d *Dialogue) notifyRetriedLocked(p *agentProcess) {
+	close(p.retried)
+	p.retried = make(chan struct{})
 }
 
-// over is the end of a process: what is open is lost, and that is all.
-func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
-	ended := p.program.ended()
+// finish is the end of a process: what is open is lost, and that is all.
+func (d *Dialogue) finish(p *agentProcess, outcome *api.ExecOutcome) {
+	ended := p.program.endCause()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	end := &api.DialogueEnd{StderrTail: text(p.stderr), Tail: text(p.lines.tail()[:min(len(p.lines.tail()), unparsedText)])}
 	if outcome != nil {
 		end.ExitCode, end.Signal = &outcome.ExitCode, outcome.Signal
 	}
-	busy := p.base == api.DialogueRunning || d.tracker.Busy()
+	busy := p.agentState == api.DialogueRunning || d.tracker.Busy()
 	switch {
 	case !p.isReady || p.failed != "":
 		end.Cause, end.Text = "start_failed", cmp.Or(p.failed, p.ending)
@@ -229,29 +229,29 @@ func (d *Dialogue) over(p *process, outcome *api.ExecOutcome) {
 	if end.Text == "" && ended != "" && ended != "destroyed" {
 		end.Text = ended
 	}
-	if p.watch != nil {
-		p.watch.Stop()
+	if p.stallTimer != nil {
+		p.stallTimer.Stop()
 	}
-	d.stopDenying()
+	d.stopDenyTimerLocked()
 	if outcome == nil && d.about.Params.Remote != nil && !p.gone && !p.killed {
-		d.about.Stray = true // nobody has heard of its end
+		d.about.Orphan = true // nobody has heard of its end
 		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
 	}
-	d.stalled = nil
-	d.to(api.DialogueEnded)
+	d.stalledAt = nil
+	d.toLocked(api.DialogueEnded)
 	for _, ev := range d.tracker.Lost() {
 		ev.NativeID = own
-		d.append(p, ev)
+		d.publishLocked(p, ev)
 	}
-	d.tell(p, api.DialogueEvent{Type: api.DialogueEventEnded, Ended: end})
+	d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventEnded, Ended: end})
 	if !p.isReady {
 		p.isReady = true
 		close(p.ready)
 	}
-	d.settle()
+	d.settleLocked()
 	d.log.Info("dialogue ended", "cause", end.Cause)
-	d.host.nudge()
-	d.chaseStrays()
+	d.registry.sweepSoon()
+	d.chaseOrphansLocked()
 }
 
 func text(b []byte) string {
@@ -261,7 +261,7 @@ func text(b []byte) string {
 
 // outbox is what is to be written to a program, in order.
 type outbox struct {
-	news chan struct{} // has a value when there is something new
+	notify chan struct{} // has a value when there is something new
 
 	mu     sync.Mutex
 	queue  []message // guarded by mu; the first may be of before the daemon's start
@@ -287,7 +287,7 @@ func (o *outbox) put(m message) {
 	}
 	o.mu.Unlock()
 	select {
-	case o.news <- struct{}{}:
+	case o.notify <- struct{}{}:
 	default:
 	}
 }
@@ -312,8 +312,8 @@ func (o *outbox) waiting() int64 {
 	return o.bytes
 }
 
-// forget drops from the front what leaves more than most bytes.
-func (o *outbox) forget(most int64) {
+// dropOldest drops from the front what leaves more than most bytes.
+func (o *outbox) dropOldest(most int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.queue) > 0 && o.bytes > most {
@@ -322,8 +322,8 @@ func (o *outbox) forget(most int64) {
 	}
 }
 
-// taken drops what is before an offset: the program has been given it.
-func (o *outbox) taken(offset int64) {
+// dropWritten drops what is before an offset: the program has been given it.
+func (o *outbox) dropWritten(offset int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.queue) > 0 && o.queue[0].data != nil {
@@ -346,37 +346,37 @@ func (o *outbox) close() {
 // writeBytes is how much is written at once.
 const writeBytes = 1 << 20
 
-// send queues a line for the program. mu is held.
-func (d *Dialogue) send(p *process, text []byte) {
-	if p.replay.sent(p, text) {
+// sendLocked queues a line for the program. mu is held.
+func (d *Dialogue) sendLocked(p *agentProcess, text []byte) {
+	if p.replay.resend(p, text) {
 		return
 	}
 	if err := appendTo(d.record.stdin, text); err != nil {
 		d.log.Error("input cannot be recorded", "error", err)
 	}
-	p.put(text)
+	p.queueInput(text)
 }
 
-// put queues text, in pieces that are named after where they are in stdin.
-func (p *process) put(text []byte) {
+// queueInput queues text, in pieces that are named after where they are in stdin.
+func (p *agentProcess) queueInput(text []byte) {
 	for len(text) > 0 {
 		n := min(len(text), writeBytes)
-		p.out.put(message{at: p.stdin, data: text[:n]})
-		p.stdin += int64(n)
+		p.input.put(message{at: p.stdinBytes, data: text[:n]})
+		p.stdinBytes += int64(n)
 		text = text[n:]
 	}
 }
 
-// write writes the queued input. A program that does not read delays no other program.
-func (d *Dialogue) write(p *process) {
+// writeInput writes the queued input. A program that does not read delays no other program.
+func (d *Dialogue) writeInput(p *agentProcess) {
 	if p.again {
-		d.skipTaken(p)
+		d.skipWritten(p)
 	}
 	for {
-		m, ok := p.out.take()
+		m, ok := p.input.take()
 		if !ok {
 			select {
-			case <-p.out.news:
+			case <-p.input.notify:
 				continue
 			case <-p.ctx.Done():
 				return
@@ -388,25 +388,25 @@ func (d *Dialogue) write(p *process) {
 	}
 }
 
-// skipTaken leaves what the earlier daemon has brought to the program.
-func (d *Dialogue) skipTaken(p *process) {
+// skipWritten leaves what the earlier daemon has brought to the program.
+func (d *Dialogue) skipWritten(p *agentProcess) {
 	var bytes int64
-	err := p.insist(func() (err error) {
-		bytes, err = p.program.given(p.ctx)
+	err := p.untilAccepted(func() (err error) {
+		bytes, err = p.program.stdinBytes(p.ctx)
 		return err
 	})
 	if err == nil {
-		p.out.taken(bytes)
+		p.input.dropWritten(bytes)
 	}
 }
 
 // writeOne writes one message, however long the program does not read, and however long
 // it cannot be reached.
-func (d *Dialogue) writeOne(p *process, m message) error {
+func (d *Dialogue) writeOne(p *agentProcess, m message) error {
 	if m.data == nil {
-		return p.insist(func() error { return p.program.closeInput(p.ctx) })
+		return p.untilAccepted(func() error { return p.program.closeInput(p.ctx) })
 	}
-	err := p.insist(func() error { return p.program.write(p.ctx, m.id(), m.data) })
+	err := p.untilAccepted(func() error { return p.program.write(p.ctx, m.id(), m.data) })
 	if e := api.AsError(err); err != nil && e.Code == api.CodeRequestTooLarge && len(m.data) > 1 { // its session takes less at once
 		half := len(m.data) / 2
 		if err = d.writeOne(p, message{m.at, m.data[:half]}); err == nil {
@@ -416,14 +416,14 @@ func (d *Dialogue) writeOne(p *process, m message) error {
 	return err
 }
 
-// insist does something with the program until it is done, or refused for good.
-func (p *process) insist(do func() error) error {
+// untilAccepted does something with the program until it is done, or refused for good.
+func (p *agentProcess) untilAccepted(do func() error) error {
 	pause := 10 * time.Millisecond
 	for {
 		err := do()
 		var e *api.Error
 		full := errors.As(err, &e) && (e.Code == api.CodeResourcePressure || e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeAuthFailed)
-		if !full || errors.Is(e, api.ErrDaemonEnding) && p.program.ended() != "" {
+		if !full || errors.Is(e, api.ErrDaemonEnding) && p.program.endCause() != "" {
 			return err
 		}
 		select {

@@ -30,12 +30,12 @@ func (s speaker) recv(ctx context.Context) (piece, error) {
 }
 
 // speaking is a dialogue that reads from a program.
-func speaking(t *testing.T) (*Dialogue, *process, chan piece) {
+func speaking(t *testing.T) (*Dialogue, *agentProcess, chan piece) {
 	t.Helper()
 	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
 	pieces := make(chan piece)
 	p.program = speaker{pieces: pieces}
-	go d.read(p)
+	go d.readOutput(p)
 	return d, p, pieces
 }
 
@@ -147,7 +147,7 @@ func TestFullDiskThenRestart(t *testing.T) {
 					synctest.Wait()
 					d.mu.Lock()
 					defer d.mu.Unlock()
-					d.do(p, c)
+					d.callLocked(p, c)
 				}
 				pieces <- piece{stream: api.EventStdout, data: stdout[:begun]}
 				do(s.calls[0].Call)

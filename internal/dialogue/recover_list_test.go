@@ -18,7 +18,7 @@ func TestRecoveryDelaysNobody(t *testing.T) {
 	h := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	d := h.newDialogue(r, about{ID: "d-1", Params: api.DialogueCreateParams{Agent: "claude", Name: "slow"}})
 	known := make(chan struct{})
-	d.known, d.found = known, foundInfo(d.about)
+	d.ready, d.basics = known, basicInfo(d.about)
 	d.mu.Lock() // as the goroutine that reads the record does
 	h.dialogues[d.id] = d
 

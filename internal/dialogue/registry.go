@@ -1,6 +1,3 @@
-// Package dialogue holds the conversations with coding agents. Each owns a session of kind
-// program, and a record on disk that survives the program, the daemon and a reboot. Package
-// agent has the protocols of the programs; package transcript reduces their events.
 package dialogue
 
 import (
@@ -24,7 +21,7 @@ import (
 
 // Config is what a Host needs to know.
 type Config struct {
-	Registry *session.Registry
+	Sessions *session.Registry
 	Logger   *slog.Logger
 	// Dir is where the records are; made when it is needed.
 	Dir string
@@ -47,16 +44,16 @@ type Config struct {
 //
 // Goroutines: those of the dialogues, and sweep while it runs; Close and Leave wait for
 // them. A Host is safe for concurrent use.
-type Host struct {
-	config  Config
-	log     *slog.Logger
-	streams atomic.Int64            // how many have been numbered
-	leaving chan struct{}           // closed when the dialogues go on without us
-	ctx     context.Context         // ends when no more agents are started
-	refused context.CancelCauseFunc // ends ctx
-	tasks   sync.WaitGroup
+type Registry struct {
+	config     Config
+	log        *slog.Logger
+	streams    atomic.Int64            // how many have been numbered
+	done       chan struct{}           // closed when the dialogues go on without us
+	ctx        context.Context         // ends when no more agents are started
+	stopStarts context.CancelCauseFunc // ends ctx
+	tasks      sync.WaitGroup
 
-	reserving sync.Mutex // held by who takes a name
+	reservation sync.Mutex // held by who takes a name
 
 	mu        sync.Mutex
 	closing   bool                 // guarded by mu; nothing begins any more
@@ -66,23 +63,23 @@ type Host struct {
 }
 
 // New makes a Host without dialogues.
-func New(c Config) *Host {
-	h := &Host{config: c, log: c.Logger, leaving: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]reserved{}}
-	h.ctx, h.refused = context.WithCancelCause(context.Background())
-	return h
+func New(c Config) *Registry {
+	r := &Registry{config: c, log: c.Logger, done: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]reserved{}}
+	r.ctx, r.stopStarts = context.WithCancelCause(context.Background())
+	return r
 }
 
 // Get finds a dialogue by its id or name. Of several that had the name, it is the one
 // that lives, or else the youngest.
-func (h *Host) Get(ref string) (*Dialogue, error) {
-	h.mu.Lock()
-	d := h.dialogues[ref]
-	h.mu.Unlock()
+func (r *Registry) Get(ref string) (*Dialogue, error) {
+	r.mu.Lock()
+	d := r.dialogues[ref]
+	r.mu.Unlock()
 	if d != nil {
-		<-d.known // who asks for it waits until it is recovered, and nobody else
+		<-d.ready // who asks for it waits until it is recovered, and nobody else
 		return d, nil
 	}
-	for _, one := range h.all() {
+	for _, one := range r.all() {
 		if ref != "" && one.name == ref && (d == nil || one.Info().State != api.DialogueEnded || d.Info().State == api.DialogueEnded) {
 			d = one
 		}
@@ -90,14 +87,14 @@ func (h *Host) Get(ref string) (*Dialogue, error) {
 	if d == nil {
 		return nil, api.Errorf(api.CodeDialogueNotFound, "dialogue %.100q: not found", ref)
 	}
-	<-d.known
+	<-d.ready
 	return d, nil
 }
 
 // List returns the dialogues, oldest first.
-func (h *Host) List(p api.DialogueListParams) []api.DialogueInfo {
+func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	list := []api.DialogueInfo{}
-	for _, d := range h.all() {
+	for _, d := range r.all() {
 		info := d.Info()
 		missing := slices.ContainsFunc(p.Tags, func(t string) bool { return !slices.Contains(info.Tags, t) })
 		if !missing && (p.State == "" || p.State == info.State) {
@@ -108,13 +105,13 @@ func (h *Host) List(p api.DialogueListParams) []api.DialogueInfo {
 }
 
 // all is every dialogue, oldest first.
-func (h *Host) all() []*Dialogue {
-	h.mu.Lock()
-	list := make([]*Dialogue, 0, len(h.dialogues))
-	for _, d := range h.dialogues {
+func (r *Registry) all() []*Dialogue {
+	r.mu.Lock()
+	list := make([]*Dialogue, 0, len(r.dialogues))
+	for _, d := range r.dialogues {
 		list = append(list, d)
 	}
-	h.mu.Unlock()
+	r.mu.Unlock()
 	slices.SortFunc(list, func(a, b *Dialogue) int {
 		if c := a.created.Compare(b.created); c != 0 {
 			return c
@@ -126,7 +123,7 @@ func (h *Host) all() []*Dialogue {
 
 // Create starts an agent in a dialogue of its own, and returns when it has answered. When
 // it cannot, or ctx ends before, nothing is left of it.
-func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
+func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
 	if p.Runtime == "" {
 		p.Runtime = "host"
 	}
@@ -134,44 +131,44 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 		return api.DialogueInfo{}, err
 	}
 	id := newID()
-	if err := h.reserve(id, reserved{p.Name, p.Agent, p.Resume}); err != nil {
+	if err := r.reserve(id, reserved{p.Name, p.Agent, p.Resume}); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	defer h.release(id)
-	r, err := newRecord(filepath.Join(h.config.Dir, id))
+	defer r.release(id)
+	rec, err := newRecord(filepath.Join(r.config.Dir, id))
 	if err != nil {
 		return api.DialogueInfo{}, errNoRecord(err)
 	}
 	prompt, resume := p.Prompt, p.Resume
-	d := h.newDialogue(r, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
+	d := r.newDialogue(rec, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
 	d.env, d.about.Params.Env = p.Env, nil
 	d.state = api.DialogueStarting
-	d.reset()
+	d.resetLocked()
 	if err := d.start(ctx, resume); err != nil {
 		d.undo()
 		return api.DialogueInfo{}, err
 	}
 	if prompt != "" {
 		if _, err := d.Send(ctx, api.DialogueSendParams{DialogueID: id, Text: prompt}); err != nil {
-			d.close("its first message could not be sent", closed)
+			d.close("its first message could not be sent", alreadyClosed)
 			d.undo()
 			return api.DialogueInfo{}, err
 		}
 	}
-	h.mu.Lock()
-	if !h.closing {
-		h.dialogues[id] = d
+	r.mu.Lock()
+	if !r.closing {
+		r.dialogues[id] = d
 	}
-	h.mu.Unlock()
-	err = d.tooLate()
+	r.mu.Unlock()
+	err = d.endIfClosing()
 	if err == nil {
 		err = d.noteCreated()
 	}
 	if err != nil {
-		d.close("could not be created", closed)
-		h.mu.Lock()
-		delete(h.dialogues, id)
-		h.mu.Unlock()
+		d.close("could not be created", alreadyClosed)
+		r.mu.Lock()
+		delete(r.dialogues, id)
+		r.mu.Unlock()
 		d.undo()
 		return api.DialogueInfo{}, err
 	}
@@ -184,25 +181,25 @@ func (h *Host) Create(ctx context.Context, p api.DialogueCreateParams) (api.Dial
 func (d *Dialogue) undo() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.discard(); err != nil {
+	if err := d.discardLocked(); err != nil {
 		d.log.Error("record of the dialogue cannot be removed", "error", err)
 	}
 }
 
-// discard removes the record. While another daemon may still have the session, the record
+// discardLocked removes the record. While another daemon may still have the session, the record
 // stays, hidden from clients, until that session has ended. mu is held.
-func (d *Dialogue) discard() error {
+func (d *Dialogue) discardLocked() error {
 	d.removed = true
 	d.record.end()
 	a := d.about
-	if !a.Stray || a.Params.Remote == nil {
+	if !a.Orphan || a.Params.Remote == nil {
 		return d.record.remove()
 	}
 	a.Created, a.Info = false, nil
 	if err := d.record.save(a); err != nil {
 		return err
 	}
-	d.host.chase(func() bool { return d.host.undone(a) })
+	d.registry.chase(func() bool { return d.registry.removeUncreated(a) })
 	return nil
 }
 
@@ -217,29 +214,29 @@ func (d *Dialogue) noteCreated() error {
 	return nil
 }
 
-// tooLate ends a program that was started while the daemon began to end.
-func (d *Dialogue) tooLate() error {
-	d.host.mu.Lock()
-	late := d.host.closing
-	d.host.mu.Unlock()
+// endIfClosing ends a program that was started while the daemon began to end.
+func (d *Dialogue) endIfClosing() error {
+	d.registry.mu.Lock()
+	late := d.registry.closing
+	d.registry.mu.Unlock()
 	if !late {
 		return nil
 	}
-	d.close("the daemon is shutting down", closed)
+	d.close("the daemon is shutting down", alreadyClosed)
 	return api.ErrDaemonEnding
 }
 
 // closed is a channel for who cannot wait.
-var closed = func() chan struct{} {
+var alreadyClosed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-func (h *Host) newDialogue(r *record, a about) *Dialogue {
+func (r *Registry) newDialogue(rec *record, a about) *Dialogue {
 	return &Dialogue{
-		id: a.ID, name: a.Params.Name, created: a.CreatedAt, host: h, log: h.log.With("dialogue_id", a.ID), moving: make(chan struct{}, 1),
-		about: a, record: r, messages: map[string]int64{}, known: closed,
+		id: a.ID, name: a.Params.Name, created: a.CreatedAt, registry: r, log: r.log.With("dialogue_id", a.ID), starting: make(chan struct{}, 1),
+		about: a, record: rec, messages: map[string]int64{}, ready: alreadyClosed,
 	}
 }
 
@@ -269,72 +266,72 @@ func (r reserved) clash(other reserved) string {
 }
 
 // reserve takes for a dialogue that is to be started what no other may have.
-func (h *Host) reserve(id string, r reserved) error {
-	h.reserving.Lock() // nothing is started between looking and taking
-	defer h.reserving.Unlock()
+func (r *Registry) reserve(id string, want reserved) error {
+	r.reservation.Lock() // nothing is started between looking and taking
+	defer r.reservation.Unlock()
 	taken := map[string]reserved{}
-	h.mu.Lock()
-	maps.Copy(taken, h.starting)
-	h.mu.Unlock()
-	for _, d := range h.all() { // after those that are starting, which become these
+	r.mu.Lock()
+	maps.Copy(taken, r.starting)
+	r.mu.Unlock()
+	for _, d := range r.all() { // after those that are starting, which become these
 		if info := d.Info(); info.State != api.DialogueEnded {
 			taken[d.id] = reserved{info.Name, info.Agent, info.NativeSession}
 		}
 	}
 	for other, has := range taken {
-		if what := r.clash(has); what != "" {
+		if what := want.clash(has); what != "" {
 			return api.Errorf(api.CodeConflict, "dialogue: %s is taken by %s", what, other)
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
 		return api.ErrDaemonEnding
 	}
-	h.starting[id] = r
-	h.tasks.Add(1) // under mu and before closing is set, so that Close waits for it
+	r.starting[id] = want
+	r.tasks.Add(1) // under mu and before closing is set, so that Close waits for it
 	return nil
 }
 
-func (h *Host) release(id string) {
-	h.mu.Lock()
-	delete(h.starting, id)
-	h.mu.Unlock()
-	h.tasks.Done()
+func (r *Registry) release(id string) {
+	r.mu.Lock()
+	delete(r.starting, id)
+	r.mu.Unlock()
+	r.tasks.Done()
 }
 
 // forget removes what is kept of a dialogue that has ended.
-func (h *Host) forget(d *Dialogue) error {
+func (r *Registry) forget(d *Dialogue) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.removed:
 		return nil
 	case d.process != nil || d.state != api.DialogueEnded:
-		return api.Errorf(api.CodeConflict, "dialogue %q: is still running", d.label())
+		return api.Errorf(api.CodeConflict, "dialogue %q: is still running", d.labelLocked())
 	}
-	h.mu.Lock()
-	delete(h.dialogues, d.id)
-	h.mu.Unlock()
-	return d.discard()
+	r.mu.Lock()
+	delete(r.dialogues, d.id)
+	r.mu.Unlock()
+	return d.discardLocked()
 }
 
-// nudge lets the records be looked after, soon.
-func (h *Host) nudge() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.config.TotalBytes <= 0 || h.sweeping || h.closing {
+// sweepSoon lets the records be looked after, soon.
+func (r *Registry) sweepSoon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.config.TotalBytes <= 0 || r.sweeping || r.closing {
 		return
 	}
-	h.sweeping = true
-	h.tasks.Go(h.sweep)
+	r.sweeping = true
+	r.tasks.Go(r.sweep)
 }
 
 // sweep removes the records that are too many.
-func (h *Host) sweep() {
-	h.mu.Lock()
-	h.sweeping = false // what ends from now on is another one's business
-	h.mu.Unlock()
+func (r *Registry) sweep() {
+	r.mu.Lock()
+	r.sweeping = false // what ends from now on is another one's business
+	r.mu.Unlock()
 	type past struct {
 		d     *Dialogue
 		bytes int64
@@ -342,8 +339,8 @@ func (h *Host) sweep() {
 	}
 	var total int64
 	var ended []past
-	for _, d := range h.all() {
-		bytes := d.record.bytesOf()
+	for _, d := range r.all() {
+		bytes := d.record.totalBytes()
 		total += bytes
 		if info := d.Info(); info.State == api.DialogueEnded {
 			ended = append(ended, past{d, bytes, info.LastActivity})
@@ -351,10 +348,10 @@ func (h *Host) sweep() {
 	}
 	slices.SortFunc(ended, func(a, b past) int { return a.at.Compare(b.at) })
 	for _, p := range ended {
-		if total <= h.config.TotalBytes {
+		if total <= r.config.TotalBytes {
 			return
 		}
-		if err := h.forget(p.d); err == nil {
+		if err := r.forget(p.d); err == nil {
 			total -= p.bytes
 			p.d.log.Info("removed the record of a dialogue (dialogues_total_bytes)")
 		}
@@ -363,33 +360,33 @@ func (h *Host) sweep() {
 
 // Close ends all dialogues and waits until nothing is left of them. When force is done,
 // they are killed.
-func (h *Host) Close(force <-chan struct{}) {
-	list := h.refuse()
+func (r *Registry) Close(force <-chan struct{}) {
+	list := r.refuseStarts()
 	var all sync.WaitGroup
 	for _, d := range list {
 		all.Go(func() { d.close("the daemon is shutting down", force) })
 	}
 	all.Wait()
-	h.tasks.Wait()
-	close(h.leaving)
+	r.tasks.Wait()
+	close(r.done)
 }
 
 // Leave lets the programs go on; a later daemon finds them.
-func (h *Host) Leave() {
-	list := h.refuse()
-	close(h.leaving)
+func (r *Registry) Leave() {
+	list := r.refuseStarts()
+	close(r.done)
 	for _, d := range list {
 		d.leave()
 	}
-	h.tasks.Wait()
+	r.tasks.Wait()
 }
 
-func (h *Host) refuse() []*Dialogue {
-	h.mu.Lock()
-	h.closing = true
-	h.mu.Unlock()
-	h.refused(api.ErrDaemonEnding)
-	return h.all()
+func (r *Registry) refuseStarts() []*Dialogue {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.stopStarts(api.ErrDaemonEnding)
+	return r.all()
 }
 
 func newID() string {
