@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// A ping written together with a signal can be thrown away with the shell's
-	// input, so pings are repeated on their own.
+	// A signal makes the shell drop its input, and a ping with it. So pings are repeated
+	// separately from signals.
 	pingEvery      = 100 * time.Millisecond
-	pingAfter      = 2 * time.Millisecond // after the first signal
+	pingAfter      = 2 * time.Millisecond // from the first signal to the first ping
 	interruptEvery = 200 * time.Millisecond
-	scanEvery      = 10 * time.Millisecond
-	// after the grace time and this, a shell that does not answer is killed.
+	scanEvery      = 10 * time.Millisecond // between two searches for processes of the command
+	// lastChance follows the grace time. Then a shell that has not answered is killed.
 	lastChance = 2 * time.Second
 )
 
-// abort gives the command up: the shell is interrupted, everything the command
-// started is ended by the ladder, and the shell proves that it is idle again. The
-// shell and jobs of earlier commands are spared; a shell that cannot be
-// interrupted is killed and replaced.
+// abort ends the command: it interrupts the shell, ends all processes of the command with
+// ladders of signals, and waits until the shell has answered a ping and so is idle. It spares
+// the jobs of earlier commands, and the shell unless that cannot be interrupted: then the shell
+// is killed and replaced.
 func (r *run) abort() {
 	s := r.Shell
 	first := r.oc.Signal
@@ -42,7 +42,7 @@ func (r *run) abort() {
 	shellInfo, _ := process.Stat(s.proc.PID)
 	shellCommand := process.CommandLine(s.proc.PID)
 	if shellInfo.PID != 0 && shellInfo.Name != s.name {
-		orphans.Add(shellInfo) // exec: the shell has become the command
+		orphans.Add(shellInfo) // the command has replaced the shell with exec
 	}
 	in := &interrupter{shell: s}
 	in.interrupt()
@@ -60,8 +60,8 @@ func (r *run) abort() {
 		case now.Sub(begun) > r.cmd.Grace+lastChance:
 			s.proc.Signal(syscall.SIGKILL)
 		case now.After(nextPing):
-			// While processes of the command still take their time to end, the shell
-			// may be waiting for one of them: repeated interrupts would not help.
+			// While processes of the command are still ending, the shell may be waiting for
+			// one of them; more interrupts would not help then.
 			if now.After(nextSignal) && (left == 0 || in.sent < 3) {
 				in.interrupt()
 				nextSignal = now.Add(interruptEvery)
@@ -70,7 +70,7 @@ func (r *run) abort() {
 			in.ping()
 			nextPing = now.Add(pingEvery)
 		}
-		select { // a second, harder request
+		select { // a second Abort with SIGKILL skips the grace time
 		case sig := <-r.cmd.Abort:
 			if sig == syscall.SIGKILL {
 				below.Force()
@@ -79,7 +79,8 @@ func (r *run) abort() {
 		default:
 		}
 	}
-	// No more signals now: a fresh handshake proves that the shell is idle.
+	// No signal is sent from here on, so the answer to one more ping proves that the shell is
+	// idle.
 	for !s.dead() {
 		if s.bookkeepPing(time.Now().Add(pingEvery)) {
 			break
@@ -96,7 +97,7 @@ func (r *run) abort() {
 		if !killedPID(orphans.Killed(), shellInfo.PID) && ended != 0 {
 			r.oc.Killed = append(r.oc.Killed, process.Killed{PID: shellInfo.PID, Command: shellCommand, Signal: ended})
 		}
-		// What it had started came to us.
+		// The processes that the shell had started are descendants of this process now.
 		below.Close()
 		below = process.NewLadder(os.Getpid(), syscall.SIGKILL, 0, r.notOurs)
 		below.Search(r.strays)
@@ -108,7 +109,7 @@ func (r *run) abort() {
 	r.oc.Killed = append(append(r.oc.Killed, below.Killed()...), orphans.Killed()...)
 	for i, k := range r.oc.Killed {
 		if k.Command == s.args && k.Name != "" && k.Name != s.name {
-			r.oc.Killed[i].Command = k.Name // it ran without an exec, and has no arguments of its own
+			r.oc.Killed[i].Command = k.Name // a fork without exec had the command line of the shell
 		}
 		if k.Signal == syscall.SIGKILL {
 			r.oc.Signal = syscall.SIGKILL
@@ -127,21 +128,22 @@ func killedPID(list []process.Killed, pid int) bool {
 	return false
 }
 
-// waitUntil takes in everything that comes until then.
+// waitUntil calls wait until t.
 func (s *Shell) waitUntil(t time.Time, streams []*stream) {
 	for time.Now().Before(t) {
 		s.wait(t, streams...)
 	}
 }
 
-// interrupter makes the shell give up what it does, and listens whether it did.
+// interrupter interrupts the shell's command and finds out whether the shell is idle.
 type interrupter struct {
 	shell  *Shell
-	sent   int
-	tokens []string
-	files  []string
+	sent   int      // signals
+	tokens []string // of the pings
+	files  []string // scripts of the pings
 }
 
+// interrupt sends the next signal that interrupts a shell of this family.
 func (in *interrupter) interrupt() {
 	sigs := in.shell.dialect.interrupts()
 	in.shell.proc.Signal(sigs[in.sent%len(sigs)])
@@ -149,17 +151,18 @@ func (in *interrupter) interrupt() {
 	in.sent++
 }
 
+// ping sends a ping that answered recognizes.
 func (in *interrupter) ping() {
 	token := in.shell.token()
 	in.tokens = append(in.tokens, token)
 	in.files = append(in.files, in.shell.sendPing(token))
 }
 
-// sendPing asks the shell to report with token when it reads its input again.
-// Every suffix of the line is harmless, in case an interrupt makes the shell
-// drop its beginning: with quotes in it, one signal in the wrong microsecond
-// would leave the shell waiting for a closing quote.
-// It returns the ping's file, "" when it could not be sent.
+// sendPing sends a ping: control text that reports a status with token as soon as the shell
+// reads its input again. Every suffix of the line is harmless, because an interrupt can make the
+// shell drop its beginning. If it had quotes, one signal in the wrong microsecond would leave
+// the shell waiting for a closing quote. sendPing returns the file of the ping's script, "" if
+// the ping could not be sent.
 func (s *Shell) sendPing(token string) (file string) {
 	s.pings++
 	file = s.dir.ping(s.pings)
@@ -170,7 +173,7 @@ func (s *Shell) sendPing(token string) (file string) {
 	return file
 }
 
-// answered reports whether any ping has come back.
+// answered reports whether the shell has answered a ping.
 func (in *interrupter) answered() bool {
 	s := in.shell
 	for _, st := range s.statuses {
@@ -188,7 +191,7 @@ func (in *interrupter) answered() bool {
 	return false
 }
 
-// bookkeepPing is one ping with its answer.
+// bookkeepPing sends a ping and reports whether the shell answered it in time.
 func (s *Shell) bookkeepPing(deadline time.Time) bool {
 	token := s.token()
 	defer os.Remove(s.sendPing(token))
@@ -196,6 +199,7 @@ func (s *Shell) bookkeepPing(deadline time.Time) bool {
 	return err == nil
 }
 
+// clean removes the scripts of the pings.
 func (in *interrupter) clean() {
 	for _, f := range in.files {
 		os.Remove(f)

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// bash is driven as an interactive shell without a terminal and without its
-// line editor, which would echo even on a pipe.
+// bash runs as an interactive shell without a terminal and without its line editor, which would
+// echo even on a pipe.
 type bash struct {
-	old bool // 3.2, as macOS has it
+	old bool // version 3.2, the one of macOS
 }
 
 func (bash) argv(login, rc bool) []string {
@@ -23,7 +23,7 @@ func (bash) argv(login, rc bool) []string {
 	if !login {
 		args = append([]string{"--noprofile"}, args...)
 	}
-	// Long options must come first.
+	// bash wants long options first.
 	var long, short []string
 	for _, a := range args {
 		if strings.HasPrefix(a, "--") {
@@ -41,9 +41,10 @@ func (bash) reap() string                 { return "" }
 func (bash) interrupts() []syscall.Signal { return urgThenINT }
 
 func (bash) bootstrap(d dir) string {
-	// The guard on BASH_SOURCE: an interrupt at the idle prompt can crash bash 5.2.
-	// The one on the version: in 3.2 `trap - INT` makes SIGINT deadly.
-	// +m: with job control, finished jobs print notices into a later stderr.
+	// The trap checks BASH_SOURCE, because an interrupt at the idle prompt can crash bash 5.2,
+	// and the version, because SIGINT kills bash 3.2 after `trap - INT`.
+	// set +m: with job control, bash would print notices about finished jobs to the stderr of
+	// a later command.
 	return "PS1= PS2=; unset HISTFILE TMOUT; set +o history; set +m +H; shopt -s execfail expand_aliases; shopt -u checkwinsize huponexit\n" +
 		`trap '((${#BASH_SOURCE[@]})) && { ((BASH_VERSINFO[0]>3)) && \builtin trap - INT; \builtin kill -INT $$; }' URG` + "\n" +
 		`trap '{ \builtin . ` + d.dumpFile() + `; } 2>/dev/null' EXIT` + "\n"
@@ -52,23 +53,24 @@ func (bash) bootstrap(d dir) string {
 func (bash) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin declare -p; \builtin printf '\0\0\0'; \builtin declare -f; \builtin printf '\0'; \builtin alias -p; \builtin printf '\0'; ` +
 		`\builtin shopt -p; \builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.state + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \builtin printf '%s\1' "$__trl_i"; done; \builtin printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\nunset __trl_i\n"
 }
 
 func (bash) status(d dir, token string) string {
-	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
 }
 
 func (p bash) command(d dir, r request) (file, wrapper, control string) {
-	// The status has a line of its own, because an error unwinds past the rest of
-	// the line.
+	// The text that reports the status has its own line, because bash drops the rest of a line
+	// after an error.
 	dot := `\builtin .`
 	if len(r.env) > 0 {
-		dot = envPrefix(r.env) + `\command .` // for builtin, they would not be exported
+		dot = envPrefix(r.env) + `\command .` // before `builtin`, the variables would not be exported
 	}
 	control = fmt.Sprintf("%s %s\n%s\n", dot, d.command(), p.status(d, r.token))
 	if p.old {
-		// On a builtin, bash 3.2 makes a redirection permanent when the command uses exec.
+		// bash 3.2 makes the redirection of a builtin permanent when the command uses exec, so
+		// the redirections are those of a group.
 		control = fmt.Sprintf("{ %s %s; } <%s >%s 2>%s\n%s\n", dot, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	}
 	if r.lastStatus != 0 {
@@ -80,9 +82,9 @@ func (p bash) command(d dir, r request) (file, wrapper, control string) {
 	return `\builtin ` + strings.TrimPrefix(evalScript(bashQuote(r.text), r), `\`), "", control
 }
 
-// bashQuote makes s one word. In a UTF-8 locale bash takes quadratic time for
-// many pieces in single quotes, so it is one piece in double quotes; history
-// expansion is off.
+// bashQuote turns s into one word. It uses double quotes, because in a UTF-8 locale bash takes
+// quadratic time for a word of many single-quoted pieces. History expansion is off, so `!` needs
+// no care.
 func bashQuote(s string) string { return `"` + bashEscapes.Replace(s) + `"` }
 
 var bashEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
@@ -95,9 +97,9 @@ func (bash) scopesEnv() bool           { return false }
 func (bash) enter(r request) string { return posixEnter(r) }
 func (bash) leave(r request) string { return posixLeave(r) }
 
-// sourcePipe: bash 3.2 cannot source a FIFO.
 func (bash) unset(name string) string { return "unset " + name }
 
+// sourcePipe uses eval, because bash 3.2 cannot source a FIFO.
 func (bash) sourcePipe(file string) string {
 	return `{ \builtin eval "$(<` + file + `)"; } >/dev/null 2>&1`
 }
@@ -109,7 +111,8 @@ func (bash) restore(st *State) string {
 	return st.definitions(own) + st.setOptions()
 }
 
-// bashOwn are variables that belong to the new shell or are not assignable.
+// bashOwn has the variables that are not restored: a new shell sets them itself, or they cannot
+// be assigned.
 var bashOwn = map[string]bool{
 	"_": true, "DIRSTACK": true, "EPOCHREALTIME": true, "EPOCHSECONDS": true, "EUID": true, "FUNCNAME": true, "GROUPS": true, "HISTCMD": true,
 	"LINENO": true, "OPTIND": true, "PIPESTATUS": true, "PPID": true, "PS1": true, "PS2": true, "RANDOM": true, "SHELLOPTS": true, "SHLVL": true,

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// status is one message on the status FIFO: a command, or a piece of
-// bookkeeping, has ended.
+// status is one message on the status channel: the shell has finished a command, or the control
+// text before the message.
 type status struct {
 	token string
 	code  int
-	cwd   string // "" when the shell does not know an absolute one
+	cwd   string // "" if the shell did not report an absolute path
 }
 
 // maxStatus bounds one message: a token, a number and a path.
 const maxStatus = 64 << 10
 
-// parseStatus takes the first message of b and returns it with what follows. ok
-// is false when no message is complete; malformed messages are skipped, so that
-// nothing that anybody else writes to the FIFO can do more than waste time.
+// parseStatus returns the first valid message of b and the rest of b. ok is false when there is
+// no complete message. Malformed messages are skipped, so that another process that writes to
+// the channel can only waste time.
 func parseStatus(b []byte) (st status, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(b, 0)

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// channel is a way from the shell back to us: a FIFO in the private directory. We
-// are a writer too, so that it never ends.
+// channel carries messages from the shell to this process: a FIFO in the private directory. This
+// process holds it open for writing too, so reading never meets an end of file.
 type channel struct {
 	read int
 	path string
 }
 
-// open makes the FIFO, again when it was deleted, and returns the open channel.
+// open makes the FIFO, also when a command has deleted it, and returns the open channel.
 func (c *channel) open(path string) (*channel, error) {
 	c.close()
 	os.Remove(path)
@@ -35,16 +35,17 @@ func (c *channel) close() {
 	}
 }
 
-// stdioOf would name the files behind a process's stdout and stderr; here it is not known.
+// stdioOf returns "": macOS does not report the files behind another process's stdout and stderr.
 func stdioOf(int) string { return "" }
 
+// stdioNamed returns "", to equal stdioOf.
 func stdioNamed(int, int, string) string { return "" }
 
-// usePackets does nothing: macOS has no such pipes, and no busybox that needs them.
+// usePackets does nothing: macOS has no packet pipes, and no busybox that needs them.
 func usePackets(int) error { return nil }
 
-// softFiles is not known of another process on macOS.
+// softFiles returns no limit: macOS does not report that of another process.
 func softFiles(int) uint64 { return math.MaxUint64 }
 
-// openExit has nothing to return: macOS knows no descriptor for another process.
+// openExit returns false: macOS has no descriptors for processes.
 func openExit(int) (fd int, ok bool) { return -1, false }

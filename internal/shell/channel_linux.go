@@ -10,16 +10,16 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// channel is a way from the shell back to us: a pipe that the shell opens by path.
-// On Linux it is anonymous and opened through /proc, so that nothing a command does
-// to files can cut it. We are a writer too, so that it never ends.
+// channel carries messages from the shell to this process: a pipe that the shell opens by path.
+// The pipe has no name but the one in /proc, so no command can break it by deleting files. This
+// process holds it open for writing too, so reading never meets an end of file.
 type channel struct {
 	read  int
 	write int
 	path  string
 }
 
-// open returns a channel that is ready; here one lasts for ever.
+// open returns c, or an open channel if c is nil: on Linux a channel never has to be replaced.
 func (c *channel) open(string) (*channel, error) {
 	if c != nil {
 		return c, nil
@@ -46,8 +46,8 @@ func stdioOf(pid int) string {
 	return out + " " + err
 }
 
-// stdioNamed is what stdioOf says of a process that has the other ends of two pipes, or a
-// terminal.
+// stdioNamed returns what stdioOf returns for a process whose stdout and stderr are the writing
+// ends of the pipes out and err, or a terminal.
 func stdioNamed(out, err int, terminal string) string {
 	if terminal != "" {
 		return terminal + " " + terminal
@@ -56,14 +56,14 @@ func stdioNamed(out, err int, terminal string) string {
 	return name(out) + " " + name(err)
 }
 
-// usePackets makes every write to a pipe a packet: one read never returns more. The
-// writing end w becomes non-blocking.
+// usePackets turns a pipe into one of packets, with the writing end w: one read never returns
+// more than one write has written. w becomes non-blocking.
 func usePackets(w int) error {
 	_, err := unix.FcntlInt(uintptr(w), unix.F_SETFL, unix.O_NONBLOCK|unix.O_DIRECT)
 	return os.NewSyscallError("fcntl", err)
 }
 
-// softFiles is how many descriptors a process may have, by its soft limit.
+// softFiles returns the soft limit of open files of a process.
 func softFiles(pid int) uint64 {
 	var limit unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) != nil {

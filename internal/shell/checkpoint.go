@@ -2,21 +2,21 @@ package shell
 
 import "time"
 
-// Checkpoint has the shell tell its state, so that it can be restored even when
-// a later command ends the shell without warning (kill -9, exec, a crash). It
-// costs 40 to 700 µs, so it is taken between commands, as far as the budget
-// allows, and in any case before a command that looks dangerous.
+// Checkpoint makes the shell report its state, so that the state can be restored even if a later
+// command ends the shell without warning (kill -9, exec, a crash). A checkpoint costs 40 to
+// 700 µs, so the caller takes it between commands, as far as the budget allows, and Run takes one
+// before each command that looks dangerous.
 func (s *Shell) Checkpoint() {
 	if !s.dirty || s.dead() {
 		return
 	}
 	begun := time.Now()
 	s.exitDump = nil
-	s.patient = true
+	s.dumping = true
 	err := s.bookkeep(s.dialect.source(s.dir.dumpFile())+"\n", begun.Add(bookkeepTime))
-	s.patient = false
+	s.dumping = false
 	s.readState()
-	s.stateBuf = nil // of a dump that is too large, or cut off
+	s.stateBuf = nil // the rest of a dump that was too large or cut off
 	if err == nil && s.exitDump != nil {
 		s.checkpoint, s.dirty = s.exitDump, false
 	}
@@ -26,24 +26,24 @@ func (s *Shell) Checkpoint() {
 	s.budget.spend(min(time.Since(begun), mostSpent))
 }
 
-// CheckpointDue reports whether a checkpoint would be worth its price now.
+// CheckpointDue reports whether a checkpoint is needed and the budget allows it now.
 func (s *Shell) CheckpointDue() bool { return s.dirty && s.budget.allows(time.Now()) }
 
-// checkpointBudget bounds the time spent on checkpoints right after a command, when
-// the next one may be on its way, with a large advance: a hundred commands in a row
-// are followed by one each, a loop of thousands is not slowed down. A session that
-// is idle for a moment gets one in any case.
+// checkpointBudget limits the time spent on checkpoints right after a command, when the next
+// command may already be waiting. It starts with a large credit: a hundred commands in a row get
+// a checkpoint each, but a loop of thousands is not slowed down. A session that is idle for a
+// moment gets a checkpoint regardless of the budget.
 type checkpointBudget struct {
-	saved time.Duration
-	at    time.Time
+	saved time.Duration // credit; negative when overdrawn
+	at    time.Time     // when saved was last computed
 }
 
 const (
-	budgetAdvance = 20 * time.Millisecond
-	budgetShare   = 200
-	// mostSpent is what a checkpoint costs at most. What takes longer takes it on a busy
-	// machine, where a single checkpoint would use up the budget, and the state of the
-	// next commands would be lost with their shell.
+	budgetAdvance = 20 * time.Millisecond // the initial and the largest credit
+	budgetShare   = 200                   // one part in budgetShare of the elapsed time is credited
+	// mostSpent is the most that one checkpoint costs. A checkpoint takes longer only on a
+	// busy machine. It would use up the whole budget there, and the state that the next
+	// commands set would be lost with their shell.
 	mostSpent = time.Millisecond
 )
 

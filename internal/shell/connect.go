@@ -9,8 +9,8 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// connect makes the control channel and the sinks of a new shell process: three
-// pipes, or one terminal. It returns the shell's ends.
+// connect makes the stdin, stdout and stderr of a new shell process: three pipes, or one
+// terminal. It returns the shell's ends.
 func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 	if s.dialect.terminal() {
 		master, path, err := process.OpenMaster()
@@ -28,7 +28,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 	}
 	var ends [6]int
 	for i := 0; i < len(ends); i += 2 {
-		// of the first pipe the shell reads, of the others we do
+		// The shell reads from the first pipe; this process reads from the others.
 		if ends[i], ends[i+1], err = pipe(i > 0, i == 0); err != nil {
 			for _, fd := range ends[:i] {
 				unix.Close(fd)
@@ -49,7 +49,7 @@ func (s *Shell) connect() (stdin *os.File, out [2]*os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "control"), [2]*os.File{os.NewFile(uintptr(ends[3]), "stdout"), os.NewFile(uintptr(ends[5]), "stderr")}, nil
 }
 
-// pipe makes a pipe that no child inherits; each end may be non-blocking.
+// pipe makes a pipe that children do not inherit. Each end can be made non-blocking.
 func pipe(nonblockR, nonblockW bool) (r, w int, err error) {
 	var p [2]int
 	syscall.ForkLock.RLock()

@@ -7,53 +7,60 @@ import (
 	"syscall"
 )
 
-// dialect is what differs between the families: pure text, no I/O. Every text
-// that goes to the control channel while a signal may be under way must be
-// harmless when any part of its beginning is lost, so it has no quotes.
+// dialect has the differences between the families: pure text, no I/O.
+//
+// A signal can make the shell drop the beginning of the control text that it is reading. So
+// control text that may arrive together with a signal has no quotes: any suffix of it must be
+// harmless.
 type dialect interface {
-	// argv are the arguments after argv[0].
+	// argv returns the arguments after argv[0].
 	argv(login, rc bool) []string
-	// terminal says that the shell insists on a terminal for its control channel.
+	// terminal reports whether the shell needs a terminal as its stdin.
 	terminal() bool
-	// readsAhead says that the shell reads its control channel into a buffer that
-	// programs it runs can inherit, so it must be given one line at a time.
+	// readsAhead reports whether the shell reads its stdin into a buffer that programs it
+	// runs can inherit. Such a shell must get its control text line by line.
 	readsAhead() bool
-	// bootstrap is the text sent once after the start, without the first status.
+	// bootstrap returns the control text for the start of the shell. The caller adds the
+	// text that reports the first status.
 	bootstrap(d dir) string
-	// dump is the content of d.dumpFile(): it writes the shell's state to d.state.
+	// dump returns the content of d.dumpFile(), a script that writes the shell's state to
+	// d.statePath.
 	dump(d dir) string
-	// status writes "TOKEN $? $PWD" and a NUL to d.back.
+	// status returns control text that writes "TOKEN $? $PWD" and a NUL to d.statusPath.
 	status(d dir, token string) string
-	// command is the content of d.command() for a command text, the content of
-	// d.wrapper() or "", and the control text that runs it and reports with token.
+	// command returns the content of d.command(), the content of d.wrapper() ("" where
+	// there is none), and the control text that runs the command and reports its status.
 	command(d dir, r request) (file, wrapper, control string)
-	// source is the control text that reads a script, without quotes.
+	// source returns control text, without quotes, that sources a script.
 	source(file string) string
-	// enter and leave surround a command that has a directory of its own, or,
-	// where scopesEnv, an environment of its own. They are scripts for sourcePipe.
+	// enter and leave return scripts, for sourcePipe, that run before and after a command.
+	// They set and restore the command's own directory and, if scopesEnv, its own
+	// environment. They are "" when there is nothing to do.
 	enter(r request) string
 	leave(r request) string
-	// scopesEnv says that a command's environment is set by enter and taken back
-	// by leave; else it is part of the control text.
+	// scopesEnv reports whether enter and leave set and restore a command's environment.
+	// Otherwise the control text of the command sets it.
 	scopesEnv() bool
 	// statements splits a listing of definitions.
 	statements(text string) []statement
-	// restore turns a parsed state into a script for a new shell.
+	// restore returns a script that brings a new shell into the given state.
 	restore(st *State) string
+	// unset returns a line that unsets a variable.
 	unset(name string) string
-	// sourcePipe is the control text that reads a script from a pipe, in silence.
+	// sourcePipe returns control text that sources a script from a pipe and discards what
+	// the script prints.
 	sourcePipe(file string) string
-	// interrupts are the signals that make the shell give up a command, to be sent in turns.
+	// interrupts returns the signals that make the shell abandon a command, to be sent in
+	// turn.
 	interrupts() []syscall.Signal
-	// reap is the control text that makes an idle shell take notice of children that have
-	// ended, without forgetting their status; "" for a shell that does so by itself.
+	// reap returns control text that makes an idle shell reap children that have ended,
+	// without forgetting their status; "" for a shell that does so by itself.
 	reap() string
-	// ping is the content of a script that reports with token and clears whatever
-	// an interrupted command left behind.
+	// ping returns a script that reports a status with token.
 	ping(d dir, token string) string
 }
 
-// request is one command as a dialect sees it.
+// request is the part of a command that a dialect needs.
 type request struct {
 	text       string
 	env        []envVar // sorted by key
@@ -81,36 +88,36 @@ func dialectOf(p Program) dialect {
 	return dash{}
 }
 
-// urgThenINT: the trap on SIGURG interrupts the shell at a safe point. A plain
-// SIGINT also breaks builtins that spin inside C, but bash swallows it while it
-// waits for a child.
+// urgThenINT begins with SIGURG, because the bootstrap sets a trap on it that interrupts the
+// shell at a safe point. A plain SIGINT also interrupts builtins that loop in C code, but bash
+// ignores it while it waits for a child.
 var urgThenINT = []syscall.Signal{syscall.SIGURG, syscall.SIGINT}
 
-// quote makes s one word of a POSIX shell.
+// quote turns s into one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// dir is the private directory of a session, and the ways back from the shell.
-// None of its paths needs quoting.
+// dir is the private directory of a session and the paths to which the shell reports. No path
+// needs quoting.
 type dir struct {
-	path  string
-	back  string // statuses come back here
-	state string // dumps of the state come back here
+	path       string
+	statusPath string // the shell writes statuses here
+	statePath  string // the shell writes dumps of its state here
 }
 
 func (d dir) dumpFile() string { return d.path + "/d" } // script: dump the state
 func (d dir) command() string  { return d.path + "/c" } // script: the command's text
-func (d dir) wrapper() string  { return d.path + "/w" } // script: around the command (fish)
+func (d dir) wrapper() string  { return d.path + "/w" } // script: sources the command (fish)
 func (d dir) last() string     { return d.path + "/r" } // script: "return N", to set $?
-func (d dir) typed() string    { return d.path + "/t" } // script: what is too long to be typed
-func (d dir) script() string   { return d.path + "/y" } // FIFO, where needed: a script goes to the shell
-func (d dir) stdin() string    { return d.path + "/i" } // FIFO, where needed: a command's stdin
+func (d dir) typed() string    { return d.path + "/t" } // script: control text too long to be typed
+func (d dir) script() string   { return d.path + "/y" } // FIFO (macOS): a script for sourcePipe
+func (d dir) stdin() string    { return d.path + "/i" } // FIFO (macOS): a command's stdin
 
-// output and ping have a number because an old one may still be in use.
+// output and ping are numbered, because a process may still use an earlier one.
 func (d dir) output(n int) string { return d.path + "/o" + strconv.Itoa(n) }
 func (d dir) ping(n int) string   { return d.path + "/z" + strconv.Itoa(n) }
 
-// envPrefix is "K='v' " for each variable: in POSIX shells assignments before a
-// command last as long as the command, however it ends.
+// envPrefix returns "K='v' " for each variable. In POSIX shells, assignments before a command
+// last as long as the command, however it ends.
 func envPrefix(env []envVar) string {
 	var b strings.Builder
 	for _, e := range env {
@@ -119,8 +126,8 @@ func envPrefix(env []envVar) string {
 	return b.String()
 }
 
-// posixEnter and posixLeave change the directory for one command and back. The
-// variables they use live only meanwhile.
+// posixEnter returns a script that changes the directory for one command. The variables that
+// it sets are removed by posixLeave.
 func posixEnter(r request) string {
 	if r.workingDir == "" {
 		return ""
@@ -128,10 +135,11 @@ func posixEnter(r request) string {
 	return `__trl_p=${PWD-} __trl_q=${OLDPWD-}` + "\n" + `\command cd -- ` + quote(r.workingDir) + "\n"
 }
 
+// posixLeave returns a script that undoes posixEnter.
 func posixLeave(r request) string {
 	if r.workingDir == "" {
 		return ""
 	}
-	// Without the variable, enter did not come so far.
+	// If the variable is unset, the script of posixEnter did not get that far.
 	return `case ${__trl_p+x} in x) \command cd -- "$__trl_p"; OLDPWD=${__trl_q-}; unset __trl_p __trl_q;; esac` + "\n"
 }

@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is output of a command that has ended while somebody it started still
-// holds its pipes.
+// Held is the output of a command that has ended while processes that it started still hold its
+// pipes open.
 type Held struct {
 	streams []*stream
 	closed  func()
 }
 
-// Drainer reads held output until its end, so that nobody who writes is ever
-// blocked or killed by a closed pipe. One goroutine, started with the first Held.
+// Drainer reads held output to its end, so that the processes that write it are neither blocked
+// by a full pipe nor killed by a closed one. It has one goroutine, which runs while any output
+// is held; Close waits for it.
 type Drainer struct {
 	mu      sync.Mutex
 	held    []*Held // guarded by mu
@@ -34,7 +35,7 @@ func NewDrainer() (*Drainer, error) {
 	return &Drainer{wakeR: r, wakeW: w}, nil
 }
 
-// Add takes over h. closed is called once, when its output is complete.
+// Add takes over h. It calls closed once, when the output is complete.
 func (d *Drainer) Add(h *Held, closed func()) {
 	h.closed = closed
 	d.mu.Lock()
@@ -47,7 +48,8 @@ func (d *Drainer) Add(h *Held, closed func()) {
 	unix.Write(d.wakeW, []byte{0})
 }
 
-// Close stops draining: what is held is read once more and counts as complete.
+// Close stops the Drainer. It reads the available part of all held output, which then counts as
+// complete.
 func (d *Drainer) Close() {
 	d.mu.Lock()
 	d.stop = true
@@ -67,6 +69,7 @@ func (d *Drainer) Close() {
 	unix.Close(d.wakeW)
 }
 
+// loop reads held output until none is left or Close is called.
 func (d *Drainer) loop() {
 	var fds []unix.PollFd
 	for {
@@ -115,6 +118,7 @@ func (d *Drainer) loop() {
 	}
 }
 
+// finish removes h, whose output is complete.
 func (d *Drainer) finish(h *Held) {
 	d.mu.Lock()
 	for i, x := range d.held {

@@ -1,10 +1,3 @@
-// Package shell drives one persistent shell. The shell reads short bookkeeping
-// lines on its stdin; every command gets separate FIFOs for stdout and stderr, and its
-// text is in a private file. Completion, exit status and directory come back on a
-// private FIFO: never as a prompt or a marker in the output.
-//
-// A Shell survives its process: when a command ends the shell (exit, exec, kill),
-// the Shell starts a new one with the state of the old.
 package shell
 
 import (
@@ -16,10 +9,10 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Family is a group of shells that are driven the same way.
+// Family is a group of shells that TRL drives in the same way.
 type Family string
 
-// The families TRL knows.
+// The supported families.
 const (
 	Dash Family = "dash"
 	Ash  Family = "ash" // busybox
@@ -28,21 +21,21 @@ const (
 	Fish Family = "fish"
 )
 
-// Program is a shell that was found.
+// Program is an installed shell.
 type Program struct {
-	Path   string // absolute, as asked for
-	Real   string // Path without symbolic links
-	Argv0  string // what busybox needs to know that it is a shell
+	Path   string // absolute; symbolic links are not resolved
+	Real   string // Path with symbolic links resolved
+	Argv0  string // tells busybox which of its programs to be
 	Family Family
 }
 
-// Find looks up a shell by path, or by name in path (a PATH value). cwd resolves
-// a relative path.
+// Find looks up a shell by its file name, or by its name in path, a PATH value. A relative
+// file name is relative to cwd.
 func Find(name, path, cwd string) (Program, error) {
 	if name == "" {
 		name = "/bin/sh"
 	}
-	// "busybox ash" and "ash" without such a program both mean busybox.
+	// "busybox ash" means busybox, and so does "ash" if PATH has no program of that name.
 	applet := ""
 	if rest, ok := strings.CutPrefix(name, "busybox "); ok && (rest == "ash" || rest == "sh") {
 		name, applet = "busybox", "ash"
@@ -61,13 +54,13 @@ func Find(name, path, cwd string) (Program, error) {
 		real = file
 	}
 	p := Program{Path: file, Real: real, Argv0: filepath.Base(file), Family: familyOf(filepath.Base(real))}
-	if filepath.Base(real) == "sh" { // macOS
+	if filepath.Base(real) == "sh" { // macOS, where sh is no link
 		p.Family = selected(selector)
 	}
 	if filepath.Base(real) == "busybox" {
 		p.Family, p.Argv0 = Ash, "ash"
 		if applet == "" && filepath.Base(file) != "busybox" && familyOf(filepath.Base(file)) == "" && filepath.Base(file) != "sh" {
-			p.Family = "" // some other applet
+			p.Family = "" // a link to another busybox program
 		}
 	}
 	if p.Family == "" {
@@ -76,10 +69,10 @@ func Find(name, path, cwd string) (Program, error) {
 	return p, nil
 }
 
-// selector names the shell that /bin/sh of macOS becomes: bash, dash or zsh. See sh(1).
+// selector is a link to the shell that /bin/sh executes on macOS: bash, dash or zsh. See sh(1).
 const selector = "/private/var/select/sh"
 
-// selected is the family of the shell that a selector names; bash when it names none.
+// selected returns the family of the shell that link points to; bash if it is of no family.
 func selected(link string) Family {
 	to, err := filepath.EvalSymlinks(link)
 	if err != nil {
@@ -91,10 +84,11 @@ func selected(link string) Family {
 	return Bash
 }
 
+// familyOf returns the family of a shell by its file name, "" for none.
 func familyOf(base string) Family {
-	base = strings.TrimPrefix(base, "r")
+	base = strings.TrimPrefix(base, "r") // rbash: the restricted shell
 	for _, f := range []Family{Dash, Ash, Bash, Zsh, Fish} {
-		// zsh5, bash-5.2, fish3.6: a version may follow
+		// A version may follow: zsh5, bash-5.2, fish3.6.
 		if rest, ok := strings.CutPrefix(base, string(f)); ok && strings.Trim(rest, "-.0123456789") == "" {
 			return f
 		}
@@ -102,7 +96,7 @@ func familyOf(base string) Family {
 	return ""
 }
 
-// FindProgram looks up any program, in the same way.
+// FindProgram looks up any program, as Find does for shells.
 func FindProgram(name, path, cwd string) (string, error) {
 	file, err := lookup(name, path, cwd)
 	switch {
@@ -114,14 +108,14 @@ func FindProgram(name, path, cwd string) (string, error) {
 	return file, nil
 }
 
-// Why lookup finds nothing.
+// Reasons why lookup finds no program.
 var (
 	errNotInPath     = errors.New("not found in PATH")
 	errNoFile        = errors.New("no such file")
 	errNotExecutable = errors.New("not an executable file")
 )
 
-// lookup returns the file, also when it cannot be used.
+// lookup returns the file of a program. With an error, the file is the one that cannot be used.
 func lookup(name, path, cwd string) (file string, err error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -140,6 +134,7 @@ func lookup(name, path, cwd string) (file string, err error) {
 	return name, errNotInPath
 }
 
+// executable returns an error if file is not an executable file.
 func executable(file string) error {
 	fi, err := os.Stat(file)
 	switch {

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// feed writes everything to a pipe, and closes it. Where the Go runtime can watch
-// the pipe, a reader that takes its time costs no thread.
+// feed writes all of queue to a pipe and closes it. Where the Go runtime can watch the pipe, a
+// slow reader does not block a thread.
 func feed(w int, queue [][]byte) {
 	unix.SetNonblock(w, watchesPipes)
 	f := os.NewFile(uintptr(w), "stdin")
 	defer f.Close()
 	for _, data := range queue {
 		if _, err := f.Write(data); err != nil {
-			return // EPIPE: nobody reads any more
+			return // EPIPE: the pipe has no reader
 		}
 	}
 }

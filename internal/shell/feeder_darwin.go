@@ -8,16 +8,17 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// watchesPipes is false: the Go runtime cannot wait for the FIFOs that are used here.
+// watchesPipes reports whether the Go runtime can wait for a pipe. On macOS it cannot wait for
+// the FIFOs that are used here.
 const watchesPipes = false
 
-// A feeder gives data to a shell that opens a path: a command's stdin, or the
-// state for a new shell. Nothing of it touches a disk. Its goroutine ends
-// when everything is written or nobody reads any more; release sees to it that
-// it does not wait for a reader that never comes.
+// A feeder writes data to a FIFO that the shell opens by path: a command's stdin, or the state
+// for a new shell. The data never touches a disk. The feeder's goroutine ends when it has
+// written everything or the FIFO has no reader any more. It would wait without a limit for a
+// reader that never opens the FIFO; release prevents that.
 type feeder struct {
 	path   string
-	opened chan struct{} // there is, or was, a reader
+	opened chan struct{} // closed when the FIFO has, or had, a reader
 }
 
 func newFeeder(path string, data []byte) (*feeder, error) {
@@ -38,7 +39,7 @@ func (f *feeder) feed(data []byte) {
 	}
 }
 
-// openWriter waits for a reader.
+// openWriter opens a FIFO for writing, which waits for a reader.
 func openWriter(path string) (fd int, err error) {
 	for {
 		if fd, err = unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0); err != unix.EINTR {
@@ -47,26 +48,27 @@ func openWriter(path string) (fd int, err error) {
 	}
 }
 
-// release is called when the command has ended. A feeder that still waits for a
-// reader meets ours; one that is read by a job in the background goes on.
+// release is called when the command has ended. It opens the FIFO for reading for a moment, so
+// that a feeder that still waits for a reader ends. A feeder that is read by a background job
+// continues.
 func (f *feeder) release() {
 	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	os.Remove(f.path)
 	if err != nil {
-		return // the path is gone, so the feeder's open has failed or succeeded
+		return // the path no longer exists, so the feeder's open has failed or succeeded
 	}
 	<-f.opened
 	unix.Close(fd)
 }
 
-// inputPipe is the pipe of an Input, guarded by its mu. Its goroutine ends when the
-// shell has opened the other end, or release has.
+// inputPipe is the FIFO of an Input, whose mu guards it. Its goroutine ends when the shell, or
+// release, has opened the other end.
 type inputPipe struct {
 	path   string
 	id     process.FileID
-	ready  chan int // gives the writing end, -1 when there is none
-	waited bool     // ready has given it
-	write  int      // non-blocking; -1 while the shell has not opened its end, or once it is closed
+	ready  chan int // receives the writing end once; -1 if it could not be opened
+	waited bool     // ready has been received
+	write  int      // non-blocking; -1 before the shell opens its end, and after closeWrite
 }
 
 func newInputPipe(path string, wake func()) (*inputPipe, error) {
@@ -88,11 +90,11 @@ func newInputPipe(path string, wake func()) (*inputPipe, error) {
 	return p, nil
 }
 
-// fedPipe is that of a Feed, whose program has the reading end from its start.
+// fedPipe returns the pipe of a Feed, whose program has the reading end from its start.
 func fedPipe(write int) *inputPipe { return &inputPipe{waited: true, write: write} }
 
-// take returns the writing end, -1 when there is none.
-func (p *inputPipe) take() int {
+// writeEnd returns the writing end, -1 if it is not open.
+func (p *inputPipe) writeEnd() int {
 	if !p.waited {
 		select {
 		case p.write = <-p.ready:
@@ -103,10 +105,11 @@ func (p *inputPipe) take() int {
 	return p.write
 }
 
-// empty is not needed here: nobody can tell who reads.
+// empty returns false: macOS does not report which process waits for input, so the answer is
+// never needed.
 func (p *inputPipe) empty() bool { return false }
 
-// opened does nothing: here we are never a reader ourselves.
+// opened does nothing: on macOS this process does not hold a reading end.
 func (p *inputPipe) opened(int, string) {}
 
 func (p *inputPipe) closeWrite() {
@@ -114,7 +117,7 @@ func (p *inputPipe) closeWrite() {
 	p.write = -1
 }
 
-// release gives up the pipe. Where somebody still reads, it gets the rest first.
+// release gives up the FIFO. A background process that still reads it gets the rest first.
 func (p *inputPipe) release(rest [][]byte) {
 	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	os.Remove(p.path)
@@ -125,7 +128,7 @@ func (p *inputPipe) release(rest [][]byte) {
 		unix.Close(fd)
 	}
 	switch {
-	case p.take() < 0:
+	case p.writeEnd() < 0:
 	case len(rest) > 0:
 		go feed(p.write, rest)
 	default:

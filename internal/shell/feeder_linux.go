@@ -9,15 +9,15 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// watchesPipes says that the Go runtime can wait for a pipe.
+// watchesPipes reports whether the Go runtime can wait for a pipe.
 const watchesPipes = true
 
-// A feeder gives data to a shell that opens a path: a command's stdin, or the
-// state for a new shell. Nothing of it touches a disk. Its goroutine ends when
-// everything is written or nobody reads any more.
+// A feeder writes data to a pipe that the shell opens by path: a command's stdin, or the state
+// for a new shell. The data never touches a disk. The feeder's goroutine ends when it has
+// written everything or the pipe has no reader any more.
 //
-// It is an anonymous pipe, opened through /proc: unlike a FIFO it can be opened
-// again (cat /dev/stdin) when its writer is gone.
+// The pipe has no name but the one in /proc. Unlike a FIFO, it can be opened again (cat
+// /dev/stdin) after its writer has closed it.
 type feeder struct {
 	path string
 	read int
@@ -32,16 +32,16 @@ func newFeeder(_ string, data []byte) (*feeder, error) {
 	return &feeder{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), read: r}, nil
 }
 
-// release is called when the command has ended: our end is closed. A job in the
-// background that reads the pipe keeps it alive.
+// release is called when the command has ended. It closes our reading end; a background job that
+// reads the pipe keeps it alive.
 func (f *feeder) release() { unix.Close(f.read) }
 
-// inputPipe is the pipe of an Input, guarded by its mu.
+// inputPipe is the pipe of an Input, whose mu guards it.
 type inputPipe struct {
 	path  string
 	id    process.FileID
-	read  int // ours, so that there is a reader until the shell is one; then -1
-	write int // non-blocking; -1 once it is closed
+	read  int // keeps the pipe readable until the shell has opened it; then -1
+	write int // non-blocking; -1 after closeWrite
 }
 
 func newInputPipe(string, func()) (*inputPipe, error) {
@@ -52,13 +52,13 @@ func newInputPipe(string, func()) (*inputPipe, error) {
 	return &inputPipe{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), id: process.FileIDOf(r), read: r, write: w}, nil
 }
 
-// fedPipe is that of a Feed, whose program has the reading end from its start.
+// fedPipe returns the pipe of a Feed, whose program has the reading end from its start.
 func fedPipe(write int) *inputPipe {
 	return &inputPipe{id: process.FileIDOf(write), read: -1, write: write}
 }
 
-// take returns the writing end, -1 when there is none.
-func (p *inputPipe) take() int { return p.write }
+// writeEnd returns the writing end, -1 if it is closed.
+func (p *inputPipe) writeEnd() int { return p.write }
 
 // empty reports whether everything in the pipe has been read.
 func (p *inputPipe) empty() bool {
@@ -66,9 +66,10 @@ func (p *inputPipe) empty() bool {
 	return err == nil && n == 0
 }
 
-// opened gives up our reading end when the command has begun, so that the kernel tells
-// when it, and everybody it gave it to, has closed its stdin. Shells open stdin before
-// stdout, which is out; one of them is still there unless the command has closed both.
+// opened closes our reading end if the command has begun. Then the kernel reports when the
+// command, and every process that inherited its stdin, has closed it. The command has begun if
+// the shell has the pipe or out, the command's stdout, open: shells open stdin before stdout, and
+// one of the two is still open unless the command has closed both.
 func (p *inputPipe) opened(shell int, out string) {
 	if p.read < 0 {
 		return
@@ -93,7 +94,7 @@ func (p *inputPipe) closeWrite() {
 	p.write = -1
 }
 
-// release gives up both ends. Where somebody still reads, it gets the rest first.
+// release gives up both ends. A background process that still reads gets the rest first.
 func (p *inputPipe) release(rest [][]byte) {
 	if p.read >= 0 {
 		unix.Close(p.read)

@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// fish reads a piped stdin to its end before it runs anything, so it lives on a
-// terminal of its own, to which short lines are typed; everything longer is in
-// scripts. Commands still get FIFOs.
+// fish reads a piped stdin to its end before it runs anything, so it gets a terminal of its own.
+// TRL types short lines to it and puts longer text into scripts. Commands still get FIFOs.
 type fish struct{}
 
 func (fish) argv(login, rc bool) []string {
@@ -27,7 +26,7 @@ func (fish) readsAhead() bool             { return false }
 func (fish) reap() string                 { return "" }
 func (fish) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT} }
 func (fish) statements(text string) []statement {
-	// string escape leaves no newline in a value.
+	// `string escape` in dump leaves no newline in a value.
 	var list []statement
 	for line := range strings.Lines(text) {
 		list = append(list, newStatement(strings.TrimSuffix(line, "\n")))
@@ -43,8 +42,8 @@ func (fish) bootstrap(d dir) string {
 		"set -g __trl_f (functions --names)\n"
 }
 
-// dump says nothing when fish has no descriptors left for command substitutions: it
-// would report a state without variables.
+// dump prints nothing when fish has no descriptors left for command substitutions, because the
+// state would lack all variables.
 func (fish) dump(d dir) string {
 	return `begin
 set -g __trl_a (set --names --global)
@@ -63,18 +62,18 @@ printf '\0\0\0'
 umask
 printf '\0%s\0\0end\0' "$PWD"
 set -e __trl_n __trl_a
-end >` + d.state + " 2>/dev/null\n"
+end >` + d.statePath + " 2>/dev/null\n"
 }
 
 func (fish) status(d dir, token string) string {
-	return `builtin printf '%s %s %s\0' ` + token + ` $status "$PWD" >` + d.back
+	return `builtin printf '%s %s %s\0' ` + token + ` $status "$PWD" >` + d.statusPath
 }
 
 func (p fish) ping(d dir, token string) string { return p.status(d, token) + "\n" }
 
 func (p fish) command(d dir, r request) (file, wrapper, control string) {
-	// The text is sourced: `exit` in a sourced file leaves the file, and the status
-	// below is reported all the same.
+	// The command is a sourced file, because `exit` only leaves that file, and the status
+	// below is reported nevertheless.
 	wrapper = fmt.Sprintf("begin\n__trl_last %d\nsource %s\nend <%s >%s 2>%s\n%s\n", r.lastStatus, d.command(), r.stdin, r.stdout, r.stderr, p.status(d, r.token))
 	return r.text + "\n", wrapper, p.source(d.wrapper()) + "\n"
 }
@@ -91,7 +90,7 @@ func (fish) enter(r request) string {
 	for i, e := range r.env {
 		fmt.Fprintf(&b, "if set -qgx %[2]s; set -g __trl_t%[1]d x; else if set -qg %[2]s; set -g __trl_t%[1]d p; else; set -g __trl_t%[1]d u; end; set -g __trl_o%[1]d $%[2]s; set -gx %[2]s %[3]s\n", i, e.key, fishQuote(e.value))
 	}
-	b.WriteString("builtin true\n") // set leaves the status of before
+	b.WriteString("builtin true\n") // set does not change the status
 	if r.workingDir != "" {
 		b.WriteString("set -g __trl_p $PWD\nbuiltin cd -- " + fishQuote(r.workingDir) + "\n")
 	}
@@ -111,7 +110,7 @@ func (fish) leave(r request) string {
 
 func (fish) unset(name string) string { return "set -e " + name }
 
-// sourcePipe: fish sources a pipe only as its stdin.
+// sourcePipe uses stdin, the only way in which fish sources a pipe.
 func (fish) sourcePipe(file string) string { return "source - <" + file + " >/dev/null 2>&1" }
 
 func (fish) restore(st *State) string {
@@ -126,11 +125,12 @@ func (fish) restore(st *State) string {
 	return b.String()
 }
 
-// fishOwn are variables that belong to the new shell or are not assignable.
+// fishOwn has the variables that are not restored: a new shell sets them itself, or they cannot
+// be assigned.
 var fishOwn = set("PWD SHLVL _ fish_pid hostname status status_generation pipestatus version FISH_VERSION fish_kill_signal fish_killring history " +
 	"umask EUID COLUMNS LINES CMD_DURATION fish_history fish_autosuggestion_enabled argv __trl_a __trl_f __trl_n")
 
-// fishQuote makes s one word of fish.
+// fishQuote turns s into one word of fish.
 func fishQuote(s string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", `\'`) + "'"
 }

@@ -9,29 +9,29 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// What Input.Write refuses with.
+// Errors of Input.Write.
 var (
 	ErrInputClosed = errors.New("the input is closed")
 	ErrInputFull   = errors.New("too much input waits to be read")
 	ErrInputUnread = errors.New("no process reads the input")
 )
 
-// Input is the stdin of a command that is written while it runs. What the command
-// has not read yet waits here, so that nobody who writes ever waits for it. It is safe
-// for concurrent use; only the goroutine that runs the command watches and closes the pipe.
+// Input is the stdin of a command, written while the command runs. It queues the data that does
+// not fit into the pipe, so that Write never blocks. It is safe for concurrent use; only the
+// goroutine that runs the command watches and closes the pipe.
 type Input struct {
-	limit int64 // of what may wait; 0: none
+	limit int64 // most bytes in the queue; 0: no limit
 
 	mu      sync.Mutex
-	queue   [][]byte   // guarded by mu; what is not in the pipe yet
+	queue   [][]byte   // guarded by mu; data that is not in the pipe yet
 	pending int64      // guarded by mu; bytes in queue
-	taken   int64      // guarded by mu; bytes accepted in all
+	taken   int64      // guarded by mu; bytes accepted in total
 	closed  bool       // guarded by mu; an end of file follows the queue
-	ended   bool       // guarded by mu; nobody can read what would be written
+	ended   bool       // guarded by mu; no process can read the pipe any more
 	pipe    *inputPipe // guarded by mu; nil while the command does not run
 }
 
-// NewInput makes an Input in which at most limit bytes wait. It begins with first.
+// NewInput makes an Input that queues at most limit bytes and begins with first.
 func NewInput(limit int64, first []byte) *Input {
 	in := &Input{limit: limit, pending: int64(len(first)), taken: int64(len(first))}
 	if len(first) > 0 {
@@ -40,9 +40,9 @@ func NewInput(limit int64, first []byte) *Input {
 	return in
 }
 
-// Write accepts data, which it keeps, and with end the end of the input. It returns
-// how many bytes have been accepted in all and how many wait. With wake the running
-// command's shell must be woken, because there is something left to do.
+// Write accepts data, and with end the end of the input. The caller must not change data
+// afterwards. taken counts the bytes accepted in total, and pending those in the queue. If wake
+// is true, the caller must call Wake on the Shell or Feed, which has more to write or to close.
 func (in *Input) Write(data []byte, end bool) (taken, pending int64, wake bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -63,30 +63,29 @@ func (in *Input) Write(data []byte, end bool) (taken, pending int64, wake bool, 
 		in.taken += int64(len(data))
 	}
 	in.closed = end
-	in.flush()
+	in.flushLocked()
 	if in.ended {
 		return in.taken, 0, true, ErrInputUnread
 	}
 	return in.taken, in.pending, in.pipe != nil && (in.closed || len(in.queue) > 0), nil
 }
 
-// Open reports whether Write would accept something.
+// Open reports whether Write accepts data.
 func (in *Input) Open() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return !in.closed && !in.ended
 }
 
-// Discard forgets what waits; nothing is accepted any more. It is for a command that
-// does not run.
+// Discard drops the queue; Write accepts nothing any more. It is for a command that does not run.
 func (in *Input) Discard() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.drop()
+	in.dropLocked()
 }
 
-// Drained names the pipe when everything that was accepted has been read, and tells
-// how much that is: only then can somebody be waiting for more.
+// Drained returns the pipe if all accepted data has been read, else a zero FileID: only then can
+// a process be waiting for more. taken counts the bytes accepted.
 func (in *Input) Drained() (pipe process.FileID, taken int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -96,8 +95,8 @@ func (in *Input) Drained() (pipe process.FileID, taken int64) {
 	return pipe, in.taken
 }
 
-// flush moves what it can into the pipe. Call with mu held.
-func (in *Input) flush() {
+// flushLocked moves as much of the queue as possible into the pipe.
+func (in *Input) flushLocked() {
 	for len(in.queue) > 0 && in.pipe != nil && in.pipe.write >= 0 && !in.ended {
 		n, err := unix.Write(in.pipe.write, in.queue[0])
 		switch {
@@ -106,7 +105,7 @@ func (in *Input) flush() {
 		case err == unix.EAGAIN:
 			return
 		case err != nil: // EPIPE
-			in.drop()
+			in.dropLocked()
 			return
 		}
 		in.pending -= int64(n)
@@ -117,11 +116,11 @@ func (in *Input) flush() {
 	}
 }
 
-// drop forgets what nobody can read. Call with mu held.
-func (in *Input) drop() { in.ended, in.queue, in.pending = true, nil, 0 }
+// dropLocked drops the queue, because no process can read it any more.
+func (in *Input) dropLocked() { in.ended, in.queue, in.pending = true, nil, 0 }
 
-// attach makes the pipe for a command that is about to run.
-func (s *Shell) attach(in *Input) (path string, err error) {
+// attachInput makes the pipe for a command that is about to run.
+func (s *Shell) attachInput(in *Input) (path string, err error) {
 	p, err := newInputPipe(s.dir.stdin(), s.Wake)
 	if err != nil {
 		return "", err
@@ -133,15 +132,15 @@ func (s *Shell) attach(in *Input) (path string, err error) {
 	return p.path, nil
 }
 
-// watchInput moves what it can into the pipe of the running command and tells what to
-// wait for before the next time. It closes a pipe that has got everything, or that
-// nobody reads.
+// watchInput moves as much input as possible into the pipe of the running command, and returns
+// the descriptor and the events to wait for before the next call. It closes a pipe that has all
+// of the input or has no reader.
 func (s *Shell) watchInput() (fd int, events int16) {
 	in := s.input
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	fd = in.pipe.take()
-	in.flush()
+	fd = in.pipe.writeEnd()
+	in.flushLocked()
 	switch {
 	case fd < 0:
 	case in.ended, in.closed && len(in.queue) == 0:
@@ -154,23 +153,24 @@ func (s *Shell) watchInput() (fd int, events int16) {
 	return fd, events
 }
 
-// begun is called from time to time while the command runs in a shell whose stdout is out.
+// begun is called from time to time while the command runs in a process shell, with out as its
+// stdout; see inputPipe.opened.
 func (in *Input) begun(shell int, out string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.pipe.opened(shell, out)
 }
 
-// inputFailed is called when the kernel says that nobody reads the pipe any more.
+// inputFailed is called when the kernel reports that the pipe has no reader any more.
 func (s *Shell) inputFailed() {
 	s.input.mu.Lock()
 	defer s.input.mu.Unlock()
-	s.input.drop()
+	s.input.dropLocked()
 }
 
-// detach ends the input of a command that has ended. What was accepted is still given
-// to whoever in the background reads it; then, at once as a rule, it sees the end.
-func (s *Shell) detach() {
+// detachInput ends the input of a command that has ended. A background process that reads the
+// pipe still gets the queue, which is empty as a rule, and then the end of file.
+func (s *Shell) detachInput() {
 	in := s.input
 	if in == nil {
 		return
@@ -178,10 +178,10 @@ func (s *Shell) detach() {
 	s.input = nil
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if fd := in.pipe.take(); fd >= 0 {
+	if fd := in.pipe.writeEnd(); fd >= 0 {
 		s.poller.forget(fd)
 	}
 	in.pipe.release(in.queue)
 	in.pipe = nil
-	in.drop()
+	in.dropLocked()
 }

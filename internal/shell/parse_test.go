@@ -38,7 +38,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// dump is a complete one, as posixDump prints it.
+// dump is a complete dump, as the script of posixDump prints it.
 const dump = "state\x00A='1'\nB='x'\n\x00export B='x'\n\x00\x00\x00ll='ls'\n\x00set +o errexit\nset -o noglob\n\x000027\n\x00/tmp\x00a\x01b c\x01\x00end\x00"
 
 func TestParseDump(t *testing.T) {
@@ -46,7 +46,7 @@ func TestParseDump(t *testing.T) {
 	if st == nil || len(st.vars) != 2 || len(st.exports) != 1 || st.umask != "0027" || st.cwd != "/tmp" || len(st.params) != 2 || st.params[1] != "b c" {
 		t.Fatalf("%+v", st)
 	}
-	// One that was cut off is forgotten when the next begins.
+	// A dump that was cut off is dropped when the next one begins.
 	if st := parseDump([]byte("state\x00A='cut"+"\x00"+dump), posixStatements); st == nil || len(st.vars) != 2 {
 		t.Errorf("after a cut dump: %+v", st)
 	}
@@ -85,7 +85,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add([]byte("tok 0 /tmp\x00tok2 256 /\x00junk\x00"), 5)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		whole := all(b)
-		// The same messages come out however the bytes arrive.
+		// The messages are the same however the bytes are divided.
 		if cut < 0 || cut > len(b) {
 			return
 		}
@@ -133,7 +133,7 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestQuoting: a text survives as one word in the real shells; see also the cases.
+// TestQuoting checks the quoting itself; tests/cases runs quoted text in the real shells.
 func TestQuoting(t *testing.T) {
 	for in, want := range map[string]string{`it's`: `'it'\''s'`, ``: `''`} {
 		if got := quote(in); got != want {
@@ -169,7 +169,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// /bin/sh of macOS becomes the shell that a link names.
+// TestSelected: on macOS, /bin/sh executes the shell that a link points to.
 func TestSelected(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]Family{"bash": Bash, "dash": Dash, "zsh": Zsh, "ksh": Bash} {
@@ -186,8 +186,8 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// TestScriptWithoutRoom: a script that cannot be written is reported, so that half a
-// command is never run.
+// TestScriptWithoutRoom: writing a script to a full disk is an error, so that half a command
+// never runs.
 func TestScriptWithoutRoom(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {

@@ -2,69 +2,18 @@ package shell
 
 import (
 	"bytes"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/trl-dev/trl/internal/output"
 )
 
-// stream is one output FIFO of a command, read into its log.
-type stream struct {
-	fd     int
-	which  output.Stream
-	log    *output.Log
-	single bool // read one buffer at a time, because somebody counts
-	eof    bool // nobody can write any more
-	exit   bool // it is no output: it can be read when a process has ended
-	wide   bool // the FIFO takes more than by default
-	wrote  *atomic.Pointer[time.Time]
-}
-
-// fullPipe is what a FIFO takes by default, less the end of a page of the log.
-const fullPipe = 60 << 10
-
-// read moves what is there into the log, at most a few buffers. It reports
-// whether there may be more. As long as we hold the writing end there is no end.
-func (st *stream) read() bool {
-	if st.exit {
-		st.eof = true
-		return false
-	}
-	for i := range 16 {
-		buf := st.log.Reserve(st.which)
-		n, err := unix.Read(st.fd, buf)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil || n == 0:
-			st.log.Commit(st.which, 0)
-			st.eof = err != unix.EAGAIN
-			return false
-		}
-		st.log.Commit(st.which, n)
-		if !st.wide && n >= fullPipe {
-			st.wide = true
-			widen(st.fd)
-		}
-		if i == 0 {
-			now := time.Now()
-			st.wrote.Store(&now)
-		}
-		if st.single {
-			return true
-		}
-	}
-	return true
-}
-
-// send queues control text.
+// send queues control text and writes as much of it as the shell's stdin takes.
 func (s *Shell) send(text string) {
 	s.pending = append(s.pending, text...)
 	s.flush()
 }
 
+// flush writes as much of the queued control text as the shell's stdin takes.
 func (s *Shell) flush() {
 	for len(s.pending) > 0 && s.control >= 0 {
 		part := s.pending
@@ -77,7 +26,7 @@ func (s *Shell) flush() {
 		}
 		if err != nil {
 			if err != unix.EAGAIN {
-				s.pending = nil // the shell is gone; its death is reported apart
+				s.pending = nil // the shell has ended, which is reported separately
 			}
 			return
 		}
@@ -85,12 +34,12 @@ func (s *Shell) flush() {
 	}
 }
 
-// maxPacket is less than any stdio buffer: a read that is too short for a packet would
-// lose the rest of it.
+// maxPacket is smaller than any stdio buffer: a read that is too short for a packet would lose
+// the rest of the packet.
 const maxPacket = 512
 
-// firstPacket is the first line of text, or the beginning of a long one: whoever reads
-// lines through a buffer has nothing left in it at the end of a line.
+// firstPacket returns the first line of text, or the beginning of a long line. A shell that gets
+// one line at a time has an empty read buffer at the end of each line.
 func firstPacket(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i+1]
@@ -98,9 +47,9 @@ func firstPacket(text []byte) []byte {
 	return text[:min(len(text), maxPacket)]
 }
 
-// wait blocks until something has happened, at the latest until deadline (zero:
-// no limit), and takes in everything that is ready: statuses, dumps, what the
-// shell itself prints, and the output of streams. Input goes to the command meanwhile.
+// wait blocks until there is something to read or write, or until deadline (zero: no limit). It
+// reads everything that is ready: statuses, dumps, text that the shell itself prints, and the
+// output of streams. It writes control text to the shell and input to the command.
 func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	var fds [10]unix.PollFd
 	n := 0
@@ -114,9 +63,9 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 	add(s.wakeR, unix.POLLIN)
 	add(s.status.read, unix.POLLIN)
-	if s.patient {
-		// A dump comes in many small writes. It is taken in when the status says that
-		// it is complete, or from time to time, before the pipe is full.
+	if s.dumping {
+		// A dump arrives in many small writes, which should not wake us one by one. It is read
+		// when the status reports that it is complete, and every 2 ms, before the pipe is full.
 		if soon := time.Now().Add(2 * time.Millisecond); deadline.IsZero() || soon.Before(deadline) {
 			deadline = soon
 		}
@@ -147,7 +96,7 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 		n++
 	}
 	if s.poller.wait(fds[:n], deadline) != nil {
-		return // the caller looks again
+		return // the caller's loop calls wait again
 	}
 	for i, st := range streams {
 		if fds[first+i].Revents != 0 {
@@ -161,10 +110,10 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	s.readStatus()
 	s.readState()
 	if sinkOut >= 0 && fds[sinkOut].Revents&^unix.POLLOUT != 0 {
-		s.readSink(&s.sinkOut, &s.saidOut)
+		s.readSink(&s.sinkOut, &s.printedOut)
 	}
 	if sinkErr >= 0 && fds[sinkErr].Revents != 0 {
-		s.readSink(&s.sinkErr, &s.saidErr)
+		s.readSink(&s.sinkErr, &s.printedErr)
 	}
 	if control >= 0 && fds[control].Revents != 0 {
 		s.flush()
@@ -174,6 +123,7 @@ func (s *Shell) wait(deadline time.Time, streams ...*stream) {
 	}
 }
 
+// readStatus reads all statuses that have arrived.
 func (s *Shell) readStatus() {
 	buf := s.buf[:4096]
 	for {
@@ -199,8 +149,8 @@ func (s *Shell) readStatus() {
 	}
 }
 
-// readState takes in a dump of the shell's state. What a dying shell says and
-// what a living one says for a checkpoint arrive the same way.
+// readState reads the available part of a dump of the shell's state. The dump of an exiting shell
+// and that of a checkpoint arrive in the same way.
 func (s *Shell) readState() {
 	got := false
 	for {
@@ -224,10 +174,10 @@ func (s *Shell) readState() {
 	}
 }
 
-// maxSaid is how much is kept of what the shell prints itself.
-const maxSaid = 64 << 10
+// maxPrinted limits how much of the text that the shell itself prints is kept.
+const maxPrinted = 64 << 10
 
-// readSink takes in what the shell prints itself: nothing, as a rule.
+// readSink reads the text that the shell itself prints: none, as a rule.
 func (s *Shell) readSink(sink *int, said *[]byte) {
 	for *sink >= 0 {
 		n, err := unix.Read(*sink, s.buf)
@@ -238,7 +188,7 @@ func (s *Shell) readSink(sink *int, said *[]byte) {
 			return
 		}
 		if err != nil || n <= 0 {
-			// The shell has closed it, or is gone: stop looking.
+			// The shell has closed it or has ended, so stop watching it.
 			s.poller.forget(*sink)
 			if *sink != s.control {
 				unix.Close(*sink)
@@ -247,7 +197,7 @@ func (s *Shell) readSink(sink *int, said *[]byte) {
 			return
 		}
 		*said = append(*said, s.buf[:n]...)
-		if extra := len(*said) - maxSaid; extra > 0 {
+		if extra := len(*said) - maxPrinted; extra > 0 {
 			*said = append((*said)[:0], (*said)[extra:]...)
 		}
 	}

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for several descriptors at once, with poll(2): the Go runtime cannot
-// watch FIFOs here. Where poll refuses a descriptor, as it does with terminals, select(2)
-// waits for all of them.
+// poller waits for several descriptors at once with poll(2), because the Go runtime cannot watch
+// FIFOs on macOS. If poll refuses one of the descriptors, as it does with terminals, poller uses
+// select(2) for all of them.
 type poller struct {
-	refused map[int]bool // descriptors that poll does not take
+	refused map[int]bool // descriptors that poll refuses
 }
 
 func newPoller() (*poller, error) { return &poller{refused: map[int]bool{}}, nil }
 
-// wait fills in the Revents of fds. A negative descriptor is passed over; a zero
-// deadline is none.
+// wait fills in the Revents of fds. It skips negative descriptors; a zero deadline means no
+// limit.
 func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 	if len(p.refused) == 0 {
 		_, err := unix.Poll(fds, timeout(deadline))
@@ -32,17 +32,18 @@ func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 	return p.selects(fds, deadline)
 }
 
-// fdSetSize is how many descriptors select can tell apart.
+// fdSetSize is the number of descriptors in the set that select takes.
 const fdSetSize = 1024
 
-// hangUpEvery is how often a descriptor is looked at that is only watched for its
-// other end going away: select cannot wait for that.
+// hangUpEvery is how often poll looks at a descriptor that is only watched for the closing of its
+// other end: select cannot wait for that.
 const hangUpEvery = 100 * time.Millisecond
 
+// selects is wait with select(2).
 func (p *poller) selects(fds []unix.PollFd, deadline time.Time) error {
 	var read, write unix.FdSet
 	highest := -1
-	rest := make([]unix.PollFd, len(fds)) // what poll tells of the others
+	rest := make([]unix.PollFd, len(fds)) // the descriptors that poll accepts
 	wait := time.Duration(-1)
 	if !deadline.IsZero() {
 		wait = max(time.Until(deadline), 0)
@@ -100,7 +101,7 @@ func (p *poller) selects(fds []unix.PollFd, deadline time.Time) error {
 	return nil
 }
 
-// timeout is the time until deadline for poll, rounded up.
+// timeout returns the milliseconds until deadline, rounded up, as poll(2) takes them.
 func timeout(deadline time.Time) int {
 	if deadline.IsZero() {
 		return -1
@@ -112,8 +113,9 @@ func timeout(deadline time.Time) int {
 	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 }
 
+// forget must be called before a descriptor is closed or given away: its number may be reused.
 func (p *poller) forget(fd int) { delete(p.refused, fd) }
 func (*poller) close()          {}
 
-// widen does nothing: the system gives a FIFO more room by itself.
+// widen does nothing: macOS enlarges a FIFO by itself.
 func widen(int) {}

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for several descriptors at once without holding up a thread: they
-// are in an epoll set of their own, and that set is itself watched by the Go
-// runtime's poller. poll(2) would do the same, but a thread that blocks in it keeps
-// its share of the scheduler until the runtime takes that away again, which costs
-// more than a short command.
+// poller waits for several descriptors at once without blocking a thread: they are in an epoll
+// set, and the Go runtime's own poller watches that set. A thread that blocks in poll(2) would
+// keep its share of the scheduler until the runtime takes it away, which costs more time than a
+// short command.
 type poller struct {
 	set   *os.File
 	raw   syscall.RawConn
 	epoll int
-	known map[int32]int16 // what is in the set: descriptor → events
+	known map[int32]int16 // content of the set: descriptor → events
 }
 
 func newPoller() (*poller, error) {
@@ -34,8 +33,8 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// wait fills in the Revents of fds. A negative descriptor is passed over, as by
-// poll(2); a zero deadline is none.
+// wait fills in the Revents of fds. It skips negative descriptors, as poll(2) does; a zero
+// deadline means no limit.
 func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 	if err := p.update(fds); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (p *poller) wait(fds []unix.PollFd, deadline time.Time) error {
 	return nil
 }
 
-// update makes the set what fds says.
+// update changes the epoll set to the descriptors and events of fds.
 func (p *poller) update(fds []unix.PollFd) error {
 	wanted := 0
 	for _, f := range fds {
@@ -105,8 +104,8 @@ func watches(fds []unix.PollFd, fd int32) bool {
 	return false
 }
 
-// forget takes a descriptor out. It must be called before the descriptor is closed
-// or given away.
+// forget removes a descriptor from the set. It must be called before the descriptor is closed or
+// given away.
 func (p *poller) forget(fd int) {
 	if _, ok := p.known[int32(fd)]; ok {
 		unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
@@ -120,9 +119,10 @@ func (p *poller) close() {
 	}
 }
 
-// widePipe is what a FIFO takes whose command writes faster than we read: both then wait for
-// each other less often. All pipes of a user together may take 64 MiB, so it is not more.
+// widePipe is the capacity of a FIFO whose command writes faster than this process reads, so that
+// the two wait for each other less often. It is not larger, because all pipes of a user together
+// are limited to 64 MiB.
 const widePipe = 256 << 10
 
-// widen gives a FIFO more room, unless the system refuses.
+// widen raises the capacity of a FIFO, unless the system refuses.
 func widen(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) }

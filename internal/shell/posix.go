@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// dash is driven as an interactive shell without a terminal: only then does an
-// interrupt unwind to the top level instead of ending it. `command .` catches
-// every error of the sourced text, syntax errors included.
+// dash runs as an interactive shell without a terminal: only an interactive shell returns to its
+// input after an interrupt instead of exiting. `command .` catches every error of the sourced
+// text, including syntax errors.
 type dash struct{}
 
 func (dash) argv(login, rc bool) []string {
@@ -24,8 +24,8 @@ func (dash) readsAhead() bool             { return false }
 func (dash) interrupts() []syscall.Signal { return urgThenINT }
 
 func (dash) bootstrap(d dir) string {
-	// SIGURG is ignored by default, so it can never hurt a child; in the shell the
-	// trap turns it into an interrupt at a safe point.
+	// Processes ignore SIGURG by default, so it cannot harm a child. In the shell, the trap
+	// turns it into an interrupt at a safe point.
 	return "PS1= PS2=\n" +
 		`trap '\command trap - INT; \command kill -INT $$' URG` + "\n" +
 		"trap '" + posixExitTrap(d) + "' EXIT\n"
@@ -35,21 +35,21 @@ func posixExitTrap(d dir) string { return `{ \command . ` + d.dumpFile() + `; } 
 
 func (dash) dump(d dir) string { return posixDump(d) }
 
-// posixDump prints what a POSIX shell can tell about itself, each section ended
-// by a NUL. Functions cannot be printed in these shells.
+// posixDump returns a script that prints the state that a POSIX shell can print, each section
+// ended by a NUL. These shells cannot print functions.
 func posixDump(d dir) string {
 	return `{ \command printf 'state\0'; \command set; \command printf '\0'; \command export -p; \command printf '\0'; \command readonly -p; ` +
 		`\command printf '\0\0'; \command alias; \command printf '\0'; \command set +o; \command printf '\0'; \command umask; \command printf '\0%s\0' "${PWD-}"; ` +
-		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.state + " 2>/dev/null\nunset __trl_i\n"
+		`for __trl_i do \command printf '%s\1' "$__trl_i"; done; \command printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\nunset __trl_i\n"
 }
 
 func (dash) status(d dir, token string) string {
-	return `\command printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
+	return `\command printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
 }
 
 func (p dash) command(d dir, r request) (file, wrapper, control string) {
-	// The status stands on the same line: an unwinding dash drops its input
-	// buffer, and `command` makes errors not unwind.
+	// The text that reports the status is on the same line, because dash drops its input buffer
+	// when it returns to the top level. `command` prevents that for errors.
 	control = fmt.Sprintf("%s\\command . %s; %s\n", envPrefix(r.env), d.command(), p.status(d, r.token))
 	if r.lastStatus != 0 {
 		control = `\command . ` + d.last() + "\n" + control
@@ -57,16 +57,16 @@ func (p dash) command(d dir, r request) (file, wrapper, control string) {
 	return evalScript(quote(r.text), r), "", control
 }
 
-// evalScript is a command file. The redirections stand at the eval, so that what
-// `set -x` or a trap on ERR says of our own lines goes to the sink; the eval
-// keeps the file's path out of messages.
+// evalScript returns the content of a command file. The redirections belong to the eval, so that
+// `set -x` or a trap on ERR prints our own lines to the sink instead of to the command's output.
+// The eval keeps the file's path out of error messages.
 func evalScript(quoted string, r request) string {
 	return fmt.Sprintf("\\eval %s <%s >%s 2>%s\n", quoted, r.stdin, r.stdout, r.stderr)
 }
 
 func (p dash) ping(d dir, token string) string { return p.status(d, token) + "\n" }
 
-// reap: `jobs` waits for whatever has ended, and with -p it forgets no job.
+// reap uses `jobs`, which reaps the children that have ended; with -p it forgets no job.
 func (dash) reap() string { return `\command jobs -p >/dev/null 2>&1` }
 
 func (dash) source(file string) string { return `\command . ` + file }
@@ -88,7 +88,7 @@ func (dash) restore(st *State) string {
 		}
 	}
 	for _, v := range st.exports {
-		// "export NAME" alone is a variable that is marked but unset
+		// A listing also has "export NAME" alone, for a variable that is marked but unset.
 		if !posixOwn[v.name] {
 			b.WriteString("export " + v.name + "\n")
 		}
@@ -107,16 +107,17 @@ func (dash) restore(st *State) string {
 	return b.String()
 }
 
-// posixOwn are variables that belong to the new shell.
+// posixOwn has the variables that are not restored, because a new shell sets them itself.
 var posixOwn = map[string]bool{"PPID": true, "_": true, "LINENO": true, "OPTIND": true, "PS1": true, "PS2": true, "__trl_i": true, "HISTFILE": true}
 
-// ash is busybox. It is driven like dash, with three differences. Its `command`
-// must not be used to catch errors: an error in a subshell would make that
-// subshell spin for ever. Its reading of a pipe takes the end of a background
-// child for the end of input, which ignoreeof (-I) makes harmless. And it reads
-// its input through stdio, and some builds run other applets (sort, head) in a
-// fork of the shell, without exec: these would find in their stdin whatever the
-// shell had read ahead.
+// ash is the shell of busybox. It is driven like dash, with three differences:
+//   - Its `command` must not be used to catch errors: after an error in a subshell, the subshell
+//     would loop endlessly.
+//   - When it reads a pipe, it takes the exit of a background child for the end of input.
+//     ignoreeof (-I) makes that harmless.
+//   - It reads its input through stdio, and some builds run other applets (sort, head) in a fork
+//     of the shell, without exec. These would find in their stdin the input that the shell has
+//     read ahead.
 type ash struct{ dash }
 
 func (ash) readsAhead() bool { return true }
@@ -129,16 +130,16 @@ func (ash) argv(login, rc bool) []string {
 	return args
 }
 
-// interrupts: a SIGINT from outside can deadlock ash in malloc; from the trap it
-// comes at a safe point.
+// interrupts has no SIGINT: one from outside can deadlock ash in malloc. The trap on SIGURG sends
+// it at a safe point.
 func (ash) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGURG} }
 
 func (p ash) bootstrap(d dir) string { return "unset HISTFILE\n" + p.dash.bootstrap(d) }
 
 func (p ash) command(d dir, r request) (file, wrapper, control string) {
-	// The status has a line of its own, because an error unwinds past the rest of
-	// the line. The environment is set by enter: assignments before a special
-	// builtin would stay.
+	// The text that reports the status has its own line, because ash drops the rest of a line
+	// after an error. The script of enter sets the environment, because assignments before a
+	// special builtin would remain.
 	control = fmt.Sprintf("\\. %s\n%s\n", d.command(), p.status(d, r.token))
 	if r.lastStatus != 0 {
 		control = `\. ` + d.last() + "\n" + control
@@ -153,8 +154,9 @@ func (ash) scopesEnv() bool { return true }
 func (ash) enter(r request) string {
 	var b strings.Builder
 	for i, e := range r.env {
-		// __trl_t: empty for unset, plain or exported. It is not there when there was no
-		// process for the question, and leave changes nothing then.
+		// __trl_t is x for an exported variable, p for a plain one, and empty for one that is
+		// unset. It is itself unset if the shell could not fork for $(); then leave changes
+		// nothing.
 		fmt.Fprintf(&b, "case \"$(\\export -p)\" in *\"export %[2]s=\"*) __trl_t%[1]d=x;; *) __trl_t%[1]d=${%[2]s+p};; esac; __trl_o%[1]d=${%[2]s-}; \\export %[2]s=%[3]s\n", i, e.key, quote(e.value))
 	}
 	return b.String() + posixEnter(r)

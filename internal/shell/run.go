@@ -5,64 +5,16 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// Command is one command to run.
-type Command struct {
-	Text       string
-	Env        map[string]string // for this command only
-	WorkingDir string            // for this command only
-	Stdin      []byte
-	HasStdin   bool
-	Input      *Input        // instead of Stdin, when more may come
-	Timeout    time.Duration // 0: none
-	Grace      time.Duration // between the first signal and SIGKILL
-	Log        *output.Log
-	// Abort gives the command up: the value is the first signal. Send (it has room
-	// for one), then Wake.
-	Abort chan syscall.Signal
-	// Full says that output must wait, as on a pipe that is not read; nil for
-	// never. When it changes, Wake.
-	Full func() bool
-
-	live  atomic.Pointer[live]      // while it runs
-	wrote atomic.Pointer[time.Time] // when it last wrote something; nil: never
-}
-
-// Outcome is how a command ended.
-type Outcome struct {
-	ExitCode  int
-	Signal    syscall.Signal // that ended it, where it is certain
-	TimedOut  bool
-	Cancelled bool
-	Restarted bool // the shell ended, and another one took its place
-	// Died says that the shell ended and that none could be started. With
-	// RESOURCE_PRESSURE the next Run tries again; otherwise the session cannot go on.
-	Died        error
-	LeftRunning []Holder
-	Killed      []process.Killed
-	UserMS      int64
-	SystemMS    int64
-	MaxRSSBytes int64
-	feeder      *feeder
-
-	// Held is output that somebody still holds open; nil when it is complete.
-	Held *Held
-}
-
-const (
-	// bookkeepTime bounds what the shell does for us between commands.
-	bookkeepTime = 10 * time.Second
-)
+// bookkeepTime limits the time that the shell may take for control text between commands.
+const bookkeepTime = 10 * time.Second
 
 // run is one call of Run.
 type run struct {
@@ -71,15 +23,16 @@ type run struct {
 	req     request
 	start   time.Time
 	streams [2]*stream
-	earlier map[int]uint64        // processes that were there before: pid → start time
-	strays  func() []process.Info // those of the command; nil where there are none
+	earlier map[int]uint64        // processes older than the command: pid → start time
+	strays  func() []process.Info // Config.Strays since the start of the command; may be nil
 	oc      Outcome
-	rssNext time.Duration // when the next sample of memory is due, after start
-	// ping is the token of the ping behind this command, if there is one.
+	rssNext time.Duration // from start to the next sample of memory
+	// ping and pingFile are the token and the script of the last ping that was sent after
+	// this command; "" for none.
 	ping, pingFile string
 }
 
-// Run runs one command to its end. An error means that it was not run at all.
+// Run runs one command to its end. An error means that the command was not run at all.
 func (s *Shell) Run(c *Command) (Outcome, error) {
 	r := &run{Shell: s, cmd: c, rssNext: 5 * time.Millisecond}
 	if err := r.prepare(); err != nil {
@@ -90,7 +43,7 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 		r.withdraw()
 		return r.oc, err
 	}
-	s.saidOut, s.saidErr = s.saidOut[:0], s.saidErr[:0]
+	s.printedOut, s.printedErr = s.printedOut[:0], s.printedErr[:0]
 	s.send(control)
 	st, ended := r.await()
 	switch {
@@ -109,16 +62,17 @@ func (s *Shell) Run(c *Command) (Outcome, error) {
 	return r.oc, nil
 }
 
-// replaceShell gives the session a new shell in the state that is known.
+// replaceShell kills the shell and starts a new one with the last known state. It reports whether
+// there is one.
 func (r *run) replaceShell() bool {
 	s := r.Shell
-	s.endMute()
+	s.killUnusable()
 	r.oc.Died = s.restart(s.bestState(nil))
 	r.oc.Restarted = true
 	return r.oc.Died == nil
 }
 
-// prepare gets everything ready that the control text refers to.
+// prepare makes the shell, the streams and the command's directory and environment ready.
 func (r *run) prepare() error {
 	s, c := r.Shell, r.cmd
 	if s.dead() {
@@ -163,11 +117,12 @@ func (r *run) prepare() error {
 		since := process.Now()
 		r.strays = func() []process.Info { return s.cfg.Strays(since) }
 	}
-	c.live.Store(&live{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
+	c.live.Store(&runningCommand{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
 	return nil
 }
 
-// CheckDir refuses a directory for a command that is none. "" is the shell's own.
+// CheckDir returns an error if path, the working directory for a command, is not a directory. "",
+// the shell's own directory, is accepted.
 func CheckDir(path string) error {
 	if path == "" {
 		return nil
@@ -178,7 +133,7 @@ func CheckDir(path string) error {
 	return nil
 }
 
-// refused says what the shell would not do for the command.
+// refused returns the error for a directory or an environment that the shell could not set.
 func (r *run) refused() error {
 	if r.cmd.WorkingDir != "" {
 		return api.Errorf(api.CodeInvalidParams, "params.working_dir: the shell cannot go to %q", r.cmd.WorkingDir)
@@ -190,9 +145,10 @@ func (r *run) refused() error {
 	return api.Errorf(api.CodeInvalidParams, "params.env: the shell cannot set %s; is it readonly?", strings.Join(keys, ", "))
 }
 
-// mayEndShell reports whether a command looks as if it could replace or kill the
-// shell without its EXIT trap. It decides only whether a checkpoint is taken at
-// once; a command that hides it finds the last one.
+// mayEndShell reports whether a command looks as if it could replace or kill the shell without
+// running its EXIT trap. The answer only decides whether a checkpoint is taken before the
+// command; when a command that was not recognized ends the shell, the last checkpoint is
+// restored.
 func mayEndShell(text string) bool {
 	for _, w := range []string{"exec", "kill", "exit", "logout", "trap", "limit"} {
 		if strings.Contains(text, w) {
@@ -202,52 +158,12 @@ func mayEndShell(text string) bool {
 	return false
 }
 
-func (r *run) openStreams() error {
-	s := r.Shell
-	err := s.openOutputs()
-	if err != nil {
-		// A command has deleted the private directory.
-		s.discardOutputs()
-		if err = s.makeDir(); err == nil {
-			err = s.openOutputs()
-		}
-	}
-	if err != nil {
-		return err
-	}
-	single := r.cmd.Full != nil
-	r.streams = [2]*stream{
-		{fd: s.out.read, which: output.Stdout, log: r.cmd.Log, single: single, wrote: &r.cmd.wrote},
-		{fd: s.err.read, which: output.Stderr, log: r.cmd.Log, single: single, wrote: &r.cmd.wrote},
-	}
-	r.req.stdout, r.req.stderr = s.out.path, s.err.path
-	return nil
-}
-
-func (s *Shell) openOutputs() error {
-	s.outputs += 2
-	if err := s.out.open(s.dir.output(s.outputs)); err != nil {
-		return err
-	}
-	err := s.err.open(s.dir.output(s.outputs + 1))
-	if err != nil {
-		unix.Close(s.out.write)
-	}
-	return err
-}
-
-// closeOutputs closes our own writing ends.
-func (s *Shell) closeOutputs() {
-	unix.Close(s.out.write)
-	unix.Close(s.err.write)
-}
-
-// control writes the scripts and returns the control text. A script that could not
-// be written whole (no room) must not be run.
+// control writes the command's scripts and returns the control text that runs them. A script that
+// could not be written completely (a full disk) must not run, so that is an error.
 func (r *run) control() (string, error) {
 	s := r.Shell
 	if r.cmd.Input != nil {
-		path, err := s.attach(r.cmd.Input)
+		path, err := s.attachInput(r.cmd.Input)
 		if err != nil {
 			return "", err
 		}
@@ -276,11 +192,11 @@ func (r *run) control() (string, error) {
 	return control, nil
 }
 
-// withdraw takes back what was prepared for a command that is not run.
+// withdraw undoes prepare and control for a command that is not run.
 func (r *run) withdraw() {
 	s := r.Shell
 	s.closeOutputs()
-	s.detach()
+	s.detachInput()
 	r.cmd.live.Store(nil)
 	if r.oc.feeder != nil {
 		r.oc.feeder.release()
@@ -290,7 +206,8 @@ func (r *run) withdraw() {
 	r.leave()
 }
 
-// await waits for the command's end, its time-out, or an abort.
+// await waits until the command has ended, its time is over, it is aborted, or the shell has
+// died. It returns true with a status if the command has ended.
 func (r *run) await() (status, bool) {
 	s := r.Shell
 	var limit time.Time
@@ -298,7 +215,7 @@ func (r *run) await() (status, bool) {
 		limit = r.start.Add(r.cmd.Timeout)
 	}
 	check, ask, look := r.start.Add(time.Second), r.start.Add(pingLate), r.start.Add(muteFirst)
-	var silence mute
+	var silence muteCheck
 	for {
 		if st, ok := s.takeStatus(r.req.token, r.ping); ok {
 			if st.token != r.ping && r.ping != "" {
@@ -331,7 +248,7 @@ func (r *run) await() (status, bool) {
 		if now.After(look) {
 			found, again := silence.look(r)
 			if found {
-				s.endMute()
+				s.killUnusable()
 				return status{}, false
 			}
 			look = now.Add(again)
@@ -344,14 +261,14 @@ func (r *run) await() (status, bool) {
 	}
 }
 
-// pingLate is when a command has run so long that a ping is put behind it. It
-// comes back after the status; or without one, when something made the shell
-// drop our line and return to its input (in dash, `kill -INT $$` does).
+// pingLate is the running time after which a ping is sent behind the command. The shell answers
+// it after it has reported the command's status. It answers the ping alone if it dropped the line
+// that reports the status and returned to its input, as dash does after `kill -INT $$`.
 const pingLate = 100 * time.Millisecond
 
-// repair looks whether the private directory is still there. Where a command has
-// deleted it, what the shell needs to go on is made again, and, where the status
-// could be lost with it, another ping tells when the shell is idle.
+// repair checks whether the private directory still exists. If a command has deleted it, repair
+// makes it again. The status may be lost with the directory, so repair also sends a ping, which
+// the shell answers when it is idle.
 func (r *run) repair() {
 	s := r.Shell
 	if _, err := os.Lstat(s.dir.dumpFile()); err == nil {
@@ -362,6 +279,7 @@ func (r *run) repair() {
 	}
 }
 
+// sendPing sends a ping whose answer ends the command.
 func (r *run) sendPing() {
 	token := r.token()
 	if file := r.Shell.sendPing(token); file != "" {
@@ -369,6 +287,7 @@ func (r *run) sendPing() {
 	}
 }
 
+// earliest returns the earliest of the times that are not zero, or zero.
 func earliest(times ...time.Time) time.Time {
 	var e time.Time
 	for _, t := range times {
@@ -379,7 +298,7 @@ func earliest(times ...time.Time) time.Time {
 	return e
 }
 
-// shellDied takes the outcome from the death of the shell.
+// shellDied sets the outcome of a command that has ended the shell, and starts a new shell.
 func (r *run) shellDied() {
 	s := r.Shell
 	e := s.proc.Exit()
@@ -387,32 +306,34 @@ func (r *run) shellDied() {
 	r.oc.UserMS, r.oc.SystemMS = e.UserMS-s.cpuUser, e.SystemMS-s.cpuSystem
 	r.oc.MaxRSSBytes = max(r.oc.MaxRSSBytes, e.MaxRSSBytes)
 	s.readState()
-	// What a trap on EXIT prints comes after the redirections were taken back.
+	// The output of a trap on EXIT arrives in the sink, because the shell has undone the
+	// redirections of the command by then.
 	for _, st := range r.streams {
 		for st.read() {
 		}
 	}
-	s.readSink(&s.sinkOut, &s.saidOut)
+	s.readSink(&s.sinkOut, &s.printedOut)
 	if !s.dialect.terminal() {
-		r.cmd.Log.Append(output.Stdout, s.saidOut)
+		r.cmd.Log.Append(output.Stdout, s.printedOut)
 	}
-	told := s.exitDump != nil
+	dumped := s.exitDump != nil
 	if err := s.restart(s.bestState(r.cmd)); err != nil {
 		r.oc.Died = err
-		if told {
-			s.owed = s.dialect.leave(r.req)
+		if dumped {
+			s.deferredLeave = s.dialect.leave(r.req)
 		}
 		return
 	}
-	// A state from before the command knows nothing of its directory and environment.
-	// One that the dying shell reported has both, and must not be restored again.
-	if told && r.leave() {
+	// A state that the exiting shell reported includes the directory and environment of the
+	// command, which must be undone now and must not be restored later. A checkpoint is older
+	// than the command and has neither.
+	if dumped && r.leave() {
 		s.Checkpoint()
 	}
 }
 
-// leave takes back the directory and environment of the command. It reports whether
-// there was anything to take back.
+// leave restores the directory and environment that the shell had before the command. It reports
+// whether there was anything to restore.
 func (r *run) leave() bool {
 	s := r.Shell
 	leave := s.dialect.leave(r.req)
@@ -426,7 +347,7 @@ func (r *run) leave() bool {
 	return true
 }
 
-// finish collects what the command leaves behind.
+// finish reads the rest of the output, removes the command's files and completes the outcome.
 func (r *run) finish() {
 	s := r.Shell
 	if r.oc.TimedOut {
@@ -435,7 +356,7 @@ func (r *run) finish() {
 		r.oc.ExitCode = api.ExitCancelled
 	}
 	r.cmd.live.Store(nil)
-	s.detach()
+	s.detachInput()
 	complete := r.settle()
 	if r.oc.feeder != nil {
 		r.oc.feeder.release()
@@ -455,31 +376,16 @@ func (r *run) finish() {
 	}
 	r.hold(complete)
 	if !complete && len(r.oc.LeftRunning) == 0 && !s.restored() {
-		r.replaceShell() // it could not take back the redirections (ulimit -n)
+		r.replaceShell() // the shell could not undo the redirections (ulimit -n)
 	}
 }
 
-// complain adds what the shell itself said to the output of a command that failed
-// without a word, when the shell may have refused to set its environment.
-func (r *run) complain() {
+// appendShellErrors adds the shell's own error messages to the output of a command that failed
+// without any output, if the reason may be that the shell refused to set the command's
+// environment.
+func (r *run) appendShellErrors() {
 	log := r.cmd.Log
 	if len(r.cmd.Env) > 0 && r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && !r.dialect.terminal() && log.Bytes(output.Stdout)+log.Bytes(output.Stderr) == 0 {
-		log.Append(output.Stderr, r.saidErr)
-	}
-}
-
-// hold gives streams that are not at their end to the caller.
-func (r *run) hold(complete bool) {
-	if complete {
-		return
-	}
-	s := r.Shell
-	r.oc.Held = &Held{}
-	for i, f := range []*fifo{&s.out, &s.err} {
-		if st := r.streams[i]; !st.eof {
-			r.oc.Held.streams = append(r.oc.Held.streams, st)
-			s.poller.forget(st.fd)
-			f.forget()
-		}
+		log.Append(output.Stderr, r.printedErr)
 	}
 }

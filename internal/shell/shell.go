@@ -1,10 +1,19 @@
+// Package shell drives one persistent shell and runs commands in it, one after another.
+//
+// The shell reads short bookkeeping lines, the control text, on its stdin. The text of a
+// command is in a private file, and each command has its own FIFOs for stdout and stderr.
+// The shell reports the end of a command, its exit status and the working directory on a
+// private pipe, the status channel. Prompts and markers in the output play no part, so the
+// output of a command cannot influence what TRL believes about it.
+//
+// A Shell survives its process: when a command ends the shell (exit, exec, kill), the Shell
+// starts a new process and restores the last state that the old one reported.
 package shell
 
 import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,27 +26,30 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// Config says what to start and where.
+// Config describes the shell to start and its surroundings.
 type Config struct {
 	Program    Program
-	Dir        string   // private directory; its path needs no quoting in any shell
-	Env        []string // complete
+	Dir        string   // private directory; its path must need no quoting in any shell
+	Env        []string // the complete environment
 	WorkingDir string
 	Login, RC  bool
-	// StartTimeout is how long a shell may take until it answers.
+	// StartTimeout limits the time from the start of a shell to its first answer.
 	StartTimeout time.Duration
 	// Start starts a process. It must fork on the thread whose children
 	// process.WatchChildren sees.
 	Start    func(process.Spec) (*process.Process, error)
 	CgroupFD int
-	// Strays finds what was started in the session since then (an Info.StartTime) and is
-	// not below this process any more; nil where orphans come to this process.
+	// Strays lists the processes that the session has started since the given
+	// Info.StartTime and that are no longer descendants of this process. It is nil where
+	// this process adopts orphans, because then there are none.
 	Strays func(since uint64) []process.Info
 }
 
-// Shell is a living shell. One goroutine at a time uses it (its methods say
-// where others may); it has one goroutine per shell process, which reports the
-// end of that process, and those of the feeders. Close waits for the former.
+// Shell is a persistent shell. Only one goroutine at a time may use it, except for the
+// methods that are documented as safe for concurrent use.
+//
+// It runs one goroutine per shell process, which reports the end of the process, and one
+// per feeder. Close waits for the first kind; a feeder ends with its reader.
 type Shell struct {
 	cfg     Config
 	dialect dialect
@@ -48,48 +60,51 @@ type Shell struct {
 
 	watchers  sync.WaitGroup
 	poller    *poller
-	control   int // the shell's stdin, or the master of its terminal
-	sinkOut   int // the shell's own stdout; the same terminal
-	sinkErr   int // the shell's own stderr; -1 with a terminal
+	control   int // writes to the shell's stdin, or the master of its terminal
+	sinkOut   int // reads the shell's own stdout; equals control with a terminal
+	sinkErr   int // reads the shell's own stderr; -1 with a terminal
 	status    *channel
 	state     *channel
 	wakeMu    sync.Mutex
-	wakeR     int // closed with wakeMu
+	wakeR     int // closed with wakeMu held
 	wakeW     int // guarded by wakeMu
 	shellKids *process.ChildWatch
 	ourKids   *process.ChildWatch
-	watched   map[int]bool // children of the shell whose end is awaited; see Children
+	watched   map[int]bool // children of the shell that Children has already returned
 
-	buf         []byte // for reading; on the stack it would make every goroutine's grow
-	pending     []byte // control text that the shell has not taken yet
+	buf         []byte // for reading; on the stack, it would make every goroutine's stack grow
+	pending     []byte // control text that is not in the pipe yet
 	statusBuf   []byte
 	statuses    []status
 	stateBuf    []byte
-	saidOut     []byte // what the shell printed itself since the command began
-	saidErr     []byte
+	printedOut  []byte // printed by the shell itself, not by the command, since the command began
+	printedErr  []byte
 	commandFile script
 	wrapperFile script
-	lastFile    int // what dir.last() returns
+	lastFile    int // the status that the script dir.last() sets; 0 when it has to be written
 	out, err    fifo
 	outputs     int
 	pings       int
 	tokens      *rand.ChaCha8
-	input       *Input // of the running command, when its stdin is open
+	input       *Input // of the running command, while its stdin is open
 
-	name       string // of the process, as the kernel knows it
-	args       string // its command line
-	stdio      string // where its stdout and stderr go when it is idle
+	name       string // of the shell's process, as the kernel reports it
+	args       string // command line of the shell's process
+	stdio      string // names the files behind the shell's stdout and stderr when it is idle
 	last       int    // $? of the last command
-	cwd        string // as the shell said last
+	cwd        string // as last reported by the shell
 	restarts   int64
-	checkpoint *State // the state at some moment; see Checkpoint
+	checkpoint *State // the state that was last reported between commands; see Checkpoint
 	dirty      bool   // checkpoint may be out of date
-	exitDump   *State // what the dying shell told
-	owed       string // script that takes back the environment of the command that ended the last shell; "" for none
-	patient    bool   // a dump is under way, and nobody waits for its parts
-	cpuUser    int64  // of the shell and what it waited for, as far as it is accounted to a command
+	exitDump   *State // the state that the shell reported when it exited
+	dumping    bool   // a checkpoint's dump is arriving; see wait
+	cpuUser    int64  // ms of the shell and of its reaped children that were already charged to commands
 	cpuSystem  int64
 	budget     checkpointBudget
+
+	// deferredLeave is a script for the next shell process. It undoes the environment of
+	// the command that ended the last one. "" for none.
+	deferredLeave string
 }
 
 // Start starts a shell and waits until it answers.
@@ -98,7 +113,7 @@ func Start(cfg Config) (*Shell, error) {
 		cfg: cfg, dialect: dialectOf(cfg.Program), dir: dir{path: cfg.Dir}, cwd: cfg.WorkingDir,
 		control: -1, sinkOut: -1, sinkErr: -1, wakeR: -1, wakeW: -1,
 		tokens: newTokens(), budget: newCheckpointBudget(), buf: make([]byte, 16<<10),
-		dirty: true, // nothing is known of a new shell either: startup files may have set anything
+		dirty: true, // startup files may have set anything
 	}
 	var err error
 	if s.poller, err = newPoller(); err != nil {
@@ -128,7 +143,8 @@ func newTokens() *rand.ChaCha8 {
 	return rand.NewChaCha8(seed)
 }
 
-// token names one status so that nobody who has not seen it can send it.
+// token returns a random name for one status, so that a process that has not seen the name
+// cannot forge the status.
 func (s *Shell) token() string { return strconv.FormatUint(s.tokens.Uint64()|1<<63, 16) }
 
 // PID is the process id of the shell. Safe for concurrent use.
@@ -141,16 +157,16 @@ func (s *Shell) PID() int {
 	return s.proc.PID
 }
 
-// Done is closed when the present shell process has ended.
+// Done is closed when the current shell process has ended.
 func (s *Shell) Done() <-chan struct{} { return s.proc.Done() }
 
-// WorkingDir is the shell's directory as it said last.
+// WorkingDir is the shell's directory as it last reported it.
 func (s *Shell) WorkingDir() string { return s.cwd }
 
 // Restarts counts the shell processes that replaced a dead one.
 func (s *Shell) Restarts() int64 { return s.restarts }
 
-// Wake makes a running Run look at its Abort channel. Safe for concurrent use, also
+// Wake makes a running Run check its Abort channel and Full. Safe for concurrent use, also
 // with Close.
 func (s *Shell) Wake() {
 	s.wakeMu.Lock()
@@ -160,7 +176,7 @@ func (s *Shell) Wake() {
 	}
 }
 
-// spawn starts the shell process and brings it into state st, if there is one.
+// spawn starts a shell process and restores st in it, unless st is nil.
 func (s *Shell) spawn(st *State) error {
 	stdin, files, err := s.connect()
 	if err != nil {
@@ -187,7 +203,7 @@ func (s *Shell) spawn(st *State) error {
 	s.mu.Lock()
 	s.proc = p
 	s.mu.Unlock()
-	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.saidOut, s.saidErr = nil, nil, nil, nil, nil, nil, nil
+	s.pending, s.statuses, s.statusBuf, s.stateBuf, s.exitDump, s.printedOut, s.printedErr = nil, nil, nil, nil, nil, nil, nil
 	s.cpuUser, s.cpuSystem, s.last = 0, 0, 0
 	s.shellKids = process.WatchChildren(p.PID)
 	s.watchers.Go(func() {
@@ -197,7 +213,7 @@ func (s *Shell) spawn(st *State) error {
 	return s.prepare(st)
 }
 
-// prepare sends the bootstrap and, for a restart, the state.
+// prepare sends the bootstrap text and, for a restart, a script that restores st.
 func (s *Shell) prepare(st *State) error {
 	deadline := time.Now().Add(s.cfg.StartTimeout)
 	text := s.dialect.bootstrap(s.dir)
@@ -214,7 +230,7 @@ func (s *Shell) prepare(st *State) error {
 		text += s.dialect.sourcePipe(f.path) + "\n"
 	}
 	if err := s.bookkeep(text, deadline); err != nil {
-		said := strings.TrimSpace(string(s.saidErr))
+		said := strings.TrimSpace(string(s.printedErr))
 		if said != "" {
 			said = ": " + said
 		}
@@ -232,12 +248,13 @@ var (
 	errNoAnswer  = errors.New("it did not answer in time")
 )
 
-// bookkeep sends control text and waits until the shell has done it.
+// bookkeep sends control text and waits until the shell has executed it.
 func (s *Shell) bookkeep(text string, deadline time.Time) error {
 	_, err := s.ask(text, deadline)
 	return err
 }
 
+// ask sends control text and returns the status that the shell reports after it.
 func (s *Shell) ask(text string, deadline time.Time) (status, error) {
 	token := s.token()
 	text += s.dialect.status(s.dir, token) + "\n"
@@ -251,7 +268,7 @@ func (s *Shell) ask(text string, deadline time.Time) (status, error) {
 	return s.await(token, deadline)
 }
 
-// await waits for a status of the shell's bookkeeping.
+// await waits for the status with this token, which the shell reports after control text.
 func (s *Shell) await(token string, deadline time.Time) (status, error) {
 	for {
 		if st, ok := s.takeStatus(token); ok {
@@ -261,7 +278,7 @@ func (s *Shell) await(token string, deadline time.Time) (status, error) {
 			return st, nil
 		}
 		if s.dead() {
-			s.wait(time.Now()) // what it said last
+			s.wait(time.Now()) // reads the shell's last messages
 			return status{}, errShellDied
 		}
 		if !time.Now().Before(deadline) {
@@ -271,8 +288,8 @@ func (s *Shell) await(token string, deadline time.Time) (status, error) {
 	}
 }
 
-// runScript has the shell read a bookkeeping script through a pipe: it may contain
-// values that must touch no disk and must not be cut by a signal.
+// runScript makes the shell source a script from a pipe. The script may contain values that
+// must not be written to a disk, and it cannot be cut off by a signal as control text can.
 func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
 	f, err := newFeeder(s.dir.script(), []byte(text))
 	if err != nil {
@@ -282,8 +299,8 @@ func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
 	return s.ask(s.dialect.sourcePipe(f.path)+"\n", deadline)
 }
 
-// takeStatus returns the first status that has one of the tokens, and drops
-// those before it: answers to pings that nobody waits for any more.
+// takeStatus returns the first status that has one of the tokens. It drops the others
+// before it, which are late answers to pings.
 func (s *Shell) takeStatus(tokens ...string) (status, bool) {
 	for i, st := range s.statuses {
 		for _, token := range tokens {
@@ -306,95 +323,7 @@ func (s *Shell) dead() bool {
 	}
 }
 
-// restored reports whether the shell's own stdout and stderr are where they were. A shell
-// that has just reported a status may still be about to take back that redirection.
-func (s *Shell) restored() bool {
-	for deadline := time.Now().Add(busyTime); stdioOf(s.proc.PID) != s.stdio; {
-		if !time.Now().Before(deadline) {
-			return false
-		}
-		s.wait(time.Now().Add(settleEvery))
-	}
-	return true
-}
-
-// restart replaces a dead shell by one in the given state (nil: only the
-// directory is kept).
-func (s *Shell) restart(st *State) error {
-	s.disconnect()
-	if st != nil && filepath.IsAbs(st.cwd) {
-		s.cwd = st.cwd
-	}
-	if _, err := os.Stat(s.dir.path); err != nil {
-		if err := s.makeDir(); err != nil {
-			return err
-		}
-	}
-	err := s.spawn(st)
-	if err != nil && st != nil && !errors.Is(err, api.ErrResourcePressure) {
-		// A state that the shell itself cannot digest must not cost the session.
-		s.disconnect()
-		err = s.spawn(nil)
-	}
-	switch {
-	case err == nil:
-		s.restarts++
-		s.checkpoint, s.dirty = st, true
-	case errors.Is(err, api.ErrResourcePressure):
-		s.checkpoint, s.exitDump = st, nil // for the next attempt
-	}
-	return err
-}
-
-// Revive starts a new shell when the present one has ended between two commands.
-func (s *Shell) Revive() error {
-	if !s.dead() {
-		return nil
-	}
-	s.wait(time.Now())
-	err := s.restart(s.bestState(nil))
-	if err == nil && s.owed != "" {
-		s.runScript(s.owed, time.Now().Add(bookkeepTime))
-		s.owed = ""
-	}
-	return err
-}
-
-// bestState is what is known of a shell that has died while running c.
-func (s *Shell) bestState(c *Command) *State {
-	st := s.exitDump
-	if st == nil {
-		return s.checkpoint
-	}
-	if c != nil && len(c.Env) > 0 && !s.dialect.scopesEnv() {
-		keys := map[string]bool{}
-		for k := range c.Env {
-			keys[k] = true
-		}
-		before := s.checkpoint
-		if before == nil { // the shell could not be asked
-			before = environState(s.cfg.Env)
-		}
-		return st.withDefinitions(keys, before)
-	}
-	return st
-}
-
-// existing is dir, or the nearest parent that exists.
-func existing(dir string) string {
-	for {
-		if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "/"
-		}
-		dir = parent
-	}
-}
-
-// HangUp tells the shell to end by itself: end of input, SIGHUP, SIGTERM.
+// HangUp asks the shell to exit by itself: end of input, SIGHUP, SIGTERM.
 func (s *Shell) HangUp() {
 	if s.proc == nil {
 		return
@@ -405,7 +334,7 @@ func (s *Shell) HangUp() {
 	s.proc.Signal(syscall.SIGCONT)
 }
 
-// Close ends the shell process, if it lives, and releases everything.
+// Close kills the shell process, if it is alive, and releases all resources.
 func (s *Shell) Close() {
 	if s.proc != nil {
 		s.proc.Signal(syscall.SIGKILL)
@@ -428,12 +357,12 @@ func (s *Shell) Close() {
 	s.poller.close()
 }
 
-// disconnect closes what belongs to one shell process.
+// disconnect closes the descriptors of the current shell process.
 func (s *Shell) disconnect() {
 	if s.sinkOut != s.control {
 		s.closeFD(&s.sinkOut)
 	}
-	s.sinkOut = -1 // a terminal is closed as the control channel
+	s.sinkOut = -1 // with a terminal, it is the control descriptor, which is closed below
 	s.closeFD(&s.sinkErr)
 	s.closeFD(&s.control)
 	if s.shellKids != nil {

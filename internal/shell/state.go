@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// State is what a shell told of itself in a dump: enough to make another shell
-// like it. It lives in memory only.
+// State is the state that a shell reported in a dump: variables, functions, aliases, options and
+// so on, enough to bring another shell into it. It is kept in memory only.
 type State struct {
 	vars, exports, readonly []statement
 	functions               string
@@ -20,11 +20,12 @@ type State struct {
 // statement is one definition as the shell printed it.
 type statement struct {
 	name  string
-	flags string // the letters of declare or typeset
+	flags string // the option letters of declare or typeset
 	text  string
 }
 
-// Sections of a dump, in order, between "state" and "end", each ended by a NUL.
+// The sections of a dump, in order. They stand between "state" and "end", and each ends with a
+// NUL.
 const (
 	secVars = iota + 1
 	secExports
@@ -38,7 +39,7 @@ const (
 	secEnd
 )
 
-// maxDump bounds what a shell may tell about itself. A larger state is not kept.
+// maxDump limits the size of a dump. A larger state is not kept.
 const maxDump = 64 << 20
 
 const (
@@ -46,9 +47,8 @@ const (
 	dumpEnd   = "\x00end\x00"
 )
 
-// parseDump parses what the shell wrote, which ends with dumpEnd. Anything
-// before the last beginning is dropped: it is a dump that was cut off. The
-// result is nil when it is not a dump at all.
+// parseDump parses a dump, which ends with dumpEnd. It skips anything before the last dumpBegin:
+// that is a dump that was cut off. It returns nil if b is not a dump.
 func parseDump(b []byte, statements func(string) []statement) *State {
 	i := bytes.LastIndex(b, []byte(dumpBegin))
 	for i > 0 && b[i-1] != 0 {
@@ -74,7 +74,7 @@ func parseDump(b []byte, statements func(string) []statement) *State {
 	return st
 }
 
-// posixStatements splits a listing at its unquoted newlines.
+// posixStatements splits a listing of definitions at its unquoted newlines.
 func posixStatements(text string) []statement {
 	var list []statement
 	for text != "" {
@@ -88,7 +88,7 @@ func posixStatements(text string) []statement {
 	return list
 }
 
-// statementLen is the length of the first statement, its newline included.
+// statementLen returns the length of the first statement, including its newline.
 func statementLen(text string) int {
 	const (
 		plain    = 0
@@ -159,7 +159,7 @@ func newStatement(text string) statement {
 	return st
 }
 
-// environState is the state of a POSIX shell that knows its environment only.
+// environState returns the state of a POSIX shell that has only the variables of env.
 func environState(env []string) *State {
 	st := &State{}
 	for _, e := range env {
@@ -170,8 +170,8 @@ func environState(env []string) *State {
 	return st
 }
 
-// withDefinitions returns the state with the variables named in keys as they are
-// in old, or absent. A command's own environment is undone this way.
+// withDefinitions returns a copy of the state in which the variables named in keys are as in old,
+// or absent if old lacks them. This undoes a command's own environment.
 func (st *State) withDefinitions(keys map[string]bool, old *State) *State {
 	merged := *st
 	merged.vars = replaceNamed(st.vars, old.vars, keys)
@@ -195,9 +195,9 @@ func replaceNamed(list, old []statement, keys map[string]bool) []statement {
 	return out
 }
 
-// definitions is the text that makes variables, functions, aliases, positional
-// parameters and umask, in a shell that prints definitions with their attributes.
-// What is own to the new shell is left out, what is readonly comes last.
+// definitions returns a script that sets variables, functions, aliases, positional parameters and
+// umask, for a shell that prints definitions with their attributes. It leaves out the variables
+// for which own is true, which a new shell sets itself, and sets readonly variables last.
 func (st *State) definitions(own func(statement) bool) string {
 	var b, readonly strings.Builder
 	for _, v := range st.vars {
@@ -216,8 +216,8 @@ func (st *State) definitions(own func(statement) bool) string {
 	return b.String() + st.positional() + readonly.String() + st.umaskText()
 }
 
-// unset returns the names in env that the state does not have: a new shell would
-// get them again.
+// unset returns the names in env that the state does not have. A new shell gets them from its
+// environment, so they must be unset.
 func (st *State) unset(env []string) []string {
 	have := map[string]bool{}
 	for _, list := range [][]statement{st.vars, st.exports} {
@@ -234,7 +234,7 @@ func (st *State) unset(env []string) []string {
 	return names
 }
 
-// positional is the text that sets $1, $2, …
+// positional returns a line that sets $1, $2, …
 func (st *State) positional() string {
 	if len(st.params) == 0 {
 		return ""
@@ -246,6 +246,7 @@ func (st *State) positional() string {
 	return string(b) + "\n"
 }
 
+// umaskText returns a line that sets the umask.
 func (st *State) umaskText() string {
 	if st.umask == "" || strings.Trim(st.umask, "01234567") != "" {
 		return ""
@@ -253,11 +254,11 @@ func (st *State) umaskText() string {
 	return "umask " + st.umask + "\n"
 }
 
-// setOptions is the text that sets the options of a POSIX shell.
+// setOptions returns the lines that set the options of a POSIX shell.
 func (st *State) setOptions() string { return sortOptions(st.options, ownOptions) }
 
-// sortOptions leaves out own options, and puts those that may end or disturb the
-// restoring itself at the very end. The last word of each line is the name.
+// sortOptions returns lines without those of own options, and puts the options that could end or
+// disturb the restoring script last. The last word of each line is the option's name.
 func sortOptions(lines string, own map[string]bool) string {
 	var first, last strings.Builder
 	for line := range strings.Lines(lines) {
@@ -274,5 +275,5 @@ func sortOptions(lines string, own map[string]bool) string {
 	return first.String() + last.String()
 }
 
-// ownOptions must stay as bootstrap has them, or cannot be set.
+// ownOptions are not restored: they must stay as the bootstrap sets them, or cannot be set.
 var ownOptions = set("monitor history histexpand emacs vi noexec interactive stdin checkwinsize huponexit login_shell restricted_shell privileged")

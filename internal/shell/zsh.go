@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// zsh is driven as an interactive shell without a terminal and without zle.
+// zsh runs as an interactive shell without a terminal and without its line editor, zle.
 type zsh struct{}
 
 func (zsh) argv(login, rc bool) []string {
@@ -24,27 +24,28 @@ func (zsh) terminal() bool   { return false }
 func (zsh) readsAhead() bool { return false }
 func (zsh) reap() string     { return "" }
 
-// interrupts: the trap would flush what zsh is just writing, and it would be
-// written twice; a plain SIGINT only sets a flag.
+// interrupts begins with SIGINT, which only sets a flag in zsh. The trap on SIGURG would flush
+// text that zsh is just writing, and the text would be written twice.
 func (zsh) interrupts() []syscall.Signal { return []syscall.Signal{syscall.SIGINT, syscall.SIGURG} }
 
 func (zsh) bootstrap(d dir) string {
-	// zsh's own defaults (NOMATCH, no word splitting) stay; only history
-	// expansion and the noise of prompts go.
+	// The defaults of zsh (NOMATCH, no word splitting) remain; only history expansion and the
+	// noise of prompts are switched off.
 	return "PS1= PS2= RPS1=; unsetopt banghist promptsp promptcr zle monitor beep; setopt interactivecomments; unset HISTFILE TMOUT\n" +
 		`trap '\builtin trap - INT; \builtin kill -INT $$' URG` + "\n" +
 		`trap '{ \builtin . ` + d.dumpFile() + ` } 2>/dev/null' EXIT` + "\n"
 }
 
-// dump uses nothing that needs zsh's own emulation: the user may have changed it.
+// dump uses nothing that depends on zsh's own emulation mode, because the user may have changed
+// the mode.
 func (zsh) dump(d dir) string {
 	return `{ \builtin printf 'state\0'; \builtin typeset -p; \builtin printf '\0\0\0'; \builtin typeset -f; \builtin printf '\0'; \builtin alias -L; \builtin printf '\0'; ` +
 		`\builtin set +o; \builtin printf '\0'; \builtin umask; \builtin printf '\0%s\0' "${PWD-}"; ` +
-		`[ $# = 0 ] || \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.state + " 2>/dev/null\n"
+		`[ $# = 0 ] || \builtin printf '%s\1' "$@"; \builtin printf '\0end\0'; } >|` + d.statePath + " 2>/dev/null\n"
 }
 
 func (zsh) status(d dir, token string) string {
-	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.back
+	return `\builtin printf '%s %s %s\0' ` + token + ` "$?" "${PWD-}" >` + d.statusPath
 }
 
 func (p zsh) command(d dir, r request) (file, wrapper, control string) {
@@ -52,10 +53,10 @@ func (p zsh) command(d dir, r request) (file, wrapper, control string) {
 	if r.lastStatus != 0 {
 		set = `\builtin . ` + d.last() + "\n"
 	}
-	// The redirections are on a group, else xtrace would go to the wrong stderr.
-	// $(<file) drops newlines at the end of the text, which change nothing. Short
-	// texts are cheaper inline. The environment is set by enter: prefix
-	// assignments before a builtin are not exported in zsh.
+	// The redirections are those of a group, because otherwise xtrace would print to the wrong
+	// stderr. $(<file) drops newlines at the end of the text, which does no harm. Short texts
+	// are faster inline. The script of enter sets the environment, because zsh does not export
+	// assignments before a builtin.
 	text := quote(r.text)
 	if len(r.text) >= 2048 {
 		file, text = r.text, `"$(<`+d.command()+`)"`
@@ -93,7 +94,8 @@ func (zsh) leave(r request) string {
 	return asZsh(b.String())
 }
 
-// asZsh runs a script in zsh's own emulation, whatever the user has chosen.
+// asZsh returns a script that runs script in zsh's own emulation mode, whichever mode the user has
+// chosen.
 func asZsh(script string) string {
 	if script == "" {
 		return ""
@@ -113,20 +115,23 @@ func (zsh) restore(st *State) string {
 	own := func(v statement) bool {
 		return zshOwn[v.name] || !strings.Contains(v.text, "=") || strings.HasPrefix(v.name, "ZSH_")
 	}
-	// `cd -` goes by zsh's own memory, not by the variable.
+	// zsh remembers the directory for `cd -` itself and ignores OLDPWD, so the script goes
+	// there and back.
 	previous := `__trl_q=${OLDPWD-}; [ -z "$__trl_q" ] || { \builtin cd -q -- "$__trl_q" && \builtin cd -q -- ` + quote(st.cwd) + "; }; unset __trl_q\n"
 	return st.definitions(own) + previous + sortOptions(st.options, zshOwnOptions)
 }
 
-// zshOwn are parameters that belong to the new shell, are not assignable, or
-// whose assignment does something (UID changes the user).
+// zshOwn has the parameters that are not restored: a new shell sets them itself, they cannot be
+// assigned, or assigning them has an effect (UID changes the user).
 var zshOwn = set("! # $ * - 0 ? @ _ ARGC argv EGID EUID GID UID USERNAME HISTCMD LINENO PPID RANDOM TTYIDLE TTY status pipestatus COLUMNS LINES SHLVL " +
 	"TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT zsh_eval_context EPOCHREALTIME EPOCHSECONDS epochtime OPTIND PS1 PS2 PROMPT PROMPT2 prompt RPS1 RPROMPT TMOUT HISTFILE " +
 	"signals MODULE_PATH module_path")
 
-// zshOwnOptions are fixed when the shell starts, or must stay as bootstrap has them.
+// zshOwnOptions are not restored: they are fixed when the shell starts, or must stay as the
+// bootstrap sets them.
 var zshOwnOptions = set("interactive login monitor privileged restricted shinstdin singlecommand zle rcs globalrcs promptsp promptcr banghist exec beep interactivecomments")
 
+// set returns the words as a set.
 func set(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {

@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// present is what runs below the shell and below us, the shell left out. It is
-// empty, and cheap, in a session without background jobs.
+// present returns the descendants of the shell and of this process, without the shell itself.
+// In a session without background jobs, the result is empty and the call is cheap.
 func (s *Shell) present() map[int]uint64 {
 	if len(s.shellKids.List(nil)) == 0 && len(s.ourKids.List(nil)) <= 1 {
 		return nil
@@ -22,24 +22,25 @@ func (s *Shell) present() map[int]uint64 {
 	return seen
 }
 
-// scope says which processes are those of a command. It never changes.
+// scope determines which processes belong to a command. It never changes.
 type scope struct {
-	shell   int            // process id
-	earlier map[int]uint64 // processes that were there before: pid → start time
-	strays  func() []process.Info
+	shell   int                   // process id
+	earlier map[int]uint64        // processes older than the command: pid → start time
+	strays  func() []process.Info // see Config.Strays; may be nil
 }
 
+// isEarlier reports whether p was started before the command.
 func (s scope) isEarlier(p process.Info) bool {
 	start, ok := s.earlier[p.PID]
 	return ok && start == p.StartTime
 }
 
-// notOurs leaves out earlier jobs, and, seen from us, the shell: what is below
-// the shell is looked at from there.
+// notOurs reports whether p must be skipped when searching below this process: it is older than
+// the command, or it is the shell, whose descendants are searched separately.
 func (s scope) notOurs(p process.Info) bool { return p.PID == s.shell || s.isEarlier(p) }
 
-// processes are those of the command that live now: below the shell, or
-// orphans that came to us, and not below a job of an earlier command.
+// processes returns the living processes of the command: the descendants of the shell and the
+// orphans that this process has adopted, without those of earlier commands.
 func (s scope) processes() []process.Info {
 	list := process.Descendants(s.shell, s.isEarlier)
 	list = append(list, process.Descendants(os.Getpid(), s.notOurs)...)
@@ -49,16 +50,16 @@ func (s scope) processes() []process.Info {
 	return list
 }
 
-// scope is that of the command, below the shell that is there now.
+// scope returns the scope of the command, for the current shell process.
 func (r *run) scope() scope { return scope{r.proc.PID, r.earlier, r.strays} }
 
 func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }
 func (r *run) processes() []process.Info     { return r.scope().processes() }
 
-// account takes the command's share of the shell's processor time. The kernel tells
-// it in ticks of 10 ms, so a short command is not worth the question; what it used
-// counts for the next long one.
+// account charges the command with the processor time that the shell has used since it was last
+// charged. The kernel counts in ticks of 10 ms, so a short command is not worth the query; its
+// time is charged to the next long one.
 func (r *run) account() {
 	s := r.Shell
 	if time.Since(r.start) < 5*time.Millisecond {
@@ -70,9 +71,9 @@ func (r *run) account() {
 	}
 }
 
-// sampleMemory looks at the high-water marks of the command's processes, soon
-// after the start and then more and more seldom: the kernel remembers the peak of
-// a process, but only while it lives. It returns when to look again.
+// sampleMemory reads the peak memory of the command's processes, soon after the start and then
+// less and less often. It must sample because the kernel reports the peak of a process only
+// while the process lives. It returns the time of the next sample.
 func (r *run) sampleMemory(now time.Time) time.Time {
 	if due := r.start.Add(r.rssNext); now.Before(due) {
 		return due

@@ -8,38 +8,39 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// Holder is a process that a command has left running and that holds its output.
+// Holder is a process that a command has left running and that still holds its output open.
 type Holder struct {
 	PID     int
 	Command string
 }
 
 const (
-	// settleTime is how long output may take to end after the command's end when a process
-	// that holds it is about to end: shells do not wait for the cmd of `> >(cmd)`.
+	// settleTime limits the wait for the end of the output while a process that holds it is
+	// about to exit: shells do not wait for the cmd of `> >(cmd)`.
 	settleTime = 20 * time.Millisecond
-	// startTime is how long a process that was started in the background may run before it
-	// is taken to stay: most that end at once do so within it.
+	// startTime limits the wait for a process that was started in the background. Most that
+	// exit at once do so within it; one that runs longer counts as left running.
 	startTime = time.Millisecond
-	// busyTime bounds the wait for a process that only lacks a processor to become the
-	// program that it is to be, or to end: on a busy machine that takes long.
+	// busyTime limits the wait for a process that is ready to run but has no processor, and
+	// would then call exec or exit. On a busy machine that takes long.
 	busyTime = time.Second
 	// startCost is the processor time, in milliseconds, that a program may need to start:
-	// two of the kernel's ticks. One that has used more computes.
+	// two ticks of the kernel. A process that has used more is already working.
 	startCost = 20
-	// settleEvery is how often the processes are looked at meanwhile.
+	// settleEvery is the time between two looks at the processes. The kernel cannot report
+	// that another process is about to exit, so settle polls.
 	settleEvery = 200 * time.Microsecond
 )
 
-// settle reads what is left of the output and reports whether it is complete. When
-// processes hold it that are there to stay, it does not wait for them.
+// settle reads the rest of the output and reports whether it is complete. It does not wait for
+// processes that hold the output open and are going to stay.
 func (r *run) settle() bool {
 	out, err := r.streams[0], r.streams[1]
-	// Without our own writing ends, an end of file says that nobody else holds one.
+	// Once our own writing ends are closed, an end of file means that no process holds one.
 	r.closeOutputs()
 	r.readAll()
 	begun := time.Now()
-	calm := begun // since then nothing lacked a processor
+	calm := begun // the last time that a process was waiting for a processor
 	var before []int
 	for !(out.eof && err.eof) {
 		met, left, limit := r.holders(process.FileIDOf(out.fd), process.FileIDOf(err.fd))
@@ -47,35 +48,27 @@ func (r *run) settle() bool {
 		if limit == busyTime {
 			calm = now
 		}
-		// One look is not taken at one moment: a process that it met sleeping may have been
-		// woken by the end of one that it met later.
+		// A look is not a snapshot: a process seen asleep may since have been woken by the
+		// exit of one that was looked at later. So two equal looks are needed.
 		same := slices.Equal(met, before)
 		before = met
 		switch {
 		case now.Sub(begun) >= busyTime, same && now.Sub(calm) >= limit:
-			r.readAll() // who has just ended may have written
+			r.readAll() // a process that has just exited may have written
 			r.oc.LeftRunning = left
 			return out.eof && err.eof
 		case same:
 			r.wait(now.Add(settleEvery), out, err)
 		}
 	}
-	r.complain()
+	r.appendShellErrors()
 	return true
 }
 
-// readAll takes in what is there of both streams.
-func (r *run) readAll() {
-	for _, st := range r.streams {
-		for st.read() {
-		}
-	}
-}
-
-// holders lists the processes of the command and those of them that hold its output, and
-// says how long to wait for the output to end.
+// holders returns the process ids of the command, those of its processes that hold its output
+// open, and how long to wait for the output to end.
 func (r *run) holders(files ...process.FileID) (met []int, list []Holder, limit time.Duration) {
-	// A shell that has reported the status has still to close its ends of pipes.
+	// A shell that has reported the status may not have closed its ends of the pipes yet.
 	if sh, ok := process.Stat(r.proc.PID); ok && running(sh) {
 		limit = busyTime
 	}
@@ -85,22 +78,23 @@ func (r *run) holders(files ...process.FileID) (met []int, list []Holder, limit 
 		command := process.CommandLine(p.PID)
 		limit = max(limit, r.patience(p, pipes, command))
 		if command == r.args && p.Name != r.name {
-			command = p.Name // it runs without an exec, and has no arguments of its own
+			command = p.Name // a fork without exec still has the command line of the shell
 		}
 		if pipes.Holds {
 			list = append(list, Holder{PID: p.PID, Command: command})
 		}
 	}
 	if len(list) == 0 && !process.PipesOf(r.proc.PID, files...).Holds {
-		limit = max(limit, settleTime) // a process is just ending, or cannot be seen
+		limit = max(limit, settleTime) // the holder is exiting, or is invisible to us
 	}
 	return met, list, limit
 }
 
-// patience is how long to wait because of one process.
+// patience returns how long one process justifies waiting for the end of the output.
 func (r *run) patience(p process.Info, pipes process.Pipes, command string) time.Duration {
 	young := p.UserMS+p.SystemMS <= startCost
-	// Between fork and exec it has the shell's name, within exec no arguments.
+	// Between fork and exec, the process has the shell's name; during exec, it has no
+	// arguments, and CommandLine returns "[name]".
 	changing := p.Name == r.name || strings.HasPrefix(command, "[")
 	switch {
 	case running(p) && young && (pipes.Unfinished || pipes.Holds && changing):
@@ -113,6 +107,5 @@ func (r *run) patience(p process.Info, pipes process.Pipes, command string) time
 	return 0
 }
 
-// running reports whether a process has something to do: it runs, waits for a processor, or
-// for the disk.
+// running reports whether a process is running, or waits for a processor or the disk.
 func running(p process.Info) bool { return p.State != 'S' && p.State != 'T' }

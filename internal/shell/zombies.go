@@ -2,20 +2,20 @@ package shell
 
 import "time"
 
-// Some shells take notice of a child that has ended only when they run the next command.
-// Until then it is a zombie, which a session that stays idle would keep for ever.
+// Some shells reap a child that has ended only when they run the next command. In an idle
+// session, the child would remain a zombie until then.
 
-// Reap makes an idle shell take notice of children that have ended.
+// Reap makes an idle shell reap its children that have ended.
 func (s *Shell) Reap() {
 	text := s.dialect.reap()
 	if text == "" || s.dead() || len(s.shellKids.List(nil)) == 0 {
 		return
 	}
-	_ = s.bookkeep(text+"\n", time.Now().Add(bookkeepTime)) // a later command finds what is wrong
+	_ = s.bookkeep(text+"\n", time.Now().Add(bookkeepTime)) // the next command meets the same error and reports it
 }
 
-// Children are the children of an idle shell that it would not notice the end of. Each is
-// at its end when the child is. A child is returned once.
+// Children returns the children of an idle shell that does not reap by itself, each child
+// only once. A Held of the list is complete when its child has ended; then call Reap.
 func (s *Shell) Children() (list []*Held) {
 	if s.dialect.reap() == "" || s.dead() {
 		return nil
