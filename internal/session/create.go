@@ -12,9 +12,9 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Create makes a session and returns when its shell is idle, or its program runs. When it cannot be made, or ctx
-// ends before, nothing is left of it. An ephemeral session ends with the connection
-// that ctx carries.
+// Create creates a session and returns when its shell is idle, or its program runs. If that
+// fails, or ctx ends first, nothing is left of the session. An ephemeral session ends with the
+// connection that ctx carries.
 func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -31,15 +31,15 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 		return api.SessionInfo{}, s.endedError()
 	}
 	if p.Ephemeral {
-		s.tie(api.Conn(ctx))
+		s.setOwner(api.Conn(ctx))
 	}
 	info := s.Info()
 	s.log.Info("session created", "name", info.Name, "kind", info.Kind, "shell", info.Shell)
 	return info, nil
 }
 
-// reserve takes a place and the name for a new session, or tells why it cannot be.
-// The caller owes creating.Done.
+// reserve reserves a place and the name for a new session, or returns why it cannot. The caller
+// must call creating.Done.
 func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCauseFunc) (*Session, error) {
 	name := p.Name
 	r.mu.Lock()
@@ -56,28 +56,28 @@ func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCause
 		return nil, api.Errorf(api.CodeConflict, "session name %q is taken by %s", name, id)
 	}
 	id := newID()
-	for r.known(id) {
+	for r.isKnownLocked(id) {
 		id = newID()
 	}
 	if name != "" {
 		r.names[name] = id
 	}
 	s := newSession(r, id, name)
-	s.describe(p)
+	s.describeRequest(p)
 	r.starting[id] = starting{s, cancel}
-	r.noteFree()
-	r.creating.Add(1) // under mu and before closing is set, so that refuse waits for it
+	r.noteFreeLocked()
+	r.creating.Add(1) // under mu and before closing is set, so that stopCreating waits for it
 	return s, nil
 }
 
-// starting is a session that is being created, and how that is given up.
+// starting is a session that is being created, and how to cancel that.
 type starting struct {
 	session *Session
 	cancel  context.CancelCauseFunc
 }
 
-// describe says what is known of a session before its runner tells.
-func (s *Session) describe(p api.SessionCreateParams) {
+// describeRequest sets what is known of a session before its runner reports.
+func (s *Session) describeRequest(p api.SessionCreateParams) {
 	now := time.Now().UTC()
 	s.details.Kind, s.details.Command, s.details.Shell, s.details.WorkingDir, s.details.Tags = p.Kind, p.Command, p.Shell, p.WorkingDir, p.Tags
 	s.details.CreatedAt, s.details.LastActivity = now, now
@@ -86,12 +86,12 @@ func (s *Session) describe(p api.SessionCreateParams) {
 	}
 }
 
-func (r *Registry) known(id string) bool {
+func (r *Registry) isKnownLocked(id string) bool {
 	_, begun := r.starting[id]
 	return begun || r.living[id] != nil || r.past[id] != nil
 }
 
-// release gives back what reserve took.
+// release releases the place and the name that reserve took.
 func (r *Registry) release(s *Session, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,11 +99,11 @@ func (r *Registry) release(s *Session, name string) {
 	if r.names[name] == s.id {
 		delete(r.names, name)
 	}
-	r.noteFree()
+	r.noteFreeLocked()
 }
 
-// admit lets the world see a session that has started. It reports false when the
-// session has ended meanwhile.
+// admit publishes a session that has started. It reports false if the session has ended
+// meanwhile.
 func (r *Registry) admit(s *Session) bool {
 	r.mu.Lock()
 	_, ok := r.starting[s.id]
@@ -114,14 +114,14 @@ func (r *Registry) admit(s *Session) bool {
 	r.mu.Unlock()
 	if ok {
 		s.mu.Lock()
-		s.registry.journal.session(s.info(), s.first...)
-		s.first = nil
-		if s.heard == api.SessionTerminated { // its program has ended already
-			s.bid()
+		r.journal.session(s.infoLocked(), s.firstExecs...)
+		s.firstExecs = nil
+		if s.heard == api.SessionTerminated { // its program has already ended
+			s.requestExportLocked()
 		}
 		s.mu.Unlock()
 		at, _ := s.deadline()
-		r.expect(at)
+		r.wakeBefore(at)
 	}
 	return ok
 }
@@ -158,13 +158,13 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	}
 	s.runner = runner
 	hello, cancel := context.WithTimeout(ctx, helloTimeout)
-	w, _, err := s.open(hello)
+	c, _, err := s.open(hello)
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
-			happens(s.runner.Done(), exitTimeout) // it broke the connection by dying
+			happens(s.runner.Done(), exitTimeout) // it broke the connection because it died
 		}
-		switch crash := s.abandon("could not be created"); {
+		switch crash := s.giveUpCreation("could not be created"); {
 		case crash.NoRoom:
 			return api.Errorf(api.CodeResourcePressure, "its runner could not start: %s", crash.Cause)
 		case crash.Cause != "":
@@ -172,25 +172,25 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		}
 		return err
 	}
-	s.use(w)
-	if err := s.create(ctx, w, create); err != nil {
-		s.abandon("could not be created")
+	s.startWatching(c)
+	if err := s.create(ctx, c, create); err != nil {
+		s.giveUpCreation("could not be created")
 		s.registry.recordings.discard(create.RecordTo)
 		return err
 	}
 	return nil
 }
 
-func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams) error {
-	// The runner watches the time; this is for a runner that does not.
+func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateParams) error {
+	// The runner enforces the timeout; this is for a runner that hangs.
 	patience := time.Duration(create.Limits.ShellStartTimeout*float64(time.Second)) + helloTimeout
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
 	if !shell {
-		if err := s.needs(3, "have a "+string(create.Params.Kind)); err != nil {
+		if err := s.requireProtocol(3, "have a "+string(create.Params.Kind)); err != nil {
 			return err
 		}
 	}
@@ -199,36 +199,26 @@ func (s *Session) create(ctx context.Context, w *wire, create link.CreateParams)
 		return err
 	}
 	var execs api.ExecListResult
-	if !shell { // its command began before anybody could be told
+	if !shell { // its command began before the session could be published
 		if _, err := s.call(ctx, link.CallExecList, struct{}{}, nil, &execs); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known, s.first = true, execs.Execs
-	s.adopt(d, s.events)
+	s.described, s.firstExecs = true, execs.Execs
+	s.applyDetailsLocked(d, s.reports)
 	if s.details.CreatedAt.IsZero() {
 		s.details.CreatedAt = create.CreatedAt
 	}
 	if s.details.LastActivity.IsZero() {
 		s.details.LastActivity = s.details.CreatedAt
 	}
-	return s.begin(!shell)
+	return s.beginLocked(!shell)
 }
 
-// begin is the first move of a session that is there: to idle, and on to running when it
-// has a program. mu is held.
-func (s *Session) begin(running bool) error {
-	err := s.to(api.SessionIdle, "")
-	if err == nil && running {
-		err = s.to(api.SessionRunning, "")
-	}
-	return err
-}
-
-// startError makes the answer to a creation that did not succeed: why it was given
-// up, or what the runner or the runtime said.
+// startError returns the error of a creation that failed: why it was cancelled, or the error of
+// the runner or the runtime.
 func startError(ctx context.Context, s *Session, err error) error {
 	var given *api.Error
 	if ctx.Err() != nil && errors.As(context.Cause(ctx), &given) {

@@ -14,7 +14,7 @@ func (s *Session) destroy(force bool, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := s.ending != "" || s.bidden
-	if s.ended() || s.left || s.over || again && (!force || s.forced) {
+	if s.hasNoRunnerLocked() || s.left || s.over || again && (!force || s.forced) {
 		return
 	}
 	if !again {
@@ -22,25 +22,25 @@ func (s *Session) destroy(force bool, cause string) {
 		s.log.Debug("ending session", "cause", cause, "force", force)
 	}
 	s.forced = s.forced || force
-	s.startDismissal(link.DestroyParams{Force: force, Cause: cause})
+	s.startEndingRunnerLocked(link.DestroyParams{Force: force, Cause: cause})
 }
 
-// startDismissal lets the runner end. mu is held, and the session is watched.
-func (s *Session) startDismissal(p link.DestroyParams) {
+// startEndingRunnerLocked lets the runner end. mu is held, and the session is watched.
+func (s *Session) startEndingRunnerLocked(p link.DestroyParams) {
 	// Of a session that was tied to a connection nothing is kept, unless its program came
 	// to an end while the connection was there.
-	p.Export = s.registry.keeps() && (!s.details.Ephemeral || s.bidden && s.kind() != api.KindShell)
+	p.Export = s.registry.keepsOutput() && (!s.details.Ephemeral || s.bidden && s.kindLocked() != api.KindShell)
 	// watch is one of the tasks and still runs, so the count does not start from zero.
-	s.dismissals.Add(1)
+	s.runnerEndings.Add(1)
 	s.registry.tasks.Go(func() {
-		defer s.dismissals.Done()
-		s.dismiss(p)
+		defer s.runnerEndings.Done()
+		s.endRunner(p)
 	})
 }
 
-// dismiss tells the runner to end its session and itself, and kills it if it does not, or
+// endRunner tells the runner to end its session and itself, and kills it if it does not, or
 // cannot be told.
-func (s *Session) dismiss(p link.DestroyParams) {
+func (s *Session) endRunner(p link.DestroyParams) {
 	// The command gets the grace time, and then the shell.
 	reach, patience := awayPatience, 2*s.registry.config.KillGrace+5*time.Second
 	if p.Force {
@@ -49,15 +49,15 @@ func (s *Session) dismiss(p link.DestroyParams) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := s.awaitReach(ctx, reach)
-	w, _ := s.line(forever)
-	if w == nil || err != nil {
+	c, _ := s.currentConn(forever)
+	if c == nil || err != nil {
 		if err != nil {
 			s.log.Warn("killing an unreachable runner with its session", "error", err)
 		}
 		s.runner.Kill()
 		return
 	}
-	conn := w.conn
+	conn := c.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	var receipt link.DestroyResult
@@ -80,12 +80,12 @@ func (s *Session) dismiss(p link.DestroyParams) {
 	s.runner.Kill()
 }
 
-// end is the last act of a session: the runner goes, with everything it may have
+// finishEnding is the last act of a session: the runner goes, with everything it may have
 // left, and the session is terminated.
-func (s *Session) end() {
+func (s *Session) finishEnding() {
 	if s.isLeft() {
-		s.stopWaiting()
-		s.finish()
+		s.stopWaitingForOwner()
+		s.closeDone()
 		return
 	}
 	s.quit()
@@ -96,38 +96,38 @@ func (s *Session) end() {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.dismissals.Wait() // they may have the receipt
+	s.runnerEndings.Wait() // they may have the receipt
 	s.mu.Lock()
 	clean := s.receipt != nil
 	s.mu.Unlock()
 	remains := s.runner.Remove(clean)
-	s.stopWaiting()
+	s.stopWaitingForOwner()
 
 	// Its end and the place and name it had are one thing: who hears that it has ended can
 	// have them at once.
 	s.registry.mu.Lock()
 	s.mu.Lock()
-	cause := s.cause(remains)
+	cause := s.causeLocked(remains)
 	s.killed = append([]api.KilledProcess{}, remains.Killed...)
 	if r := s.receipt; r != nil {
 		s.killed = append(s.killed, r.Killed...)
-		s.adopt(link.SessionDetails{SessionDetails: r.Info}, s.events)
+		s.applyDetailsLocked(link.SessionDetails{SessionDetails: r.Info}, s.reports)
 		s.registry.journal.execList(s.id, r.Execs)
 	}
 	unborn := s.state == api.SessionCreating
-	if err := s.to(api.SessionTerminated, cause); err != nil {
+	if err := s.toLocked(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
 	}
-	s.registry.retire(s)
+	s.registry.retireLocked(s)
 	s.registry.mu.Unlock()
-	s.tell()
-	info := s.info()
-	s.registry.weight.Add(-s.details.OutputBytes)
+	s.publishLocked()
+	info := s.infoLocked()
+	s.registry.liveOutput.Add(-s.details.OutputBytes)
 	if s.entry == nil {
 		s.details.OutputBytes = 0
 	}
-	asked := s.ending != "" || s.bidden && s.kind() != api.KindShell
-	s.wire = nil
+	asked := s.ending != "" || s.bidden && s.kindLocked() != api.KindShell
+	s.conn = nil
 	s.mu.Unlock()
 	switch {
 	case unborn:
@@ -137,15 +137,15 @@ func (s *Session) end() {
 	default:
 		s.log.Warn("session ended unexpectedly", "cause", cause)
 	}
-	s.registry.recordings.grown(info)
-	s.registry.nudge()
-	s.registry.weigh()
-	s.finish()
+	s.registry.recordings.noteSize(info)
+	s.registry.wakeNow()
+	s.registry.enforceOutputLimit()
+	s.closeDone()
 }
 
-// cause says why the session ended: what the runner said when it ended by itself, or
+// causeLocked says why the session ended: what the runner said when it ended by itself, or
 // who asked for it, or how the runner died. mu is held.
-func (s *Session) cause(remains Remains) string {
+func (s *Session) causeLocked(remains Remains) string {
 	switch {
 	case s.farewell != "" && (s.bidden || s.ending == ""):
 		return s.farewell
@@ -160,23 +160,23 @@ func (s *Session) cause(remains Remains) string {
 // leave ends the daemon's part in the session and lets the session live.
 func (s *Session) leave() {
 	s.mu.Lock()
-	w := s.wire
+	c := s.conn
 	s.left = s.ending == ""
 	left := s.left
 	s.mu.Unlock()
 	if left {
 		s.quit()
-		if w != nil {
-			_ = w.conn.Close()
+		if c != nil {
+			_ = c.conn.Close()
 		}
 	}
 }
 
-// finish tells everybody who waits for the session or its runner that nothing follows.
-func (s *Session) finish() {
+// closeDone tells everybody who waits for the session or its runner that nothing follows.
+func (s *Session) closeDone() {
 	close(s.done)
-	if s.met != nil && !happened(s.met) {
-		close(s.met)
+	if s.recovered != nil && !happened(s.recovered) {
+		close(s.recovered)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,29 +192,29 @@ func (s *Session) isLeft() bool {
 	return s.left
 }
 
-// stopWaiting ends the session's tie to the connection of its creator.
-func (s *Session) stopWaiting() {
+// stopWaitingForOwner ends the session's tie to the connection of its creator.
+func (s *Session) stopWaitingForOwner() {
 	s.mu.Lock()
-	forget := s.forget
-	s.forget = nil
+	forget := s.stopOwnerWait
+	s.stopOwnerWait = nil
 	s.mu.Unlock()
 	if forget != nil {
 		forget()
 	}
 }
 
-// abandon ends a session that never came to be. It returns how its runner ended,
+// giveUpCreation ends a session that never came to be. It returns how its runner ended,
 // when that was before.
-func (s *Session) abandon(cause string) (crash Remains) {
+func (s *Session) giveUpCreation(cause string) (crash Remains) {
 	s.mu.Lock()
 	if s.ending == "" {
 		s.ending = cause
 	}
-	w := s.wire
+	c := s.conn
 	s.mu.Unlock()
 	crashed := happened(s.runner.Done())
 	s.runner.Kill()
-	if w != nil { // it is watched
+	if c != nil { // it is watched
 		<-s.done
 		return Remains{}
 	}
@@ -226,8 +226,8 @@ func (s *Session) abandon(cause string) (crash Remains) {
 	return Remains{}
 }
 
-// receiptOf tells what was killed when the session ended.
-func (s *Session) receiptOf() api.SessionDestroyResult {
+// destroyResult tells what was killed when the session ended.
+func (s *Session) destroyResult() api.SessionDestroyResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	killed := s.killed

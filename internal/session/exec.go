@@ -10,15 +10,15 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Run runs a command and waits for its outcome, also while the link to the runner is made
-// anew. When ctx ends first, the runner cancels the command, unless it was detached. Its
-// stdin is never left open: that word is text.
+// Run runs a command and waits for its outcome, also while the session reconnects to its runner.
+// If ctx ends first, the runner cancels the command, unless it was detached. Run passes the
+// stdin "open" through literally; only Start treats it as a request to keep stdin open.
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
 	text, err := s.callWithin(ctx, s.patienceOf(p), link.CallExecRun, params, stdin, &r)
 	if ctx.Err() != nil && (p.Detach == nil || !*p.Detach) && !errors.Is(context.Cause(ctx), api.ErrDaemonEnding) {
-		// Behind a broken link, the runner has not heard that the caller is gone.
+		// If the link is broken, the runner does not know that the caller is gone.
 		go func() {
 			_, _ = s.callWithin(context.Background(), forever, link.CallExecDrop, link.DropParams{RunID: params.RunID}, nil, &struct{}{})
 		}()
@@ -36,8 +36,8 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 	return result, nil
 }
 
-// patienceOf is how long the runner may be away while a command runs. Who set a short
-// timeout is answered soon.
+// patienceOf returns how long the runner may be unreachable while a command runs. A caller that
+// set a short timeout gets its answer soon.
 func (s *Session) patienceOf(p api.ExecParams) time.Duration {
 	timeout := s.Info().TimeoutS
 	if p.TimeoutS != nil {
@@ -46,7 +46,7 @@ func (s *Session) patienceOf(p api.ExecParams) time.Duration {
 	return patienceFor(timeout <= 0 || timeout > waitPatience.Seconds())
 }
 
-// patienceFor is how long the runner may be away during a call.
+// patienceFor returns how long the runner may be unreachable during a call.
 func patienceFor(waits bool) time.Duration {
 	if waits {
 		return waitPatience
@@ -65,8 +65,9 @@ func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, er
 	return info, err
 }
 
-// execParams brings a request into the form of the link: stdin travels apart. A run id lets the
-// request be sent again when the link broke and nobody knows whether it arrived.
+// execParams converts a request to the form of the link, where stdin is in the body. The run id
+// allows the session to send the request again if the link broke and it is unknown whether the
+// request arrived.
 func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 	stdin, has := p.StdinData()
 	p.SessionID, p.Stdin, p.StdinBase64 = s.id, nil, ""
@@ -76,13 +77,13 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 	return link.ExecParams{ExecParams: p, HasStdin: has}, stdin
 }
 
-// Read reads the output of a command as the runner has it. The bytes are the caller's, who may
-// give them to link.Release.
+// Read reads records of the output of a command. The caller owns the bytes and may pass them to
+// link.Release.
 func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
 	var r link.ReadResult
 	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)
 	if errors.Is(err, api.ErrSessionTerminated) {
-		if _, ended, unknown := s.kept(p.ExecID); ended && unknown != nil {
+		if _, ended, unknown := s.keptExec(p.ExecID); ended && unknown != nil {
 			err = unknown
 		}
 	}
@@ -92,7 +93,7 @@ func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult,
 // Output reads bytes of one stream of a command.
 func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {
 	var r link.OutputResult
-	if err := s.reachable(p.ExecID); err != nil && s.archived() == nil {
+	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
 		return r, nil, err
 	}
 	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecOutput, p, nil, &r)
@@ -102,27 +103,28 @@ func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputR
 // Input writes to the stdin of a command.
 func (s *Session) Input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
 	var r api.ExecInputResult
-	if err := s.reachable(p.ExecID); err != nil {
+	if err := s.refuseIfEnded(p.ExecID); err != nil {
 		return r, err
 	}
 	_, err := s.call(ctx, link.CallExecInput, p, data, &r)
 	return r, err
 }
 
-// AwaitInput waits until a process of a command waits for input and returns it; nil
-// when the command has ended.
+// AwaitInput waits until a process of a command waits for input and returns that process; nil
+// if the command has ended.
 func (s *Session) AwaitInput(ctx context.Context, id string) (*api.Process, error) {
 	var r link.AwaitResult
-	if _, ended, err := s.kept(id); ended {
+	if _, ended, err := s.keptExec(id); ended {
 		return nil, err
 	}
 	_, err := s.callWithin(ctx, waitPatience, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
 	return r.Process, err
 }
 
-// reachable refuses what only the runner can do when it is gone.
-func (s *Session) reachable(id string) error {
-	_, ended, err := s.kept(id)
+// refuseIfEnded returns an error if the session has ended: only its runner could do what the
+// caller wants.
+func (s *Session) refuseIfEnded(id string) error {
+	_, ended, err := s.keptExec(id)
 	if ended && err == nil {
 		err = s.endedError()
 	}
@@ -134,61 +136,62 @@ func (s *Session) reachable(id string) error {
 func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
 	p.SessionID = s.id
 	if p.ExecID != "" {
-		if info, ended, err := s.kept(p.ExecID); ended {
+		if info, ended, err := s.keptExec(p.ExecID); ended {
 			return info, err
 		}
 	}
 	var info api.ExecInfo
 	_, err := s.call(ctx, link.CallExecCancel, p, nil, &info)
-	return s.orKept(p.ExecID, info, err)
+	return s.orKeptExec(p.ExecID, info, err)
 }
 
-// Drop cancels a command whose caller is gone, and with it every context. It waits for a
-// runner that cannot be reached until the session has ended.
+// Drop cancels a command whose caller is gone. There is no context left to bound the call: Drop
+// waits for an unreachable runner until the session has ended.
 func (s *Session) Drop(id string) {
-	if _, ended, _ := s.kept(id); ended {
+	if _, ended, _ := s.keptExec(id); ended {
 		return
 	}
 	_, _ = s.callWithin(context.Background(), forever, link.CallExecCancel, api.ExecCancelParams{SessionID: s.id, ExecID: id}, nil, &api.ExecInfo{})
 }
 
-// orKept is the answer of a runner, or what it told last when it went meanwhile.
-func (s *Session) orKept(id string, info api.ExecInfo, err error) (api.ExecInfo, error) {
+// orKeptExec returns the runner's answer or, if the session ended during the call, the last state
+// of the command.
+func (s *Session) orKeptExec(id string, info api.ExecInfo, err error) (api.ExecInfo, error) {
 	if id != "" && errors.Is(err, api.ErrSessionTerminated) {
-		if kept, ended, keptErr := s.kept(id); ended {
+		if kept, ended, keptErr := s.keptExec(id); ended {
 			return kept, keptErr
 		}
 	}
 	return info, err
 }
 
-// ExecInfo tells the state of one command.
+// ExecInfo returns the state of one command.
 func (s *Session) ExecInfo(ctx context.Context, id string) (api.ExecInfo, error) {
-	if info, ended, err := s.kept(id); ended {
+	if info, ended, err := s.keptExec(id); ended {
 		return info, err
 	}
 	var info api.ExecInfo
 	err := s.ask(ctx, link.CallExecInfo, api.ExecInfoParams{ExecID: id}, &info)
-	return s.orKept(id, info, err)
+	return s.orKeptExec(id, info, err)
 }
 
 // ExecList lists the commands of the session, oldest first.
 func (s *Session) ExecList(ctx context.Context) ([]api.ExecInfo, error) {
-	if list, ended := s.keptList(); ended {
+	if list, ended := s.keptExecs(); ended {
 		return list, nil
 	}
 	var r api.ExecListResult
 	err := s.ask(ctx, link.CallExecList, struct{}{}, &r)
 	if errors.Is(err, api.ErrSessionTerminated) { // meanwhile
-		if list, ended := s.keptList(); ended {
+		if list, ended := s.keptExecs(); ended {
 			return list, nil
 		}
 	}
 	return r.Execs, err
 }
 
-// keptList lists the commands of a session that has ended.
-func (s *Session) keptList() (list []api.ExecInfo, ended bool) {
+// keptExecs lists the commands of an ended session.
+func (s *Session) keptExecs() (list []api.ExecInfo, ended bool) {
 	s.mu.Lock()
 	ended, receipt := s.state == api.SessionTerminated, s.receipt
 	s.mu.Unlock()
@@ -196,13 +199,13 @@ func (s *Session) keptList() (list []api.ExecInfo, ended bool) {
 		return nil, ended
 	}
 	for _, e := range receipt.Execs {
-		list = append(list, s.aged(e))
+		list = append(list, s.withPresentAge(e))
 	}
 	return list, true
 }
 
-// kept looks for a command of a session that has ended, among what its runner told last.
-func (s *Session) kept(id string) (info api.ExecInfo, ended bool, err error) {
+// keptExec finds a command of an ended session in the runner's last report.
+func (s *Session) keptExec(id string) (info api.ExecInfo, ended bool, err error) {
 	s.mu.Lock()
 	ended, receipt := s.state == api.SessionTerminated, s.receipt
 	s.mu.Unlock()
@@ -214,24 +217,24 @@ func (s *Session) kept(id string) (info api.ExecInfo, ended bool, err error) {
 	}
 	for _, e := range receipt.Execs {
 		if e.ExecID == id {
-			return s.aged(e), true, nil
+			return s.withPresentAge(e), true, nil
 		}
 	}
 	return api.ExecInfo{}, true, api.Errorf(api.CodeExecNotFound, "exec %q: not found", id)
 }
 
-// Details tells everything about the session; that of one that has ended, or cannot be
-// reached, is what was known last.
+// Details returns everything about the session. If the session has ended or cannot be reached,
+// these are its last known details.
 func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	s.mu.Lock()
-	before, ended := s.events, s.state == api.SessionTerminated
+	before, ended := s.reports, s.state == api.SessionTerminated
 	s.mu.Unlock()
 	if !ended {
 		var d link.SessionDetails
 		_, err := s.callWithin(ctx, 0, link.CallInfo, struct{}{}, nil, &d)
 		s.mu.Lock()
 		if err == nil {
-			s.adopt(d, before)
+			s.applyDetailsLocked(d, before)
 		}
 		ended = s.state == api.SessionTerminated
 		s.mu.Unlock()
@@ -242,7 +245,7 @@ func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.details
-	d.SessionInfo = s.info()
+	d.SessionInfo = s.infoLocked()
 	if d.EnvKeys == nil {
 		d.EnvKeys = []string{}
 	}
@@ -252,7 +255,7 @@ func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	return d, nil
 }
 
-// FillLists makes lists that are missing empty: on the wire they are never null.
+// FillLists replaces nil lists with empty ones: on the wire they are never null.
 func FillLists(o *api.ExecOutcome) {
 	if o.LeftRunning == nil {
 		o.LeftRunning = []api.Process{}

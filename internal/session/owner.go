@@ -8,10 +8,10 @@ import (
 )
 
 // ownerPatience is how long an ephemeral session waits for its owner after a restart of the
-// daemon, which closes every connection, unless its creator said.
+// daemon, which closes every connection, if its creator did not set linger_s.
 const ownerPatience = 10 * time.Second
 
-// Own ties an ephemeral session to the connection that ctx carries, in place of the one before.
+// Own makes the connection that ctx carries the owner of an ephemeral session.
 func (s *Session) Own(ctx context.Context) (api.SessionInfo, error) {
 	if !s.ephemeral() {
 		return api.SessionInfo{}, api.Errorf(api.CodeConflict, "session %q: is not ephemeral; it has no owner", s.id)
@@ -19,19 +19,18 @@ func (s *Session) Own(ctx context.Context) (api.SessionInfo, error) {
 	if info := s.Info(); info.State == api.SessionTerminated {
 		return api.SessionInfo{}, s.endedError()
 	}
-	s.tie(api.Conn(ctx))
+	s.setOwner(api.Conn(ctx))
 	return s.Info(), nil
 }
 
-// tie makes conn the owner: the session ends when it has been gone for as long as the session lingers.
-func (s *Session) tie(conn context.Context) {
-	s.expectEnd(func(gone func()) func() bool { return context.AfterFunc(conn, gone) }, func() {
+// setOwner makes conn the owner: the session ends when conn has been closed for linger_s.
+func (s *Session) setOwner(conn context.Context) {
+	s.awaitOwnerChange(func(gone func()) func() bool { return context.AfterFunc(conn, gone) }, func() {
 		s.awaitOwner(0)
 	})
 }
 
-// awaitOwner ends the session unless another owner comes, within the time that its creator
-// gave or the one given here.
+// awaitOwner ends the session unless a new owner comes within linger_s, or else within patience.
 func (s *Session) awaitOwner(patience time.Duration) {
 	s.mu.Lock()
 	if given := s.details.LingerS; given != nil {
@@ -43,27 +42,27 @@ func (s *Session) awaitOwner(patience time.Duration) {
 		s.destroy(false, cause)
 		return
 	}
-	s.expectEnd(func(over func()) func() bool { return time.AfterFunc(patience, over).Stop }, func() {
+	s.awaitOwnerChange(func(over func()) func() bool { return time.AfterFunc(patience, over).Stop }, func() {
 		s.destroy(false, cause)
 	})
 }
 
-// expectEnd has then called when a thing that arm waits for happens, unless something else is
-// expected by then. arm returns how the waiting is stopped.
-func (s *Session) expectEnd(arm func(happened func()) (stop func() bool), then func()) {
+// awaitOwnerChange replaces the session's wait for a change of its owner: arm starts the wait
+// and returns how to stop it; then is called when it is over, unless another wait has replaced it.
+func (s *Session) awaitOwnerChange(arm func(happened func()) (stop func() bool), then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == api.SessionTerminated {
 		return
 	}
-	if s.forget != nil {
-		s.forget()
+	if s.stopOwnerWait != nil {
+		s.stopOwnerWait()
 	}
-	s.owner++
-	n := s.owner
-	s.forget = arm(func() {
+	s.ownerWaits++
+	n := s.ownerWaits
+	s.stopOwnerWait = arm(func() {
 		s.mu.Lock()
-		current := s.owner == n && s.forget != nil
+		current := s.ownerWaits == n && s.stopOwnerWait != nil
 		s.mu.Unlock()
 		if current {
 			then()

@@ -17,8 +17,8 @@ import (
 
 const (
 	castSuffix = ".cast"
-	// sweepGrowth is by how much recordings grow before it is looked whether all of them
-	// are too much.
+	// sweepGrowth is by how much a recording grows before the size of all of them is compared
+	// with the limit.
 	sweepGrowth = 16 << 20
 )
 
@@ -32,8 +32,8 @@ type recordings struct {
 	nudge func() // makes the housekeeping call sweep
 
 	mu    sync.Mutex
-	sizes map[string]int64 // guarded by mu; of living sessions, when they were last looked at
-	due   bool             // guarded by mu; there may be too much
+	sizes map[string]int64 // guarded by mu; of live sessions, at the last request for a sweep
+	due   bool             // guarded by mu; the limit may be exceeded
 }
 
 // path is where the recording of a session is.
@@ -57,8 +57,8 @@ func (rs *recordings) discard(path string) {
 	}
 }
 
-// grown looks at what a runner told of its recording.
-func (rs *recordings) grown(info api.SessionInfo) {
+// noteSize requests a sweep if a runner reports that its recording has grown much, or ended.
+func (rs *recordings) noteSize(info api.SessionInfo) {
 	if info.Terminal == nil || info.Terminal.Recording == nil {
 		return
 	}
@@ -78,16 +78,16 @@ func (rs *recordings) grown(info api.SessionInfo) {
 	}
 }
 
-// look makes the next sweep look at the files.
-func (rs *recordings) look() {
+// requestSweep makes the next sweep compare the size of all files with the limit.
+func (rs *recordings) requestSweep() {
 	rs.mu.Lock()
 	rs.due = true
 	rs.mu.Unlock()
 }
 
-// sweep removes the oldest recordings of sessions that have ended until there are not too
-// many bytes, if it may be that there are.
-func (rs *recordings) sweep(living func(id string) bool) {
+// sweep removes the oldest recordings of ended sessions until all of them are within the limit,
+// if a sweep was requested.
+func (rs *recordings) sweep(isLive func(id string) bool) {
 	rs.mu.Lock()
 	due := rs.due
 	rs.due = false
@@ -117,7 +117,7 @@ func (rs *recordings) sweep(living func(id string) bool) {
 		if sum <= rs.total {
 			return
 		}
-		if living(f.id) {
+		if isLive(f.id) {
 			continue
 		}
 		if err := os.Remove(rs.path(f.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (rs *recordings) sweep(living func(id string) bool) {
 	}
 }
 
-// Recording reads a piece of the recording of a terminal, and tells how large it is now.
+// Recording reads a piece of the recording of a terminal, and returns its present size.
 func (s *Session) Recording(offset, limit int64) (data []byte, total int64, info api.SessionInfo, err error) {
 	info = s.Info()
 	if info.Terminal == nil || info.Terminal.Recording == nil {

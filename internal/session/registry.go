@@ -21,22 +21,22 @@ import (
 // retention time is and however fast sessions come and go.
 const maxPast = 1024
 
-// errStopping is why nothing can be had any more.
+// errStopping is the error of requests that come while the daemon is shutting down.
 var errStopping = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
 
-// Config is what a Registry needs to know.
+// Config configures a Registry.
 type Config struct {
 	Runtime Runtime
 	Logger  *slog.Logger
-	// MaxSessions is how many may live at once.
+	// MaxSessions is how many sessions may live at once.
 	MaxSessions int
-	// DefaultShell is used where a session does not name one. When it is empty, that is
-	// the shell which the caller prefers, or else api.DefaultShell.
+	// DefaultShell is the shell of sessions whose creator names none. If it is empty, such a
+	// session gets the shell that its creator prefers, or else api.DefaultShell.
 	DefaultShell string
 	// Limits are passed on to the runners.
 	Limits link.Limits
-	// DialogueOutput is how many bytes are kept of the output of a session that belongs to a
-	// dialogue, when that is more than of others: nothing of it may be lost on the way.
+	// DialogueOutput is how many bytes of output are kept of a session that belongs to a
+	// dialogue, if that is more than Limits allow: a dialogue must not lose output.
 	DialogueOutput int64
 	// KillGrace is the time between SIGTERM and SIGKILL.
 	KillGrace time.Duration
@@ -44,28 +44,26 @@ type Config struct {
 	IdleTimeout, Lifetime time.Duration
 	// Retention is how long a terminated session stays readable.
 	Retention time.Duration
-	// Archive keeps what is to be read of sessions that have ended. When nil their
-	// output is lost.
+	// Archive keeps the output of ended sessions. If it is nil, their output is lost.
 	Archive *archive.Archive
-	// RecordingsDir is where the recordings of terminals are; made when it is needed.
-	// When empty there are none.
+	// RecordingsDir is where the recordings of terminals are; made when it is needed. If it is
+	// empty, terminals cannot be recorded.
 	RecordingsDir string
 	// TotalRecordings bounds the bytes of all recordings; 0 = no bound.
 	TotalRecordings int64
 	// TotalOutput bounds the bytes of output kept over all sessions; 0 = no bound.
 	TotalOutput int64
-	// Journal is where events are told. When nil they are kept in memory alone. It is
-	// closed with the registry.
+	// Journal is where events are published. If it is nil, events are kept in memory only. The
+	// registry closes it.
 	Journal *Journal
-	// AutoExit is how long the registry may be of no use to anybody before Unused
-	// tells; 0 = for ever.
+	// AutoExit is how long the daemon may be idle before Unused is closed; 0 = for ever.
 	AutoExit time.Duration
 }
 
 // Registry is the set of all sessions of a daemon.
 //
-// Goroutines: keep, which ends what has come to its time; Close waits for it and
-// for those of all sessions. A Registry is safe for concurrent use.
+// Goroutines: runHousekeeping, and those of all sessions. Close and Leave wait for them. A
+// Registry is safe for concurrent use.
 type Registry struct {
 	config     Config
 	runtime    Runtime
@@ -73,25 +71,25 @@ type Registry struct {
 	journal    *Journal
 	recordings *recordings
 
-	wake   chan struct{} // a deadline may have come nearer
-	stop   chan struct{}
-	kept   chan struct{} // closed by keep at its end
-	unused chan struct{}
+	wake             chan struct{} // a deadline may have come nearer
+	stop             chan struct{}
+	housekeepingDone chan struct{} // closed when runHousekeeping returns
+	unused           chan struct{} // closed when the daemon has been idle for AutoExit
 
-	mu       sync.Mutex
-	closing  error               // guarded by mu; why nothing is created any more
-	starting map[string]starting // guarded by mu; by id
-	living   map[string]*Session // guarded by mu; idle or running, by id
-	past     map[string]*Session // guarded by mu; terminated, by id
-	names    map[string]string   // guarded by mu; name → id of those starting and living
-	commands int64               // guarded by mu; run by sessions that are not living any more
-	next     time.Time           // guarded by mu; when keep wakes; zero = not by itself
-	holds    int                 // guarded by mu; those who need the daemon
-	free     time.Time           // guarded by mu; since when nobody needs it
+	mu        sync.Mutex
+	closing   error               // guarded by mu; why no session can be created any more
+	starting  map[string]starting // guarded by mu; by id
+	living    map[string]*Session // guarded by mu; idle or running, by id
+	past      map[string]*Session // guarded by mu; terminated, by id
+	names     map[string]string   // guarded by mu; name → id of those starting and living
+	commands  int64               // guarded by mu; run by sessions that are not living any more
+	nextWake  time.Time           // guarded by mu; when the housekeeping is due; zero = when wake says so
+	holds     int                 // guarded by mu; connections and others that need the daemon
+	idleSince time.Time           // guarded by mu; zero while there is a session or a hold
 
-	closed     atomic.Bool  // nothing is kept of what ends from now on
-	weight     atomic.Int64 // bytes of output that living sessions keep
-	lightening atomic.Bool  // lighten runs
+	closed         atomic.Bool  // the output of sessions that end from now on is not kept
+	liveOutput     atomic.Int64 // bytes of output that live sessions keep
+	droppingOutput atomic.Bool  // dropOutput runs
 
 	creating sync.WaitGroup // calls of Create that hold a place
 	tasks    sync.WaitGroup // goroutines of sessions
@@ -101,23 +99,23 @@ type Registry struct {
 func NewRegistry(c Config) *Registry {
 	r := &Registry{
 		config: c, runtime: c.Runtime, log: c.Logger, journal: c.Journal,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), kept: make(chan struct{}), unused: make(chan struct{}),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), housekeepingDone: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
-		names: map[string]string{}, free: time.Now(),
+		names: map[string]string{}, idleSince: time.Now(),
 	}
 	if r.journal == nil {
 		r.journal = newJournal(c.Logger)
 	}
-	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.nudge, sizes: map[string]int64{}}
-	go r.keep()
+	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.wakeNow, sizes: map[string]int64{}}
+	go r.runHousekeeping()
 	return r
 }
 
-// Journal is what happened to the sessions.
+// Journal returns the events of the sessions.
 func (r *Registry) Journal() *Journal { return r.journal }
 
-// Get finds a session by its id or, while it lives, by its name. One that is being
-// created cannot be had yet.
+// Get finds a session by its id or, while it lives, by its name. A session that is being created
+// cannot be used yet.
 func (r *Registry) Get(ref string) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,8 +199,8 @@ func compare(a, b string) int {
 	return 0
 }
 
-// Stats counts the living sessions, and the commands run since the oldest of all
-// sessions was made.
+// Stats counts the live sessions, and the commands run since the oldest of all sessions was
+// created.
 func (r *Registry) Stats() (sessions int, commands int64) {
 	list := r.List()
 	r.mu.Lock()
@@ -214,7 +212,7 @@ func (r *Registry) Stats() (sessions int, commands int64) {
 	return len(list), commands
 }
 
-// Destroy ends a session and waits until nothing is left of it. It is idempotent.
+// Destroy ends a session and waits until no process of it is left. It is idempotent.
 func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.SessionDestroyResult, error) {
 	s, err := r.Get(ref)
 	if err != nil {
@@ -223,15 +221,16 @@ func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.Ses
 	s.destroy(force, "destroyed")
 	select {
 	case <-s.done:
-		return s.receiptOf(), nil
+		return s.destroyResult(), nil
 	case <-ctx.Done():
 		return api.SessionDestroyResult{}, ctx.Err()
 	}
 }
 
-// retire takes a session that has ended from its place. r.mu and s.mu are held.
-func (r *Registry) retire(s *Session) {
-	delete(r.starting, s.id) // one that dies while it starts is never seen
+// retireLocked moves a session that has ended from the live to the past ones. The caller holds
+// r.mu and s.mu.
+func (r *Registry) retireLocked(s *Session) {
+	delete(r.starting, s.id) // a session that dies while it is created was never published
 	if r.living[s.id] == s {
 		delete(r.living, s.id)
 		r.commands += s.details.CommandCount
@@ -242,16 +241,16 @@ func (r *Registry) retire(s *Session) {
 	if name := s.details.Name; r.names[name] == s.id {
 		delete(r.names, name)
 	}
-	r.noteFree()
+	r.noteFreeLocked()
 }
 
-// Close ends every session, those that are just being made too, and waits until
-// nothing is left of them. From then on nothing can be created. When force is done
-// the sessions are killed without the grace time.
+// Close ends every session, including those that are being created, and waits until no process
+// of them is left. No session can be created from then on. When force is closed, the sessions
+// are killed without the grace time.
 func (r *Registry) Close(force <-chan struct{}) {
 	const cause = "the daemon is shutting down"
 	r.closed.Store(true)
-	list := r.refuse()
+	list := r.stopCreating()
 	for _, s := range list {
 		s.destroy(happened(force), cause)
 	}
@@ -271,18 +270,18 @@ func (r *Registry) Close(force <-chan struct{}) {
 	}
 }
 
-// Leave lets the sessions live and ends the daemon's part in them. A later daemon
-// finds them with Recover.
+// Leave disconnects from the sessions and lets them live. A later daemon finds them with
+// Recover.
 func (r *Registry) Leave() {
-	list := r.refuse()
+	list := r.stopCreating()
 	for _, s := range list {
 		s.leave()
 	}
 	r.wait(list)
 }
 
-// refuse stops the making of sessions and returns those that were made.
-func (r *Registry) refuse() []*Session {
+// stopCreating refuses new sessions and returns the live ones.
+func (r *Registry) stopCreating() []*Session {
 	r.mu.Lock()
 	r.closing = errStopping
 	for _, s := range r.starting {
@@ -298,7 +297,7 @@ func (r *Registry) wait(list []*Session) {
 		<-s.done
 	}
 	close(r.stop)
-	<-r.kept
+	<-r.housekeepingDone
 	r.tasks.Wait()
 	r.journal.Close()
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"math"
 	"sync"
@@ -22,7 +21,7 @@ import (
 // reads the link; two while a silent runner is probed; one per request to end the session;
 // one when a viewer that owned the size of the terminal detaches. The registry counts them all.
 //
-// A Session is safe for concurrent use.
+// A Session is safe for concurrent use. Methods whose name ends in Locked need mu.
 type Session struct {
 	id       string
 	registry *Registry
@@ -30,62 +29,65 @@ type Session struct {
 
 	// runner is set once, before the session is connected.
 	runner Runner
-	// done is closed when the session has ended and nothing of it is left, or when
-	// it was left to a later daemon.
+	// done is closed when the session has ended and nothing of it is left, or when this
+	// daemon has left it to a later one.
 	done chan struct{}
-	// ctx ends when the session is left or has ended: nobody tries to reach its runner then.
+	// ctx ends when the session has ended or is left to a later daemon. It stops the attempts
+	// to reach the runner.
 	ctx      context.Context
 	quit     context.CancelFunc
-	expiring atomic.Bool // somebody looks whether its time is over
-	// kick makes who tries to reach the runner try at once.
-	kick chan struct{}
-	// met is closed when the runner of an earlier daemon has been reached, and what it had to
-	// tell of an end is done; nil for a session of this daemon.
-	met chan struct{}
-	// dismissals are the calls of dismiss; none begins when the session is over.
-	dismissals sync.WaitGroup
-	// sizing is held by who resizes the terminal.
+	expiring atomic.Bool // a goroutine runs expire
+	// retryNow makes reach try again without waiting for its pause to end.
+	retryNow chan struct{}
+	// recovered is closed when the runner of an earlier daemon has answered for the first time
+	// and, if it reported the session's end, the session has ended; nil for a session that
+	// this daemon created.
+	recovered chan struct{}
+	// runnerEndings counts the running calls of endRunner; none begins once over is set.
+	runnerEndings sync.WaitGroup
+	// sizing is a semaphore: its one slot is taken while the terminal is resized.
 	sizing chan struct{}
 
-	setting sync.Mutex // held while the name or the tags are changed; taken before mu
+	settingMu sync.Mutex // held while the name, the tags or the limits are changed; taken before mu
 
-	mu       sync.Mutex          // taken after the registry's, where both are
-	state    api.SessionState    // guarded by mu; written by to alone
-	hello    link.HelloResult    // guarded by mu; what the runner said of itself
-	awaited  map[string]*awaited // guarded by mu; commands whose end somebody waits for, by id
-	details  api.SessionDetails  // guarded by mu; its State is not used, state is
-	viewers  viewers             // guarded by mu; of a terminal
-	first    []api.ExecInfo      // guarded by mu; before it is admitted, the commands it began with
-	events   int                 // guarded by mu; how many the runner has sent
-	known    bool                // guarded by mu; its runner has told what it is
-	wire     *wire               // guarded by mu; nil before the first connection and after the end
-	spell    *spell              // guarded by mu
-	absence  *absence            // guarded by mu; set while the runner cannot be reached
-	ending   string              // guarded by mu; why the session is being ended, when it is
-	forced   bool                // guarded by mu; a forced end was asked for
-	left     bool                // guarded by mu; the session is left to a later daemon
-	heard    api.SessionState    // guarded by mu; the state the runner told last
-	born     time.Time           // guarded by mu; when it was made, by a clock that cannot be set, as the following
-	idle     time.Time           // guarded by mu; since when it is idle; zero while it is in use
-	ends     link.Ends           // guarded by mu; the limits of this session alone
-	looked   time.Time           // guarded by mu; when the runner was last heard to have something else than its shell
-	gone     time.Time           // guarded by mu; when it ended
-	farewell string              // guarded by mu; why the runner said it would end by itself
-	endedAt  *time.Time          // guarded by mu; when it said that it had ended
-	receipt  *link.DestroyResult // guarded by mu; the runner's report of a complete end
-	killed   []api.KilledProcess // guarded by mu; after the end, what had to be killed
-	bidden   bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
-	over     bool                // guarded by mu; the last act has begun
-	entry    *archive.Entry      // guarded by mu; after the end, where its output is; nil when it is not kept
-	forget   func() bool         // guarded by mu; stops waiting for the end of the owner's connection, or for another owner
-	owner    int                 // guarded by mu; counts what was waited for
+	mu          sync.Mutex          // taken after the registry's mu by a goroutine that needs both
+	state       api.SessionState    // guarded by mu; only toLocked writes it
+	hello       link.HelloResult    // guarded by mu; the runner's version and protocol
+	execWaiters map[string]*execEnd // guarded by mu; commands whose end a caller waits for, by id
+	details     api.SessionDetails  // guarded by mu; its State is unused, see state
+	viewers     viewers             // guarded by mu; the viewers of a terminal
+	firstExecs  []api.ExecInfo      // guarded by mu; until the session is admitted: the commands that it began with
+	reports     int                 // guarded by mu; how many session events the runner has sent
+	described   bool                // guarded by mu; the runner has reported what the session is
+	conn        *runnerConn         // guarded by mu; nil before the first connection and after the end
+	away        *awaySignals        // guarded by mu; replaced when the runner is reached again
+	absence     *absence            // guarded by mu; set while the runner cannot be reached
+	ending      string              // guarded by mu; why the session is being ended, when it is
+	forced      bool                // guarded by mu; a forced end was asked for
+	left        bool                // guarded by mu; the session is left to a later daemon
+	heard       api.SessionState    // guarded by mu; the state the runner told last
+	createdAt   time.Time           // guarded by mu; when it was created; like the next three it has a monotonic reading
+	idleSince   time.Time           // guarded by mu; zero while it is in use
+	lastBusy    time.Time           // guarded by mu; when the runner last reported processes besides the shell
+	gone        time.Time           // guarded by mu; when it ended
+	limits      link.Ends           // guarded by mu; the lifetime and idle timeout set for this session alone
+	farewell    string              // guarded by mu; why the runner said it would end by itself
+	endedAt     *time.Time          // guarded by mu; when it said that it had ended
+	receipt     *link.DestroyResult // guarded by mu; the runner's report of a complete end
+	killed      []api.KilledProcess // guarded by mu; after the end, what had to be killed
+	bidden      bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
+	over        bool                // guarded by mu; the last act has begun
+	entry       *archive.Entry      // guarded by mu; after the end, where its output is; nil when it is not kept
+	// stopOwnerWait stops waiting for the owner's connection to close, or for a new owner.
+	stopOwnerWait func() bool // guarded by mu
+	ownerWaits    int         // guarded by mu; counts these waits, so that a stale one is recognised
 }
 
 func newSession(r *Registry, id, name string) *Session {
 	s := &Session{
 		id: id, registry: r, log: r.log.With("session_id", id),
 		done: make(chan struct{}), sizing: make(chan struct{}, 1), state: api.SessionCreating,
-		kick: make(chan struct{}, 1), spell: newSpell(),
+		retryNow: make(chan struct{}, 1), away: newAwaySignals(),
 	}
 	s.ctx, s.quit = context.WithCancel(context.Background())
 	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, r.runtime.Name()
@@ -98,29 +100,42 @@ func (s *Session) ID() string { return s.id }
 // Done is closed when the session has ended and nothing of it is left.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Label is what an error calls the session: its name, or its id.
+// Label returns what error messages call the session: its name, or else its id.
 func (s *Session) Label() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.label()
+	return s.labelLocked()
 }
 
-func (s *Session) label() string {
+func (s *Session) labelLocked() string {
 	if s.details.Name != "" {
 		return s.details.Name
 	}
 	return s.id
 }
 
+// Kind says what the session is.
+func (s *Session) Kind() api.SessionKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kindLocked()
+}
+
+func (s *Session) kindLocked() api.SessionKind {
+	if s.details.Kind == "" {
+		return api.KindShell
+	}
+	return s.details.Kind
+}
+
 // Info returns a snapshot, without asking the runner.
 func (s *Session) Info() api.SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.info()
+	return s.infoLocked()
 }
 
-// info is Info with mu held.
-func (s *Session) info() api.SessionInfo {
+func (s *Session) infoLocked() api.SessionInfo {
 	info := s.details.SessionInfo
 	info.State = s.state
 	if info.Tags == nil {
@@ -136,17 +151,17 @@ func (s *Session) info() api.SessionInfo {
 		info.EndsInS, info.EndsWhy = &left, why
 	}
 	info.Reachable = true
-	if a := s.absence; a != nil && a.told && s.state != api.SessionTerminated {
+	if a := s.absence; a != nil && a.published && s.state != api.SessionTerminated {
 		since := a.since.UTC()
 		info.Reachable, info.UnreachableSince, info.UnreachableWhy = false, &since, a.why
 	}
 	return info
 }
 
-// to moves the session to its next state; nothing else writes it. mu is held.
-func (s *Session) to(next api.SessionState, cause string) error {
+// toLocked moves the session to its next state; nothing else writes it.
+func (s *Session) toLocked(next api.SessionState, cause string) error {
 	if !s.state.CanBecome(next) {
-		return api.Errorf(api.CodeInternal, "session %q: cannot go from %s to %s", s.label(), s.state, next)
+		return api.Errorf(api.CodeInternal, "session %q: cannot go from %s to %s", s.labelLocked(), s.state, next)
 	}
 	s.state = next
 	if next == api.SessionTerminated {
@@ -155,196 +170,48 @@ func (s *Session) to(next api.SessionState, cause string) error {
 		}
 		at := time.Now().UTC()
 		if s.endedAt != nil {
-			at = *s.endedAt // it may be found ended long after
+			at = *s.endedAt // a later daemon may find the session long after its end
 		}
 		s.details.TerminatedAt, s.details.Cause = &at, cause
-		if s.details.Queued = 0; s.kind() == api.KindShell {
+		if s.details.Queued = 0; s.kindLocked() == api.KindShell {
 			s.details.ExecID = ""
 		}
-		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
+		s.details.ShellPID, s.details.RunnerPID = 0, 0 // other processes may have these ids by now
 		s.details.Processes = []api.Process{}
 	}
 	return nil
 }
 
-// tell writes the state into the journal, when that is news. mu is held, so that the
-// order there is the order here.
-func (s *Session) tell() {
-	s.registry.journal.session(s.info())
+// beginLocked makes the first move of a new session: to idle, and on to running if it runs a
+// program.
+func (s *Session) beginLocked(running bool) error {
+	err := s.toLocked(api.SessionIdle, "")
+	if err == nil && running {
+		err = s.toLocked(api.SessionRunning, "")
+	}
+	return err
 }
 
-// event takes what the runner tells of itself. What has another name is of a later version.
-func (s *Session) event(name string, header json.RawMessage) {
-	switch name {
-	case link.EventSession:
-		var info link.SessionInfo
-		if err := json.Unmarshal(header, &info); err != nil {
-			s.log.Error("runner's event cannot be read", "error", err)
-			return
-		}
-		s.sessionEvent(info)
-	case link.EventExec:
-		s.registry.journal.hear(s.id, header)
-		s.wakeAwaiting(header)
-	}
-}
-
-func (s *Session) sessionEvent(info link.SessionInfo) {
-	s.mu.Lock()
-	s.events++
-	s.take(info.SessionInfo, info.Ages)
-	idle := s.state == api.SessionIdle
-	if s.heard == api.SessionTerminated {
-		s.bid()
-	}
-	s.mu.Unlock()
-	s.registry.weigh()
-	s.registry.recordings.grown(info.SessionInfo)
-	if idle {
-		at, _ := s.deadline()
-		s.registry.expect(at)
-	}
-}
-
-// take adopts the runner's view of the session. Two states are not taken: a session
-// is idle for the first time when its creator hears of it, and terminated when its
-// runner is gone. mu is held.
-func (s *Session) take(info api.SessionInfo, ages link.Ages) {
-	next := info.State
-	if s.state == api.SessionTerminated || s.heard == api.SessionTerminated && next != s.heard {
-		return // an answer that was overtaken by the last word
-	}
-	s.age(info, ages)
-	s.heard = next
-	if next == api.SessionTerminated {
-		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
-	}
-	// What the registry knows it by stays as it is; but of the name it had when it was made,
-	// a later daemon learns only from its runner that there is another.
-	info.SessionID, info.Runtime = s.id, s.details.Runtime
-	if s.details.Name != "" && (s.met == nil || s.known) {
-		info.Name = s.details.Name
-	}
-	info.TerminatedAt, info.Cause = nil, ""
-	s.registry.weight.Add(info.OutputBytes - s.details.OutputBytes)
-	s.details.SessionInfo = info
-	if next == s.state || next == api.SessionTerminated || s.state == api.SessionCreating {
-		return
-	}
-	if err := s.to(next, ""); err != nil {
-		s.log.Error("runner's event is invalid", "error", err)
-		return
-	}
-	s.tell()
-}
-
-// age takes over how old the session is and for how long it has been idle. An older runner
-// does not tell: then the time counts from when something was heard of. mu is held.
-func (s *Session) age(info api.SessionInfo, ages link.Ages) {
-	now := time.Now()
-	ago := func(ms int64) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
-	switch {
-	case ages.AgeMS != nil:
-		s.born, s.ends = ago(*ages.AgeMS), ages.Ends
-	case s.born.IsZero():
-		s.born = now
-	}
-	switch {
-	case ages.IdleMS != nil:
-		s.idle = ago(*ages.IdleMS)
-	case ages.AgeMS != nil:
-		s.idle, s.looked = time.Time{}, now
-	case s.idle.IsZero() || !info.LastActivity.Equal(s.details.LastActivity):
-		s.idle = now
-	}
-	if info.State == api.SessionTerminated && ages.IdleMS != nil {
-		s.gone = s.idle
-	}
-}
-
-// deadline returns when the session is to be ended by itself, and why; zero for never.
-// Without a cause the runner is to be asked then whether the session is in use.
-func (s *Session) deadline() (at time.Time, cause string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.deadlineLocked()
-}
-
-func (s *Session) deadlineLocked() (at time.Time, cause string) {
-	lifetime, idle := s.limits()
-	if s.ending != "" || s.left || s.absence != nil || s.state == api.SessionTerminated {
-		return time.Time{}, "" // one that cannot be reached may be in use
-	}
-	if lifetime > 0 {
-		at, cause = s.born.Add(lifetime), "lived for "+lifetime.String()+" (lifetime_s)"
-	}
-	if idle > 0 && (s.state == api.SessionIdle || s.kind() != api.KindShell) {
-		end, why := s.idle.Add(idle), idleCause(idle)
-		if s.idle.IsZero() {
-			end, why = s.looked.Add(idle), ""
-		}
-		if at.IsZero() || end.Before(at) {
-			at, cause = end, why
-		}
-	}
-	return at, cause
-}
-
-// limits are after what time the session is ended by itself, and after what time of idleness;
-// 0 for never. mu is held.
-func (s *Session) limits() (lifetime, idle time.Duration) {
-	lifetime = s.registry.config.Lifetime
-	if s.kind() == api.KindShell {
-		idle = s.registry.config.IdleTimeout
-	}
-	if l := s.ends.LifetimeS; l != nil {
-		lifetime = time.Duration(*l * float64(time.Second))
-	}
-	if i := s.ends.IdleTimeoutS; i != nil {
-		idle = time.Duration(*i * float64(time.Second))
-	}
-	return lifetime, idle
-}
-
-func idleCause(d time.Duration) string { return "idle for " + d.String() + " (idle_timeout_s)" }
-
-// expire ends a session whose time is over. Before an idle one is ended, its runner is asked
-// whether something runs in it.
-func (s *Session) expire(cause string) {
-	s.mu.Lock()
-	_, idle := s.limits()
-	s.mu.Unlock()
-	if cause == "" || cause == idleCause(idle) {
-		ctx, cancel := context.WithTimeout(s.ctx, infoTimeout)
-		defer cancel()
-		if _, err := s.Details(ctx); err != nil {
-			s.log.Debug("idle session did not report whether it is in use", "error", err)
-			return
-		}
-	}
-	at, cause := s.deadline()
-	if cause != "" && !at.After(time.Now()) {
-		s.destroy(false, cause)
-		return
-	}
-	s.registry.expect(at)
+// publishLocked publishes the state in the journal if it changed. It runs under mu so that
+// the journal has the changes in their order.
+func (s *Session) publishLocked() {
+	s.registry.journal.session(s.infoLocked())
 }
 
 // endedError is the error of calls to a session that has ended.
 func (s *Session) endedError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.terminated()
+	return s.endedErrorLocked()
 }
 
-// terminated is endedError with mu held.
-func (s *Session) terminated() error {
+func (s *Session) endedErrorLocked() error {
 	if s.left {
-		return api.ErrDaemonEnding // the session goes on, with the next one
+		return api.ErrDaemonEnding // the session goes on, with the next daemon
 	}
 	cause := s.details.Cause
 	if cause == "" {
 		cause = s.ending
 	}
-	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", s.label(), cause)
+	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", s.labelLocked(), cause)
 }

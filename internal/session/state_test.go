@@ -29,7 +29,7 @@ func TestEveryPairOfStates(t *testing.T) {
 	for _, from := range all {
 		for _, next := range all {
 			s := bare(from)
-			err := s.to(next, "because")
+			err := s.toLocked(next, "because")
 			if allowed[[2]api.SessionState{from, next}] {
 				if err != nil || s.state != next {
 					t.Errorf("%s → %s: %v, state %s", from, next, err, s.state)
@@ -68,7 +68,7 @@ func TestRunnersWordIsTaken(t *testing.T) {
 	} {
 		s := bare(c.from)
 		s.details.Name, s.details.Runtime = "build", "host"
-		s.take(api.SessionInfo{State: c.said, SessionID: "s-other", Name: "other", CommandCount: 3, Cause: "x"}, link.Ages{})
+		s.applyReportLocked(api.SessionInfo{State: c.said, SessionID: "s-other", Name: "other", CommandCount: 3, Cause: "x"}, link.Ages{})
 		info := s.Info()
 		if info.State != c.want || info.SessionID == "s-other" || info.Name != "build" || info.Runtime != "host" || info.Cause != "" {
 			t.Errorf("%s, said %s: %+v, want %s", c.from, c.said, info, c.want)
@@ -80,14 +80,14 @@ func TestRunnersWordIsTaken(t *testing.T) {
 // and is heard after it.
 func TestAnswerDoesNotOvertakeEvents(t *testing.T) {
 	s := bare(api.SessionIdle)
-	before := s.events
-	s.events++
-	s.take(api.SessionInfo{State: api.SessionRunning, CommandCount: 2}, link.Ages{})
-	s.adopt(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 1}, ShellPID: 7}}, before)
+	before := s.reports
+	s.reports++
+	s.applyReportLocked(api.SessionInfo{State: api.SessionRunning, CommandCount: 2}, link.Ages{})
+	s.applyDetailsLocked(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 1}, ShellPID: 7}}, before)
 	if info := s.Info(); info.State != api.SessionRunning || info.CommandCount != 2 || s.details.ShellPID != 7 {
 		t.Errorf("info = %+v, details = %+v", info, s.details)
 	}
-	s.adopt(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 3}}}, s.events)
+	s.applyDetailsLocked(link.SessionDetails{SessionDetails: api.SessionDetails{SessionInfo: api.SessionInfo{State: api.SessionIdle, CommandCount: 3}}}, s.reports)
 	if info := s.Info(); info.State != api.SessionIdle || info.CommandCount != 3 {
 		t.Errorf("info = %+v", info)
 	}

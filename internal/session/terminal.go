@@ -8,21 +8,6 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Kind says what the session is.
-func (s *Session) Kind() api.SessionKind {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kind()
-}
-
-// kind is Kind with mu held.
-func (s *Session) kind() api.SessionKind {
-	if s.details.Kind == "" {
-		return api.KindShell
-	}
-	return s.details.Kind
-}
-
 // Type types into a terminal, or writes to a program.
 func (s *Session) Type(ctx context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	var r api.SessionInputResult
@@ -30,7 +15,7 @@ func (s *Session) Type(ctx context.Context, p link.SessionInputParams, data []by
 	return r, err
 }
 
-// Screen tells what a terminal shows, or showed last.
+// Screen returns what a terminal shows, or showed last.
 func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
 	p.SessionID = s.id
 	var r api.SessionScreenResult
@@ -39,8 +24,8 @@ func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (api.Se
 	return r, err
 }
 
-// Await waits for something to happen in a terminal or program. The end of the session
-// is always something; it has come when it is told, unless the time is over.
+// Await waits for something to happen in a terminal or program. The end of the session always
+// ends the wait; Await returns it only when the session has ended, unless the timeout comes first.
 func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	p.SessionID = s.id
 	patience := ctx
@@ -59,7 +44,7 @@ func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 	return r, err
 }
 
-// awaitDone waits until a session whose program has ended is over as well.
+// awaitDone waits until a session whose program has ended has ended as well.
 func (s *Session) awaitDone(ctx context.Context) {
 	select {
 	case <-s.done:
@@ -88,18 +73,18 @@ func (s *Session) Resize(ctx context.Context, p api.SessionResizeParams) (api.Se
 	return r, nil
 }
 
-// wantSize decides whether the terminal is to have another size.
+// wantSize decides whether the terminal gets another size.
 func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == api.SessionTerminated {
-		return false, s.terminated()
+		return false, s.endedErrorLocked()
 	}
 	size := api.TerminalSize{Cols: p.Cols, Rows: p.Rows}
-	defer s.tellViewers()
+	defer s.wakeViewersLocked()
 	if p.ViewerID == "" {
 		if !s.viewers.set(size, p.Force) {
-			e := api.Errorf(api.CodeConflict, "session %q: its size is that of viewer %s; resize with force, or as that viewer", s.label(), s.viewers.ownerID())
+			e := api.Errorf(api.CodeConflict, "session %q: its size is that of viewer %s; resize with force, or as that viewer", s.labelLocked(), s.viewers.ownerID())
 			e.Details = map[string]any{"owner_id": s.viewers.ownerID()}
 			return false, e
 		}
@@ -114,15 +99,15 @@ func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
 		wrong = "is read-only: its size does not count"
 	}
 	if wrong != "" {
-		e := api.Errorf(api.CodeInvalidParams, "params.viewer_id: viewer %.100q of session %q: %s", p.ViewerID, s.label(), wrong)
+		e := api.Errorf(api.CodeInvalidParams, "params.viewer_id: viewer %.100q of session %q: %s", p.ViewerID, s.labelLocked(), wrong)
 		e.Details = map[string]any{"field": "viewer_id"}
 		return false, e
 	}
 	return s.viewers.measured(v, size, p.Force), nil
 }
 
-// applySize gives the terminal the size that is wanted when it comes to its turn: of
-// several that change it at once, the last one's is applied last.
+// applySize waits for its turn and then gives the terminal the size that is wanted by then: of
+// several concurrent changes, the last one is applied last.
 func (s *Session) applySize(ctx context.Context) error {
 	select {
 	case s.sizing <- struct{}{}:
@@ -139,7 +124,7 @@ func (s *Session) applySize(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.details.Terminal; t != nil { // the word of it may still be on the way
+	if t := s.details.Terminal; t != nil { // the runner's event may come later
 		now := *t
 		now.Cols, now.Rows = r.Cols, r.Rows
 		s.details.Terminal = &now

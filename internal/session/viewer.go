@@ -18,19 +18,19 @@ type Viewer struct {
 	readOnly bool
 
 	// Guarded by the session's mu.
-	size *api.TerminalSize  // nil before it has measured itself
-	seen string             // the owner that it was told of
+	size *api.TerminalSize  // nil until the viewer has reported it
+	seen string             // the owner that Owner returned last
 	wake context.CancelFunc // ends its waiting for output; nil while it does not wait
 }
 
 // counts reports whether the terminal may follow its size.
 func (v *Viewer) counts() bool { return v.size != nil && !v.readOnly }
 
-// ID names the viewer; no other has it, also in a later daemon.
+// ID returns the id of the viewer, which is unique, also over restarts of the daemon.
 func (v *Viewer) ID() string { return v.id }
 
-// Attach registers a viewer. If it owns the size, the terminal has its size then. A
-// session that has ended takes only one that comes back for the rest of the output.
+// Attach registers a viewer. If it owns the size, the terminal has its size when Attach returns.
+// To an ended session only a viewer can attach that comes back for the rest of the output.
 func (s *Session) Attach(ctx context.Context, p api.SessionAttachParams) (*Viewer, error) {
 	v := &Viewer{session: s, id: newViewerID(), readOnly: p.ReadOnly, size: p.Size}
 	s.mu.Lock()
@@ -38,14 +38,14 @@ func (s *Session) Attach(ctx context.Context, p api.SessionAttachParams) (*Viewe
 	resize := false
 	if !ended {
 		resize = s.viewers.add(v, p.TakeSize)
-		s.tellViewers()
+		s.wakeViewersLocked()
 	}
 	s.mu.Unlock()
 	if ended && (p.FromOffset == nil || s.archived() == nil) {
 		return nil, s.endedError()
 	}
 	if resize {
-		// A program that has just ended has no size any more, but there is what it showed.
+		// A program that has just ended has no size any more, but its last screen can be shown.
 		if err := s.applySize(ctx); err != nil && !errors.Is(err, api.ErrSessionTerminated) {
 			v.Leave()
 			return nil, err
@@ -60,8 +60,8 @@ func newViewerID() string {
 	return "v-" + hex.EncodeToString(b[:])
 }
 
-// Leave ends the viewing. When the viewer owned the size, the terminal gets that of
-// the next one soon. It may be called more than once.
+// Leave detaches the viewer. If it owned the size, the terminal soon gets the size of the next
+// owner. Leave may be called more than once.
 func (v *Viewer) Leave() {
 	s := v.session
 	s.mu.Lock()
@@ -70,8 +70,8 @@ func (v *Viewer) Leave() {
 		return
 	}
 	resize := s.viewers.remove(v)
-	s.tellViewers()
-	if !resize || s.ended() || s.left || s.over {
+	s.wakeViewersLocked()
+	if !resize || s.hasNoRunnerLocked() || s.left || s.over {
 		return
 	}
 	// watch is one of the tasks and still runs, so the count does not start from zero.
@@ -113,7 +113,7 @@ func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowRe
 	var r link.FollowResult
 	data, err := s.callWithin(waiting, patienceFor(p.Wait), link.CallFollow, p, nil, &r)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return nothing, nil, nil // nothing is lost: the bytes are asked for by offset
+		return nothing, nil, nil // nothing is lost: the next Follow asks by offset
 	}
 	if r.Outcome != nil {
 		s.awaitDone(ctx)
@@ -121,15 +121,15 @@ func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowRe
 	return r, data, err
 }
 
-// Snapshot fetches what the terminal shows, with that many lines above the screen.
+// Snapshot returns what the terminal shows, with that many lines above the screen.
 func (v *Viewer) Snapshot(ctx context.Context, scrollback int) (link.SnapshotResult, []byte, error) {
 	var r link.SnapshotResult
 	data, err := v.session.askFor(ctx, link.CallSnapshot, link.SnapshotParams{Scrollback: scrollback}, &r)
 	return r, data, err
 }
 
-// tellViewers wakes those who wait for output and do not know the present owner. mu is held.
-func (s *Session) tellViewers() {
+// wakeViewersLocked wakes the viewers that wait for output and have not seen the present owner.
+func (s *Session) wakeViewersLocked() {
 	owner := s.viewers.ownerID()
 	for _, v := range s.viewers.list {
 		if v.seen != owner && v.wake != nil {

@@ -13,7 +13,7 @@ import (
 // returns a new size.
 type viewers struct {
 	list  []*Viewer // in the order in which they came
-	owner *Viewer   // nil for nobody
+	owner *Viewer   // nil if no viewer owns the size
 	want  api.TerminalSize
 }
 
@@ -34,9 +34,8 @@ func (vs *viewers) find(id string) *Viewer {
 	return nil
 }
 
-// add takes in a viewer. The first one that has measured itself and may type owns the
-// size; a later one only if it takes it. It reports whether the terminal is to have
-// the size that is wanted now.
+// add registers a viewer. The first one that has reported its size and may type owns the size;
+// a later one only if it takes it. add reports whether the terminal must be resized to want.
 func (vs *viewers) add(v *Viewer, take bool) (resize bool) {
 	vs.list = append(vs.list, v)
 	if !v.counts() || vs.owner != nil && !take {
@@ -45,8 +44,7 @@ func (vs *viewers) add(v *Viewer, take bool) (resize bool) {
 	return vs.own(v)
 }
 
-// remove forgets a viewer. When it owned the size, the one that is there for longest
-// becomes the owner, and its size is wanted.
+// remove forgets a viewer. If it owned the size, the one that attached first becomes the owner.
 func (vs *viewers) remove(v *Viewer) (resize bool) {
 	vs.list = slices.DeleteFunc(vs.list, func(x *Viewer) bool { return x == v })
 	if vs.owner != v {
@@ -73,8 +71,8 @@ func (vs *viewers) measured(v *Viewer, size api.TerminalSize, take bool) (resize
 	return false
 }
 
-// set makes a size that belongs to no viewer the wanted one. It returns false if there is an
-// owner, unless the owner is to be ignored; then the size has no owner any more.
+// set makes a size that belongs to no viewer the wanted one. It returns false if a viewer owns
+// the size; with force, that viewer loses it instead.
 func (vs *viewers) set(size api.TerminalSize, force bool) (resize bool) {
 	if vs.owner != nil && !force {
 		return false

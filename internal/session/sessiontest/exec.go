@@ -49,7 +49,7 @@ func (x *Exec) write(stream, text string, offset *int64) {
 	x.bytes = append(x.bytes, text...)
 	*offset += int64(len(text))
 	x.wrote = time.Now()
-	x.r.change()
+	x.r.changedLocked()
 }
 
 // Gap says that n bytes of stdout are gone. The record of it also covers the last
@@ -60,7 +60,7 @@ func (x *Exec) Gap(n, before int64) {
 	x.seq++
 	x.chunks = append(x.chunks, link.Chunk{Seq: x.seq, Stream: api.EventStdout, Offset: x.info.StdoutBytes - before, Len: n + before, Gap: true})
 	x.info.StdoutBytes += n
-	x.r.change()
+	x.r.changedLocked()
 }
 
 // Hold leaves the output open behind the end of the command, as a process in the
@@ -75,7 +75,7 @@ func (x *Exec) Hold() (release func()) {
 
 // Input waits for what is written to stdin and returns it; "" at its end.
 func (x *Exec) Input(ctx context.Context) string {
-	stop := context.AfterFunc(ctx, func() { x.r.mu.Lock(); x.r.change(); x.r.mu.Unlock() })
+	stop := context.AfterFunc(ctx, func() { x.r.mu.Lock(); x.r.changedLocked(); x.r.mu.Unlock() })
 	defer stop()
 	x.r.wait(func() bool { return len(x.input) > 0 || x.closed || ctx.Err() != nil })
 	x.r.mu.Lock()
@@ -90,11 +90,11 @@ func (x *Exec) WaitsForInput(p *api.Process) {
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()
 	x.waiting = p
-	x.r.change()
+	x.r.changedLocked()
 }
 
-// snapshot is what exec.info tells. mu is held.
-func (x *Exec) snapshot() api.ExecInfo {
+// infoLocked is the answer to exec.info.
+func (x *Exec) infoLocked() api.ExecInfo {
 	info := x.info
 	info.AgeMS = time.Since(info.QueuedAt).Milliseconds()
 	info.LastSeq = x.seq
@@ -185,7 +185,7 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 		outcome.Cancelled, outcome.ExitCode = true, api.ExitCancelled
 	}
 	if r.info.LastActivity = now; x.program {
-		r.programEnded(outcome.ExitCode, now)
+		r.programEndedLocked(outcome.ExitCode, now)
 	} else {
 		r.info.State, r.info.ExecID = api.SessionIdle, ""
 	}
@@ -198,7 +198,7 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	x.seq++
 	x.exit = x.seq
 	x.info.State, x.info.EndedAt, x.info.Outcome = api.ExecExited, &now, outcome
-	r.change()
+	r.changedLocked()
 	r.mu.Unlock()
 	r.tellExec(x, api.ExecExited, outcome)
 	if held != nil {
@@ -209,7 +209,7 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	}
 	r.mu.Lock()
 	x.info.State = api.ExecClosed
-	r.change()
+	r.changedLocked()
 	r.mu.Unlock()
 	r.tellExec(x, api.ExecClosed, nil)
 	if x.program {
@@ -217,13 +217,13 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	}
 }
 
-// change wakes everyone who waits for something to change. mu is held.
-func (r *Runner) change() {
+// changedLocked wakes every goroutine in wait.
+func (r *Runner) changedLocked() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// wait waits until ok, which is called with mu held.
+// wait waits until ok, which it calls with mu held, returns true.
 func (r *Runner) wait(ok func() bool) bool {
 	for {
 		r.mu.Lock()
@@ -240,12 +240,12 @@ func (r *Runner) wait(ok func() bool) bool {
 	}
 }
 
-// waitFor is wait for one who may give up.
+// waitFor is wait with a context.
 func (r *Runner) waitFor(ctx context.Context, ok func() bool) {
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.change()
+		r.changedLocked()
 	})
 	defer stop()
 	r.wait(func() bool { return ok() || ctx.Err() != nil })

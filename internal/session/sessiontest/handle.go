@@ -56,7 +56,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 	case link.CallInfo:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.toldDetails(), nil, nil
+		return r.detailsLocked(), nil, nil
 	case link.CallExecRun:
 		x, err := r.start(ctx, params, body)
 		if err != nil {
@@ -70,7 +70,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return x.snapshot(), nil, nil
+		return x.infoLocked(), nil, nil
 	case link.CallExecRead:
 		return r.read(ctx, params)
 	case link.CallExecOutput:
@@ -91,7 +91,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return x.snapshot(), nil, nil
+		return x.infoLocked(), nil, nil
 	case link.CallExecList:
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Runner) find(params json.RawMessage, p any, id *string) (*Exec, error) 
 func (r *Runner) list() []api.ExecInfo {
 	list := []api.ExecInfo{}
 	for _, x := range r.order {
-		list = append(list, x.snapshot())
+		list = append(list, x.infoLocked())
 	}
 	return list
 }
@@ -150,7 +150,7 @@ func (r *Runner) set(params json.RawMessage) (any, []byte, error) {
 	if p.IdleTimeoutS != nil {
 		r.created.Params.IdleTimeoutS = p.IdleTimeoutS
 	}
-	return r.told(), nil, nil
+	return r.reportLocked(), nil, nil
 }
 
 func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
@@ -175,13 +175,13 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.toldDetails(), nil, nil
+	return r.detailsLocked(), nil, nil
 }
 
 // tell sends the session event.
 func (r *Runner) tell() {
 	r.mu.Lock()
-	conn, info := r.conn, r.told()
+	conn, info := r.conn, r.reportLocked()
 	r.mu.Unlock()
 	if conn != nil {
 		_ = conn.Notify(link.EventSession, info, nil)
@@ -352,7 +352,7 @@ func (r *Runner) input(params json.RawMessage, data []byte) (any, []byte, error)
 	x.closed = p.Close
 	result := api.ExecInputResult{ExecID: p.ExecID, StdinBytes: x.given, Closed: x.closed}
 	x.writes[p.WriteID] = result
-	r.change()
+	r.changedLocked()
 	return result, nil, nil
 }
 
@@ -387,7 +387,7 @@ func (r *Runner) cancel(params json.RawMessage) (any, []byte, error) {
 	r.wait(func() bool { return x.info.Outcome != nil })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return x.snapshot(), nil, nil
+	return x.infoLocked(), nil, nil
 }
 
 func (r *Runner) destroy(ctx context.Context, params json.RawMessage) (any, []byte, error) {

@@ -347,8 +347,8 @@ func (r *Runner) SetOthers(list ...api.Process) {
 	r.others, r.alone = list, time.Now()
 }
 
-// told is what it tells of itself, by its clock, with its ages. mu is held.
-func (r *Runner) told() link.SessionInfo {
+// reportLocked is the runner's report, with the ages by its own clock.
+func (r *Runner) reportLocked() link.SessionInfo {
 	info := link.SessionInfo{SessionInfo: r.info}
 	age := time.Since(r.born).Milliseconds()
 	info.AgeMS = &age
@@ -361,9 +361,9 @@ func (r *Runner) told() link.SessionInfo {
 	return info
 }
 
-// toldDetails is told with the rest. mu is held.
-func (r *Runner) toldDetails() link.SessionDetails {
-	info := r.told()
+// detailsLocked is the report with all details.
+func (r *Runner) detailsLocked() link.SessionDetails {
+	info := r.reportLocked()
 	d := link.SessionDetails{SessionDetails: r.details(), Ages: info.Ages}
 	d.SessionInfo = info.SessionInfo
 	d.Processes = r.others

@@ -36,19 +36,19 @@ func (r *Runner) startProgram(p link.CreateParams) {
 		if p.RecordTo != "" {
 			r.screen.recording = &api.RecordingInfo{Path: p.RecordTo, Input: p.Params.RecordInput}
 		}
-		r.showSize()
+		r.updateSizeLocked()
 	}
 	r.mu.Unlock()
 	r.tasks.Go(func() { r.run(ctx, x) })
 }
 
-// showSize brings the session's info to the present. mu is held.
-func (r *Runner) showSize() {
+// updateSizeLocked puts the present size into the info of the session.
+func (r *Runner) updateSizeLocked() {
 	r.info.Terminal = &api.TerminalInfo{Cols: r.screen.cols, Rows: r.screen.rows, Recording: r.screen.recording}
 }
 
-// ended is the state of a session whose program has ended. mu is held.
-func (r *Runner) programEnded(code int, now time.Time) {
+// programEndedLocked puts the end of the program into the info of the session.
+func (r *Runner) programEndedLocked(code int, now time.Time) {
 	r.info.State, r.info.TerminatedAt, r.info.ExitCode = api.SessionTerminated, &now, &code
 	r.info.Cause = fmt.Sprintf("the program exited with status %d", code)
 }
@@ -114,7 +114,7 @@ func (r *Runner) typed(x *Exec, p link.SessionInputParams, data []byte) (any, []
 	x.given += int64(len(data))
 	x.closed = p.Close
 	x.writes[p.WriteID] = api.ExecInputResult{}
-	r.change()
+	r.changedLocked()
 	return api.SessionInputResult{Bytes: int64(len(data)), Written: x.given}, nil, nil
 }
 
@@ -125,8 +125,8 @@ func (r *Runner) resize(x *Exec, p link.ResizeParams) link.ResizeResult {
 	if !same {
 		r.screen.cols, r.screen.rows = p.Cols, p.Rows
 		r.screen.resizes = append(r.screen.resizes, now)
-		r.showSize()
-		r.change()
+		r.updateSizeLocked()
+		r.changedLocked()
 	}
 	r.mu.Unlock()
 	if !same {

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// keep is the housekeeping: it ends sessions whose time is over, forgets those that
-// ended long ago, removes recordings that are too much, and tells when the daemon is of no
-// more use. It sleeps until the
-// next of these is due. Its clock is that of package time, which a test replaces with
+// runHousekeeping ends sessions that have expired, forgets sessions that ended long ago, removes
+// recordings above the limit, and closes unused when the daemon has been idle for long. It sleeps
+// until the next of these is due. Its clock is that of package time, which a test replaces with
 // testing/synctest.
-func (r *Registry) keep() {
-	defer close(r.kept)
+func (r *Registry) runHousekeeping() {
+	defer close(r.housekeepingDone)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -27,10 +26,10 @@ func (r *Registry) keep() {
 	}
 }
 
-// tidy does what is due and returns when something will be due again; zero for never.
+// tidy does the housekeeping that is due and returns when it is due again; zero for never.
 func (r *Registry) tidy(now time.Time) (next time.Time) {
 	r.mu.Lock()
-	r.next = time.Time{} // a deadline that changes from here on makes us look again
+	r.nextWake = time.Time{} // a deadline that changes from here on wakes the housekeeping
 	r.mu.Unlock()
 	sooner := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -50,7 +49,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 			})
 		}
 	}
-	r.recordings.sweep(r.lives)
+	r.recordings.sweep(r.isLive)
 
 	var forgotten []*Session
 	defer func() {
@@ -80,51 +79,53 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 		forgotten = append(forgotten, r.past[e.id])
 		delete(r.past, e.id)
 	}
-	if r.config.AutoExit > 0 && !r.free.IsZero() {
-		if at := r.free.Add(r.config.AutoExit); at.After(now) {
+	if r.config.AutoExit > 0 && !r.idleSince.IsZero() {
+		if at := r.idleSince.Add(r.config.AutoExit); at.After(now) {
 			sooner(at)
 		} else if r.closing == nil {
-			// From here on nobody can need it: who comes now must find another one.
+			// From here on the daemon accepts no new session or connection: their callers
+			// must use another daemon.
 			r.closing = errStopping
 			close(r.unused)
 		}
 	}
-	r.next = next
+	r.nextWake = next
 	return next
 }
 
-// endedSince is when the session ended, by a clock that cannot be set.
+// endedSince returns when the session ended, as a time with a monotonic reading.
 func (s *Session) endedSince() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone
 }
 
-// lives reports whether a session lives, or is about to.
-func (r *Registry) lives(id string) bool {
+// isLive reports whether a session lives, or is being created.
+func (r *Registry) isLive(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, begun := r.starting[id]
 	return begun || r.living[id] != nil
 }
 
-// expect makes sure that keep is awake at that time.
-func (r *Registry) expect(at time.Time) {
+// wakeBefore makes sure that the housekeeping runs at that time.
+func (r *Registry) wakeBefore(at time.Time) {
 	if at.IsZero() {
 		return
 	}
 	r.mu.Lock()
-	late := r.next.IsZero() || at.Before(r.next)
+	late := r.nextWake.IsZero() || at.Before(r.nextWake)
 	r.mu.Unlock()
 	if late {
-		r.nudge()
+		r.wakeNow()
 	}
 }
 
-func (r *Registry) nudge() {
+// wakeNow makes the housekeeping run.
+func (r *Registry) wakeNow() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it is about to look anyway
+	default: // it is about to run anyway
 	}
 }
 
@@ -138,30 +139,30 @@ func (r *Registry) Hold() (release func(), err error) {
 		return nil, r.closing
 	}
 	r.holds++
-	r.noteFree()
+	r.noteFreeLocked()
 	var released bool // guarded by r.mu
 	return func() {
 		r.mu.Lock()
 		if !released {
 			released = true
 			r.holds--
-			r.noteFree()
+			r.noteFreeLocked()
 		}
 		r.mu.Unlock()
-		r.nudge()
+		r.wakeNow()
 	}, nil
 }
 
-// Unused is closed when there was no session and no hold for the time AutoExit. There
-// will be none any more.
+// Unused is closed when there was no session and no hold for the time AutoExit. From then on
+// the registry refuses both.
 func (r *Registry) Unused() <-chan struct{} { return r.unused }
 
-// noteFree records since when the daemon has been idle. mu is held.
-func (r *Registry) noteFree() {
+// noteFreeLocked records since when the daemon has been idle.
+func (r *Registry) noteFreeLocked() {
 	switch {
 	case r.holds+len(r.starting)+len(r.living) > 0:
-		r.free = time.Time{}
-	case r.free.IsZero():
-		r.free = time.Now()
+		r.idleSince = time.Time{}
+	case r.idleSince.IsZero():
+		r.idleSince = time.Now()
 	}
 }

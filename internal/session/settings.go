@@ -7,12 +7,13 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Set gives a session another name, other tags or another end. The runner has them too: a later daemon
-// learns them from it. The new name is taken before the runner is asked, and the old one is
-// free when it has answered, so that no two sessions ever have the same.
+// Set changes the name, the tags, the lifetime or the idle timeout of a session. The runner has
+// them too, and a later daemon learns them from it. The new name is reserved before the runner
+// is called, and the old one is released when it has answered, so no two sessions ever have the
+// same name.
 func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) (api.SessionInfo, error) {
-	s.setting.Lock()
-	defer s.setting.Unlock()
+	s.settingMu.Lock()
+	defer s.settingMu.Unlock()
 	before := s.Info().Name
 	rename := p.Name != nil && *p.Name != before
 	if rename {
@@ -21,9 +22,9 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 		}
 	}
 	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
-	var told link.SessionInfo
-	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &told)
-	if err == nil && (ends.LifetimeS != nil && told.LifetimeS == nil || ends.IdleTimeoutS != nil && told.IdleTimeoutS == nil) {
+	var answer link.SessionInfo
+	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &answer)
+	if err == nil && (ends.LifetimeS != nil && answer.LifetimeS == nil || ends.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}
 	if err != nil {
@@ -33,19 +34,19 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 		return api.SessionInfo{}, err
 	}
 	s.mu.Lock()
-	s.details.Name, s.details.Tags = told.Name, told.Tags
-	if told.AgeMS != nil {
-		s.age(told.SessionInfo, told.Ages)
+	s.details.Name, s.details.Tags = answer.Name, answer.Tags
+	if answer.AgeMS != nil {
+		s.applyAgesLocked(answer.SessionInfo, answer.Ages)
 	}
-	info := s.info()
+	info := s.infoLocked()
 	at, _ := s.deadlineLocked()
 	s.mu.Unlock()
-	r.expect(at)
+	r.wakeBefore(at)
 	if rename {
 		r.freeName(before, s.id)
 	}
 	if err := s.runner.Describe(info.Name, info.Tags); err != nil {
-		// The runner has them: only a daemon that cannot reach it will show the old ones.
+		// The runner has the new ones: only a daemon that cannot reach it will show the old ones.
 		s.log.Warn("session record has an old name or old tags", "error", err)
 	}
 	return info, nil

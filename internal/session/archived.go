@@ -9,20 +9,20 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// keeps reports whether the output of a session that ends now stays readable.
-func (r *Registry) keeps() bool {
+// keepsOutput reports whether the output of a session that ends now stays readable.
+func (r *Registry) keepsOutput() bool {
 	return r.config.Archive != nil && r.config.Retention > 0 && !r.closed.Load()
 }
 
-// bid lets a runner go whose session has ended by itself, and asks it for what is to be
+// requestExportLocked lets a runner go whose session has ended by itself, and asks it for what is to be
 // kept. mu is held.
-func (s *Session) bid() {
+func (s *Session) requestExportLocked() {
 	unborn, asked := s.state == api.SessionCreating, s.ending != "" || s.bidden
-	if unborn || asked || s.left || s.over || s.ended() {
+	if unborn || asked || s.left || s.over || s.hasNoRunnerLocked() {
 		return
 	}
 	s.bidden = true
-	s.startDismissal(link.DestroyParams{Cause: s.farewell})
+	s.startEndingRunnerLocked(link.DestroyParams{Cause: s.farewell})
 }
 
 // fetch brings the export of a session that has ended into the archive, and tells its
@@ -72,8 +72,8 @@ func (s *Session) archived() *archive.Entry {
 	return s.entry
 }
 
-// aged brings what was told of a command when its session ended to the present.
-func (s *Session) aged(info api.ExecInfo) api.ExecInfo {
+// withPresentAge brings what was told of a command when its session ended to the present.
+func (s *Session) withPresentAge(info api.ExecInfo) api.ExecInfo {
 	since := time.Since(s.endedSince()).Milliseconds()
 	info.AgeMS += since
 	if info.QuietMS != nil {
@@ -86,7 +86,7 @@ func (s *Session) aged(info api.ExecInfo) api.ExecInfo {
 // callPast answers what can be read of a session that has ended.
 func (s *Session) callPast(params, result any) ([]byte, error) {
 	if _, waits := params.(api.SessionWaitParams); waits && !s.isLeft() {
-		*result.(*api.SessionWaitResult) = s.exited()
+		*result.(*api.SessionWaitResult) = s.waitResult()
 		return nil, nil
 	}
 	entry := s.archived()
@@ -118,15 +118,15 @@ func (s *Session) callPast(params, result any) ([]byte, error) {
 	return nil, s.endedError()
 }
 
-// exited is the answer to who waits for something in a session that has ended.
-func (s *Session) exited() api.SessionWaitResult {
+// waitResult is the answer to who waits for something in a session that has ended.
+func (s *Session) waitResult() api.SessionWaitResult {
 	info := s.Info()
 	return api.SessionWaitResult{Reason: api.WaitExit, ExitCode: info.ExitCode, Signal: info.Signal}
 }
 
-// remember makes the sessions of the archive readable that ended before this daemon
+// loadArchived makes the sessions of the archive readable that ended before this daemon
 // began, and returns them.
-func (r *Registry) remember() map[string]api.SessionInfo {
+func (r *Registry) loadArchived() map[string]api.SessionInfo {
 	list := map[string]api.SessionInfo{}
 	if r.config.Archive == nil {
 		return list
@@ -141,7 +141,7 @@ func (r *Registry) remember() map[string]api.SessionInfo {
 		s := newSession(r, e.ID(), "")
 		receipt := e.Result()
 		s.mu.Lock()
-		err := s.to(api.SessionTerminated, "")
+		err := s.toLocked(api.SessionTerminated, "")
 		s.details, s.receipt, s.killed, s.entry, s.over = receipt.Info, &receipt, receipt.Killed, e, true
 		s.gone = time.Now().Add(-e.Age())
 		s.details.ShellPID, s.details.RunnerPID = 0, 0 // they may be somebody else's now
@@ -156,6 +156,6 @@ func (r *Registry) remember() map[string]api.SessionInfo {
 		r.mu.Unlock()
 		list[s.id] = s.Info()
 	}
-	r.nudge()
+	r.wakeNow()
 	return list
 }

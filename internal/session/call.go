@@ -1,0 +1,124 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// harmless are the calls that have no effect, or no further effect when they are repeated: they
+// are sent again after the link broke.
+var harmless = map[string]bool{
+	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true, link.CallExecDrop: true,
+	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
+	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true, link.CallSet: true,
+}
+
+// repeatable reports whether a call can be sent again when it is unknown whether the runner
+// received it. Commands and input can if they have an id, by which the runner recognises them;
+// a cancel can if it names its command, which can end only once.
+func (s *Session) repeatable(name string, params any) bool {
+	switch p := params.(type) {
+	case link.ExecParams:
+		return s.requireProtocol(runIDProtocol, "run a command only once") == nil
+	case api.ExecCancelParams:
+		return p.ExecID != ""
+	case link.SessionInputParams:
+		return p.WriteID != ""
+	case link.InputParams:
+		return p.WriteID != ""
+	}
+	return harmless[name]
+}
+
+// unknownOutcome is the error of a call that the runner may or may not have received.
+func (s *Session) unknownOutcome(name string, err error) error {
+	if name != link.CallInput && name != link.CallExecInput {
+		return err
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable,
+		"session %q: %s; it is not known whether the input was written: give it a write_id, and it can be repeated", s.Label(), err)
+}
+
+// call calls the runner, which may be unreachable for awayPatience.
+func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
+	return s.callWithin(ctx, awayPatience, name, params, body, result)
+}
+
+// callWithin calls the runner, which may be unreachable for the time patience: 0, awayPatience,
+// waitPatience or forever. If the link breaks during the call, callWithin waits until it is
+// known why, so that the caller learns why the session died.
+func (s *Session) callWithin(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
+	for {
+		if err := s.awaitReach(ctx, patience); err != nil {
+			return nil, err
+		}
+		c, giveUp := s.currentConn(patience)
+		if c == nil {
+			return s.callPast(params, result)
+		}
+		c.beginCall()
+		answer, err := c.conn.CallUnless(ctx, giveUp, name, params, body, result)
+		c.endCall()
+		if errors.Is(err, link.ErrGivenUp) {
+			return nil, s.unreachable(name)
+		}
+		if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(c.conn.Done()) {
+			return answer, err
+		}
+		s.noteLost(c, "the link to its runner broke", noticeAfter)
+		if s.repeatable(name, params) {
+			continue
+		}
+		if waiting := s.awaitReach(ctx, patience); waiting != nil {
+			return nil, waiting
+		}
+		if c, _ := s.currentConn(patience); c == nil {
+			return s.callPast(params, result)
+		}
+		return nil, s.unknownOutcome(name, err)
+	}
+}
+
+// forever is the patience of a call that waits until the runner is reached or the session has
+// ended.
+const forever = time.Duration(1<<63 - 1)
+
+// currentConn returns the connection to the runner, nil when the session has ended; and a
+// channel that is closed when the runner has been unreachable for the time patience.
+func (s *Session) currentConn(patience time.Duration) (c *runnerConn, giveUp <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if happened(s.done) {
+		return nil, nil
+	}
+	switch patience {
+	case 0:
+		giveUp = s.away.now
+	case awayPatience:
+		giveUp = s.away.soon
+	case waitPatience:
+		giveUp = s.away.late
+	}
+	return s.conn, giveUp
+}
+
+// ask is call for answers that a runner can give at once.
+func (s *Session) ask(ctx context.Context, name string, params, result any) error {
+	_, err := s.askFor(ctx, name, params, result)
+	return err
+}
+
+// askFor is ask for an answer that has a body.
+func (s *Session) askFor(ctx context.Context, name string, params, result any) ([]byte, error) {
+	asking, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	text, err := s.call(asking, name, params, nil, result)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		return nil, s.unreachable(name)
+	}
+	return text, err
+}

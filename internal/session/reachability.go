@@ -1,0 +1,341 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+const (
+	// probeAfter is how long a runner may be silent while a call waits for it before it is
+	// probed. While nothing but waiting happens, this time grows up to maxProbe.
+	probeAfter = 2 * time.Second
+	maxProbe   = 30 * time.Second
+	// probeTimeout bounds the wait for the answer to a probe.
+	probeTimeout = 3 * time.Second
+	// awayPatience is how long a call waits for a runner that cannot be reached;
+	// waitPatience is the same for a call that waits for something to happen anyway.
+	awayPatience = 5 * time.Second
+	waitPatience = 30 * time.Second
+	// noticeAfter is how long a link may be broken before the journal reports it.
+	noticeAfter = time.Second
+	// firstPause and lastPause are the times between two attempts to reach a runner.
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+	// reachTimeout bounds one attempt. It is long: a runner that was stopped answers on
+	// the connection that is open when it goes on.
+	reachTimeout = time.Minute
+)
+
+// awaySignals are closed when the runner becomes unreachable: at once, after awayPatience and
+// after waitPatience. A call to the runner fails at one of them. When the runner is reached
+// again, the session gets new ones.
+type awaySignals struct{ now, soon, late chan struct{} }
+
+func newAwaySignals() *awaySignals {
+	return &awaySignals{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+}
+
+// absence is a time in which the runner cannot be reached.
+type absence struct {
+	since     time.Time
+	why       string
+	published bool          // the journal and Info say so
+	over      chan struct{} // closed when the runner is reached again, or never will be
+	timers    []*time.Timer
+}
+
+func (a *absence) end() {
+	for _, t := range a.timers {
+		t.Stop()
+	}
+	close(a.over)
+}
+
+// noteLost notes that the runner cannot be reached through c, if c is still in use. The
+// journal publishes it when it has lasted for the time notice.
+func (s *Session) noteLost(c *runnerConn, why string, notice time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c || s.absence != nil || s.hasNoRunnerLocked() {
+		return
+	}
+	a := &absence{since: time.Now(), why: why, over: make(chan struct{})}
+	signals := s.away
+	close(signals.now)
+	s.absence = a
+	a.timers = []*time.Timer{
+		time.AfterFunc(awayPatience, func() { close(signals.soon) }),
+		time.AfterFunc(waitPatience, func() { close(signals.late) }),
+		time.AfterFunc(notice, func() { s.publishUnreachable(a) }),
+	}
+}
+
+// publishUnreachable publishes that the session cannot be reached, if that is still so.
+func (s *Session) publishUnreachable(a *absence) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.absence != a || a.published || s.left || s.state == api.SessionTerminated {
+		return
+	}
+	a.published = true
+	s.log.Warn("session cannot be reached", "cause", a.why)
+	s.registry.journal.reach(s.infoLocked())
+}
+
+// noteReached notes that the runner is reached through c.
+func (s *Session) noteReached(c *runnerConn) {
+	s.mu.Lock()
+	if old := s.conn; old != nil && old != c && !happened(old.gone) {
+		s.mu.Unlock()
+		return // there is a newer connection
+	}
+	a := s.absence
+	published := a != nil && a.published
+	s.conn = c
+	if a != nil {
+		s.absence, s.away = nil, newAwaySignals()
+		a.end()
+	}
+	if published && !s.left && s.state != api.SessionTerminated {
+		s.log.Info("session can be reached again", "after", time.Since(a.since).Round(time.Millisecond))
+	}
+	s.registry.journal.reach(s.infoLocked())
+	s.mu.Unlock()
+	at, _ := s.deadline()
+	s.registry.wakeBefore(at)
+}
+
+// hasNoRunnerLocked reports whether there is no runner any more.
+func (s *Session) hasNoRunnerLocked() bool { return s.conn == nil && s.absence == nil }
+
+// watch keeps the session connected until its runner is gone, and then ends the session.
+// It begins with a connection, or with nil to make one.
+func (s *Session) watch(c *runnerConn) {
+	for {
+		if c == nil {
+			if c = s.reach(); c == nil {
+				break
+			}
+		}
+		select {
+		case <-c.gone:
+		case <-s.runner.Done():
+			// The runner's last events may still arrive. But if another process inherited
+			// the connection, it never ends by itself.
+			if !happens(c.gone, exitTimeout) {
+				c.close()
+			}
+		}
+		if s.isLeft() || happened(s.runner.Done()) {
+			break
+		}
+		s.noteLost(c, "the link to its runner broke", noticeAfter)
+		c = nil
+	}
+	s.finishEnding()
+}
+
+// reach connects to the runner, however long that takes. It returns nil when the runner has
+// exited, has nothing to offer, or is left to a later daemon.
+func (s *Session) reach() *runnerConn {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		c, err := s.reconnect()
+		var stranger *strangerError
+		switch {
+		case err == nil:
+			return c
+		case errors.Is(err, errNoUse):
+			s.giveUpRunner()
+			return nil
+		case errors.As(err, &stranger) && s.leaveStranger(stranger):
+			return nil
+		}
+		s.mu.Lock()
+		if s.absence != nil {
+			s.absence.why = err.Error()
+		}
+		s.mu.Unlock()
+		// The random pause spreads the attempts of sessions that lost their runners together.
+		wait := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-wait.C:
+		case <-s.retryNow:
+			pause = firstPause
+		case <-s.runner.Done():
+		case <-s.ctx.Done():
+		}
+		wait.Stop()
+		if happened(s.runner.Done()) || s.ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// giveUpRunner gives up a runner that has no session, or nothing of it that could be kept.
+func (s *Session) giveUpRunner() {
+	s.mu.Lock()
+	unborn := s.heard == ""
+	if unborn && s.ending == "" {
+		s.ending = "was never completed"
+	}
+	s.mu.Unlock()
+	if unborn {
+		s.registry.unregister(s)
+	}
+}
+
+// errNoUse says that a runner has no session, or nothing of it that could be kept.
+var errNoUse = errors.New("it has no session")
+
+// reconnect makes a connection and applies everything that the runner reports.
+func (s *Session) reconnect() (*runnerConn, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, reachTimeout)
+	defer cancel()
+	c, hello, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !hello.Created {
+		c.close()
+		return nil, errNoUse
+	}
+	err = s.refresh(ctx, c)
+	if err == nil {
+		err = s.applyFirstReport()
+	}
+	if err == nil {
+		err = s.publishExecs(ctx, c)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	s.noteReached(c)
+	if s.recovered != nil && !happened(s.recovered) {
+		s.finishRecovery()
+	}
+	return c, nil
+}
+
+// Reachable reports whether the runner answers, as far as is known.
+func (s *Session) Reachable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.absence == nil
+}
+
+// awaitReach waits until the runner is reached, at most for the time patience. It returns nil
+// when the runner is reached or the session has ended.
+func (s *Session) awaitReach(ctx context.Context, patience time.Duration) error {
+	s.mu.Lock()
+	a := s.absence
+	s.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	select {
+	case s.retryNow <- struct{}{}:
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-a.over:
+		return nil
+	case <-s.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !happened(s.runner.Done()) {
+		return s.unreachable("")
+	}
+	select { // the session is ending; the caller shall learn why
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Known waits until the kind of the session is known. After a restart that takes an answer of
+// the runner if an earlier version wrote the record.
+func (s *Session) Known(ctx context.Context) error {
+	s.mu.Lock()
+	known := s.details.Kind != ""
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	return s.awaitReach(ctx, awayPatience)
+}
+
+// reasonUnreachable is in the details of the error that unreachable makes.
+const reasonUnreachable = "unreachable"
+
+// IsUnreachable reports whether a call could not be made or finished because the runner
+// could not be reached. The session goes on, as far as is known.
+func IsUnreachable(err error) bool {
+	var e *api.Error
+	return errors.As(err, &e) && e.Code == api.CodeRuntimeUnavailable && e.Details["reason"] == reasonUnreachable
+}
+
+// unreachable is the error of a call that waited long enough. If sent names a call that may
+// take effect later, the error says so.
+func (s *Session) unreachable(sent string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := "its runner did not answer in time"
+	details := map[string]any{"reason": reasonUnreachable, "session_id": s.id}
+	if a := s.absence; a != nil {
+		why = "cannot be reached for " + time.Since(a.since).Round(time.Second).String() + ": " + a.why
+		details["since"] = a.since.UTC()
+	}
+	if sent != "" && !harmless[sent] {
+		why += "; it is not known whether it has taken the request"
+	}
+	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes go on, and TRL keeps trying: "+
+		"look with session.info, or end it with session.destroy and force", s.labelLocked(), why)
+	e.Details = details
+	return e
+}
+
+// probeIfSilent is called by the timer of a connection on which a call waits. It probes a
+// runner that has been silent.
+func (s *Session) probeIfSilent(c *runnerConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.probeIsDue() || s.left || s.over || s.conn != c {
+		return
+	}
+	// watch is one of the tasks and still runs, so the count does not start from zero.
+	s.registry.tasks.Go(func() { s.probe(c) })
+}
+
+// probe waits for an answer as long as the connection lasts: a runner that was stopped
+// answers when it continues.
+func (s *Session) probe(c *runnerConn) {
+	answered := make(chan error, 1)
+	s.registry.tasks.Go(func() {
+		_, err := c.conn.Call(s.ctx, link.CallHello, s.helloParams(), nil, &link.HelloResult{})
+		answered <- err
+	})
+	patience := time.NewTimer(probeTimeout)
+	defer patience.Stop()
+	select {
+	case err := <-answered:
+		c.probed(err == nil)
+	case <-patience.C:
+		s.noteLost(c, "its runner does not answer", 0)
+		if err := <-answered; err == nil {
+			s.noteReached(c)
+			c.probed(true)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// event handles an event of the runner. Events with unknown names come from runners of a later
+// version.
+func (s *Session) event(name string, header json.RawMessage) {
+	switch name {
+	case link.EventSession:
+		var info link.SessionInfo
+		if err := json.Unmarshal(header, &info); err != nil {
+			s.log.Error("runner's event cannot be read", "error", err)
+			return
+		}
+		s.sessionEvent(info)
+	case link.EventExec:
+		s.registry.journal.hear(s.id, header)
+		s.wakeExecWaiters(header)
+	}
+}
+
+func (s *Session) sessionEvent(info link.SessionInfo) {
+	s.mu.Lock()
+	s.reports++
+	s.applyReportLocked(info.SessionInfo, info.Ages)
+	idle := s.state == api.SessionIdle
+	if s.heard == api.SessionTerminated {
+		s.requestExportLocked()
+	}
+	s.mu.Unlock()
+	s.registry.enforceOutputLimit()
+	s.registry.recordings.noteSize(info.SessionInfo)
+	if idle {
+		at, _ := s.deadline()
+		s.registry.wakeBefore(at)
+	}
+}
+
+// applyReportLocked adopts the runner's view of the session. It ignores two states: Create
+// decides when a new session is idle for the first time, and a session is terminated only when
+// its runner is gone.
+func (s *Session) applyReportLocked(info api.SessionInfo, ages link.Ages) {
+	next := info.State
+	if s.state == api.SessionTerminated || s.heard == api.SessionTerminated && next != s.heard {
+		return // this answer is older than the report of the end, which overtook it
+	}
+	s.applyAgesLocked(info, ages)
+	s.heard = next
+	if next == api.SessionTerminated {
+		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
+	}
+	// The registry knows the session by its id, runtime and name, so these do not change here.
+	// Only after a restart may the runner know a newer name than the daemon's record.
+	info.SessionID, info.Runtime = s.id, s.details.Runtime
+	if s.details.Name != "" && (s.recovered == nil || s.described) {
+		info.Name = s.details.Name
+	}
+	info.TerminatedAt, info.Cause = nil, ""
+	s.registry.liveOutput.Add(info.OutputBytes - s.details.OutputBytes)
+	s.details.SessionInfo = info
+	if next == s.state || next == api.SessionTerminated || s.state == api.SessionCreating {
+		return
+	}
+	if err := s.toLocked(next, ""); err != nil {
+		s.log.Error("runner's event is invalid", "error", err)
+		return
+	}
+	s.publishLocked()
+}
+
+// applyAgesLocked adopts how old the session is and for how long it has been idle. A runner of
+// an older version does not report ages: then they count from the first report.
+func (s *Session) applyAgesLocked(info api.SessionInfo, ages link.Ages) {
+	now := time.Now()
+	ago := func(ms int64) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
+	switch {
+	case ages.AgeMS != nil:
+		s.createdAt, s.limits = ago(*ages.AgeMS), ages.Ends
+	case s.createdAt.IsZero():
+		s.createdAt = now
+	}
+	switch {
+	case ages.IdleMS != nil:
+		s.idleSince = ago(*ages.IdleMS)
+	case ages.AgeMS != nil:
+		s.idleSince, s.lastBusy = time.Time{}, now
+	case s.idleSince.IsZero() || !info.LastActivity.Equal(s.details.LastActivity):
+		s.idleSince = now
+	}
+	if info.State == api.SessionTerminated && ages.IdleMS != nil {
+		s.gone = s.idleSince
+	}
+}
+
+// applyDetailsLocked applies the answer to a call that was sent when the runner had sent
+// before reports. A report that came since is at least as new as the answer, because a runner
+// reports a change before it answers.
+func (s *Session) applyDetailsLocked(answer link.SessionDetails, before int) {
+	if s.state == api.SessionTerminated {
+		return
+	}
+	d, newer := answer.SessionDetails, s.reports != before
+	info := d.SessionInfo
+	d.SessionInfo = s.details.SessionInfo
+	s.details = d
+	if !newer {
+		s.applyReportLocked(info, answer.Ages)
+	}
+	if answer.AgeMS == nil && len(d.Processes) > 0 { // an older runner
+		s.idleSince, s.lastBusy = time.Time{}, time.Now()
+	}
+}
