@@ -23,6 +23,7 @@ import (
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/dialogue"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
@@ -133,11 +134,11 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if d.archive, err = d.openArchive(); err != nil {
 		return err
 	}
-	journal, err := session.OpenJournal(filepath.Join(d.stateDir, "events.jsonl"), d.log)
+	events, err := journal.Open(filepath.Join(d.stateDir, "events.jsonl"), d.log)
 	if err != nil {
 		return err
 	}
-	d.registry = d.newRegistry(journal)
+	d.registry = d.newRegistry(events)
 	d.talks = d.newDialogues()
 	svc := d.newServer(subreaper)
 	err = d.startHTTP(svc)
@@ -244,12 +245,12 @@ func chosenShell(c config.Config) string {
 	return c.DefaultShell
 }
 
-func (d *daemon) newRegistry(journal *session.Journal) *session.Registry {
+func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
 		Runtime:     d.runtime,
 		Logger:      d.log,
-		Journal:     journal,
+		Journal:     events,
 		Archive:     d.archive,
 		TotalOutput: c.TotalOutputBytes,
 

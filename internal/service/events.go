@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/journal"
 )
 
 // eventsAtOnce is how many events a subscriber takes from the journal at a time.
@@ -59,7 +59,7 @@ func (s *Service) everKnown(ref string) (string, error) {
 type subscription struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	journal *session.Journal
+	journal *journal.Journal
 	start   api.StreamStart
 	session string   // when not empty, the one that is told of
 	types   []string // when not empty, what is told

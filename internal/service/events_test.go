@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -134,11 +135,11 @@ func TestSlowSubscriber(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	journal, err := session.OpenJournal(path, slog.New(slog.DiscardHandler))
+	j, err := journal.Open(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inWith(t, session.Config{Journal: journal}, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, r *session.Registry) {
+	inWith(t, session.Config{Journal: j}, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, r *session.Registry) {
 		slow := subscribe(t, s, api.EventSubscribeParams{AfterSeq: num(2), Types: []string{"session.created"}})
 		missed := take(t, slow, 1)[0]
 		var seq, from, to int64

@@ -114,7 +114,7 @@ func (r *Registry) admit(s *Session) bool {
 	r.mu.Unlock()
 	if ok {
 		s.mu.Lock()
-		r.journal.session(s.infoLocked(), s.firstExecs...)
+		r.journal.PublishSession(s.infoLocked(), s.firstExecs...)
 		s.firstExecs = nil
 		if s.heard == api.SessionTerminated { // its program has already ended
 			s.requestExportLocked()

@@ -112,7 +112,7 @@ func (s *Session) finishEnding() {
 	if r := s.receipt; r != nil {
 		s.killed = append(s.killed, r.Killed...)
 		s.applyDetailsLocked(link.SessionDetails{SessionDetails: r.Info}, s.reports)
-		s.registry.journal.execList(s.id, r.Execs)
+		s.registry.journal.PublishExecs(s.id, r.Execs)
 	}
 	unborn := s.state == api.SessionCreating
 	if err := s.toLocked(api.SessionTerminated, cause); err != nil {

@@ -84,7 +84,7 @@ func (s *Session) publishUnreachable(a *absence) {
 	}
 	a.published = true
 	s.log.Warn("session cannot be reached", "cause", a.why)
-	s.registry.journal.reach(s.infoLocked())
+	s.registry.journal.PublishReachability(s.infoLocked())
 }
 
 // noteReached notes that the runner is reached through c.
@@ -104,7 +104,7 @@ func (s *Session) noteReached(c *runnerConn) {
 	if published && !s.left && s.state != api.SessionTerminated {
 		s.log.Info("session can be reached again", "after", time.Since(a.since).Round(time.Millisecond))
 	}
-	s.registry.journal.reach(s.infoLocked())
+	s.registry.journal.PublishReachability(s.infoLocked())
 	s.mu.Unlock()
 	at, _ := s.deadline()
 	s.registry.wakeBefore(at)

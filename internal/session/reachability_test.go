@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -249,9 +250,9 @@ func TestRecoverSlowRunner(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			rt := &sessiontest.Runtime{Command: untilCancelled}
-			journal := t.TempDir() + "/events.jsonl"
+			path := t.TempDir() + "/events.jsonl"
 			open := func() world {
-				j, err := session.OpenJournal(journal, slog.New(slog.DiscardHandler))
+				j, err := journal.Open(path, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

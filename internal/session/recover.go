@@ -24,7 +24,7 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 	if err != nil {
 		return err
 	}
-	published := r.journal.living()
+	published := r.journal.LiveSessions()
 	alive := map[string]bool{}
 	var list []*Session
 	for _, runner := range runners {
@@ -52,7 +52,7 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 		a := s.absence
 		s.mu.Unlock()
 		if a != nil && !end {
-			s.registry.journal.session(s.Info()) // the earlier daemon may not have published its beginning
+			s.registry.journal.PublishSession(s.Info()) // the earlier daemon may not have published its beginning
 			s.publishUnreachable(a)
 		}
 	}
@@ -68,11 +68,11 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 			continue
 		}
 		if info, ok := kept[gone.SessionID]; ok { // no daemon ran when it ended
-			r.journal.session(info)
+			r.journal.PublishSession(info)
 			continue
 		}
 		gone.State, gone.TerminatedAt, gone.Cause = api.SessionTerminated, &now, "its runner died while no daemon was there"
-		r.journal.session(gone)
+		r.journal.PublishSession(gone)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s *Session) publishExecs(ctx context.Context, c *runnerConn) error {
 	if _, err := c.conn.Call(ctx, link.CallExecList, struct{}{}, nil, &r); err != nil {
 		return err
 	}
-	s.registry.journal.execList(s.id, r.Execs)
+	s.registry.journal.PublishExecs(s.id, r.Execs)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 )
 
@@ -55,7 +56,7 @@ type Config struct {
 	TotalOutput int64
 	// Journal is where events are published. If it is nil, events are kept in memory only. The
 	// registry closes it.
-	Journal *Journal
+	Journal *journal.Journal
 	// AutoExit is how long the daemon may be idle before Unused is closed; 0 = for ever.
 	AutoExit time.Duration
 }
@@ -68,7 +69,7 @@ type Registry struct {
 	config     Config
 	runtime    Runtime
 	log        *slog.Logger
-	journal    *Journal
+	journal    *journal.Journal
 	recordings *recordings
 
 	wake             chan struct{} // a deadline may have come nearer
@@ -104,7 +105,7 @@ func NewRegistry(c Config) *Registry {
 		names: map[string]string{}, idleSince: time.Now(),
 	}
 	if r.journal == nil {
-		r.journal = newJournal(c.Logger)
+		r.journal = journal.New(c.Logger)
 	}
 	r.recordings = &recordings{dir: c.RecordingsDir, total: c.TotalRecordings, log: c.Logger, nudge: r.wakeNow, sizes: map[string]int64{}}
 	go r.runHousekeeping()
@@ -112,7 +113,7 @@ func NewRegistry(c Config) *Registry {
 }
 
 // Journal returns the events of the sessions.
-func (r *Registry) Journal() *Journal { return r.journal }
+func (r *Registry) Journal() *journal.Journal { return r.journal }
 
 // Get finds a session by its id or, while it lives, by its name. A session that is being created
 // cannot be used yet.

@@ -20,7 +20,7 @@ func (s *Session) event(name string, header json.RawMessage) {
 		}
 		s.sessionEvent(info)
 	case link.EventExec:
-		s.registry.journal.hear(s.id, header)
+		s.registry.journal.ReceiveExecEvent(s.id, header)
 		s.wakeExecWaiters(header)
 	}
 }

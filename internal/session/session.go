@@ -195,7 +195,7 @@ func (s *Session) beginLocked(running bool) error {
 // publishLocked publishes the state in the journal if it changed. It runs under mu so that
 // the journal has the changes in their order.
 func (s *Session) publishLocked() {
-	s.registry.journal.session(s.infoLocked())
+	s.registry.journal.PublishSession(s.infoLocked())
 }
 
 // endedError is the error of calls to a session that has ended.

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 )
 
 // bare makes a session in a state, without a runner.
 func bare(state api.SessionState) *Session {
 	log := slog.New(slog.DiscardHandler)
-	return &Session{id: "s-0123456789", log: log, state: state, registry: &Registry{journal: newJournal(log)}}
+	return &Session{id: "s-0123456789", log: log, state: state, registry: &Registry{journal: journal.New(log)}}
 }
 
 // TestEveryPairOfStates tries every move, through the one function that makes them.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -304,9 +305,9 @@ func TestProgramThatEndedWithoutADaemon(t *testing.T) {
 			x.Stdout("done")
 			return 5
 		}}
-		journal := filepath.Join(t.TempDir(), "events.jsonl")
+		path := filepath.Join(t.TempDir(), "events.jsonl")
 		start := func() world {
-			j, err := session.OpenJournal(journal, slog.New(slog.DiscardHandler))
+			j, err := journal.Open(path, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

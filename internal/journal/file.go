@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"bytes"
@@ -13,33 +13,33 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// maxJournalFile is the usual maxFile of a Journal.
-const maxJournalFile = 2 << 20
+// maxFileSize is the default of Journal.maxFile.
+const maxFileSize = 2 << 20
 
-// maxSeq is more than there will ever be, and leaves room behind it.
+// maxSeq bounds the numbers that are believed when a file is read. It leaves room for more events.
 const maxSeq = 1 << 62
 
 // olderSuffix is added to the name of the older file.
 const olderSuffix = ".1"
 
-// A journalLine is one line of the file: an event, or at the beginning of a file what
-// was known then.
-type journalLine struct {
+// A line is one line of the file: an event or, at the beginning of a file, the published state
+// at that time.
+type line struct {
 	api.StreamEvent
 	Begin *beginning `json:"begin,omitempty"`
 }
 
-// beginning is what the events before a file came to.
+// beginning is the result of the events before a file.
 type beginning struct {
-	Seq      int64             `json:"seq"` // the last of them
-	Sessions map[string]*known `json:"sessions"`
+	Seq      int64                 `json:"seq"` // the last of them
+	Sessions map[string]*published `json:"sessions"`
 }
 
-// OpenJournal opens the journal in a file and its older one, and makes what is not
-// there. A last line that was not written completely is cut off; lines that make no
-// sense are passed over. An empty path gives a journal in memory alone.
-func OpenJournal(path string, log *slog.Logger) (*Journal, error) {
-	j := newJournal(log)
+// Open opens the journal in a file and the older file beside it, and creates the file if it does
+// not exist. It cuts off an incomplete last line and skips invalid lines. With an empty path the
+// journal is in memory only.
+func Open(path string, log *slog.Logger) (*Journal, error) {
+	j := New(log)
 	if path == "" {
 		return j, nil
 	}
@@ -53,9 +53,9 @@ func OpenJournal(path string, log *slog.Logger) (*Journal, error) {
 	}
 	j.written = j.last
 	if good == 0 {
-		err = j.begin(j.snapshot())
+		err = j.createFile(j.snapshotLocked())
 	} else {
-		err = j.goOn(good)
+		err = j.reopen(good)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -63,8 +63,8 @@ func OpenJournal(path string, log *slog.Logger) (*Journal, error) {
 	return j, nil
 }
 
-// goOn opens a file to write behind its whole lines.
-func (j *Journal) goOn(good int64) error {
+// reopen opens an existing file to append behind its complete lines.
+func (j *Journal) reopen(good int64) error {
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (j *Journal) goOn(good int64) error {
 	return errors.Join(f.Chmod(0o600), f.Truncate(good))
 }
 
-// readFile reads a file back and returns how many bytes of it are whole lines.
+// readFile reads a file and returns how many bytes of it are complete lines.
 func (j *Journal) readFile(path string) (good int64, err error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -82,31 +82,31 @@ func (j *Journal) readFile(path string) (good int64, err error) {
 	case err != nil:
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	n, bad := j.read(text)
+	n, bad := j.readLines(text)
 	if bad > 0 {
 		j.log.Warn("journal has invalid lines", "path", path, "lines", bad)
 	}
 	return int64(n), nil
 }
 
-// read takes over what a file has. It returns the length of its whole lines, and how
-// many of these make no sense.
-func (j *Journal) read(text []byte) (good, bad int) {
-	for line := range bytes.Lines(text) {
-		if line[len(line)-1] != '\n' {
-			break // torn by the end of a daemon
+// readLines applies the lines of a file. It returns the length of the complete lines, and how
+// many of them are invalid.
+func (j *Journal) readLines(text []byte) (good, bad int) {
+	for row := range bytes.Lines(text) {
+		if row[len(row)-1] != '\n' {
+			break // the daemon died while it wrote
 		}
-		good += len(line)
-		var l journalLine
-		if err := json.Unmarshal(line, &l); err != nil || !j.take(&l) {
+		good += len(row)
+		var l line
+		if err := json.Unmarshal(row, &l); err != nil || !j.applyLine(&l) {
 			bad++
 		}
 	}
 	return good, bad
 }
 
-// take takes over one line and reports whether it made sense.
-func (j *Journal) take(l *journalLine) bool {
+// applyLine applies one line and reports whether it is valid.
+func (j *Journal) applyLine(l *line) bool {
 	if b := l.Begin; b != nil {
 		if b.Seq < j.last || b.Seq > maxSeq {
 			return false
@@ -114,11 +114,11 @@ func (j *Journal) take(l *journalLine) bool {
 		if b.Seq > j.last {
 			j.events, j.last = nil, b.Seq
 		}
-		j.known = map[string]*known{}
+		j.sessions = map[string]*published{}
 		for id, k := range b.Sessions {
 			if id != "" && k != nil {
 				k.complete()
-				j.known[id] = k
+				j.sessions[id] = k
 			}
 		}
 		return true
@@ -128,25 +128,25 @@ func (j *Journal) take(l *journalLine) bool {
 		return false
 	}
 	if ev.Seq != j.last+1 {
-		j.events = nil // readers are told that there is a hole
+		j.events = nil // readers see the gap, because first is higher then
 	}
 	j.last = ev.Seq
-	j.apply(&ev)
-	j.keep(ev)
+	j.applyLocked(&ev)
+	j.keepLocked(ev)
 	return true
 }
 
-// snapshot is the beginning of a new file. mu is held, or no other goroutine has the journal
-// yet.
-func (j *Journal) snapshot() *beginning {
-	b := &beginning{Seq: j.last, Sessions: make(map[string]*known, len(j.known))}
-	for id, k := range j.known {
+// snapshotLocked returns the beginning of a new file. Open needs no lock for it, because no other
+// goroutine has the journal yet.
+func (j *Journal) snapshotLocked() *beginning {
+	b := &beginning{Seq: j.last, Sessions: make(map[string]*published, len(j.sessions))}
+	for id, k := range j.sessions {
 		b.Sessions[id] = k.clone()
 	}
 	return b
 }
 
-// write makes sure that the events up to a number are in the file.
+// write appends the events that are not in the file yet, if that of the number last is one of them.
 func (j *Journal) write(last int64) {
 	j.fileMu.Lock()
 	defer j.fileMu.Unlock()
@@ -154,16 +154,16 @@ func (j *Journal) write(last int64) {
 		return
 	}
 	j.mu.Lock()
-	// Where many could not be written, the oldest of them are gone from memory too.
+	// If many events could not be written, memory has dropped the oldest of them too.
 	unwritten := min(int64(len(j.events)), j.last-j.written)
 	events := slices.Clone(j.events[int64(len(j.events))-unwritten:])
 	var next *beginning
 	if j.size > j.maxFile {
-		next = j.snapshot()
+		next = j.snapshotLocked()
 	}
 	j.mu.Unlock()
 
-	err := j.append(events)
+	err := j.appendEvents(events)
 	if err == nil && next != nil {
 		err = j.rotate(next)
 	}
@@ -173,18 +173,18 @@ func (j *Journal) write(last int64) {
 	j.failed = err != nil
 }
 
-func (j *Journal) append(events []api.StreamEvent) error {
+func (j *Journal) appendEvents(events []api.StreamEvent) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	for i := range events {
-		if err := encoder.Encode(journalLine{StreamEvent: events[i]}); err != nil {
+		if err := encoder.Encode(line{StreamEvent: events[i]}); err != nil {
 			return err
 		}
 	}
 	n, err := j.file.Write(text.Bytes())
 	j.size += int64(n)
 	if err != nil {
-		// What follows must not be glued to half a line.
+		// The next line must not follow half a line.
 		if j.file.Truncate(j.size-int64(n)) == nil {
 			j.size -= int64(n)
 		}
@@ -194,17 +194,17 @@ func (j *Journal) append(events []api.StreamEvent) error {
 	return nil
 }
 
-// rotate makes the file the older one and begins a new one.
+// rotate renames the file to the older one and creates a new one.
 func (j *Journal) rotate(next *beginning) error {
 	if err := os.Rename(j.path, j.path+olderSuffix); err != nil {
 		return err
 	}
 	_ = j.file.Close()
-	return j.begin(next)
+	return j.createFile(next)
 }
 
-// begin makes a new file.
-func (j *Journal) begin(b *beginning) error {
+// createFile creates a new file that starts with b.
+func (j *Journal) createFile(b *beginning) error {
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		j.file = nil

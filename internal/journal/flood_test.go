@@ -1,4 +1,4 @@
-package session
+package journal
 
 import (
 	"encoding/json"
@@ -13,18 +13,18 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// say is what a runner says of a command.
+// say sends a runner's event about a command.
 func say(j *Journal, session string, e link.ExecEvent) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}
-	j.hear(session, text)
+	j.ReceiveExecEvent(session, text)
 }
 
 // flood publishes the events of n commands, three each, of one session.
 func flood(j *Journal, from, n int) {
-	j.session(api.SessionInfo{SessionID: "s-1", Name: "build", State: api.SessionIdle, CreatedAt: time.Now()})
+	j.PublishSession(api.SessionInfo{SessionID: "s-1", Name: "build", State: api.SessionIdle, CreatedAt: time.Now()})
 	for i := from; i < from+n; i++ {
 		for _, state := range []api.ExecState{api.ExecRunning, api.ExecExited, api.ExecClosed} {
 			e := link.ExecEvent{ExecID: fmt.Sprint("x-1-", i), State: state, At: time.Now()}
@@ -37,7 +37,7 @@ func flood(j *Journal, from, n int) {
 }
 
 func TestJournalIsBounded(t *testing.T) {
-	j := newJournal(slog.New(slog.DiscardHandler))
+	j := New(slog.New(slog.DiscardHandler))
 	flood(j, 1, 5000)
 	if j.Last() != 15_001 {
 		t.Fatalf("%d events", j.Last())
@@ -55,16 +55,16 @@ func TestJournalIsBounded(t *testing.T) {
 }
 
 // TestJournalFilesAreBounded: two files are kept, and together they know what is open,
-// however long ago it was told.
+// however long ago it was published.
 func TestJournalFilesAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	log := slog.New(slog.DiscardHandler)
-	j, err := OpenJournal(path, log)
+	j, err := Open(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j.maxFile = 64 << 10
-	j.session(api.SessionInfo{SessionID: "s-0", Name: "old", State: api.SessionRunning})
+	j.PublishSession(api.SessionInfo{SessionID: "s-0", Name: "old", State: api.SessionRunning})
 	say(j, "s-0", link.ExecEvent{ExecID: "x-0-1", State: api.ExecClosed})
 	say(j, "s-0", link.ExecEvent{ExecID: "x-0-3", State: api.ExecRunning})
 	for i := range 60 {
@@ -85,7 +85,7 @@ func TestJournalFilesAreBounded(t *testing.T) {
 	last := j.Last()
 	j.Close()
 
-	again, err := OpenJournal(path, log)
+	again, err := Open(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestJournalFilesAreBounded(t *testing.T) {
 	if again.Last() != last || len(events) < 200 || first != last-int64(len(events))+1 {
 		t.Errorf("last %d of %d, %d events from %d", again.Last(), last, len(events), first)
 	}
-	// Nothing of this is news, but for the command that was never heard of.
+	// Nothing of this is news, except the command that was never reported.
 	flood(again, 1, 600)
-	again.session(api.SessionInfo{SessionID: "s-0", Name: "old", State: api.SessionRunning})
-	again.execList("s-0", []api.ExecInfo{
+	again.PublishSession(api.SessionInfo{SessionID: "s-0", Name: "old", State: api.SessionRunning})
+	again.PublishExecs("s-0", []api.ExecInfo{
 		{ExecID: "x-0-1", State: api.ExecClosed}, {ExecID: "x-0-2", State: api.ExecQueued},
 		{ExecID: "x-0-3", State: api.ExecRunning, StartedAt: &time.Time{}},
 	})
@@ -107,10 +107,10 @@ func TestJournalFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCommandsMayComeInAnyOrder: a short command may be told of after a later one.
+// TestCommandsMayComeInAnyOrder: a short command may be reported after a later one.
 func TestCommandsMayComeInAnyOrder(t *testing.T) {
-	j := newJournal(slog.New(slog.DiscardHandler))
-	j.session(api.SessionInfo{SessionID: "s-1", State: api.SessionIdle})
+	j := New(slog.New(slog.DiscardHandler))
+	j.PublishSession(api.SessionInfo{SessionID: "s-1", State: api.SessionIdle})
 	tell := func(n int, state api.ExecState) {
 		say(j, "s-1", link.ExecEvent{ExecID: fmt.Sprint("x-1-", n), State: state})
 	}
@@ -129,8 +129,8 @@ func TestCommandsMayComeInAnyOrder(t *testing.T) {
 	if want := "exec.queued x-1-2\nexec.running x-1-1\nexec.running x-1-2\nexec.closed x-1-1\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	// A runner that has forgotten a command will never tell of its end.
-	j.execList("s-1", []api.ExecInfo{{ExecID: "x-1-3", State: api.ExecQueued}})
+	// A runner that has forgotten a command will never report its end.
+	j.PublishExecs("s-1", []api.ExecInfo{{ExecID: "x-1-3", State: api.ExecQueued}})
 	events, _ = j.Read(5, 100)
 	if len(events) != 2 || events[0].Type != api.EventExecClosed || events[0].ExecID != "x-1-2" {
 		t.Errorf("%+v", events)

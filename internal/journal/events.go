@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+const (
+	sessionPrefix = "session."
+	execPrefix    = "exec."
+)
+
+// applyLocked updates the published state with an event.
+func (j *Journal) applyLocked(ev *api.StreamEvent) {
+	p := j.sessions[ev.SessionID]
+	if ev.Type == api.EventSessionTerminated {
+		delete(j.sessions, ev.SessionID)
+		return
+	}
+	if p == nil {
+		p = &published{Name: ev.Name, State: api.SessionIdle}
+		p.complete()
+		j.sessions[ev.SessionID] = p
+	}
+	if state, ok := strings.CutPrefix(ev.Type, execPrefix); ok {
+		p.record(ev.ExecID, api.ExecState(state))
+		return
+	}
+	p.Name = ev.Name // the session may have been renamed
+	switch ev.Type {
+	case api.EventSessionUnreachable:
+		p.Away = true
+	case api.EventSessionReachable:
+		p.Away = false
+	}
+	if state := api.SessionState(strings.TrimPrefix(ev.Type, sessionPrefix)); state == api.SessionIdle || state == api.SessionRunning {
+		p.State = state
+	}
+}
+
+// PublishSession publishes the state of a session if it changed, and with its creation the
+// commands that it began with. The end of a session is published only if its creation was.
+func (j *Journal) PublishSession(info api.SessionInfo, first ...api.ExecInfo) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	defer j.scheduleWrite()
+	p := j.sessions[info.SessionID]
+	publish := func(kind string, at time.Time, cause string) {
+		at = at.UTC()
+		j.publishLocked(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Cause: cause})
+	}
+	switch {
+	case info.State == api.SessionTerminated:
+		if p == nil {
+			return
+		}
+		at := time.Now()
+		if info.TerminatedAt != nil {
+			at = *info.TerminatedAt
+		}
+		for _, id := range p.openExecs() {
+			j.publishExecLocked(p, link.ExecEvent{ExecID: id, State: api.ExecClosed, At: at}, info.SessionID, info.Cause)
+		}
+		publish(api.EventSessionTerminated, at, info.Cause)
+	case info.State == api.SessionCreating:
+	case p == nil:
+		publish(api.EventSessionCreated, info.CreatedAt, "")
+		if info.State == api.SessionRunning {
+			publish(api.EventSessionRunning, time.Now(), "")
+		}
+		for i := range first {
+			for _, step := range steps(&first[i]) {
+				j.publishExecLocked(j.sessions[info.SessionID], step, info.SessionID, "")
+			}
+		}
+	case p.State != info.State:
+		publish(sessionPrefix+string(info.State), time.Now(), "")
+	}
+}
+
+// PublishReachability publishes whether a session can be reached, if that changed.
+func (j *Journal) PublishReachability(info api.SessionInfo) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	p := j.sessions[info.SessionID]
+	if p == nil || p.Away != info.Reachable || info.State == api.SessionTerminated {
+		return
+	}
+	defer j.scheduleWrite()
+	kind, at := api.EventSessionReachable, time.Now().UTC()
+	if !info.Reachable {
+		kind = api.EventSessionUnreachable
+	}
+	j.publishLocked(api.StreamEvent{Type: kind, At: &at, SessionID: info.SessionID, Name: info.Name, Cause: info.UnreachableWhy})
+}
+
+// decodeLocked publishes a queued event of a command, if it is new.
+func (j *Journal) decodeLocked(h execEvent) {
+	e, err := link.DecodeExecEvent(h.event)
+	if err != nil {
+		j.log.Error("runner's event cannot be read", "session_id", h.session, "error", err)
+		return
+	}
+	if p := j.sessions[h.session]; p != nil {
+		j.publishExecLocked(p, e, h.session, "")
+	}
+}
+
+// publishExecLocked publishes the state of a command, if it is new.
+func (j *Journal) publishExecLocked(p *published, e link.ExecEvent, session, cause string) {
+	if !slices.Contains(stages, e.State) || !p.isNew(e.ExecID, e.State) {
+		return
+	}
+	at := e.At.UTC()
+	j.publishLocked(api.StreamEvent{
+		Type: execPrefix + string(e.State), At: &at, SessionID: session, Name: p.Name, ExecID: e.ExecID, Cause: cause,
+		ExecOutcome: withoutCommands(e.Outcome),
+	})
+}
+
+// PublishExecs publishes what is new in a list of the commands of a session, oldest first. The
+// runner has forgotten an open command that is missing in the list, so it is published as closed.
+func (j *Journal) PublishExecs(session string, list []api.ExecInfo) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	defer j.scheduleWrite()
+	p := j.sessions[session]
+	if p == nil {
+		return
+	}
+	listed := map[string]bool{}
+	newest := int64(0)
+	for i := range list {
+		listed[list[i].ExecID] = true
+		newest = max(newest, execNumber(list[i].ExecID))
+	}
+	for _, id := range p.openExecs() {
+		if !listed[id] && execNumber(id) <= newest {
+			j.publishExecLocked(p, link.ExecEvent{ExecID: id, State: api.ExecClosed, At: time.Now()}, session, "")
+		}
+	}
+	for i := range list {
+		for _, step := range steps(&list[i]) {
+			j.publishExecLocked(p, step, session, "")
+		}
+	}
+}
+
+// steps returns the states that a command went through. Of a command that never ran only the
+// last one has an outcome.
+func steps(x *api.ExecInfo) []link.ExecEvent {
+	var list []link.ExecEvent
+	step := func(state api.ExecState, at *time.Time, outcome *api.ExecOutcome) {
+		e := link.ExecEvent{ExecID: x.ExecID, State: state, At: x.QueuedAt, Outcome: outcome}
+		if at != nil {
+			e.At = *at
+		}
+		list = append(list, e)
+	}
+	ended := x.State == api.ExecExited || x.State == api.ExecClosed
+	switch {
+	case x.StartedAt != nil:
+		step(api.ExecRunning, x.StartedAt, nil)
+		if ended {
+			step(api.ExecExited, x.EndedAt, x.Outcome)
+		}
+		if x.State == api.ExecClosed {
+			step(api.ExecClosed, x.EndedAt, nil)
+		}
+	case ended:
+		step(api.ExecClosed, x.EndedAt, x.Outcome)
+	default:
+		step(api.ExecQueued, nil, nil)
+	}
+	return list
+}
+
+// LiveSessions lists the sessions whose end was not published: id, name and state.
+func (j *Journal) LiveSessions() []api.SessionInfo {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	var list []api.SessionInfo
+	for _, id := range slices.Sorted(maps.Keys(j.sessions)) {
+		list = append(list, api.SessionInfo{SessionID: id, Name: j.sessions[id].Name, State: j.sessions[id].State})
+	}
+	return list
+}
+
+// withoutCommands returns an outcome as the journal keeps it, without command lines and
+// directories.
+func withoutCommands(o *api.ExecOutcome) *api.ExecOutcome {
+	if o == nil {
+		return nil
+	}
+	c := *o
+	c.WorkingDir = ""
+	c.LeftRunning = make([]api.Process, len(o.LeftRunning))
+	for i, p := range o.LeftRunning {
+		c.LeftRunning[i].PID = p.PID
+	}
+	c.Killed = make([]api.KilledProcess, len(o.Killed))
+	for i, p := range o.Killed {
+		c.Killed[i].PID, c.Killed[i].Signal = p.PID, p.Signal
+	}
+	return &c
+}
