@@ -174,7 +174,7 @@ func TestSecondSignalKills(t *testing.T) {
 // TestSameSignalTwiceIsOne: timeout(1) signals its child and then the whole group.
 func TestSameSignalTwiceIsOne(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(t)
+	s := newSandbox(t, "TRL_KILL_GRACE_S=600")
 	l := s.startLive(t, "run", `sh -c '
 		bye() { echo caught; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo bye; exit; }
 		trap bye TERM; echo started; while :; do sleep 0.01; done'`)
