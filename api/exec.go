@@ -49,11 +49,14 @@ type ExecParams struct {
 	// TimeoutS limits how long the command may run. Absent: the session's timeout; 0: no limit.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
 	// Stdin is the command's standard input. Absent: empty. In exec.start and exec.stream the
-	// word "open" keeps stdin open for exec.input; to send just that word as text, use
+	// text "open" still means stdin_open, which is deprecated; to send just that text, use
 	// stdin_base64.
 	Stdin *string `json:"stdin,omitempty"`
 	// StdinBase64 is Stdin for bytes that are not UTF-8.
 	StdinBase64 string `json:"stdin_base64,omitempty"`
+	// StdinOpen keeps stdin open, so that exec.input can write to it. For exec.start and
+	// exec.stream.
+	StdinOpen bool `json:"stdin_open,omitempty"`
 	// Env is set for this command only.
 	Env map[string]string `json:"env,omitempty"`
 	// WorkingDir is the directory for this command only, an absolute path. Afterwards the
@@ -103,6 +106,9 @@ func (p ExecParams) Check() error {
 	if p.Stdin != nil && p.StdinBase64 != "" {
 		return invalid("stdin_base64", "cannot be given together with stdin")
 	}
+	if p.StdinOpen && (p.Stdin != nil || p.StdinBase64 != "") {
+		return invalid("stdin_open", "cannot be given together with stdin or stdin_base64")
+	}
 	if _, err := base64.StdEncoding.DecodeString(p.StdinBase64); err != nil {
 		return invalid("stdin_base64", "is not base64")
 	}
@@ -120,8 +126,16 @@ func (p ExecParams) Check() error {
 
 const maxRunID = 64
 
-// StdinOpen is the value of Stdin that keeps it open for exec.input, in exec.start and exec.stream.
+// StdinOpen is the text of Stdin that means the same as the field StdinOpen, in exec.start and
+// exec.stream.
+//
+// Deprecated: set the field StdinOpen.
 const StdinOpen = "open"
+
+// KeepsStdinOpen reports whether exec.start and exec.stream keep the command's stdin open.
+func (p ExecParams) KeepsStdinOpen() bool {
+	return p.StdinOpen || p.Stdin != nil && *p.Stdin == StdinOpen
+}
 
 // StdinData returns the bytes for the command's stdin, and whether the caller set any.
 func (p ExecParams) StdinData() ([]byte, bool) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
+	"time"
 	"unicode/utf8"
 )
 
@@ -104,7 +106,7 @@ type Span struct {
 }
 
 // ExecInputParams writes to the stdin of a running command that was started with
-// stdin "open".
+// stdin_open.
 type ExecInputParams struct {
 	ExecID string `json:"exec_id"`        // the command
 	Data   string `json:"data,omitempty"` // text to write
@@ -184,7 +186,8 @@ type ExecInputResult struct {
 const (
 	UntilExit            = "exit"
 	UntilOutputMatch     = "output_match"
-	UntilIdle            = "idle_ms"
+	UntilIdle            = "idle_s"
+	UntilIdleMS          = "idle_ms" // for a caller that gives idle_ms
 	UntilWaitingForInput = "waiting_for_input"
 )
 
@@ -198,8 +201,8 @@ type ExecWaitParams struct {
 	ExecIDs []string `json:"exec_ids,omitempty"`
 	// SessionIDs select, for each session, the command that runs now or ran last.
 	SessionIDs []string `json:"session_ids,omitempty"`
-	// Until is the conditions to wait for: one or more of exit, output_match, idle_ms,
-	// waiting_for_input. OutputMatch and IdleMS count as conditions even if Until does not
+	// Until is the conditions to wait for: one or more of exit, output_match, idle_s,
+	// waiting_for_input. OutputMatch and IdleS count as conditions even if Until does not
 	// list them, and exit always ends the wait.
 	Until Words `json:"until,omitempty"`
 	// OutputMatch is a regular expression in RE2 syntax. TRL tries it on each line of both
@@ -207,13 +210,21 @@ type ExecWaitParams struct {
 	OutputMatch string `json:"output_match,omitempty"`
 	// AfterSeq makes OutputMatch ignore output up to this number; for one command only.
 	AfterSeq int64 `json:"after_seq,omitempty"`
-	// IdleMS waits until no output has come for this many milliseconds.
+	// IdleS waits until no output has come for this many seconds.
+	IdleS *float64 `json:"idle_s,omitempty"`
+	// IdleMS is IdleS in milliseconds.
+	//
+	// Deprecated: use IdleS.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
 	// Any waits for the first of the commands. This is the default.
 	Any bool `json:"any,omitempty"`
 	// All waits for all of the commands instead of the first.
 	All bool `json:"all,omitempty"`
-	// TimeoutMS limits the wait. Absent: no limit; 0: check the conditions and return at once.
+	// TimeoutS limits the wait. Absent: no limit; 0: check the conditions and return at once.
+	TimeoutS *float64 `json:"timeout_s,omitempty"`
+	// TimeoutMS is TimeoutS in milliseconds.
+	//
+	// Deprecated: use TimeoutS.
 	TimeoutMS *int64 `json:"timeout_ms,omitempty"`
 }
 
@@ -245,22 +256,38 @@ func (p ExecWaitParams) Check() error {
 		return invalid("after_seq", "must not be negative")
 	case p.AfterSeq > 0 && n > 1:
 		return invalid("after_seq", "is for one command")
-	case p.IdleMS != nil && *p.IdleMS < 1:
-		return invalid("idle_ms", "must be at least 1")
-	case p.TimeoutMS != nil && *p.TimeoutMS < 0:
-		return invalid("timeout_ms", "must not be negative")
+	}
+	if err := checkWaitTimes(p.IdleS, p.TimeoutS, p.IdleMS, p.TimeoutMS); err != nil {
+		return err
 	}
 	for _, u := range p.Until {
 		switch {
 		case u == UntilOutputMatch && p.OutputMatch == "":
 			return invalid("output_match", "is required: until asks for it")
-		case u == UntilIdle && p.IdleMS == nil:
-			return invalid("idle_ms", "is required: until asks for it")
-		case u != UntilExit && u != UntilOutputMatch && u != UntilIdle && u != UntilWaitingForInput:
-			return invalid("until", "%q is not one of exit, output_match, idle_ms, waiting_for_input", u)
+		case (u == UntilIdle || u == UntilIdleMS) && p.Idle() == nil:
+			return invalid(u, "is required: until asks for it")
+		case !slices.Contains(conditions, u):
+			return invalid("until", "%q is not one of exit, output_match, idle_s, waiting_for_input", u)
 		}
 	}
 	return nil
+}
+
+var conditions = []string{UntilExit, UntilOutputMatch, UntilIdle, UntilIdleMS, UntilWaitingForInput}
+
+// Idle returns the idle period to wait for; nil if the caller does not wait for one.
+func (p ExecWaitParams) Idle() *time.Duration { return waitTime(p.IdleS, p.IdleMS) }
+
+// Timeout returns the limit of the wait; nil if there is none.
+func (p ExecWaitParams) Timeout() *time.Duration { return waitTime(p.TimeoutS, p.TimeoutMS) }
+
+// IdleReason returns the reason that reports idleness to this caller: the name of the
+// parameter that asked for it.
+func (p ExecWaitParams) IdleReason() string {
+	if p.IdleMS != nil {
+		return UntilIdleMS
+	}
+	return UntilIdle
 }
 
 // ExecWaitResult reports which conditions were met.
@@ -269,7 +296,7 @@ type ExecWaitResult struct {
 	Happened []WaitEvent `json:"happened"`
 	// Pending lists the commands that have not met a condition yet.
 	Pending []string `json:"pending"`
-	// TimedOut reports that timeout_ms expired first.
+	// TimedOut reports that timeout_s expired first.
 	TimedOut bool `json:"timed_out"`
 }
 
@@ -278,8 +305,8 @@ type WaitEvent struct {
 	// ExecID is empty for a session that has never run a command.
 	ExecID    string `json:"exec_id"`
 	SessionID string `json:"session_id"` // session of the command
-	// Reason is exit, output_match, idle_ms or waiting_for_input; or terminated, if the
-	// session ended and the outcome of the command is unknown.
+	// Reason is exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked
+	// with idle_ms; terminated if the session ended and the outcome of the command is unknown.
 	Reason string `json:"reason"`
 	// Outcome is set if the command has ended. A command that could not start has an Error
 	// instead.

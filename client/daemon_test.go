@@ -160,9 +160,9 @@ func TestCallsOverAKilledDaemon(t *testing.T) {
 	d, clients := ways(t)
 	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
-			ctx, open := long(t), api.StdinOpen
+			ctx := long(t)
 			out := filepath.Join(t.TempDir(), "out")
-			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: "cat > " + out + "; exit 9", Stdin: &open})
+			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: "cat > " + out + "; exit 9", StdinOpen: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,8 +230,8 @@ func TestReadOutput(t *testing.T) {
 	_, clients := ways(t, "--output-bytes", "64KiB")
 	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
-			ctx, open := long(t), api.StdinOpen
-			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: `printf 'a\377\000b'; cat`, Stdin: &open})
+			ctx := long(t)
+			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: `printf 'a\377\000b'; cat`, StdinOpen: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -85,8 +85,7 @@ func ExampleClient_ExecStart() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	open := api.StdinOpen
-	job, err := c.ExecStart(ctx, api.ExecParams{SessionID: s.SessionID, Command: "echo ready; read x; echo got $x; sleep 1000", Stdin: &open})
+	job, err := c.ExecStart(ctx, api.ExecParams{SessionID: s.SessionID, Command: "echo ready; read x; echo got $x; sleep 1000", StdinOpen: true})
 	if err != nil {
 		log.Fatal(err)
 	}

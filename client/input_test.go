@@ -85,9 +85,9 @@ func TestInputOfBytes(t *testing.T) {
 	_, _ = random.Read(want)
 	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
-			ctx, open := long(t), api.StdinOpen
+			ctx := long(t)
 			out := filepath.Join(t.TempDir(), "out")
-			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: "cat > " + out, Stdin: &open})
+			x, err := c.ExecStart(ctx, api.ExecParams{SessionID: session(t, c), Command: "cat > " + out, StdinOpen: true})
 			if err != nil {
 				t.Fatal(err)
 			}

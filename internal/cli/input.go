@@ -206,10 +206,10 @@ func (in *input) write(ctx context.Context, c *client.Client, data []byte, end b
 	}
 }
 
-// onWire returns data as text or, where JSON has no text for it, or writes each byte as
-// six, or it is the one word that means something else, as base64.
+// onWire returns data as text; or as base64 if JSON has no text for it, if JSON would write a
+// byte as six, or if it is the text "open", which a command's stdin still takes for stdin_open.
 func onWire(data []byte) (text, b64 string) {
-	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 && string(data) != api.StdinOpen {
+	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 && string(data) != "open" {
 		return string(data), ""
 	}
 	return "", base64.StdEncoding.EncodeToString(data)

@@ -157,8 +157,7 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 	case r.flags.json:
 		return p, r.allStdin(ctx, c, &p)
 	default:
-		word := api.StdinOpen
-		p.Stdin = &word
+		p.StdinOpen = true
 	}
 	return p, nil
 }

@@ -68,8 +68,7 @@ func (r *run) background(openStdin bool) error {
 	detach := true
 	p.Detach = &detach
 	if openStdin {
-		word := api.StdinOpen
-		p.Stdin = &word
+		p.StdinOpen = true
 	}
 	var place api.SessionInfo
 	if p.SessionID = string(r.flags.session); p.SessionID != "" {

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +33,7 @@ For a terminal, trl waits for the screen: --text for a line that matches, --idle
 nothing changes, --cursor for a position of the cursor. --match looks at the raw output of
 the program.
 
-Prints one line for each: id, reason (exit, output_match, text, idle_ms, cursor,
+Prints one line for each: id, reason (exit, output_match, text, idle_s, cursor,
 waiting_for_input or terminated) and the exit code, the matching line or the process that
 waits for input, separated by tabs.
 
@@ -65,15 +64,14 @@ Exit status: the status of the command if it has exited (of several, the first t
 				p.Until = append(p.Until, api.UntilOutputMatch)
 			}
 			if idle.s != nil {
-				p.IdleMS = milliseconds(max(*idle.s, 0.001))
+				least := max(*idle.s, 0.001)
+				p.IdleS = &least
 				p.Until = append(p.Until, api.UntilIdle)
 			}
 			if input {
 				p.Until = append(p.Until, api.UntilWaitingForInput)
 			}
-			if timeout.s != nil {
-				p.TimeoutMS = milliseconds(*timeout.s)
-			}
+			p.TimeoutS = timeout.s
 			c, err := a.connect(cmd)
 			if err != nil {
 				return err
@@ -133,14 +131,6 @@ func waited(res api.ExecWaitResult) error {
 		}
 	}
 	return nil
-}
-
-func milliseconds(s float64) *int64 {
-	ms := time.Duration(s * float64(time.Second)).Milliseconds()
-	if ms == 0 && s > 0 {
-		ms = 1
-	}
-	return &ms
 }
 
 // printHappened prints a line for each command that is done waiting for.

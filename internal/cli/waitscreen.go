@@ -49,7 +49,7 @@ func (w *screenWait) isFor(ctx context.Context, cmd *cobra.Command, c *client.Cl
 // params is what to wait for, with what a wait for commands has too.
 func (w *screenWait) params(p api.ExecWaitParams) api.SessionWaitParams {
 	q := api.SessionWaitParams{
-		SessionID: p.SessionIDs[0], Text: w.text, Cursor: w.cursor.at, IdleMS: p.IdleMS, TimeoutMS: p.TimeoutMS,
+		SessionID: p.SessionIDs[0], Text: w.text, Cursor: w.cursor.at, IdleS: p.IdleS, TimeoutS: p.TimeoutS,
 		Exit: len(p.Until) == 0 || slices.Contains(p.Until, api.UntilExit), WaitingForInput: slices.Contains(p.Until, api.UntilWaitingForInput),
 	}
 	if w.text != "" || w.cursor.at != nil {

@@ -190,3 +190,48 @@ func TestOpenAPIIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestDeprecations: every deprecation names a field and methods that exist, and reaches every
+// generated file.
+func TestDeprecations(t *testing.T) {
+	c := testContract(t)
+	var page, typeScript, python []byte
+	for to, write := range map[*[]byte]func(*contract) ([]byte, error){&page: writePage, &typeScript: writeTypeScript, &python: writePython} {
+		var err error
+		if *to, err = write(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openAPI := document(t, writeOpenAPI)
+	for _, d := range api.Deprecations {
+		typeName, name, _ := strings.Cut(d.Field, ".")
+		i := slices.IndexFunc(c.objects, func(o *object) bool { return o.name == typeName })
+		if i < 0 || !slices.ContainsFunc(c.objects[i].allFields(), func(f field) bool { return f.name == name }) {
+			t.Errorf("%s: there is no such field", d.Field)
+			continue
+		}
+		for _, m := range d.Methods {
+			if _, ok := api.FindMethod(m); !ok {
+				t.Errorf("%s: there is no method %s", d.Field, m)
+			}
+		}
+		if row := "| `" + d.Use + "` | " + d.Since + " | " + d.Removed + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("%s: docs/api.md does not list it", d.Field)
+		}
+		if d.Value != "" {
+			continue
+		}
+		if at(openAPI, "components", "schemas", typeName, "properties", name, "deprecated") != true {
+			t.Errorf("%s: OpenAPI does not mark it", d.Field)
+		}
+		if !strings.Contains(string(typeScript), "@deprecated Use "+d.Use) || !strings.Contains(string(python), "Deprecated: use "+d.Use) {
+			t.Errorf("%s: the SDKs do not mark it", d.Field)
+		}
+	}
+	if _, _, err := deprecation("ExecWaitParams", "any", "Waits. Deprecated: use all."); err == nil {
+		t.Error("a comment deprecates a field that api.Deprecations does not list")
+	}
+	if _, _, err := deprecation("ExecWaitParams", "timeout_ms", "Limits the wait."); err == nil {
+		t.Error("api.Deprecations lists a field whose comment does not say so")
+	}
+}

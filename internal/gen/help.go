@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trl-dev/trl/api"
@@ -34,7 +35,9 @@ func (o *object) choice() string {
 		if len(line) > 1 {
 			or = ", or "
 		}
-		lines = append(lines, strings.Join(line, " and "))
+		if !slices.ContainsFunc(o.allFields(), func(f field) bool { return f.deprecated != nil && f.name == line[0] }) {
+			lines = append(lines, strings.Join(line, " and "))
+		}
 	}
 	return strings.Join(lines, or)
 }
@@ -90,7 +93,7 @@ func (o *object) help(b *bytes.Buffer) {
 			note += ", required"
 		}
 		fmt.Fprintf(b, "  %s (%s)\n", f.name, note)
-		for _, line := range wrap(f.doc, 80) {
+		for _, line := range wrap(f.fullDoc(), 80) {
 			fmt.Fprintf(b, "      %s\n", line)
 		}
 	}

@@ -37,6 +37,8 @@ type field struct {
 	typ      kind
 	optional bool
 	pointer  bool // absent is not the same as the zero value
+
+	deprecated *api.Deprecation // of the whole field; nil if it is not deprecated
 }
 
 // kind is a type on the wire.
@@ -91,7 +93,7 @@ var oneOf = map[string][][]string{
 	"ExecWaitParams":     {{"exec_ids"}, {"session_ids"}},
 	"ExecInputParams":    {{"data"}, {"data_base64"}, {"close"}},
 	"SessionInputParams": {{"text"}, {"data_base64"}, {"paste"}, {"keys"}, {"close"}},
-	"SessionWaitParams":  {{"text"}, {"idle_ms"}, {"exit"}, {"cursor"}, {"waiting_for_input"}},
+	"SessionWaitParams":  {{"text"}, {"idle_s"}, {"idle_ms"}, {"exit"}, {"cursor"}, {"waiting_for_input"}},
 	"CursorAt":           {{"x"}, {"y"}},
 
 	"DialogueSendParams":    {{"text"}, {"content"}},
@@ -128,7 +130,7 @@ func readContract(dir string) (*contract, error) {
 		{"EventFilter", "The events that event.subscribe can select.", append([]string{"session", "exec"}, api.EventTypes...)},
 		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
 		{"WaitUntil", "A condition of exec.wait.", src.values(isUntil)},
-		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool { return isUntil(k) || strings.HasPrefix(k.name, "Reason") })},
+		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool { return isUntil(k) || k.name == "ReasonTerminated" })},
 		{"SessionWaitReason", "Why session.wait ended.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Wait") })},
 		{"ScreenFormat", "The format of the screen that session.screen returns.", src.values(func(k constant) bool { return strings.HasPrefix(k.name, "Format") })},
 	}
@@ -241,8 +243,35 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 	if first := strings.ToLower(goWord.FindString(doc)); set != nil && slices.Contains(set.values, first) {
 		doc = first + doc[len(first):] // a word on the wire is written so
 	}
-	o.fields = append(o.fields, field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omit"), pointer: pointer})
+	own := field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omit"), pointer: pointer}
+	if own.doc, own.deprecated, err = deprecation(o.name, tag, doc); err != nil {
+		return err
+	}
+	o.fields = append(o.fields, own)
 	return nil
+}
+
+// deprecation returns the deprecation of a field, and the text of its comment before Go's
+// paragraph about it. The comment and api.Deprecations must agree.
+func deprecation(typeName, tag, doc string) (text string, found *api.Deprecation, err error) {
+	text, _, marked := strings.Cut(doc, " Deprecated: ")
+	for i, d := range api.Deprecations {
+		if d.Field == typeName+"."+tag && d.Value == "" {
+			found = &api.Deprecations[i]
+		}
+	}
+	if marked != (found != nil) {
+		return "", nil, fmt.Errorf("api.Deprecations and the comment do not agree whether the field is deprecated")
+	}
+	return text, found, nil
+}
+
+// fullDoc is the text about a field for readers, with its deprecation.
+func (f field) fullDoc() string {
+	if f.deprecated == nil {
+		return f.doc
+	}
+	return fmt.Sprintf("%s Deprecated: use %s. Release %s removes it.", f.doc, f.deprecated.Use, f.deprecated.Removed)
 }
 
 // wireNames maps the Go names of the fields of a struct to those on the wire.

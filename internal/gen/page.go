@@ -54,6 +54,7 @@ func writePage(c *contract) ([]byte, error) {
 		}
 	}
 	c.pageWords(&b)
+	pageStability(&b)
 	b.WriteString(pageHTTP())
 	return b.Bytes(), nil
 }
@@ -112,7 +113,7 @@ func pageFields(b *bytes.Buffer, o *object, shown map[*object]string, optional s
 		case !f.optional && o.params:
 			note = ", **required**"
 		}
-		fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", f.name, f.typ.link(), note, strings.ReplaceAll(f.doc, "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", f.name, f.typ.link(), note, strings.ReplaceAll(f.fullDoc(), "|", `\|`))
 	}
 }
 
@@ -162,4 +163,39 @@ func (c *contract) pageWords(b *bytes.Buffer) {
 		fmt.Fprintf(b, "| `%s` | %s | %d | %s | %d |\n", e.Code, e.Meaning, e.HTTP, e.GRPC, e.Exit)
 	}
 	fmt.Fprintf(b, "\nA command that timed out has exit_code %d; a cancelled one has %d. `trl run` exits with the same status as its command.\n", api.ExitTimedOut, api.ExitCancelled)
+}
+
+const stability = `
+## Stability
+
+The API has version %[1]d, the api_version of system.info. For as long as it does:
+
+- A method, field, word, error code or setting keeps its name, its type and its meaning, unless it is in the list of deprecations below. A word becomes deprecated
+  only when it has a replacement, and works for at least one more release.
+- New methods, optional parameters, fields of results, push types, words and error codes may come with any release. Ignore those that you do not know.
+- Programs may branch on codes, details, words and field names. Messages are for people, and may change with any release.
+- A daemon works with the clients of the release before it, and with runners that an earlier daemon started.
+
+%[2]sdocs/surface.txt%[2]s in the source lists every name that this promise covers; a test keeps names from getting lost.
+
+Deprecations:
+
+| method | deprecated | use | since | removed in |
+|---|---|---|---|---|
+`
+
+// pageStability writes the promise for this version of the API, and the deprecations.
+func pageStability(b *bytes.Buffer) {
+	fmt.Fprintf(b, stability, api.Version, "`")
+	for _, d := range api.Deprecations {
+		_, word, _ := strings.Cut(d.Field, ".")
+		var methods []string
+		for _, name := range d.Methods {
+			methods = append(methods, fmt.Sprintf("[`%s`](#%s)", name, anchor(name)))
+		}
+		if d.Value != "" {
+			word = fmt.Sprintf("%s: %q", word, d.Value)
+		}
+		fmt.Fprintf(b, "| %s | `%s` | `%s` | %s | %s |\n", strings.Join(methods, ", "), word, d.Use, d.Since, d.Removed)
+	}
 }

@@ -92,7 +92,7 @@ func (o *object) typedDict(b *bytes.Buffer) {
 		docstring(b, "    ", doc)
 		for _, f := range fields {
 			fmt.Fprintf(b, "\n    %s: %s\n", f.name, f.typ.python())
-			docstring(b, "    ", f.doc)
+			docstring(b, "    ", f.fullDoc())
 		}
 	}
 	switch {
@@ -123,7 +123,7 @@ func (o *object) dataclass(b *bytes.Buffer) {
 			typ, zero = typ+" | None", "None"
 		}
 		fmt.Fprintf(b, "\n    %s: %s = %s\n", pythonName(f.name), typ, zero)
-		docstring(b, "    ", f.doc)
+		docstring(b, "    ", f.fullDoc())
 	}
 	fmt.Fprintf(b, "\n    @classmethod\n    def from_dict(cls, data: Mapping[str, Any]) -> %s:\n", name)
 	b.WriteString("        \"\"\"Takes the fields it knows from what a daemon sent.\"\"\"\n        get = data.get\n        return cls(\n")

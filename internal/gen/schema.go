@@ -72,7 +72,11 @@ func (c *contract) schemas(refs string) node {
 func (o *object) schema(refs string) node {
 	properties, required := node{}, []string{}
 	for _, f := range o.allFields() {
-		properties = append(properties, f.name, append(f.typ.schema(refs), "description", f.doc))
+		property := append(f.typ.schema(refs), "description", f.fullDoc())
+		if f.deprecated != nil {
+			property = append(property, "deprecated", true)
+		}
+		properties = append(properties, f.name, property)
 		if !f.optional {
 			required = append(required, f.name)
 		}

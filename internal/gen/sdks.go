@@ -85,8 +85,14 @@ export type Result<M extends Method> = Methods[M]["result"];
 	return b.Bytes(), nil
 }
 
-func comment(b *bytes.Buffer, indent, text string) {
+// comment writes a text and then tags, each of which begins a line.
+func comment(b *bytes.Buffer, indent, text string, tags ...string) {
 	lines := wrap(text, 96)
+	for _, tag := range tags {
+		if tag != "" {
+			lines = append(lines, wrap(tag, 96)...)
+		}
+	}
 	if len(lines) == 1 {
 		fmt.Fprintf(b, "%s/** %s */\n", indent, lines[0])
 		return
@@ -118,7 +124,11 @@ func (o *object) typeScript(b *bytes.Buffer) {
 		if !slices.ContainsFunc(own, func(g field) bool { return g.name == f.name }) {
 			continue
 		}
-		comment(b, "  ", f.doc)
+		tag := ""
+		if d := f.deprecated; d != nil {
+			tag = fmt.Sprintf("@deprecated Use %s. Release %s removes it.", d.Use, d.Removed)
+		}
+		comment(b, "  ", f.doc, tag)
 		mark := ""
 		if f.optional {
 			mark = "?"

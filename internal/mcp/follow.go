@@ -29,9 +29,8 @@ func bytesOr(n int64) int64 {
 // and what it printed since the model last looked.
 func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (execAnswer, error) {
 	id := p.ExecIDs[0]
-	patience := c.Patience.Milliseconds()
-	if p.TimeoutMS == nil || *p.TimeoutMS > patience {
-		p.TimeoutMS = &patience
+	if p.TimeoutS == nil || *p.TimeoutS > c.Patience.Seconds() {
+		p.TimeoutS = seconds(c.Patience.Seconds())
 	}
 	stop := c.progress(ctx, func() string { return c.glance(ctx, id) })
 	began := time.Now()

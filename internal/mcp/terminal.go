@@ -152,8 +152,7 @@ func (c *conn) terminalScreen(ctx call, in terminalScreenInput) (screenAnswer, e
 	}
 	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
 	if in.Match == "" && in.IdleS <= 0 {
-		now := int64(0)
-		p.Exit, p.TimeoutMS = true, &now
+		p.Exit, p.TimeoutS = true, new(float64)
 	}
 	return c.show(ctx, id, in.Scrollback, func() (string, error) { return c.happened(ctx, p) })
 }
@@ -172,23 +171,24 @@ func (c *conn) terminalOf(name string) (id string, err error) {
 func watch(id, match string, idleS, timeoutS float64) api.SessionWaitParams {
 	p := api.SessionWaitParams{SessionID: id, Text: match}
 	if idleS > 0 {
-		p.IdleMS = inMillis(time.Duration(idleS * float64(time.Second)))
+		p.IdleS = seconds(idleS)
 	}
 	if timeoutS > 0 {
-		p.TimeoutMS = inMillis(time.Duration(timeoutS * float64(time.Second)))
+		p.TimeoutS = seconds(timeoutS)
 	}
 	return p
 }
 
-func inMillis(d time.Duration) *int64 {
-	ms := max(d.Milliseconds(), 1)
-	return &ms
+// seconds is a time to wait for, at least a millisecond, the shortest idle period.
+func seconds(s float64) *float64 {
+	s = max(s, 0.001)
+	return &s
 }
 
 // happened waits, within the client's patience, and says what for the waiting is over.
 func (c *conn) happened(ctx call, p api.SessionWaitParams) (note string, err error) {
-	if p.TimeoutMS == nil || *p.TimeoutMS > c.Patience.Milliseconds() {
-		p.TimeoutMS = inMillis(c.Patience)
+	if p.TimeoutS == nil || *p.TimeoutS > c.Patience.Seconds() {
+		p.TimeoutS = seconds(c.Patience.Seconds())
 	}
 	began := time.Now()
 	r, err := c.Service.SessionWait(ctx, p)
@@ -200,7 +200,7 @@ func (c *conn) happened(ctx call, p api.SessionWaitParams) (note string, err err
 		return "matched: " + r.Match, nil
 	case r.TimedOut && p.Text != "":
 		return fmt.Sprintf("nothing matched in %s: look again with terminal_screen", waited), nil
-	case r.TimedOut && p.IdleMS != nil:
+	case r.TimedOut && p.IdleS != nil:
 		return fmt.Sprintf("still changing after %s", waited), nil
 	}
 	return ended(r), nil
@@ -229,11 +229,11 @@ func (c *conn) atRest(ctx call, id string, timeoutS float64) (note string, err e
 	limit = min(limit, c.Patience)
 	deadline := time.Now().Add(limit)
 	wait := func(p api.SessionWaitParams) (api.SessionWaitResult, error) {
-		p.SessionID, p.TimeoutMS = id, inMillis(time.Until(deadline))
+		p.SessionID, p.TimeoutS = id, seconds(time.Until(deadline).Seconds())
 		return c.Service.SessionWait(ctx, p)
 	}
 	for {
-		r, err := wait(api.SessionWaitParams{IdleMS: inMillis(still)})
+		r, err := wait(api.SessionWaitParams{IdleS: seconds(still.Seconds())})
 		switch {
 		case err != nil:
 			return "", err

@@ -154,11 +154,7 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	if err != nil {
 		return execAnswer{}, err
 	}
-	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env}
-	if in.Stdin {
-		open := api.StdinOpen
-		p.Stdin = &open
-	}
+	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, StdinOpen: in.Stdin}
 	info, err := c.Service.ExecStart(ctx, p)
 	if err != nil {
 		if in.Session == "" {
@@ -178,16 +174,14 @@ func (c *conn) wait(ctx call, in waitInput) (execAnswer, error) {
 		p.Until = append(p.Until, api.UntilOutputMatch)
 	}
 	if in.IdleS > 0 {
-		ms := max(int64(in.IdleS*1000), 1)
-		p.IdleMS = &ms
+		p.IdleS = seconds(in.IdleS)
 		p.Until = append(p.Until, api.UntilIdle)
 	}
 	if in.Input {
 		p.Until = append(p.Until, api.UntilWaitingForInput)
 	}
 	if in.TimeoutS > 0 {
-		ms := int64(in.TimeoutS * 1000)
-		p.TimeoutMS = &ms
+		p.TimeoutS = seconds(in.TimeoutS)
 	}
 	return c.follow(ctx, p, in.MaxBytes)
 }

@@ -242,7 +242,7 @@ func TestTerminalManyLooks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for call, params := range map[string]any{
-			link.CallWait:      api.SessionWaitParams{Text: "never", IdleMS: ptr(int64(1_000_000)), WaitingForInput: true},
+			link.CallWait:      api.SessionWaitParams{Text: "never", IdleS: ptr(1000.0), WaitingForInput: true},
 			link.CallFollow:    link.FollowParams{Offset: 4, Wait: true, Limit: 1000, Resizes: -1},
 			link.CallExecRead:  link.ReadParams{ExecID: d.one(), AfterSeq: 1, Wait: true},
 			link.CallExecAwait: api.ExecInfoParams{ExecID: d.one()},

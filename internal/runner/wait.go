@@ -137,22 +137,17 @@ const leastLook = 100 * time.Millisecond
 // deadlines are when the program has been idle for long enough, if nothing happens, and
 // when the waiting is over; zero for never.
 func (w *waiting) deadlines() (idle, timeout time.Time) {
-	if w.params.IdleMS != nil {
-		idle = w.program.activity().Add(milliseconds(*w.params.IdleMS))
+	if period := w.params.Idle(); period != nil {
+		idle = w.program.activity().Add(*period)
 	}
-	if w.params.TimeoutMS != nil {
-		patience := milliseconds(*w.params.TimeoutMS)
+	if limit := w.params.Timeout(); limit != nil {
+		patience := *limit
 		if w.params.WaitingForInput {
 			patience = max(patience, leastLook)
 		}
 		timeout = w.begun.Add(patience)
 	}
 	return idle, timeout
-}
-
-// milliseconds is a duration that is long, but not too long to reckon with.
-func milliseconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(365*24*time.Hour/time.Millisecond))) * time.Millisecond
 }
 
 // pause waits for output, until one of the deadlines.

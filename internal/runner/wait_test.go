@@ -45,7 +45,7 @@ func TestProgramWaitText(t *testing.T) {
 		}
 	}
 	// With since_version only newer output counts.
-	d.waits(api.SessionWaitParams{Text: "one|two|name", SinceVersion: &res.Version, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	d.waits(api.SessionWaitParams{Text: "one|two|name", SinceVersion: &res.Version, TimeoutS: ptr(0.0)}, api.WaitTimeout)
 	answer := make(chan api.SessionWaitResult)
 	go func() {
 		answer <- d.waits(api.SessionWaitParams{Text: "^hello (.*)$", SinceVersion: &res.Version}, api.WaitText)
@@ -68,7 +68,7 @@ func TestProgramWaitText(t *testing.T) {
 		t.Errorf("%s", text(res))
 	}
 	d.terminated()
-	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(1_000_000))}, api.WaitExit)
+	d.waits(api.SessionWaitParams{IdleS: ptr(1000.0)}, api.WaitExit)
 	if res := d.waits(api.SessionWaitParams{Text: "hello"}, api.WaitText); *res.ExitCode != 4 {
 		t.Errorf("%s", text(res))
 	}
@@ -88,17 +88,17 @@ func TestProgramWaitSignal(t *testing.T) {
 
 func TestProgramWaitIdle(t *testing.T) {
 	d := start(t, script("read x; sleep 0.1; for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.05; done; read x"))
-	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(400))}, api.WaitIdle)
+	d.waits(api.SessionWaitParams{IdleS: ptr(0.4)}, api.WaitIdle)
 	// It was idle before the input, and has not been since.
 	if _, err := d.typed(link.SessionInputParams{}, "\n"); err != nil {
 		t.Fatal(err)
 	}
 	// Much longer than the pauses of the program, which a busy machine stretches.
-	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(2000))}, api.WaitIdle)
+	d.waits(api.SessionWaitParams{IdleS: ptr(2.0)}, api.WaitIdle)
 	if x := d.info(d.one()); x.StdoutBytes != int64(len("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n")) {
 		t.Errorf("%d bytes", x.StdoutBytes)
 	}
-	d.waits(api.SessionWaitParams{IdleMS: ptr(int64(1_000_000)), TimeoutMS: ptr(int64(20))}, api.WaitTimeout)
+	d.waits(api.SessionWaitParams{IdleS: ptr(1000.0), TimeoutS: ptr(0.02)}, api.WaitTimeout)
 }
 
 func TestProgramWaitInput(t *testing.T) {
@@ -108,7 +108,7 @@ func TestProgramWaitInput(t *testing.T) {
 	if res.Process == nil || res.Process.Command != "head -1" {
 		t.Errorf("%s", text(res))
 	}
-	d.waits(api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(0))}, api.WaitInput)
+	d.waits(api.SessionWaitParams{WaitingForInput: true, TimeoutS: ptr(0.0)}, api.WaitInput)
 	if p, err := d.await(t.Context(), d.one()); err != nil || p == nil || p.Command != "head -1" {
 		t.Errorf("exec.await: %+v, %v", p, err)
 	}
@@ -116,7 +116,7 @@ func TestProgramWaitInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.waits(api.SessionWaitParams{Text: "line"}, api.WaitText)
-	d.waits(api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(200))}, api.WaitTimeout)
+	d.waits(api.SessionWaitParams{WaitingForInput: true, TimeoutS: ptr(0.2)}, api.WaitTimeout)
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan error)
 	go func() {
@@ -146,5 +146,5 @@ func TestProgramWaitLong(t *testing.T) {
 	if res := d.waits(api.SessionWaitParams{Text: " odd"}, api.WaitText); res.Match != "\uFFFD odd" {
 		t.Errorf("%q", res.Match)
 	}
-	d.waits(api.SessionWaitParams{Text: "^nothing", TimeoutMS: ptr(int64(1))}, api.WaitTimeout)
+	d.waits(api.SessionWaitParams{Text: "^nothing", TimeoutS: ptr(0.001)}, api.WaitTimeout)
 }

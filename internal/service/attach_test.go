@@ -324,9 +324,9 @@ func TestSessionWaitAndInput(t *testing.T) {
 		if r := <-heard; r.Reason != api.WaitText || r.Match != "bb" || r.SessionID != s.id {
 			t.Errorf("%+v", r)
 		}
-		began := time.Now() // nobody waits for longer than a year
-		last, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutMS: num(1 << 62), IdleMS: num(1 << 62)})
-		if err != nil || !last.TimedOut || time.Since(began) != 366*24*time.Hour {
+		began, year := time.Now(), 366*24*time.Hour // the longest wait
+		last, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: sec(year.Seconds()), IdleS: sec(year.Seconds())})
+		if err != nil || !last.TimedOut || time.Since(began) != year {
 			t.Errorf("%+v, %v after %s", last, err, time.Since(began))
 		}
 	})

@@ -21,6 +21,9 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
 	}
+	if p.StdinOpen {
+		return api.ExecResult{}, invalid("stdin_open", "is for exec.start and exec.stream")
+	}
 	found, err := s.execSession(ctx, &p, false)
 	if err != nil {
 		return api.ExecResult{}, err

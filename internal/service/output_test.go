@@ -39,7 +39,8 @@ func withOutput(t *testing.T, ended bool, writes []string, f func(t *testing.T, 
 	})
 }
 
-func num(n int64) *int64 { return &n }
+func num(n int64) *int64     { return &n }
+func sec(s float64) *float64 { return &s }
 
 // showOutput writes an answer the way a test can read it.
 func showOutput(r api.ExecOutputResult) string {

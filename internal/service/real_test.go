@@ -170,11 +170,10 @@ func TestReallyWaitingAcrossDaemons(t *testing.T) {
 func TestReallyWaiting(t *testing.T) {
 	_, c, ctx := real(t)
 	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
-	open := api.StdinOpen
-	x := must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, Stdin: &open}))(t)
+	x := must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, StdinOpen: true}))(t)
 	wait := func(p api.ExecWaitParams) api.WaitEvent {
 		t.Helper()
-		p.ExecIDs, p.TimeoutMS = []string{x.ExecID}, num(30_000)
+		p.ExecIDs, p.TimeoutS = []string{x.ExecID}, sec(30)
 		r := must(c.ExecWait(ctx, p))(t)
 		if len(r.Happened) != 1 {
 			t.Fatalf("%+v", r)
@@ -194,7 +193,7 @@ func TestReallyWaiting(t *testing.T) {
 	if e := wait(api.ExecWaitParams{OutputMatch: "hello bob$"}); e.Reason != api.UntilOutputMatch || e.Stream != api.EventStdout {
 		t.Fatalf("%+v", e)
 	}
-	if e := wait(api.ExecWaitParams{IdleMS: num(200)}); e.Reason != api.UntilIdle {
+	if e := wait(api.ExecWaitParams{IdleS: sec(0.2)}); e.Reason != api.UntilIdle {
 		t.Fatalf("%+v", e)
 	}
 	must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Close: true}))(t)

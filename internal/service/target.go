@@ -94,7 +94,7 @@ func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
 	}
 	t.quiet = time.Now()
 	if t.want.idle > 0 && t.isQuiet(info) {
-		t.event = t.tell(api.UntilIdle, info.LastSeq)
+		t.event = t.tell(t.want.idleWord, info.LastSeq)
 		return nil
 	}
 	if t.want.input && t.want.onlyLook {
@@ -218,7 +218,7 @@ func (t *target) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
 			return nil, err
 		}
 		if t.isQuiet(info) {
-			return t.tell(api.UntilIdle, info.LastSeq), nil
+			return t.tell(t.want.idleWord, info.LastSeq), nil
 		}
 	}
 }

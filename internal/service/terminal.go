@@ -91,17 +91,11 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 	if p.Cursor != nil && found.Kind() != api.KindTerminal {
 		return api.SessionWaitResult{}, invalid("cursor", "is for kind terminal")
 	}
-	p.IdleMS, p.TimeoutMS = bounded(p.IdleMS), bounded(p.TimeoutMS)
-	return found.Await(ctx, p)
-}
-
-// bounded is a number of milliseconds that is safe as a duration.
-func bounded(ms *int64) *int64 {
-	if ms == nil || *ms <= maxTimeoutMS {
-		return ms
+	r, err := found.Await(ctx, p.InMilliseconds())
+	if r.Reason == api.WaitIdle || r.Reason == api.WaitIdleMS {
+		r.Reason = p.IdleReason()
 	}
-	most := int64(maxTimeoutMS)
-	return &most
+	return r, err
 }
 
 // sessionOfKind finds a session that takes a method. One that has ended says so itself.

@@ -56,8 +56,8 @@ func TestTerminalParameters(t *testing.T) {
 			{"session.wait", `{"session_id":"prog","cursor":{"x":0}}`, "INVALID_PARAMS", "params.cursor: is for kind terminal"},
 			{"session.wait", `{"session_id":"term","text":"("}`, "INVALID_PARAMS", "params.text: error parsing regexp"},
 			{"session.wait", `{"session_id":"term","text":"((a{99}){99}){99}"}`, "INVALID_PARAMS", "params.text"},
-			{"session.wait", `{"session_id":"term","idle_ms":0}`, "INVALID_PARAMS", "params.idle_ms"},
-			{"session.wait", `{"session_id":"term","exit":true,"timeout_ms":-1}`, "INVALID_PARAMS", "params.timeout_ms"},
+			{"session.wait", `{"session_id":"term","idle_s":0}`, "INVALID_PARAMS", "params.idle_s"},
+			{"session.wait", `{"session_id":"term","exit":true,"timeout_s":-1}`, "INVALID_PARAMS", "params.timeout_s"},
 			{"session.attach", `{"session_id":"prog"}`, "INVALID_PARAMS", `session "prog": is a program; session.attach is for terminals`},
 			{"session.attach", `{"session_id":"term","size":{"cols":0,"rows":24}}`, "INVALID_PARAMS", "params.cols: 0"},
 			{"session.attach", `{"session_id":"term","take_size":true}`, "INVALID_PARAMS", "params.take_size"},
@@ -92,7 +92,7 @@ func TestNamesOfTheEnded(t *testing.T) {
 			if err != nil || len(list.Execs) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			wait, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: ".", TimeoutMS: num(0)})
+			wait, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: ".", TimeoutS: sec(0)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,8 +44,8 @@ func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecW
 	if w.happened() || want.onlyLook {
 		return w.result(), nil
 	}
-	if p.TimeoutMS != nil {
-		timer := time.NewTimer(time.Duration(min(*p.TimeoutMS, maxTimeoutMS)) * time.Millisecond)
+	if timeout := p.Timeout(); timeout != nil {
+		timer := time.NewTimer(*timeout)
 		defer timer.Stop()
 		w.timeout = timer.C
 	}
@@ -55,14 +55,12 @@ func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecW
 	return w.result(), nil
 }
 
-// maxTimeoutMS is a year: longer than anybody waits, and safe as a duration.
-const maxTimeoutMS = 366 * 24 * 3600 * 1000
-
 // wish is what is waited for, beside the exit.
 type wish struct {
 	match    *regexp.Regexp // nil for none
 	afterSeq int64
 	idle     time.Duration // 0 for none
+	idleWord string        // the reason that reports idleness to this caller
 	input    bool
 	onlyLook bool
 }
@@ -70,10 +68,13 @@ type wish struct {
 func newWish(p api.ExecWaitParams) (*wish, error) {
 	w := &wish{
 		afterSeq: p.AfterSeq, input: slices.Contains(p.Until, api.UntilWaitingForInput),
-		onlyLook: p.TimeoutMS != nil && *p.TimeoutMS == 0,
+		idleWord: p.IdleReason(),
 	}
-	if p.IdleMS != nil {
-		w.idle = time.Duration(min(*p.IdleMS, maxTimeoutMS)) * time.Millisecond
+	if timeout := p.Timeout(); timeout != nil {
+		w.onlyLook = *timeout == 0
+	}
+	if idle := p.Idle(); idle != nil {
+		w.idle = *idle
 	}
 	if p.OutputMatch == "" {
 		return w, nil

@@ -57,7 +57,7 @@ func patienceFor(waits bool) time.Duration {
 // Start starts or queues a command and returns at once.
 func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	params, stdin := s.execParams(p)
-	if p.Stdin != nil && *p.Stdin == api.StdinOpen {
+	if p.KeepsStdinOpen() {
 		params.OpenStdin, params.HasStdin, stdin = true, false, nil
 	}
 	var info api.ExecInfo
@@ -70,7 +70,7 @@ func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, er
 // request arrived.
 func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 	stdin, has := p.StdinData()
-	p.SessionID, p.Stdin, p.StdinBase64 = s.id, nil, ""
+	p.SessionID, p.Stdin, p.StdinBase64, p.StdinOpen = s.id, nil, "", false
 	if p.RunID == "" {
 		p.RunID = rand.Text()
 	}

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -29,9 +28,9 @@ func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (api.Se
 func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	p.SessionID = s.id
 	patience := ctx
-	if p.TimeoutMS != nil {
+	if timeout := p.Timeout(); timeout != nil {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, time.Duration(*p.TimeoutMS)*time.Millisecond)
+		patience, cancel = context.WithTimeout(ctx, *timeout)
 		defer cancel()
 	}
 	var r api.SessionWaitResult

@@ -38,8 +38,8 @@ func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 		stop := w.awaitInput(ctx)
 		defer stop()
 	}
-	if p.TimeoutMS != nil {
-		patience := milliseconds(*p.TimeoutMS)
+	if timeout := p.Timeout(); timeout != nil {
+		patience := *timeout
 		if p.WaitingForInput {
 			patience = max(patience, inputLooks)
 		}
@@ -48,11 +48,6 @@ func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 		w.timeout, w.over = timer.C, patience == 0
 	}
 	return w.wait(ctx)
-}
-
-// milliseconds is a duration, at most one that can be added to a time.
-func milliseconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(1<<60/time.Millisecond))) * time.Millisecond
 }
 
 // waiter is one call of Wait. While it waits for a process to wait for input it has a
@@ -142,8 +137,8 @@ func (w *waiter) look() (m moment) {
 		m.version = t.screen.at()
 	})
 	m.complete, m.changes = t.complete, t.changesLocked()
-	if w.params.IdleMS != nil {
-		m.idleAt = t.idleAtLocked(milliseconds(*w.params.IdleMS))
+	if idle := w.params.Idle(); idle != nil {
+		m.idleAt = t.idleAtLocked(*idle)
 	}
 	return m
 }
@@ -184,7 +179,7 @@ func (w *waiter) decide(now moment, res *api.SessionWaitResult) {
 	case now.more: // what else there is to see comes first
 	case now.complete:
 		res.Reason = api.WaitExit
-	case w.params.IdleMS != nil && !time.Now().Before(now.idleAt):
+	case w.params.Idle() != nil && !time.Now().Before(now.idleAt):
 		res.Reason = api.WaitIdle
 	}
 }
@@ -196,7 +191,7 @@ func (w *waiter) sleep(ctx context.Context, now moment, pause time.Duration) (*a
 	rest := time.NewTimer(pause)
 	defer rest.Stop()
 	var idle <-chan time.Time
-	if w.params.IdleMS != nil {
+	if w.params.Idle() != nil {
 		timer := time.NewTimer(time.Until(now.idleAt))
 		defer timer.Stop()
 		idle = timer.C

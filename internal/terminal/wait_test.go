@@ -57,8 +57,8 @@ func TestWaitForTextThatScrollsBy(t *testing.T) {
 	}
 	// Now it is above the screen: who does not ask for what came before does not find it.
 	term.see("^7000$")
-	term.wait(api.SessionWaitParams{Text: "needle", TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
-	term.wait(api.SessionWaitParams{Text: "needle", SinceVersion: ptr(uint64(1)), TimeoutMS: ptr(int64(0))}, api.WaitText)
+	term.wait(api.SessionWaitParams{Text: "needle", TimeoutS: ptr(0.0)}, api.WaitTimeout)
+	term.wait(api.SessionWaitParams{Text: "needle", SinceVersion: ptr(uint64(1)), TimeoutS: ptr(0.0)}, api.WaitText)
 }
 
 func TestWaitForTextOverRows(t *testing.T) {
@@ -79,10 +79,10 @@ func TestWaitSinceVersion(t *testing.T) {
 	term.see("^ready$")
 	term.typeText("a\n")
 	version := term.see("^got a$").Version
-	since := api.SessionWaitParams{Text: "^got .$", SinceVersion: &version, TimeoutMS: ptr(int64(0))}
+	since := api.SessionWaitParams{Text: "^got .$", SinceVersion: &version, TimeoutS: ptr(0.0)}
 	term.wait(since, api.WaitTimeout)
 	term.typeText("b\n")
-	since.TimeoutMS = nil
+	since.TimeoutS = nil
 	if res := term.wait(since, api.WaitText); res.Match != "got b" {
 		t.Errorf("%q", res.Match)
 	}
@@ -123,19 +123,19 @@ os.read(0, 1)
 say(b"\x1b[")
 os.read(0, 1)
 `)
-	const long = 1500
+	const long = 1.5
 	term.see("^0$")
-	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long))}, api.WaitIdle)
+	term.wait(api.SessionWaitParams{IdleS: ptr(long)}, api.WaitIdle)
 	if !strings.Contains(term.text(), "39") {
 		t.Errorf("it was not idle:\n%s", term.text())
 	}
-	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long)), TimeoutMS: ptr(int64(0))}, api.WaitIdle)
+	term.wait(api.SessionWaitParams{IdleS: ptr(long), TimeoutS: ptr(0.0)}, api.WaitIdle)
 	// It has been idle for long, but something was typed.
 	term.typeText("x")
-	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(long)), TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.wait(api.SessionWaitParams{IdleS: ptr(long), TimeoutS: ptr(0.0)}, api.WaitTimeout)
 	// What was left unfinished does not keep it busy for ever.
 	term.typeText("x")
-	term.wait(api.SessionWaitParams{IdleMS: ptr(int64(20))}, api.WaitIdle)
+	term.wait(api.SessionWaitParams{IdleS: ptr(0.02)}, api.WaitIdle)
 }
 
 func TestWaitForTheCursor(t *testing.T) {
@@ -143,7 +143,7 @@ func TestWaitForTheCursor(t *testing.T) {
 	if res := term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(3), Y: ptr(0)}}, api.WaitCursor); res.Cursor.X != 3 {
 		t.Errorf("%+v", res.Cursor)
 	}
-	term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(4)}, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(4)}, TimeoutS: ptr(0.0)}, api.WaitTimeout)
 	term.press("enter")
 	if res := term.wait(api.SessionWaitParams{Cursor: &api.CursorAt{Y: ptr(6)}}, api.WaitCursor); res.Cursor.X != 8 || res.Cursor.Y != 6 {
 		t.Errorf("%+v", res.Cursor)
@@ -154,7 +154,7 @@ func TestWaitForTheEnd(t *testing.T) {
 	term := sh(t, `read x; echo last words`)
 	done := make(chan api.SessionWaitResult)
 	for _, p := range []api.SessionWaitParams{
-		{Exit: true}, {Text: "never"}, {Text: "last"}, {IdleMS: ptr(int64(100_000))}, {Cursor: &api.CursorAt{Y: ptr(20)}}, {WaitingForInput: true, Text: "x^"},
+		{Exit: true}, {Text: "never"}, {Text: "last"}, {IdleS: ptr(100.0)}, {Cursor: &api.CursorAt{Y: ptr(20)}}, {WaitingForInput: true, Text: "x^"},
 	} {
 		if p.WaitingForInput && process.CanSeeReads(os.Getpid()) != nil {
 			continue
@@ -181,7 +181,7 @@ func TestWaitForTheEnd(t *testing.T) {
 	for range 5 {
 		<-done
 	}
-	term.wait(api.SessionWaitParams{Exit: true, TimeoutMS: ptr(int64(0))}, api.WaitExit)
+	term.wait(api.SessionWaitParams{Exit: true, TimeoutS: ptr(0.0)}, api.WaitExit)
 	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitExit)
 }
 
@@ -206,7 +206,7 @@ func TestWaitForInput(t *testing.T) {
 	})
 	term.typeText("\n")
 	eventually(t, "nobody waits", func() bool {
-		res, err := term.Wait(patience(t), api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(0))})
+		res, err := term.Wait(patience(t), api.SessionWaitParams{WaitingForInput: true, TimeoutS: ptr(0.0)})
 		return err == nil && res.Reason == api.WaitTimeout
 	})
 }
@@ -225,7 +225,7 @@ func TestInputThatWaitsIsNotWaitedFor(t *testing.T) {
 	})
 	term.typeText("x\n")
 	term.see("x")
-	term.wait(api.SessionWaitParams{WaitingForInput: true, TimeoutMS: ptr(int64(0))}, api.WaitTimeout)
+	term.wait(api.SessionWaitParams{WaitingForInput: true, TimeoutS: ptr(0.0)}, api.WaitTimeout)
 	term.Process().Signal(syscall.SIGCONT)
 	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
 }
@@ -238,12 +238,12 @@ func TestWaitThatCannotBe(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
-	for _, p := range []api.SessionWaitParams{{Text: "x"}, {Exit: true}, {IdleMS: ptr(int64(100_000))}} {
+	for _, p := range []api.SessionWaitParams{{Text: "x"}, {Exit: true}, {IdleS: ptr(100.0)}} {
 		if _, err := term.Wait(ctx, p); !errors.Is(err, gone) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	res := term.wait(api.SessionWaitParams{Text: "x", TimeoutMS: ptr(int64(30))}, api.WaitTimeout)
+	res := term.wait(api.SessionWaitParams{Text: "x", TimeoutS: ptr(0.03)}, api.WaitTimeout)
 	if !res.TimedOut {
 		t.Errorf("%+v", res)
 	}

@@ -82,9 +82,8 @@ func (b *bench) feedOver(c *client.Client) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	open := api.StdinOpen
 	began := time.Now()
-	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session.SessionID, Command: "wc -c", Stdin: &open}})
+	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session.SessionID, Command: "wc -c", StdinOpen: true}})
 	if err != nil {
 		return 0, err
 	}

@@ -266,8 +266,7 @@ func TestChaosInput(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
 	file := filepath.Join(t.TempDir(), "in")
-	open := api.StdinOpen
-	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat > " + file, Stdin: &open})
+	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat > " + file, StdinOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,7 @@ import (
 // printer starts a command that prints what it is given, and follows it.
 func (f *far) printer(t *testing.T, o client.RemoteOptions) (*client.RemoteSession, *observer) {
 	t.Helper()
-	open := api.StdinOpen
-	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat", Stdin: &open})
+	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat", StdinOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}

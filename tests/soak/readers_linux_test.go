@@ -151,8 +151,7 @@ func TestThousandReaders(t *testing.T) {
 	service := daemon.Client(t)
 	s := create(t, service, api.SessionCreateParams{})
 	command := "read go; " + text(size)
-	open := api.StdinOpen
-	x, err := service.ExecStart(context.Background(), api.ExecParams{SessionID: s.SessionID, Command: command, Stdin: &open})
+	x, err := service.ExecStart(context.Background(), api.ExecParams{SessionID: s.SessionID, Command: command, StdinOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func TestStoppedRunner(t *testing.T) {
 	run(t, service, "fine", "true")
 	goOn := stop(t, service, id)
 	goOnScreen := stop(t, service, screen)
-	two, hundred := 2.0, int64(100)
+	two, tenth := 2.0, 0.1
 	calls := map[string]func(ctx context.Context) error{
 		"exec.run": func(ctx context.Context) error {
 			_, err := service.ExecRun(ctx, api.ExecParams{SessionID: id, Command: "true", TimeoutS: &two, Wait: true})
@@ -200,7 +200,7 @@ func TestStoppedRunner(t *testing.T) {
 			return err
 		},
 		"exec.wait": func(ctx context.Context) error {
-			_, err := service.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{x}, TimeoutMS: &hundred})
+			_, err := service.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{x}, TimeoutS: &tenth})
 			return err
 		},
 		"session.input": func(ctx context.Context) error {

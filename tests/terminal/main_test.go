@@ -71,8 +71,8 @@ func (w *world) types(name, text string, keys ...string) {
 // shows waits until a line of the terminal matches.
 func (w *world) shows(name, pattern string) {
 	w.Helper()
-	limit := patience.Milliseconds()
-	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: name, Text: pattern, TimeoutMS: &limit}))(w)
+	limit := patience.Seconds()
+	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: name, Text: pattern, TimeoutS: &limit}))(w)
 	if r.Reason != api.WaitText {
 		w.Fatalf("%s never shows %q: %+v\n%s", name, pattern, r, w.screen(name).Text)
 	}

@@ -173,8 +173,8 @@ func TestWaitOfWhoLeaves(t *testing.T) {
 		_, err := w.SessionWait(gone, api.SessionWaitParams{SessionID: "a", Text: "never"})
 		left <- err
 	}()
-	zero := int64(0)
-	look := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutMS: &zero}))(w)
+	zero := 0.0
+	look := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: &zero}))(w)
 	if !look.TimedOut || look.Reason != api.WaitTimeout {
 		t.Errorf("%+v", look)
 	}

@@ -148,9 +148,9 @@ func (r *Runner) Sizes() []api.TerminalSize {
 
 // awaitScreen waits for a text, a time, or the end.
 func (r *Runner) awaitScreen(ctx context.Context, x *Exec, p api.SessionWaitParams) (any, []byte, error) {
-	if p.TimeoutMS != nil {
+	if timeout := p.Timeout(); timeout != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(*p.TimeoutMS)*time.Millisecond)
+		ctx, cancel = context.WithTimeout(ctx, *timeout)
 		defer cancel()
 	}
 	pattern := regexp.MustCompile(p.Text)

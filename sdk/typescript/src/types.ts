@@ -128,17 +128,15 @@ export type StreamName =
 export type WaitUntil =
   | "exit"
   | "output_match"
+  | "idle_s"
   | "idle_ms"
   | "waiting_for_input";
 
 /** Why exec.wait ended for a command. */
 export type WaitReason =
-  | "starting"
-  | "stopping"
-  | "stdin_closed"
-  | "program"
   | "exit"
   | "output_match"
+  | "idle_s"
   | "idle_ms"
   | "waiting_for_input"
   | "terminated";
@@ -146,6 +144,7 @@ export type WaitReason =
 /** Why session.wait ended. */
 export type SessionWaitReason =
   | "text"
+  | "idle_s"
   | "idle_ms"
   | "exit"
   | "cursor"
@@ -535,8 +534,13 @@ export interface SessionWaitParams {
    */
   since_version?: number;
   /**
-   * Waits until nothing has changed on the screen (no cell, cursor or mode) for this many
-   * milliseconds; for a program, until no output has come for that long. Input restarts the period.
+   * Waits until nothing has changed on the screen (no cell, cursor or mode) for this many seconds;
+   * for a program, until no output has come for that long. Input restarts the period.
+   */
+  idle_s?: number;
+  /**
+   * idle_s in milliseconds.
+   * @deprecated Use idle_s. Release 0.2.0 removes it.
    */
   idle_ms?: number;
   /** Waits for the end of the program. */
@@ -546,6 +550,11 @@ export interface SessionWaitParams {
   /** Waits until the kernel reports that the program waits for input. */
   waiting_for_input?: boolean;
   /** Limits the wait. Absent: no limit; 0: check the conditions and return at once. */
+  timeout_s?: number;
+  /**
+   * timeout_s in milliseconds.
+   * @deprecated Use timeout_s. Release 0.2.0 removes it.
+   */
   timeout_ms?: number;
 }
 
@@ -603,12 +612,14 @@ export interface ExecParams {
   /** Limits how long the command may run. Absent: the session's timeout; 0: no limit. */
   timeout_s?: number;
   /**
-   * The command's standard input. Absent: empty. In exec.start and exec.stream the word "open" keeps
-   * stdin open for exec.input; to send just that word as text, use stdin_base64.
+   * The command's standard input. Absent: empty. In exec.start and exec.stream the text "open" still
+   * means stdin_open, which is deprecated; to send just that text, use stdin_base64.
    */
   stdin?: string;
   /** stdin for bytes that are not UTF-8. */
   stdin_base64?: string;
+  /** Keeps stdin open, so that exec.input can write to it. For exec.start and exec.stream. */
+  stdin_open?: boolean;
   /** Set for this command only. */
   env?: Record<string, string>;
   /**
@@ -679,7 +690,7 @@ export interface ExecOutputParams {
   grep?: string;
 }
 
-/** Writes to the stdin of a running command that was started with stdin "open". */
+/** Writes to the stdin of a running command that was started with stdin_open. */
 export interface ExecInputParams {
   /** the command */
   exec_id: string;
@@ -705,8 +716,8 @@ export interface ExecWaitParams {
   /** Select, for each session, the command that runs now or ran last. */
   session_ids?: string[];
   /**
-   * The conditions to wait for: one or more of exit, output_match, idle_ms, waiting_for_input.
-   * output_match and idle_ms count as conditions even if until does not list them, and exit always
+   * The conditions to wait for: one or more of exit, output_match, idle_s, waiting_for_input.
+   * output_match and idle_s count as conditions even if until does not list them, and exit always
    * ends the wait.
    */
   until?: WaitUntil | WaitUntil[];
@@ -717,13 +728,23 @@ export interface ExecWaitParams {
   output_match?: string;
   /** Makes output_match ignore output up to this number; for one command only. */
   after_seq?: number;
-  /** Waits until no output has come for this many milliseconds. */
+  /** Waits until no output has come for this many seconds. */
+  idle_s?: number;
+  /**
+   * idle_s in milliseconds.
+   * @deprecated Use idle_s. Release 0.2.0 removes it.
+   */
   idle_ms?: number;
   /** Waits for the first of the commands. This is the default. */
   any?: boolean;
   /** Waits for all of the commands instead of the first. */
   all?: boolean;
   /** Limits the wait. Absent: no limit; 0: check the conditions and return at once. */
+  timeout_s?: number;
+  /**
+   * timeout_s in milliseconds.
+   * @deprecated Use timeout_s. Release 0.2.0 removes it.
+   */
   timeout_ms?: number;
 }
 
@@ -1361,9 +1382,12 @@ export interface SessionScreenResult {
 export interface SessionWaitResult {
   /** the id, even if the caller used the name */
   session_id: string;
-  /** text, idle_ms, exit, cursor, waiting_for_input or timeout. */
+  /**
+   * text, idle_s, exit, cursor, waiting_for_input or timeout; idle_ms if the caller asked with
+   * idle_ms.
+   */
   reason: SessionWaitReason;
-  /** Reports that timeout_ms expired first. */
+  /** Reports that timeout_s expired first. */
   timed_out: boolean;
   /** The line that matched text. */
   match?: string;
@@ -1617,8 +1641,8 @@ export interface WaitEvent {
   /** session of the command */
   session_id: string;
   /**
-   * exit, output_match, idle_ms or waiting_for_input; or terminated, if the session ended and the
-   * outcome of the command is unknown.
+   * exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked with idle_ms;
+   * terminated if the session ended and the outcome of the command is unknown.
    */
   reason: WaitReason;
   /** Set if the command has ended. A command that could not start has an error instead. */
@@ -1644,7 +1668,7 @@ export interface ExecWaitResult {
   happened: WaitEvent[];
   /** Lists the commands that have not met a condition yet. */
   pending: string[];
-  /** Reports that timeout_ms expired first. */
+  /** Reports that timeout_s expired first. */
   timed_out: boolean;
 }
 

@@ -157,18 +157,16 @@ StreamName = Literal[
 WaitUntil = Literal[
     "exit",
     "output_match",
+    "idle_s",
     "idle_ms",
     "waiting_for_input",
 ]
 """A condition of exec.wait."""
 
 WaitReason = Literal[
-    "starting",
-    "stopping",
-    "stdin_closed",
-    "program",
     "exit",
     "output_match",
+    "idle_s",
     "idle_ms",
     "waiting_for_input",
     "terminated",
@@ -177,6 +175,7 @@ WaitReason = Literal[
 
 SessionWaitReason = Literal[
     "text",
+    "idle_s",
     "idle_ms",
     "exit",
     "cursor",
@@ -671,11 +670,13 @@ class SessionWaitParams(_SessionWaitParams, total=False):
     program, all output up to this number.
     """
 
-    idle_ms: int
+    idle_s: float
     """Waits until nothing has changed on the screen (no cell, cursor or mode) for this many
-    milliseconds; for a program, until no output has come for that long. Input restarts the
-    period.
+    seconds; for a program, until no output has come for that long. Input restarts the period.
     """
+
+    idle_ms: int
+    """idle_s in milliseconds. Deprecated: use idle_s. Release 0.2.0 removes it."""
 
     exit: bool
     """Waits for the end of the program."""
@@ -686,8 +687,11 @@ class SessionWaitParams(_SessionWaitParams, total=False):
     waiting_for_input: bool
     """Waits until the kernel reports that the program waits for input."""
 
-    timeout_ms: int
+    timeout_s: float
     """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
+
+    timeout_ms: int
+    """timeout_s in milliseconds. Deprecated: use timeout_s. Release 0.2.0 removes it."""
 
 
 class TerminalSize(TypedDict):
@@ -769,12 +773,15 @@ class ExecParams(_ExecParams, total=False):
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
-    """The command's standard input. Absent: empty. In exec.start and exec.stream the word "open"
-    keeps stdin open for exec.input; to send just that word as text, use stdin_base64.
+    """The command's standard input. Absent: empty. In exec.start and exec.stream the text "open"
+    still means stdin_open, which is deprecated; to send just that text, use stdin_base64.
     """
 
     stdin_base64: str
     """stdin for bytes that are not UTF-8."""
+
+    stdin_open: bool
+    """Keeps stdin open, so that exec.input can write to it. For exec.start and exec.stream."""
 
     env: dict[str, str]
     """Set for this command only."""
@@ -827,12 +834,15 @@ class ExecStreamParams(TypedDict, total=False):
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
     stdin: str
-    """The command's standard input. Absent: empty. In exec.start and exec.stream the word "open"
-    keeps stdin open for exec.input; to send just that word as text, use stdin_base64.
+    """The command's standard input. Absent: empty. In exec.start and exec.stream the text "open"
+    still means stdin_open, which is deprecated; to send just that text, use stdin_base64.
     """
 
     stdin_base64: str
     """stdin for bytes that are not UTF-8."""
+
+    stdin_open: bool
+    """Keeps stdin open, so that exec.input can write to it. For exec.start and exec.stream."""
 
     env: dict[str, str]
     """Set for this command only."""
@@ -919,7 +929,7 @@ class _ExecInputParams(TypedDict):
 
 
 class ExecInputParams(_ExecInputParams, total=False):
-    """Writes to the stdin of a running command that was started with stdin "open"."""
+    """Writes to the stdin of a running command that was started with stdin_open."""
 
     data: str
     """text to write"""
@@ -949,8 +959,8 @@ class ExecWaitParams(TypedDict, total=False):
     """Select, for each session, the command that runs now or ran last."""
 
     until: WaitUntil | list[WaitUntil]
-    """The conditions to wait for: one or more of exit, output_match, idle_ms, waiting_for_input.
-    output_match and idle_ms count as conditions even if until does not list them, and exit
+    """The conditions to wait for: one or more of exit, output_match, idle_s, waiting_for_input.
+    output_match and idle_s count as conditions even if until does not list them, and exit
     always ends the wait.
     """
 
@@ -962,8 +972,11 @@ class ExecWaitParams(TypedDict, total=False):
     after_seq: int
     """Makes output_match ignore output up to this number; for one command only."""
 
+    idle_s: float
+    """Waits until no output has come for this many seconds."""
+
     idle_ms: int
-    """Waits until no output has come for this many milliseconds."""
+    """idle_s in milliseconds. Deprecated: use idle_s. Release 0.2.0 removes it."""
 
     any: bool
     """Waits for the first of the commands. This is the default."""
@@ -971,8 +984,11 @@ class ExecWaitParams(TypedDict, total=False):
     all: bool
     """Waits for all of the commands instead of the first."""
 
-    timeout_ms: int
+    timeout_s: float
     """Limits the wait. Absent: no limit; 0: check the conditions and return at once."""
+
+    timeout_ms: int
+    """timeout_s in milliseconds. Deprecated: use timeout_s. Release 0.2.0 removes it."""
 
 
 class ExecCancelParams(TypedDict, total=False):
@@ -2158,10 +2174,12 @@ class SessionWaitResult:
     """the id, even if the caller used the name"""
 
     reason: SessionWaitReason | str = ""
-    """text, idle_ms, exit, cursor, waiting_for_input or timeout."""
+    """text, idle_s, exit, cursor, waiting_for_input or timeout; idle_ms if the caller asked with
+    idle_ms.
+    """
 
     timed_out: bool = False
-    """Reports that timeout_ms expired first."""
+    """Reports that timeout_s expired first."""
 
     match: str = ""
     """The line that matched text."""
@@ -2696,8 +2714,8 @@ class WaitEvent:
     """session of the command"""
 
     reason: WaitReason | str = ""
-    """exit, output_match, idle_ms or waiting_for_input; or terminated, if the session ended and
-    the outcome of the command is unknown.
+    """exit, output_match, idle_s or waiting_for_input; idle_ms if the caller asked with idle_ms;
+    terminated if the session ended and the outcome of the command is unknown.
     """
 
     outcome: ExecOutcome | None = None
@@ -2748,7 +2766,7 @@ class ExecWaitResult:
     """Lists the commands that have not met a condition yet."""
 
     timed_out: bool = False
-    """Reports that timeout_ms expired first."""
+    """Reports that timeout_s expired first."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExecWaitResult:
