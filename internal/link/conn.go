@@ -17,20 +17,43 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Handler answers what the other side asks.
+// Handler takes the requests and events of the other side.
 type Handler interface {
-	// Handle answers one request. ctx ends when the caller gives up or the
-	// connection is gone. It runs in a goroutine of its own.
-	Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (result any, resultBody []byte, err error)
+	// Handle answers one request: it calls in.Answer once, or returns an error, which is the
+	// answer then. It may go on working after it has answered. ctx ends when the caller gives
+	// up or the connection is gone. Each request is handled in its own goroutine.
+	Handle(ctx context.Context, in *Incoming) error
 	// Event takes one event. It is called in the order of arrival, before any
 	// later response is delivered, and must not block.
 	Event(name string, header json.RawMessage, body []byte)
 }
 
-// Then is a result with something to do after it was sent.
-type Then struct {
-	Result any
-	Do     func()
+// Incoming is a request of the other side. It is used by the goroutine of its handler.
+type Incoming struct {
+	Name   string
+	Params json.RawMessage
+	Body   []byte
+
+	conn     *Conn
+	id       uint32
+	answered bool
+}
+
+// Answer sends the result and a body of raw bytes.
+func (in *Incoming) Answer(result any, body []byte) {
+	in.respond(KindResponse, result, body)
+}
+
+func (in *Incoming) respond(kind Kind, result any, body []byte) {
+	in.answered = true
+	header, err := json.Marshal(result)
+	if err == nil {
+		err = in.conn.write(Frame{Kind: kind, ID: in.id, Header: header, Body: body})
+	}
+	if errors.Is(err, ErrFrame) || header == nil {
+		header, _ = json.Marshal(api.Errorf(api.CodeInternal, "%s: answer: %s", in.Name, err))
+		_ = in.conn.write(Frame{Kind: KindError, ID: in.id, Header: header})
+	}
 }
 
 // ErrLost is the cause of a handler's context when the connection is gone, as
@@ -202,24 +225,16 @@ func (hs *handlers) wait() {
 
 func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
-		return // it was given up before it was begun, and nobody waits for the answer
+		return // the caller gave up before the request was begun, and expects no answer
 	}
-	result, body, err := h.Handle(ctx, f.Name, f.Header, f.Body)
-	if then, ok := result.(Then); ok {
-		result = then.Result
-		defer then.Do()
-	}
-	kind := KindResponse
-	if err != nil {
-		kind, result, body = KindError, api.AsError(err), nil
-	}
-	header, err := json.Marshal(result)
-	if err == nil {
-		err = c.write(Frame{Kind: kind, ID: f.ID, Header: header, Body: body})
-	}
-	if errors.Is(err, ErrFrame) || header == nil {
-		header, _ = json.Marshal(api.Errorf(api.CodeInternal, "%s: answer: %s", f.Name, err))
-		_ = c.write(Frame{Kind: KindError, ID: f.ID, Header: header})
+	in := &Incoming{Name: f.Name, Params: f.Header, Body: f.Body, conn: c, id: f.ID}
+	err := h.Handle(ctx, in)
+	switch {
+	case in.answered:
+	case err == nil:
+		in.respond(KindError, api.Errorf(api.CodeInternal, "%s: the handler did not answer", f.Name), nil)
+	default:
+		in.respond(KindError, api.AsError(err), nil)
 	}
 }
 

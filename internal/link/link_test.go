@@ -37,21 +37,23 @@ func newPeer() *peer {
 	return &peer{begun: make(chan struct{}, 8), causes: make(chan error, 8)}
 }
 
-func (p *peer) Handle(ctx context.Context, name string, raw json.RawMessage, body []byte) (any, []byte, error) {
+func (p *peer) Handle(ctx context.Context, q *link.Incoming) error {
 	var in params
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, nil, err
+	if err := json.Unmarshal(q.Params, &in); err != nil {
+		return err
 	}
-	switch name {
+	switch q.Name {
 	case "double":
-		return link.Then{Result: params{2 * in.N}, Do: func() { p.after.Add(1) }}, append(body, body...), nil
+		q.Answer(params{2 * in.N}, append(q.Body, q.Body...))
+		p.after.Add(1)
+		return nil
 	case "wait":
 		p.begun <- struct{}{}
 		<-ctx.Done()
 		p.causes <- context.Cause(ctx)
-		return nil, nil, ctx.Err()
+		return ctx.Err()
 	}
-	return nil, nil, api.Errorf(api.CodeSessionBusy, "no %s", name)
+	return api.Errorf(api.CodeSessionBusy, "no %s", q.Name)
 }
 
 func (p *peer) Event(name string, _ json.RawMessage, body []byte) {

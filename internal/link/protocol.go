@@ -15,31 +15,31 @@ const Protocol = 3
 // MinProtocol is the oldest version that is still understood.
 const MinProtocol = Protocol - 1
 
-// What a daemon asks of a runner.
+// The names of the calls; calls.go has the table.
 const (
-	CallHello      = "hello"       // HelloParams → HelloResult; always first
-	CallCreate     = "create"      // CreateParams → SessionDetails; once
-	CallInfo       = "info"        // struct{} → SessionDetails
-	CallSet        = "set"         // SetParams → SessionInfo
-	CallExecRun    = "exec.run"    // ExecParams, body = stdin → RunResult, body = stdout then stderr
-	CallExecStart  = "exec.start"  // ExecParams, body = stdin → api.ExecInfo, when it is queued or started
-	CallExecRead   = "exec.read"   // ReadParams → ReadResult, body = the chunks' bytes
-	CallExecOutput = "exec.output" // OutputParams → OutputResult, body = the bytes
-	CallExecInput  = "exec.input"  // InputParams, body = the bytes → api.ExecInputResult
-	CallExecAwait  = "exec.await"  // api.ExecInfoParams → AwaitResult, when a process waits for input or the command has ended
-	CallExecCancel = "exec.cancel" // api.ExecCancelParams → api.ExecInfo, when the command has ended
-	CallExecDrop   = "exec.drop"   // DropParams → struct{}; the caller of that request is gone
-	CallExecInfo   = "exec.info"   // api.ExecInfoParams → api.ExecInfo
-	CallExecList   = "exec.list"   // struct{} → api.ExecListResult
-	CallTrim       = "trim"        // TrimParams → api.SessionInfo; drops output that is kept
-	CallDestroy    = "destroy"     // DestroyParams → DestroyResult, body = the beginning of an export; without one the runner exits after it
-	CallInput      = "input"       // SessionInputParams, body = the bytes → api.SessionInputResult; terminals and programs, as are the following
-	CallResize     = "resize"      // ResizeParams → ResizeResult
-	CallScreen     = "screen"      // api.SessionScreenParams → api.SessionScreenResult
-	CallWait       = "wait"        // api.SessionWaitParams → api.SessionWaitResult
-	CallSnapshot   = "snapshot"    // SnapshotParams → SnapshotResult, body = the snapshot
-	CallFollow     = "follow"      // FollowParams → FollowResult, body = the bytes
-	CallExport     = "export"      // struct{} → ExportResult, body = how it goes on; after the last piece it means that all is safe, and the runner exits
+	CallHello      = "hello"
+	CallCreate     = "create"
+	CallInfo       = "info"
+	CallSet        = "set"
+	CallExecRun    = "exec.run"
+	CallExecStart  = "exec.start"
+	CallExecRead   = "exec.read"
+	CallExecOutput = "exec.output"
+	CallExecInput  = "exec.input"
+	CallExecAwait  = "exec.await"
+	CallExecCancel = "exec.cancel"
+	CallExecDrop   = "exec.drop"
+	CallExecInfo   = "exec.info"
+	CallExecList   = "exec.list"
+	CallTrim       = "trim"
+	CallDestroy    = "destroy"
+	CallInput      = "input"
+	CallResize     = "resize"
+	CallScreen     = "screen"
+	CallWait       = "wait"
+	CallSnapshot   = "snapshot"
+	CallFollow     = "follow"
+	CallExport     = "export"
 )
 
 // EventSession is what a runner tells of itself: a SessionInfo, whenever it changed,

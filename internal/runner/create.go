@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,25 +23,27 @@ type place struct {
 	cwd  string
 }
 
-func (r *Runner) createOnce(p link.CreateParams) (any, []byte, error) {
+func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParams, *link.SessionDetails]) error {
+	p := *q.Params
 	r.mu.Lock()
 	again := r.created
 	r.mu.Unlock()
 	if again || p.SessionID != r.cfg.SessionID {
-		return nil, nil, api.Errorf(api.CodeInternal, "runner of %q: asked to create %q", r.cfg.SessionID, p.SessionID)
+		return api.Errorf(api.CodeInternal, "runner of %q: asked to create %q", r.cfg.SessionID, p.SessionID)
 	}
 	if err := r.create(p); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if r.program == nil {
 		r.scheduleQuiet()
-		return r.details(), nil, nil
+		q.Answer(r.details(), nil)
+		return nil
 	}
-	// However soon the program ends, the daemon first hears that it runs.
-	return link.Then{Result: r.details(), Do: func() {
-		r.report(false)
-		go r.watch(r.program)
-	}}, nil, nil
+	// However soon the program ends, the daemon first learns that it runs.
+	q.Answer(r.details(), nil)
+	r.report(false)
+	go r.watch(r.program)
+	return nil
 }
 
 // create starts the session. It has the shell's turn: whoever ends the session

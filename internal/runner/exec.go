@@ -203,6 +203,13 @@ func (e *Exec) snapshot() api.ExecInfo {
 	return info
 }
 
+// givenUp reports whether the command was given up while it was queued.
+func (e *Exec) givenUp() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cancelled
+}
+
 func (e *Exec) closed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

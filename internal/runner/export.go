@@ -110,7 +110,8 @@ type export struct {
 
 // dismissed answers destroy. If the daemon wants what remains, the first piece of it
 // comes with the answer, and the runner lives until the daemon says that it has all.
-func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
+func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParams, *link.DestroyResult]) error {
+	p := *q.Params
 	r.mu.Lock()
 	r.wanted = r.wanted || p.Export && r.created
 	r.mu.Unlock()
@@ -134,16 +135,22 @@ func (r *Runner) dismissed(p link.DestroyParams) (any, []byte, error) {
 	r.mu.Unlock()
 	switch {
 	case !wanted:
-		return link.Then{Result: res, Do: r.exit}, nil, nil
-	case fetching || x == nil: // somebody else has it, or will
-		return res, nil, nil
+		q.Answer(&res, nil)
+		r.exit()
+		return nil
+	case fetching || x == nil: // another call fetches the export, or will
+		q.Answer(&res, nil)
+		return nil
 	}
 	piece, result, err := r.piece(x)
-	if err != nil {
-		return link.Then{Result: res, Do: r.exit}, nil, nil // better this than nothing
+	if err != nil { // the receipt is better than nothing
+		q.Answer(&res, nil)
+		r.exit()
+		return nil
 	}
 	res.Export = &result
-	return res, piece, nil
+	q.Answer(&res, piece)
+	return nil
 }
 
 // piece is the next of an export.
@@ -159,8 +166,8 @@ func (r *Runner) piece(x *export) ([]byte, link.ExportResult, error) {
 	return buf[:n], link.ExportResult{More: true}, err
 }
 
-// exportOn answers export.
-func (r *Runner) exportOn() (any, []byte, error) {
+// continueExport is export: it answers with the next piece, or exits when the daemon has them all.
+func (r *Runner) continueExport(_ context.Context, q *link.Request[*struct{}, *link.ExportResult]) error {
 	r.mu.Lock()
 	x := r.export
 	safe := x != nil && x.over
@@ -170,12 +177,17 @@ func (r *Runner) exportOn() (any, []byte, error) {
 	r.mu.Unlock()
 	switch {
 	case x == nil:
-		return nil, nil, api.Errorf(api.CodeInternal, "session %q: there is no export", r.cfg.SessionID)
+		return api.Errorf(api.CodeInternal, "session %q: there is no export", r.cfg.SessionID)
 	case safe:
-		return link.Then{Result: link.ExportResult{}, Do: r.exit}, nil, nil
+		q.Answer(&link.ExportResult{}, nil)
+		r.exit()
+		return nil
 	}
 	piece, result, err := r.piece(x)
-	return result, piece, err
+	if err == nil {
+		q.Answer(&result, piece)
+	}
+	return err
 }
 
 // lastScreen is what the terminal of the session shows at the end.

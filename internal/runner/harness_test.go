@@ -44,8 +44,8 @@ type daemon struct {
 	news   chan struct{}    // has a value when events has grown
 }
 
-func (*daemon) Handle(context.Context, string, json.RawMessage, []byte) (any, []byte, error) {
-	return nil, nil, api.Errorf(api.CodeMethodNotFound, "the daemon answers nothing")
+func (*daemon) Handle(context.Context, *link.Incoming) error {
+	return api.Errorf(api.CodeMethodNotFound, "the daemon answers nothing")
 }
 
 func (d *daemon) Event(name string, header json.RawMessage, _ []byte) {

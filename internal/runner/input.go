@@ -34,16 +34,24 @@ func (w *writes) keep(id string, answer api.ExecInputResult) {
 }
 
 // input is exec.input. It answers when the bytes are in the queue of the exec's stdin.
-func (r *Runner) input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
+func (r *Runner) input(ctx context.Context, q *link.Request[*link.InputParams, *api.ExecInputResult]) error {
+	p := *q.Params
 	e, err := r.find(p.ExecID)
 	if err != nil {
-		return api.ExecInputResult{}, err
+		return err
 	}
+	var res api.ExecInputResult
 	if t := terminalOf(e); t != nil {
-		typed, err := t.Input(ctx, link.SessionInputParams{WriteID: p.WriteID, Close: p.Close}, data)
-		return api.ExecInputResult{ExecID: e.id, StdinBytes: typed.Written, Repeated: typed.Repeated}, err
+		var typed api.SessionInputResult
+		typed, err = t.Input(ctx, link.SessionInputParams{WriteID: p.WriteID, Close: p.Close}, q.Body)
+		res = api.ExecInputResult{ExecID: e.id, StdinBytes: typed.Written, Repeated: typed.Repeated}
+	} else {
+		res, err = e.input(ctx, p, q.Body)
 	}
-	return e.input(ctx, p, data)
+	if err == nil {
+		q.Answer(&res, nil)
+	}
+	return err
 }
 
 func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {

@@ -22,18 +22,18 @@ const (
 // await is exec.await. The kernel does not wake us when a process begins to wait, so
 // the processes are looked at again and again. One is waiting when two looks find it
 // in the same place, with nothing left to read.
-func (r *Runner) await(ctx context.Context, p api.ExecInfoParams) (link.AwaitResult, error) {
+func (r *Runner) await(ctx context.Context, p *api.ExecInfoParams) (*link.AwaitResult, error) {
 	e, err := r.find(p.ExecID)
 	if err != nil {
-		return link.AwaitResult{}, err
+		return nil, err
 	}
 	select {
 	case <-e.turn:
 	case <-ctx.Done():
-		return link.AwaitResult{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	who, err := e.awaitInput(ctx)
-	return link.AwaitResult{Process: who}, err
+	return &link.AwaitResult{Process: who}, err
 }
 
 // awaitInput returns the process that waits, nil when the command has ended.

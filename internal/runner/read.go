@@ -14,14 +14,16 @@ import (
 var readBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read is exec.read.
-func (r *Runner) read(ctx context.Context, p link.ReadParams) (any, []byte, error) {
+func (r *Runner) read(ctx context.Context, q *link.Request[*link.ReadParams, *link.ReadResult]) error {
+	p := *q.Params
 	e, err := r.find(p.ExecID)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if p.Release {
 		e.release(p.Reader)
-		return link.ReadResult{}, nil, nil
+		q.Answer(&link.ReadResult{}, nil)
+		return nil
 	}
 	buf := readBuffers.Get().(*[]byte)
 	res, data, err := e.read(ctx, p, (*buf)[:0])
@@ -30,12 +32,12 @@ func (r *Runner) read(ctx context.Context, p link.ReadParams) (any, []byte, erro
 		e.task.wake()
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return link.Then{Result: res, Do: func() {
-		*buf = data
-		readBuffers.Put(buf)
-	}}, data, nil
+	q.Answer(&res, data)
+	*buf = data
+	readBuffers.Put(buf)
+	return nil
 }
 
 // read puts the bytes into buf, where they fit.
@@ -87,12 +89,16 @@ func untilExit(gap *output.Record, oc *api.ExecOutcome) bool {
 }
 
 // output is exec.output.
-func (r *Runner) output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {
-	e, err := r.find(p.ExecID)
+func (r *Runner) output(ctx context.Context, q *link.Request[*link.OutputParams, *link.OutputResult]) error {
+	e, err := r.find(q.Params.ExecID)
 	if err != nil {
-		return link.OutputResult{}, nil, err
+		return err
 	}
-	return e.output(ctx, p)
+	res, data, err := e.output(ctx, *q.Params)
+	if err == nil {
+		q.Answer(&res, data)
+	}
+	return err
 }
 
 func (e *Exec) output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {

@@ -106,19 +106,29 @@ func (r *Runner) beginLocked(e *Exec) {
 	close(e.turn)
 }
 
-// execute waits for the command's turn and runs it to its end. It returns with the
-// shell locked when it ran: settle must be called, after the answer is on its way. Output
-// that processes still hold is left to drain, so that a result made before agrees with
-// the outcome.
-func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
+// inTurn calls f with the shell locked, when it is the command's turn; not at all for a command
+// that was given up while it was queued. f runs the command and answers its caller. Only then
+// the shell's state is checkpointed, so that the caller does not wait for that, and the shell
+// stays locked until it is, so that the next command cannot come between.
+func (r *Runner) inTurn(e *Exec, f func()) (ran bool) {
 	<-e.turn
-	e.mu.Lock()
-	given := e.cancelled
-	e.mu.Unlock()
-	if given {
-		return false, nil
+	if e.givenUp() {
+		return false
 	}
 	r.lockShell()
+	f()
+	r.flush() // an answer took the events along, unless it went to a daemon that is gone
+	if r.shell.CheckpointDue() {
+		r.shell.Checkpoint()
+	}
+	r.unlockShell()
+	r.scheduleQuiet()
+	return true
+}
+
+// execute runs a command in the shell to its end. The caller holds the shell. Output that
+// processes still hold is left to drain, so that a result made before agrees with the outcome.
+func (r *Runner) execute(e *Exec) *shell.Held {
 	_ = e.to(api.ExecRunning)
 	started := time.Now()
 	tell := time.AfterFunc(reportRunningAfter, func() { r.report(false) })
@@ -137,7 +147,7 @@ func (r *Runner) execute(e *Exec) (ran bool, held *shell.Held) {
 		_ = e.to(api.ExecClosed)
 	}
 	r.reportExecs(true)
-	return true, oc.Held
+	return oc.Held
 }
 
 // drain reads what the processes that a command left running still write.
@@ -178,16 +188,6 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	}
 }
 
-// settle follows a command: the state of the shell is written down if that is
-// not too dear, and the shell is free again.
-func (r *Runner) settle() {
-	if r.shell.CheckpointDue() {
-		r.shell.Checkpoint()
-	}
-	r.unlockShell()
-	r.scheduleQuiet()
-}
-
 // abandon gives up a command: one that waits is taken from the queue, one that
 // runs is stopped. It does not wait for the end.
 func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
@@ -218,42 +218,49 @@ func (r *Runner) giveUpQueued(e *Exec) {
 }
 
 // run is exec.run: the command's whole life within one call.
-func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any, []byte, error) {
-	e, again, err := r.submit(p, stdin)
+func (r *Runner) run(ctx context.Context, q *link.Request[*link.ExecParams, *link.RunResult]) error {
+	p := *q.Params
+	e, again, err := r.submit(p, q.Body)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() {
-		// A daemon that died is not a caller that left: the next one will want to know.
+		// A daemon that died is not a caller that left: the next daemon asks for the outcome.
 		detached := p.Detach != nil && *p.Detach
 		if !detached && !errors.Is(context.Cause(ctx), link.ErrLost) {
 			e.because("its caller went away")
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})
-	ran, held := false, (*shell.Held)(nil)
 	if again {
 		select {
 		case <-e.ended:
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-	} else {
-		ran, held = r.execute(e)
+		stop()
+		return r.answerRun(q, e, nil)
 	}
-	stop()
+	ran := r.inTurn(e, func() {
+		held := r.execute(e)
+		stop()
+		err = r.answerRun(q, e, held)
+	})
+	if !ran {
+		stop()
+		err = r.answerRun(q, e, nil)
+	}
+	return err
+}
+
+// answerRun answers exec.run with the outcome of an ended command, and lets the output drain
+// that processes still hold.
+func (r *Runner) answerRun(q *link.Request[*link.ExecParams, *link.RunResult], e *Exec, held *shell.Held) error {
 	oc, err := e.result()
-	after := func() {
-		if ran {
-			r.flush() // the answer took the news along, unless it went to a daemon that is gone
-			r.settle()
-		}
-	}
 	if err != nil {
-		after()
-		return nil, nil, err
+		return err
 	}
-	limit := maxOutput(p.ExecParams)
+	limit := maxOutput(q.Params.ExecParams)
 	stdout, cutOut := e.log.Result(output.Stdout, limit)
 	stderr, cutErr := e.log.Result(output.Stderr, limit)
 	r.drain(e, held)
@@ -263,27 +270,26 @@ func (r *Runner) run(ctx context.Context, p link.ExecParams, stdin []byte) (any,
 	if len(stderr) > 0 {
 		body = append(stdout[:len(stdout):len(stdout)], stderr...)
 	}
-	return link.Then{Result: res, Do: after}, body, nil
+	q.Answer(&res, body)
+	return nil
 }
 
-// start is exec.start: the command goes on by itself.
-func (r *Runner) start(p link.ExecParams, stdin []byte) (api.ExecInfo, error) {
-	e, again, err := r.submit(p, stdin)
-	if err != nil {
-		return api.ExecInfo{}, err
+// start is exec.start: it answers at once, and the command goes on.
+func (r *Runner) start(_ context.Context, q *link.Request[*link.ExecParams, *api.ExecInfo]) error {
+	e, again, err := r.submit(*q.Params, q.Body)
+	switch {
+	case err != nil:
+		return err
+	case again:
+		info := e.Info()
+		q.Answer(&info, nil)
+		return nil
 	}
-	if again {
-		return e.Info(), nil
-	}
-	go func() {
-		if ran, held := r.execute(e); ran {
-			r.drain(e, held)
-			r.flush()
-			r.settle()
-		}
-	}()
+	go r.inTurn(e, func() { r.drain(e, r.execute(e)) })
 	r.report(true)
-	return e.snapshot(), nil
+	info := e.snapshot()
+	q.Answer(&info, nil)
+	return nil
 }
 
 func maxOutput(p api.ExecParams) int64 {
@@ -318,6 +324,21 @@ func (r *Runner) find(id string) (*Exec, error) {
 	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: not found", id)
 }
 
+// execInfo is exec.info.
+func (r *Runner) execInfo(_ context.Context, p *api.ExecInfoParams) (*api.ExecInfo, error) {
+	e, err := r.find(p.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	info := e.Info()
+	return &info, nil
+}
+
+// execList is exec.list.
+func (r *Runner) execList(context.Context, *struct{}) (*api.ExecListResult, error) {
+	return &api.ExecListResult{Execs: r.list()}, nil
+}
+
 // list returns snapshots, oldest first.
 func (r *Runner) list() []api.ExecInfo {
 	r.mu.Lock()
@@ -331,29 +352,30 @@ func (r *Runner) list() []api.ExecInfo {
 }
 
 // cancel is exec.cancel: it answers when the command has ended.
-func (r *Runner) cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
+func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.ExecInfo, error) {
 	sig, err := signalOf(p.Signal)
 	if err != nil {
-		return api.ExecInfo{}, err
+		return nil, err
 	}
 	var e *Exec
 	if p.ExecID != "" {
 		if e, err = r.find(p.ExecID); err != nil {
-			return api.ExecInfo{}, err
+			return nil, err
 		}
 	} else {
 		r.mu.Lock()
 		e = r.current
 		r.mu.Unlock()
 		if e == nil {
-			return api.ExecInfo{}, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
 		}
 	}
 	r.abandon(e, sig)
 	select {
 	case <-e.ended:
-		return e.Info(), nil
+		info := e.Info()
+		return &info, nil
 	case <-ctx.Done():
-		return api.ExecInfo{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 }

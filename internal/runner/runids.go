@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"syscall"
 
 	"github.com/trl-dev/trl/api"
@@ -52,7 +53,7 @@ func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
 
 // drop is exec.drop: it gives up the command of a request whose caller went away. The request
 // may still be on its way, on a link that broke; then it starts nothing.
-func (r *Runner) drop(p link.DropParams) (struct{}, error) {
+func (r *Runner) drop(_ context.Context, p *link.DropParams) (*struct{}, error) {
 	r.mu.Lock()
 	e, err := r.knownRunLocked(p.RunID)
 	if e == nil && err == nil {
@@ -63,5 +64,5 @@ func (r *Runner) drop(p link.DropParams) (struct{}, error) {
 		e.because("its caller went away")
 		r.abandon(e, syscall.SIGTERM)
 	}
-	return struct{}{}, nil
+	return &struct{}{}, nil
 }

@@ -4,6 +4,7 @@
 package runner
 
 import (
+	"context"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type Config struct {
 // reportSoon, and timers; all end with the process.
 type Runner struct {
 	cfg     Config
+	calls   []link.Route
 	drainer *shell.Drainer
 	store   *output.Store // of all output
 	cgroup  *process.Cgroup
@@ -96,6 +98,7 @@ func New(cfg Config) (*Runner, error) {
 		cfg: cfg, drainer: d, store: output.NewStore(output.StoreConfig{}), shellTurn: make(chan struct{}, 1),
 		state: api.SessionCreating, execs: map[string]*Exec{},
 	}
+	r.calls = r.routes()
 	if !cfg.Subreaper {
 		self, _ := process.Stat(os.Getpid())
 		r.startTime = self.StartTime
@@ -157,8 +160,8 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	return info
 }
 
-// set changes what the session is called and when it ends.
-func (r *Runner) set(p link.SetParams) (link.SessionInfo, error) {
+// set changes the name, the tags and the limits of the session.
+func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, error) {
 	r.mu.Lock()
 	if p.Name != nil {
 		r.params.Params.Name = *p.Name
@@ -173,7 +176,7 @@ func (r *Runner) set(p link.SetParams) (link.SessionInfo, error) {
 		r.params.Params.IdleTimeoutS = p.IdleTimeoutS
 	}
 	r.mu.Unlock()
-	return link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, nil
+	return &link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, nil
 }
 
 // ages tells how old the session is, and for how long it has been idle.
@@ -245,13 +248,18 @@ func (r *Runner) sessionTimeoutLocked() float64 {
 	return r.params.Limits.DefaultTimeoutS
 }
 
+// info is session.info.
+func (r *Runner) info(context.Context, *struct{}) (*link.SessionDetails, error) {
+	return r.details(), nil
+}
+
 // details is Details with the ages.
-func (r *Runner) details() link.SessionDetails {
+func (r *Runner) details() *link.SessionDetails {
 	d := r.Details()
 	if d.Kind == api.KindShell {
 		r.noteOthers(len(d.Processes) > 0)
 	}
-	return link.SessionDetails{SessionDetails: d, Ages: r.ages()}
+	return &link.SessionDetails{SessionDetails: d, Ages: r.ages()}
 }
 
 // Details is everything session.info tells.

@@ -86,17 +86,17 @@ type peer struct {
 }
 
 // Handle implements link.Handler.
-func (p *peer) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
-	if name == link.CallHello {
-		return call(params, func(h link.HelloParams) (link.HelloResult, error) { return p.runner.hello(p, h) })
+func (p *peer) Handle(ctx context.Context, in *link.Incoming) error {
+	if in.Name == link.Hello.Name {
+		return link.Hello.Reply(p.hello).Handle(ctx, in)
 	}
 	if !p.greeted.Load() {
-		return nil, nil, api.Errorf(api.CodeForbidden, "runner: %s: a daemon says hello first", name)
+		return api.Errorf(api.CodeForbidden, "runner: %s: a daemon says hello first", in.Name)
 	}
-	return p.runner.Handle(ctx, name, params, body)
+	return p.runner.Handle(ctx, in)
 }
 
-// Event implements link.Handler. A daemon tells nothing.
+// Event implements link.Handler. A daemon sends no events.
 func (p *peer) Event(string, json.RawMessage, []byte) {}
 
 // welcome makes a peer the daemon, when it is the newest. Who does not know the key of
@@ -214,17 +214,18 @@ func (r *Runner) lone() {
 	r.destroy(link.DestroyParams{Cause: "idle time-out, with no daemon there"}, true)
 }
 
-// hello says who this is, to a daemon that can understand it.
-func (r *Runner) hello(from *peer, p link.HelloParams) (link.HelloResult, error) {
-	if p.Protocol < link.MinProtocol || p.Protocol > link.Protocol+1 {
-		return link.HelloResult{}, api.Errorf(api.CodeRuntimeUnavailable,
-			"session %q: its runner speaks protocol %d, the daemon %d: too far apart; use a daemon of version %s, or one release later or earlier", r.cfg.SessionID, link.Protocol, p.Protocol, r.cfg.Version)
+// hello introduces the runner to a daemon whose protocol it speaks.
+func (p *peer) hello(_ context.Context, h *link.HelloParams) (*link.HelloResult, error) {
+	r := p.runner
+	if h.Protocol < link.MinProtocol || h.Protocol > link.Protocol+1 {
+		return nil, api.Errorf(api.CodeRuntimeUnavailable,
+			"session %q: its runner speaks protocol %d, the daemon %d: too far apart; use a daemon of version %s, or one release later or earlier", r.cfg.SessionID, link.Protocol, h.Protocol, r.cfg.Version)
 	}
-	if err := r.welcome(from, p.Key); err != nil {
-		return link.HelloResult{}, err
+	if err := r.welcome(p, h.Key); err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// An older daemon is spoken to in its own words; it does not know the new ones.
-	return link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, p.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
+	return &link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, h.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
 }

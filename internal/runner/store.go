@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -30,7 +31,7 @@ const minTrim = 64 << 10
 
 // trim drops output until the session keeps no more than it may: that of commands
 // that have ended, the oldest first, then the middle of what runs. Totals stay.
-func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
+func (r *Runner) trim(_ context.Context, p *link.TrimParams) (*api.SessionInfo, error) {
 	r.mu.Lock()
 	var open []*Exec
 	for _, e := range r.order {
@@ -53,5 +54,6 @@ func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
 		}
 	}
 	r.report(true)
-	return r.Info(), nil
+	info := r.Info()
+	return &info, nil
 }

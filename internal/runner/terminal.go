@@ -60,26 +60,27 @@ func (r *Runner) ifLives(p *program) error {
 }
 
 // typed is session.input.
-func (r *Runner) typed(ctx context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
+func (r *Runner) typed(ctx context.Context, q *link.Request[*link.SessionInputParams, *api.SessionInputResult]) error {
 	pr, err := r.theProgram()
 	if err != nil {
-		return api.SessionInputResult{}, err
+		return err
 	}
 	var res api.SessionInputResult
 	if pr.terminal != nil {
-		res, err = pr.terminal.Input(ctx, p, data)
+		res, err = pr.terminal.Input(ctx, *q.Params, q.Body)
 	} else {
-		res, err = r.writeProgram(ctx, pr, p, data)
+		res, err = r.writeProgram(ctx, pr, *q.Params, q.Body)
 	}
 	if err != nil {
 		if ended := r.ifLives(pr); ended != nil {
 			err = ended
 		}
-		return api.SessionInputResult{}, err
+		return err
 	}
 	now := time.Now()
 	pr.typed.Store(&now)
-	return res, nil
+	q.Answer(&res, nil)
+	return nil
 }
 
 // writeProgram is session.input of a program on pipes: exec.input, with other words.
@@ -98,59 +99,66 @@ func (r *Runner) writeProgram(ctx context.Context, pr *program, p link.SessionIn
 }
 
 // resize is session.resize.
-func (r *Runner) resize(p link.ResizeParams) (link.ResizeResult, error) {
+func (r *Runner) resize(_ context.Context, p *link.ResizeParams) (*link.ResizeResult, error) {
 	t, pr, err := r.theTerminal()
 	if err == nil {
 		err = r.ifLives(pr)
 	}
 	if err != nil {
-		return link.ResizeResult{}, err
+		return nil, err
 	}
-	return t.Resize(p.Cols, p.Rows)
+	res, err := t.Resize(p.Cols, p.Rows)
+	return &res, err
 }
 
 // screen is session.screen.
-func (r *Runner) screen(p api.SessionScreenParams) (api.SessionScreenResult, error) {
+func (r *Runner) screen(_ context.Context, p *api.SessionScreenParams) (*api.SessionScreenResult, error) {
 	t, _, err := r.theTerminal()
 	if err != nil {
-		return api.SessionScreenResult{}, err
+		return nil, err
 	}
-	res := t.Screen(p)
+	res := t.Screen(*p)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res.SessionID, res.State = r.cfg.SessionID, r.state
-	return res, nil
+	return &res, nil
 }
 
 // snapshot is how session.attach begins.
-func (r *Runner) snapshot(ctx context.Context, p link.SnapshotParams) (any, []byte, error) {
+func (r *Runner) snapshot(ctx context.Context, q *link.Request[*link.SnapshotParams, *link.SnapshotResult]) error {
 	t, _, err := r.theTerminal()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return t.Snapshot(ctx, p.Scrollback)
+	res, data, err := t.Snapshot(ctx, q.Params.Scrollback)
+	if err == nil {
+		q.Answer(&res, data)
+	}
+	return err
 }
 
 // follow is how session.attach goes on.
-func (r *Runner) follow(ctx context.Context, p link.FollowParams) (any, []byte, error) {
+func (r *Runner) follow(ctx context.Context, q *link.Request[*link.FollowParams, *link.FollowResult]) error {
 	t, pr, err := r.theTerminal()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	res, body, complete, err := t.Follow(ctx, p)
-	if err != nil || !complete {
-		return res, body, err
+	res, body, complete, err := t.Follow(ctx, *q.Params)
+	if err != nil {
+		return err
 	}
-	if len(body) > 0 || res.Resize != nil { // how it ended comes next, when it is known
-		return res, body, nil
+	if complete && len(body) == 0 && res.Resize == nil { // only the outcome is missing
+		select {
+		case <-pr.exec.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if res.Outcome, err = pr.exec.result(); err != nil {
+			return err
+		}
 	}
-	select {
-	case <-pr.exec.ended:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	res.Outcome, err = pr.exec.result()
-	return res, nil, err
+	q.Answer(&res, body)
+	return nil
 }
 
 // warn writes to the runner's log.

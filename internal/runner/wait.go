@@ -13,19 +13,19 @@ import (
 )
 
 // wait is session.wait.
-func (r *Runner) wait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
+func (r *Runner) wait(ctx context.Context, p *api.SessionWaitParams) (*api.SessionWaitResult, error) {
 	pr, err := r.theProgram()
 	if err != nil {
-		return api.SessionWaitResult{}, err
+		return nil, err
 	}
 	var res api.SessionWaitResult
 	if pr.terminal != nil {
-		res, err = pr.terminal.Wait(ctx, p)
+		res, err = pr.terminal.Wait(ctx, *p)
 	} else {
-		res, err = r.waitProgram(ctx, pr, p)
+		res, err = r.waitProgram(ctx, pr, *p)
 	}
 	if err != nil {
-		return api.SessionWaitResult{}, err
+		return nil, err
 	}
 	res.SessionID = r.cfg.SessionID
 	if res.Reason == api.WaitExit {
@@ -33,13 +33,13 @@ func (r *Runner) wait(ctx context.Context, p api.SessionWaitParams) (api.Session
 		select {
 		case <-pr.exec.ended:
 		case <-ctx.Done():
-			return api.SessionWaitResult{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	if oc, _ := pr.exec.result(); oc != nil {
 		res.ExitCode, res.Signal = &oc.ExitCode, oc.Signal
 	}
-	return res, nil
+	return &res, nil
 }
 
 // waiting is one session.wait on a program with pipes.

@@ -9,29 +9,14 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// harmless are the calls that have no effect, or no further effect when they are repeated: they
-// are sent again after the link broke.
-var harmless = map[string]bool{
-	link.CallExecRead: true, link.CallExecOutput: true, link.CallExecAwait: true, link.CallExecDrop: true,
-	link.CallExecInfo: true, link.CallExecList: true, link.CallInfo: true,
-	link.CallScreen: true, link.CallWait: true, link.CallSnapshot: true, link.CallFollow: true, link.CallResize: true, link.CallSet: true,
-}
-
 // repeatable reports whether a call can be sent again when it is unknown whether the runner
-// received it. Commands and input can if they have an id, by which the runner recognises them;
-// a cancel can if it names its command, which can end only once.
+// received it.
 func (s *Session) repeatable(name string, params any) bool {
-	switch p := params.(type) {
-	case link.ExecParams:
-		return s.requireProtocol(runIDProtocol, "run a command only once") == nil
-	case api.ExecCancelParams:
-		return p.ExecID != ""
-	case link.SessionInputParams:
-		return p.WriteID != ""
-	case link.InputParams:
-		return p.WriteID != ""
-	}
-	return harmless[name]
+	s.mu.Lock()
+	protocol := s.hello.Protocol
+	s.mu.Unlock()
+	row := link.FindCall(name)
+	return row != nil && row.Repeatable(params, protocol)
 }
 
 // unknownOutcome is the error of a call that the runner may or may not have received.

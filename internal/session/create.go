@@ -190,7 +190,7 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
 	if !shell {
-		if err := s.requireProtocol(3, "have a "+string(create.Params.Kind)); err != nil {
+		if err := s.requireProtocol(link.Input.Since, "have a "+string(create.Params.Kind)); err != nil {
 			return err
 		}
 	}

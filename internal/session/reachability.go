@@ -297,7 +297,7 @@ func (s *Session) unreachable(sent string) error {
 		why = "cannot be reached for " + time.Since(a.since).Round(time.Second).String() + ": " + a.why
 		details["since"] = a.since.UTC()
 	}
-	if sent != "" && !harmless[sent] {
+	if row := link.FindCall(sent); row != nil && row.Repeat != link.Always {
 		why += "; it is not known whether it has taken the request"
 	}
 	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes go on, and TRL keeps trying: "+

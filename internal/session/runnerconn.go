@@ -99,8 +99,8 @@ func (c *runnerConn) close() {
 type runnerEvents struct{ s *Session }
 
 // Handle refuses: a runner sends events only.
-func (e runnerEvents) Handle(_ context.Context, name string, _ json.RawMessage, _ []byte) (any, []byte, error) {
-	return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: not something a runner can ask", name)
+func (e runnerEvents) Handle(_ context.Context, in *link.Incoming) error {
+	return api.Errorf(api.CodeMethodNotFound, "%s: not something a runner can ask", in.Name)
 }
 
 // Event passes an event to the session.
@@ -168,9 +168,6 @@ func (e *strangerError) Error() string {
 	return "its runner (version " + e.hello.Version + ") speaks protocol " + strconv.Itoa(e.hello.Protocol) +
 		", this daemon " + strconv.Itoa(link.Protocol)
 }
-
-// runIDProtocol is the first protocol whose runners know run ids.
-const runIDProtocol = 3
 
 // requireProtocol returns an error if the runner is too old for what the caller wants to do.
 func (s *Session) requireProtocol(protocol int, what string) error {

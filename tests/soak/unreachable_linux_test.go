@@ -357,8 +357,8 @@ func TestRunOutlivesItsLink(t *testing.T) {
 // deaf is a daemon that does not listen.
 type deaf struct{}
 
-func (deaf) Handle(context.Context, string, json.RawMessage, []byte) (any, []byte, error) {
-	return nil, nil, api.Errorf(api.CodeMethodNotFound, "no")
+func (deaf) Handle(context.Context, *link.Incoming) error {
+	return api.Errorf(api.CodeMethodNotFound, "no")
 }
 func (deaf) Event(string, json.RawMessage, []byte) {}
 

@@ -25,16 +25,19 @@ func (r *Runner) protocol() int {
 }
 
 // Handle is the runner's side of the link.
-func (r *Runner) Handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
-	if r.loses(&r.miss, name) {
+func (r *Runner) Handle(ctx context.Context, in *link.Incoming) error {
+	if r.loses(&r.miss, in.Name) {
 		r.Break()
-		return nil, nil, errDead
+		return errDead
 	}
-	result, data, err := r.handle(ctx, name, params, body)
-	if r.loses(&r.lose, name) {
+	result, data, err := r.handle(ctx, in.Name, in.Params, in.Body)
+	if r.loses(&r.lose, in.Name) {
 		r.Break()
 	}
-	return result, data, err
+	if err == nil {
+		in.Answer(result, data)
+	}
+	return err
 }
 
 func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
