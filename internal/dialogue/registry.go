@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/dialogue/agent"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -238,16 +237,6 @@ func (r *Registry) newDialogue(rec *record, a about) *Dialogue {
 		id: a.ID, name: a.Params.Name, created: a.CreatedAt, registry: r, log: r.log.With("dialogue_id", a.ID), starting: make(chan struct{}, 1),
 		about: a, record: rec, messages: map[string]int64{}, ready: alreadyClosed,
 	}
-}
-
-func findAgent(name string) (agent.Agent, error) {
-	a, ok := agent.Find(name)
-	if !ok {
-		e := api.Errorf(api.CodeInvalidParams, "params.agent: %.40q is not one of %s", name, strings.Join(agent.Names(), ", "))
-		e.Details = map[string]any{"field": "agent"}
-		return nil, e
-	}
-	return a, nil
 }
 
 // reserved is what two dialogues cannot have at once: a name, and the agent's own

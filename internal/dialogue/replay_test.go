@@ -16,13 +16,14 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
 // quiet is a dialogue without goroutines: a test gives it what a program writes.
 func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *agentProcess) {
 	t.Helper()
 	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20, StartTimeout: time.Minute})
-	a, _ := agent.Find("claude")
+	a := claude.Agent{}
 	o := agent.Options{Epoch: 1}
 	var r *record
 	var err error
@@ -110,7 +111,7 @@ type script struct {
 
 func recorded(t *testing.T) script {
 	t.Helper()
-	dir := filepath.Join("agent", "testdata", "claude-2.1.325")
+	dir := filepath.Join("agent", "claude", "testdata", "claude-2.1.325")
 	stdout, err := os.ReadFile(filepath.Join(dir, "e_perm_allow.jsonl"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // told in pieces of any size, every recording makes the same events, at the same offsets.
 func TestRecordingsInPieces(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join("agent", "testdata", "*-*", "*.jsonl"))
+	files, _ := filepath.Glob(filepath.Join("agent", "*", "testdata", "*-*", "*.jsonl"))
 	if len(files) < 80 {
 		t.Fatalf("only %d recordings", len(files))
 	}
@@ -44,9 +44,9 @@ func TestRecordingsInPieces(t *testing.T) {
 // which come twice.
 func inPieces(t *testing.T, name string, text []byte, size func() int) string {
 	t.Helper()
-	a, ok := agent.Find(name)
-	if !ok {
-		t.Fatalf("no agent %q", name)
+	a, err := findAgent(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	p := a.New(agent.Options{Epoch: 1, WorkingDir: "/home/user/project"})
 	p.Start()

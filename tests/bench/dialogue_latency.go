@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
 // dialogueLatency measures the time from a line that an agent writes to the subscriber who is
@@ -129,9 +130,8 @@ func (b *bench) openDialogue(argv []string, dir string) (*clock, error) {
 
 // openBare starts the agent as the dialogue does, and speaks to it as the dialogue would.
 func (b *bench) openBare(argv []string, dir string) (*clock, error) {
-	claude, _ := agent.Find("claude")
 	options := agent.Options{Argv: argv, WorkingDir: dir, Epoch: 1}
-	argv, env, err := claude.Command(options)
+	argv, env, err := claude.Agent{}.Command(options)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (b *bench) openBare(argv []string, dir string) (*clock, error) {
 	if err == nil {
 		c.reader, err = b.subscribe("exec.stream", object{"exec_id": info.ExecID})
 	}
-	protocol := claude.New(options)
+	protocol := claude.Agent{}.New(options)
 	for _, line := range protocol.Start().Write {
 		if err == nil {
 			err = b.conn.call("exec.input", object{"exec_id": info.ExecID, "data": string(line)}, nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
@@ -41,8 +42,7 @@ func (b *bench) dialogueParse() error {
 	if err != nil {
 		return err
 	}
-	claude, _ := agent.Find("claude")
-	r := &reading{protocol: claude.New(agent.Options{Epoch: 1}), tracker: transcript.NewTracker(), tree: transcript.NewTree()}
+	r := &reading{protocol: claude.Agent{}.New(agent.Options{Epoch: 1}), tracker: transcript.NewTracker(), tree: transcript.NewTree()}
 	r.protocol.Start()
 	var parse, reduce, floor []spent
 	var size, lines int

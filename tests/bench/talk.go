@@ -29,7 +29,7 @@ var (
 func readTalk() (*talk, error) {
 	var all []byte
 	for _, name := range recordedTalks {
-		text, err := os.ReadFile(filepath.Join("internal/dialogue/agent/testdata/claude-2.1.325", name+".jsonl"))
+		text, err := os.ReadFile(filepath.Join("internal/dialogue/agent/claude/testdata/claude-2.1.325", name+".jsonl"))
 		if err != nil {
 			return nil, fmt.Errorf("recorded dialogues: %w", err)
 		}

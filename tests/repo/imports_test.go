@@ -39,10 +39,14 @@ var mayImport = map[string][]string{
 	"internal/terminal/view":   {"internal/terminal/vt"},
 
 	// Dialogues with coding agents. What their programs say is understood without any input or output.
-	"internal/dialogue/agent":      {"api", "internal/recent"},
-	"internal/dialogue/transcript": {"api", "internal/recent"},
-	"internal/dialogue": {"api", "client", "internal/dialogue/agent", "internal/dialogue/transcript", "internal/link",
-		"internal/session"},
+	"internal/dialogue/agent":         {"api"},
+	"internal/dialogue/agent/claude":  {"api", "internal/dialogue/agent", "internal/recent"},
+	"internal/dialogue/agent/codex":   {"api", "internal/dialogue/agent", "internal/dialogue/agent/jsonrpc", "internal/recent"},
+	"internal/dialogue/agent/acp":     {"api", "internal/dialogue/agent", "internal/dialogue/agent/jsonrpc"},
+	"internal/dialogue/agent/jsonrpc": {"api", "internal/dialogue/agent", "internal/recent"},
+	"internal/dialogue/transcript":    {"api", "internal/recent"},
+	"internal/dialogue": {"api", "client", "internal/dialogue/agent", "internal/dialogue/agent/acp", "internal/dialogue/agent/claude",
+		"internal/dialogue/agent/codex", "internal/dialogue/transcript", "internal/link", "internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
 	"internal/server":        {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},

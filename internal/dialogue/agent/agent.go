@@ -1,5 +1,6 @@
-// Package agent speaks the protocols of coding agents. There is one file for each kind of
-// agent, which registers itself; adding one touches nothing else.
+// Package agent defines what a dialogue needs from a coding agent: the command that starts its
+// program, and the protocol that the program speaks. Each agent is a package below this one,
+// listed in the table of package dialogue (agents.go).
 //
 // A Protocol is a state machine without a clock, randomness or I/O: its output depends only
 // on its input, in order. So the same lines and calls, replayed, produce the same events;
@@ -7,9 +8,6 @@
 package agent
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/trl-dev/trl/api"
 )
 
@@ -108,20 +106,3 @@ type Answer struct {
 	ID  string
 	Err *api.Error // nil when it was done
 }
-
-var agents = map[string]Agent{}
-
-// register makes an agent known. It is called before main.
-func register(name string, a Agent) struct{} {
-	agents[name] = a
-	return struct{}{}
-}
-
-// Find returns the agent of that name.
-func Find(name string) (Agent, bool) {
-	a, ok := agents[name]
-	return a, ok
-}
-
-// Names lists the agents.
-func Names() []string { return slices.Sorted(maps.Keys(agents)) }

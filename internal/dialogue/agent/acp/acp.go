@@ -1,0 +1,320 @@
+// Package acp drives any program that speaks the Agent Client Protocol, version 1, on its stdin
+// and stdout.
+//
+// Start reading at protocol (acp.go); Notification (updates.go) and Request (tools.go) take the
+// messages of the agent.
+package acp
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
+)
+
+// acp drives any program that speaks the Agent Client Protocol, version 1, over its stdin
+// and stdout. It gives the agent no file system and no terminals: an agent has its own.
+type Agent struct{}
+
+// Command implements Agent. The arguments that make a program speak ACP are its own.
+func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
+	if len(o.Argv) == 0 {
+		return nil, nil, api.Errorf(api.CodeInvalidParams, "argv: is required for agent acp, such as [\"opencode\", \"acp\"]")
+	}
+	return slices.Clone(o.Argv), nil, nil
+}
+
+// New implements Agent.
+func (Agent) New(o agent.Options) agent.Protocol {
+	return &protocol{Conn: jsonrpc.New("2.0", o.Epoch), options: o}
+}
+
+// protocol is the conversation with one program, which holds one session.
+type protocol struct {
+	jsonrpc.Conn
+	options agent.Options
+	opened  api.DialogueOpened
+	told    *agent.Setting // how the session works, as it was told last
+	session string         // empty until it is there
+	agent   agentInfo
+	config  sessionConfig
+	// loading says that the agent tells again what was before.
+	loading  bool
+	ready    bool
+	prompts  []*prompt         // the first one runs; the agent takes one at a time
+	turns    int               // begun until now
+	saying   *growingText      // what is being said
+	plan     string            // the item of the last plan
+	planOf   string            // its turn
+	tools    []*tool           // in the order in which they began
+	requests []*request        // that wait
+	usage    api.DialogueUsage // of this process
+	running  bool              // as told last
+	// costBefore is what the session had cost when this process began; nil when that is
+	// not known yet.
+	costBefore *float64
+}
+
+// prompt is a message that was sent and is not done.
+type prompt struct {
+	agent.Message
+	turn        string // once it runs
+	interrupted bool
+	text        string // what was said last
+	denials     []string
+	used        api.DialogueUsage // as told until now
+}
+
+// agentInfo is what the program tells of itself.
+type agentInfo struct {
+	ProtocolVersion   json.Number
+	AgentInfo         struct{ Name, Version string }
+	AuthMethods       []struct{ ID, Name string }
+	AgentCapabilities struct {
+		LoadSession         bool
+		PromptCapabilities  struct{ Image, Audio, EmbeddedContext bool }
+		SessionCapabilities map[string]json.RawMessage
+	}
+}
+
+// sessionConfig is the configuration of the session. Agents report modes and models in one of
+// two ways.
+type sessionConfig struct {
+	SessionID string
+	Modes     *struct{ CurrentModeID string }
+	Models    *struct {
+		CurrentModelID  string
+		AvailableModels []struct{ ModelID string }
+	}
+	ConfigOptions []configOption
+}
+
+type configOption struct {
+	ID, Category string
+	CurrentValue json.RawMessage
+}
+
+type params map[string]any
+
+// Start implements Protocol.
+func (a *protocol) Start() agent.Step {
+	a.Ask("initialize", params{
+		"protocolVersion":    1,
+		"clientCapabilities": params{"fs": params{"readTextFile": false, "writeTextFile": false}, "terminal": false},
+		"clientInfo":         params{"name": "trl", "title": "TRL", "version": "1"},
+	}, a.initialized)
+	return a.TakeStep()
+}
+
+func (a *protocol) initialized(result json.RawMessage, err *jsonrpc.Error) {
+	if err != nil {
+		a.Step.Failed = "acp initialize: " + err.Text()
+		return
+	}
+	json.Unmarshal(result, &a.agent) // A field of another shape than we know is as if it were absent.
+	if v := a.agent.ProtocolVersion; v != "1" {
+		a.Step.Failed = fmt.Sprintf("acp initialize: the agent speaks version %q of the protocol, and TRL version 1", v.String())
+		return
+	}
+	can := a.agent.AgentCapabilities
+	a.opened.Agent, a.opened.Version, a.opened.WorkingDir = "acp", a.agent.AgentInfo.Version, a.options.WorkingDir
+	for _, c := range []struct {
+		name string
+		has  bool
+	}{{"load_session", can.LoadSession}, {"image", can.PromptCapabilities.Image}, {"audio", can.PromptCapabilities.Audio}, {"embedded_context", can.PromptCapabilities.EmbeddedContext}} {
+		if c.has {
+			a.opened.Capabilities = append(a.opened.Capabilities, c.name)
+		}
+	}
+	a.open(can.LoadSession, jsonrpc.NotNull(can.SessionCapabilities["resume"]) != nil)
+}
+
+// open starts a session, or finds one again. To load one makes the agent tell all that was;
+// to resume it does not, which is what a dialogue wants that has heard it.
+func (a *protocol) open(canLoad, canResume bool) {
+	method := "session/new"
+	if a.options.Resume != "" {
+		switch {
+		case canResume && (a.options.Epoch > 1 || !canLoad):
+			method = "session/resume"
+		case canLoad:
+			method = "session/load"
+		default:
+			a.Step.Failed = "acp: the agent cannot go on with an earlier session: it declares neither loadSession nor session resume"
+			return
+		}
+	}
+	a.openBy(method, canLoad)
+}
+
+// openBy starts or finds a session in one way. An agent may declare that it can resume a
+// session, and then not be able to (of another version, or in another process): if it can
+// load one, it is to do that.
+func (a *protocol) openBy(method string, canLoad bool) {
+	p := params{"cwd": cmp.Or(a.options.WorkingDir, "/"), "mcpServers": []any{}}
+	if a.options.Resume != "" {
+		p["sessionId"] = a.options.Resume
+	}
+	a.loading = method == "session/load"
+	a.Ask(method, p, func(result json.RawMessage, err *jsonrpc.Error) {
+		a.finishText("final")
+		a.closeTools()
+		a.loading = false
+		if err != nil && method == "session/resume" && canLoad && err.Code != codeSignIn {
+			a.openBy("session/load", canLoad)
+			return
+		}
+		if err != nil {
+			a.Step.Failed = "acp " + method + ": " + a.why(err)
+			return
+		}
+		json.Unmarshal(result, &a.config)
+		a.session = cmp.Or(a.config.SessionID, a.options.Resume)
+		if a.session == "" {
+			a.Step.Failed = "acp " + method + ": the answer names no session"
+			return
+		}
+		a.setUp()
+	})
+}
+
+// codeSignIn is the code of an agent that wants to be signed in.
+const codeSignIn = -32000
+
+// why is what went wrong, for people. An agent that wants to be signed in says how.
+func (a *protocol) why(err *jsonrpc.Error) string {
+	if err.Code != codeSignIn {
+		return err.Text()
+	}
+	var ways []string
+	for _, m := range a.agent.AuthMethods {
+		ways = append(ways, cmp.Or(m.Name, m.ID))
+	}
+	text := "the agent wants to be signed in, which TRL does not do; sign in with its own program first"
+	if len(ways) > 0 {
+		text += " (it offers: " + strings.Join(ways, ", ") + ")"
+	}
+	return text + ": " + err.Text()
+}
+
+// setUp asks for the mode and the model of the options; then the agent is ready.
+func (a *protocol) setUp() {
+	want := agent.Setting{Model: a.options.Model, PermissionMode: a.options.PermissionMode}
+	a.change(want, func(err *api.Error) {
+		if err != nil {
+			a.Step.Failed = err.Message
+			return
+		}
+		a.opened.NativeSession = a.session
+		a.ready, a.Step.Ready = true, true
+		a.configured()
+		a.Publish(api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueIdle})
+		a.next()
+	})
+}
+
+// change asks the agent to work in another way: the mode, then the model.
+func (a *protocol) change(s agent.Setting, then func(*api.Error)) {
+	kind, value := "mode", s.PermissionMode
+	if value == "" {
+		kind, value = "model", s.Model
+	}
+	if value == "" {
+		then(nil)
+		return
+	}
+	p, method := params{"sessionId": a.session}, "session/set_"+kind
+	option := slices.IndexFunc(a.config.ConfigOptions, func(o configOption) bool { return o.Category == kind })
+	switch {
+	case option >= 0 && (kind == "model" || a.config.Modes == nil):
+		method = "session/set_config_option"
+		p["configId"], p["value"] = a.config.ConfigOptions[option].ID, value
+	default:
+		p[kind+"Id"] = value
+	}
+	a.Ask(method, p, func(result json.RawMessage, err *jsonrpc.Error) {
+		if err != nil {
+			then(api.Errorf(api.CodeInvalidParams, "acp %s %.80q: %s", method, value, err.Text()))
+			return
+		}
+		switch {
+		case kind == "mode":
+			a.opened.PermissionMode, s.PermissionMode = value, ""
+			if a.config.Modes != nil {
+				a.config.Modes.CurrentModeID = value
+			}
+		default:
+			a.opened.Model, s.Model = value, ""
+			if a.config.Models != nil {
+				a.config.Models.CurrentModelID = value
+			}
+		}
+		var r struct{ ConfigOptions []configOption }
+		if json.Unmarshal(result, &r); len(r.ConfigOptions) > 0 {
+			a.config.ConfigOptions = r.ConfigOptions
+		}
+		a.change(s, then)
+	})
+}
+
+// configured tells how the session works, when that is not what was told last.
+func (a *protocol) configured() {
+	for _, o := range a.config.ConfigOptions {
+		var value string
+		json.Unmarshal(o.CurrentValue, &value)
+		switch o.Category {
+		case "mode":
+			a.opened.PermissionMode = cmp.Or(value, a.opened.PermissionMode)
+		case "model":
+			a.opened.Model = cmp.Or(value, a.opened.Model)
+		}
+	}
+	if m := a.config.Modes; m != nil {
+		a.opened.PermissionMode = cmp.Or(m.CurrentModeID, a.opened.PermissionMode)
+	}
+	if m := a.config.Models; m != nil {
+		a.opened.Model = cmp.Or(m.CurrentModelID, a.opened.Model)
+		if len(m.AvailableModels) > 0 {
+			a.opened.Models = nil
+		}
+		for _, each := range m.AvailableModels {
+			a.opened.Models = append(a.opened.Models, each.ModelID)
+		}
+	}
+	mode := agent.Setting{Model: a.opened.Model, PermissionMode: a.opened.PermissionMode}
+	if now := a.opened; a.ready && (a.told == nil || *a.told != mode) {
+		a.told = &mode
+		a.Publish(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
+	}
+}
+
+// Line implements Protocol.
+func (a *protocol) Line(line []byte) agent.Step {
+	a.Receive(line, a)
+	return a.TakeStep()
+}
+
+// Do implements Protocol.
+func (a *protocol) Do(call agent.Call) agent.Step {
+	switch {
+	case call.Send != nil:
+		a.send(*call.Send)
+		a.Answer(call.ID, nil)
+	case call.Interrupt != nil:
+		a.interrupt(call.Interrupt.All)
+		a.Answer(call.ID, nil)
+	case call.Respond != nil:
+		a.Answer(call.ID, a.respond(*call.Respond))
+	case call.Set != nil:
+		a.change(*call.Set, func(err *api.Error) {
+			a.configured() // One of two may have been done.
+			a.Answer(call.ID, err)
+		})
+	}
+	return a.TakeStep()
+}

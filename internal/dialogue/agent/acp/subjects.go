@@ -1,0 +1,131 @@
+package acp
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/dialogue/agent"
+)
+
+// subject is what a tool call is about. Rules are compared with it.
+type subject struct {
+	text   string
+	kind   string // command, path, address, or empty
+	source string // as in api.DialogueRequest
+}
+
+// told is the subject as a request tells it.
+func (s subject) told() api.DialogueRequest {
+	return api.DialogueRequest{Subject: s.text, SubjectKind: s.kind, SubjectSource: s.source}
+}
+
+// findSubject finds what a tool call is about: in its input, in the files that the agent
+// names, and last in what it wrote for people. Some agents (Gemini CLI) tell the command
+// nowhere else.
+func findSubject(tool *api.DialogueToolCall, files []string) subject {
+	if s := inputSubject(tool.Kind, tool.Input, files); s.text != "" {
+		return s
+	}
+	var diffs []string
+	var words []string
+	for _, part := range tool.Output {
+		switch {
+		case part.Type == "diff" && part.Path != "":
+			diffs = append(diffs, part.Path)
+		case part.Text != "":
+			words = append(words, part.Text)
+		}
+	}
+	if place := agent.CommonPath(diffs); place != "" && tool.Kind != "execute" && tool.Kind != "fetch" {
+		return subject{place, "path", "locations"}
+	}
+	return wordsSubject(tool, strings.Join(words, "\n"))
+}
+
+// mostWords bounds a subject that is taken from words for people. A longer text has no
+// subject: a rule that saw only its beginning would be worth nothing.
+const mostWords = 64 << 10
+
+// wordsSubject takes the subject from the title and the content of a call: both, because
+// either may be a mere label, such as "Shell".
+func wordsSubject(tool *api.DialogueToolCall, content string) subject {
+	s := subject{text: strings.TrimSpace(tool.Title), source: "title"}
+	if content = strings.TrimSpace(content); content != "" && content != s.text {
+		if s.source = "content"; s.text != "" {
+			s.source = "title_and_content"
+		}
+		s.text = strings.TrimSpace(s.text + "\n" + content)
+	}
+	if s.text == "" || len(s.text) > mostWords {
+		return subject{}
+	}
+	// A title that is code in Markdown, and nothing else, is that code.
+	if inner := strings.Trim(s.text, "`"); s.source == "title" && s.text == "`"+inner+"`" && !strings.Contains(inner, "`") {
+		s.text = inner
+	}
+	if tool.Kind == "execute" {
+		s.kind = "command"
+	}
+	return s
+}
+
+// inputSubject finds the subject in the input of a tool and in the files that the agent
+// names. Agents name the fields of their inputs as they like; these are the usual ones.
+func inputSubject(kind string, raw json.RawMessage, files []string) (s subject) {
+	var input map[string]json.RawMessage
+	json.Unmarshal(raw, &input)
+	field := func(names ...string) (found string) {
+		for _, name := range names {
+			var text string
+			var words []string
+			if json.Unmarshal(input[name], &text) != nil && json.Unmarshal(input[name], &words) == nil {
+				text = strings.Join(words, " ")
+			}
+			if found == "" {
+				found = text
+			} else if text != "" && text != found {
+				return "" // only the agent knows which of them its tool uses
+			}
+		}
+		return found
+	}
+	place, source := agent.CommonPath(files), "locations"
+	if p := field("file_path", "filePath", "filepath", "path", "abs_path", "dir_path"); place == "" && p != "" {
+		place, source = path.Clean(p), "input"
+	}
+	command, address := field("command", "cmd"), field("url", "uri")
+	if args := field("args", "arguments"); args != "" && command != "" {
+		command += " " + args
+	} else if hasValue(input["args"]) || hasValue(input["arguments"]) {
+		command = "" // a command without its arguments is another command
+	}
+	switch {
+	case kind == "execute" || kind == "other" && command != "":
+		s = subject{command, "command", "input"}
+	case kind == "fetch":
+		s = subject{address, "address", "input"}
+	case kind == "search" && place == "" && field("pattern") != "":
+		s = subject{".", "path", "input"}
+	case kind == "search" && place == "":
+		s = subject{field("query"), "", "input"}
+	case place != "":
+		s = subject{place, "path", source}
+	default:
+		s = subject{address, "address", "input"}
+	}
+	if s.text == "" {
+		return subject{}
+	}
+	return s
+}
+
+// hasValue reports whether a field of an input has a value that is not empty.
+func hasValue(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "[]", "{}":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,284 @@
+package claude
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/trl-dev/trl/api"
+)
+
+// turn is the open turn.
+type turn struct {
+	id          string
+	trigger     string
+	messages    []string
+	interrupted bool // the program said so in words
+}
+
+// sentMessage is a message that was sent and is not done.
+type sentMessage struct {
+	state     string
+	turn      string // that answers it
+	lifecycle bool   // the program tells of it
+	noticed   bool   // it has shown in what the program does
+}
+
+// openTurn begins a turn, unless there is one.
+func (p *protocol) openTurn() {
+	if p.turn != nil {
+		return
+	}
+	p.forgetEnded()
+	p.reporting = false
+	t := &turn{id: p.ids.Turn(), trigger: "agent"}
+	for _, id := range p.unfinished {
+		m := p.messages[id]
+		m.noticed = m.noticed || m.state != "sent"
+		switch {
+		case m.state == "started" && m.turn == "":
+			m.turn, t.trigger = t.id, "user"
+			t.messages = append(t.messages, id)
+		case m.state == "sent" && !p.lifecycle:
+			t.trigger = "user" // which messages it answers is told later
+		}
+	}
+	if t.trigger == "agent" && p.turns == 0 && p.options.Resume != "" {
+		t.trigger = "resume"
+	}
+	if t.trigger == "agent" && p.hushed {
+		// What was stopped is reported to the model, in a turn that nobody asked for.
+		p.control(map[string]any{"subtype": "interrupt"}, func(controlAnswer) {})
+	}
+	p.turn = t
+	p.turns++
+	p.publish(api.DialogueEvent{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
+}
+
+// joinTurn says that messages are answered by the open turn. One that comes while the agent
+// works is taken into the turn, so a turn may have several.
+func (p *protocol) joinTurn(ids []string) {
+	if p.turn == nil {
+		return
+	}
+	for _, id := range ids {
+		if id == "" || slices.Contains(p.turn.messages, id) {
+			continue
+		}
+		p.turn.messages = append(p.turn.messages, id)
+		if m := p.messages[id]; m != nil {
+			m.turn, m.noticed = p.turn.id, true
+		}
+	}
+}
+
+// lifecycleOf takes what became of a message.
+func (p *protocol) lifecycleOf(l *wireLine) {
+	p.lifecycle = true
+	id := l.text("command_uuid")
+	m := p.messages[id]
+	if m == nil {
+		return
+	}
+	m.lifecycle = true
+	switch l.text("state") {
+	case "queued": // also when one that was started is put back
+		m.turn, m.noticed = "", false
+		p.moveMessage(id, "queued")
+	case "started":
+		p.moveMessage(id, "started")
+		p.joinTurn([]string{id})
+	case "completed":
+		p.moveMessage(id, "done")
+	case "cancelled":
+		p.moveMessage(id, "cancelled")
+	}
+}
+
+// ours reports whether a message was sent here.
+func (p *protocol) ours(id string) bool {
+	return p.finished.Has(id) || p.messages[id] != nil
+}
+
+// echoed takes the echo of a message: the agent has begun with it.
+func (p *protocol) echoed(id string) {
+	if m := p.messages[id]; m != nil && !m.lifecycle && m.state == "sent" {
+		p.moveMessage(id, "started")
+		p.joinTurn([]string{id})
+	}
+}
+
+func (p *protocol) moveMessage(id, state string) {
+	m := p.messages[id]
+	if m.state == state {
+		return
+	}
+	m.state = state
+	if state == "done" || state == "cancelled" {
+		delete(p.messages, id)
+		p.unfinished = slices.DeleteFunc(p.unfinished, func(s string) bool { return s == id })
+		p.finished.Put(id, true)
+	}
+	p.publish(api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
+}
+
+// result is the end of a turn, but not of the agent's work: subagents may go on, and report
+// in a turn that no message started.
+func (p *protocol) result(l *wireLine) {
+	wrong := strings.Join(l.texts("errors"), "; ")
+	text := l.text("result") // absent when something went wrong
+	failed := l.flag("is_error")
+	if !p.ready && p.turn == nil && failed {
+		// It is what a conversation that cannot be resumed gives, in place of an answer.
+		p.step.Failed = cmp.Or(wrong, text, l.Subtype)
+		return
+	}
+	p.openTurn()
+	p.joinTurn(l.texts("user_message_uuids"))
+	turn := p.turn
+	if turn.trigger == "user" && len(turn.messages) == 0 {
+		p.joinTurn(p.unnoticed()) // nothing says which; those that were there
+	}
+	if readFields(l.raw("origin")).text("kind") == "task-notification" {
+		turn.trigger = "agent"
+	}
+	p.dropPartials("")
+
+	reason := l.text("terminal_reason")
+	usage := readFields(l.raw("usage"))
+	told := &api.DialogueTurn{
+		TurnID: turn.id, Trigger: turn.trigger, Messages: turn.messages,
+		Native: cmp.Or(reason, l.Subtype), Text: text, Steps: int(l.number("num_turns")), DurationMS: int64(l.fraction("duration_ms")),
+		Usage: &api.DialogueUsage{
+			InputTokens: usage.number("input_tokens"), OutputTokens: usage.number("output_tokens"),
+			CacheReadTokens: usage.number("cache_read_input_tokens"), CacheWriteTokens: usage.number("cache_creation_input_tokens"),
+		},
+	}
+	switch {
+	case strings.HasPrefix(l.Subtype, "error_max_"):
+		told.Outcome, told.Text = "limit", cmp.Or(told.Text, wrong)
+	case strings.HasPrefix(reason, "aborted") || l.Subtype == "error_during_execution" && turn.interrupted:
+		told.Outcome = "interrupted"
+	case failed || l.Subtype != "success":
+		told.Outcome, told.Text = "failed", cmp.Or(told.Text, wrong)
+	default:
+		told.Outcome = "completed"
+	}
+	denials, _ := readElements(l.raw("permission_denials"))
+	for _, d := range denials {
+		told.Denials = append(told.Denials, p.callID(readFields(d).text("tool_use_id")))
+	}
+	p.figures(l, told.Usage)
+	p.settleTurn(turn)
+	p.turn = nil
+	p.publish(api.DialogueEvent{Type: api.DialogueEventTurnEnded, Turn: told})
+}
+
+// settleTurn closes what cannot outlive a turn.
+func (p *protocol) settleTurn(turn *turn) {
+	for _, id := range slices.Clone(p.waiting) {
+		if p.requests[id].told.TaskID == "" {
+			p.closeRequest(id, "withdrawn")
+		}
+	}
+	for _, id := range slices.Clone(p.unfinished) {
+		m := p.messages[id]
+		if m.turn == turn.id && !m.lifecycle { // old versions do not say that it is done
+			p.moveMessage(id, "done")
+		}
+	}
+}
+
+// unnoticed are the messages that nothing was heard of.
+func (p *protocol) unnoticed() (ids []string) {
+	for _, id := range p.unfinished {
+		if m := p.messages[id]; m.state == "sent" && !m.lifecycle {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// stateChanged takes the program's own word for what it does.
+func (p *protocol) stateChanged(l *wireLine) {
+	p.ownState = cmp.Or(l.text("state"), p.ownState)
+	p.reporting = p.reporting && p.ownState != "idle"
+	for _, id := range p.unfinished {
+		m := p.messages[id]
+		m.noticed = m.noticed || m.state != "sent"
+	}
+}
+
+// tellState publishes a change between working and idle. The agent works during a turn, while
+// a subagent works, while the program reports that it does, and while it has not noticed a
+// message yet. It is not enough that the program calls itself idle: old versions do so while
+// subagents work in the background.
+func (p *protocol) publishState() {
+	running := p.agents > 0 || p.reporting || p.turn != nil || p.ownState != "" && p.ownState != "idle"
+	for _, id := range p.unfinished {
+		running = running || !p.messages[id].noticed
+	}
+	state := api.DialogueIdle
+	if running {
+		state = api.DialogueRunning
+	}
+	if p.state == state || !running && !p.ready && p.state == "" {
+		return
+	}
+	p.state = state
+	p.publish(api.DialogueEvent{Type: api.DialogueEventState, State: state})
+}
+
+// tellAbout tells what the program is and does, when anything in it is new. The first time
+// it always does: of a process that resumes there may be nothing else to tell.
+func (p *protocol) publishAbout(new api.DialogueOpened) {
+	now, changed := p.about, false
+	for _, f := range []struct {
+		told *string
+		new  string
+	}{
+		{&now.Agent, "claude"}, {&now.Version, new.Version}, {&now.NativeSession, new.NativeSession}, {&now.Model, new.Model},
+		{&now.PermissionMode, new.PermissionMode}, {&now.WorkingDir, new.WorkingDir},
+	} {
+		if f.new != "" && f.new != *f.told {
+			*f.told, changed = f.new, true
+		}
+	}
+	if new.Tools != nil && !slices.Equal(new.Tools, now.Tools) {
+		now.Tools, changed = new.Tools, true
+	}
+	if len(new.Commands) > 0 && !slices.Equal(new.Commands, now.Commands) {
+		now.Commands, changed = new.Commands, true
+	}
+	if len(new.Models) > 0 && !slices.Equal(new.Models, now.Models) {
+		now.Models, changed = new.Models, true
+	}
+	if new.Capabilities != nil && !slices.Equal(new.Capabilities, now.Capabilities) {
+		now.Capabilities, changed = new.Capabilities, true
+	}
+	if !changed {
+		return
+	}
+	p.about = now
+	p.publish(api.DialogueEvent{Type: api.DialogueEventOpened, Opened: &now})
+}
+
+// follow takes the id of the conversation from a line. It changes when the conversation is
+// cleared, and it is another from the start when one is forked.
+func (p *protocol) follow(l *wireLine) {
+	if l.SessionID == "" || l.SessionID == p.session || l.Type == "conversation_reset" {
+		return
+	}
+	before := cmp.Or(p.session, p.options.Resume)
+	p.renamed = p.renamed || p.session != ""
+	p.session = l.SessionID
+	if before == "" || before == l.SessionID {
+		return // init tells it, with the rest
+	}
+	why := "forked"
+	if p.renamed {
+		why = "cleared"
+	}
+	p.about.NativeSession = l.SessionID
+	p.publish(api.DialogueEvent{Type: api.DialogueEventReset, Opened: &api.DialogueOpened{Agent: "claude", NativeSession: l.SessionID, Why: why}})
+}
