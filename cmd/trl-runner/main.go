@@ -1,5 +1,5 @@
-// Command trl-runner owns one session: its shell, its output and its processes.
-// The daemon starts it; it is not meant to be started by hand.
+// Command trl-runner owns one session: its shell, its output and its processes. The daemon starts
+// it; it is not meant to be started by hand.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command trl is the command line of TRL, its daemon and, where no separate runner
-// is embedded, the runner.
+// Command trl is the command line of TRL and its daemon. If no separate runner is embedded, it is
+// also the runner.
 package main
 
 import (

@@ -16,10 +16,10 @@ import (
 // ErrInUse is the error of TakeLock when another daemon uses the state directory.
 var ErrInUse = errors.New("in use by another daemon")
 
-// lockPatience is how long a daemon that is ending may still hold the lock.
+// lockPatience limits how long TakeLock waits for a daemon that is stopping.
 const lockPatience = 30 * time.Second
 
-// The first word that the holder writes into the lock.
+// The first word in the lock file: the state of its holder.
 const (
 	wordRunning  = "running"
 	wordStopping = "stopping"
@@ -28,13 +28,13 @@ const (
 // Holder is the daemon that holds the lock of a state directory.
 type Holder struct {
 	PID      int
-	Socket   string // where it listens; "" if it does not
+	Socket   string // on which it listens; "" for none
 	Stopping bool   // it is about to end
 }
 
-// Lock is the lock of a state directory, which one process holds, until it ends at the
-// latest. The file stays: if it were removed, two processes could hold locks of two files
-// of that name.
+// Lock is the lock of a state directory. One process holds it, at most until that process ends.
+// The file is never removed: otherwise two processes could hold the locks of two files of the
+// same name.
 type Lock struct {
 	f *os.File
 
@@ -45,15 +45,16 @@ type Lock struct {
 
 func lockPath(stateDir string) string { return filepath.Join(stateDir, "lock") }
 
-// TakeLock takes the lock for a daemon that listens on the socket, "" for none. It waits for
-// a holder that is ending.
+// TakeLock takes the lock for a daemon that listens on socket, "" for none. It waits for a holder
+// that is stopping.
 func TakeLock(stateDir, socket string) (*Lock, error) {
 	f, err := os.OpenFile(lockPath(stateDir), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lock{f: f, word: wordRunning}
-	// A client that looks whether the lock is held (FindHolder) has it for a moment.
+	// FindHolder in a client takes the lock for a moment. A blocking flock could not be given
+	// up if the holder is a daemon that stays, so the lock is tried again for a short time.
 	for range 10 {
 		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); err != unix.EWOULDBLOCK {
 			break
@@ -71,7 +72,7 @@ func TakeLock(stateDir, socket string) (*Lock, error) {
 	return l, nil
 }
 
-// await waits for a holder that says that it is stopping.
+// await waits for the lock if its holder is stopping, else it returns ErrInUse.
 func (l *Lock) await() error {
 	h, _ := parseHolder(l.f)
 	inUse := ErrInUse
@@ -85,7 +86,7 @@ func (l *Lock) await() error {
 		return inUse
 	}
 	taken := make(chan error, 1)
-	fd, err := unix.FcntlInt(l.f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // the same lock, for as long as it is waited for
+	fd, err := unix.FcntlInt(l.f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // shares the lock, and stays open while the goroutine waits
 	if err != nil {
 		return err
 	}
@@ -102,29 +103,30 @@ func (l *Lock) await() error {
 	}
 }
 
-// Stopping tells others that the holder is about to end.
+// Stopping records in the lock that its holder is about to end.
 func (l *Lock) Stopping() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.word = wordStopping
-	l.sayLocked()
+	l.writeLocked()
 }
 
-// Listens tells others where the holder listens now.
+// Listens records in the lock on which socket its holder listens now.
 func (l *Lock) Listens(socket string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.socket = socket
-	l.sayLocked()
+	l.writeLocked()
 }
 
-// sayLocked writes into the lock. Other processes read it; if it cannot be written, they learn less.
-func (l *Lock) sayLocked() {
+// writeLocked writes the state of the holder into the lock file, for other processes. It ignores
+// errors: other processes then know less.
+func (l *Lock) writeLocked() {
 	text := l.word + " " + strconv.Itoa(os.Getpid())
 	if l.socket != "" {
 		text += " " + l.socket
 	}
-	// In this order a reader never finds it empty.
+	// In this order, a reader never finds the file empty.
 	n, _ := l.f.WriteAt([]byte(text+"\n"), 0)
 	_ = l.f.Truncate(int64(n))
 }
@@ -132,8 +134,8 @@ func (l *Lock) sayLocked() {
 // Release gives the lock back.
 func (l *Lock) Release() { l.f.Close() }
 
-// ReadHolder reads who holds the lock of a state directory, or held it last: that a process
-// holds it is not checked, because trying the lock could keep a starting daemon from it.
+// ReadHolder returns the process that holds the lock of a state directory, or was the last to
+// hold it. It does not check which, because trying the lock could make a starting daemon fail.
 func ReadHolder(stateDir string) (Holder, bool) {
 	f, err := os.OpenFile(lockPath(stateDir), os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -146,7 +148,7 @@ func ReadHolder(stateDir string) (Holder, bool) {
 	return parseHolder(f)
 }
 
-// FindHolder is ReadHolder for a lock that a process holds at this moment.
+// FindHolder is ReadHolder, but returns false unless a process holds the lock at this moment.
 func FindHolder(stateDir string) (Holder, bool) {
 	h, ok := ReadHolder(stateDir)
 	if !ok {
@@ -160,7 +162,7 @@ func FindHolder(stateDir string) (Holder, bool) {
 	return h, flock(f, unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
-// parseHolder understands what say writes.
+// parseHolder reads the text of writeLocked.
 func parseHolder(f *os.File) (Holder, bool) {
 	buf := make([]byte, 512)
 	n, _ := f.ReadAt(buf, 0)

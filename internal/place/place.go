@@ -1,9 +1,9 @@
-// Package place says where the daemon of a user is. The answer depends on the user id and
-// on the machine, not on variables: callers with different environments (a desktop, cron,
-// su, an MCP client) must find the same daemon.
+// Package place finds the daemon of a user. The result depends on the user id and the machine,
+// not on environment variables: callers with different environments (a desktop, cron, su, an MCP
+// client) must find the same daemon.
 //
-// The lock of the state directory is the second way to find a daemon: the daemon that holds
-// it writes its process id and its socket into it.
+// The lock of the state directory is the second way to find a daemon: the daemon that holds the
+// lock writes its process id and its socket into it.
 package place
 
 import (
@@ -20,12 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runtimeRoot holds a directory in memory for each user who is logged in; see pam_systemd(8).
+// runtimeRoot has a directory in memory for each user who is logged in; see pam_systemd(8).
 const runtimeRoot = "/run/user"
 
-// RuntimeDirs are the directories in which a user's daemon may keep sockets and private
-// files, best first. The ones in memory come first. They may not exist yet, but their
-// parents do. They are unusable when another user made them first.
+// RuntimeDirs returns the directories in which a user's daemon may keep sockets and private files,
+// best first; those in memory come before the one on disk. A directory may not exist yet, but its
+// parent does. It is unusable if another user has created it.
 func RuntimeDirs() []string {
 	uid := strconv.Itoa(os.Getuid())
 	var dirs []string
@@ -38,9 +38,9 @@ func RuntimeDirs() []string {
 	return append(dirs, "/tmp/trl-"+uid)
 }
 
-// Sockets are the places where the user's daemon listens unless it was told otherwise, best
-// first. A daemon takes the first. Clients try all: the directory below /run/user appears
-// with the first login and disappears with the last logout, and a daemon may live longer.
+// Sockets returns the sockets on which the user's daemon may listen by default, best first. A
+// daemon uses the first. Clients try all, because the directory in /run/user appears with the
+// first login and disappears with the last logout, and a daemon may run longer than that.
 func Sockets() []string {
 	uid := strconv.Itoa(os.Getuid())
 	var paths []string
@@ -50,8 +50,8 @@ func Sockets() []string {
 	return append(paths, "/tmp/trl-"+uid+"/trl.sock")
 }
 
-// Find lists where a client looks for the user's daemon: at each of Sockets, and where the
-// holder of the state directory's lock says that it listens.
+// Find returns the sockets on which a client looks for the user's daemon: each of Sockets, and the
+// one that the state directory's lock names.
 func Find(stateDir string) []string {
 	paths := Sockets()
 	if h, ok := ReadHolder(stateDir); ok && h.Socket != "" && !slices.Contains(paths, h.Socket) {
@@ -60,7 +60,7 @@ func Find(stateDir string) []string {
 	return paths
 }
 
-// StateDir is the default state directory for an environment: trl in $XDG_STATE_HOME, else
+// StateDir returns the default state directory for an environment: trl in $XDG_STATE_HOME, else
 // .local/state/trl in the user's home directory, else state in /tmp/trl-<uid>.
 func StateDir(getenv func(string) string) string {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -72,8 +72,9 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join("/tmp", "trl-"+strconv.Itoa(os.Getuid()), "state")
 }
 
-// Home is the home directory of the user, "" if there is none that can be used: $HOME, or the
-// one in the user database where the variable is missing or names somebody else's, as after sudo.
+// Home returns the home directory of the user: $HOME, or the one in the user database if the
+// variable is missing or names that of another user, as after sudo. It returns "" if neither is
+// usable.
 func Home(getenv func(string) string) string {
 	if home := getenv("HOME"); usableHome(home) {
 		return home
@@ -84,8 +85,8 @@ func Home(getenv func(string) string) string {
 	return ""
 }
 
-// usableHome reports whether the user may keep files in a home directory. Root may write
-// anywhere, so for root only its own counts.
+// usableHome reports whether the user may keep files in a home directory. Root may write anywhere,
+// so for root the directory must be its own.
 func usableHome(dir string) bool {
 	info, err := os.Stat(dir)
 	if !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
@@ -94,19 +95,21 @@ func usableHome(dir string) bool {
 	return Owner(info) == os.Getuid() || os.Getuid() != 0 && unix.Access(dir, unix.W_OK|unix.X_OK) == nil
 }
 
+// ownedDir reports whether only this user may write to dir.
 func ownedDir(dir string) bool {
 	info, err := os.Lstat(dir)
 	return err == nil && info.IsDir() && Owner(info) == os.Getuid() && info.Mode().Perm()&0o022 == 0
 }
 
-// Owner is the user id that a file belongs to.
+// Owner returns the user id of a file's owner.
 func Owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// ErrStranger is a socket of another user.
+// ErrStranger is the error for a socket of another user.
 var ErrStranger = errors.New("belongs to another user")
 
-// CheckOwner refuses the owner of a socket, or the process behind it, unless it is this user.
-// Root is trusted too: a service manager that runs as root makes sockets for its users.
+// CheckOwner returns an error unless uid, the owner of a socket or of the process behind it, is
+// this user or root. Root is trusted because a service manager that runs as root creates sockets
+// for its users.
 func CheckOwner(uid int) error {
 	if uid == os.Getuid() || uid == 0 {
 		return nil
@@ -114,8 +117,8 @@ func CheckOwner(uid int) error {
 	return fmt.Errorf("%w: to uid %d, and you are uid %d", ErrStranger, uid, os.Getuid())
 }
 
-// CheckSocket refuses a socket of another user before anything is sent to it. A path without
-// a socket is no error here: connecting reports that better.
+// CheckSocket returns an error for a socket of another user, before anything is sent to it. A path
+// without a socket is not an error here, because connecting reports it better.
 func CheckSocket(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -47,7 +47,8 @@ func TestLockNamesItsHolder(t *testing.T) {
 	l.Release()
 }
 
-// TestLockOfSomebodyElse: where a client goes is not for others to say.
+// TestLockOfSomebodyElse: a lock file that is malformed or belongs to another user directs no client
+// to a socket.
 func TestLockOfSomebodyElse(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"", "running", "running x /s", "running -1 /s", "walking 5 /s"} {
@@ -59,7 +60,7 @@ func TestLockOfSomebodyElse(t *testing.T) {
 		}
 	}
 	if os.Getuid() != 0 {
-		t.Skip("only root can make a file of somebody else")
+		t.Skip("only root can make a file of another user")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("running 5 /s\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,6 +72,6 @@ func TestLockOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h, ok := place.ReadHolder(dir); ok {
-		t.Errorf("of somebody else: %+v", h)
+		t.Errorf("of another user: %+v", h)
 	}
 }

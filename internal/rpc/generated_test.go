@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreFresh makes them again, where there is a protoc.
+// TestGeneratedFilesAreFresh generates the files again and compares, if protoc is installed.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	if _, err := exec.LookPath("protoc"); err != nil {
 		t.Skip(err)
@@ -28,7 +28,7 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 	if out, err := exec.Command("protoc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s\n%s", err, out)
 	}
-	version := regexp.MustCompile(`(?m)^//.*\bprotoc +v.*$`) // another protoc makes the same
+	version := regexp.MustCompile(`(?m)^//.*\bprotoc +v.*$`) // another version of protoc generates the same
 	for _, name := range []string{"trl.pb.go", "trl_grpc.pb.go"} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package rpc is the line protocol in frames, for gRPC: one service with one call,
-// which is a connection. A frame has the JSON of a message, and beside it the bytes
+// Package rpc carries the line protocol in the frames of gRPC. There is one service with one
+// call, and each call is a connection. A frame has the JSON of a message and, beside it, the bytes
 // that JSON would have to escape (see wire.Raw).
 package rpc
 
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // the codec that is looked up below
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that Codec looks up
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -20,14 +20,14 @@ import (
 
 //go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --plugin=protoc-gen-go-grpc=$(go tool -n protoc-gen-go-grpc) --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative,require_unimplemented_servers=false -I ../../api/proto/trl/v1 trl.proto"
 
-// lengthBytes is how long the length is that a packed frame begins with.
+// lengthBytes is the size of the length at the beginning of a packed frame.
 const lengthBytes = 4
 
-// maxGrow bounds the room that is made at once for a frame that comes in pieces.
+// maxGrow limits the memory that is allocated at once for a frame that arrives in pieces.
 const maxGrow = 1 << 20
 
-// Pack makes a frame of a message and packs it, so that several can lie behind each
-// other in a queue of bytes.
+// Pack returns a packed frame of a message and its raw bytes: a length and the frame, so that
+// frames can be queued one after another in a slice of bytes.
 func Pack(message []byte, raw wire.Raw) ([]byte, error) {
 	f := &Frame{Message: message, Raw: raw}
 	size := proto.Size(f)
@@ -36,8 +36,9 @@ func Pack(message []byte, raw wire.Raw) ([]byte, error) {
 	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, f)
 }
 
-// PackPush makes a frame of a push and its bytes, which come in the entry "data", and packs
-// it. It is Pack without what that costs: pushes are most of all bytes that ever leave.
+// PackPush returns a packed frame of a push and its raw bytes, which become the entry "data". It
+// writes the protobuf by hand, which is faster than Pack: most of the bytes that leave the daemon
+// are pushes.
 func PackPush(message, data []byte) []byte {
 	entry := protowire.SizeTag(1) + protowire.SizeBytes(len(dataName)) + protowire.SizeTag(2) + protowire.SizeBytes(len(data))
 	size := protowire.SizeTag(1) + protowire.SizeBytes(len(message))
@@ -57,14 +58,14 @@ func PackPush(message, data []byte) []byte {
 
 const dataName = "data"
 
-// Packed is the protobuf of a frame. Codec sends it as it is.
+// Packed is the protobuf of a frame, without its length. Codec sends it unchanged.
 type Packed []byte
 
-// Unpacker finds the frames in a queue of packed ones that comes in pieces.
-type Unpacker struct{ part []byte }
+// Unpacker splits a stream of packed frames, which arrives in pieces.
+type Unpacker struct{ part []byte } // the beginning of an incomplete frame, with its length
 
-// Next returns the first frame that is complete with piece, and what is left of piece.
-// The frame is nil when more is needed. Both may lie in piece.
+// Next returns the first frame that is complete after piece, and the rest of piece. The frame is
+// nil if more is needed. Both may share memory with piece.
 func (u *Unpacker) Next(piece []byte) (frame Packed, rest []byte) {
 	if len(u.part) > 0 {
 		need := lengthBytes - len(u.part)
@@ -77,7 +78,7 @@ func (u *Unpacker) Next(piece []byte) (frame Packed, rest []byte) {
 			return nil, nil
 		}
 		if len(u.part) == lengthBytes && binary.BigEndian.Uint32(u.part) > 0 {
-			return u.Next(piece) // now the length is known
+			return u.Next(piece) // the length is complete now
 		}
 		frame = u.part[lengthBytes:]
 		u.part = nil
@@ -92,17 +93,17 @@ func (u *Unpacker) Next(piece []byte) (frame Packed, rest []byte) {
 	return nil, nil
 }
 
-// Buffers are the buffers of frames on their way, for both ends. Those of package grpc
-// itself grow from 32 KiB to 1 MiB at once, and all of one is cleared each time.
+// Buffers is the pool of buffers for frames, for both ends. The pool of package grpc itself has no
+// size between 32 KiB and 1 MiB, and clears a whole buffer each time.
 var Buffers = func() mem.BufferPool {
 	pool, err := mem.NewBinaryTieredBufferPool(8, 12, 14, 15, 16, 17, 18, 19, 20)
 	if err != nil {
-		panic(err) // only for sizes that cannot be
+		panic(err) // only for invalid sizes
 	}
 	return pool
 }()
 
-// Codec is that of protobuf, which takes Packed frames too.
+// Codec returns the codec of protobuf that also accepts Packed frames.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
@@ -115,8 +116,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// Unmarshal implements encoding.CodecV2. The bytes of a frame lie in one copy of what came,
-// where the generated code would make another.
+// Unmarshal implements encoding.CodecV2. It copies the received bytes of a frame once; the
+// generated code would copy them again.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*Frame)
 	if !ok {
@@ -125,7 +126,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return unpack(data.Materialize(), f)
 }
 
-// unpack reads the protobuf of a frame, which lies in b from then on.
+// unpack decodes the protobuf of a frame. The frame shares memory with b.
 func unpack(b []byte, f *Frame) error {
 	f.Reset()
 	return fields(b, func(number protowire.Number, value []byte) error {
@@ -157,7 +158,8 @@ func unpack(b []byte, f *Frame) error {
 	})
 }
 
-// fields calls each with the fields of a message that have bytes, and passes over the others.
+// fields calls each with every field of a protobuf message that contains bytes, and skips the
+// others.
 func fields(b []byte, each func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -16,8 +16,8 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// TestPackedFrames: frames that lie behind each other are found again, however the bytes
-// are cut into pieces.
+// TestPackedFrames: an Unpacker finds queued frames again, however the bytes are divided into
+// pieces.
 func TestPackedFrames(t *testing.T) {
 	var queue []byte
 	var want []*rpc.Frame
@@ -56,7 +56,7 @@ func TestPackedFrames(t *testing.T) {
 	}
 }
 
-// TestPackPush: the same bytes as those of the generated code.
+// TestPackPush: PackPush returns the same bytes as the generated code.
 func TestPackPush(t *testing.T) {
 	for _, c := range [][2]string{{"{}", "x"}, {"", ""}, {"{}", ""}, {strings.Repeat("m", 300), strings.Repeat("\xff", 1<<17)}, {"", "\x00"}} {
 		var raw wire.Raw
@@ -123,8 +123,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// FuzzFrame: whatever comes as a frame is refused, or becomes a line; and what is a frame
-// survives being packed.
+// FuzzFrame: any bytes that arrive as a frame are refused or become a line, and a frame is the
+// same after it was packed and unpacked.
 func FuzzFrame(f *testing.F) {
 	for _, seed := range []*rpc.Frame{
 		{}, {Message: []byte(`{"id":1,"method":"m","params":{}}`), Raw: map[string][]byte{"data": []byte("\x00\xff")}},
@@ -163,7 +163,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzUnpacker: any bytes, in any pieces, are cut without harm.
+// FuzzUnpacker: an Unpacker accepts any bytes in any pieces.
 func FuzzUnpacker(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 2, 1, 2, 0xff, 0xff, 0xff, 0xff}, 3)
 	f.Fuzz(func(t *testing.T, b []byte, size int) {

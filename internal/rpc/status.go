@@ -11,8 +11,9 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Status is the error that a whole call ends with: gRPC's code for ours, which is in the
-// text and in an ErrorInfo as well, beside the details that are texts. Errors of single requests travel in frames.
+// Status returns the gRPC error for a call that ends with e. It has gRPC's code for the code of e.
+// The text and an ErrorInfo have the code of e itself; the ErrorInfo also has the details that are
+// strings. The errors of single requests travel in frames instead.
 func Status(e *api.Error) error {
 	code := codes.Unknown
 	for _, c := range api.Codes {
@@ -33,13 +34,13 @@ func Status(e *api.Error) error {
 	return s.Err()
 }
 
-// errorDomain says whose codes the ErrorInfo of a status has.
+// errorDomain marks an ErrorInfo whose codes are those of TRL.
 const errorDomain = "trl"
 
-// tooLarge is how package grpc itself begins when it does not take a frame.
+// tooLarge is the beginning of the error text of package grpc for a frame that is too large.
 const tooLarge = "grpc: received message larger than max"
 
-// FromStatus is the inverse of Status. It reports false for what a daemon did not say.
+// FromStatus is the inverse of Status. It returns false for an error that is not from a daemon.
 func FromStatus(err error) (*api.Error, bool) {
 	s, ok := status.FromError(err)
 	if !ok || err == nil {

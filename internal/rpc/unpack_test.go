@@ -10,8 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/rpc"
 )
 
-// FuzzUnpack: a frame that is read without copies is the one that the generated code reads,
-// and what that refuses is refused.
+// FuzzUnpack: unpack returns the same frame as the generated code, and refuses the same bytes.
 func FuzzUnpack(f *testing.F) {
 	packed, err := proto.Marshal(&rpc.Frame{Message: []byte(`{"id":1}`), Raw: map[string][]byte{"data": []byte("\x00\xff"), "": nil}})
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Encoder writes lines into a buffer of its own. Characters that mean something
-// in HTML are not escaped: output is for terminals and models.
+// Encoder writes lines into its own buffer. It does not escape the special characters of HTML,
+// because output is for terminals and models.
 type Encoder struct {
 	b   []byte
 	enc *json.Encoder
 }
 
-// keepEncoder is how large a buffer may be that waits for the next line.
+// keepEncoder is the largest buffer that is kept for reuse.
 const keepEncoder = 256 << 10
 
 var encoders = sync.Pool{New: func() any {
@@ -28,10 +28,10 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// NewEncoder returns an empty Encoder. Release it when its bytes are not needed any more.
+// NewEncoder returns an empty Encoder. Release it when its bytes are no longer needed.
 func NewEncoder() *Encoder { return encoders.Get().(*Encoder) }
 
-// Release gives the Encoder and its bytes back.
+// Release makes the Encoder and its buffer available for reuse.
 func (e *Encoder) Release() {
 	if cap(e.b) > keepEncoder {
 		return
@@ -40,9 +40,10 @@ func (e *Encoder) Release() {
 	encoders.Put(e)
 }
 
-// Bytes returns the lines written until now. They are valid until Release.
+// Bytes returns the lines written so far. They are valid until Release.
 func (e *Encoder) Bytes() []byte { return e.b }
 
+// appender is the io.Writer of an Encoder's json.Encoder.
 type appender Encoder
 
 func (a *appender) Write(p []byte) (int, error) {
@@ -50,7 +51,7 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// value appends the JSON of v without the line end that json.Encoder puts there.
+// value appends the JSON of v without the line end that json.Encoder adds.
 func (e *Encoder) value(v any) error {
 	if err := e.enc.Encode(v); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (e *Encoder) value(v any) error {
 	return nil
 }
 
-// Value writes v alone, as a line. On an error nothing is written.
+// Value writes v as a line. On an error, it writes nothing.
 func (e *Encoder) Value(v any) error {
 	if err := e.value(v); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (e *Encoder) Value(v any) error {
 	return nil
 }
 
-// Answer writes the answer of a request that succeeded. On an error nothing is written.
+// Answer writes the answer to a request that succeeded. On an error, it writes nothing.
 func (e *Encoder) Answer(id json.RawMessage, data any) error {
 	start := len(e.b)
 	e.id(id)
@@ -81,7 +82,8 @@ func (e *Encoder) Answer(id json.RawMessage, data any) error {
 	return nil
 }
 
-// RawAnswer is Answer, and says that requests on this connection may have bytes behind them.
+// RawAnswer is Answer that also announces that the client may send raw bytes after the lines of
+// its requests on this connection.
 func (e *Encoder) RawAnswer(id json.RawMessage, data any) error {
 	if err := e.Answer(id, data); err != nil {
 		return err
@@ -90,12 +92,12 @@ func (e *Encoder) RawAnswer(id json.RawMessage, data any) error {
 	return nil
 }
 
-// Error writes the answer of a request that did not succeed.
+// Error writes the answer to a request that failed.
 func (e *Encoder) Error(id json.RawMessage, cause *api.Error) {
 	start := len(e.b)
 	e.id(id)
 	e.b = append(e.b, `,"ok":false,"error":`...)
-	if err := e.value(cause); err != nil { // details that have no JSON
+	if err := e.value(cause); err != nil { // the details cannot be encoded as JSON
 		e.b = e.b[:start]
 		e.Error(id, &api.Error{Code: cause.Code, Message: cause.Message})
 		return
@@ -112,13 +114,13 @@ func (e *Encoder) id(id json.RawMessage) {
 	e.b = append(e.b, id...)
 }
 
-// Event writes one push of a stream. On an error nothing is written.
+// Event writes one push of a stream. On an error, it writes nothing.
 func (e *Encoder) Event(ev *api.StreamEvent) error {
 	if !plain(ev) {
 		return e.Value(ev)
 	}
-	// Pieces of output are most of all bytes that ever leave the daemon, and these
-	// few fields are all they have: writing them by hand is several times faster.
+	// Most of the bytes that leave the daemon are pieces of output, and these have only the
+	// following fields. Writing them by hand is several times faster.
 	e.b = slices.Grow(e.b, len(ev.Data)+len(ev.Data)/16+len(ev.DataBase64)+256)
 	e.b = append(e.b, `{"stream_id":`...)
 	e.b = appendString(e.b, ev.StreamID)
@@ -138,8 +140,8 @@ func (e *Encoder) Event(ev *api.StreamEvent) error {
 	return nil
 }
 
-// RawEvent writes a push whose output is not in it: n bytes of it follow the line. On an
-// error nothing is written.
+// RawEvent writes a push of output without its data: n raw bytes follow the line. On an error, it
+// writes nothing.
 func (e *Encoder) RawEvent(ev *api.StreamEvent, n int) error {
 	start := len(e.b)
 	e.b = append(e.b, `{"stream_id":`...)
@@ -160,7 +162,8 @@ func (e *Encoder) RawEvent(ev *api.StreamEvent, n int) error {
 	return nil
 }
 
-// plain reports whether an event is a piece of output, with nothing that Event does not write.
+// plain reports whether an event is a piece of output that has only the fields that Event writes
+// by hand.
 func plain(ev *api.StreamEvent) bool {
 	return (ev.Type == api.EventStdout || ev.Type == api.EventStderr || ev.Type == api.EventOutput) &&
 		ev.Offset != nil && ev.Data != "" && ev.Stream == "" && ev.From == nil && ev.To == nil &&
@@ -168,9 +171,8 @@ func plain(ev *api.StreamEvent) bool {
 		utf8.ValidString(ev.Data) && utf8.ValidString(ev.StreamID) && utf8.ValidString(ev.DataBase64)
 }
 
-// RawRequest is Request for a stream whose pushes may come with bytes behind them, and for a
-// call by which a client learns whether its requests may have bytes behind them. A daemon that
-// knows of neither ignores it.
+// RawRequest is Request that also announces that the client accepts raw bytes after a push, and
+// asks whether the daemon accepts them after a request. A daemon without raw bytes ignores both.
 func (e *Encoder) RawRequest(id uint64, method string, params any) error {
 	if err := e.Request(id, method, params); err != nil {
 		return err
@@ -179,8 +181,8 @@ func (e *Encoder) RawRequest(id uint64, method string, params any) error {
 	return nil
 }
 
-// RequestWith is Request with n bytes that follow the line. It is for daemons that have said
-// that they take them; see RawAnswer.
+// RequestWith is Request for a line that n raw bytes follow. It is only for daemons that have
+// announced that they accept raw bytes; see RawAnswer.
 func (e *Encoder) RequestWith(id uint64, method string, params any, n int) error {
 	if err := e.Request(id, method, params); err != nil {
 		return err
@@ -189,13 +191,13 @@ func (e *Encoder) RequestWith(id uint64, method string, params any, n int) error
 	return nil
 }
 
-// raw puts the member into the line that was written last, as its last one.
+// raw adds the member "raw" to the last line, as its last member.
 func (e *Encoder) raw(value string) {
 	e.b = append(e.b[:len(e.b)-len("}\n")], `,"raw":`...)
 	e.b = append(append(e.b, value...), "}\n"...)
 }
 
-// Request writes a request. On an error nothing is written.
+// Request writes a request. On an error, it writes nothing.
 func (e *Encoder) Request(id uint64, method string, params any) error {
 	start := len(e.b)
 	e.b = append(e.b, `{"id":"`...)
@@ -216,7 +218,7 @@ func (e *Encoder) Request(id uint64, method string, params any) error {
 
 const hexDigits = "0123456789abcdef"
 
-// escaped says of each byte whether it cannot stand in a JSON string as it is.
+// escaped is true for each byte that a JSON string must escape.
 var escaped = func() (t [256]bool) {
 	for c := range 0x20 {
 		t[c] = true

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// events are pushes of every kind, and output with everything that needs care.
+// events are pushes of every kind, and output with every kind of special character.
 func events() []api.StreamEvent {
 	zero, nine := int64(0), int64(9)
 	all := make([]byte, 256)
@@ -57,8 +57,8 @@ func events() []api.StreamEvent {
 	}
 }
 
-// TestEventsBothWays proves that what is written by hand means the same as what
-// encoding/json writes, and is read back the same.
+// TestEventsBothWays: the lines that are written by hand mean the same as those of encoding/json,
+// and are parsed to the same events.
 func TestEventsBothWays(t *testing.T) {
 	for _, ev := range events() {
 		e := wire.NewEncoder()

@@ -1,7 +1,7 @@
 package wire
 
-// BudgetLeft is what is left of a budget.
+// BudgetLeft returns the bytes left in a budget.
 func BudgetLeft(b *Budget) int64 { return b.left.Load() }
 
-// BufferSize is how large the buffer of a reader is now.
+// BufferSize returns the current size of a Reader's buffer.
 func BufferSize(r *Reader) int { return len(r.buf) }

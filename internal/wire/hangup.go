@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WatchFile calls gone when nobody can read any more what is written to f: a pipe or a
-// terminal whose other end is closed. The returned function ends the watch and waits for
-// it. The files of stdio are not in the runtime's poller, so a thread waits here.
-func WatchFile(f *os.File, gone func()) (stop func()) {
+// WatchFile calls closed when f, a pipe or a terminal, has no reader any more. The returned
+// function ends the watch and waits for its goroutine. The Go runtime cannot watch the files of
+// stdio, so the goroutine blocks a thread.
+func WatchFile(f *os.File, closed func()) (stop func()) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return func() {}
@@ -17,7 +17,7 @@ func WatchFile(f *os.File, gone func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		fds := []unix.PollFd{{Fd: int32(f.Fd())}, {Fd: int32(r.Fd())}} // POLLHUP and POLLERR need not be asked for
+		fds := []unix.PollFd{{Fd: int32(f.Fd())}, {Fd: int32(r.Fd())}} // poll always reports POLLHUP and POLLERR
 		for {
 			_, err := unix.Poll(fds, -1)
 			switch {
@@ -26,7 +26,7 @@ func WatchFile(f *os.File, gone func()) (stop func()) {
 			case err != nil || fds[1].Revents != 0:
 				return
 			}
-			gone()
+			closed()
 			return
 		}
 	}()

@@ -9,26 +9,27 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Message is one line of a server, taken apart: an answer, or a push. Its slices
-// lie in the line.
+// Message is a parsed line of a server: an answer or a push. Its slices share memory with the
+// line.
 type Message struct {
-	// ID is the id of an answer, nil or null when the server could not tell it.
+	// ID is the id of an answer; nil or null if the server could not parse the request's id.
 	ID    json.RawMessage
 	Data  json.RawMessage
 	Error *api.Error
-	// Event is set for a push, and nothing else is but Raw.
+	// Event is set for a push. Then all other fields except Raw are empty.
 	Event *api.StreamEvent
-	// Raw is how many bytes of output follow the line of a push.
+	// Raw is the number of raw bytes that follow the line of a push.
 	Raw int
-	// TakesRaw says of an answer that requests may have bytes behind them; see RawAnswer.
+	// TakesRaw is set in an answer if the server accepts raw bytes after requests; see
+	// RawAnswer.
 	TakesRaw bool
 }
 
-// MaxRaw bounds the bytes that follow one push.
+// MaxRaw limits the raw bytes that follow one push.
 const MaxRaw = 8 << 20
 
-// ParseMessage takes one line of a server apart. It trusts the server as far as
-// Data goes, whose JSON is checked by whoever decodes it.
+// ParseMessage parses a line of a server. It does not check the JSON of Data: the caller does so
+// by decoding it.
 func ParseMessage(line []byte) (Message, error) {
 	var (
 		m         Message
@@ -70,8 +71,8 @@ func ParseMessage(line []byte) (Message, error) {
 	return m, nil
 }
 
-// parseEvent decodes a push. Pieces of output, which are nearly all of them, have
-// only the fields named here; anything else is left to encoding/json.
+// parseEvent decodes a push. Nearly all pushes are pieces of output, which have only the fields
+// handled here; encoding/json decodes the others.
 func parseEvent(line []byte) (_ *api.StreamEvent, raw int, _ error) {
 	ev := &api.StreamEvent{}
 	simple, more := true, false
@@ -115,8 +116,8 @@ func parseEvent(line []byte) (_ *api.StreamEvent, raw int, _ error) {
 		return ev, raw, nil
 	}
 	if simple && ev.Type == api.EventExit && ev.Offset == nil && ev.Data == "" && ev.DataBase64 == "" {
-		// Everything else in it is the outcome. To learn how all kinds of pushes are decoded
-		// takes encoding/json longer than a short trl run takes for anything else.
+		// The remaining fields are those of the outcome. encoding/json would first analyse the
+		// type for all kinds of pushes, which takes longer than the rest of a short trl run.
 		return exitEvent(ev, line)
 	}
 	ev = &api.StreamEvent{}

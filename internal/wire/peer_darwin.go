@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer is the process at the other end of a unix socket. For a client this is
-// the one that listens.
+// Peer is the process at the other end of a unix socket. For a client, this is the process that
+// listens.
 type Peer struct{ UID, PID int }
 
-// PeerOf asks the kernel who is at the other end.
+// PeerOf asks the kernel which process is at the other end.
 func PeerOf(conn *net.UnixConn) (Peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Raw is bytes that travel beside the JSON of a message and not in it. The entry x stands
-// for the members x and x_base64 of a push, of the params of a request or of the data of
-// an answer.
+// Raw has the bytes that travel beside the JSON of a message instead of in it. The entry x
+// replaces the members x and x_base64 of a push, of the params of a request, or of the data of an
+// answer.
 type Raw map[string][]byte
 
 const base64Suffix = "_base64"
 
-// TakeEvent takes the bytes out of a push.
+// TakeEvent removes the data from a push and returns it.
 func TakeEvent(ev *api.StreamEvent) []byte {
 	data := api.Data(ev.Data, ev.DataBase64)
 	ev.Data, ev.DataBase64 = "", ""
 	return data
 }
 
-// TakeResult takes the bytes out of the result of a method, of which it returns a copy
-// when there are any.
+// TakeResult removes the data from the result of a method and returns both. It does not change
+// result itself: if the type of the result can have data, it returns a copy.
 func TakeResult(result any) (any, Raw) {
 	pairs := pairsOf(reflect.TypeOf(result))
 	if len(pairs) == 0 {
@@ -51,14 +51,15 @@ func TakeResult(result any) (any, Raw) {
 	return own.Interface(), raw
 }
 
-// pair is two fields of a struct that carry the same bytes, as text and in base64.
+// pair is two fields of a struct that carry the same data, as text and in base64.
 type pair struct {
-	name      string // in JSON
-	text, b64 []int
+	name      string // of the text, in JSON
+	text, b64 []int  // indexes of the fields, as reflect has them
 }
 
 var pairs sync.Map // reflect.Type → []pair
 
+// pairsOf returns the pairs of a struct type.
 func pairsOf(t reflect.Type) []pair {
 	if known, ok := pairs.Load(t); ok {
 		return known.([]pair)
@@ -81,8 +82,9 @@ func pairsOf(t reflect.Type) []pair {
 	return list
 }
 
-// JoinRequest makes a line of a request whose bytes came beside it. The line has no line
-// end, neither at its end nor within. What is not a request stays what it is.
+// JoinRequest returns the line of a request, with the raw bytes in its params. The line contains
+// no line end. A message that is not a request is not changed otherwise, so that parsing it
+// reports the error.
 func JoinRequest(message []byte, raw Raw) []byte {
 	if len(raw) == 0 {
 		return oneLine(message)
@@ -92,7 +94,7 @@ func JoinRequest(message []byte, raw Raw) []byte {
 		if params == nil || string(params) == "null" {
 			params = []byte("{}")
 		}
-		// The id comes first: of a request that is too large only the beginning is looked at.
+		// The id comes first, because only the beginning of a too large request is parsed.
 		b := member([]byte("{"), "id", env.id)
 		b = member(b, "method", env.method)
 		b = member(b, "params", joined(params, raw, inRequest))
@@ -101,8 +103,8 @@ func JoinRequest(message []byte, raw Raw) []byte {
 	return oneLine(message)
 }
 
-// Beside returns the bytes that came beside a request when its method takes them as they are;
-// see api.Method.CallWith. All others are for JoinRequest.
+// Beside returns the raw bytes of a request if its method accepts them as they are, see
+// api.Method.CallWith, else nil. All other requests need JoinRequest.
 func Beside(message []byte, raw Raw) []byte {
 	data := raw["data"]
 	if len(raw) != 1 || len(data) == 0 {
@@ -115,7 +117,7 @@ func Beside(message []byte, raw Raw) []byte {
 	return data
 }
 
-// JoinAnswer makes a line of an answer whose bytes came beside it.
+// JoinAnswer returns the line of an answer, with the raw bytes in its data.
 func JoinAnswer(message []byte, raw Raw) []byte {
 	if len(raw) == 0 {
 		return oneLine(message)
@@ -132,7 +134,8 @@ func JoinAnswer(message []byte, raw Raw) []byte {
 	return oneLine(append(b, '}'))
 }
 
-// joined adds the bytes to an object, in place of the members they stand for.
+// joined returns an object in which the raw bytes replace their members. write appends one entry
+// as members.
 func joined(object []byte, raw Raw, write func(b []byte, name string, data []byte) []byte) []byte {
 	b := []byte("{")
 	if !members(object, func(key, value []byte) {
@@ -151,11 +154,13 @@ func joined(object []byte, raw Raw, write func(b []byte, name string, data []byt
 	return append(b, '}')
 }
 
+// inRequest appends data as a request has it: in base64.
 func inRequest(b []byte, name string, data []byte) []byte {
 	b = member(b, name+base64Suffix, []byte{'"'})
 	return append(base64.StdEncoding.AppendEncode(b, data), '"')
 }
 
+// inAnswer appends data as an answer has it: as text, and in base64 if the text is not exact.
 func inAnswer(b []byte, name string, data []byte) []byte {
 	text, b64 := api.Text(data)
 	b = member(b, name, appendString(nil, text))
@@ -165,7 +170,8 @@ func inAnswer(b []byte, name string, data []byte) []byte {
 	return b
 }
 
-// member adds a member to an object that has no end yet; none when there is no value.
+// member appends a member to b, an object without its closing brace. It appends nothing if value
+// is nil.
 func member(b []byte, name string, value []byte) []byte {
 	if value == nil {
 		return b
@@ -178,7 +184,7 @@ func member(b []byte, name string, value []byte) []byte {
 	return append(b, value...)
 }
 
-// oneLine makes the line ends between the tokens of JSON spaces. In a string there are none.
+// oneLine replaces the line ends between JSON tokens by spaces. JSON strings contain none.
 func oneLine(b []byte) []byte {
 	for i, c := range b {
 		if c == '\n' || c == '\r' {
@@ -188,8 +194,8 @@ func oneLine(b []byte) []byte {
 	return b
 }
 
-// SplitRequest takes the members x_base64 out of the params of a request. Nothing of it
-// lies in the line.
+// SplitRequest removes the members x_base64 from the params of a request and returns their
+// content as raw bytes. The results do not share memory with the line.
 func SplitRequest(line []byte) (message []byte, raw Raw) {
 	if !bytes.Contains(line, []byte(base64Suffix+`"`)) {
 		return bytes.Clone(line), nil
@@ -207,6 +213,7 @@ func SplitRequest(line []byte) (message []byte, raw Raw) {
 	return append(rest, '}'), raw
 }
 
+// split removes the members x_base64 from an object.
 func split(object []byte) (rest []byte, raw Raw) {
 	raw = Raw{}
 	rest = []byte("{")

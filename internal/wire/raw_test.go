@@ -53,7 +53,8 @@ func TestSplitRequest(t *testing.T) {
 	}
 }
 
-// TestRawResults: what is taken out of a result and put back is the same JSON as ever.
+// TestRawResults: taking the data out of a result and joining it again gives the JSON of the
+// result.
 func TestRawResults(t *testing.T) {
 	results := []any{
 		api.ExecResult{ExecID: "x-1", Stdout: "a\n\"é", Stderr: "b", ExecOutcome: api.ExecOutcome{ExitCode: 3, WorkingDir: "/"}},
@@ -120,8 +121,8 @@ func TestRawEvents(t *testing.T) {
 	}
 }
 
-// FuzzRaw: whatever a peer sends beside a message, the line has no line end and is JSON
-// where the message was, and the bytes are in it as they came.
+// FuzzRaw: with any message and raw bytes from a peer, the joined line has no line end, is JSON if
+// the message was, and contains the same bytes.
 func FuzzRaw(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"exec.input","params":{"exec_id":"x"}}`), "data", []byte("\x00\xff\n"))
 	f.Add([]byte("{\n\"params\":null}"), "a\"\n\\", []byte("x"))
@@ -144,7 +145,7 @@ func FuzzRaw(f *testing.F) {
 		key := name + base64Suffix
 		var b64 string
 		if json.Unmarshal(request.Params[key], &b64) != nil {
-			return // params of several kinds, of which another one won
+			return // the message has several params, and another one was taken
 		}
 		if got, err := base64.StdEncoding.DecodeString(b64); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%s: %q of %q", line, got, data)

@@ -12,8 +12,8 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// TestRawPush: a push whose bytes follow its line is read as it was written, between other
-// lines, in whatever pieces it comes.
+// TestRawPush: a push with raw bytes is read as it was written, also between other lines and in
+// pieces of any size.
 func TestRawPush(t *testing.T) {
 	var sent bytes.Buffer
 	bodies := []string{"\n{}\n", "\x00\xff", strings.Repeat("x\n", 100_000), "y"}
@@ -57,8 +57,7 @@ func TestRawPush(t *testing.T) {
 	}
 }
 
-// TestRawPushCutOff: bytes that do not come are an error, and so is a number that no push
-// can have.
+// TestRawPushCutOff: missing raw bytes are an error, and so is an impossible number of them.
 func TestRawPushCutOff(t *testing.T) {
 	r := wire.NewReader(strings.NewReader("{}\nabc"), 1<<20, 0, nil)
 	if _, err := r.Next(); err != nil {
@@ -74,7 +73,7 @@ func TestRawPushCutOff(t *testing.T) {
 	}
 }
 
-// FuzzRawPush: whatever a daemon sends, what is read of it lies in it, in order.
+// FuzzRawPush: with any bytes from a daemon, the bytes that are read occur among them, in order.
 func FuzzRawPush(f *testing.F) {
 	f.Add([]byte("{\"stream_id\":\"x\",\"seq\":1,\"type\":\"stdout\",\"offset\":0,\"raw\":3}\na\nb{\"id\":\"1\",\"ok\":true}\n"))
 	f.Add([]byte("{\"stream_id\":\"x\",\"raw\":8388608}\nshort"))

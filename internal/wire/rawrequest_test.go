@@ -41,8 +41,8 @@ func TestRawLength(t *testing.T) {
 	}
 }
 
-// TestRawRequest: a request whose bytes follow its line is read as it was written, between
-// other lines, in whatever pieces it comes.
+// TestRawRequest: a request with raw bytes is read as it was written, also between other lines and
+// in pieces of any size.
 func TestRawRequest(t *testing.T) {
 	var sent bytes.Buffer
 	bodies := []string{"\n{}\n", "\x00\xff", strings.Repeat("x\n", 100_000), "y"}
@@ -88,8 +88,7 @@ func TestRawRequest(t *testing.T) {
 	}
 }
 
-// TestRefusedBytes: bytes for which there is no room are thrown away, and the lines behind
-// them are read.
+// TestRefusedBytes: raw bytes that are too many are skipped, and the following lines are read.
 func TestRefusedBytes(t *testing.T) {
 	budget := wire.NewBudget(200_000)
 	text := "{}\n" + strings.Repeat("\n", 100_001) + "{}\n" + strings.Repeat("\n", 90_000) + "{}\n" + strings.Repeat("\n", 90_000) + "{}\n" +
@@ -166,7 +165,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// FuzzRawLength: of a line that is JSON, the number is the member raw of the object itself.
+// FuzzRawLength: in a line that is JSON, the length is the member "raw" of the outer object.
 func FuzzRawLength(f *testing.F) {
 	f.Add([]byte(`{"id":1,"raw":7}`))
 	f.Add([]byte(`{"a,\"raw":7}`))

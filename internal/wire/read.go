@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// smallBuffer is what an idle connection costs.
+	// smallBuffer is the buffer of an idle connection.
 	smallBuffer = 4 << 10
-	// freeBuffer is how much room a line takes without asking the Budget, and how
-	// much is read at once.
+	// freeBuffer is the largest buffer that is not taken from the Budget, and the most that
+	// one read returns.
 	freeBuffer = 64 << 10
 )
 
-// Budget is a number of bytes that many readers share.
+// Budget is a number of bytes that many Readers share. It is safe for concurrent use.
 type Budget struct{ left atomic.Int64 }
 
 // NewBudget makes a Budget of n bytes.
@@ -28,7 +28,7 @@ func NewBudget(n int64) *Budget {
 	return b
 }
 
-// Take reports whether n bytes were left, and takes them.
+// Take takes n bytes if that many are left, and reports whether it did.
 func (b *Budget) Take(n int64) bool {
 	if b == nil {
 		return true
@@ -47,41 +47,41 @@ func (b *Budget) Return(n int64) {
 	}
 }
 
-// Refused is what a Reader returns in place of a line that it did not store. The
-// lines behind it can still be read.
+// Refused is the error that a Reader returns for a line that is too large. The following lines
+// can still be read.
 type Refused struct {
-	// ID is the id of the request, nil when the stored part did not have it.
+	// ID is the id of the request, nil if it is not in the part of the line that was read.
 	ID    json.RawMessage
 	Cause *api.Error
 }
 
 func (r *Refused) Error() string { return r.Cause.Message }
 
-// Reader cuts a stream into lines. It is used by one goroutine.
+// Reader splits a stream into lines. Only one goroutine may use it.
 type Reader struct {
 	src    io.Reader
 	max    int     // longest line
 	keep   int     // largest buffer that is kept for the next line
 	budget *Budget // may be nil
 
-	buf        []byte // buf[start:end] is what was read and not yet returned
+	buf        []byte // buf[start:end] has been read and not returned yet
 	start, end int
 	scanned    int   // buf[start:scanned] has no line end
-	taken      int64 // of the budget, for buf
-	skipping   bool  // the rest of the current line is thrown away
+	taken      int64 // bytes taken from the budget for buf
+	skipping   bool  // the rest of the current line is discarded
 	err        error // of src; returned when buf is empty
 }
 
-// NewReader makes a Reader whose lines have at most longest bytes. Buffers of more
-// than 64 KiB are taken from the budget, if there is one; a buffer of at most keep
-// bytes is used again for the next line.
+// NewReader makes a Reader for lines of at most longest bytes. It takes buffers of more than
+// 64 KiB from the budget, if that is not nil, and reuses a buffer of at most keep bytes for the
+// next line.
 func NewReader(src io.Reader, longest, keep int, budget *Budget) *Reader {
 	return &Reader{src: src, max: longest, keep: max(keep, smallBuffer), budget: budget, buf: make([]byte, smallBuffer)}
 }
 
-// Next returns the next line that is not empty, without its line end. It is valid
-// until the next call. What stands behind the last line end counts as a line. A
-// *Refused error stands for one line, any other is the end.
+// Next returns the next line that is not empty, without its line end. The line is valid until the
+// next call. The last line needs no line end. After a *Refused error, Next can be called again;
+// any other error is final.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.line()
@@ -94,6 +94,7 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
+// line returns the next line, which may be empty.
 func (r *Reader) line() ([]byte, error) {
 	for {
 		if n := bytes.IndexByte(r.buf[r.scanned:r.end], '\n'); n >= 0 {
@@ -122,7 +123,7 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// last returns what stands behind the last line end.
+// last returns the text after the last line end.
 func (r *Reader) last() ([]byte, error) {
 	line := r.buf[r.start:r.end]
 	r.start, r.scanned = r.end, r.end
@@ -135,7 +136,8 @@ func (r *Reader) last() ([]byte, error) {
 	return line, nil
 }
 
-// fill reads once. It makes room first, and refuses the line that would need too much.
+// fill calls Read once. Before, it makes room in the buffer; it refuses a line that would need too
+// much.
 func (r *Reader) fill() error {
 	if r.start == r.end {
 		r.start, r.end, r.scanned = 0, 0, 0
@@ -167,7 +169,7 @@ func (r *Reader) fill() error {
 
 // grow doubles the buffer, which is full with one unfinished line.
 func (r *Reader) grow() *api.Error {
-	if len(r.buf) > r.max+1 { // a line end of two bytes may follow
+	if len(r.buf) > r.max+1 { // the buffer has room for a line end of two bytes
 		return r.tooLarge()
 	}
 	size := min(2*len(r.buf), r.max+2)
@@ -186,7 +188,7 @@ func (r *Reader) grow() *api.Error {
 	return nil
 }
 
-// replace throws the buffer away, whose bytes nobody needs, for one of that size.
+// replace discards the buffer with its content, and makes a new one.
 func (r *Reader) replace(size int) {
 	r.budget.Return(r.taken)
 	r.taken = 0
@@ -203,8 +205,8 @@ func (r *Reader) refused(id json.RawMessage, cause *api.Error) error {
 	return &Refused{ID: id, Cause: cause}
 }
 
-// Body returns the n bytes behind the line that Next returned last, in buf if they fit,
-// else in a new slice. They need not fit into what a line may have.
+// Body returns the n raw bytes that follow the last line from Next, in buf if they fit, else in a
+// new slice. n is not limited by the longest line.
 func (r *Reader) Body(n int, buf []byte) ([]byte, error) {
 	if cap(buf) < n {
 		buf = make([]byte, n)
@@ -227,9 +229,9 @@ func (r *Reader) Body(n int, buf []byte) ([]byte, error) {
 	return body, nil
 }
 
-// Attached returns the n bytes behind the line that Next returned last, which are the caller's;
-// taken is what they took of the budget, for the caller to return. A *Refused error stands for
-// bytes that were not stored; it has no id.
+// Attached returns the n raw bytes that follow the last line from Next, in a slice that belongs
+// to the caller. The caller returns taken bytes to the budget when it no longer needs them. The
+// error is a *Refused without an id if n is too large; the bytes are skipped then.
 func (r *Reader) Attached(n int) (body []byte, taken int64, err error) {
 	if taken, err = r.Admit(n); err != nil {
 		if broken := r.discard(n); broken != nil {
@@ -244,8 +246,8 @@ func (r *Reader) Attached(n int) (body []byte, taken int64, err error) {
 	return body, taken, nil
 }
 
-// Admit takes room for n bytes of a request from the budget. Its error is a *Refused without
-// an id.
+// Admit takes n bytes for a request from the budget, if they need it. Its error is a *Refused
+// without an id.
 func (r *Reader) Admit(n int) (taken int64, err error) {
 	switch {
 	case n > r.max:
@@ -258,7 +260,7 @@ func (r *Reader) Admit(n int) (taken int64, err error) {
 	return int64(n), nil
 }
 
-// discard throws n bytes away.
+// discard reads n bytes and drops them.
 func (r *Reader) discard(n int) error {
 	room := make([]byte, min(n, freeBuffer))
 	for n > 0 {
@@ -275,16 +277,16 @@ func tooMany() *api.Error {
 	return api.Errorf(api.CodeResourcePressure, "request: too many large requests at once; try again later")
 }
 
-// Detach makes a line that Next returned the caller's own. A large one is handed
-// over with the buffer it lies in; taken is what that took of the budget, for the
-// caller to return.
+// Detach returns a line from Next in memory that belongs to the caller. It copies a small line,
+// and hands over the buffer of a large one. The caller returns taken bytes to the budget when it
+// no longer needs the line.
 func (r *Reader) Detach(line []byte) (own []byte, taken int64) {
 	if r.taken == 0 {
 		return bytes.Clone(line), 0
 	}
 	taken = r.taken
 	r.taken = 0
-	// At most freeBuffer bytes were read with the end of the line.
+	// The rest is small: at most freeBuffer bytes were read with the end of the line.
 	rest := r.buf[r.start:r.end]
 	r.buf = make([]byte, max(smallBuffer, len(rest)))
 	r.end = copy(r.buf, rest)
@@ -292,7 +294,7 @@ func (r *Reader) Detach(line []byte) (own []byte, taken int64) {
 	return line, taken
 }
 
-// Close returns what the Reader took of the budget.
+// Close returns the Reader's bytes to the budget.
 func (r *Reader) Close() {
 	r.budget.Return(r.taken)
 	r.taken = 0

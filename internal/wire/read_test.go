@@ -13,7 +13,7 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// lines reads everything, detaching each line as a server does.
+// lines reads all lines and detaches each, as a server does.
 func lines(t *testing.T, r *wire.Reader, budget *wire.Budget) []string {
 	t.Helper()
 	var out []string
@@ -91,8 +91,8 @@ func TestReaderKeepsTheError(t *testing.T) {
 	}
 }
 
-// TestReaderSharesUntilNext proves that without Detach nothing is copied, and the
-// buffer shrinks again after a large line.
+// TestReaderSharesUntilNext: without Detach, no line is copied, and the buffer shrinks again after
+// a large line.
 func TestReaderSharesUntilNext(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	r := wire.NewReader(strings.NewReader("a\n"+long+"\nb\n"), 2<<20, 0, nil)

@@ -1,6 +1,3 @@
-// Package wire is the line protocol for both of its ends: one JSON object per line; the
-// encoding of requests, answers and pushes; a reader with bounded memory, and a writer
-// that never blocks its callers for a slow peer.
 package wire
 
 import (
@@ -14,30 +11,30 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// MaxID bounds the length of a request's id, which is echoed in every answer.
+// MaxID limits the length of a request's id, which every answer repeats.
 const MaxID = 4096
 
-// Request is one line of a client, taken apart. Its slices lie in the line.
+// Request is a parsed line of a client. Its slices share memory with the line.
 type Request struct {
-	// ID is a JSON scalar as the client wrote it, nil when there is none.
+	// ID is a JSON scalar as the client wrote it, nil if absent.
 	ID     json.RawMessage
 	Method string
-	// Params is nil when absent.
+	// Params is nil if absent.
 	Params json.RawMessage
-	// Raw says that the client takes output as bytes behind a push, see Encoder.RawEvent, and
-	// asks whether it may send bytes behind its requests, see Encoder.RawAnswer.
+	// Raw means that the client accepts output as raw bytes after a push (Encoder.RawEvent),
+	// and asks whether it may send raw bytes after its requests (Encoder.RawAnswer).
 	Raw bool
 }
 
-// RawLength returns how many bytes follow the line of a request: the member "raw", when it is
-// the last one and a number. Else it is 0.
+// RawLength returns the number of raw bytes that follow the line of a request: the value of the
+// member "raw" if that is the last member and a number, else 0.
 func RawLength(line []byte) int {
 	digits, ok := bytes.CutSuffix(line, []byte("}"))
 	if !ok {
 		return 0
 	}
 	at := bytes.LastIndexByte(digits, ':') + 1
-	// The comma before it makes sure that this is not the end of another name.
+	// The comma ensures that "raw" is the whole name, not the end of another one.
 	if !bytes.HasSuffix(digits[:at], []byte(`,"raw":`)) {
 		return 0
 	}
@@ -48,8 +45,8 @@ func RawLength(line []byte) int {
 	return int(n)
 }
 
-// ParseRequest takes one line apart. Where it is not a request, the error says
-// why, and the Request has the id if that much could be understood.
+// ParseRequest parses a line of a client. If the line is not a valid request, it returns an
+// error, and a Request with the id if that could be parsed.
 func ParseRequest(line []byte) (Request, *api.Error) {
 	var req Request
 	if bad := CheckText(line); bad != nil {
@@ -73,7 +70,7 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	}
 	if env.bad != nil {
 		if env.bad.Details["field"] == "id" {
-			req.ID = nil // nobody can tell which one is meant
+			req.ID = nil // there are two, or a misspelt one
 		}
 		return req, env.bad
 	}
@@ -88,13 +85,13 @@ func ParseRequest(line []byte) (Request, *api.Error) {
 	return req, nil
 }
 
-// envelope is a request with its members as they stand. Other members are ignored.
+// envelope has the members of a request as unparsed JSON. Unknown members are ignored.
 type envelope struct {
 	id, method, params, raw []byte
-	bad                     *api.Error // a member that appears twice, or whose name is nearly right
+	bad                     *api.Error // a member appears twice, or its name differs in letter case
 }
 
-// openEnvelope takes a JSON object apart. It is false when the text is none.
+// openEnvelope finds the members of a request. ok is false if text is not a JSON object.
 func openEnvelope(text []byte) (env envelope, ok bool) {
 	ok = members(text, func(key, value []byte) {
 		var to *[]byte
@@ -130,7 +127,7 @@ func badMember(name, why string) *api.Error {
 	return e
 }
 
-// CheckText refuses what is not one JSON value in UTF-8.
+// CheckText returns an error unless text is one JSON value in UTF-8.
 func CheckText(text []byte) *api.Error {
 	if !utf8.Valid(text) {
 		return invalid("request: not valid UTF-8 at byte %d", invalidUTF8At(text))
@@ -165,7 +162,7 @@ func syntaxError(line []byte) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// kindOf names the kind of a JSON value, for people.
+// kindOf names the kind of a JSON value, for error messages.
 func kindOf(v []byte) string {
 	v = bytes.TrimSpace(v)
 	if len(v) == 0 {

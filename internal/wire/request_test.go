@@ -82,7 +82,7 @@ func TestFindID(t *testing.T) {
 		{`{"id":"a","method":"exec.run","params":{"command":"xxxx`, `"a"`},
 		{`{"method":"exec.run","id":17,"params":{"command":"xxxx`, `17`},
 		{`{"params":{"a":[{"id":3}]},"id":null,"x":`, `null`},
-		{`{"id":12`, ``}, // may go on
+		{`{"id":12`, ``}, // more digits may follow
 		{`{"id":12 `, ``},
 		{`{"id":12,`, `12`},
 		{`{"id":"abc`, ``},
@@ -101,8 +101,8 @@ func TestFindID(t *testing.T) {
 	}
 }
 
-// FuzzRequest compares the decoder with encoding/json, and looks for an id in
-// every beginning of the line.
+// FuzzRequest compares the parser with encoding/json, and tries FindID on every prefix of the
+// line.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"id":"1","method":"session.create","params":{"shell":"/bin/bash","env":{"A":"1"}}}`))
 	f.Add([]byte(`{"id":1e999,"method":"\u0061\ud83d\ude00\ud800","params":[{}]}`))
@@ -143,7 +143,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		if err != nil && err.Details["field"] != nil { // encoding/json takes the last of two
+		if err != nil && err.Details["field"] != nil { // of two equal members, encoding/json takes the last
 			return
 		}
 		if !bytes.Equal(req.ID, id) {

@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// members calls f with every complete member of the JSON object that text
-// begins with: the key without its quotes, and the value as it stands. It does
-// not validate. On text that is no JSON, or is cut off, it stops early and
-// reports false; it never reads outside of text.
+// members calls f with every complete member of the JSON object at the beginning of text: the key
+// without its quotes, and the value as unparsed JSON. It does not validate the JSON. On text that
+// is not JSON or is cut off, it stops early and returns false; it never reads outside text.
 func members(text []byte, f func(key, value []byte)) bool {
 	i := skipSpace(text, 0)
 	if i == len(text) || text[i] != '{' {
@@ -33,7 +32,7 @@ func members(text []byte, f func(key, value []byte)) bool {
 			return false
 		}
 		if i = skipSpace(text, to); i == len(text) {
-			return false // a number at the end may go on behind it
+			return false // text may be cut off within a number
 		}
 		f(plainKey(key), text[from:to])
 		if text[i] != ',' {
@@ -43,7 +42,7 @@ func members(text []byte, f func(key, value []byte)) bool {
 	return i < len(text) && text[i] == '}'
 }
 
-// plainKey resolves escapes in a key, which nobody writes but JSON allows.
+// plainKey decodes escape sequences in a key, which are rare but allowed.
 func plainKey(key []byte) []byte {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return key
@@ -59,7 +58,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the index behind the string that begins at i, -1 when it does not end.
+// skipString returns the index after the string that begins at i, -1 if it does not end.
 func skipString(b []byte, i int) int {
 	for j := i + 1; ; {
 		n := bytes.IndexByte(b[j:], '"')
@@ -78,7 +77,7 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// skipValue returns the index behind the value that begins at i, -1 when it does not end.
+// skipValue returns the index after the value that begins at i, -1 if it does not end.
 func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -117,7 +116,7 @@ func skipScalar(b []byte, i int) int {
 	return i
 }
 
-// unquote returns the text of a JSON string, and false where it is not a valid one.
+// unquote returns the text of a JSON string, and false if v is not a valid one.
 func unquote(v []byte) (string, bool) {
 	if len(v) < 2 || v[0] != '"' || v[len(v)-1] != '"' {
 		return "", false
@@ -143,7 +142,8 @@ func unquote(v []byte) (string, bool) {
 	return s.String(), true
 }
 
-// unescape decodes the escape sequence that v begins with and returns its length, 0 when it is none.
+// unescape decodes the escape sequence at the beginning of v and returns its length, 0 if there is
+// none.
 func unescape(v []byte) (rune, int) {
 	if len(v) < 2 {
 		return 0, 0
@@ -189,8 +189,7 @@ func hex4(v []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// FindID returns the id of a request of which only the beginning is there, nil
-// when it is not in it.
+// FindID returns the id of a request that may be cut off, nil if the beginning does not have it.
 func FindID(beginning []byte) json.RawMessage {
 	var id []byte
 	members(beginning, func(key, value []byte) {

@@ -15,59 +15,59 @@ import (
 )
 
 const (
-	// chunkSize is up to where small lines are joined into one write.
+	// chunkSize limits the size of a write into which small lines are joined.
 	chunkSize = 64 << 10
-	// ownSize is from where on what is given is not joined with others.
+	// ownSize is the size above which bytes that belong to the Writer are not copied to join
+	// them with others.
 	ownSize = 4 << 10
-	// pieceSize is how much is written before the waiting are told of the room.
+	// pieceSize limits one write of drain, so that WaitRoom sees progress within a large chunk.
 	pieceSize = 1 << 20
 )
 
-// sendBuffer is how much a socket takes before its peer reads it. With the default of the
-// system, a piece of output at full speed would wait several times on its way.
+// sendBuffer is the size of a socket's send buffer. With the default of the system, a large piece
+// of output would have to wait for the peer several times.
 const sendBuffer = 512 << 10
 
-// Widen gives a socket room for much output. A system that gives less does no harm.
+// Widen enlarges the send buffer of a unix socket. It is only faster, so errors do not matter.
 func Widen(conn net.Conn) {
 	if c, ok := conn.(*net.UnixConn); ok {
 		_ = c.SetWriteBuffer(sendBuffer)
 	}
 }
 
-// ErrWriterClosed is what Send answers after Close.
+// ErrWriterClosed is the error of Send after Close.
 var ErrWriterClosed = errors.New("connection closed")
 
-// Writer sends lines in the order of Send, and nobody who sends waits for the
-// peer: what the kernel does not take at once is kept and written by a goroutine
-// that lives only as long as there is something to write. Who can wait, asks with
-// WaitRoom first, and so bounds what is kept. It is safe for concurrent use.
+// Writer writes lines in the order of the calls of Send, without making a sender wait for the
+// peer: it queues the bytes that the kernel does not take at once. A goroutine writes the queue
+// and ends when the queue is empty. A sender that can wait calls WaitRoom first, which limits the
+// queue. Writer is safe for concurrent use.
 //
-// Goroutines: at most one, drain, which Close makes end and Wait waits for.
+// It has at most one goroutine, drain. Close makes it end, and Wait waits for it.
 type Writer struct {
 	dst      io.Writer
-	raw      syscall.RawConn // nil where a write may block the thread
+	raw      syscall.RawConn // nil if a write could block the thread
 	timeout  time.Duration
-	deadline interface{ SetWriteDeadline(time.Time) error } // nil where there is none
+	deadline interface{ SetWriteDeadline(time.Time) error } // nil if dst has no deadlines
 	fail     func(error)
 	draining sync.WaitGroup
 
-	// attempt, given and took are used only by whoever has set busy.
+	// The goroutine that has set busy uses these; see try.
 	attempt func(fd uintptr) bool
 	given   []byte
 	took    int
 	tookErr error
 
 	mu     sync.Mutex
-	busy   bool          // guarded by mu; somebody writes
-	chunks [][]byte      // guarded by mu; what waits behind that
-	unsent int           // guarded by mu; bytes that the kernel does not have
-	room   chan struct{} // guarded by mu; closed when unsent shrinks; nil when nobody waits
-	err    error         // guarded by mu
+	busy   bool          // guarded by mu; a goroutine is writing
+	chunks [][]byte      // guarded by mu; the queue
+	unsent int           // guarded by mu; bytes that the kernel has not taken yet
+	room   chan struct{} // guarded by mu; closed when unsent shrinks; nil if WaitRoom is not waiting
+	err    error         // guarded by mu; the first error
 }
 
-// NewWriter makes a Writer. A peer that takes nothing for the timeout is given up.
-// fail is called once, from any goroutine, when the stream cannot be written any
-// more; not after Close.
+// NewWriter makes a Writer. It fails if the peer takes nothing for the timeout. fail is called
+// once, from any goroutine, when writing has failed, but not after Close.
 func NewWriter(dst io.Writer, timeout time.Duration, fail func(error)) *Writer {
 	w := &Writer{dst: dst, timeout: timeout, fail: fail}
 	w.attempt = w.writeOnce
@@ -83,18 +83,17 @@ func NewWriter(dst io.Writer, timeout time.Duration, fail func(error)) *Writer {
 	return w
 }
 
-// Send sends b, which the caller may use again when it returns. An error says
-// that the connection is gone.
+// Send sends b. The caller may reuse b afterwards. An error means that the connection has ended.
 func (w *Writer) Send(b []byte) error { return w.send(b, nil) }
 
-// Give sends b, which is the Writer's from now on.
+// Give sends b, which belongs to the Writer from now on.
 func (w *Writer) Give(b []byte) error { return w.send(nil, b) }
 
-// SendWith sends a line and the bytes that belong to it, with nothing between them. The
-// line can be used again, the bytes are the Writer's from now on.
+// SendWith sends a line and the raw bytes that follow it, with nothing between them. The caller
+// may reuse line; body belongs to the Writer from now on.
 func (w *Writer) SendWith(line, body []byte) error { return w.send(line, body) }
 
-// send sends b, which it copies where it must, and then own, which it keeps.
+// send sends b, which it copies if it has to queue it, and then own, which it keeps.
 func (w *Writer) send(b, own []byte) error {
 	w.mu.Lock()
 	if w.err != nil {
@@ -104,8 +103,8 @@ func (w *Writer) send(b, own []byte) error {
 	}
 	w.unsent += len(b) + len(own)
 	if w.busy {
-		w.push(b, false)
-		w.push(own, true)
+		w.pushLocked(b, false)
+		w.pushLocked(own, true)
 		w.mu.Unlock()
 		return nil
 	}
@@ -123,9 +122,9 @@ func (w *Writer) send(b, own []byte) error {
 	}
 
 	w.mu.Lock()
-	w.sent(n)
+	w.sentLocked(n)
 	if err == nil {
-		// Others may have pushed meanwhile; this comes before them.
+		// The rest goes before the lines that other goroutines have queued in the meantime.
 		var rest [][]byte
 		if len(b) > 0 {
 			rest = append(rest, bytes.Clone(b))
@@ -135,7 +134,7 @@ func (w *Writer) send(b, own []byte) error {
 		}
 		w.chunks = slices.Insert(w.chunks, 0, rest...)
 	}
-	first := w.failed(err)
+	first := w.failedLocked(err)
 	if len(w.chunks) > 0 && w.err == nil {
 		w.draining.Add(1)
 		go w.drain()
@@ -149,8 +148,9 @@ func (w *Writer) send(b, own []byte) error {
 	return err
 }
 
-// push keeps b for the drain. Small lines are joined. mu is held.
-func (w *Writer) push(b []byte, own bool) {
+// pushLocked appends b to the queue, joined with the last chunk if both are small. With own, b
+// belongs to the Writer.
+func (w *Writer) pushLocked(b []byte, own bool) {
 	if len(b) == 0 {
 		return
 	}
@@ -164,8 +164,8 @@ func (w *Writer) push(b []byte, own bool) {
 	}
 }
 
-// sent counts n bytes as written. mu is held.
-func (w *Writer) sent(n int) {
+// sentLocked counts n bytes as written, and wakes the callers of WaitRoom.
+func (w *Writer) sentLocked(n int) {
 	w.unsent -= n
 	if w.room != nil && n > 0 {
 		close(w.room)
@@ -173,9 +173,9 @@ func (w *Writer) sent(n int) {
 	}
 }
 
-// failed records the first error and wakes those who wait. mu is held. It reports
-// whether the caller must call fail.
-func (w *Writer) failed(err error) bool {
+// failedLocked records the first error and wakes the callers of WaitRoom. It reports whether its
+// caller must call fail, after unlocking.
+func (w *Writer) failedLocked(err error) bool {
 	if err == nil || w.err != nil {
 		return false
 	}
@@ -188,7 +188,7 @@ func (w *Writer) failed(err error) bool {
 	return true
 }
 
-// try writes what the kernel takes without waiting.
+// try writes as much as the kernel takes without waiting.
 func (w *Writer) try(b []byte) (int, error) {
 	if w.raw == nil || len(b) == 0 {
 		return 0, nil
@@ -202,7 +202,8 @@ func (w *Writer) try(b []byte) (int, error) {
 	return w.took, err
 }
 
-// writeOnce never asks to be called again, so raw.Write never waits.
+// writeOnce calls write once. It always returns true, so that raw.Write does not wait and call it
+// again.
 func (w *Writer) writeOnce(fd uintptr) bool {
 	for {
 		n, err := syscall.Write(int(fd), w.given)
@@ -219,13 +220,14 @@ func (w *Writer) writeOnce(fd uintptr) bool {
 	}
 }
 
+// drain writes the queue until it is empty.
 func (w *Writer) drain() {
 	defer w.draining.Done()
 	for {
 		w.mu.Lock()
 		if len(w.chunks) == 0 {
 			if w.deadline != nil {
-				_ = w.deadline.SetWriteDeadline(time.Time{}) // try would fail after it
+				_ = w.deadline.SetWriteDeadline(time.Time{}) // try would fail after the deadline
 			}
 			w.busy = false
 			w.mu.Unlock()
@@ -244,7 +246,8 @@ func (w *Writer) drain() {
 	}
 }
 
-// write writes all of b, waiting for the peer as long as it takes anything.
+// write writes all of b. It waits for the peer, up to the timeout after each byte that the peer
+// takes, and reports whether it succeeded.
 func (w *Writer) write(b []byte) bool {
 	for len(b) > 0 {
 		if w.deadline != nil && w.timeout > 0 {
@@ -259,8 +262,8 @@ func (w *Writer) write(b []byte) bool {
 			err = fmt.Errorf("the peer took nothing for %s", w.timeout)
 		}
 		w.mu.Lock()
-		w.sent(n)
-		first := w.failed(err)
+		w.sentLocked(n)
+		first := w.failedLocked(err)
 		gone := w.err != nil
 		if gone {
 			w.busy = false
@@ -276,14 +279,14 @@ func (w *Writer) write(b []byte) bool {
 	return true
 }
 
-// Unsent is how many bytes the kernel does not have yet.
+// Unsent returns the number of bytes that the kernel has not taken yet.
 func (w *Writer) Unsent() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.unsent
 }
 
-// WaitRoom waits until at most limit bytes are unsent; 0 waits for all of them.
+// WaitRoom waits until at most limit bytes are unsent.
 func (w *Writer) WaitRoom(ctx context.Context, limit int) error {
 	for {
 		w.mu.Lock()
@@ -305,12 +308,12 @@ func (w *Writer) WaitRoom(ctx context.Context, limit int) error {
 	}
 }
 
-// Close makes every Send and WaitRoom fail. The stream itself is the caller's to close.
+// Close makes every Send and WaitRoom fail. It does not close the stream; the caller does.
 func (w *Writer) Close() {
 	w.mu.Lock()
-	w.failed(ErrWriterClosed)
+	w.failedLocked(ErrWriterClosed)
 	w.mu.Unlock()
 }
 
-// Wait waits for the goroutine of the Writer, after Close and after the stream was closed.
+// Wait waits for the goroutine of the Writer. Call Close and close the stream before.
 func (w *Writer) Wait() { w.draining.Wait() }

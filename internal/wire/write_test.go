@@ -47,8 +47,8 @@ func socketPair(t *testing.T) (a, b *net.UnixConn) {
 	return one.(*net.UnixConn), two.(*net.UnixConn)
 }
 
-// TestWriterKeepsOrder sends from many goroutines, small and large, over a socket
-// and over a plain writer: each sender's lines arrive whole and in order.
+// TestWriterKeepsOrder sends small and large lines from many goroutines, over a socket and over a
+// plain writer. The lines of each sender arrive complete and in order.
 func TestWriterKeepsOrder(t *testing.T) {
 	const senders, each = 8, 200
 	for _, kind := range []string{"socket", "pipe"} {
@@ -131,8 +131,7 @@ func (r *hookRaw) Write(f func(uintptr) bool) error {
 	return r.RawConn.Write(f)
 }
 
-// TestWriterDoesNotTearLines: while the first line is being written, and not taken
-// whole, a second one is sent.
+// TestWriterDoesNotTearLines sends a second line while the first one is only partly written.
 func TestWriterDoesNotTearLines(t *testing.T) {
 	a, b := socketPair(t)
 	conn := &hookConn{UnixConn: a}
@@ -155,8 +154,8 @@ func TestWriterDoesNotTearLines(t *testing.T) {
 	w.Wait()
 }
 
-// TestWriterDoesNotWait proves that Send returns although the peer reads nothing,
-// and that WaitRoom waits until it does.
+// TestWriterDoesNotWait: Send returns although the peer reads nothing, and WaitRoom waits until
+// the peer reads.
 func TestWriterDoesNotWait(t *testing.T) {
 	a, b := socketPair(t)
 	w := wire.NewWriter(a, time.Minute, func(error) {})
@@ -204,7 +203,7 @@ func TestWriterGivesUp(t *testing.T) {
 	}
 }
 
-// TestWriterIsPatientWithTheSlow reads a little within each timeout, for longer than one.
+// TestWriterIsPatientWithTheSlow reads a little within each timeout, for longer than one timeout.
 func TestWriterIsPatientWithTheSlow(t *testing.T) {
 	a, b := socketPair(t)
 	var failed error
@@ -234,7 +233,8 @@ func TestWriterIsPatientWithTheSlow(t *testing.T) {
 	w.Wait()
 }
 
-// TestWriterForgetsTheTimeout: one that was set for a slow peer does not strike later.
+// TestWriterForgetsTheTimeout: the deadline that was set for a slow peer does not fail a later
+// write.
 func TestWriterForgetsTheTimeout(t *testing.T) {
 	a, b := socketPair(t)
 	const timeout = 50 * time.Millisecond
