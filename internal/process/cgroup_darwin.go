@@ -2,13 +2,13 @@ package process
 
 import "errors"
 
-// errNoCgroup is what every operation answers on a system without cgroups.
+// errNoCgroup is the error of every operation on a system without cgroups.
 var errNoCgroup = errors.New("cgroup: this system has none")
 
-// Cgroup does not exist on this system: its methods work on nil and do nothing.
+// Cgroup is always nil on macOS, which has no cgroups. Its methods do nothing.
 type Cgroup struct{}
 
-// NewCgroup answers that there are none.
+// NewCgroup returns an error.
 func NewCgroup(string) (*Cgroup, error) { return nil, errNoCgroup }
 
 // OpenCgroup returns nil.
@@ -17,10 +17,10 @@ func OpenCgroup(string) *Cgroup { return nil }
 // Path is empty.
 func (*Cgroup) Path() string { return "" }
 
-// FD is 0, which Spec takes for none.
+// FD is 0, which means no cgroup in a Spec.
 func (*Cgroup) FD() int { return 0 }
 
-// Kill answers that there are none.
+// Kill returns an error.
 func (*Cgroup) Kill() error { return errNoCgroup }
 
 // Procs is empty.

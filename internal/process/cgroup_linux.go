@@ -12,27 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroup is a directory of the cgroup v2 tree that holds the processes of one
-// session. Nothing that runs in it can leave it without the right to write
-// elsewhere in the tree: not by setsid, not by a new environment, not by forking
-// faster than it is killed.
+// Cgroup is a directory of the cgroup v2 tree that contains the processes of one session. A
+// process in it cannot leave it without the right to write elsewhere in the tree: not by setsid,
+// not by a new environment, not by forking faster than it is killed.
 //
-// A nil Cgroup is no group: its methods do nothing. A Cgroup may be used from
-// any goroutine until Close.
+// A nil Cgroup means that there is no group: its methods do nothing. A Cgroup may be used from any
+// goroutine until Close.
 type Cgroup struct {
 	path string
-	fd   int // of the directory: it stays that one even if another takes its name
+	fd   int // of the directory; it refers to this one even if another gets its name
 }
 
-// removeWithin is how long Remove waits for the last process to end.
+// removeWithin limits how long Remove waits for the last process to end.
 const removeWithin = 2 * time.Second
 
 var errNotCgroup = errors.New("cgroup: there is no writable cgroup v2 tree")
 
-// NewCgroup makes a group of that name below the group of this process, in
-// trl-<uid>. It is an error if there is no cgroup v2 tree, if it may not be
-// written, if the kernel cannot kill a group at once (Linux 5.14), or if the name is
-// taken. Nothing but these two directories is touched.
+// NewCgroup makes the group trl-<uid>/<name> below the group of this process. It returns an error
+// if there is no writable cgroup v2 tree, if the kernel cannot kill a group as a whole (before
+// Linux 5.14), or if the name is taken. It changes nothing but these two directories.
 func NewCgroup(name string) (*Cgroup, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
 		return nil, errors.New("cgroup " + strconv.Quote(name) + ": not a valid name")
@@ -61,8 +59,8 @@ func NewCgroup(name string) (*Cgroup, error) {
 
 func makeCgroup(path string) (*Cgroup, error) {
 	parent := filepath.Dir(path)
-	// A process can only be started in the group by someone who may move processes
-	// out of the group they are in, see "Delegation Containment" in cgroups(7).
+	// Starting a process in the group needs the right to move processes out of our own group;
+	// see "Delegation Containment" in cgroups(7).
 	if procs := filepath.Join(filepath.Dir(parent), "cgroup.procs"); unix.Access(procs, unix.W_OK) != nil {
 		return nil, errNotCgroup
 	}
@@ -71,7 +69,7 @@ func makeCgroup(path string) (*Cgroup, error) {
 		if err = os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
 		}
-		// Another session may remove the parent between the two, when it was its last.
+		// Between the two calls, the last of the other sessions may remove the parent.
 		if err = os.Mkdir(path, 0o755); !errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -89,17 +87,17 @@ func makeCgroup(path string) (*Cgroup, error) {
 	return c, nil
 }
 
-// usable reports whether processes can be started in the group and it can be
-// killed. A group below a threaded one is neither.
+// usable reports whether processes can be started in the group and the group can be killed.
+// Neither is possible below a threaded group.
 func (c *Cgroup) usable() bool {
 	kind, err := c.read("cgroup.type")
 	return err == nil && strings.TrimSpace(kind) == "domain" &&
 		unix.Faccessat(c.fd, "cgroup.kill", unix.W_OK, 0) == nil
 }
 
-// OpenCgroup takes up a group that NewCgroup made, perhaps in another process. It
-// is nil if there is no such group, and for any directory that NewCgroup would not
-// have made: the path may come from a file.
+// OpenCgroup opens a group that NewCgroup has made, perhaps in another process. It returns nil if
+// there is no such group. It also returns nil for a directory that NewCgroup cannot have made,
+// because the path may come from a file.
 func OpenCgroup(path string) *Cgroup {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path ||
 		!strings.HasPrefix(filepath.Base(filepath.Dir(path)), "trl-") {
@@ -117,7 +115,7 @@ func OpenCgroup(path string) *Cgroup {
 	return &Cgroup{path: path, fd: fd}
 }
 
-// Path is where the group is.
+// Path returns the directory of the group.
 func (c *Cgroup) Path() string {
 	if c == nil {
 		return ""
@@ -125,8 +123,9 @@ func (c *Cgroup) Path() string {
 	return c.path
 }
 
-// FD is the directory, for Spec.CgroupFD; 0 for no group. A kernel or filter that
-// does not know clone3 makes Start fail with it: start without it then.
+// FD returns the descriptor of the directory, for Spec.CgroupFD; 0 for no group. On a kernel, or
+// with a system call filter, that does not know clone3, Start fails with it; the caller then
+// starts the process without it.
 func (c *Cgroup) FD() int {
 	if c == nil {
 		return 0
@@ -134,8 +133,8 @@ func (c *Cgroup) FD() int {
 	return c.fd
 }
 
-// Kill sends SIGKILL to everything in the group and the groups below it, and
-// to what is being forked there. It does not wait. A group that is gone is no error.
+// Kill sends SIGKILL to all processes in the group and in the groups below it, including those
+// that are being forked. It does not wait. A group that no longer exists is not an error.
 func (c *Cgroup) Kill() error {
 	if c == nil {
 		return errNotCgroup
@@ -160,7 +159,7 @@ func (c *Cgroup) Procs() []int {
 	for _, dir := range append(c.below(), c.path) {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for line := range bytes.Lines(text) {
-			// 0 stands for a process of another pid namespace.
+			// The kernel writes 0 for a process of another pid namespace.
 			if pid, ok := parseUint(bytes.TrimSpace(line)); ok && pid > 0 {
 				pids = append(pids, int(pid))
 			}
@@ -169,9 +168,9 @@ func (c *Cgroup) Procs() []int {
 	return pids
 }
 
-// Remove removes the group, once the last process in it has ended; it waits up to
-// two seconds for that. Then the directory above goes too, if it was the last one
-// there. A group that is gone is no error.
+// Remove waits up to two seconds until the last process in the group has ended, and removes the
+// group. It also removes the directory above it if that is empty then. A group that no longer
+// exists is not an error.
 func (c *Cgroup) Remove() error {
 	if c == nil {
 		return nil
@@ -185,13 +184,14 @@ func (c *Cgroup) Remove() error {
 		if err == nil {
 			break
 		}
-		// Busy means that a process came in after the look, or is just leaving.
+		// Busy means that a process has entered the group since waitEmpty, or is just leaving
+		// it. The kernel reports neither, so the removal is tried again.
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(time.Millisecond)
 	}
-	os.Remove(filepath.Dir(c.path)) // not empty while other sessions live
+	os.Remove(filepath.Dir(c.path)) // fails while other sessions have groups there
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (c *Cgroup) rmdir() error {
 	return nil
 }
 
-// Close lets go of the group, which stays.
+// Close closes the descriptor. The group remains.
 func (c *Cgroup) Close() {
 	if c != nil && c.fd >= 0 {
 		unix.Close(c.fd)
@@ -212,8 +212,8 @@ func (c *Cgroup) Close() {
 	}
 }
 
-// waitEmpty waits until no process is in the group or below. The kernel raises
-// POLLPRI on cgroup.events when that changes.
+// waitEmpty waits until there is no process in the group or in the groups below it, and reports
+// whether that happened in time. The kernel raises POLLPRI on cgroup.events when it changes.
 func (c *Cgroup) waitEmpty(deadline time.Time) bool {
 	fd, err := unix.Openat(c.fd, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -242,8 +242,8 @@ func (c *Cgroup) waitEmpty(deadline time.Time) bool {
 	}
 }
 
-// below lists the groups that processes of the session have made in theirs, the
-// deepest first, so that they can be removed in this order.
+// below returns the groups that processes of the session have made below theirs, the deepest
+// first, so that they can be removed in this order.
 func (c *Cgroup) below() []string {
 	var dirs []string
 	var visit func(dir string)
@@ -266,9 +266,9 @@ func (c *Cgroup) read(name string) (string, error) {
 	return string(text), err
 }
 
-// ownGroups lists the directories that show the v2 group of this process, from
-// the texts of /proc/self/mountinfo and /proc/self/cgroup. There is one per mount of
-// the tree, pure or beside v1 ("hybrid"), as far as the group is visible there.
+// ownGroups returns the directories of this process's v2 group, from the texts of
+// /proc/self/mountinfo and /proc/self/cgroup. There is one for each mount of the tree, alone or
+// beside v1 ("hybrid"), in which the group is visible.
 func ownGroups(mounts, groups []byte) []string {
 	own := ""
 	for line := range bytes.Lines(groups) {
@@ -276,7 +276,7 @@ func ownGroups(mounts, groups []byte) []string {
 			own = string(path)
 		}
 	}
-	// A path that begins with /.. is outside of our cgroup namespace.
+	// A path that begins with /.. is outside our cgroup namespace.
 	if own == "" || own == "/.." || strings.HasPrefix(own, "/../") {
 		return nil
 	}
@@ -296,7 +296,7 @@ func ownGroups(mounts, groups []byte) []string {
 	return dirs
 }
 
-// unescapeMount turns the \040 of mountinfo back into the character.
+// unescapeMount decodes the octal escapes of mountinfo, such as \040.
 func unescapeMount(s string) string {
 	var text strings.Builder
 	for i := 0; i < len(s); i++ {

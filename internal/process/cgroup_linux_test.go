@@ -14,7 +14,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// newCgroup makes a group for a test, or skips it where that cannot be.
+// newCgroup makes a group for a test, or skips the test if the system does not allow groups.
 func newCgroup(t *testing.T) *process.Cgroup {
 	t.Helper()
 	c, err := process.NewCgroup("test-" + strconv.Itoa(os.Getpid()))
@@ -29,7 +29,7 @@ func newCgroup(t *testing.T) *process.Cgroup {
 	return c
 }
 
-// What neither descent nor environment tells of dies with the group.
+// A process that neither descent nor environment reveals dies with the group.
 func TestCgroupKill(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		c := newCgroup(t)
@@ -40,7 +40,7 @@ func TestCgroupKill(t *testing.T) {
 			CgroupFD: c.FD(),
 		})
 		hidden := p.number(t)
-		// No subreaper here: it went to init, or to whoever there is.
+		// There is no subreaper here, so init or another process has adopted it.
 		eventually(t, "it is an orphan", func() bool { return mustStat(t, hidden).PPID != p.PID })
 		if slices.Contains(pidsOf(marked()), hidden) {
 			t.Error("it carries the mark")
@@ -75,7 +75,7 @@ func TestCgroupKill(t *testing.T) {
 		if _, err := os.Stat(c.Path()); !os.IsNotExist(err) {
 			t.Errorf("the directory is still there: %v", err)
 		}
-		// It is gone, and that is no error.
+		// The group no longer exists, which is not an error.
 		if err := c.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -106,7 +106,7 @@ func TestCgroupBelow(t *testing.T) {
 		if procs := c.Procs(); !slices.Equal(procs, []int{p.PID}) {
 			t.Errorf("in the group are %s", describe(procs))
 		}
-		// Remove waits for the end of what is in it.
+		// Remove waits for the end of the processes in the group.
 		removed := make(chan error, 1)
 		go func() { removed <- c.Remove() }()
 		io.WriteString(p.in, "end\n")
@@ -146,7 +146,7 @@ func TestCgroupRefuses(t *testing.T) {
 	})
 }
 
-// Where there is no group, a nil one takes its place.
+// A nil Cgroup works like a missing group.
 func TestNoCgroup(t *testing.T) {
 	var c *process.Cgroup
 	c.Close()

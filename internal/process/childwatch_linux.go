@@ -2,26 +2,23 @@ package process
 
 import "golang.org/x/sys/unix"
 
-// ChildWatch lists the direct children of one process again and again at the
-// price of one system call.
+// ChildWatch lists the direct children of one process repeatedly, each time with one system call.
 //
-// It reads the list of the main thread only. That is all there is for a process
-// with one thread, as shells are. Of a process with several threads it shows what
-// the main thread forked and, if the process is a subreaper, what it adopted: the
-// kernel hands orphans to the first living thread, which is the main thread while
-// that lives. What another thread forked is listed under that thread and not
-// seen here.
+// It reads the list of the main thread only, which is complete for a process with one thread, such
+// as a shell. For a process with several threads, the list has the children that the main thread
+// forked and, if the process is a subreaper, the orphans that it adopted: the kernel assigns
+// orphans to the first living thread, which is the main thread as long as that lives. The list
+// lacks the children that other threads forked.
 //
 // It is not safe for concurrent use.
 type ChildWatch struct {
 	pid int
-	fd  int // of /proc/PID/task/PID/children; -1 where there is none
+	fd  int // of /proc/PID/task/PID/children; -1 where the kernel has no such file
 	buf [512]byte
 }
 
-// WatchChildren opens the list of children of a process. The list belongs to
-// that very process: when the id is given away later, List does not follow it.
-// (Where the kernel has no such lists, it goes by the id.)
+// WatchChildren opens the list of children of a process. If another process gets the id later,
+// the list stays that of the first one, except where the kernel has no such lists.
 func WatchChildren(pid int) *ChildWatch {
 	w := &ChildWatch{pid: pid, fd: -1}
 	if hasChildrenFiles() {
@@ -32,9 +29,8 @@ func WatchChildren(pid int) *ChildWatch {
 	return w
 }
 
-// List appends the ids of the children to buf[:0], zombies included, and returns
-// it. With enough room in buf it does not allocate. It is empty when the process
-// is gone.
+// List appends the ids of the children, including zombies, to buf[:0] and returns it. It does not
+// allocate if buf is large enough. The list is empty when the process has ended.
 func (w *ChildWatch) List(buf []int) []int {
 	if w.fd >= 0 {
 		return readChildren(w.fd, w.buf[:], buf[:0])
@@ -53,14 +49,14 @@ func (w *ChildWatch) Close() {
 	}
 }
 
-// readChildren appends the numbers in a children file to list. An offset of 0
-// makes the kernel build the text anew.
+// readChildren appends the numbers in a children file to list. It reads from offset 0, which makes
+// the kernel generate the text again.
 func readChildren(fd int, buf []byte, list []int) []int {
-	// An entry is a number and a space. Less than this much room left in a read
-	// means that it may have been cut short for lack of room.
+	// An entry is a number and a space. If a read leaves less room than this, there may be
+	// more to read.
 	const entry = 16
 	var offset int64
-	pid := 0 // carried over, because a number may be split between two reads
+	pid := 0 // outside the loop, because a number may be split between two reads
 	for {
 		n, err := unix.Pread(fd, buf, offset)
 		if err == unix.EINTR {

@@ -30,7 +30,7 @@ var (
 	}
 	// ParseEpoll reads /proc/PID/fdinfo/FD of an epoll descriptor.
 	ParseEpoll = parseEpoll
-	// Polled and Selected read what a process gave to poll and select.
+	// Polled and Selected read the arguments of poll and select.
 	Polled, Selected = polled, selected
 	// ParseTerminal reads a line of /proc/PID/stat.
 	ParseTerminal = parseTerminal

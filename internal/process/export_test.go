@@ -3,5 +3,5 @@ package process
 // ParseProcArgs is parseProcArgs, which only macOS calls.
 var ParseProcArgs = parseProcArgs
 
-// CommandText is what CommandLine does to the bytes it read.
+// CommandText converts the bytes that CommandLine reads.
 func CommandText(raw string) string { return commandText([]byte(raw)) }

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Handle names one process by id and start time, which is checked before each
-// signal. It is not safe for concurrent use.
+// Handle identifies one process by its id and start time, which is checked before each signal. It
+// is not safe for concurrent use.
 type Handle struct {
 	info  Info
-	ended bool // seen to have ended
+	ended bool // the process is known to have ended
 }
 
-// Open takes hold of a process. It is false if that process has ended, also when
-// its id lives on in another one.
+// Open returns a Handle for a process. It returns false if the process has ended, even if another
+// one has its id.
 func Open(i Info) (*Handle, bool) {
 	h := &Handle{info: i}
 	return h, h.alive()
 }
 
-// Signal sends sig to the process. One that has ended answers os.ErrProcessDone.
+// Signal sends sig to the process. If the process has ended, the error is os.ErrProcessDone.
 func (h *Handle) Signal(sig syscall.Signal) error {
 	if !h.alive() {
 		return os.ErrProcessDone
@@ -32,14 +32,15 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 	return err
 }
 
-// Close lets go of the process.
+// Close does nothing on macOS.
 func (h *Handle) Close() {}
 
-// checkEvery is how often WaitGone looks.
+// checkEvery is the time between two checks in WaitGone, which polls because macOS has no
+// descriptors for processes.
 const checkEvery = 10 * time.Millisecond
 
-// WaitGone waits until all the processes have ended, whether reaped or not. It is
-// false if some have not when the deadline passes; a deadline in the past only looks.
+// WaitGone waits until all processes have ended, whether reaped or not. It returns false if some
+// have not ended by the deadline; a deadline in the past only checks.
 func WaitGone(hs []*Handle, deadline time.Time) bool {
 	for {
 		left := 0

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle holds on to one process, so that a signal cannot reach another one that
-// was given its id. It is not safe for concurrent use.
+// Handle identifies one process, so that a signal cannot reach another one that got the same id.
+// It is not safe for concurrent use.
 type Handle struct {
 	info  Info
-	fd    int  // pidfd; -1 where there is none, then the start time is checked before each use
-	ended bool // seen to have ended
+	fd    int  // pidfd; -1 if there is none: then the start time is checked before each use
+	ended bool // the process is known to have ended
 }
 
-// Open takes hold of a process. It is false if that process has ended, also when
-// its id lives on in another one.
+// Open returns a Handle for a process. It returns false if the process has ended, even if another
+// one has its id.
 func Open(i Info) (*Handle, bool) {
 	h := &Handle{info: i, fd: -1}
 	if pidfdWorks() {
@@ -27,11 +27,11 @@ func Open(i Info) (*Handle, bool) {
 			return nil, false
 		}
 		if err == nil {
-			h.fd = fd // any other error, such as too many open files: go by the start time
+			h.fd = fd // with any other error, such as too many open files, the start time is used
 		}
 	}
-	// The descriptor came first: if the start time still fits after that, it is
-	// the right process that the descriptor holds.
+	// The start time is checked after the descriptor was opened. If it is still the expected
+	// one, the descriptor refers to the right process.
 	if !h.alive() {
 		h.Close()
 		return nil, false
@@ -39,8 +39,8 @@ func Open(i Info) (*Handle, bool) {
 	return h, true
 }
 
-// pidfdWorks reports whether pidfds can be opened and signalled through: Linux
-// 5.3, and no system call filter that does not know them.
+// pidfdWorks reports whether pidfds can be opened and used to send signals: since Linux 5.3, and
+// unless a system call filter refuses them.
 var pidfdWorks = sync.OnceValue(func() bool {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -50,7 +50,7 @@ var pidfdWorks = sync.OnceValue(func() bool {
 	return unix.PidfdSendSignal(fd, 0, nil, 0) == nil
 })
 
-// Signal sends sig to the process. One that has ended answers os.ErrProcessDone.
+// Signal sends sig to the process. If the process has ended, the error is os.ErrProcessDone.
 func (h *Handle) Signal(sig syscall.Signal) error {
 	var err error
 	switch {
@@ -67,7 +67,7 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 	return err
 }
 
-// Close lets go of the process.
+// Close closes the descriptor.
 func (h *Handle) Close() {
 	if h.fd >= 0 {
 		unix.Close(h.fd)
@@ -75,11 +75,12 @@ func (h *Handle) Close() {
 	}
 }
 
-// checkEvery is how often a process without a pidfd is looked at.
+// checkEvery is the time between two checks of a process without a pidfd. The kernel cannot
+// report its end, so WaitGone polls.
 const checkEvery = 10 * time.Millisecond
 
-// WaitGone waits until all the processes have ended, whether reaped or not. It is
-// false if some have not when the deadline passes; a deadline in the past only looks.
+// WaitGone waits until all processes have ended, whether reaped or not. It returns false if some
+// have not ended by the deadline; a deadline in the past only checks.
 func WaitGone(hs []*Handle, deadline time.Time) bool {
 	polled := make([]unix.PollFd, 0, len(hs))
 	waiting := make([]*Handle, 0, len(hs)) // waiting[i] belongs to polled[i]
@@ -110,7 +111,7 @@ func WaitGone(hs []*Handle, deadline time.Time) bool {
 		// Rounded up, so that the last wait does not turn into a busy loop.
 		n, err := unix.Poll(polled, int(max(0, (timeout+time.Millisecond-1)/time.Millisecond)))
 		if err != nil && err != unix.EINTR {
-			time.Sleep(min(max(timeout, 0), checkEvery)) // out of memory: nothing better to do
+			time.Sleep(min(max(timeout, 0), checkEvery)) // out of memory: try again later
 		}
 		for i := range polled {
 			if n > 0 && polled[i].Revents != 0 {

@@ -5,38 +5,36 @@ import (
 	"unicode/utf8"
 )
 
-// Info is what the system tells of a process. PID and StartTime together name
-// it for as long as the machine runs; a PID alone may be given away again.
+// Info is what the system reports about a process. PID and StartTime together identify it until
+// the machine restarts; a PID alone can be reused.
 type Info struct {
 	PID, PPID, PGID, SID int
 	// StartTime is in clock ticks since boot on Linux, in microseconds since 1970
 	// on macOS.
 	StartTime uint64
-	// State is R running, S sleeping, D waiting for a device, T stopped, Z zombie,
-	// and whatever else the system has.
+	// State is R running, S sleeping, D waiting for a device, T stopped, Z zombie, or another
+	// letter of the system.
 	State byte
 	// Name is the short name of the program, not more than 15 bytes.
 	Name string
-	// UserMS and SystemMS are the time it used, with that of the children it has
-	// waited for. (macOS tells its own only.)
+	// UserMS and SystemMS are the processor time of the process and of the children that it
+	// has waited for. On macOS, the children are not included.
 	UserMS, SystemMS int64
 }
 
-// Ended reports whether nothing of the process runs any more: it only waits for
-// its parent to take notice.
+// Ended reports whether the process has ended and only waits for its parent to reap it.
 func (i Info) Ended() bool { return i.State == 'Z' || i.State == 'X' }
 
-// same reports whether both tell of the same process.
+// same reports whether both describe the same process.
 func (i Info) same(o Info) bool { return i.PID == o.PID && i.StartTime == o.StartTime }
 
-// maxCommandLine bounds what CommandLine returns, in bytes.
+// maxCommandLine limits the result of CommandLine, in bytes.
 const maxCommandLine = 256
 
-// CommandLine returns the arguments of a process, joined by spaces, without
-// quotes; control characters and bytes that are not UTF-8 are replaced by "?". It is
-// for people to read: at most 256 bytes, where the last three are "..." if there
-// was more. A process without arguments gives its name in brackets, one that is
-// gone the empty string.
+// CommandLine returns the arguments of a process, joined by spaces, for people to read. It adds no
+// quotes, and replaces control characters and invalid UTF-8 by "?". The text has at most 256
+// bytes and ends with "..." if it was cut off. For a process without arguments, it is the
+// process's name in brackets; for one that has ended, it is empty.
 func CommandLine(pid int) string {
 	if raw := arguments(pid); len(raw) > 0 {
 		return commandText(raw)
@@ -47,13 +45,13 @@ func CommandLine(pid int) string {
 	return ""
 }
 
-// commandText makes arguments that are each followed by a NUL fit to print.
+// commandText makes arguments, each followed by a NUL, printable.
 func commandText(raw []byte) string {
 	for len(raw) > 0 && raw[len(raw)-1] == 0 {
 		raw = raw[:len(raw)-1]
 	}
 	var text strings.Builder
-	fits := 0 // length of the text that leaves room for the dots
+	fits := 0 // length of the longest text that leaves room for "..."
 	for len(raw) > 0 {
 		r, size := utf8.DecodeRune(raw)
 		raw = raw[size:]

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manyThreads stands for a number of threads that is not known.
+// manyThreads means that the number of threads is unknown.
 const manyThreads = 0
 
-// Stat looks at one process. It is false if there is none with that id.
+// Stat returns the Info of a process. It returns false if there is no process with that id.
 func Stat(pid int) (Info, bool) {
 	kp, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(kp.Proc.P_pid) != pid {
@@ -56,7 +56,7 @@ func stateOf(p int8) byte {
 	return letters[p]
 }
 
-// all lists every process.
+// all returns the Info of every process.
 func all() []Info {
 	kps, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -71,26 +71,25 @@ func all() []Info {
 
 func readTable() *table { return makeTable(all()) }
 
-// Now is the present as an Info.StartTime.
+// Now returns the current time as an Info.StartTime.
 func Now() uint64 { return uint64(time.Now().UnixMicro()) }
 
-// Children lists the direct children of a process, zombies included.
+// Children returns the direct children of a process, including zombies.
 func Children(pid int) []int { return readTable().children[pid] }
 
 func children(pid, _ int) []int { return Children(pid) }
 
-// ChildWatch lists the direct children of one process again and again. Each time
-// it reads all processes: there is no shorter way on this system. It is not safe
-// for concurrent use.
+// ChildWatch lists the direct children of one process repeatedly. Each time it reads all
+// processes, because macOS has no faster way. It is not safe for concurrent use.
 type ChildWatch struct{ pid int }
 
-// WatchChildren makes a watch for the children of a process.
+// WatchChildren returns a ChildWatch for a process.
 func WatchChildren(pid int) *ChildWatch { return &ChildWatch{pid: pid} }
 
-// List appends the ids of the children to buf[:0], zombies included, and returns it.
+// List appends the ids of the children, including zombies, to buf[:0] and returns it.
 func (w *ChildWatch) List(buf []int) []int { return append(buf[:0], Children(w.pid)...) }
 
-// Close does nothing here.
+// Close does nothing on macOS.
 func (w *ChildWatch) Close() {}
 
 func arguments(pid int) []byte {
@@ -106,13 +105,13 @@ func procArgs(pid int) (args, env []byte) {
 	return parseProcArgs(raw)
 }
 
-// Marked finds the living processes that were started with KEY=VALUE in their
-// environment, not before since (an Info.StartTime; 0 for any). This process is
-// left out. Only processes of our own user can be read, as root those of all; the
-// system hides the environment of its own protected programs.
+// Marked returns the living processes that were started with KEY=VALUE in their environment, not
+// earlier than since (an Info.StartTime; 0 for any), except this process. It can read only the
+// processes of its own user, or all of them as root; macOS hides the environment of its protected
+// programs.
 //
-// It finds what a runner that crashed has left behind. A process that was started
-// with an environment of its own making is not found.
+// It finds the processes that a crashed runner has left behind, except those that were started
+// with a different environment.
 func Marked(key, value string, since uint64) []Info {
 	mark := []byte(key + "=" + value)
 	self := os.Getpid()
@@ -137,17 +136,17 @@ func Marked(key, value string, since uint64) []Info {
 	return found
 }
 
-// ignores reports whether a signal to the process would be thrown away.
+// ignores reports whether the process ignores a signal.
 func ignores(pid int, sig syscall.Signal) bool {
 	kp, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	return err == nil && kp.Proc.P_sigignore&(1<<(uint(sig)-1)) != 0
 }
 
-// HighWaterRSS is 0: this system does not tell it of others.
+// HighWaterRSS returns 0: macOS does not report it for other processes.
 func HighWaterRSS(int) int64 { return 0 }
 
-// BootID names the run of the machine in which start times are comparable. The time of
-// the boot would not do: it moves when the clock is set.
+// BootID identifies the current run of the machine, within which start times are comparable. The
+// time of the boot is only the fallback, because it changes when the clock is set.
 func BootID() string {
 	if id, err := unix.Sysctl("kern.bootsessionuuid"); err == nil && id != "" {
 		return id
@@ -159,8 +158,8 @@ func BootID() string {
 	return strconv.FormatInt(tv.Sec, 10) + "." + strconv.FormatInt(int64(tv.Usec), 10)
 }
 
-// SelfUsage tells the resident size of this process and how many descriptors it
-// has open; 0 where that is not known.
+// SelfUsage returns the resident size of this process and the number of its open descriptors; 0
+// where that is unknown.
 func SelfUsage() (rssBytes int64, openFDs int) {
 	if task, ok := taskInfo(os.Getpid()); ok {
 		rssBytes = int64(task.residentSize)
@@ -171,7 +170,7 @@ func SelfUsage() (rssBytes int64, openFDs int) {
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	// One of them is the descriptor that is used to count.
+	// One of them is the descriptor of the directory itself.
 	return rssBytes, max(len(names)-1, 0)
 }
 
@@ -195,7 +194,7 @@ func taskInfo(pid int) (info procTaskInfo, ok bool) {
 	return info, errno == 0 && n == unsafe.Sizeof(info)
 }
 
-// machMS turns units of the machine's clock into milliseconds.
+// machMS converts units of the machine's clock to milliseconds.
 func machMS(units uint64) int64 {
 	hz, err := unix.SysctlUint64("hw.tbfrequency")
 	if err != nil || hz < 1000 {

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tickMS is the length of a clock tick in /proc. USER_HZ is 100 on every
-// architecture that Go runs on, whatever the kernel's own clock does.
+// tickMS is the length of a clock tick in /proc. USER_HZ is 100 on every architecture that Go
+// supports, independently of the kernel's own clock.
 const tickMS = 10
 
-// manyThreads stands for a number of threads that is not known.
+// manyThreads means that the number of threads is unknown.
 const manyThreads = 0
 
-// Stat looks at one process. It is false if there is none with that id.
+// Stat returns the Info of a process. It returns false if there is no process with that id.
 //
-// A process whose main thread has ended while others go on is shown by the kernel
-// as a zombie; here it is sleeping, because it is alive.
+// The kernel reports a process whose main thread has ended as a zombie, even if other threads
+// still run. Stat reports it as sleeping, because it is alive.
 func Stat(pid int) (Info, bool) {
 	info, _, ok := stat(pid)
 	return info, ok
@@ -38,9 +38,8 @@ func stat(pid int) (info Info, threads int, ok bool) {
 	return info, threads, ok
 }
 
-// parseStat reads a line of /proc/PID/stat, see proc(5). The name is in
-// parentheses and may itself hold parentheses, spaces and newlines, so it ends at
-// the last one.
+// parseStat parses a line of /proc/PID/stat, see proc(5). The name is in parentheses and may itself
+// contain parentheses, spaces and newlines, so it ends at the last closing parenthesis.
 func parseStat(line []byte) (info Info, threads int, ok bool) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {
@@ -53,7 +52,7 @@ func parseStat(line []byte) (info Info, threads int, ok bool) {
 	info.PID, info.Name = int(pid), string(line[open+1:end])
 
 	rest := line[end+1:]
-	// Field 3 is the state; those that are used of 4 to 22 are numbers.
+	// Field 3 is the state; the others that are used are numbers.
 	for field := 3; field <= 22; field++ {
 		var word []byte
 		word, rest = nextWord(rest)
@@ -80,7 +79,7 @@ func parseStat(line []byte) (info Info, threads int, ok bool) {
 			info.PGID = int(v)
 		case 6:
 			info.SID = int(v)
-		case 14, 16: // own, of waited-for children
+		case 14, 16: // its own, and that of the children it has waited for
 			info.UserMS += int64(v) * tickMS
 		case 15, 17:
 			info.SystemMS += int64(v) * tickMS
@@ -102,14 +101,14 @@ func nextWord(b []byte) (word, rest []byte) {
 	return b[:end], b[end:]
 }
 
-// parseUint is strconv.ParseUint without turning bytes into a string. A minus sign
-// gives 0: cutime and cstime are signed in the kernel, and never less in truth.
+// parseUint is strconv.ParseUint for bytes. A negative number becomes 0: cutime and cstime are
+// signed in the kernel, although they cannot be negative.
 func parseUint(b []byte) (v uint64, ok bool) {
 	negative := len(b) > 1 && b[0] == '-'
 	if negative {
 		b = b[1:]
 	}
-	if len(b) == 0 || len(b) > 18 { // fits an int64; no field that is used comes near
+	if len(b) == 0 || len(b) > 18 { // 18 digits fit into an int64, and no used field has more
 		return 0, false
 	}
 	for _, c := range b {
@@ -125,7 +124,7 @@ func parseUint(b []byte) (v uint64, ok bool) {
 }
 
 func arguments(pid int) []byte {
-	// Twice the limit: what is replaced may become shorter, never longer than that.
+	// Twice the limit is enough: commandText can shorten a character to half its bytes.
 	buf := make([]byte, 2*maxCommandLine)
 	n, err := readFile(procPath(pid, "cmdline"), buf)
 	if err != nil {
@@ -134,8 +133,8 @@ func arguments(pid int) []byte {
 	return buf[:n]
 }
 
-// HighWaterRSS is the largest resident size the process ever had, in bytes; 0 if
-// it is not known.
+// HighWaterRSS returns the largest resident size that the process has had, in bytes; 0 if it is
+// unknown.
 func HighWaterRSS(pid int) int64 {
 	value := statusField(pid, "VmHWM:")
 	kib, ok := parseUint(bytes.TrimSpace(bytes.TrimSuffix(value, []byte("kB"))))
@@ -160,7 +159,7 @@ func statusField(pid int, key string) []byte {
 	return nil
 }
 
-// BootID names the run of the machine in which start times are comparable.
+// BootID identifies the current run of the machine, within which start times are comparable.
 func BootID() string {
 	var buf [64]byte
 	n, err := readFile("/proc/sys/kernel/random/boot_id", buf[:])
@@ -170,8 +169,8 @@ func BootID() string {
 	return string(bytes.TrimSpace(buf[:n]))
 }
 
-// SelfUsage tells the resident size of this process and how many descriptors it
-// has open; 0 where that is not known.
+// SelfUsage returns the resident size of this process and the number of its open descriptors; 0
+// where that is unknown.
 func SelfUsage() (rssBytes int64, openFDs int) {
 	var buf [128]byte
 	if n, err := readFile("/proc/self/statm", buf[:]); err == nil {
@@ -181,15 +180,15 @@ func SelfUsage() (rssBytes int64, openFDs int) {
 			rssBytes = int64(pages) * int64(os.Getpagesize())
 		}
 	}
-	// One of them is the descriptor that is used to count.
+	// One of them is the descriptor of the directory itself.
 	return rssBytes, max(len(listDir("/proc/self/fd"))-1, 0)
 }
 
-// Children lists the direct children of a process, zombies included. It looks at
-// all its threads, because a child is listed under the one that forked it. Where
-// the kernel has no such lists (CONFIG_PROC_CHILDREN), it looks at all processes.
+// Children returns the direct children of a process, including zombies. It reads the lists of all
+// its threads, because the kernel lists a child under the thread that forked it. If the kernel has
+// no such lists (CONFIG_PROC_CHILDREN), it reads all processes.
 //
-// For the children of one process again and again there is ChildWatch.
+// ChildWatch is cheaper for repeated calls.
 func Children(pid int) []int {
 	if t := readTable(); t != nil {
 		return t.children[pid]
@@ -197,7 +196,7 @@ func Children(pid int) []int {
 	return children(pid, manyThreads)
 }
 
-// children reads the kernel's lists. With a single thread there is one.
+// children reads the kernel's lists of children. A process with one thread has one list.
 func children(pid, threads int) []int {
 	if threads == 1 {
 		return appendChildren(nil, childrenPath(pid))
@@ -209,7 +208,7 @@ func children(pid, threads int) []int {
 	return list
 }
 
-// childrenPath is the list of the main thread.
+// childrenPath returns the path of the main thread's list of children.
 func childrenPath(pid int) string {
 	return procPath(pid, "task/"+strconv.Itoa(pid)+"/children")
 }
@@ -229,7 +228,7 @@ var hasChildrenFiles = sync.OnceValue(func() bool {
 	return unix.Access("/proc/thread-self/children", unix.R_OK) == nil
 })
 
-// readTable reads all processes where there is no better way, else it is nil.
+// readTable reads all processes if the kernel has no lists of children, else it returns nil.
 func readTable() *table {
 	if hasChildrenFiles() && !scanOnly() {
 		return nil
@@ -237,7 +236,7 @@ func readTable() *table {
 	return makeTable(all())
 }
 
-// Now is the present as an Info.StartTime.
+// Now returns the current time as an Info.StartTime.
 func Now() uint64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -246,7 +245,7 @@ func Now() uint64 {
 	return uint64(now.Nano() / (tickMS * 1e6))
 }
 
-// all lists every process that can be seen.
+// all returns the Info of every visible process.
 func all() []Info {
 	var infos []Info
 	for _, name := range listDir("/proc") {
@@ -259,7 +258,7 @@ func all() []Info {
 	return infos
 }
 
-// ignores reports whether a signal to the process would be thrown away.
+// ignores reports whether the process ignores a signal.
 func ignores(pid int, sig unix.Signal) bool {
 	mask, err := strconv.ParseUint(string(statusField(pid, "SigIgn:")), 16, 64)
 	return err == nil && mask&(1<<(uint(sig)-1)) != 0
@@ -269,8 +268,8 @@ func procPath(pid int, name string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + name
 }
 
-// readFile fills buf from the start of a file of /proc. It goes around package os,
-// which would try to put each of them into the poller.
+// readFile fills buf from the start of a file in /proc. It does not use package os, which would try
+// to add each file to the poller.
 func readFile(path string, buf []byte) (n int, err error) {
 	fd, err := openFile(path)
 	if err != nil {

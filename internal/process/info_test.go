@@ -173,8 +173,8 @@ func TestMarked(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
 		defer r.Close()
-		// The mark is the last of a large environment. What looks like an entry where a
-		// block of 4096 bytes begins is the tail of one.
+		// The mark is the last entry of a large environment. The text at the beginning of a
+		// block of 4096 bytes looks like the mark, but is the end of another entry.
 		env := []string{"F=" + strings.Repeat("x", 4094) + "TAIL=1"}
 		for range 10 {
 			env = append(env, "FILL="+strings.Repeat(envMark+"="+mark(), 5000))
@@ -200,7 +200,7 @@ func TestMarked(t *testing.T) {
 				t.Errorf("%+v: found %v", w, got)
 			}
 		}
-		// What runs now counts, not what ran under that id; and a zombie runs no more.
+		// Only the process that has the id now counts, and a zombie does not.
 		io.WriteString(c.in, "x")
 		c.in.Close()
 		c.wait(t)

@@ -1,13 +1,13 @@
 package process
 
-// CanSeeReads is always ErrUnseen: this kernel tells nobody what a thread is blocked in.
+// CanSeeReads returns ErrUnseen: macOS does not report the system call in which a thread is blocked.
 func CanSeeReads(int) error { return ErrUnseen }
 
-// BlockedReader finds nobody here.
+// BlockedReader returns false on macOS.
 func BlockedReader(int, FileID, bool) (Reader, bool) { return Reader{}, false }
 
-// TerminalReader finds nobody here.
+// TerminalReader returns false on macOS.
 func TerminalReader(int, uint64) (Reader, bool) { return Reader{}, false }
 
-// FileIDOf names no file here; nobody would compare it.
+// FileIDOf returns the zero value on macOS, where FileIDs are not compared.
 func FileIDOf(int) FileID { return FileID{} }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a system call waits for input. The numbers are in the file of each architecture.
+// How a system call waits for input. The file of each architecture has the numbers of the calls.
 const (
 	callRead   = iota + 1 // argument 0 is the descriptor
 	callPoll              // arguments 0 and 1 are an array of pollfd
@@ -19,22 +19,24 @@ const (
 	callEpoll             // argument 0 is an epoll descriptor
 )
 
-// How a system call gives the limit of its wait, as argument 2, 4 or 3 of poll, select and epoll.
+// How a system call takes its timeout: argument 2 of poll, 4 of select, 3 of epoll.
 const (
 	noLimit = iota
-	millis  // a number, negative for none
-	spec    // a pointer to seconds and nanoseconds, nil for none
-	micros  // a pointer to seconds and microseconds, nil for none
+	millis  // a number; negative: no timeout
+	spec    // a pointer to seconds and nanoseconds; nil: no timeout
+	micros  // a pointer to seconds and microseconds; nil: no timeout
 )
 
+// inputCall is a system call that can wait for input.
 type inputCall struct{ kind, limit int }
 
-// briefly is the longest wait that is only a look: the program has other things to do.
+// briefly is the longest timeout that does not count as waiting: the program only checks for
+// input and has other things to do.
 const briefly = 20 * time.Millisecond
 
-// CanSeeReads reports why it cannot be seen what system call a process is blocked in:
-// ErrUnseen, or nil when it can. It takes a kernel that tells
-// (CONFIG_HAVE_ARCH_TRACEHOOK) and the right to trace the process.
+// CanSeeReads returns nil if the system reports in which system call a process is blocked, else
+// ErrUnseen. That needs a kernel with CONFIG_HAVE_ARCH_TRACEHOOK and the right to trace the
+// process.
 func CanSeeReads(pid int) error {
 	var buf [256]byte
 	_, err := readFile(procPath(pid, "syscall"), buf[:])
@@ -47,27 +49,27 @@ func CanSeeReads(pid int) error {
 	return ErrUnseen
 }
 
-// BlockedReader looks for a thread of the process that is blocked until there is
-// something to read from the pipe, or, where terminals count, from a terminal in
-// whose foreground the process is. Waiting for several files at once counts when the
-// pipe or the terminal is among them. What cannot be looked at is not blocked.
+// BlockedReader looks for a thread of the process that is blocked until it can read from the pipe
+// or, with terminals, from a terminal in whose foreground the process is. A thread that waits for
+// several files counts if one of them is the pipe or such a terminal. A process that cannot be
+// inspected counts as not blocked.
 func BlockedReader(pid int, pipe FileID, terminals bool) (Reader, bool) {
 	return fileLook{pid: pid, pipe: pipe, terminals: terminals}.blocked()
 }
 
-// TerminalReader is BlockedReader for one terminal, given by the number of its device:
-// that of a PTY.
+// TerminalReader is BlockedReader for one terminal, given by its device number; see PTY.Device.
 func TerminalReader(pid int, device uint64) (Reader, bool) {
 	return fileLook{pid: pid, terminals: true, device: device}.blocked()
 }
 
+// blocked returns the first thread that waits for input.
 func (l fileLook) blocked() (Reader, bool) {
 	pid := l.pid
 	for _, name := range listDir(procPath(pid, "task")) {
 		var buf [256]byte
 		n, err := readFile(procPath(pid, "task/"+name+"/syscall"), buf[:])
 		if err != nil {
-			continue // it has just ended, or is not ours to look at
+			continue // the thread has just ended, or we may not inspect it
 		}
 		call, ok := parseSyscall(buf[:n])
 		if !ok || !l.waits(call) {
@@ -79,7 +81,7 @@ func (l fileLook) blocked() (Reader, bool) {
 	return Reader{}, false
 }
 
-// FileIDOf names the file behind a descriptor of ours.
+// FileIDOf returns the id of the file behind a descriptor of this process.
 func FileIDOf(fd int) FileID {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
@@ -88,15 +90,15 @@ func FileIDOf(fd int) FileID {
 	return FileID{Dev: uint64(st.Dev), Ino: st.Ino}
 }
 
-// syscallArgs is a system call that a thread is blocked in.
+// syscallArgs is a system call in which a thread is blocked.
 type syscallArgs struct {
 	number uint64
 	args   [6]uint64
 }
 
-// parseSyscall reads /proc/PID/task/TID/syscall, see proc(5): a number, six arguments,
-// the stack pointer and the program counter. It is false for a thread that runs or is
-// not in a system call, and for a program of 32 bits, whose numbers are others.
+// parseSyscall parses /proc/PID/task/TID/syscall, see proc(5): a number, six arguments, the stack
+// pointer and the program counter. It returns false for a thread that is running or not in a
+// system call, and for a 32-bit program, whose system calls have other numbers.
 func parseSyscall(line []byte) (call syscallArgs, ok bool) {
 	word, rest := nextWord(line)
 	if call.number, ok = parseUint(word); !ok || word[0] == '-' {
@@ -134,7 +136,7 @@ func parseHex(b []byte) (v uint64, ok bool) {
 	return v, true
 }
 
-// fileLook decides about the descriptors of one process.
+// fileLook finds out whether a thread of a process waits for input from certain files.
 type fileLook struct {
 	pid       int
 	pipe      FileID
@@ -142,9 +144,10 @@ type fileLook struct {
 	device    uint64 // the one terminal that counts; 0 for any
 }
 
-// maxWatched bounds how many descriptors of one poll or select are looked at.
+// maxWatched limits how many descriptors of one poll or select are inspected.
 const maxWatched = 1024
 
+// waits reports whether a system call waits for input from one of the files.
 func (l fileLook) waits(call syscallArgs) bool {
 	var fds []uint64
 	c := inputCalls[call.number]
@@ -174,7 +177,7 @@ func (l fileLook) waits(call syscallArgs) bool {
 	return false
 }
 
-// limit is how long a system call waits at most.
+// limit returns the timeout of a system call.
 func (l fileLook) limit(c inputCall, call syscallArgs) time.Duration {
 	arg := call.args[map[int]int{callPoll: 2, callSelect: 4, callEpoll: 3}[c.kind]]
 	unit := map[int]time.Duration{spec: time.Nanosecond, micros: time.Microsecond}[c.limit]
@@ -190,12 +193,12 @@ func (l fileLook) limit(c inputCall, call syscallArgs) time.Duration {
 	}
 	seconds, rest := binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:])
 	if seconds > 0 {
-		return math.MaxInt64 // long enough
+		return math.MaxInt64 // longer than briefly in any case
 	}
 	return time.Duration(rest) * unit
 }
 
-// pollfdSize is that of struct pollfd: an int and two shorts.
+// pollfdSize is the size of struct pollfd: an int and two shorts.
 const pollfdSize = 8
 
 // polled returns the descriptors of an array of pollfd that are watched for input.
@@ -209,7 +212,7 @@ func polled(array []byte) (fds []uint64) {
 	return fds
 }
 
-// selected returns the descriptors below n of an fd_set, which is an array of long.
+// selected returns the descriptors below n in an fd_set, which is an array of long.
 func selected(set []byte, n uint64) (fds []uint64) {
 	for i := uint64(0); len(set) >= 8; set = set[8:] {
 		for word := binary.NativeEndian.Uint64(set); word != 0; word &= word - 1 {
@@ -245,7 +248,7 @@ func parseEpoll(text []byte) (fds []uint64) {
 	return fds
 }
 
-// memory copies a piece of the memory of the process; it is empty where there is none.
+// memory returns a copy of a part of the process's memory; empty if it cannot be read.
 func (l fileLook) memory(addr, size uint64) []byte {
 	fd, err := openFile(procPath(l.pid, "mem"))
 	if err != nil {
@@ -260,7 +263,7 @@ func (l fileLook) memory(addr, size uint64) []byte {
 	return buf[:n]
 }
 
-// isInput reports whether a descriptor of the process is the pipe, or a terminal that counts.
+// isInput reports whether a descriptor of the process is the pipe, or a terminal in question.
 func (l fileLook) isInput(fd uint64) bool {
 	if fd > 1<<20 {
 		return false
@@ -278,8 +281,8 @@ func (l fileLook) isInput(fd uint64) bool {
 	return false
 }
 
-// isTerminal reports whether a device is a terminal that would give its input to this
-// process. The master of a pseudo-terminal (5, 2) is not: who reads it waits for a program.
+// isTerminal reports whether a device is a terminal from which the process would get input. The
+// master of a pseudo-terminal (5, 2) is not: a process that reads it waits for a program.
 func (l fileLook) isTerminal(major, minor uint32) bool {
 	var buf [1024]byte
 	n, err := readFile(procPath(l.pid, "stat"), buf[:])
@@ -291,7 +294,7 @@ func (l fileLook) isTerminal(major, minor uint32) bool {
 		return false
 	}
 	ownMajor, ownMinor := tty>>8&0xfff, tty&0xff|tty>>12&0xfff00
-	if major == 5 && minor == 0 { // /dev/tty is another name of its own
+	if major == 5 && minor == 0 { // /dev/tty is another name of the controlling terminal
 		major, minor = ownMajor, ownMinor
 	}
 	switch {
@@ -305,11 +308,11 @@ func (l fileLook) isTerminal(major, minor uint32) bool {
 	return major == 4 || major >= 136 && major <= 143
 }
 
-// parseTerminal takes the process group, the controlling terminal and the group in its
-// foreground from a line of /proc/PID/stat.
+// parseTerminal returns the process group, the controlling terminal and the terminal's foreground
+// group from a line of /proc/PID/stat.
 func parseTerminal(line []byte) (group, tty, foreground uint32, ok bool) {
 	rest := line[bytes.LastIndexByte(line, ')')+1:]
-	var fields [6]int64 // 3 is the state, 5 the group, 7 the terminal, 8 who is in its foreground
+	var fields [6]int64 // fields 3 to 8: 3 is the state, 5 the group, 7 the terminal, 8 its foreground group
 	for i := range fields {
 		var word []byte
 		word, rest = nextWord(rest)
@@ -322,8 +325,8 @@ func parseTerminal(line []byte) (group, tty, foreground uint32, ok bool) {
 	return uint32(fields[2]), uint32(fields[4]), uint32(fields[5]), true
 }
 
-// switches counts how often a thread has given up the processor: it has not moved
-// between two looks that found the same.
+// switches returns how often a thread has given up the processor. If the number has not changed,
+// the thread has not run.
 func switches(pid int, tid string) string {
 	buf := make([]byte, 8<<10)
 	n, err := readFile(procPath(pid, "task/"+tid+"/status"), buf)

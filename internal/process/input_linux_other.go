@@ -2,5 +2,5 @@
 
 package process
 
-// inputCalls is empty where the numbers of the system calls are not known.
+// inputCalls is empty on architectures whose system call numbers are not listed here.
 var inputCalls map[uint64]inputCall

@@ -138,7 +138,7 @@ func waitEpoll(events uint32) {
 	unix.EpollWait(epoll, make([]unix.EpollEvent, 1), -1)
 }
 
-// other is a pipe that nothing comes from.
+// other returns the reading end of a pipe that never has data.
 func other() int {
 	var p [2]int
 	if err := unix.Pipe(p[:]); err != nil {
@@ -147,7 +147,7 @@ func other() int {
 	return p[0]
 }
 
-// pipeOf names the pipe that is the input of a child.
+// pipeOf returns the id of the pipe that is the stdin of a child.
 func pipeOf(c *child) process.FileID { return process.FileIDOf(int(c.in.(*os.File).Fd())) }
 
 func TestBlockedReader(t *testing.T) {
@@ -166,7 +166,7 @@ func TestBlockedReader(t *testing.T) {
 				}
 				return ok
 			})
-			// It is seen to be the same as long as it does not move.
+			// The value is the same as long as the process does not run.
 			eventually(t, name+" stays where it is", func() bool {
 				first, ok := process.BlockedReader(c.PID, pipe, false)
 				second, again := process.BlockedReader(c.PID, pipe, false)
@@ -230,13 +230,13 @@ func TestNotBlockedReader(t *testing.T) {
 		sleep := process.Children(waits.PID)[0]
 		check("wait", waits, waits.PID)
 		unix.Kill(sleep, unix.SIGKILL)
-		if process.CanSeeReads(waits.PID) != nil { // it is gone, which is no reason
+		if process.CanSeeReads(waits.PID) != nil { // the process has ended, which is not an error
 			t.Error("a process that is gone cannot be seen")
 		}
 	})
 }
 
-// settled reports whether a process has not moved for a moment.
+// settled reports whether a process has not run for a moment.
 func settled(pid int) bool {
 	where := func() string {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
@@ -248,8 +248,8 @@ func settled(pid int) bool {
 	return before == where() && !strings.HasPrefix(before, "running")
 }
 
-// TestBlockedOnTerminal: a program in the foreground of a terminal that reads it
-// waits for input; who reads the other end, does not.
+// TestBlockedOnTerminal: a program that reads the terminal in whose foreground it is waits for
+// input; a program that reads the master does not.
 func TestBlockedOnTerminal(t *testing.T) {
 	if process.CanSeeReads(os.Getpid()) != nil {
 		t.Skip("NOT TESTED: this system does not tell what a process waits for")

@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// maxKillPasses bounds the second phase: what SIGKILL has not ended after so
+	// maxKillPasses limits the second phase: a process that SIGKILL has not ended after so
 	// many passes is stuck in the kernel.
 	maxKillPasses = 50
-	// rescanEvery is how long a new child may go unnoticed.
+	// rescanEvery limits how long a new child goes unnoticed.
 	rescanEvery = 20 * time.Millisecond
 )
 
-// Killed is a line of the receipt: a process that was signalled and is gone.
+// Killed is a line of the receipt: a process that was sent a signal and has ended.
 type Killed struct {
 	PID     int
-	Name    string         // of the program, as the kernel knew it before the kill
-	Command string         // as CommandLine told it before the kill
-	Signal  syscall.Signal // the strongest one it was sent
+	Name    string         // of the program, as the kernel reported it before the kill
+	Command string         // CommandLine before the kill
+	Signal  syscall.Signal // the strongest signal that was sent
 }
 
-// KillTree ends everything below root for which skip is not true, with patience:
-// the signal first, up to grace for the processes to end, then SIGKILL. It returns
-// when nothing is left, or when what is left cannot be killed.
+// KillTree ends all descendants of root for which skip is not true: it sends the first signal,
+// waits up to grace for the processes to end, then sends SIGKILL. It returns when all have ended,
+// or when the rest cannot be killed.
 func KillTree(root int, first syscall.Signal, grace time.Duration, skip func(Info) bool) []Killed {
 	l := NewLadder(root, first, grace, skip)
 	defer l.Close()
 	return l.run()
 }
 
-// KillAll does what KillTree does, to the given processes and everything below them.
+// KillAll is KillTree for the given processes and their descendants.
 func KillAll(infos []Info, first syscall.Signal, grace time.Duration) []Killed {
 	l := NewLadder(0, first, grace, nil)
 	defer l.Close()
@@ -43,48 +43,48 @@ func KillAll(infos []Info, first syscall.Signal, grace time.Duration) []Killed {
 
 // Ladder ends a tree of processes step by step.
 //
-// In its first phase every process gets the first signal and SIGCONT, because a
-// stopped one could not act on it; those that appear later get it as soon as they
-// are seen. The second phase begins when the grace time is over: the processes are
-// stopped, so that no child escapes while they are listed, and killed.
+// In its first phase, it sends every process the first signal, and SIGCONT because a stopped
+// process could not act on the signal. Processes that appear later get both as soon as they are
+// found. The second phase begins when the grace time is over: the Ladder stops the processes, so
+// that no child escapes while they are listed, and kills them.
 //
-// This process itself, and what is below it on another way than through root, is
-// never touched. A Ladder is not safe for concurrent use.
+// A Ladder never signals this process, nor descendants of this process that are not also below
+// root. It is not safe for concurrent use.
 type Ladder struct {
 	root     Info // only PID and StartTime; PID 0 for none
 	self     int
 	first    syscall.Signal
-	urge     syscall.Signal // for who ignores the first
-	last     int            // the process that is asked after the others; 0 for none
+	urge     syscall.Signal // for processes that ignore the first signal
+	last     int            // the process that gets the first signal after the others; 0 for none
 	deadline time.Time      // end of the first phase
 	skip     func(Info) bool
 
-	targets []*target       // all that were ever found, in that order
-	living  []*target       // those of them that are not known to be gone
-	byPID   map[int]*target // the living
-	groups  map[int]int     // process groups that targets lead or led, with their session
-	search  func() []Info   // finds what has left the tree; nil for nothing
-	scans   int
-	passes  int // made in the second phase
+	targets []*target       // all processes that were found, in this order
+	living  []*target       // the targets that are not known to have ended
+	byPID   map[int]*target // the living targets
+	groups  map[int]int     // process groups that targets lead or led → their session
+	search  func() []Info   // finds processes that have left the tree; may be nil
+	scans   int             // made so far
+	passes  int             // made in the second phase
 }
 
-// target is a process that a Ladder is to end.
+// target is a process that a Ladder has to end.
 type target struct {
 	info    Info
 	handle  *Handle
 	command string
-	sent    syscall.Signal // the strongest signal it was sent; 0 for none
-	due     bool           // the first signal is to be sent, again perhaps
-	ignored bool           // it ignored the first signal when that was sent
-	urged   bool           // the second signal was sent, because it ignores the first
+	sent    syscall.Signal // the strongest signal that was sent; 0 for none
+	due     bool           // the first signal must be sent, perhaps again
+	ignored bool           // the process ignored the first signal when that was sent
+	urged   bool           // the urge signal was sent, because the process ignores the first
 	stopped bool           // SIGSTOP was sent
-	denied  bool           // it belongs to someone whom we may not signal
-	gone    bool
+	denied  bool           // we may not signal it: it belongs to another user
+	gone    bool           // it has ended
 }
 
-// NewLadder makes a ladder for everything below root for which skip is not true;
-// what is below a skipped process is left out with it. The grace time runs from now.
-// With a grace of 0, or SIGKILL as the first signal, there is only the second phase.
+// NewLadder makes a Ladder for all descendants of root for which skip is not true; the descendants
+// of a skipped process are skipped too. The grace time starts now. With a grace of 0, or SIGKILL as
+// the first signal, there is only the second phase.
 func NewLadder(root int, first syscall.Signal, grace time.Duration, skip func(Info) bool) *Ladder {
 	l := &Ladder{
 		self:     os.Getpid(),
@@ -104,8 +104,7 @@ func NewLadder(root int, first syscall.Signal, grace time.Duration, skip func(In
 	return l
 }
 
-// Add makes further processes, and all below them, part of the tree: orphans that
-// were found in another way.
+// Add adds processes and their descendants to the tree: orphans that were found in another way.
 func (l *Ladder) Add(infos ...Info) {
 	for _, i := range infos {
 		if i.PID != l.self {
@@ -114,26 +113,25 @@ func (l *Ladder) Add(infos ...Info) {
 	}
 }
 
-// Search sets a way to find what belongs to the tree and has left it, where orphans do
-// not come to this process. It is used first of all, and again whenever nothing else is
-// left: it may look at all processes of the machine.
+// Search sets a function that finds processes of the tree that have left it, for systems where this
+// process does not adopt orphans. The function may be expensive, so it is called only in the first
+// pass and when no other process is left.
 func (l *Ladder) Search(find func() []Info) { l.search = find }
 
-// HangUp asks who ignores the first signal by SIGHUP instead of SIGTERM: an interactive
-// shell ignores SIGTERM, and ends when its terminal goes away.
+// HangUp makes processes that ignore the first signal get SIGHUP instead of SIGTERM: an interactive
+// shell ignores SIGTERM, and exits when its terminal is closed.
 func (l *Ladder) HangUp() { l.urge = syscall.SIGHUP }
 
-// Last makes one process the last that is asked to end. A shell that is asked first may end
-// its jobs itself, and the receipt would not name them.
+// Last makes one process the last to get the first signal. A shell that gets it earlier may end its
+// jobs itself, and the receipt would lack them.
 func (l *Ladder) Last(pid int) { l.last = pid }
 
 // Force begins the second phase now.
 func (l *Ladder) Force() { l.deadline = time.Time{} }
 
-// Step makes one pass and returns how many processes live on. A process that may
-// not be signalled is not counted. 0 is a promise: the tree was looked at until it
-// held still, and there was nothing alive in it. It returns 1 when the tree does not hold
-// still although nothing alive can be caught in it.
+// Step makes one pass and returns the number of processes that are still alive, without those that
+// may not be signalled. 0 is exact: two looks in a row found the same tree with no living process.
+// If the tree keeps changing although no living process is found in it, Step returns 1.
 func (l *Ladder) Step() (left int) {
 	killing := !time.Now().Before(l.deadline)
 	if killing {
@@ -142,9 +140,9 @@ func (l *Ladder) Step() (left int) {
 		}
 		l.passes++
 	}
-	// The kernel's list of children can miss one while others are taken from it, and
-	// a process can leave a child behind after its place in the tree was passed. Neither
-	// can happen if two looks met exactly the same processes.
+	// The kernel's list of children can lack one while others are removed from it, and a process
+	// can fork a child after the walk has passed it. Neither has happened if two looks find
+	// exactly the same processes.
 	const looks = 16
 	var before []int
 	for try := range looks {
@@ -163,14 +161,13 @@ func (l *Ladder) Step() (left int) {
 		}
 		before = met
 		if try >= looks/4 {
-			time.Sleep(time.Millisecond) // zombies are being reaped; let that end
+			time.Sleep(time.Millisecond) // zombies are being reaped, which the kernel does not report here
 		}
 	}
 	return 1
 }
 
-// Wait waits until all processes that are known have ended, at most for d. It does
-// not see new ones: that is what Step is for.
+// Wait waits until all known processes have ended, at most for d. Only Step finds new ones.
 func (l *Ladder) Wait(d time.Duration) {
 	handles := make([]*Handle, 0, len(l.living))
 	for _, t := range l.living {
@@ -185,11 +182,11 @@ func (l *Ladder) Wait(d time.Duration) {
 	WaitGone(handles, time.Now().Add(d))
 }
 
-// GivenUp reports whether the second phase has made all its passes. Step sends no
-// more signals then.
+// GivenUp reports whether the second phase has made all its passes. Then Step sends no more
+// signals.
 func (l *Ladder) GivenUp() bool { return l.passes >= maxKillPasses }
 
-// Killed is the receipt until now, in the order in which the processes were found.
+// Killed returns the receipt so far, in the order in which the processes were found.
 func (l *Ladder) Killed() []Killed {
 	l.look()
 	list := make([]Killed, 0, len(l.targets))
@@ -201,7 +198,7 @@ func (l *Ladder) Killed() []Killed {
 	return list
 }
 
-// Close lets go of the processes that are left.
+// Close closes the handles of the remaining processes.
 func (l *Ladder) Close() {
 	for _, t := range l.living {
 		t.handle.Close()
@@ -209,6 +206,7 @@ func (l *Ladder) Close() {
 	l.living = nil
 }
 
+// run calls Step until no process is left or it has given up.
 func (l *Ladder) run() []Killed {
 	for l.Step() > 0 && !l.GivenUp() {
 		wait := rescanEvery
@@ -220,8 +218,8 @@ func (l *Ladder) run() []Killed {
 	return l.Killed()
 }
 
-// scan finds the targets and what is new about them. It returns the ids of all
-// processes it met, those that had ended included.
+// scan finds new targets and updates the known ones. It returns the ids of all processes of the
+// tree, including zombies.
 func (l *Ladder) scan() []int {
 	w := newWalk(func(i Info) bool {
 		return i.PID == l.self || l.skip != nil && l.skip(i)
@@ -229,7 +227,7 @@ func (l *Ladder) scan() []int {
 	if now, ok := Stat(l.root.PID); l.root.PID != 0 && ok && now.same(l.root) {
 		w.below(l.root.PID)
 	}
-	// A target whose parents are gone may have been adopted by someone outside.
+	// A target whose parents have ended may have been adopted by a process outside the tree.
 	for _, t := range l.living {
 		w.include(t.info)
 	}
@@ -246,17 +244,17 @@ func (l *Ladder) scan() []int {
 	return w.pids
 }
 
-// found takes in a process that is part of the tree.
+// found adds or updates a process of the tree.
 func (l *Ladder) found(i Info) {
 	if i.PGID == i.PID {
 		l.groups[i.PGID] = i.SID
 	}
 	if t := l.byPID[i.PID]; t != nil && t.info.same(i) {
 		if t.info.Name != i.Name {
-			// Another program runs in it now, which has not seen the signal.
+			// The process runs another program now, which has not received the signal.
 			t.due, t.command = true, CommandLine(i.PID)
 		} else if strings.HasPrefix(t.command, "[") {
-			// In the middle of an exec a process has its new name, but no arguments.
+			// During exec, a process has its new name but no arguments yet.
 			t.command = CommandLine(i.PID)
 		}
 		t.info = i
@@ -284,14 +282,15 @@ func (l *Ladder) ask() {
 	}
 }
 
+// askOne sends a target the signals that it needs in this pass.
 func (l *Ladder) askOne(t *target) {
 	if t.ignored && !t.due {
-		// A child of an interactive shell ignores the signal between fork and
-		// exec, as the shell does. It was lost on it if it does no longer. One that
-		// caught the signal is not asked twice: it may be busy with its farewell.
+		// Between fork and exec, a child of an interactive shell ignores the signal as the shell
+		// does. If it no longer ignores the signal, it has missed it and gets it again. A
+		// process that caught the signal does not: it may be busy with cleaning up.
 		t.due = !ignores(t.info.PID, l.first)
 		if !t.due && !t.urged && l.first != l.urge {
-			// A background job ignores SIGINT for good: it is asked in another way.
+			// A background job never stops ignoring SIGINT, so it gets another signal.
 			t.urged, t.sent = true, 0
 			l.send(t, l.urge)
 		}
@@ -312,8 +311,8 @@ func (l *Ladder) kill() {
 	for range rounds {
 		fresh := false
 		for _, t := range l.living {
-			// A child of someone who lives on is not stopped: a shell with job
-			// control would take that for its user's ^Z, and say so.
+			// A child of a process that is not killed is not stopped: a shell with job control
+			// would take the stop for its user's ^Z and print a message.
 			if !t.stopped && l.byPID[t.info.PPID] != nil {
 				t.handle.Signal(syscall.SIGSTOP)
 				t.stopped, fresh = true, true
@@ -329,7 +328,7 @@ func (l *Ladder) kill() {
 	}
 }
 
-// send sends a signal that is meant to end the process.
+// send sends a signal that should end the process.
 func (l *Ladder) send(t *target, sig syscall.Signal) {
 	switch err := t.handle.Signal(sig); err {
 	case nil:
@@ -338,13 +337,13 @@ func (l *Ladder) send(t *target, sig syscall.Signal) {
 			t.sent = sig
 		}
 	case os.ErrProcessDone:
-		// look will see it.
+		// look notices that the process has ended.
 	default:
 		t.denied, t.due = true, true
 	}
 }
 
-// look finds out which targets are gone, and counts the others.
+// look finds out which targets have ended, and counts the others.
 func (l *Ladder) look() (left int) {
 	handles := make([]*Handle, len(l.living))
 	for i, t := range l.living {

@@ -24,11 +24,11 @@ func TestKillTree(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name   string
-		script string // says "ready" once for each process that must be there
+		script string // prints "ready" once for each process that must have started
 		ready  int
 		first  syscall.Signal
 		grace  time.Duration
-		want   []string // command and signal, which the receipt must have
+		want   []string // command and signal of the lines that the receipt must have
 		later  bool     // those commands appear only during the kill
 	}{
 		{"plain", `echo ready; sleep 300; :`, 1, TERM, long,
@@ -128,7 +128,7 @@ func lines(killed []process.Killed) []string {
 	return list
 }
 
-// What is skipped lives on, with everything below it.
+// A skipped process stays alive, with all its descendants.
 func TestKillTreeSkips(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		process.BecomeSubreaper()
@@ -151,7 +151,7 @@ func TestKillTreeSkips(t *testing.T) {
 	})
 }
 
-// A tree below another process than ourselves; that process is not touched.
+// The root of the tree can be another process than this one; the root itself is not signalled.
 func TestKillTreeBelowAnother(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		process.BecomeSubreaper()
@@ -191,8 +191,8 @@ func TestKillAll(t *testing.T) {
 	})
 }
 
-// A child between fork and exec ignores what its shell ignores. The signal that
-// was lost on it comes again.
+// A child between fork and exec ignores the signals that its shell ignores. It gets the signal again
+// after exec.
 func TestLadderRepeatsLostSignal(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
@@ -216,7 +216,7 @@ func TestLadderRepeatsLostSignal(t *testing.T) {
 }
 
 func init() {
-	// catches says "got" for the first SIGTERM and sets the default again, as many
+	// catches prints "got" for the first SIGTERM and restores the default action, as many
 	// programs do for impatient users. It ends with its input.
 	helpers["catches"] = func() {
 		sigs := make(chan os.Signal, 1)
@@ -227,7 +227,7 @@ func init() {
 		os.Stdout.WriteString("got\n")
 		io.Copy(io.Discard, os.Stdin)
 	}
-	// becomes catches SIGTERM, and becomes another program for a line of input.
+	// becomes catches SIGTERM, and executes another program after a line of input.
 	helpers["becomes"] = func() {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
 		os.Stdout.WriteString("ready\n")
@@ -237,7 +237,7 @@ func init() {
 	}
 }
 
-// A process that caught the signal is left in peace to end by itself.
+// A process that caught the signal does not get it again, so that it can end by itself.
 func TestLadderAsksOnce(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
@@ -300,7 +300,7 @@ func TestLadderForce(t *testing.T) {
 	})
 }
 
-// A process of another user cannot be ended, and does not make us try for ever.
+// A process of another user cannot be ended, and KillTree returns nevertheless.
 func TestKillTreeOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")

@@ -59,7 +59,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// The names that processes give themselves are read as they are.
+// Stat returns the names that processes give themselves unchanged.
 func TestStatStrangeName(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
@@ -91,15 +91,15 @@ func TestHighWaterRSS(t *testing.T) {
 }
 
 func init() {
-	// threads is a subreaper with several threads. It says which of its children are
-	// listed under the main thread: forked by the main thread, by another one, adopted.
+	// threads is a subreaper with several threads. It prints which of its children are listed
+	// under the main thread: forked by the main thread, forked by another one, adopted.
 	helpers["threads"] = func() {
 		process.BecomeSubreaper()
 		r := process.NewReaper()
 		defer r.Close()
 		stop := make(chan struct{})
 		defer close(stop)
-		for range 4 { // before and after the fork there are other threads about
+		for range 4 { // other threads exist before and after the fork
 			go func() { runtime.LockOSThread(); <-stop }()
 		}
 		start := func(script string) (*process.Process, *os.File) {
@@ -127,7 +127,7 @@ func init() {
 		adopted[0] = orphan() // its parent was forked by the main thread
 		done := make(chan struct{})
 		go func() {
-			runtime.LockOSThread() // for good, so that it is not the main thread's turn
+			runtime.LockOSThread() // and never unlock, so that this is not the main thread
 			byOther, _ = start("read x")
 			adopted[1] = orphan() // its parent was forked by another thread
 			close(done)
@@ -158,7 +158,7 @@ func init() {
 	}
 }
 
-// What ChildWatch relies on: a subreaper's main thread is the one that adopts.
+// ChildWatch relies on this: the main thread of a subreaper adopts the orphans.
 func TestChildWatchThreads(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
@@ -245,7 +245,7 @@ func TestLeaderlessProcess(t *testing.T) {
 	})
 }
 
-// The same on a kernel that has neither lists of children nor pidfds.
+// The package behaves the same on a kernel that has neither lists of children nor pidfds.
 func TestOldKernel(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		defer process.WithoutChildrenFiles()()
@@ -319,7 +319,7 @@ func TestControllingTerminal(t *testing.T) {
 	})
 }
 
-// A process that even SIGKILL does not end, here because it is frozen, is given up.
+// A Ladder gives up a process that even SIGKILL does not end, here because it is frozen.
 func TestLadderGivesUp(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		group := "/sys/fs/cgroup/freezer/trl-test-" + strconv.Itoa(os.Getpid())

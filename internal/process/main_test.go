@@ -19,11 +19,11 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// The environment of the test binary when it is started again by itself.
+// The environment variables of the test binary when it starts itself again.
 const (
-	envHelper   = "TRL_TEST_HELPER"   // play a program, see helpers
+	envHelper   = "TRL_TEST_HELPER"   // run as a program, see helpers
 	envIsolated = "TRL_TEST_ISOLATED" // run this one test
-	envMark     = "TRL_TEST_MARK"     // on everything a test starts
+	envMark     = "TRL_TEST_MARK"     // in every process that a test starts
 )
 
 // helpers are programs that tests start. They run on the main thread.
@@ -43,14 +43,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// isolated runs the body in a process of its own: a Reaper reaps everything there,
-// and a subreaper adopts what others leave behind. The process must end with
-// neither children nor goroutines.
+// isolated runs the body in a separate process, because a Reaper reaps all children of its process,
+// and a subreaper adopts all orphans. The process must end with neither children nor goroutines.
 func isolated(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(envIsolated) == t.Name() {
 		process.Sanitize() // as every process that has a Reaper does: under nohup children would ignore SIGHUP
-		// Should the test fail, nothing is left behind all the same.
+		// Even if the test fails, no process is left behind.
 		t.Cleanup(func() { process.KillAll(marked(), syscall.SIGKILL, 0) })
 		body(t)
 		if left := process.Children(os.Getpid()); len(left) > 0 {
@@ -63,7 +62,7 @@ func isolated(t *testing.T, body func(t *testing.T)) {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
 	}
 	cmd := exec.Command(os.Args[0], "-test.v", "-test.timeout=60s", "-test.run="+strings.Join(pattern, "/"))
-	// The race detector would sleep for a second at the end of each.
+	// The race detector would sleep for a second at the end of each process.
 	cmd.Env = append(os.Environ(), envIsolated+"="+t.Name(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	cmd.WaitDelay = 5 * time.Second // a process that was left behind may hold the pipe
 	out, err := cmd.CombinedOutput()
@@ -163,16 +162,16 @@ func (c *child) wait(t *testing.T) process.Exit {
 	return c.Exit()
 }
 
-// mark is a value no other run of the tests has.
+// mark returns a value that is unique to this run of the tests.
 func mark() string { return "pid" + strconv.Itoa(os.Getpid()) }
 
-// marked lists what carries the mark of this test, wherever it is in the tree.
+// marked returns the processes that have the mark of this test, wherever they are in the tree.
 func marked() []process.Info {
 	self, _ := process.Stat(os.Getpid())
 	return process.Marked(envMark, mark(), self.StartTime)
 }
 
-// eventually waits for something that nobody tells us of.
+// eventually polls for a condition that the system does not report.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
@@ -182,7 +181,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// allReaped waits until the reaper has nothing left to do.
+// allReaped waits until the Reaper has reaped all children.
 func allReaped(t *testing.T) {
 	t.Helper()
 	eventually(t, "no children are left", func() bool { return len(process.Children(os.Getpid())) == 0 })

@@ -6,23 +6,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Marked finds the living processes that were started with KEY=VALUE in their
-// environment, not before since (an Info.StartTime; 0 for any). This process is
-// left out. Only processes of our own user can be read, as root those of all.
+// Marked returns the living processes that were started with KEY=VALUE in their environment, not
+// earlier than since (an Info.StartTime; 0 for any), except this process. It can read only the
+// processes of its own user, or all of them as root.
 //
-// It finds what a runner that crashed has left behind. A process that was started
-// with an environment of its own making is not found.
+// It finds the processes that a crashed runner has left behind, except those that were started
+// with a different environment.
 func Marked(key, value string, since uint64) []Info {
 	mark := []byte(key + "=" + value)
 	self := unix.Getpid()
 	var found []Info
 	for _, before := range all() {
-		// The start time comes first: what is too old is not even opened.
+		// The start time comes first, because the environment of an older process need not be
+		// opened.
 		if before.StartTime < since || before.PID == self || before.Ended() || !hasEnv(before.PID, mark) {
 			continue
 		}
-		// The environment that was read is that of this process only if the id was
-		// not given away meanwhile.
+		// Another process may have got the id in the meantime; then the environment that was
+		// read may be that of the other one.
 		if now, ok := Stat(before.PID); ok && now.same(before) && !now.Ended() {
 			found = append(found, now)
 		}
@@ -30,15 +31,15 @@ func Marked(key, value string, since uint64) []Info {
 	return found
 }
 
-// hasEnv looks for an entry in the environment a process was started with.
+// hasEnv reports whether a process was started with an entry in its environment.
 func hasEnv(pid int, entry []byte) bool {
 	fd, err := openFile(procPath(pid, "environ"))
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	// An environment may have megabytes: it is read in pieces, and of an entry that
-	// does not fit only as much is kept as shows that it is another one.
+	// An environment can have megabytes, so it is read in pieces. An entry that is longer than
+	// the wanted one is dropped.
 	buf := make([]byte, max(4096, 2*(len(entry)+1)))
 	held := 0        // bytes at the start of buf that belong to an unfinished entry
 	inEntry := false // the beginning of the unfinished entry was dropped

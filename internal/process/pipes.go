@@ -1,12 +1,12 @@
 package process
 
-// Pipes is what a process has to do with pipes.
+// Pipes describes the pipes that a process has open.
 type Pipes struct {
-	// Holds says that it has one of the pipes in question open.
+	// Holds means that the process has one of the named pipes open.
 	Holds bool
-	// Unfinished says that another pipe has news for it: data that it has not read, or the
-	// end of the other side. As a rule the process is about to end.
+	// Unfinished means that another pipe of the process has unread data, or that its other side
+	// is closed. As a rule, such a process is about to end.
 	Unfinished bool
-	// Unseen says that the system does not tell.
+	// Unseen means that the system does not report the pipes of the process.
 	Unseen bool
 }

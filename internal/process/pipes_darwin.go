@@ -1,4 +1,5 @@
 package process
 
-// PipesOf does not know: macOS tells of vnodes only, and FIFOs that were removed have no path.
+// PipesOf returns Unseen: macOS reports only files with a path, and the FIFOs in question have been
+// removed.
 func PipesOf(int, ...FileID) Pipes { return Pipes{Holds: true, Unseen: true} }

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PipesOf looks at the pipes and FIFOs that a process has open: whether one of those named
-// is among them, and whether another one has news for the process. A process that is
-// gone has none.
+// PipesOf describes the pipes and FIFOs that a process has open: whether one of the named ones is
+// among them, and whether another one is unfinished. A process that has ended has none.
 func PipesOf(pid int, named ...FileID) (p Pipes) {
 	dir, err := os.Open(procPath(pid, "fd"))
 	if err != nil {
@@ -35,9 +34,9 @@ func PipesOf(pid int, named ...FileID) (p Pipes) {
 	return p
 }
 
-// hasNews reports whether a pipe has data that is not read, or has lost its other side. The
-// process's end of it is given as an entry of its directory of descriptors, whose
-// permissions tell which end it is.
+// hasNews reports whether a pipe has unread data, or its other side is closed. The pipe is given as
+// an entry of the process's directory of descriptors; the permissions of the entry show which end
+// of the pipe the process has.
 func hasNews(dir int, name string) bool {
 	var link unix.Stat_t
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -57,14 +56,14 @@ func hasNews(dir int, name string) bool {
 		if err == nil {
 			unix.Close(fd)
 		}
-		return err == unix.ENXIO // nobody reads it
+		return err == unix.ENXIO // the pipe has no reader
 	}
 	return false
 }
 
-// readable reports whether a read would return at once, with data or with the end. It copies
-// the data, which stays where it is: poll(2) sees no end that came before the pipe was
-// opened.
+// readable reports whether a read would return at once, with data or with the end of file. It
+// copies the data with tee(2), which leaves it in the pipe. poll(2) would not report an end of file
+// that is older than our opening of the pipe.
 func readable(pipe int) bool {
 	var copy [2]int
 	if unix.Pipe2(copy[:], unix.O_CLOEXEC) != nil {

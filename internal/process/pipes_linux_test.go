@@ -9,7 +9,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// TestPipesOf looks at a process that touches none of its pipes.
+// TestPipesOf inspects a process that does not use its pipes.
 func TestPipesOf(t *testing.T) {
 	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()

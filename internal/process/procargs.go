@@ -2,10 +2,9 @@ package process
 
 import "bytes"
 
-// parseProcArgs splits what the sysctl kern.procargs2 of macOS tells of a process:
-// the number of arguments, the path of the program, padding, the arguments and then
-// the environment, each ended by a NUL. It stands in a file for all systems so that it
-// is tested on all.
+// parseProcArgs splits the result of the sysctl kern.procargs2 of macOS: the number of arguments,
+// the path of the program, padding, the arguments and the environment, each ended by a NUL. The
+// file is compiled on all systems, so that the function is tested on all.
 func parseProcArgs(raw []byte) (args, env []byte) {
 	if len(raw) < 4 {
 		return nil, nil
@@ -26,7 +25,7 @@ func parseProcArgs(raw []byte) (args, env []byte) {
 		}
 		end += n + 1
 	}
-	// An empty entry ends the environment; what follows is not for us.
+	// An empty entry ends the environment; the rest is internal to macOS.
 	env = rest[end:]
 	if stop := bytes.Index(env, []byte{0, 0}); stop >= 0 {
 		env = env[:stop+1]

@@ -1,14 +1,13 @@
 // Package process starts, watches, measures and ends processes.
 //
-// A Reaper is the one way to start children: it also collects the orphans that
-// the system reparents to a child subreaper. Info identifies a process by its id and
-// its start time, so that a reused process id is never mistaken for the original
-// process. Ladder and KillTree end a whole tree of processes and report the killed
-// ones. Cgroup does the same with the help of the kernel, where there is a writable
-// cgroup v2 tree.
+// A Reaper is the only way to start children. It also reaps the orphans that this process adopts
+// as a subreaper. Info identifies a process by its id and its start time, so that a reused
+// process id is never mistaken for the original process. Ladder and KillTree end a whole tree of
+// processes and report the killed ones. Cgroup kills a group with the help of the kernel, where a
+// cgroup v2 tree is writable.
 //
-// The package is part of the runner, which is kept small: it uses the system
-// calls directly and imports neither fmt nor os/exec.
+// The package is part of the runner, which is kept small: it uses system calls directly and
+// imports neither fmt nor os/exec.
 package process
 
 import (
@@ -16,40 +15,40 @@ import (
 	"syscall"
 )
 
-// Spec says what to start.
+// Spec describes a process to start.
 type Spec struct {
 	// Path is the program file. It is not searched on PATH.
 	Path string
-	// Args are the arguments with the program's own name first.
+	// Args are the arguments, beginning with the program's own name.
 	Args []string
-	// Env is the whole environment, as KEY=VALUE. Empty means none at all.
+	// Env is the complete environment, as KEY=VALUE. The child inherits nothing else.
 	Env []string
 	// Dir is the working directory; empty means that of the caller.
 	Dir string
-	// Files become the descriptors 0, 1, 2 and so on of the child, in blocking
-	// mode. No entry may be nil: a stream that is not wanted is /dev/null.
+	// Files become the descriptors 0, 1, 2 and so on of the child, in blocking mode. No entry
+	// may be nil; use /dev/null instead.
 	Files []*os.File
 	// Setsid makes the child the leader of a new session.
 	Setsid bool
 	// Setctty makes descriptor 0 the controlling terminal. It needs Setsid.
 	Setctty bool
-	// CgroupFD is the directory of a cgroup v2 to start in, so that not even the
-	// first instruction runs outside of it; 0 or less means none. Linux only.
+	// CgroupFD is the directory of the cgroup v2 in which the child starts, so that not even
+	// its first instruction runs outside it; 0 or less means none. Linux only.
 	CgroupFD int
 }
 
-// Exit tells how a process ended and what it used, with all the descendants it
-// waited for.
+// Exit describes how a process ended. The usage includes that of all descendants that it waited
+// for.
 type Exit struct {
-	Status      int            // exit status, when Signal is 0
-	Signal      syscall.Signal // signal it died of; 0 when it exited
+	Status      int            // exit status, if Signal is 0
+	Signal      syscall.Signal // the signal that killed it; 0 if it exited
 	Core        bool           // a core file was written
 	UserMS      int64
 	SystemMS    int64
-	MaxRSSBytes int64 // of the largest single process among them
+	MaxRSSBytes int64 // of the largest single process
 }
 
-// Code is the exit status as a shell tells it: 128+n after signal n.
+// Code returns the exit status as shells report it: 128+n after signal n.
 func (e Exit) Code() int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
@@ -78,7 +77,7 @@ func milliseconds(t syscall.Timeval) int64 {
 // Process is a child that a Reaper started. Its methods may be called from any
 // goroutine.
 type Process struct {
-	// PID is the process id. It may belong to someone else once Done is closed.
+	// PID is the process id. Another process may get the id once Done is closed.
 	PID int
 
 	reaper *Reaper
@@ -90,12 +89,12 @@ type Process struct {
 // Done is closed when the process has ended and was reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit tells how the process ended. It is valid once Done is closed.
+// Exit returns how the process ended. It is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Signal sends sig to the process, and to no other: a process that was reaped
-// already answers os.ErrProcessDone. Between its death and its reaping the signal
-// goes to the zombie, where it does nothing.
+// Signal sends sig to the process, and never to another one with the same id: after the process
+// was reaped, the error is os.ErrProcessDone. A signal to a zombie, which has ended but was not
+// reaped yet, has no effect.
 func (p *Process) Signal(sig syscall.Signal) error {
 	p.reaper.mu.Lock()
 	defer p.reaper.mu.Unlock()

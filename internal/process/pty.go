@@ -9,20 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PTY is a pseudo-terminal as its owner holds it: the master, and a descriptor of the
-// slave too. With that the master can be read for as long as the owner likes: a program
-// that closes its terminal and opens it again is not the end of anything. All methods may
-// be called from any goroutine; it starts none.
+// PTY is a pseudo-terminal. It holds the master open, and the slave too, so that reading the master
+// does not end when a program closes its terminal and opens it again. All methods may be called
+// from any goroutine; PTY starts none.
 type PTY struct {
-	master *os.File // non-blocking, waited for by the Go runtime
+	master *os.File // non-blocking; the Go runtime waits for it
 	path   string   // of the slave
-	device uint64   // number of the slave
+	device uint64   // device number of the slave
 
 	mu    sync.Mutex
-	slave int // guarded by mu; -1 when it is closed
+	slave int // guarded by mu; -1 when closed
 }
 
-// OpenMaster makes a pseudo-terminal: the master, non-blocking, and the path of the slave.
+// OpenMaster makes a pseudo-terminal and returns its master, non-blocking, and the slave's path.
 func OpenMaster() (fd int, slave string, err error) {
 	fd, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -35,7 +34,7 @@ func OpenMaster() (fd int, slave string, err error) {
 	return fd, slave, nil
 }
 
-// OpenPTY makes a pseudo-terminal that expects UTF-8 when it erases a character.
+// OpenPTY makes a pseudo-terminal that erases whole UTF-8 characters.
 func OpenPTY() (*PTY, error) {
 	fd, slave, err := OpenMaster()
 	if err != nil {
@@ -52,7 +51,7 @@ func OpenPTY() (*PTY, error) {
 	return p, nil
 }
 
-// prepare sets what terminals that speak UTF-8 set.
+// prepare sets the device number and the UTF-8 mode.
 func (p *PTY) prepare() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(p.slave, &st); err != nil {
@@ -70,7 +69,7 @@ func (p *PTY) prepare() error {
 	return nil
 }
 
-// Slave opens the slave for a child. The caller closes it when the child has it.
+// Slave opens the slave for a child. The caller closes it after starting the child.
 func (p *PTY) Slave() (*os.File, error) {
 	fd, err := unix.Open(p.path, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -79,8 +78,8 @@ func (p *PTY) Slave() (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.path), nil
 }
 
-// Reopen opens the owner's descriptor of the slave again after it was hung up: by
-// vhangup(2), or because the leader of the session has ended.
+// Reopen opens the PTY's own descriptor of the slave again after a hangup, by vhangup(2) or because
+// the leader of the session has ended.
 func (p *PTY) Reopen() error {
 	fd, err := unix.Open(p.path, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -88,30 +87,29 @@ func (p *PTY) Reopen() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closeSlave()
+	p.closeSlaveLocked()
 	p.slave = fd
 	return nil
 }
 
-// closeSlave needs mu.
-func (p *PTY) closeSlave() {
+func (p *PTY) closeSlaveLocked() {
 	if p.slave >= 0 {
 		unix.Close(p.slave)
 		p.slave = -1
 	}
 }
 
-// Read reads what the programs wrote, or waits for it. It fails when the slave was hung
-// up, after Close, and after Interrupt with os.ErrDeadlineExceeded.
+// Read waits for output of the programs and reads it. It fails after a hangup of the slave, after
+// Close, and after Interrupt with os.ErrDeadlineExceeded.
 func (p *PTY) Read(b []byte) (int, error) { return p.master.Read(b) }
 
-// TryRead reads what is there. It never waits: without anything it is 0, and after a
-// hangup io.EOF.
+// TryRead reads the available output without waiting. It returns 0 if there is none, and io.EOF
+// after a hangup.
 func (p *PTY) TryRead(b []byte) (n int, err error) {
 	return p.try(unix.Read, b)
 }
 
-// TryWrite types as much as there is room for, which may be nothing. It never waits.
+// TryWrite types as much as there is room for, perhaps nothing, without waiting.
 func (p *PTY) TryWrite(b []byte) (n int, err error) {
 	return p.try(unix.Write, b)
 }
@@ -132,20 +130,20 @@ func (p *PTY) try(call func(int, []byte) (int, error), b []byte) (n int, err err
 	return max(n, 0), err
 }
 
-// Write types b, or waits until all of it was.
+// Write types b, and waits until there was room for all of it.
 func (p *PTY) Write(b []byte) (int, error) { return p.master.Write(b) }
 
 // Interrupt makes Read return, now and in the future.
 func (p *PTY) Interrupt() { p.master.SetReadDeadline(time.Unix(1, 0)) }
 
-// Resize sets the size. The kernel signals those who should know.
+// Resize sets the size. The kernel sends SIGWINCH to the foreground process group.
 func (p *PTY) Resize(cols, rows int) error {
 	return p.control(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(cols), Row: uint16(rows)})
 	})
 }
 
-// Size is what was set last, by us or by a program.
+// Size returns the size that this process or a program has set last.
 func (p *PTY) Size() (cols, rows int, err error) {
 	err = p.control(func(fd int) error {
 		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
@@ -157,7 +155,7 @@ func (p *PTY) Size() (cols, rows int, err error) {
 	return cols, rows, err
 }
 
-// Unread is how many bytes were typed that a program could read and has not.
+// Unread returns the number of typed bytes that a program could read but has not read yet.
 func (p *PTY) Unread() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,10 +169,10 @@ func (p *PTY) Unread() int {
 	return n
 }
 
-// Device is the number of the slave, for TerminalReader.
+// Device returns the device number of the slave, for TerminalReader.
 func (p *PTY) Device() uint64 { return p.device }
 
-// control calls f with the master while it is open.
+// control calls f with the master's descriptor, unless it is closed.
 func (p *PTY) control(f func(fd int) error) error {
 	raw, err := p.master.SyscallConn()
 	if err != nil {
@@ -186,11 +184,11 @@ func (p *PTY) control(f func(fd int) error) error {
 	return err
 }
 
-// Close closes the pseudo-terminal, which hangs it up for everybody. A second Close
-// does nothing.
+// Close closes the pseudo-terminal, which is a hangup for all its programs. A second Close does
+// nothing.
 func (p *PTY) Close() {
 	p.master.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closeSlave()
+	p.closeSlaveLocked()
 }

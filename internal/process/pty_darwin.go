@@ -14,7 +14,7 @@ const (
 	fionread   = 0x4004667f // FIONREAD of sys/filio.h
 )
 
-// unlockSlave lets the slave be opened, and returns its path.
+// unlockSlave allows opening the slave, and returns its path.
 func unlockSlave(master int) (path string, err error) {
 	var name [128]byte
 	for _, req := range []struct {

@@ -13,7 +13,7 @@ const (
 	fionread   = unix.TIOCINQ
 )
 
-// unlockSlave lets the slave be opened, and returns its path.
+// unlockSlave allows opening the slave, and returns its path.
 func unlockSlave(master int) (path string, err error) {
 	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
 	if err == nil {

@@ -36,7 +36,7 @@ func onTerminal(t *testing.T, r *process.Reaper, script string) (*process.PTY, *
 	return pty, p
 }
 
-// readUntil reads until the text has come.
+// readUntil reads until the output contains the text.
 func readUntil(t *testing.T, pty *process.PTY, want string) string {
 	t.Helper()
 	var got strings.Builder
@@ -51,7 +51,7 @@ func readUntil(t *testing.T, pty *process.PTY, want string) string {
 	return got.String()
 }
 
-// drained is what is left to be read.
+// drained reads the rest of the output.
 func drained(t *testing.T, pty *process.PTY) (string, error) {
 	t.Helper()
 	var got strings.Builder
@@ -83,7 +83,7 @@ func TestPTY(t *testing.T) {
 		if _, err := pty.Write([]byte("\n")); err != nil {
 			t.Fatal(err)
 		}
-		// Closing the terminal and opening it again is not its end.
+		// Reading continues after a program closes the terminal and opens it again.
 		if got := readUntil(t, pty, "again"); !strings.Contains(got, "10 40") {
 			t.Errorf("%q", got)
 		}
@@ -95,7 +95,7 @@ func TestPTYIsDrainedAfterTheEnd(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
 		defer r.Close()
-		// The background job keeps the terminal open and ignores that it was hung up.
+		// The background job keeps the terminal open and ignores the hangup.
 		pty, p := onTerminal(t, r, `trap '' HUP; sleep 1000 & echo $!; seq 1000; echo the end`)
 		<-p.Done()
 		got, _ := drained(t, pty)
@@ -160,7 +160,7 @@ func TestPTYSurvivesAHangup(t *testing.T) {
 		r := process.NewReaper()
 		defer r.Close()
 		pty, p := onTerminal(t, r, `echo one`)
-		<-p.Done() // the end of the leader hangs up everybody, its owner included
+		<-p.Done() // the end of the leader is a hangup for all descriptors, including our own
 		if got, err := drained(t, pty); got != "one\r\n" || err != nil && err != io.EOF {
 			t.Errorf("%q %v", got, err)
 		}

@@ -12,27 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper starts children and reaps everything that ends below this process: the
-// children it started, and the orphans that a subreaper adopts. There is at most
-// one per OS process, and nothing else there may wait for children (os/exec
-// does), because it waits for any child.
+// Reaper starts children and reaps every child of this process that ends: those that it started,
+// and the orphans that a subreaper adopts. It waits for any child, so a process can have only one
+// Reaper, and nothing else in it may wait for children, as os/exec does.
 //
-// It owns one goroutine, which ends with Close. Its methods may be called from
-// any goroutine.
+// It has one goroutine, which ends with Close. Its methods may be called from any goroutine.
 type Reaper struct {
-	sigs chan os.Signal // SIGCHLD; many may come as one, so each means "look until nothing is left"
+	sigs chan os.Signal // SIGCHLD; one may stand for several children
 	quit chan struct{}
-	done chan struct{} // closed by the goroutine at its end
+	done chan struct{} // closed when the goroutine ends
 
-	// mu is held over fork and registration, and over wait and removal. So a child
-	// is known before it can be reaped, and a known process id is never stale.
+	// mu is held during fork and registration, and during wait and removal. So a child is
+	// registered before it can be reaped, and a registered process id is never stale.
 	mu       sync.Mutex
 	closed   bool
 	children map[int]*Process
 	orphan   func(pid int, e Exit)
 }
 
-// NewReaper starts to reap.
+// NewReaper makes a Reaper and starts its goroutine.
 func NewReaper() *Reaper {
 	r := &Reaper{
 		sigs:     make(chan os.Signal, 1),
@@ -47,7 +45,7 @@ func NewReaper() *Reaper {
 
 func (r *Reaper) loop() {
 	defer close(r.done)
-	// Children that ended before Notify raised no signal that we could see.
+	// The signals of children that ended before Notify were lost.
 	r.reap()
 	for {
 		select {
@@ -60,7 +58,7 @@ func (r *Reaper) loop() {
 	}
 }
 
-// reap collects every child that has ended.
+// reap reaps every child that has ended.
 func (r *Reaper) reap() {
 	for r.reapOne() {
 	}
@@ -99,17 +97,17 @@ func (r *Reaper) reapOne() bool {
 
 // Start starts a child. It returns when the program runs, or could not be run.
 //
-// On Linux the kernel lists a child under the thread that forked it. A ChildWatch
-// on this process sees it only if that is the main thread: a caller that uses one
-// calls Start from a goroutine locked to the main thread (runtime.LockOSThread in
-// an init function). Children and Descendants look at all threads.
+// On Linux the kernel lists a child under the thread that forked it, and a ChildWatch on this
+// process reads only the list of the main thread. A caller that uses a ChildWatch must therefore
+// call Start from a goroutine that is locked to the main thread (runtime.LockOSThread in an init
+// function). Children and Descendants read the lists of all threads.
 func (r *Reaper) Start(spec Spec) (*Process, error) {
 	fds := make([]uintptr, len(spec.Files))
 	for i, f := range spec.Files {
 		if f == nil {
 			return nil, errors.New("start " + spec.Path + ": file " + strconv.Itoa(i) + " is nil")
 		}
-		// Fd puts the file into blocking mode, which is what a child expects.
+		// Fd puts the file into blocking mode, as a child expects.
 		fds[i] = f.Fd()
 	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: sysProcAttr(spec)}
@@ -130,8 +128,8 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// startError names the directory when that is what could not be entered: the
-// child reports the number of the error only, not the step.
+// startError returns the error of a failed start. It names the working directory if that cannot be
+// entered: the kernel reports the error of the child, but not which step failed.
 func startError(spec Spec, err error) error {
 	if spec.Dir != "" && errors.Is(enterError(spec.Dir), err) {
 		return &os.PathError{Op: "chdir", Path: spec.Dir, Err: err}
@@ -142,6 +140,7 @@ func startError(spec Spec, err error) error {
 	return &os.PathError{Op: "start", Path: spec.Path, Err: err}
 }
 
+// enterError returns the reason why dir cannot be a working directory, nil if it can.
 func enterError(dir string) error {
 	if st, err := os.Stat(dir); err != nil {
 		return err
@@ -151,17 +150,17 @@ func enterError(dir string) error {
 	return unix.Access(dir, unix.X_OK)
 }
 
-// OnOrphan sets what is called for every reaped process that Start did not make.
-// The call comes from the reaper's goroutine: nothing is reaped until it returns.
+// OnOrphan sets the function that is called for every reaped process that Start did not start. The
+// Reaper's goroutine calls it and reaps nothing until it returns.
 func (r *Reaper) OnOrphan(call func(pid int, e Exit)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.orphan = call
 }
 
-// Close stops reaping and waits for the goroutine, so it must not be called from
-// OnOrphan's function. Children that are still alive stay so; their Done is not
-// closed any more. A second Close does nothing.
+// Close stops reaping and waits for the goroutine, so it must not be called from the function of
+// OnOrphan. It does not end children; the Done of those that are still alive is never closed. A
+// second Close does nothing.
 func (r *Reaper) Close() {
 	r.mu.Lock()
 	closed := r.closed

@@ -42,7 +42,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Each child's own status arrives, however quickly it ends, and no zombie stays.
+// Each child reports its own status, however quickly it ends, and no zombie remains.
 func TestReaperQuickChildren(t *testing.T) {
 	isolated(t, func(t *testing.T) {
 		r := process.NewReaper()
@@ -94,10 +94,10 @@ func TestReaperOrphans(t *testing.T) {
 		}
 		ends := make(chan end, 10)
 		r.OnOrphan(func(pid int, e process.Exit) { ends <- end{pid, e} })
-		// The middle process ends at once, the grandchild when it is told to.
+		// The middle process ends at once, the grandchild when the test signals it.
 		c := shell(t, r, `(setsid sh -c 'echo $$; read x; exit 7' <&3 & ) 3<&0; echo over`)
 		var pid int
-		for range 2 { // the two lines come in any order
+		for range 2 { // the order of the two lines is not fixed
 			line, err := c.out.ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func init() {
 	}
 }
 
-// What a process inherited, ignored signals and descriptors, does not reach its children.
+// Ignored signals and descriptors that a process has inherited do not reach its children.
 func TestSanitize(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", `trap '' HUP INT; exec 9</dev/null; exec "$0"`, os.Args[0])
 	cmd.Env = append(os.Environ(), envHelper+"=sanitized", "GORACE=atexit_sleep_ms=0")

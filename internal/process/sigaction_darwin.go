@@ -1,4 +1,4 @@
 package process
 
-// resetLibrarySignals has nothing to do here.
+// resetLibrarySignals does nothing on macOS.
 func resetLibrarySignals() {}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resetLibrarySignals gives signals 32 and 33 their default action back. glibc
-// ignores them in the children of posix_spawn, and everything below would inherit that.
+// resetLibrarySignals resets signals 32 and 33 to their default actions. glibc ignores them in the
+// children of posix_spawn, and all descendants would inherit that.
 func resetLibrarySignals() {
 	type sigaction struct {
 		handler  uintptr

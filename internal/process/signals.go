@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SignalName is the name of sig with its prefix, as in "SIGTERM". A signal
-// without a name gives "SIG" and its number.
+// SignalName returns the name of sig with its prefix, such as "SIGTERM"; "SIG" and its number for a
+// signal without a name.
 func SignalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
@@ -17,9 +17,9 @@ func SignalName(sig syscall.Signal) string {
 	return "SIG" + strconv.Itoa(int(sig))
 }
 
-// ParseSignal finds a signal that a ladder may begin with by "TERM", "SIGTERM" or
-// its number, in upper or lower case. There are TERM, INT, HUP, QUIT, KILL, USR1
-// and USR2: each of them ends a process that does nothing about it.
+// ParseSignal returns a signal with which a Ladder may begin, by its name with or without "SIG", in
+// upper or lower case, or by its number. TERM, INT, HUP, QUIT, KILL, USR1 and USR2 are allowed,
+// because each of them ends a process that does not handle it.
 func ParseSignal(name string) (syscall.Signal, bool) {
 	if n, err := strconv.Atoi(name); err == nil {
 		name = SignalName(syscall.Signal(n))

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRSSUnit is what wait4 counts the maximum resident size in.
+// maxRSSUnit is the unit, in bytes, in which wait4 returns the maximum resident size.
 const maxRSSUnit = 1
 
 func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: spec.Setsid, Setctty: spec.Setctty, Ctty: 0}
 }
 
-// BecomeSubreaper returns false: orphans go to launchd here.
+// BecomeSubreaper returns false: on macOS, launchd adopts all orphans.
 func BecomeSubreaper() bool { return false }
 
 func closeOnExecFrom3() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRSSUnit is what wait4 counts the maximum resident size in.
+// maxRSSUnit is the unit, in bytes, in which wait4 returns the maximum resident size.
 const maxRSSUnit = 1024
 
 func sysProcAttr(spec Spec) *syscall.SysProcAttr {
@@ -19,15 +19,15 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 	return attr
 }
 
-// BecomeSubreaper makes this process the parent of every orphan below it, so that
-// a child that forks twice and leaves its session still ends up here. It returns
-// false where the system has no such thing.
+// BecomeSubreaper makes this process the parent of every orphan among its descendants, even of one
+// that has forked twice and left its session. It returns false if the system does not support
+// that.
 func BecomeSubreaper() bool {
 	return !scanOnly() && unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 }
 
 func closeOnExecFrom3() {
-	// Linux 5.11; a descriptor opened meanwhile by another thread is not missed.
+	// Since Linux 5.11. It does not miss descriptors that other threads open at the same time.
 	if unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return
 	}

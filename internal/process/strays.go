@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// ScanVariable makes a runner and its daemon do without a subreaper, cgroups and the
-// kernel's lists of children, when it is in their environment. It is for tests of what
-// is left then, which is all that there is on macOS.
+// ScanVariable is an environment variable for tests. If it is set, a runner and its daemon do not
+// use a subreaper, cgroups and the kernel's lists of children, none of which macOS has. They find
+// processes by reading the list of all processes, as on macOS.
 const ScanVariable = "TRL_TEST_SCAN"
 
 var scanOnly = sync.OnceValue(func() bool { return os.Getenv(ScanVariable) != "" })
 
-// Strays finds what carries the mark, as Marked does, and is no longer below this
-// process: without a subreaper, the orphans of its tree go elsewhere.
+// Strays returns the processes that Marked finds and that are no longer descendants of this
+// process: without a subreaper, another process adopts the orphans of its tree.
 func Strays(key, value string, since uint64) []Info {
 	marked := Marked(key, value, since)
 	if len(marked) == 0 {

@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// ReserveThreads makes sure that this process has n idle threads. The Go runtime keeps
-// a thread for ever once it has it, and aborts the process when it needs another one
-// and the system refuses: at the user's limit of processes, or that of the cgroup. A
-// process that made its threads at its start does not depend on the limit later. Where
-// there is no room for them, the process aborts now, when nobody depends on it yet.
+// ReserveThreads creates n idle threads. The Go runtime never ends a thread, and aborts the process
+// if it needs another one and the system refuses, at the limit of processes of the user or of the
+// cgroup. A process that has created its threads at its start does not depend on the limit later.
+// If there is no room for the threads, the process aborts now, when no other process depends on it
+// yet.
 func ReserveThreads(n int) {
 	var ready sync.WaitGroup
 	release := make(chan struct{})
 	ready.Add(n)
 	for range n {
 		go func() {
-			// Each of them holds a thread, until all of them do.
+			// Each goroutine occupies a thread until all of them do.
 			runtime.LockOSThread()
 			ready.Done()
 			<-release
@@ -29,8 +29,7 @@ func ReserveThreads(n int) {
 	close(release)
 }
 
-// ErrLimit is why a process could not be started when there are too many: the limit of
-// the user, or of a cgroup.
+// ErrLimit is the error of Start when the limit of processes of the user or of a cgroup is reached.
 var ErrLimit error = limitError{}
 
 type limitError struct{}
@@ -39,11 +38,11 @@ func (limitError) Error() string {
 	return "the limit of processes is reached (ulimit -u, TasksMax of systemd, pids.max of the container)"
 }
 
-// Is makes it the error of the system call, too.
+// Is makes ErrLimit match the error of the system call too.
 func (limitError) Is(err error) bool { return err == syscall.EAGAIN }
 
-// NoRoom reports whether an error says that the system has no room for another process
-// or file now, and may have it later.
+// NoRoom reports whether an error means that the system has no room for another process or file
+// now, but may have room later.
 func NoRoom(err error) bool {
 	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {

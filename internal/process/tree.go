@@ -1,13 +1,11 @@
 package process
 
-// Descendants lists the living processes below root, parents before their
-// children, root itself left out. Where skip is not nil and says true, that process
-// and everything below it is left out too. Zombies are not listed. (They have no
-// children: those went to the next subreaper.)
+// Descendants returns the living descendants of root, without root itself, parents before their
+// children. If skip is not nil and returns true for a process, that process and its descendants
+// are left out. Zombies are not listed. (They have no children: a subreaper has adopted those.)
 //
-// The list is a walk over something that moves: a process that is handed to
-// another parent during the walk may be missed. Ladder repeats the walk until it
-// gives the same twice.
+// Processes change during the walk, so it may miss one that gets another parent meanwhile. Ladder
+// repeats the walk until two walks agree.
 func Descendants(root int, skip func(Info) bool) []Info {
 	walks <- struct{}{}
 	defer func() { <-walks }()
@@ -16,24 +14,24 @@ func Descendants(root int, skip func(Info) bool) []Info {
 	return w.live
 }
 
-// walks bounds how many walks there are at once, and so how many threads they can take:
-// a process in trouble can hold up who reads its files in /proc.
+// walks limits the number of concurrent walks, and so the number of threads that they can block: a
+// process that hangs in the kernel can block the readers of its files in /proc.
 var walks = make(chan struct{}, 2)
 
 // walk is one pass over parts of the process tree.
 type walk struct {
-	table *table // nil: each process is looked at when the walk comes to it
+	table *table // nil: each process is read when the walk reaches it
 	skip  func(Info) bool
 	seen  map[int]bool
-	// live are the processes found, parents first.
+	// live has the living processes that were found, parents first.
 	live []Info
-	// pids are all that were met and not skipped, zombies and just vanished ones
-	// included. Two walks with the same pids had nothing move between them.
+	// pids has all processes that were found and not skipped, including zombies and processes
+	// that ended during the walk. If two walks have the same pids, the tree has not changed
+	// between them.
 	pids []int
 }
 
-// table is a snapshot of all processes, for systems that cannot be asked for the
-// children of one.
+// table is a snapshot of all processes, for systems that cannot list the children of one process.
 type table struct {
 	info     map[int]Info
 	children map[int][]int
@@ -52,7 +50,7 @@ func newWalk(skip func(Info) bool) *walk {
 	return &walk{table: readTable(), skip: skip, seen: make(map[int]bool)}
 }
 
-// below visits everything below a process, which itself is not visited.
+// below visits all descendants of a process, but not the process itself.
 func (w *walk) below(pid int) {
 	w.seen[pid] = true
 	type node struct{ pid, threads int }
@@ -68,8 +66,8 @@ func (w *walk) below(pid int) {
 			info, threads, ok := w.stat(child)
 			switch {
 			case ok && !w.seen[info.PPID]:
-				// Its parent is nobody we met: the id was given away, or the
-				// process was adopted from outside between the two looks at it.
+				// The walk has not met its parent: after the list of children was read, the
+				// process was adopted by a process outside, or its id was reused.
 				ok = false
 			case ok && w.skip != nil && w.skip(info):
 				continue
@@ -84,8 +82,8 @@ func (w *walk) below(pid int) {
 	}
 }
 
-// include visits a process and everything below it, unless it has ended, its id
-// belongs to another one now, or the walk has met it already.
+// include visits a process and its descendants, unless it has ended, another process has its id
+// now, or the walk has already met it.
 func (w *walk) include(i Info) {
 	if w.seen[i.PID] {
 		return
@@ -99,9 +97,9 @@ func (w *walk) include(i Info) {
 	w.below(i.PID)
 }
 
-// includeGroups visits the members of process groups, given with the session they
-// are in. A member stays in its group when its parents are gone, so this finds
-// orphans where no subreaper does. It needs a table to be cheap.
+// includeGroups visits the members of process groups, given as group → session. A process stays in
+// its group when its parents have ended, so this finds orphans without a subreaper. It does
+// nothing without a table, because it would be expensive.
 func (w *walk) includeGroups(groups map[int]int) {
 	if w.table == nil {
 		return

@@ -1,4 +1,4 @@
 package process
 
-// TrimProgram does nothing here.
+// TrimProgram does nothing on macOS.
 func TrimProgram() {}

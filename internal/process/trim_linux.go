@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TrimProgram gives back the pages of the program's own file that are in memory: most of
-// them only the start needed, such as tables and the programs that are packed into it.
-// What is needed again comes back from the file. Nothing is lost: only mappings that
-// cannot be written to are touched.
+// TrimProgram releases the memory of the program's own file. Most of it was needed only at the
+// start, such as tables and the embedded programs; the kernel reads the rest again from the file
+// when it is needed. No data is lost, because only read-only mappings are released.
 func TrimProgram() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -34,7 +33,7 @@ func TrimProgram() {
 		}
 		end, err := strconv.ParseUint(string(to), 16, 64)
 		if err == nil && end > start {
-			// The address is that of a mapping, not of an object of Go.
+			// The address is that of a mapping, not of a Go object.
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
 		}
 	}

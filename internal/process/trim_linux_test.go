@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// The program goes on as if nothing had happened.
+// The program works normally after TrimProgram.
 func TestTrimProgram(t *testing.T) {
 	process.TrimProgram()
 	if got := strings.ToUpper("it still runs"); got != "IT STILL RUNS" {
