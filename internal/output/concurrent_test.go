@@ -55,7 +55,7 @@ func TestFiftyReadersOfOneWriter(t *testing.T) {
 			var ends [readers][2]int64
 			for i := range readers {
 				wg.Go(func() {
-					if i == 0 { // reads once and does not come back while there is output
+					if i == 0 { // reads once, and again only after all output was written
 						l.Read(0, output.MaxRecord, nil)
 						<-asleep.Done()
 					}
@@ -209,7 +209,7 @@ func TestWaitEnds(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				l.Release() // nothing to wake for
+				l.Release() // must not wake a reader
 				synctest.Wait()
 				if n := returned.Load(); n != 0 {
 					t.Fatalf("%d of 100 returned before anything happened", n)
@@ -221,7 +221,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// A reader and a writer in step: one lost wake-up and the test hangs.
+// A reader and a writer take turns. If one wake-up is lost, the test hangs.
 func TestWaitLosesNoWakeUp(t *testing.T) {
 	for range 20 {
 		l, back := newLog(1<<20), newLog(1<<20)

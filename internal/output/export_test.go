@@ -31,8 +31,7 @@ func (s *Store) Memory() int64 {
 	return s.memory
 }
 
-// PinAll lets a reader begin to copy everything that the stream keeps in memory; end is
-// the end of it.
+// PinAll pins all spans of the stream, as a reader that copies them does, until end is called.
 func (l *Log) PinAll(st Stream) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

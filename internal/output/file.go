@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// errNoDir says that there is to be no file.
+// errNoDir means that the Store is configured without a file.
 var errNoDir = errors.New("no directory for the file")
 
-// A file takes pages, each in a slot as large as a page can be. The lock of the
-// store guards it; reading and writing need no lock.
+// A file stores pages, each in a slot of the size of the largest page. The lock of the store guards
+// it, except for reading and writing slots.
 type file struct {
-	f      *os.File // nil while nothing is in it
-	slots  int64    // in use or not; they count from 1
+	f      *os.File // nil while the file is empty
+	slots  int64    // number of slots, used and unused; slots are numbered from 1
 	unused []int64
-	used   int
+	used   int // number of used slots
 }
 
 // take returns a slot that is not in use.
@@ -29,7 +29,7 @@ func (f *file) take() int64 {
 	return f.slots
 }
 
-// free gives a slot back. With the last one the file goes.
+// free makes a slot unused. It removes the file when no slot is used.
 func (f *file) free(slot int64) {
 	if slot == 0 {
 		return
@@ -41,7 +41,7 @@ func (f *file) free(slot int64) {
 	}
 }
 
-// writeSlot writes data and behind it index into a slot.
+// writeSlot writes data, followed by index, into a slot.
 func writeSlot(f *os.File, slot int64, data, index []byte) error {
 	at := (slot - 1) * maxPage
 	_, err := f.WriteAt(data, at)
@@ -51,11 +51,11 @@ func writeSlot(f *os.File, slot int64, data, index []byte) error {
 	return err
 }
 
-// reads bounds how many readers wait for the disk at once: each takes a thread, and a
-// runner has a few.
+// reads limits how many readers wait for the disk at once: each blocks a thread, and a runner has
+// only a few.
 var reads = make(chan struct{}, 2)
 
-// readSlot reads p from byte from of a slot on.
+// readSlot fills p from a slot, beginning at byte from.
 func readSlot(f *os.File, slot int64, from int, p []byte) error {
 	reads <- struct{}{}
 	defer func() { <-reads }()

@@ -5,5 +5,5 @@ import (
 	"os"
 )
 
-// nameless is for systems that can make a file without a name; this one cannot.
+// nameless returns an error: macOS cannot make a file without a name.
 func nameless(string) (*os.File, error) { return nil, errors.ErrUnsupported }

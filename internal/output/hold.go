@@ -5,27 +5,26 @@ import (
 	"unicode/utf8"
 )
 
-// holdBack is how long the beginning of a character waits for its rest.
+// holdBack limits how long the beginning of a character is held back until its rest arrives.
 const holdBack = 50 * time.Millisecond
 
-// hold keeps back the beginning of a character at the end of data, of which the
-// bytes that are held already are the first. It returns how many bytes come before.
-func (l *Log) hold(s *stream, data []byte) (whole int) {
+// holdLocked holds back an incomplete character at the end of data, and returns the number of bytes
+// before it. data begins with the bytes that are already held.
+func (l *Log) holdLocked(s *stream, data []byte) (whole int) {
 	if s.done {
 		return len(data)
 	}
 	whole = len(data) - incomplete(data)
-	again := whole == 0 && len(s.held) > 0 // the same character, and still not all of it
+	again := whole == 0 && len(s.held) > 0 // the same character, still incomplete
 	s.held = s.holds[:copy(s.holds[:], data[whole:])]
 	if len(s.held) > 0 && !again {
 		s.heldSince = time.Now()
-		l.arm(holdBack)
+		l.armLocked(holdBack)
 	}
 	return whole
 }
 
-// incomplete returns how many bytes at the end of b begin a character whose rest is
-// missing: 0 to 3.
+// incomplete returns the length of the incomplete character at the end of b, 0 to 3.
 func incomplete(b []byte) int {
 	for n := 1; n <= min(edge, len(b)); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
@@ -38,16 +37,16 @@ func incomplete(b []byte) int {
 	return 0
 }
 
-// Flush publishes what is held back: nothing follows that would complete it.
+// Flush publishes the bytes that are held back. Call it when no rest will follow.
 func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.unlockAndWake()
-	l.publishHeld(0)
+	l.publishHeldLocked(0)
 }
 
-// publishHeld publishes what has been held for at least age, the oldest first. It
-// returns how long the rest is still held, 0 if there is none. The lock is held.
-func (l *Log) publishHeld(age time.Duration) (rest time.Duration) {
+// publishHeldLocked publishes the bytes that have been held for at least age, the oldest first. It
+// returns the time until the others are due, 0 if there are none.
+func (l *Log) publishHeldLocked(age time.Duration) (rest time.Duration) {
 	order := [2]Stream{Stdout, Stderr}
 	if l.streams[Stderr].heldSince.Before(l.streams[Stdout].heldSince) {
 		order = [2]Stream{Stderr, Stdout}
@@ -65,14 +64,15 @@ func (l *Log) publishHeld(age time.Duration) (rest time.Duration) {
 		}
 		data := s.held
 		s.held = nil
-		l.publish(st, data)
+		l.publishLocked(st, data)
 	}
 	return rest
 }
 
-// arm makes the timer fire after d, or leaves it as it is: when it fires it looks
-// what is due, so a flood of text costs one firing per holdBack and not one per write.
-func (l *Log) arm(d time.Duration) {
+// armLocked makes the timer fire after d, unless it is already armed. When the timer fires, it
+// checks which bytes are due, so a flood of text costs one firing per holdBack instead of one per
+// write.
+func (l *Log) armLocked(d time.Duration) {
 	switch {
 	case l.armed:
 		return
@@ -84,20 +84,20 @@ func (l *Log) arm(d time.Duration) {
 	l.armed = true
 }
 
-// disarm keeps the timer from firing. A firing that has begun finds nothing to do.
-func (l *Log) disarm() {
+// disarmLocked stops the timer. If the timer has already fired, due finds nothing to do.
+func (l *Log) disarmLocked() {
 	if l.armed {
 		l.timer.Stop()
 		l.armed = false
 	}
 }
 
-// due is called by the timer.
+// due is called by the timer and publishes the bytes that have been held for long enough.
 func (l *Log) due() {
 	l.mu.Lock()
 	defer l.unlockAndWake()
 	l.armed = false
-	if rest := l.publishHeld(holdBack); rest > 0 {
-		l.arm(rest)
+	if rest := l.publishHeldLocked(holdBack); rest > 0 {
+		l.armLocked(rest)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// Multibyte text is torn at every byte, with both streams in turn, and everybody
-// who resumes after any record gets exactly what follows.
+// Multibyte text is split at every byte, with both streams in turn. A reader that resumes after any
+// record gets exactly the bytes that follow it.
 func TestTornCharactersAreWholeInRecords(t *testing.T) {
 	synctest.Test(t, testTornCharacters) // time must not pass
 }
@@ -40,7 +40,7 @@ func testTornCharacters(t *testing.T) {
 	}
 }
 
-// Every way to tear a character at the end of a page.
+// A character is split at the end of a page in every possible way.
 func TestTornCharactersAtTheEndOfAPage(t *testing.T) {
 	synctest.Test(t, testTornPages)
 }
@@ -88,7 +88,7 @@ func TestTheBeginningOfACharacterIsHeldForFiftyMilliseconds(t *testing.T) {
 			t.Errorf("ReadAt behind what is held: %d %d %v", n, gapTo, err)
 		}
 		time.Sleep(30 * time.Millisecond)
-		put("\x82") // more of it is not a new beginning
+		put("\x82") // the next byte of the same character does not restart the time
 		time.Sleep(20*time.Millisecond - 1)
 		want("just before", "a", 1)
 		time.Sleep(time.Nanosecond)
@@ -96,7 +96,7 @@ func TestTheBeginningOfACharacterIsHeldForFiftyMilliseconds(t *testing.T) {
 		put("\xac") // too late
 		want("the rest", "a€", 3)
 
-		// The time counts for each character, however long the timer has run.
+		// The time is counted for each character, independently of the timer.
 		put("\xc3")
 		time.Sleep(40 * time.Millisecond)
 		put("\xa9\xc3")
@@ -109,7 +109,7 @@ func TestTheBeginningOfACharacterIsHeldForFiftyMilliseconds(t *testing.T) {
 		time.Sleep(49 * time.Millisecond)
 		want("50 ms after the other stream", "a€é\xc3\xf0\x9f", 6)
 
-		// What cannot become a character waits for nothing.
+		// Bytes that cannot become a character are not held back.
 		for i, s := range []string{"\xff", "\xc0", "\xe2\x28", "\xf8", "\x80\x80", "\xed\xa0", "\xf4\x90"} {
 			put(s)
 			if got := l.Last(); got != int64(7+i) {
@@ -170,7 +170,7 @@ func TestHeldBytesArePublishedBetweenReserveAndCommit(t *testing.T) {
 			l := newLog(1 << 20)
 			want := append(pattern(0, before*40), "\xe2\x82"...)
 			l.Append(output.Stdout, want)
-			l.Read(0, output.MaxRecord, nil) // so that what follows is a new record
+			l.Read(0, output.MaxRecord, nil) // so that the next bytes are a new record
 			l.Append(output.Stderr, []byte("x"))
 			free := l.Reserve(output.Stdout)
 			time.Sleep(time.Second)
@@ -191,7 +191,7 @@ func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog(1 << 20)
 		l.Append(output.Stdout, []byte("a\xc3"))
-		l.Read(0, 100, nil) // what follows is a record of its own
+		l.Read(0, 100, nil) // the next bytes are a new record
 		l.Flush()
 		l.Flush()
 		if recs, data, next := l.Read(1, 100, nil); len(recs) != 1 || string(data) != "\xc3" || next != 2 || l.Last() != 2 {

@@ -1,21 +1,20 @@
-// Package output holds the output log of one exec: bounded, addressed by byte
-// offset per stream and by sequence number over both streams.
+// Package output has the output log of one exec. A log is bounded, and addressed by byte offset
+// within a stream and by sequence number over both streams.
 //
-// There is one writer and any number of readers. Readers pull; they copy bytes
-// without holding the lock, so a slow or stuck reader costs the writer nothing.
+// There is one writer and any number of readers. Readers pull; they copy bytes without holding the
+// lock, so a slow or stuck reader costs the writer nothing.
 //
 // # Records
 //
-// The output is numbered as records, from 1, without gaps, over both streams. A
-// record is a piece of one stream of at most MaxRecord bytes. Bytes
-// that follow on the same stream extend the last record until a reader has seen
-// it: small writes coalesce exactly while the readers are busy elsewhere, and a
-// reader that has a record has all of it.
+// The output is divided into records, which are numbered from 1, without gaps, over both streams. A
+// record is a piece of one stream of at most MaxRecord bytes. New bytes of the same stream extend
+// the last record until a reader has seen it. So small writes are joined while readers are busy
+// elsewhere, and a record that a reader has seen never changes.
 //
-// A record never ends inside a UTF-8 sequence whose rest comes within 50 ms: the
-// first bytes of the sequence are held back until then, and get the number of the
-// record they are published with. So a reader can pass on each record as text, and
-// a reader that continues after a number misses and repeats nothing.
+// A record does not end inside a UTF-8 sequence if the rest of the sequence arrives within 50 ms:
+// the first bytes of the sequence are held back until then, and published with the rest. So a
+// reader can pass on each record as text, and a reader that continues after a number misses and
+// repeats nothing.
 //
 // # Bounds
 //
@@ -27,11 +26,10 @@
 // them are dropped and reused for new bytes. So each stream has at most one gap,
 // and the totals stay exact.
 //
-// An index entry takes six bytes. Up to an eighth of the data the index comes
-// for free; beyond that it is paid with data, so a flood of tiny writes that
-// alternate between the streams keeps fewer than limit bytes instead of taking
-// more memory. What a log keeps is at most about 2.4 * limit plus 800 KiB, and
-// close to 2 * limit for ordinary output.
+// An index entry takes six bytes. An index of up to an eighth of the data does not count; a larger
+// one counts against the limit. So a flood of tiny writes that alternate between the streams keeps
+// fewer than limit bytes instead of taking more memory. A log takes at most about 2.4 * limit plus
+// 800 KiB, and close to 2 * limit for ordinary output.
 //
 // Logs belong to a Store, which limits the memory of all of them together: beyond
 // the limit, the pages that have been full for longest move to an unnamed file.
@@ -65,25 +63,25 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// A Log is the output of one exec. All methods may be called from any goroutine,
-// except that Reserve, Commit and Append of one stream are for one goroutine at
-// a time. A Log starts no goroutines, but for what its timer does.
+// A Log is the output of one exec. All methods may be called from any goroutine, except that only
+// one goroutine at a time may call Reserve, Commit and Append of one stream. A Log starts no
+// goroutines apart from that of its timer.
 type Log struct {
 	store *Store
 
-	// mu is the store's: a session runs one command at a time, so its logs are
-	// rarely in each other's way, and pages can move between them. It guards all
+	// mu is the mutex of the store, so that pages can move between logs. The logs of a session
+	// rarely compete for it, because a session runs one command at a time. It guards all fields
 	// below, and the pages except for published data.
 	mu      *sync.Mutex
 	streams [2]stream
-	seq     int64         // the last number given out
+	seq     int64         // the last number in use
 	last    Stream        // the stream of record seq
-	sealed  int64         // records up to here have been seen and do not grow
+	sealed  int64         // records up to this number have been seen and do not grow
 	mark    int64         // the number taken by Mark, or 0
-	wake    chan struct{} // closed by the next change; nil while nobody waits
+	wake    chan struct{} // closed by the next change; nil if no reader waits
 	closed  bool
 
-	timer *time.Timer // publishes what is held back; nil until something was
+	timer *time.Timer // publishes bytes that are held back; nil until it is first needed
 	armed bool        // timer will fire
 }
 
@@ -96,17 +94,16 @@ func New(store *Store, limit int64) *Log {
 	return l
 }
 
-// Reserve returns free space of at least 4 KiB to read output of the stream into,
-// without the lock. Commit publishes what was read. A Reserve without a Commit
-// has no effect.
+// Reserve returns free space of at least 4 KiB, into which the caller reads output of the stream
+// without the lock. Commit then publishes the output. A Reserve without a Commit has no effect.
 func (l *Log) Reserve(st Stream) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.streams[st].reserve(minReserve)
 }
 
-// Commit publishes the first n bytes of the space that Reserve returned last for
-// the stream. After Close it does nothing. With n = 0 it gives the space back.
+// Commit publishes the first n bytes of the space that Reserve last returned for the stream. With
+// n = 0 it gives the space back. After Close it does nothing.
 func (l *Log) Commit(st Stream, n int) {
 	l.mu.Lock()
 	if n == 0 {
@@ -115,9 +112,9 @@ func (l *Log) Commit(st Stream, n int) {
 		return
 	}
 	if !l.closed {
-		l.commit(st, n)
+		l.commitLocked(st, n)
 	}
-	full, grown := l.store.full(), l.store.grown()
+	full, grown := l.store.fullLocked(), l.store.grownLocked()
 	l.unlockAndWake()
 	if full {
 		l.store.spill()
@@ -144,23 +141,23 @@ func (l *Log) Append(st Stream, p []byte) {
 	}
 }
 
-// commit publishes what is held of the stream and n reserved bytes, but for a
-// character at the end whose rest is missing. The lock is held.
-func (l *Log) commit(st Stream, n int) {
+// commitLocked publishes the held bytes of the stream and n reserved bytes, except for an
+// incomplete character at the end.
+func (l *Log) commitLocked(st Stream, n int) {
 	s := &l.streams[st]
 	data := s.written(n)
 	whole := len(data)
 	if data[whole-1] >= utf8.RuneSelf || len(s.held) > 0 {
-		whole = l.hold(s, data)
+		whole = l.holdLocked(s, data)
 	}
 	if whole > 0 {
-		l.publish(st, data[:whole])
+		l.publishLocked(st, data[:whole])
 	}
 	s.reserved = nil
 }
 
-// publish lets readers see data, as a new record or as more of the last one.
-func (l *Log) publish(st Stream, data []byte) {
+// publishLocked makes data visible to readers, as a new record or as part of the last one.
+func (l *Log) publishLocked(st Stream, data []byte) {
 	s := &l.streams[st]
 	newPage := s.place(data, l.seq+1)
 	if newPage || l.last != st || l.sealed >= l.seq {
@@ -171,14 +168,13 @@ func (l *Log) publish(st Stream, data []byte) {
 	s.publish(len(data))
 }
 
-// Mark takes one sequence number for something that is not output, the exit of
-// the command, and returns it. Read skips it, Wait sees it. Later calls return
-// the same number.
+// Mark takes a sequence number for an event that is not output, the exit of the command, and
+// returns it. Read skips the number; Wait returns for it. Later calls return the same number.
 func (l *Log) Mark() int64 {
 	l.mu.Lock()
 	defer l.unlockAndWake()
 	if l.mark == 0 {
-		l.publishHeld(0)
+		l.publishHeldLocked(0)
 		l.seq++
 		l.last = none
 		l.mark = l.seq
@@ -186,48 +182,46 @@ func (l *Log) Mark() int64 {
 	return l.mark
 }
 
-// Close says that the log is complete. It gives back the memory that was held
-// for more output.
+// Close marks the log as complete and releases the memory that was reserved for more output.
 func (l *Log) Close() {
 	l.mu.Lock()
 	if !l.closed {
-		l.publishHeld(0)
+		l.publishHeldLocked(0)
 		l.closed = true
-		l.disarm()
+		l.disarmLocked()
 		for i := range l.streams {
 			l.streams[i].finish()
 		}
-		l.store.keepSmall()
+		l.store.keepSmallLocked()
 	}
-	full := l.store.full() // the last pages may leave memory now
+	full := l.store.fullLocked() // now the last pages may move to the file too
 	l.unlockAndWake()
 	if full {
 		l.store.spill()
 	}
 }
 
-// Closed reports whether the log is complete. A reader that finds nothing more
-// is at the end only if the log was closed before it looked.
+// Closed reports whether the log is complete. A reader that finds no more output has read all of it
+// only if the log was already closed before the reader looked.
 func (l *Log) Closed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
 }
 
-// Release gives back the memory and keeps the totals: all output is a gap from
-// now on, also what is still written.
+// Release drops all output and keeps the totals: the whole streams are gaps from now on, including
+// output that is written later.
 func (l *Log) Release() {
 	l.mu.Lock()
 	defer l.unlockAndWake()
-	l.publishHeld(0)
-	l.disarm()
+	l.publishHeldLocked(0)
+	l.disarmLocked()
 	for i := range l.streams {
 		l.streams[i].release()
 	}
 }
 
-// Trim lowers the limit and drops what is beyond it, from the middle. A log never
-// gets a higher limit.
+// Trim lowers the limit and drops output from the middle accordingly. It never raises the limit.
 func (l *Log) Trim(limit int64) {
 	l.mu.Lock()
 	defer l.unlockAndWake()
@@ -236,8 +230,8 @@ func (l *Log) Trim(limit int64) {
 	}
 }
 
-// Bytes returns how many bytes were written to the stream, kept or not. The last
-// three may not be published yet.
+// Bytes returns how many bytes were written to the stream, kept or not. Up to three of them may not
+// be published yet.
 func (l *Log) Bytes(st Stream) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +245,7 @@ func (l *Log) Last() int64 {
 	return l.seq
 }
 
-// Kept returns how many bytes of memory and of the store's file the log holds.
+// Kept returns how many bytes of memory and of the store's file the log uses.
 func (l *Log) Kept() (memory, file int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,7 +256,7 @@ func (l *Log) Kept() (memory, file int64) {
 	return memory, file
 }
 
-// Gap returns the part [from, to) of the stream that is gone; 0, 0 for none.
+// Gap returns the part [from, to) of the stream that was dropped; 0, 0 for none.
 func (l *Log) Gap(st Stream) (from, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +267,7 @@ func (l *Log) Gap(st Stream) (from, to int64) {
 	return g.from, g.to
 }
 
-// seal keeps the records up to seq from growing: a reader has them.
-func (l *Log) seal(seq int64) {
+// sealLocked keeps the records up to seq from growing, because a reader has them.
+func (l *Log) sealLocked(seq int64) {
 	l.sealed = max(l.sealed, min(seq, l.seq))
 }

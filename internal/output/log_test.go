@@ -13,12 +13,12 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// table has a length that is prime to that of pages and writes.
+// table has a length that is coprime to the sizes of pages and writes.
 var table = func() []byte {
 	p := make([]byte, 1<<20+7)
 	rand.NewChaCha8([32]byte{}).Read(p)
 	for i := range p {
-		p[i] &= 0x7f // ASCII, of which nothing is held back
+		p[i] &= 0x7f // ASCII, so that nothing is held back
 	}
 	return p
 }()
@@ -78,7 +78,7 @@ func TestAppendOfSmallWritesCoalescesUntilRead(t *testing.T) {
 func TestReadAfterUnseenRecordSealsIt(t *testing.T) {
 	l := newLog(1 << 20)
 	l.Append(output.Stdout, []byte("a"))
-	l.Read(1, output.MaxRecord, nil) // somebody resumes who has record 1
+	l.Read(1, output.MaxRecord, nil) // a reader that has record 1 resumes
 	l.Append(output.Stdout, []byte("b"))
 	if recs, data, _ := l.Read(1, output.MaxRecord, nil); len(recs) != 1 || string(data) != "b" {
 		t.Fatalf("Read: %v %q", recs, data)
@@ -309,7 +309,7 @@ func TestReleaseLeavesTotalsAndGaps(t *testing.T) {
 	if n, gapTo, err := l.ReadAt(output.Stderr, 2, make([]byte, 10)); n != 0 || gapTo != 7 || err != nil {
 		t.Errorf("ReadAt: %d %d %v", n, gapTo, err)
 	}
-	// What is written after a reader saw the gap has a number of its own.
+	// Output that is written after a reader saw the gap has a new number.
 	l.Append(output.Stdout, []byte("x"))
 	if recs, _, _ := l.Read(next, output.MaxRecord, nil); len(recs) != 1 || !recs[0].Gap || recs[0].Seq != next+1 {
 		t.Errorf("Read after more output: %v", recs)
@@ -414,7 +414,7 @@ func TestCommitOfWhatWasNotReservedPanics(t *testing.T) {
 }
 
 func TestSteadyAppendAllocatesNothing(t *testing.T) {
-	l := newLog(1016 << 10) // half of it is now eight, now nine uneven pages
+	l := newLog(1016 << 10) // half of it is sometimes eight, sometimes nine pages of different sizes
 	p := make([]byte, 64<<10)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	flood := func() {
@@ -437,7 +437,7 @@ func TestSteadyAppendAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestNoOutputLeavesNoGarbage: the space for output that never comes is used again.
+// TestNoOutputLeavesNoGarbage: space that was reserved for output that never arrives is reused.
 func TestNoOutputLeavesNoGarbage(t *testing.T) {
 	store := output.NewStore(output.StoreConfig{})
 	silent := func() {

@@ -9,8 +9,8 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// A thousand readers of one flood, some of whom sleep until it is over. Each has
-// every byte, or a gap that says which it has not.
+// A thousand readers read one flood of output, and some of them sleep until it is over. Each gets
+// every byte, or a gap that names the missing ones.
 func TestThousandReadersOfAFlood(t *testing.T) {
 	const readers = 1000
 	table := crc32.MakeTable(crc32.Castagnoli)
@@ -38,7 +38,7 @@ func TestThousandReadersOfAFlood(t *testing.T) {
 				reading.Add(1)
 				wg.Go(func() {
 					reading.Done()
-					if i%10 == 0 { // sleeps through all of it, with a record in hand
+					if i%10 == 0 { // has one record and sleeps until the flood is over
 						l.Read(0, output.MaxRecord, nil)
 						<-over
 					}

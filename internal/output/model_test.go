@@ -13,22 +13,21 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// model is the log without bounds: it keeps every byte and knows what every
-// sequence number stands for.
+// model is a log without limits: it keeps every byte and knows the meaning of every sequence number.
 type model struct {
 	t         testing.TB
 	log       *output.Log
-	texts     [2][]byte // what the streams are written from
+	texts     [2][]byte // the sources of the streams
 	data      [2][]byte
 	published [2]int64
 	forced    [2]map[int64]bool // where a record may end inside a character
 	floor     [2]int64          // the last of them
-	since     [2]time.Time      // when what is not published was written
+	since     [2]time.Time      // when the unpublished bytes were written
 	begins    []place           // by sequence number - 1
 	mark      int64
 	closed    bool
 	readers   []*reader
-	gaps      [2]*[2]int64 // what gone found since the last change
+	gaps      [2]*[2]int64 // results of gone since the last change
 	buf       []byte
 }
 
@@ -49,7 +48,7 @@ func newModel(t testing.TB, log *output.Log, readers int, texts [2][]byte) *mode
 	return m
 }
 
-// text returns n bytes of what the stream is written from.
+// text returns n bytes of the stream's source.
 func (m *model) text(st output.Stream, n int) []byte {
 	var p []byte
 	for at := len(m.data[st]) % len(m.texts[st]); len(p) < n; at = 0 {
@@ -145,7 +144,7 @@ func (m *model) force(age time.Duration, before, last int64) {
 	m.gaps = [2]*[2]int64{}
 }
 
-// torn returns how many bytes at the end of b are the beginning of a character.
+// torn returns the length of the incomplete character at the end of b.
 func torn(b []byte) int {
 	for n := min(3, len(b)); n > 0; n-- {
 		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) && !utf8.FullRune(end) {
@@ -250,8 +249,8 @@ func (m *model) checkAt(st output.Stream, offset int64, n int) {
 	}
 }
 
-// checkResult compares one Result. A cut may be up to three bytes off, so as not to
-// tear a character.
+// checkResult compares one Result. A cut may be up to three bytes off, so that it does not split a
+// character.
 func (m *model) checkResult(st output.Stream, limit int64) {
 	from, to := m.gone(st)
 	all := m.data[st][:m.published[st]]
@@ -273,7 +272,7 @@ func (m *model) checkResult(st output.Stream, limit int64) {
 	if int64(len(got)) > want || int64(len(got)) < want-6 {
 		m.t.Fatalf("Result has %d bytes, want %d", len(got), want)
 	}
-	// It is a beginning followed by an end of what was written.
+	// The result is a beginning of the output followed by an end of it.
 	n := 0
 	for n < len(got) && n < len(all) && got[n] == all[n] {
 		n++
@@ -287,7 +286,7 @@ func (m *model) checkResult(st output.Stream, limit int64) {
 	}
 }
 
-// A reader follows the log by sequence number and keeps nothing but where it is.
+// A reader follows the log by sequence number and keeps nothing but its position.
 type reader struct {
 	m    *model
 	spot spot
@@ -302,8 +301,8 @@ type spot struct {
 	pos   [2]int64
 }
 
-// resume goes back to after some record that was seen, as one does who lost the
-// connection and then some.
+// resume goes back to a position after some earlier record, as a client does that has lost its
+// connection and some records.
 func (r *reader) resume(at int) {
 	r.spot = spot{}
 	if n := len(r.seen); n > 0 {
@@ -312,7 +311,7 @@ func (r *reader) resume(at int) {
 	}
 }
 
-// read reads once and checks all that was handed out. It returns false at the end.
+// read reads once and checks the result. It returns false at the end of the log.
 func (r *reader) read(limit int) bool {
 	m := r.m
 	recs, data, next := m.log.Read(r.spot.after, limit, r.buf)
@@ -354,7 +353,7 @@ func (r *reader) read(limit int) bool {
 			m.whole(rec.Stream, *pos)
 		}
 		r.seen = append(r.seen, spot{rec.Seq, r.spot.pos})
-		// Numbers left out are the mark or were dropped.
+		// Missing numbers are the mark or dropped records.
 		for missing := seq + 1; missing < rec.Seq; missing++ {
 			if at := m.begins[missing-1]; !at.mark {
 				if from, to := m.gone(at.stream); from == to {
@@ -375,7 +374,7 @@ func (r *reader) read(limit int) bool {
 	return more
 }
 
-// whole checks that a record that ends there tears no character.
+// whole checks that a record that ends there splits no character.
 func (m *model) whole(st output.Stream, end int64) {
 	for i := end - 1; i >= max(end-3, 0) && !m.forced[st][i+1]; i-- {
 		b := m.data[st][i:]
@@ -385,7 +384,7 @@ func (m *model) whole(st output.Stream, end int64) {
 	}
 }
 
-// drain reads to the end and checks that nothing is left out.
+// drain reads to the end and checks that no byte is missing.
 func (r *reader) drain(limit int) {
 	for r.read(limit) {
 	}

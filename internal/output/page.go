@@ -11,17 +11,17 @@ const (
 	minReserve = 4 << 10 // the least that Reserve returns
 )
 
-// A page holds consecutive bytes of one stream and the index of their records.
+// A page has consecutive bytes of one stream and the index of their records.
 //
 //	buf: [ data … n | free | entry recs-1 … entry 2 | entry 1 ]
 //
-// The first record begins at 0 with number seq and needs no entry. Entry i says
-// where record i begins (16 bits) and by how much its number exceeds seq (32
-// bits). A record ends where the next one begins, the last one at n; so it grows
-// without a change to the index, and a page filled by one read has no index.
+// The first record begins at 0 with number seq and needs no entry. Entry i has the beginning of
+// record i (16 bits) and the difference of its number to seq (32 bits). A record ends where the
+// next one begins, the last record at n. So the last record grows without a change to the index,
+// and a page that one read has filled has no index.
 //
-// In the file, the index follows the data. A page that came back from there is in
-// both places until its memory is needed.
+// In the file, the index follows the data. A page that was read from the file is in both places
+// until its memory is needed.
 type page struct {
 	off  int64  // offset of the first byte in the stream
 	seq  int64  // number of the first record
@@ -29,18 +29,17 @@ type page struct {
 	buf  []byte // nil while the page is in the file only
 	n    int    // bytes of data
 	recs int    // records
-	slot int64  // where it is in the file, 0 if it is not
+	slot int64  // in the file; 0 if the page is not in the file
 
-	// Readers copy data outside the lock. pins counts them; a page with pins is
-	// not reused. dropped says that the page is no longer part of the stream.
+	// Readers copy data without the lock. pins counts them; a page with pins is not reused.
 	pins    int
-	dropped bool
+	dropped bool // the page is no longer part of the stream
 
 	stream     *stream
-	prev, next *page // in the store's list of pages that may leave memory; nil if it is not there
+	prev, next *page // in the store's list of pages that may leave memory; nil if not in the list
 }
 
-// free returns how many bytes fit, with an entry for a record that begins there.
+// free returns how many bytes of a new record fit, together with the record's index entry.
 func (p *page) free() int {
 	return len(p.buf) - p.n - entrySize*p.recs
 }
@@ -70,8 +69,8 @@ func (p *page) entry(i int) []byte {
 	return p.buf[at : at+entrySize]
 }
 
-// indexed reports whether start, number and after can be asked. What has no index
-// needs no memory for it.
+// indexed reports whether start, number and after work: the index is in memory, or the page has
+// only one record and needs none.
 func (p *page) indexed() bool { return p.buf != nil || p.recs == 1 }
 
 // start returns where record i begins. The record after the last begins at the
@@ -110,21 +109,21 @@ func (p *page) index() int { return entrySize * max(p.recs-1, 0) }
 // used returns the size of data and index.
 func (p *page) used() int { return p.n + p.index() }
 
-// filed notes that the page is in the file.
+// filed records that the page is in the file.
 func (p *page) filed(slot int64) {
 	p.slot = slot
 	p.stream.filed += int64(p.used())
 	p.stream.store.filed += int64(p.used())
 }
 
-// cost is what the page counts against the limit: its data, plus that part of the
-// index that exceeds an eighth of the data, in proportion.
+// cost returns how much the page counts against the limit: its data, or 8/9 of data and index if
+// the index is larger than an eighth of the data.
 func (p *page) cost() int64 {
 	return int64(max(p.n, p.used()*8/9))
 }
 
-// shrink moves the contents to a smaller buffer if much of this one is unused. No
-// more can be written afterwards.
+// shrink moves the content to a smaller buffer if at least a quarter of the buffer is unused.
+// Nothing can be written to the page afterwards.
 func (p *page) shrink() {
 	used := p.used()
 	if len(p.buf)-used < len(p.buf)/4 {
@@ -136,8 +135,8 @@ func (p *page) shrink() {
 	p.buf = buf
 }
 
-// search returns the smallest i in [0, n) for which f is true, or n. f must not
-// turn false again. It is sort.Search without the weight of package sort.
+// search returns the smallest i in [0, n) for which f is true, or n. f must be true for all greater
+// i too. It is sort.Search without the size of package sort.
 func search(n int, f func(int) bool) int {
 	lo, hi := 0, n
 	for lo < hi {

@@ -29,7 +29,7 @@ func (m *model) step(a byte, b uint16) {
 		m.checkAt(st, int64(b)*int64(len(m.data[st])+2)/65535-1, int(b)%5000)
 	case 13:
 		m.checkResult(st, int64(b)*4)
-	case 14: // a new reader instead of one that went away
+	case 14: // a new reader replaces another one
 		m.readers[int(b)%len(m.readers)] = &reader{m: m}
 	case 15:
 		if b%16 == 0 {
@@ -49,8 +49,8 @@ func (m *model) step(a byte, b uint16) {
 	}
 }
 
-// finish closes the log and lets everybody read to the end; then the same once more
-// after it was saved and loaded.
+// finish closes the log and makes all readers read to the end. Then it does the same with a log that
+// was saved and loaded.
 func (m *model) finish() {
 	m.markOnce()
 	m.close()
@@ -103,8 +103,8 @@ func (m *model) late() {
 	}
 }
 
-// texts are what a stream can be written from: text of all kinds of characters,
-// bytes that are no text, text without anything to hold back, and a bit of all.
+// texts are the possible sources of a stream: text with all kinds of characters, bytes that are not
+// text, text without characters that are held back, and a mixture.
 var texts = func() [][]byte {
 	r := rand.New(rand.NewPCG(7, 7))
 	var text []byte
@@ -135,7 +135,7 @@ func TestRandomOperationsAgreeWithModel(t *testing.T) {
 			}
 			log := output.New(output.NewStore(store), limits[seed%uint64(len(limits))])
 			m := newModel(t, log, 1+int(seed%5), [2][]byte{texts[rnd.IntN(4)], texts[rnd.IntN(4)]})
-			mask := uint16(1)<<(4+rnd.IntN(13)) - 1 // how large things get in this run
+			mask := uint16(1)<<(4+rnd.IntN(13)) - 1 // limits the sizes in this run
 			for range 600 {
 				m.step(byte(rnd.Uint32()), uint16(rnd.Uint32())&mask)
 			}

@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// maxRecords bounds one Read, because it numbers records under the lock.
+// maxRecords limits one Read, because Read collects the records with the lock held.
 const maxRecords = 1024
 
-// ErrOffset says that an offset lies outside of the stream.
+// ErrOffset means that an offset is outside the stream.
 var ErrOffset = errors.New("offset outside of the output")
 
-// A Record is a piece of one stream: the bytes [Offset, Offset+Len). With Gap
-// they are gone.
+// A Record is a piece of one stream: the bytes [Offset, Offset+Len). With Gap, they were dropped.
 type Record struct {
 	Seq    int64
 	Stream Stream
@@ -23,17 +22,15 @@ type Record struct {
 	Gap    bool
 }
 
-// Read returns the records after afterSeq in order and their bytes one after
-// another: whole records while they fit into limit bytes, but at least one if
-// there is any, and at most 1024; fewer when some are in the file. The storage of
-// dst is reused for data. Reading on after next misses nothing and repeats nothing.
-// If there is nothing yet, next is afterSeq.
+// Read returns the records after afterSeq in order, and their bytes one after another. It returns
+// whole records as long as they fit into limit bytes, but at least one if there is any, and at most
+// 1024; it returns fewer if some are in the file. It reuses the memory of dst for data. A next Read
+// after next misses and repeats nothing. If there is no record yet, next is afterSeq.
 //
-// Where bytes are gone there is one record with Gap set. It has the number of the
-// last record that was dropped, so numbers rise also over gaps, and it is given
-// only to a reader that missed a record. It covers the whole gap of its stream; a
-// reader that already had bytes from there, before they were dropped, missed only
-// what follows the last byte it has.
+// Dropped bytes are reported as one record with Gap set. It has the number of the last dropped
+// record, so that numbers rise over gaps too, and only a reader that has missed a record gets it.
+// It covers the whole gap of its stream. A reader that got some of these bytes before they were
+// dropped has missed only those after the last byte it has.
 func (l *Log) Read(afterSeq int64, limit int, dst []byte) (recs []Record, data []byte, next int64) {
 	afterSeq = max(afterSeq, 0)
 	for {
@@ -44,8 +41,8 @@ func (l *Log) Read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 	}
 }
 
-// read is one try of Read. It is not ok if something has to come from the file that
-// was not known before, or cannot.
+// read is one attempt of Read. ok is false if Read must try again, because a page was not in memory
+// or could not be read from the file.
 func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data []byte, next int64, ok bool) {
 	var arrays [2][8]span
 	spans := [2][]span{arrays[0][:0], arrays[1][:0]}
@@ -53,9 +50,9 @@ func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 	ok, next = true, afterSeq
 
 	l.mu.Lock()
-	fetched := l.fetch(afterSeq, limit)
+	fetched := l.fetchLocked(afterSeq, limit)
 	if afterSeq < l.seq {
-		recs, spans, size, ok = l.collect(afterSeq, limit, spans)
+		recs, spans, size, ok = l.collectLocked(afterSeq, limit, spans)
 		next = l.seq
 		if last := len(recs) - 1; last >= 0 {
 			next = recs[last].Seq
@@ -65,7 +62,7 @@ func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 		}
 	}
 	if ok {
-		l.seal(next)
+		l.sealLocked(next)
 	}
 	pin(spans[Stdout])
 	pin(spans[Stderr])
@@ -80,8 +77,7 @@ func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 		return nil, nil, 0, false
 	}
 
-	// A record lies in one page, so it is the beginning of what is left of the
-	// first span of its stream.
+	// A record is in one page, so it is the beginning of the rest of its stream's first span.
 	left := spans
 	data = slices.Grow(dst[:0], size)
 	for _, rec := range recs {
@@ -101,9 +97,9 @@ func (l *Log) read(afterSeq int64, limit int, dst []byte) (recs []Record, data [
 	return recs, data, next, ok
 }
 
-// fetch brings the pages into memory whose index a Read needs, and pins them. The
-// lock is held, but not while the file is being read.
-func (l *Log) fetch(afterSeq int64, limit int) (pages []*page) {
+// fetchLocked loads the pages whose index a Read needs, and pins them. It releases the lock while
+// it reads the file.
+func (l *Log) fetchLocked(afterSeq int64, limit int) (pages []*page) {
 	for i := range l.streams {
 		s := &l.streams[i]
 		if s.filed == 0 {
@@ -121,19 +117,18 @@ func (l *Log) fetch(afterSeq int64, limit int) (pages []*page) {
 		}
 	}
 	for _, p := range pages {
-		if l.store.load(p) != nil {
+		if l.store.loadLocked(p) != nil {
 			p.stream.lose(p)
 		}
 	}
 	return pages
 }
 
-// collect returns the records of a Read, where each stream has their bytes, and how
-// many these are. It is not ok if the first one is in a page that must be fetched
-// before. The lock is held.
-func (l *Log) collect(afterSeq int64, limit int, spans [2][]span) (_ []Record, _ [2][]span, size int, ok bool) {
+// collectLocked returns the records of a Read, the spans of each stream that have their bytes, and
+// the number of bytes. ok is false if the first record is in a page that is not in memory.
+func (l *Log) collectLocked(afterSeq int64, limit int, spans [2][]span) (_ []Record, _ [2][]span, size int, ok bool) {
 	recs := make([]Record, 0, min(l.seq-afterSeq, 64))
-	out, err := l.seek(Stdout, afterSeq), l.seek(Stderr, afterSeq)
+	out, err := l.seekLocked(Stdout, afterSeq), l.seekLocked(Stderr, afterSeq)
 	for len(recs) < maxRecords && (out.ok || err.ok) {
 		c := &out
 		if !out.ok || err.ok && err.rec.Seq < out.rec.Seq {
@@ -157,11 +152,10 @@ func (l *Log) collect(afterSeq int64, limit int, spans [2][]span) (_ []Record, _
 	return recs, spans, size, true
 }
 
-// ReadAt copies bytes of the stream from offset into p and returns how many. If
-// the byte at offset is gone, n is 0 and gapTo is where the stream goes on. At
-// the end of the stream n and gapTo are 0, and err is io.EOF once the log is
-// closed; before, Wait for the number after Last, taken before ReadAt, tells when
-// to try again.
+// ReadAt copies bytes of the stream from offset into p and returns how many. If the byte at offset
+// was dropped, n is 0 and gapTo is the end of the gap. At the end of the stream, n and gapTo are 0,
+// and err is io.EOF if the log is closed. If it is not closed, the caller waits for more output
+// with Wait, passing the result of a Last before ReadAt.
 func (l *Log) ReadAt(st Stream, offset int64, p []byte) (n int, gapTo int64, err error) {
 	var array [16]span
 	s := &l.streams[st]
@@ -172,9 +166,9 @@ func (l *Log) ReadAt(st Stream, offset int64, p []byte) (n int, gapTo int64, err
 	case offset < 0 || offset > s.total+int64(len(s.held)):
 		l.mu.Unlock()
 		return 0, 0, ErrOffset
-	case offset > s.total: // it is held back
+	case offset > s.total: // the byte is held back
 		end = offset
-		l.seal(l.seq)
+		l.sealLocked(l.seq)
 	case g.from <= offset && offset < g.to:
 		l.mu.Unlock()
 		return 0, g.to, nil
@@ -182,7 +176,7 @@ func (l *Log) ReadAt(st Stream, offset int64, p []byte) (n int, gapTo int64, err
 		end = min(end, g.from)
 	}
 	if end == s.total {
-		l.seal(l.seq) // what follows gets a number of its own, so that Wait sees it
+		l.sealLocked(l.seq) // more output gets a new number, so that Wait returns for it
 		if end == offset && len(p) > 0 && l.closed {
 			err = io.EOF
 		}
@@ -198,23 +192,21 @@ func (l *Log) ReadAt(st Stream, offset int64, p []byte) (n int, gapTo int64, err
 	return len(data), 0, err
 }
 
-// A cursor walks the records and the gap of one stream in the order of their
-// numbers. rec is where it is, if ok. If absent, the page must be fetched to know
-// more of rec than that nothing comes before its number.
+// A cursor iterates over the records and the gap of one stream in the order of their numbers.
 type cursor struct {
-	rec    Record
-	ok     bool
-	absent bool
+	rec    Record // the current record
+	ok     bool   // there is a current record
+	absent bool   // its page is not in memory: no record of the stream before rec.Seq is left, but rec is unknown
 
 	s     *stream
 	st    Stream
 	page  int
 	index int  // of rec in its page
-	gap   bool // still ahead
+	gap   bool // the gap follows later
 }
 
-// seek returns a cursor at the first record of the stream after seq.
-func (l *Log) seek(st Stream, seq int64) cursor {
+// seekLocked returns a cursor at the first record of the stream after seq.
+func (l *Log) seekLocked(st Stream, seq int64) cursor {
 	s := &l.streams[st]
 	c := cursor{s: s, st: st, gap: !s.gap.empty() && s.gap.seq > seq}
 	c.page = s.after(seq)
@@ -253,6 +245,7 @@ func (c *cursor) load() {
 	c.ok = true
 }
 
+// next moves to the next record.
 func (c *cursor) next() {
 	if c.rec.Gap {
 		c.gap = false
@@ -263,16 +256,16 @@ func (c *cursor) next() {
 	c.load()
 }
 
-// A span is published data of one page. It never changes; while it is pinned its
-// page is not reused, so it can be copied without the lock.
+// A span is published data of one page. Published data never changes, and a pinned page is not
+// reused, so a pinned span can be copied without the lock.
 type span struct {
 	p      *page
-	buf    []byte   // of p, which may get another one; nil if the data is in the file
-	file   *os.File // then
+	buf    []byte   // of p, which may get another buffer later; nil if the data is only in the file
+	file   *os.File // the file, if buf is nil
 	lo, hi int
 }
 
-// spans appends the data [from, to) of the stream, which must not touch the gap.
+// spans appends the spans of the bytes [from, to) of the stream, which must not overlap the gap.
 func (s *stream) spans(dst []span, from, to int64) []span {
 	i := search(s.pages(), func(i int) bool { return s.page(i).end() > from })
 	for ; from < to; i++ {
@@ -284,8 +277,8 @@ func (s *stream) spans(dst []span, from, to int64) []span {
 	return dst
 }
 
-// appendSpan appends the bytes [from, to) of a page, joined to the last span if
-// they follow it.
+// appendSpan appends a span of the bytes [from, to) of a page, or extends the last span if they
+// follow it.
 func appendSpan(dst []span, p *page, from, to int64) []span {
 	lo, hi := int(from-p.off), int(to-p.off)
 	if n := len(dst); n > 0 && dst[n-1].p == p && dst[n-1].hi == lo {
@@ -302,8 +295,8 @@ func pin(spans []span) {
 	}
 }
 
-// unpin undoes pin. It takes the lock. Pages that stayed in memory beyond its bound because
-// they were being read leave it now, because this may be the last use of the store.
+// unpin undoes pin. It takes the lock. Pages that exceeded the memory limit because they were being
+// read move to the file now, because this may be the last use of the store.
 func (l *Log) unpin(lists ...[]span) {
 	l.mu.Lock()
 	freed := false
@@ -313,14 +306,14 @@ func (l *Log) unpin(lists ...[]span) {
 			freed = freed || sp.p.pins == 0 && sp.p.next != nil
 		}
 	}
-	freed = freed && l.store.over()
+	freed = freed && l.store.overLocked()
 	l.mu.Unlock()
 	if freed {
 		l.store.spill()
 	}
 }
 
-// unpin lets go of a page.
+// unpin undoes one pin of a page. The lock is held, as for all methods of page.
 func (p *page) unpin() {
 	p.pins--
 	if p.pins == 0 && p.dropped {
@@ -328,9 +321,8 @@ func (p *page) unpin() {
 	}
 }
 
-// copyOut copies pinned spans into the storage of dst and unpins them. It takes the
-// lock, but does not hold it while it copies. It is not ok if the log has lost some
-// of it, see copySpan.
+// copyOut copies pinned spans into the memory of dst and unpins them. It takes the lock, but not
+// while it copies. ok is false if some data could not be read; see copySpan.
 func (l *Log) copyOut(dst []byte, spans []span) (_ []byte, ok bool) {
 	size := 0
 	for _, sp := range spans {
@@ -346,9 +338,8 @@ func (l *Log) copyOut(dst []byte, spans []span) (_ []byte, ok bool) {
 	return dst, ok
 }
 
-// copySpan appends the bytes up to end of a pinned span. If they are in the file
-// and cannot be read, the log loses them; then it is not ok, and the caller looks
-// again what there is.
+// copySpan appends the bytes of a pinned span up to end. If they are in the file and cannot be read,
+// they become part of the gap and ok is false; the caller then tries again with the rest.
 func (l *Log) copySpan(dst []byte, sp *span, end int) (_ []byte, ok bool) {
 	if sp.buf != nil {
 		return append(dst, sp.buf[sp.lo:end]...), true

@@ -2,13 +2,12 @@ package output
 
 import "unicode/utf8"
 
-// edge is how far a UTF-8 sequence can reach over a cut.
+// edge is the most bytes of a UTF-8 sequence on either side of a cut.
 const edge = utf8.UTFMax - 1
 
-// Result returns the stream if all of it is in the log and it has at most limit
-// bytes. Else truncated is true, and data is the head and the tail of the stream,
-// half of limit each, or more of the one if the log has less of the other. A
-// UTF-8 sequence that the cut would tear is left out.
+// Result returns the whole stream if the log has all of it and it has at most limit bytes. Otherwise
+// truncated is true, and data is the head and the tail of the stream, half of limit each, or more
+// of the one if the log has less of the other. A UTF-8 sequence that a cut would split is left out.
 func (l *Log) Result(st Stream, limit int64) (data []byte, truncated bool) {
 	var array [16]span
 	s := &l.streams[st]
@@ -25,7 +24,7 @@ func (l *Log) Result(st Stream, limit int64) (data []byte, truncated bool) {
 		}
 		return data, false
 	}
-	// Some bytes around each cut tell whether it tears a sequence.
+	// A few bytes around each cut show whether it splits a sequence.
 	head, tail := s.cut(limit) // data is [0, head) and [tail, total)
 	headEnd, tailFrom := min(head+edge, s.total), max(tail-edge, 0)
 	if !s.gap.empty() {
@@ -55,9 +54,9 @@ func (l *Log) Result(st Stream, limit int64) (data []byte, truncated bool) {
 	return append(data[:head], end...), true
 }
 
-// cut chooses what of a stream that is not whole goes into limit bytes.
+// cut divides limit bytes between the head and the tail of a stream: [0, head) and [tail, total).
 func (s *stream) cut(limit int64) (head, tail int64) {
-	haveHead, haveTail := s.total, s.total // without a gap they overlap, but are longer than limit
+	haveHead, haveTail := s.total, s.total // without a gap they overlap, but each exceeds limit
 	if !s.gap.empty() {
 		haveHead, haveTail = s.gap.from, s.total-s.gap.to
 	}
@@ -67,13 +66,13 @@ func (s *stream) cut(limit int64) (head, tail int64) {
 	return head, s.total - n
 }
 
-// runeBefore returns cut, or where the UTF-8 sequence of b begins that cut tears.
+// runeBefore returns cut, or the beginning of the UTF-8 sequence in b that cut would split.
 func runeBefore(b []byte, cut int) int {
 	for i := cut - 1; i >= 0; i-- {
 		if !utf8.RuneStart(b[i]) {
 			continue
 		}
-		// A sequence whose end is gone is torn as well.
+		// A sequence whose end was dropped counts as split too.
 		_, n := utf8.DecodeRune(b[i:])
 		if i+n > cut || !utf8.FullRune(b[i:]) {
 			return i
@@ -83,7 +82,8 @@ func runeBefore(b []byte, cut int) int {
 	return cut
 }
 
-// runeAfter returns cut, or where the UTF-8 sequence of b ends that cut tears.
+// runeAfter returns cut, or the end of the UTF-8 sequence in b that cut would split. begin means
+// that b is the beginning of the stream.
 func runeAfter(b []byte, cut int, begin bool) int {
 	for i := cut - 1; i >= 0; i-- {
 		if !utf8.RuneStart(b[i]) {
@@ -95,10 +95,10 @@ func runeAfter(b []byte, cut int, begin bool) int {
 		return cut
 	}
 	if begin {
-		return cut // the stream begins in the middle of a sequence: not UTF-8
+		return cut // the stream begins with continuation bytes, so it is not UTF-8
 	}
-	// The beginning of the sequence may be gone. More continuations than a sequence
-	// can have are not UTF-8.
+	// The beginning of the sequence may have been dropped. If there are more continuation bytes
+	// than a sequence can have, the text is not UTF-8.
 	n := 0
 	for n < len(b) && !utf8.RuneStart(b[n]) {
 		n++

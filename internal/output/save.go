@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// A saved log is the magic, the numbers seq and mark, and two streams. A stream is
+// A saved log consists of the magic, the numbers seq and mark, and two streams. A stream is
 //
 //	limit total gap.from gap.to gap.seq, the number of head pages, of tail pages, the pages
 //
@@ -14,10 +14,10 @@ import (
 //
 //	seq n recs, n bytes of data, the index as it is in memory
 //
-// All numbers are unsigned varints. What follows from the rest is left out.
+// All numbers are unsigned varints. Values that can be computed from the others are left out.
 const magic = "trl-log\x01"
 
-// maxNumber bounds every number in a saved log, so that sums do not overflow.
+// maxNumber limits every number in a saved log, so that sums do not overflow.
 const maxNumber = 1 << 60
 
 // Errors of Save and Load.
@@ -26,8 +26,8 @@ var (
 	ErrCorrupt = errors.New("not a saved log")
 )
 
-// Save writes a closed log to w, in many small pieces. Nothing that happens to the
-// log meanwhile is seen in it.
+// Save writes a closed log to w, in many small writes. Changes of the log during Save do not affect
+// the result.
 func (l *Log) Save(w io.Writer) error {
 	l.mu.Lock()
 	if !l.closed {
@@ -71,7 +71,7 @@ func (l *Log) Save(w io.Writer) error {
 	return nil
 }
 
-// save writes a pinned page. Neither it nor its index changes any more.
+// save writes a pinned page. The log is closed, so neither the page nor its index changes.
 func (sp *span) save(w io.Writer, buf []byte) error {
 	p := sp.p
 	var head []byte
@@ -96,7 +96,7 @@ func (sp *span) save(w io.Writer, buf []byte) error {
 	return err
 }
 
-// Load reads a log that Save wrote, and no byte more, into store. It is closed.
+// Load reads a log that Save wrote into store, and not one byte more. The log is closed.
 func Load(store *Store, r interface {
 	io.Reader
 	io.ByteReader
@@ -173,7 +173,7 @@ func (d *loader) check(ok bool) {
 	}
 }
 
-// stream reads a stream of l and puts its pages where they were.
+// stream reads a stream of l with its pages.
 func (d *loader) stream(l *Log, s *stream) {
 	limit, total := d.number(maxNumber), d.number(maxNumber)
 	g := gap{from: d.number(total), to: d.number(total), seq: d.number(l.seq)}
@@ -182,7 +182,7 @@ func (d *loader) stream(l *Log, s *stream) {
 	if d.err != nil {
 		return
 	}
-	after := int64(0) // the number before
+	after := int64(0) // number of the previous record
 	for i := int64(0); i < heads+tails && d.err == nil; i++ {
 		if i == heads && !g.empty() {
 			d.check(s.total == g.from && g.seq > after)
@@ -204,8 +204,8 @@ func (d *loader) stream(l *Log, s *stream) {
 			s.tailCost += p.cost()
 		}
 		s.grow(len(p.buf))
-		l.store.enlist(p)
-		full := l.store.full()
+		l.store.enlistLocked(p)
+		full := l.store.fullLocked()
 		l.mu.Unlock()
 		if full {
 			l.store.spill()

@@ -81,7 +81,7 @@ func TestSaveWhileTheLogIsTrimmed(t *testing.T) {
 	}
 }
 
-// trimmer gives up the log while it is being saved.
+// trimmer releases the log while it is being saved.
 type trimmer struct {
 	w io.Writer
 	l *output.Log
@@ -139,8 +139,7 @@ func TestLoadOfWhatIsNoLog(t *testing.T) {
 	}
 }
 
-// Whatever bytes are loaded, reading them ends, and takes no more memory than they
-// are long.
+// Loading any bytes ends, and takes no more memory than the length of the bytes.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte("trl-log\x01\x86\x86\x00\x00\xe8\a\x04\x00\x04\b\x00\x00\xe8\a\xa0\x8d\x06\x00\xa0\x8d\x06\a\x00\x00"), uint64(99))
 	for _, saved := range examples(f) {

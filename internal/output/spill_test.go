@@ -95,8 +95,8 @@ func TestWhatMemoryDoesNotTakeGoesToAFileWithoutAName(t *testing.T) {
 	}
 }
 
-// Pages that are being read stay in memory. They leave it with their last reader, also
-// when nothing is written any more.
+// Pages that are being read stay in memory. They leave it after their last reader, even if nothing is
+// written any more.
 func TestPagesLeaveMemoryWithTheirLastReader(t *testing.T) {
 	const memory, total = 256 << 10, 2 << 20
 	s := output.NewStore(output.StoreConfig{MemoryBytes: memory, Dir: t.TempDir()})
@@ -342,7 +342,7 @@ func TestTrimDropsTheMiddle(t *testing.T) {
 					t.Fatalf("read to %v of %d", at, total)
 				}
 			}
-			if !closed { // and it goes on within the lowest limit
+			if !closed { // writing continues within the lowest limit
 				flood(s, l, output.Stdout, total+10<<20)
 				same(t, l, output.Stdout, total+10<<20-64, total+10<<20)
 				if kept(l) > 600<<10 {

@@ -5,42 +5,41 @@ import (
 	"sync"
 )
 
-// maxFree is how many pages a store keeps for the next use while output is being
-// written: dropping is not always in step with filling.
+// maxFree is the number of unused pages that a store keeps for reuse while output is being written,
+// because pages are not always dropped in step with being filled.
 const maxFree = 4
 
-// StoreConfig says how much a Store holds and where.
+// StoreConfig configures a Store.
 type StoreConfig struct {
-	// MemoryBytes bounds the memory of all logs together; 0 is no bound. Pages that
-	// are being written or read, and small ones, may take some more.
+	// MemoryBytes limits the memory of all logs together; 0 means no limit. Pages that are being
+	// written or read, and small pages, may exceed it.
 	MemoryBytes int64
-	// Dir is where the file is made that takes what memory does not. Without it, and
-	// while the file cannot be made or written, logs lose their middle instead.
+	// Dir is the directory of the file that takes the pages beyond MemoryBytes. If it is empty,
+	// or the file cannot be made or written, logs lose their middle instead.
 	Dir string
-	// Warn, if set, is told once why the file cannot be used. No lock is held.
+	// Warn, if set, is called once with the reason why the file cannot be used. No lock is held.
 	Warn func(error)
-	// Grown, if set, is called by whoever writes when what is kept has grown by
-	// GrowBytes since the last time. It must not wait. No lock is held.
+	// Grown, if set, is called when all logs together have grown by GrowBytes since the last
+	// call. The writing goroutine calls it, so it must not block. No lock is held.
 	Grown     func()
 	GrowBytes int64
 }
 
-// A Store is the memory of all logs of one process, and the file behind it. The
-// file has no name and exists only while there is something in it. All methods may
-// be called from any goroutine.
+// A Store is the memory of all logs of one process, and the file behind it. The file has no name and
+// exists only while it is not empty. All methods may be called from any goroutine.
 type Store struct {
 	config StoreConfig
 
-	mu     sync.Mutex // guards all below, and the logs
-	memory int64      // bytes of all buffers in use
-	filed  int64      // bytes in the file
-	told   int64      // what was kept when Grown was called last, or less
-	file   file
-	free   []*page // unused, with their buffers; at most maxFree
-	warned bool
+	mu       sync.Mutex // guards the fields below, and the logs
+	memory   int64      // bytes of all buffers in use
+	filed    int64      // bytes in the file
+	reported int64      // size of all logs at the last call of Grown, or less if they have shrunk since
+	file     file
+	free     []*page // unused pages with their buffers; at most maxFree
+	warned   bool    // Warn has been called
 
-	// root is the beginning of a ring of the pages that may leave memory. The next
-	// one to go follows it; the root itself is no page.
+	// root is the anchor of a ring of the pages that may leave memory, the next one first. It is
+	// not a page itself.
 	root page
 }
 
@@ -51,9 +50,9 @@ func NewStore(c StoreConfig) *Store {
 	return s
 }
 
-// enlist makes a page that is full, or was read from the file, the last to leave
-// memory. What is small stays.
-func (s *Store) enlist(p *page) {
+// enlistLocked adds a page that is full, or was read from the file, to the end of the ring of pages
+// that may leave memory. Small pages stay in memory.
+func (s *Store) enlistLocked(p *page) {
 	if p.next != nil || len(p.buf) < minReserve && p.slot == 0 {
 		return
 	}
@@ -61,15 +60,15 @@ func (s *Store) enlist(p *page) {
 	p.prev.next, p.next.prev = p, p
 }
 
-func (s *Store) unlist(p *page) {
+func (s *Store) unlistLocked(p *page) {
 	if p.next != nil {
 		p.prev.next, p.next.prev = p.next, p.prev
 		p.prev, p.next = nil, nil
 	}
 }
 
-// take returns an empty page with a buffer of that size, give brings one back.
-func (s *Store) take(size int) *page {
+// takeLocked returns an empty page with a buffer of the given size.
+func (s *Store) takeLocked(size int) *page {
 	last := len(s.free) - 1
 	for i, p := range s.free {
 		if len(p.buf) == size {
@@ -81,49 +80,51 @@ func (s *Store) take(size int) *page {
 	return &page{buf: make([]byte, size)}
 }
 
-func (s *Store) give(p *page) {
+// giveLocked keeps an unused page for takeLocked.
+func (s *Store) giveLocked(p *page) {
 	if len(s.free) < maxFree {
 		s.free = append(s.free, p)
 	}
 }
 
-// keepSmall drops the unused pages that only much output needs.
-func (s *Store) keepSmall() {
+// keepSmallLocked drops the unused pages that only a large output needs.
+func (s *Store) keepSmallLocked() {
 	s.free = slices.DeleteFunc(s.free, func(p *page) bool { return len(p.buf) > minReserve })
 }
 
-// over reports whether more memory is in use than should be.
-func (s *Store) over() bool {
+// overLocked reports whether the memory limit is exceeded.
+func (s *Store) overLocked() bool {
 	return s.config.MemoryBytes > 0 && s.memory > s.config.MemoryBytes
 }
 
-// full reports whether spill has something to do.
-func (s *Store) full() bool { return s.over() && s.root.next != &s.root }
+// fullLocked reports whether the memory limit is exceeded and pages may leave memory.
+func (s *Store) fullLocked() bool { return s.overLocked() && s.root.next != &s.root }
 
-// Kept returns how many bytes all logs together hold.
+// Kept returns the size of all logs together, in bytes.
 func (s *Store) Kept() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.memory + s.filed
 }
 
-// grown reports whether Grown is to be called.
-func (s *Store) grown() bool {
+// grownLocked reports whether the caller must call Grown, after unlocking.
+func (s *Store) grownLocked() bool {
 	if s.config.Grown == nil {
 		return false
 	}
 	kept := s.memory + s.filed
-	if kept >= s.told+s.config.GrowBytes {
-		s.told = kept
+	if kept >= s.reported+s.config.GrowBytes {
+		s.reported = kept
 		return true
 	}
-	s.told = min(s.told, kept)
+	s.reported = min(s.reported, kept)
 	return false
 }
 
-// oldest returns the page that leaves memory next, if one must and can.
-func (s *Store) oldest() *page {
-	if !s.over() {
+// oldestLocked returns the next page to leave memory; nil if the limit is not exceeded or all pages
+// are being read.
+func (s *Store) oldestLocked() *page {
+	if !s.overLocked() {
 		return nil
 	}
 	for p := s.root.next; p != &s.root; p = p.next {
@@ -134,24 +135,25 @@ func (s *Store) oldest() *page {
 	return nil
 }
 
-// spill moves pages from memory to the file until no more memory is in use than
-// should be. Whoever used the memory calls it, without the lock.
+// spill moves pages from memory to the file until the memory limit is met. The goroutine that used
+// the memory calls it, without the lock.
 func (s *Store) spill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for p := s.oldest(); p != nil; p = s.oldest() {
-		if p.slot != 0 { // it was read from there
-			s.unlist(p)
+	for p := s.oldestLocked(); p != nil; p = s.oldestLocked() {
+		if p.slot != 0 { // the page is in the file already
+			s.unlistLocked(p)
 			p.stream.grow(-len(p.buf))
 			p.buf = nil
 			continue
 		}
-		stream := p.stream // p may be another page after this
-		err := s.write(p)
+		stream := p.stream // write may recycle p
+		err := s.writeLocked(p)
 		if err == nil {
 			continue
 		}
-		// What is dropped may be in the file; its place there is then the next to be used.
+		// The page in the middle may be in the file. Dropping it makes a slot available for the
+		// next one.
 		if !stream.dropMiddle() {
 			return
 		}
@@ -164,11 +166,11 @@ func (s *Store) spill() {
 	}
 }
 
-// write copies a page to the file, and takes it from memory unless somebody reads
-// it there. The lock is held, but not while the file is being written.
-func (s *Store) write(p *page) error {
+// writeLocked copies a page to the file, and releases its memory unless a reader uses it. It
+// releases the lock while it writes.
+func (s *Store) writeLocked(p *page) error {
 	p.pins++
-	slot, err := s.slot()
+	slot, err := s.slotLocked()
 	if err == nil {
 		f, data, index := s.file.f, p.buf[:p.n], p.buf[len(p.buf)-p.index():]
 		s.mu.Unlock()
@@ -185,21 +187,20 @@ func (s *Store) write(p *page) error {
 		return err
 	case p.pins > 0:
 		p.filed(slot)
-		s.unlist(p)
-		s.enlist(p)
+		s.unlistLocked(p)
+		s.enlistLocked(p)
 		return nil
 	}
 	p.filed(slot)
-	s.unlist(p)
+	s.unlistLocked(p)
 	p.stream.grow(-len(p.buf))
 	p.stream.recycle(&page{buf: p.buf})
 	p.buf = nil
 	return nil
 }
 
-// slot takes a place in the file, which is made if there is none. The lock is held,
-// but not meanwhile.
-func (s *Store) slot() (int64, error) {
+// slotLocked takes a slot of the file. If there is no file, it releases the lock and makes one.
+func (s *Store) slotLocked() (int64, error) {
 	if s.config.Dir == "" {
 		return 0, errNoDir
 	}
@@ -213,15 +214,14 @@ func (s *Store) slot() (int64, error) {
 		if s.file.f == nil {
 			s.file.f = f
 		} else {
-			f.Close() // somebody else was faster
+			f.Close() // another goroutine was faster
 		}
 	}
 	return s.file.take(), nil
 }
 
-// load brings a pinned page back into memory. The lock is held, but not while the
-// file is being read.
-func (s *Store) load(p *page) error {
+// loadLocked reads a pinned page back into memory. It releases the lock while it reads.
+func (s *Store) loadLocked(p *page) error {
 	if p.buf != nil {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (s *Store) load(p *page) error {
 	p.buf = buf
 	p.stream.grow(len(buf))
 	if !p.dropped {
-		s.enlist(p)
+		s.enlistLocked(p)
 	}
 	return nil
 }

@@ -2,42 +2,42 @@ package output
 
 import "time"
 
-// A stream is the kept part of one stream: head pages, a gap, tail pages. The
-// last page is the one being written; behind a gap that is in the tail. The lock
-// of the store guards it.
+// A stream is the kept part of one stream: head pages, a gap, tail pages. The last page is the one
+// being written; if there is a gap, it belongs to the tail. The lock of the store guards the stream
+// and its pages, so it must be held for all their methods.
 type stream struct {
 	store     *Store
-	headLimit int64 // pages go to the head until it has cost this much
-	tailLimit int64 // pages leave the tail while this much remains
-	pageSize  int   // of a full-grown page
+	headLimit int64 // pages are added to the head until their cost reaches this
+	tailLimit int64 // pages are dropped from the tail while the cost of the rest is at least this
+	pageSize  int   // of the largest pages
 
-	total int64 // bytes that are published
+	total int64 // published bytes
 	gap   gap
 
 	head     []*page
-	headCost int64 // of the head pages that are full
+	headCost int64 // of the full pages of the head
 	tail     []*page
-	first    int   // tail[:first] are dropped; compacted now and then
-	tailCost int64 // of the tail pages that are full
+	first    int   // tail[:first] were dropped, and are removed from time to time
+	tailCost int64 // of the full pages of the tail
 
-	// held is the beginning of a character, written but not published.
+	// held is an incomplete character, written but not published.
 	held      []byte
-	holds     [edge]byte // the storage of held
+	holds     [edge]byte // the memory of held
 	heldSince time.Time
 
-	// reserved is the space that the writer fills, behind room for what was held: the
-	// free end of the last page, or the spare page.
+	// reserved is the space that the writer fills: the free end of the last page, or the spare
+	// page. It begins with room for the held bytes.
 	reserved []byte
 	room     int
 	spare    *page // the next page
 
 	memory  int64 // bytes of all buffers
 	filed   int64 // bytes in the file
-	loading bool  // not all pages are there yet, so none can be dropped
-	done    bool  // nothing more is stored: the log is closed or released
+	loading bool  // Load has not added all pages yet, so none may be dropped
+	done    bool  // the log is closed or released, and stores no more output
 }
 
-// A gap is the part [from, to) of a stream that is gone. Its last record was seq.
+// A gap is the dropped part [from, to) of a stream. seq is the number of its last record.
 type gap struct {
 	from, to int64
 	seq      int64
@@ -55,9 +55,10 @@ func (s *stream) init(store *Store, limit int64) {
 	}
 }
 
-// pages returns the number of pages, page the one at i, current the last or nil.
+// pages returns the number of pages.
 func (s *stream) pages() int { return len(s.head) + len(s.tail) - s.first }
 
+// page returns the page at i.
 func (s *stream) page(i int) *page {
 	if i < len(s.head) {
 		return s.head[i]
@@ -65,6 +66,7 @@ func (s *stream) page(i int) *page {
 	return s.tail[s.first+i-len(s.head)]
 }
 
+// current returns the last page, nil if there is none.
 func (s *stream) current() *page {
 	if n := s.pages(); n > 0 {
 		return s.page(n - 1)
@@ -72,8 +74,7 @@ func (s *stream) current() *page {
 	return nil
 }
 
-// reserve returns at least atLeast free bytes. No more than minReserve can be
-// asked for.
+// reserve returns at least atLeast free bytes; atLeast is at most minReserve.
 func (s *stream) reserve(atLeast int) []byte {
 	s.room = len(s.held)
 	atLeast += s.room
@@ -90,7 +91,8 @@ func (s *stream) reserve(atLeast int) []byte {
 	return s.reserved[s.room:]
 }
 
-// nextSize grows pages with the stream, so that little output costs little.
+// nextSize returns the size of the next page. Pages grow with the stream, so that a small output
+// takes little memory.
 func (s *stream) nextSize(atLeast int) int {
 	switch {
 	case s.total == 0 && atLeast <= firstPage:
@@ -103,19 +105,19 @@ func (s *stream) nextSize(atLeast int) int {
 	return s.pageSize
 }
 
-// written returns what is held and the first n reserved bytes, one after another. A
-// Commit of more than was reserved ends here.
+// written returns the held bytes followed by the first n reserved bytes. It panics if a Commit
+// exceeds the reserved space.
 func (s *stream) written(n int) []byte {
 	data := s.reserved[:s.room+n]
-	if s.room > len(s.held) { // it was published meanwhile
+	if s.room > len(s.held) { // the held bytes were published in the meantime
 		return data[s.room:]
 	}
 	copy(data, s.held)
 	return data
 }
 
-// place puts data behind that of the current page, where publish finds it, unless
-// it is there already. It reports whether that is a new page.
+// place copies data to the end of the current page, or of a new one, unless it is there already. It
+// reports whether the page is new. publish then makes the data visible.
 func (s *stream) place(data []byte, seq int64) (newPage bool) {
 	if s.done {
 		return false
@@ -132,9 +134,9 @@ func (s *stream) place(data []byte, seq int64) (newPage bool) {
 	return newPage
 }
 
-// nextPage returns the spare page if data was written there, and else a small one:
-// there is little data, or, once in a long life, its number is too far from the
-// first of the current page.
+// nextPage returns the spare page if data was written there, else a small page. A small one is needed
+// for little data and, very rarely, when the record's number is too far from the first number of
+// the current page.
 func (s *stream) nextPage(data []byte) *page {
 	inSpare := s.spare != nil && (&data[0] == &s.spare.buf[0] || &data[0] == &s.spare.buf[s.room])
 	if !inSpare || s.total == 0 && len(data) <= firstPage && len(s.spare.buf) > firstPage {
@@ -154,7 +156,7 @@ func (s *stream) begin(seq int64) {
 	s.current().begin(seq)
 }
 
-// publish lets readers see n more bytes.
+// publish makes n more bytes visible to readers.
 func (s *stream) publish(n int) {
 	s.total += int64(n)
 	if s.done {
@@ -164,11 +166,11 @@ func (s *stream) publish(n int) {
 	s.current().n += n
 }
 
-// add makes p the current page and drops what the tail no longer needs.
+// add makes p the current page and drops the pages that the tail no longer needs.
 func (s *stream) add(p *page) {
 	cur := s.current()
 	if cur != nil {
-		s.store.enlist(cur)
+		s.store.enlistLocked(cur)
 	}
 	p.off = s.total
 	if len(s.tail) == 0 {
@@ -186,7 +188,7 @@ func (s *stream) add(p *page) {
 	s.shorten()
 }
 
-// finish gives back what was held for more output.
+// finish releases the memory that was reserved for more output.
 func (s *stream) finish() {
 	s.discard(s.spare)
 	s.spare, s.reserved = nil, nil
@@ -194,7 +196,7 @@ func (s *stream) finish() {
 		s.grow(-len(cur.buf))
 		cur.shrink()
 		s.grow(len(cur.buf))
-		s.store.enlist(cur)
+		s.store.enlistLocked(cur)
 		if len(s.tail) == 0 {
 			s.headCost += cur.cost()
 		} else {
@@ -204,9 +206,9 @@ func (s *stream) finish() {
 	s.done = true
 }
 
-// release turns everything into a gap.
+// release turns the whole stream into a gap.
 func (s *stream) release() {
-	s.done = true // first, so that no buffer is reused: the writer may be filling one
+	s.done = true // first, so that no buffer is recycled: the writer may be filling one
 	if cur := s.current(); cur != nil {
 		s.gap.seq = cur.last
 	}
@@ -219,36 +221,38 @@ func (s *stream) release() {
 	s.headCost, s.tailCost = 0, 0
 }
 
-// newPage and discard account for the memory.
+// newPage returns an empty page and counts its memory.
 func (s *stream) newPage(size int) *page {
-	p := s.store.take(size)
+	p := s.store.takeLocked(size)
 	p.stream = s
 	s.grow(size)
 	return p
 }
 
+// discard stops counting the memory of a page.
 func (s *stream) discard(p *page) {
 	if p != nil {
 		s.grow(-len(p.buf))
 	}
 }
 
+// grow changes the count of memory by n bytes.
 func (s *stream) grow(n int) {
 	s.memory += int64(n)
 	s.store.memory += int64(n)
 }
 
-// drop is called for a page that is no longer part of the stream. The last of its
-// readers frees it, if there are any.
+// drop marks a page as no longer part of the stream and frees it. If the page is being read, the last
+// reader frees it.
 func (s *stream) drop(p *page) {
 	p.dropped = true
-	s.store.unlist(p)
+	s.store.unlistLocked(p)
 	if p.pins == 0 {
 		s.free(p)
 	}
 }
 
-// free gives back the memory of a dropped page and its place in the file.
+// free releases the memory of a dropped page and its slot in the file.
 func (s *stream) free(p *page) {
 	if p.slot != 0 {
 		s.filed -= int64(p.used())
@@ -262,21 +266,21 @@ func (s *stream) free(p *page) {
 	}
 }
 
-// giveBack keeps a small spare page that the writer did not fill for the next log. Most
-// commands print little or nothing, and would leave it as garbage.
+// giveBack returns a small spare page that the writer did not fill to the store, for the next log.
+// Most commands print little or nothing, and the page would become garbage.
 func (s *stream) giveBack() {
 	if p := s.spare; p != nil && len(p.buf) == minReserve {
 		s.discard(p)
 		s.spare, s.reserved = nil, nil
 		p.stream = nil
-		s.store.give(p)
+		s.store.giveLocked(p)
 	}
 }
 
-// recycle keeps a page that nobody uses for new data, of whichever stream.
+// recycle returns an unused page to the store, for new data of any stream.
 func (s *stream) recycle(p *page) {
 	if !s.done && len(p.buf) == s.pageSize {
 		*p = page{buf: p.buf}
-		s.store.give(p)
+		s.store.giveLocked(p)
 	}
 }

@@ -1,6 +1,6 @@
 package output
 
-// shorten drops pages of the tail that are older than it must be long.
+// shorten drops the oldest pages of the tail as long as the rest reaches the limit.
 func (s *stream) shorten() {
 	for len(s.tail)-s.first > 1 && s.tailCost-s.tail[s.first].cost() >= s.tailLimit {
 		s.dropFirst()
@@ -25,7 +25,7 @@ func (s *stream) dropFirst() {
 	s.drop(p)
 }
 
-// dropLast drops the newest page of the head, before a gap.
+// dropLast drops the newest page of the head. There must be a gap after it.
 func (s *stream) dropLast() {
 	last := len(s.head) - 1
 	p := s.head[last]
@@ -36,7 +36,7 @@ func (s *stream) dropLast() {
 	s.drop(p)
 }
 
-// split makes the pages from i on the tail. There must be no gap.
+// split moves the boundary between head and tail to page i. There must be no gap.
 func (s *stream) split(i int) {
 	all := make([]*page, 0, s.pages())
 	for i := range s.pages() {
@@ -46,7 +46,7 @@ func (s *stream) split(i int) {
 	s.headCost, s.tailCost = 0, 0
 	for j, p := range all {
 		switch {
-		case j == len(all)-1 && !s.done: // is not full
+		case j == len(all)-1 && !s.done: // the current page is not full and does not count
 		case j < i:
 			s.headCost += p.cost()
 		default:
@@ -55,8 +55,8 @@ func (s *stream) split(i int) {
 	}
 }
 
-// trim lowers the limit. It leaves what would be there if the limit had always been
-// this low, or less where there is a gap already.
+// trim lowers the limit. It keeps the pages that would be kept if the limit had always been this low,
+// or fewer if there already is a gap.
 func (s *stream) trim(limit int64) {
 	if limit >= s.headLimit+s.tailLimit {
 		return
@@ -76,8 +76,8 @@ func (s *stream) trim(limit int64) {
 	s.shorten()
 }
 
-// dropMiddle drops one page between the first and the last, so that head and tail
-// become about as long as each other. It reports false if there is none.
+// dropMiddle drops one page from the middle, so that head and tail become about equally long. It
+// returns false if there is none to drop.
 func (s *stream) dropMiddle() bool {
 	writing := 1
 	if s.done {
@@ -97,7 +97,7 @@ func (s *stream) dropMiddle() bool {
 	return true
 }
 
-// lose drops a page that cannot be read, and what is between it and the gap.
+// lose drops a page that cannot be read, and all pages between it and the gap.
 func (s *stream) lose(p *page) {
 	if p.dropped {
 		return
