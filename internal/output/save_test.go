@@ -81,7 +81,7 @@ func TestSaveWhileTheLogIsTrimmed(t *testing.T) {
 	}
 }
 
-// trimmer releases the log while it is being saved.
+// trimmer trims and releases the log while it is being saved.
 type trimmer struct {
 	w io.Writer
 	l *output.Log
