@@ -1,15 +1,15 @@
 package main
 
-// example is a call as the documents show it, told in one story from top to bottom.
-// A test plays it to a real daemon: … in an answer or push stands for anything, and
-// an id stands for the one that the daemon gave in its place.
+// example is a call as the documents show it. All examples together are one story, in order. A test
+// plays it with a real daemon: … in an answer or push stands for any text, and an id stands for the
+// id that the daemon returns in its place.
 type example struct {
 	method string
 	params string
 	data   string   // of the answer
-	pushes []string // that follow the answer; the last ones may be left out
+	pushes []string // after the answer; more may follow
 	before []string // calls that are not shown: methods and parameters
-	until  string   // a push of the dialogue that is waited for after them
+	until  string   // the test waits for this push of the dialogue after them
 }
 
 var examples = []example{
@@ -155,7 +155,7 @@ var examples = []example{
 		data: `{"dialogues":[{"dialogue_id":"d-5b20c9e1a7","name":"review",…}]}`},
 }
 
-// firstLines are what a reader sees first: an answer and an error.
+// firstLines is the first example of the page: an answer and an error.
 const firstLines = `→ {"id":1,"method":"system.ping"}
 ← {"id":1,"ok":true,"data":{"uptime_s":…,"version":"…"}}
 → {"id":"b","method":"session.info","params":{"session_id":"nosuch"}}
@@ -173,7 +173,7 @@ func examplesOf(method string) []example {
 	return list
 }
 
-// request is the line that is sent.
+// request returns the line of the request.
 func (e *example) request() string {
 	if e.params == "" {
 		return `{"id":"1","method":"` + e.method + `"}`
@@ -181,7 +181,7 @@ func (e *example) request() string {
 	return `{"id":"1","method":"` + e.method + `","params":` + e.params + `}`
 }
 
-// answers are the lines that come back.
+// answers returns the lines of the answer and of the pushes.
 func (e *example) answers() []string {
 	return append([]string{`{"id":"1","ok":true,"data":` + e.data + `}`}, e.pushes...)
 }

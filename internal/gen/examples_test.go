@@ -16,14 +16,14 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// story plays the examples to a daemon.
+// story plays the examples with a daemon.
 type story struct {
 	*testing.T
 	socket string
-	ids    map[string]string // as the documents have them → as the daemon gave them
+	ids    map[string]string // id in the documents → id that the daemon returned
 }
 
-// conn is a connection of its own for one example.
+// conn is a separate connection for one example.
 type conn struct {
 	*story
 	net.Conn
@@ -36,7 +36,7 @@ func (s *story) dial() *conn {
 	if err != nil {
 		s.Fatal(err)
 	}
-	// Nothing here takes long; a daemon that does not answer must not hang the test.
+	// No call takes long, and a daemon that does not answer must not hang the test.
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &conn{story: s, Conn: c, lines: bufio.NewReader(c)}
 }
@@ -62,7 +62,7 @@ func (c *conn) receive() string {
 
 var shownID = regexp.MustCompile(`"([sxd]-[0-9a-f]{10}(-[0-9]+)?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"`)
 
-// expect compares a line with what the documents show.
+// expect compares a line with the line in the documents.
 func (s *story) expect(shown, line string) {
 	s.Helper()
 	if !s.match(shown, line) {
@@ -70,7 +70,7 @@ func (s *story) expect(shown, line string) {
 	}
 }
 
-// match tells whether a line is what the documents show, and learns ids from it.
+// match reports whether a line matches the one in the documents, and learns ids from it.
 func (s *story) match(shown, line string) bool {
 	var learn []string
 	var pattern strings.Builder
@@ -102,11 +102,11 @@ func (s *story) match(shown, line string) bool {
 	return true
 }
 
-// withoutExample are methods that cannot be played beside others.
+// withoutExample are the methods that cannot be played together with others.
 var withoutExample = map[string]bool{"system.upgrade": true}
 
-// TestExamplesAreTrue plays every example to a real daemon, in order, and looks
-// whether answers and pushes have the fields and types that are documented.
+// TestExamplesAreTrue plays every example with a real daemon, in order, and checks that answers and
+// pushes have the documented fields and types.
 func TestExamplesAreTrue(t *testing.T) {
 	c := testContract(t)
 	for _, m := range api.Methods() {
@@ -130,7 +130,7 @@ func TestExamplesAreTrue(t *testing.T) {
 	}
 }
 
-// await follows the dialogue until a push is as it is shown.
+// await follows the dialogue until a push matches the shown one.
 func (s *story) await(shown string) {
 	s.Helper()
 	conn := s.dial()
@@ -231,7 +231,7 @@ func (s *story) hasFields(where string, m map[string]any, o *object) {
 	}
 }
 
-// TestRequiredParametersAre leaves out what is said to be required, one at a time.
+// TestRequiredParametersAre omits each required parameter, one at a time.
 func TestRequiredParametersAre(t *testing.T) {
 	c := testContract(t)
 	s := &story{T: t, socket: trltest.Start(t).Socket}

@@ -49,7 +49,7 @@ func TestFieldDoc(t *testing.T) {
 	}
 }
 
-// TestSurfaceOnlyGrows: what was released cannot go silently.
+// TestSurfaceOnlyGrows: removing a released line is an error.
 func TestSurfaceOnlyGrows(t *testing.T) {
 	c := testContract(t)
 	now, err := writeSurface(c, nil)
@@ -82,7 +82,7 @@ func document(t *testing.T, write func(*contract) ([]byte, error)) map[string]an
 	return doc
 }
 
-// at follows a path of keys; nil when it leads nowhere.
+// at follows a path of keys, and returns nil if it does not exist.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		m, _ := v.(map[string]any)
@@ -130,7 +130,7 @@ func TestSchemaIsComplete(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
-	// One of each kind, as a reader would expect it.
+	// One example of each kind.
 	for path, want := range map[string]string{
 		"ExecParams/properties/timeout_s/type":        "number",
 		"ExecParams/properties/max_output_bytes/type": "integer",

@@ -27,7 +27,7 @@ func (k kind) words() string {
 	return k.word
 }
 
-// choice tells in words which of the fields must be given.
+// choice describes in words which of the fields are required.
 func (o *object) choice() string {
 	var lines []string
 	or := " or "
@@ -42,7 +42,8 @@ func (o *object) choice() string {
 	return strings.Join(lines, or)
 }
 
-// writeHelp writes a section per method, each after a line of its name, for `trl call --help METHOD`.
+// writeHelp writes a section for each method, for `trl call --help METHOD`. A line with the method's
+// name begins the section.
 func writeHelp(c *contract) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", notice)

@@ -11,7 +11,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// contract is package api in the form that all generated files are written from.
+// contract is package api in the form from which all generated files are written.
 type contract struct {
 	source  *source
 	enums   []*enum
@@ -24,27 +24,27 @@ type contract struct {
 type object struct {
 	name, doc string
 	fields    []field // an embedded struct is one of them
-	params    bool    // something that is sent to the daemon
+	params    bool    // part of a request, not of an answer
 	strict    bool    // unknown fields are refused
-	// oneOf lists fields of which those of one line must be given.
+	// oneOf lists groups of fields; a request must have all fields of one group.
 	oneOf [][]string
 }
 
 type field struct {
-	embed    *object // an embedded struct, which has no name and no type; optional when all of it may be absent
+	embed    *object // an embedded struct, which has no name and no type; optional if all its fields may be absent
 	name     string  // on the wire
 	doc      string
 	typ      kind
 	optional bool
-	pointer  bool // absent is not the same as the zero value
+	pointer  bool // an absent field differs from one with the zero value
 
 	deprecated *api.Deprecation // of the whole field; nil if it is not deprecated
 }
 
 // kind is a type on the wire.
 type kind struct {
-	word   string // string, integer, number, boolean, time, any, enum, object; list and map have elem
-	elem   *kind
+	word   string // string, integer, number, boolean, time, any, enum, object, list or map
+	elem   *kind  // of a list or map
 	enum   *enum
 	object *object
 	single bool // a list of one may be written without the list
@@ -86,7 +86,8 @@ func (o *object) parts() (embedded, own []field) {
 	return embedded, own
 }
 
-// oneOf is what omitempty cannot say: fields of which one line must be given.
+// oneOf lists groups of optional fields by type: a request must have all fields of one group. Go's
+// omitempty cannot express that.
 var oneOf = map[string][][]string{
 	"ExecStreamParams":   {{"session_id", "command"}, {"exec_id"}},
 	"ExecCancelParams":   {{"exec_id"}, {"session_id"}},
@@ -116,7 +117,7 @@ var enumFields = map[string]string{
 	"SessionWaitResult.reason":   "SessionWaitReason",
 }
 
-// readContract takes package api apart; dir is where its source is.
+// readContract reads package api, whose source is in dir.
 func readContract(dir string) (*contract, error) {
 	src, err := readSource(dir)
 	if err != nil {
@@ -153,7 +154,7 @@ func readContract(dir string) (*contract, error) {
 	return c, nil
 }
 
-// nameFields finds the words of the fields that are strings in Go.
+// nameFields sets the enumerations of the fields that are strings in Go.
 func (c *contract) nameFields() {
 	for field, name := range enumFields {
 		c.byField[field] = c.enum(name)
@@ -169,7 +170,7 @@ func (c *contract) nameFields() {
 func isEvent(k constant) bool { return strings.HasPrefix(k.name, "Event") }
 func isUntil(k constant) bool { return strings.HasPrefix(k.name, "Until") }
 
-// typed is the enumeration of the constants of a type.
+// typed returns the enumeration of the constants of a type.
 func (s *source) typed(name string) *enum {
 	return &enum{name, s.withoutSubject(s.types[name], name), s.values(func(k constant) bool { return k.typeName == name })}
 }
@@ -184,7 +185,7 @@ func (s *source) values(which func(constant) bool) []string {
 	return list
 }
 
-// add appends a struct, after those it is made of.
+// add appends a struct, after the structs of its fields.
 func (c *contract) add(t reflect.Type, params, strict bool) error {
 	if o := c.byType[t]; o != nil {
 		if o.params != params {
@@ -195,7 +196,7 @@ func (c *contract) add(t reflect.Type, params, strict bool) error {
 	}
 	o := &object{name: t.Name(), params: params, strict: strict, oneOf: oneOf[t.Name()]}
 	o.doc = c.source.withoutSubject(onTheWire(c.source.types[o.name], wireNames(t)), o.name)
-	c.byType[t] = o // before its fields: it may be made of itself
+	c.byType[t] = o // before its fields, because a field may have the same type
 	for i := range t.NumField() {
 		if err := c.addField(o, t, t.Field(i)); err != nil {
 			return fmt.Errorf("%s.%s: %w", o.name, t.Field(i).Name, err)
@@ -241,7 +242,7 @@ func (c *contract) addField(o *object, t reflect.Type, f reflect.StructField) er
 		return fmt.Errorf("has no comment: what is it to a reader of the documents?")
 	}
 	if first := strings.ToLower(goWord.FindString(doc)); set != nil && slices.Contains(set.values, first) {
-		doc = first + doc[len(first):] // a word on the wire is written so
+		doc = first + doc[len(first):] // a word of the wire stays in lower case
 	}
 	own := field{name: tag, doc: doc, typ: k, optional: pointer || strings.Contains(options, "omit"), pointer: pointer}
 	if own.doc, own.deprecated, err = deprecation(o.name, tag, doc); err != nil {
@@ -317,7 +318,7 @@ func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
 		if t.Kind() == reflect.Map {
 			return kind{word: "map", elem: &elem}, err
 		}
-		// Only what decodes itself can take more than a list.
+		// Only a type that decodes itself can accept more than a list.
 		return kind{word: "list", elem: &elem, single: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())}, err
 	case reflect.Struct:
 		err := c.add(t, in.params, in.strict)

@@ -11,7 +11,7 @@ import (
 
 const schemaRefs = "#/components/schemas/"
 
-// door is a path of the HTTP server that is not POST /v1/METHOD.
+// door is a path of the HTTP server other than POST /v1/METHOD.
 type door struct {
 	path, id, summary string
 	params            []string // in the query: Type.field, or a name in queryParams
@@ -170,7 +170,7 @@ func (c *contract) door(d door) (node, error) {
 	return append(get, "responses", withErrors(d.responses)), nil
 }
 
-// statusTable tells in words which status means which codes.
+// statusTable describes in words which HTTP status stands for which codes.
 func statusTable() string {
 	var lines []string
 	for _, e := range api.Codes {

@@ -48,7 +48,7 @@ func writePage(c *contract) ([]byte, error) {
 	}
 	b.WriteString("\n## Types\n")
 	for _, o := range c.objects {
-		if shown[o] == "" && len(o.fields) > 0 { // the parameters of a method stand there
+		if shown[o] == "" && len(o.fields) > 0 { // the section of a method has its parameters
 			fmt.Fprintf(&b, "\n### type %s\n\n%s\n\n", o.name, o.doc)
 			pageFields(&b, o, nil, "may be absent")
 		}
@@ -89,8 +89,8 @@ func (c *contract) pageMethod(b *bytes.Buffer, m api.Method, shown map[*object]s
 	}
 }
 
-// pageFields writes a table of the fields. An optional one gets the mark, a
-// parameter that is not optional the word required.
+// pageFields writes a table of the fields. It adds the text optional to optional fields, and
+// "required" to parameters that are not optional.
 func pageFields(b *bytes.Buffer, o *object, shown map[*object]string, optional string) {
 	b.WriteString("| field | type | meaning |\n|---|---|---|\n")
 	for _, f := range o.fields {
@@ -117,7 +117,7 @@ func pageFields(b *bytes.Buffer, o *object, shown map[*object]string, optional s
 	}
 }
 
-// link is words with links.
+// link is words, with links to the types.
 func (k kind) link() string {
 	switch k.word {
 	case "enum":
@@ -133,7 +133,7 @@ func (k kind) link() string {
 	return k.words()
 }
 
-// enumSection is the anchor of where the words of the enumeration are.
+// enumSection returns the anchor of the section that lists the words of an enumeration.
 func enumSection(e *enum) string {
 	switch e.name {
 	case "ErrorCode":

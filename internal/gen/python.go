@@ -77,7 +77,7 @@ func docstring(b *bytes.Buffer, indent, text string) {
 	fmt.Fprintf(b, "%s\"\"\"%s\n%s\"\"\"\n", indent, strings.Join(lines, "\n"+indent), indent)
 }
 
-// typedDict writes the required keys as a class of their own: Python 3.10 has no NotRequired.
+// typedDict writes the required keys as a separate class, because Python 3.10 has no NotRequired.
 func (o *object) typedDict(b *bytes.Buffer) {
 	var required, optional []field
 	for _, f := range o.allFields() {
@@ -133,7 +133,7 @@ func (o *object) dataclass(b *bytes.Buffer) {
 	b.WriteString("        )\n")
 }
 
-// fromDict is the expression for the value of the field: null and nothing are the same.
+// fromDict returns the expression for the value of the field. It treats null as absent.
 func (f field) fromDict() string {
 	get, value := fmt.Sprintf("get(%q)", f.name), fmt.Sprintf("data[%q]", f.name)
 	made := ""
@@ -190,7 +190,7 @@ func (k kind) python() string {
 	return "list[" + k.elem.python() + "]"
 }
 
-// pythonZero is the value of a field that was not sent.
+// pythonZero returns the value of an absent field.
 func (k kind) pythonZero() string {
 	switch k.word {
 	case "integer":

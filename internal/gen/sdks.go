@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// sdkName is the name of a type in the SDKs, where Error is taken.
+// sdkName returns the name of a type in the SDKs, where the name Error is taken.
 func sdkName(name string) string {
 	if name == "Error" {
 		return "ErrorBody"
@@ -18,7 +18,7 @@ func sdkName(name string) string {
 	return name
 }
 
-// methodNames quotes the names of the methods that are chosen.
+// methodNames returns the quoted names of the chosen methods.
 func methodNames(which func(api.Method) bool) []string {
 	var list []string
 	for _, m := range api.Methods() {
@@ -41,7 +41,7 @@ func quoted(values []string) []string {
 	return list
 }
 
-// writeTypeScript writes interfaces and unions; what is on the wire keeps its names.
+// writeTypeScript writes interfaces and unions, with the names of the wire.
 func writeTypeScript(c *contract) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "// %s\n\n", notice)
@@ -161,7 +161,7 @@ func (k kind) typeScript() string {
 	return k.word
 }
 
-// wrap breaks a text into lines of at most width letters.
+// wrap breaks a text into lines of at most width bytes.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
@@ -174,7 +174,7 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// pythonWords are names of fields that Python does not allow as such.
+// pythonWords are the keywords of Python, which cannot be field names there.
 var pythonWords = []string{"from", "class", "def", "import", "in", "is", "not", "or", "and", "with", "yield", "async", "await", "global", "pass"}
 
 func pythonName(name string) string {

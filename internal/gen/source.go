@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// source is what reflection cannot see of package api: comments and constants.
+// source has the parts of package api that reflection cannot see: comments and constants.
 type source struct {
 	types  map[string]string            // type → its comment
-	fields map[string]map[string]string // type → field → the comment that tells of it
+	fields map[string]map[string]string // type → field → the comment that describes it
 	consts []constant                   // in the order of the files
 }
 
 type constant struct{ name, typeName, value, doc string }
 
-// readSource reads the Go files of a package, tests left out.
+// readSource reads the Go files of a package, without tests.
 func readSource(dir string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -81,8 +81,8 @@ func (s *source) addConst(spec *ast.ValueSpec) {
 	s.consts = append(s.consts, c)
 }
 
-// fieldComments gives every field its comment. A comment above a group of fields
-// also tells of those further down that it names.
+// fieldComments returns the comment of every field. A comment above a group of fields also belongs to
+// the later fields of the group that it names.
 func fieldComments(st *ast.StructType) map[string]string {
 	comments := map[string]string{}
 	above := ""
@@ -105,7 +105,7 @@ func fieldComments(st *ast.StructType) map[string]string {
 	return comments
 }
 
-// names are those of the fields; an embedded field is named after its type.
+// names returns the names of the fields; an embedded field is named after its type.
 func names(f *ast.Field) []string {
 	var list []string
 	for _, n := range f.Names {
@@ -124,10 +124,10 @@ func word(name string) *regexp.Regexp { return regexp.MustCompile(`\b` + name + 
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// fieldDoc turns the comment of a Go field into a text for readers who do not know
-// Go. Of a comment on several fields it keeps the sentences on this one; the names
-// of fields become those on the wire; and the name of the field itself is left out
-// where it begins the text, since it stands beside it.
+// fieldDoc turns the comment of a Go field into a text for readers who do not know Go. From a comment
+// on several fields, it takes the sentences on this field. It replaces the names of fields by those
+// on the wire, and omits the name of the field itself at the beginning, because the documents show
+// it beside the text.
 func (s *source) fieldDoc(typeName, field string, wire map[string]string) string {
 	text := s.fields[typeName][field]
 	if mine := s.sentencesOn(typeName, field); mine != "" {
@@ -136,8 +136,8 @@ func (s *source) fieldDoc(typeName, field string, wire map[string]string) string
 	return onTheWire(s.withoutSubject(text, field), wire)
 }
 
-// withoutSubject leaves out the name that begins a text, as it does in Go, where it
-// stands beside it anyway: "Name is a handle" becomes "A handle".
+// withoutSubject removes the name at the beginning of a Go comment, because the documents show it
+// beside the text: "Name is a handle" becomes "A handle".
 func (s *source) withoutSubject(text, name string) string {
 	rest, begins := strings.CutPrefix(text, name+" ")
 	if !begins || strings.HasPrefix(rest, "and ") {
@@ -145,15 +145,14 @@ func (s *source) withoutSubject(text, name string) string {
 	}
 	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
 	first := goWord.FindString(rest)
-	if slices.ContainsFunc(s.consts, func(k constant) bool { return k.value == first }) { // stdout is written so
+	if slices.ContainsFunc(s.consts, func(k constant) bool { return k.value == first }) { // a word of the wire, such as stdout, stays in lower case
 		return rest
 	}
 	return strings.ToUpper(rest[:1]) + rest[1:]
 }
 
-// sentencesOn returns the sentences that begin with the name of the field, each
-// with those that follow it and begin with the name of no other field that the
-// comment is for.
+// sentencesOn returns the sentences of a comment that are about the field: those that begin with its
+// name, and those after them until a sentence begins with the name of another field of the comment.
 func (s *source) sentencesOn(typeName, field string) string {
 	fields := s.fields[typeName]
 	var mine []string
@@ -171,6 +170,7 @@ func (s *source) sentencesOn(typeName, field string) string {
 
 var goWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
 
+// onTheWire replaces Go names in text by those on the wire.
 func onTheWire(text string, wire map[string]string) string {
 	return goWord.ReplaceAllStringFunc(text, func(name string) string {
 		if w := wire[name]; w != "" {

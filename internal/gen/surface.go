@@ -14,7 +14,8 @@ const surfaceHead = `# What is released, one thing per line. make generate adds 
 # what has to go, or to change, is first deleted here by hand.
 `
 
-// writeSurface lists what clients rely on. It refuses when a line that was there is no more true.
+// writeSurface lists the surface on which clients rely. It returns an error if a line of kept is no
+// longer true.
 func writeSurface(c *contract, kept []byte) ([]byte, error) {
 	lines := c.surface()
 	var gone []string
@@ -66,7 +67,7 @@ func (c *contract) surface() []string {
 	return lines
 }
 
-// marks are the properties of a method as words, each after the separator.
+// marks returns the properties of a method as words, each after the separator.
 func marks(m api.Method, separator string) string {
 	text := ""
 	for _, mark := range []struct {

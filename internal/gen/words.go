@@ -1,6 +1,6 @@
 package main
 
-// words is an enumeration that is a plain string in Go, with the fields that use it.
+// words is an enumeration whose type in Go is string, with the fields that use it.
 type words struct {
 	enum
 	fields []string // type.field

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWordsAreThoseOfTheComments: the comment of a field names every word that it can
-// have, and a set has no field that does not exist.
+// TestWordsAreThoseOfTheComments: the comment of a field lists all its words, and every field of an
+// enumeration exists.
 func TestWordsAreThoseOfTheComments(t *testing.T) {
 	c := testContract(t)
 	for _, w := range dialogueWords {
@@ -34,7 +34,7 @@ func TestWordsAreThoseOfTheComments(t *testing.T) {
 	}
 }
 
-// TestTypeMadeOfItself: what is below a tool call is of the type that has tool calls.
+// TestTypeMadeOfItself: an item can contain items of its own type.
 func TestTypeMadeOfItself(t *testing.T) {
 	c := testContract(t)
 	schema, err := writeSchema(c)
