@@ -4,32 +4,57 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// newProcess makes the dialogue's part of a process; nothing runs yet.
+// agentProcess is one process of the agent. A dialogue has at most one; dialogue.resume starts the
+// next.
+type agentProcess struct {
+	program program
+	ctx     context.Context // ends when the dialogue lets go of the process
+	letGo   context.CancelFunc
+	done    chan struct{} // closed when the process has ended, or was left to the next daemon
+	retry   chan struct{} // has a value when a failed connection or write must be tried again now
+	input   outbox
+
+	// The rest is guarded by the dialogue's mu.
+	opening    opening
+	ending     ending
+	protocol   agent.Protocol
+	lines      lines
+	agentState api.DialogueState          // running or idle, as the protocol last reported
+	waiting    map[string]chan *api.Error // calls without an answer, by id
+	calls      int                        // how many calls were made
+	stderr     []byte                     // the last bytes of its stderr
+	stdinBytes int64                      // how many bytes were queued for its stdin
+	lastOutput time.Time                  // when it last wrote to stdout, or was last called
+	stallTimer *time.Timer                // reports a working process that is silent
+	replay     *replay                    // set while the process is brought back to where it was
+	retried    chan struct{}              // closed, and replaced, after each retry
+	aliases    aliases
+}
+
+// newProcess returns the dialogue's part of a process, without starting its goroutines.
 func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *agentProcess {
 	p := &agentProcess{
-		program: prog, protocol: protocol, done: make(chan struct{}), ready: make(chan struct{}), forced: make(chan struct{}),
-		waiting: map[string]chan *api.Error{}, answering: map[string]bool{}, lines: lines{limit: d.registry.config.LineBytes}, retry: make(chan struct{}, 1), retried: make(chan struct{}), lastOutput: time.Now(),
+		program: prog, protocol: protocol, done: make(chan struct{}), retry: make(chan struct{}, 1), retried: make(chan struct{}),
+		opening: newOpening(), ending: newEnding(), waiting: map[string]chan *api.Error{},
+		lines: lines{limit: d.registry.config.LineBytes}, lastOutput: time.Now(),
 	}
 	p.input.notify = make(chan struct{}, 1)
-	p.ctx, p.leave = context.WithCancel(context.Background())
+	p.ctx, p.letGo = context.WithCancel(context.Background())
 	return p
 }
 
-// startGoroutines starts the goroutines of a process. The daemon is needed as long as they run.
+// startGoroutines starts the goroutines of a process. They keep the daemon from ending as unused.
 func (d *Dialogue) startGoroutines(p *agentProcess) {
 	release, err := d.registry.config.Sessions.Hold()
 	if err != nil {
-		release = func() {} // it ends anyway
+		release = func() {} // the daemon is ending anyway
 	}
 	d.registry.tasks.Go(func() { d.writeInput(p) })
 	d.registry.tasks.Go(func() {
@@ -38,30 +63,28 @@ func (d *Dialogue) startGoroutines(p *agentProcess) {
 	})
 }
 
-func callID(n int) string { return "c" + strconv.Itoa(n) }
-
-// readOutput takes what the program writes until it ends, or is left.
+// readOutput receives the agent's output until the process ends, or is left to the next daemon.
 func (d *Dialogue) readOutput(p *agentProcess) {
 	defer func() {
-		p.leave()
+		p.letGo()
 		p.input.close()
 		p.program.close()
 		close(p.done)
 	}()
 	for {
 		got, err := p.program.recv(p.ctx)
-		var away *unreachable
+		var lost *unreachable
 		switch {
 		case p.ctx.Err() != nil:
 			if d.isGivenUp(p) {
 				d.finish(p, nil)
 			}
 			return
-		case errors.As(err, &away):
-			if !d.awaitRetry(p, away) {
+		case errors.As(err, &lost):
+			if !d.awaitRetry(p, lost) {
 				return
 			}
-		case err != nil: // its runner is gone, and with it how it ended
+		case err != nil: // its runner is gone, and with it the exit status
 			d.finish(p, nil)
 			return
 		case got.exit != nil:
@@ -81,12 +104,13 @@ const (
 	recordFailed    = "record_failed"
 )
 
-// roomPause is how often it is tried whether the record can be written again.
+// roomPause is the time between two attempts to write the record. The kernel does not report when a
+// disk has room again, so the dialogue must try.
 const roomPause = time.Second
 
-// awaitRoom tells that the record cannot be written, and tries until it can. Meanwhile what
-// the program writes waits in its session. When the program is to end, what cannot be
-// written is lost.
+// awaitRoom reports that the record cannot be written, and tries until it can. Meanwhile the
+// agent's output waits in the session. Output that cannot be written is lost when the process is
+// asked to end.
 func (d *Dialogue) awaitRoom(p *agentProcess, got piece, why error) {
 	for {
 		if d.isGivenUp(p) {
@@ -111,8 +135,8 @@ func (d *Dialogue) awaitRoom(p *agentProcess, got piece, why error) {
 	}
 }
 
-// awaitRetry tells that the program cannot be reached, and waits until it is, or is given
-// up. It reports whether to go on.
+// awaitRetry reports that the agent cannot be reached, and waits for a retry that reaches it. It
+// returns false when the process has ended, or was left to the next daemon.
 func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 	for {
 		d.mu.Lock()
@@ -147,18 +171,24 @@ func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 	}
 }
 
-// isGivenUp reports whether the process is given up: it is to end, or known to have ended, and
-// not to be left.
 func (d *Dialogue) isGivenUp(p *agentProcess) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return (p.ending != "" || p.gone) && !p.left
+	return p.ending.isGivenUp()
 }
 
-// liveStateLocked is the state of a dialogue whose program is reached again. mu is held.
+// retryNow makes awaitRetry or awaitRoom try again at once.
+func (p *agentProcess) retryNow() {
+	select {
+	case p.retry <- struct{}{}:
+	default:
+	}
+}
+
+// liveStateLocked is the state of a dialogue whose process lives and can be reached.
 func (d *Dialogue) liveStateLocked(p *agentProcess) api.DialogueState {
 	switch {
-	case !p.isReady:
+	case !p.opening.isSettled():
 		return api.DialogueStarting
 	case len(d.tracker.Pending()) > 0:
 		return api.DialogueRequiresAction
@@ -168,269 +198,98 @@ func (d *Dialogue) liveStateLocked(p *agentProcess) api.DialogueState {
 	return api.DialogueIdle
 }
 
-// failLocked tells that the dialogue cannot go on for now. mu is held.
+// failLocked moves the dialogue to the state error, and publishes that if the record can be written.
 func (d *Dialogue) failLocked(p *agentProcess, why api.DialogueFault) {
-	if !p.isReady {
-		p.failed = why.Reason + ": " + why.Message
-		p.isReady = true
-		close(p.ready)
-	}
+	p.opening.to(openFailed, why.Reason+": "+why.Message)
 	if d.fault == nil || *d.fault != why {
 		d.log.Warn("dialogue cannot go on", "code", why.Code, "reason", why.Reason, "error", why.Message)
 	}
-	d.toLocked(api.DialogueError)
+	d.moveLocked(api.DialogueError)
 	d.fault = &why
 	d.stopDenyTimerLocked()
-	if why.Code == reconnectFailed { // the other could be read only when it is over
+	if why.Code == reconnectFailed {
 		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueError})
 	}
-	d.notifyRetriedLocked(p)
+	p.notifyRetriedLocked()
 }
 
-// clearFaultLocked tells that it goes on. mu is held.
+// clearFaultLocked moves the dialogue from the state error to that of its process.
 func (d *Dialogue) clearFaultLocked(p *agentProcess) {
 	d.fault = nil
-	if d.toLocked(d.liveStateLocked(p)); d.published != d.state {
+	if d.moveLocked(d.liveStateLocked(p)); d.published != d.state {
 		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
 	d.applyPolicyLocked(p)
 	d.watchStallLocked(p)
 	d.flushLocked()
-	d.notifyRetriedLocked(p)
+	p.notifyRetriedLocked()
 }
 
-func (d *Dialogue) notifyRetriedLocked(p *agentProcess) {
+// notifyRetriedLocked wakes the callers of Dialogue.Retry.
+func (p *agentProcess) notifyRetriedLocked() {
 	close(p.retried)
 	p.retried = make(chan struct{})
 }
 
-// finish is the end of a process: what is open is lost, and that is all.
+// finish records the end of a process: all open requests, items and tasks are lost. outcome is nil
+// when its exit was not observed.
 func (d *Dialogue) finish(p *agentProcess, outcome *api.ExecOutcome) {
-	ended := p.program.endCause()
+	sessionCause := p.program.endCause()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	end := &api.DialogueEnd{StderrTail: text(p.stderr), Tail: text(p.lines.tail()[:min(len(p.lines.tail()), unparsedText)])}
-	if outcome != nil {
-		end.ExitCode, end.Signal = &outcome.ExitCode, outcome.Signal
-	}
-	busy := p.agentState == api.DialogueRunning || d.tracker.Busy()
-	switch {
-	case !p.isReady || p.failed != "":
-		end.Cause, end.Text = "start_failed", cmp.Or(p.failed, p.ending)
-	case ended == "destroyed" && !p.killing: // whether or not the dialogue was asked to end before it heard of that
-		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
-	case p.ending != "":
-		end.Cause, end.Text = "closed", p.ending
-	case busy:
-		end.Cause = "unexpected_exit"
-	default:
-		end.Cause = "exited"
-	}
-	if end.Text == "" && ended != "" && ended != "destroyed" {
-		end.Text = ended
-	}
+	end := d.endLocked(p, sessionCause, outcome)
 	if p.stallTimer != nil {
 		p.stallTimer.Stop()
 	}
 	d.stopDenyTimerLocked()
-	if outcome == nil && d.about.Params.Remote != nil && !p.gone && !p.killed {
-		d.about.Orphan = true // nobody has heard of its end
+	if outcome == nil && d.about.Params.Remote != nil && p.ending.step != endVanished && p.ending.step != endDestroyed {
+		d.about.Orphan = true // its session may still exist on the other daemon
 		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
 	}
+	if err := p.ending.to(endOver); err != nil {
+		d.log.Error("illegal step of an end", "error", err)
+	}
 	d.stalledAt = nil
-	d.toLocked(api.DialogueEnded)
+	d.moveLocked(api.DialogueEnded)
 	for _, ev := range d.tracker.Lost() {
 		ev.NativeID = own
 		d.publishLocked(p, ev)
 	}
 	d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventEnded, Ended: end})
-	if !p.isReady {
-		p.isReady = true
-		close(p.ready)
-	}
+	p.opening.to(openExited, "")
 	d.settleLocked()
 	d.log.Info("dialogue ended", "cause", end.Cause)
 	d.registry.sweepSoon()
 	d.chaseOrphansLocked()
 }
 
+// endLocked describes the end of a process. sessionCause is why its session ended, if it did.
+func (d *Dialogue) endLocked(p *agentProcess, sessionCause string, outcome *api.ExecOutcome) *api.DialogueEnd {
+	tail := p.lines.tail()
+	end := &api.DialogueEnd{StderrTail: text(p.stderr), Tail: text(tail[:min(len(tail), unparsedText)])}
+	if outcome != nil {
+		end.ExitCode, end.Signal = &outcome.ExitCode, outcome.Signal
+	}
+	destroyedByUs := p.ending.step == endDestroying || p.ending.step == endDestroyed
+	switch {
+	case p.opening.step != openAnswered:
+		end.Cause, end.Text = "start_failed", cmp.Or(p.opening.why, p.ending.why)
+	case sessionCause == "destroyed" && !destroyedByUs: // also if the process was asked to end before its exit was received
+		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
+	case p.ending.isRequested():
+		end.Cause, end.Text = "closed", p.ending.why
+	case p.agentState == api.DialogueRunning || d.tracker.Busy():
+		end.Cause = "unexpected_exit"
+	default:
+		end.Cause = "exited"
+	}
+	if end.Text == "" && sessionCause != "destroyed" {
+		end.Text = sessionCause
+	}
+	return end
+}
+
 func text(b []byte) string {
 	s, _ := api.Text(b)
 	return s
-}
-
-// outbox is what is to be written to a program, in order.
-type outbox struct {
-	notify chan struct{} // has a value when there is something new
-
-	mu     sync.Mutex
-	queue  []message // guarded by mu; the first may be of before the daemon's start
-	bytes  int64     // guarded by mu; of the queue
-	closed bool      // guarded by mu; nothing is taken any more
-}
-
-// message is one write, and where it is in all that is written; without data it ends the
-// input.
-type message struct {
-	at   int64
-	data []byte
-}
-
-// id names the write, so that it is done once. A part of it is another one.
-func (m message) id() string { return fmt.Sprintf("stdin-%d+%d", m.at, len(m.data)) }
-
-func (o *outbox) put(m message) {
-	o.mu.Lock()
-	if !o.closed {
-		o.queue = append(o.queue, m)
-		o.bytes += int64(len(m.data))
-	}
-	o.mu.Unlock()
-	select {
-	case o.notify <- struct{}{}:
-	default:
-	}
-}
-
-func (o *outbox) take() (m message, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.queue) == 0 {
-		return m, false
-	}
-	m = o.queue[0]
-	o.queue[0] = message{}
-	o.queue = o.queue[1:]
-	o.bytes -= int64(len(m.data))
-	return m, true
-}
-
-// waiting is how many bytes wait.
-func (o *outbox) waiting() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bytes
-}
-
-// dropOldest drops from the front what leaves more than most bytes.
-func (o *outbox) dropOldest(most int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for len(o.queue) > 0 && o.bytes > most {
-		o.bytes -= int64(len(o.queue[0].data))
-		o.queue = o.queue[1:]
-	}
-}
-
-// dropWritten drops what is before an offset: the program has been given it.
-func (o *outbox) dropWritten(offset int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for len(o.queue) > 0 && o.queue[0].data != nil {
-		m := &o.queue[0]
-		n := min(max(offset-m.at, 0), int64(len(m.data)))
-		o.bytes -= n
-		if m.data, m.at = m.data[n:], m.at+n; len(m.data) > 0 {
-			return
-		}
-		o.queue = o.queue[1:]
-	}
-}
-
-func (o *outbox) close() {
-	o.mu.Lock()
-	o.closed, o.queue, o.bytes = true, nil, 0
-	o.mu.Unlock()
-}
-
-// writeBytes is how much is written at once.
-const writeBytes = 1 << 20
-
-// sendLocked queues a line for the program. mu is held.
-func (d *Dialogue) sendLocked(p *agentProcess, text []byte) {
-	if p.replay.resend(p, text) {
-		return
-	}
-	if err := appendTo(d.record.stdin, text); err != nil {
-		d.log.Error("input cannot be recorded", "error", err)
-	}
-	p.queueInput(text)
-}
-
-// queueInput queues text, in pieces that are named after where they are in stdin.
-func (p *agentProcess) queueInput(text []byte) {
-	for len(text) > 0 {
-		n := min(len(text), writeBytes)
-		p.input.put(message{at: p.stdinBytes, data: text[:n]})
-		p.stdinBytes += int64(n)
-		text = text[n:]
-	}
-}
-
-// writeInput writes the queued input. A program that does not read delays no other program.
-func (d *Dialogue) writeInput(p *agentProcess) {
-	if p.again {
-		d.skipWritten(p)
-	}
-	for {
-		m, ok := p.input.take()
-		if !ok {
-			select {
-			case <-p.input.notify:
-				continue
-			case <-p.ctx.Done():
-				return
-			}
-		}
-		if err := d.writeOne(p, m); err != nil && p.ctx.Err() == nil {
-			d.log.Debug("program does not accept input", "error", err)
-		}
-	}
-}
-
-// skipWritten leaves what the earlier daemon has brought to the program.
-func (d *Dialogue) skipWritten(p *agentProcess) {
-	var bytes int64
-	err := p.untilAccepted(func() (err error) {
-		bytes, err = p.program.stdinBytes(p.ctx)
-		return err
-	})
-	if err == nil {
-		p.input.dropWritten(bytes)
-	}
-}
-
-// writeOne writes one message, however long the program does not read, and however long
-// it cannot be reached.
-func (d *Dialogue) writeOne(p *agentProcess, m message) error {
-	if m.data == nil {
-		return p.untilAccepted(func() error { return p.program.closeInput(p.ctx) })
-	}
-	err := p.untilAccepted(func() error { return p.program.write(p.ctx, m.id(), m.data) })
-	if e := api.AsError(err); err != nil && e.Code == api.CodeRequestTooLarge && len(m.data) > 1 { // its session takes less at once
-		half := len(m.data) / 2
-		if err = d.writeOne(p, message{m.at, m.data[:half]}); err == nil {
-			err = d.writeOne(p, message{m.at + int64(half), m.data[half:]})
-		}
-	}
-	return err
-}
-
-// untilAccepted does something with the program until it is done, or refused for good.
-func (p *agentProcess) untilAccepted(do func() error) error {
-	pause := 10 * time.Millisecond
-	for {
-		err := do()
-		var e *api.Error
-		full := errors.As(err, &e) && (e.Code == api.CodeResourcePressure || e.Code == api.CodeRuntimeUnavailable || e.Code == api.CodeAuthFailed)
-		if !full || errors.Is(e, api.ErrDaemonEnding) && p.program.endCause() != "" {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
-		case <-p.ctx.Done():
-			return p.ctx.Err()
-		}
-	}
 }

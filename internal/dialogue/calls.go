@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// Send gives the agent a message, once for each id.
+// Send sends the agent a message. A message id that was sent before is not sent again.
 func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	r := api.DialogueSendResult{MessageID: p.MessageID}
 	if r.MessageID == "" {
@@ -37,26 +39,26 @@ func (d *Dialogue) Send(ctx context.Context, p api.DialogueSendParams) (api.Dial
 	return r, err
 }
 
-// mostUnsent is how much may wait for an agent that does not read before it is sent no
-// more messages.
+// mostUnsent is how many bytes may be queued for an agent that does not read. With more, new
+// messages are refused.
 const mostUnsent = 64 << 20
 
-// errRepeated says that there is nothing to do.
+// errRepeated makes call return without sending the message again.
 var errRepeated error = api.Errorf(api.CodeConflict, "was done before")
 
-// Interrupt stops what the agent does now.
+// Interrupt stops the agent's current turn.
 func (d *Dialogue) Interrupt(ctx context.Context) (api.DialogueInfo, error) {
 	err := d.call(ctx, agent.Call{Interrupt: &agent.Interrupt{}}, nil)
 	return d.Info(), err
 }
 
-// Respond answers a request of the agent. Of several answers the first counts.
+// Respond answers a request of the agent. The first of several answers counts.
 func (d *Dialogue) Respond(ctx context.Context, p api.DialogueRespondParams) (api.DialogueInfo, error) {
 	err := d.call(ctx, agent.Call{Respond: &agent.Response{DialogueRespondParams: p, By: "client"}}, func() error { return d.checkOpenLocked(p.RequestID) })
 	return d.Info(), err
 }
 
-// checkOpenLocked refuses the answer to a request that does not wait for one. mu is held.
+// checkOpenLocked returns an error if a request is not open.
 func (d *Dialogue) checkOpenLocked(id string) error {
 	r, known := d.tracker.Request(id)
 	switch {
@@ -76,7 +78,7 @@ func (d *Dialogue) checkOpenLocked(id string) error {
 	return nil
 }
 
-// Set changes how the agent works.
+// Set changes the agent's model or permission mode, and the policy.
 func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.DialogueInfo, error) {
 	var err error
 	if p.Model != "" || p.PermissionMode != "" {
@@ -90,7 +92,7 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 	if err != nil {
 		return d.infoLocked(), err
 	}
-	// The next process begins with it.
+	// A resumed agent starts with the same settings.
 	about := d.about
 	params := &about.Params
 	params.Model, params.PermissionMode = cmp.Or(p.Model, params.Model), cmp.Or(p.PermissionMode, params.PermissionMode)
@@ -100,15 +102,14 @@ func (d *Dialogue) Set(ctx context.Context, p api.DialogueSetParams) (api.Dialog
 	}
 	d.about = about
 	if p.Policy != nil {
-		d.stopDenyTimerLocked() // it may have another time
+		d.stopDenyTimerLocked() // the new policy may have another deny_after_s
 	}
 	d.applyPolicyLocked(d.process)
 	d.flushLocked()
 	return d.infoLocked(), nil
 }
 
-// Retry looks again for a program that could not be reached, and returns when it is
-// found, or not.
+// Retry tries again to reach an agent, or to write the record, and returns after that attempt.
 func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 	d.mu.Lock()
 	p, state := d.process, d.state
@@ -116,17 +117,14 @@ func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 		defer d.mu.Unlock()
 		return api.DialogueInfo{}, d.endedErrorLocked()
 	}
-	tried := p.retried
+	retried := p.retried
 	d.mu.Unlock()
 	if state != api.DialogueError {
 		return d.Info(), nil
 	}
+	p.retryNow()
 	select {
-	case p.retry <- struct{}{}:
-	default:
-	}
-	select {
-	case <-tried:
+	case <-retried:
 	case <-p.done:
 	case <-ctx.Done():
 		return d.Info(), ctx.Err()
@@ -134,7 +132,7 @@ func (d *Dialogue) Retry(ctx context.Context) (api.DialogueInfo, error) {
 	return d.Info(), nil
 }
 
-// Raw reads what a process wrote, or was written.
+// Raw reads the recorded stdout or stdin of a process.
 func (d *Dialogue) Raw(p api.DialogueRawParams) (api.DialogueRawResult, error) {
 	d.mu.Lock()
 	last, live := d.about.Epoch, d.process != nil
@@ -165,7 +163,116 @@ func (d *Dialogue) Raw(p api.DialogueRawParams) (api.DialogueRawResult, error) {
 	return r, nil
 }
 
-// newUUID makes a random UUID.
+// errNoReply ends the wait for the answer to a call.
+var errNoReply = api.Errorf(api.CodeAgentFailed, "the agent did not answer in time; the request may still take effect")
+
+// call makes a call to the agent and waits for its answer, until ctx ends or the start timeout has
+// passed. check is called with mu held and may refuse the call.
+func (d *Dialogue) call(ctx context.Context, c agent.Call, check func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.registry.config.StartTimeout, errNoReply)
+	defer cancel()
+	d.mu.Lock()
+	p := d.process
+	err := d.checkLiveLocked()
+	if err == nil && check != nil {
+		err = check()
+	}
+	if err != nil {
+		d.mu.Unlock()
+		return err
+	}
+	answer := d.callLocked(p, c)
+	d.mu.Unlock()
+	select {
+	case err := <-answer:
+		return asError(err)
+	case <-p.done:
+		select {
+		case err := <-answer: // it came with the end
+			return asError(err)
+		default:
+		}
+		return d.endedError()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// asError keeps a nil *api.Error from becoming an error that is not nil.
+func asError(err *api.Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
+// callLocked makes a call to the agent, and lets the policy answer requests that it opens. The
+// answer comes through the channel.
+func (d *Dialogue) callLocked(p *agentProcess, c agent.Call) <-chan *api.Error {
+	answer, requests := d.submitLocked(p, c)
+	if requests {
+		d.applyPolicyLocked(p)
+	}
+	return answer
+}
+
+// submitLocked records a call, passes it to the protocol and does what the protocol asks for. It
+// reports whether requests were opened or closed.
+func (d *Dialogue) submitLocked(p *agentProcess, c agent.Call) (answer chan *api.Error, requests bool) {
+	answer = make(chan *api.Error, 1)
+	c.ID = "c" + strconv.Itoa(p.calls+1)
+	if err := d.record.addCall(callAt{p.lines.end, c}); err != nil {
+		answer <- api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s)", d.labelLocked(), err)
+		return answer, false
+	}
+	p.calls++
+	p.waiting[c.ID] = answer
+	p.lastOutput = time.Now() // the agent's silence counts from the call on
+	requests = d.applyStepLocked(p, p.protocol.Do(p.aliases.call(c)), nil)
+	d.flushLocked()
+	d.watchStallLocked(p)
+	return answer, requests
+}
+
+// checkLiveLocked returns an error if no agent can take a call.
+func (d *Dialogue) checkLiveLocked() error {
+	switch {
+	case d.process == nil || d.process.ending.isRequested():
+		return d.endedErrorLocked()
+	case d.state == api.DialogueStarting:
+		return api.Errorf(api.CodeConflict, "dialogue %q: the agent has not answered yet", d.labelLocked())
+	case d.state == api.DialogueError:
+		return d.faultErrorLocked()
+	case d.process.ending.isLeft():
+		return api.ErrDaemonEnding
+	}
+	return nil
+}
+
+// faultErrorLocked is the error of calls to a dialogue in state error.
+func (d *Dialogue) faultErrorLocked() error {
+	if d.fault.Code == recordFailed {
+		return api.Errorf(api.CodeResourcePressure, "dialogue %q: its record cannot be written (%s); it continues when the disk has room", d.labelLocked(), d.fault.Message)
+	}
+	return api.Errorf(api.CodeRuntimeUnavailable, "dialogue %q: the agent cannot be reached (%s); dialogue.retry tries again", d.labelLocked(), d.fault.Reason)
+}
+
+func (d *Dialogue) endedErrorLocked() error {
+	return api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended; dialogue.resume starts the agent again", d.labelLocked())
+}
+
+// endedError is the error of a call that was waiting when its process ended, or was left to the
+// next daemon.
+func (d *Dialogue) endedError() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.process != nil && d.process.ending.isLeft() {
+		return api.ErrDaemonEnding
+	}
+	return d.endedErrorLocked()
+}
+
+// newUUID returns a random UUID.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails; see crypto/rand

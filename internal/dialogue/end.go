@@ -8,8 +8,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// Terminate ends the agent's program and everything it started, and waits for it. It is
-// idempotent.
+// Terminate ends the agent's process and everything that it started, and waits until it has ended.
+// It is idempotent.
 func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
 	var force <-chan struct{}
 	if p.Force {
@@ -22,10 +22,10 @@ func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams)
 		return d.Info(), ctx.Err()
 	}
 	d.mu.Lock()
-	info, left := d.infoLocked(), d.process != nil && d.process.left
+	info, left := d.infoLocked(), d.process != nil && d.process.ending.isLeft()
 	d.mu.Unlock()
 	switch {
-	case left: // the next daemon has it
+	case left: // the next daemon takes it over
 		return info, api.ErrDaemonEnding
 	case info.State == api.DialogueStarting:
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: is being started; try again", d.id)
@@ -38,10 +38,11 @@ func (d *Dialogue) Terminate(ctx context.Context, p api.DialogueTerminateParams)
 	return info, nil
 }
 
-// close is Terminate for the end of the daemon.
+// close ends the process and waits until it has ended. The process is killed when force is closed.
 func (d *Dialogue) close(why string, force <-chan struct{}) { <-d.end(why, force) }
 
-// end begins to end the process, and returns a channel that is closed when it is over.
+// end begins to end the process, and returns a channel that is closed when it has ended. The
+// process gets no more time to end on its own when force is closed.
 func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,26 +50,24 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	if p == nil {
 		return alreadyClosed
 	}
-	if p.left { // it is the next daemon's
+	if p.ending.isLeft() { // it is the next daemon's
 		return p.done
 	}
-	if p.ending == "" {
-		p.ending = why
+	if !p.ending.isRequested() {
+		p.ending.because(why)
+		p.ending.tryTo(endAsked)
 		d.stopDenyTimerLocked()
 		if d.tracker.Busy() || p.agentState == api.DialogueRunning {
 			d.callLocked(p, agent.Call{Interrupt: &agent.Interrupt{All: true}})
 		}
-		p.input.put(message{}) // its input ends
+		p.input.put(message{}) // ends the input
 		d.registry.tasks.Go(func() { d.escalate(p) })
 	}
-	d.registry.tasks.Go(func() { // a later call may be in a greater hurry
+	d.registry.tasks.Go(func() { // for each request: a later one may force the end
 		select {
 		case <-force:
 			d.mu.Lock()
-			if !p.rushed {
-				p.rushed = true
-				close(p.forced)
-			}
+			p.ending.tryTo(endForced)
 			d.mu.Unlock()
 		case <-p.done:
 		}
@@ -76,21 +75,22 @@ func (d *Dialogue) end(why string, force <-chan struct{}) <-chan struct{} {
 	return p.done
 }
 
-// escalate ends the process: the input has ended; then SIGTERM, SIGKILL, and the session.
+// escalate ends a process whose input has ended: after the grace time it sends SIGTERM, then
+// SIGKILL, and at last it destroys the session.
 func (d *Dialogue) escalate(p *agentProcess) {
-	here := p.program.lostSince().IsZero() // otherwise nobody would hear of a signal
-	if here && within(p.done, p.forced, d.registry.config.Grace) {
+	reachable := p.program.lostSince().IsZero() // otherwise a signal would not arrive
+	if reachable && within(p.done, p.ending.hurried, d.registry.config.Grace) {
 		return
 	}
 	d.mu.Lock()
-	rushed := p.rushed
+	hurried := p.ending.isHurried()
 	d.mu.Unlock()
-	if here && !rushed {
+	if reachable && !hurried {
 		ctx, cancel := context.WithTimeout(context.Background(), d.registry.config.Grace+killTimeout)
 		stop := make(chan struct{})
 		d.registry.tasks.Go(func() {
 			select {
-			case <-p.forced:
+			case <-p.ending.hurried:
 				cancel()
 			case <-stop:
 			}
@@ -98,7 +98,7 @@ func (d *Dialogue) escalate(p *agentProcess) {
 		err := p.program.cancel(ctx)
 		close(stop)
 		cancel()
-		if err == nil && within(p.done, p.forced, killTimeout) {
+		if err == nil && within(p.done, p.ending.hurried, killTimeout) {
 			return
 		}
 	}
@@ -106,25 +106,25 @@ func (d *Dialogue) escalate(p *agentProcess) {
 	d.reap(p)
 }
 
-// within waits for done, at most for a time, and not when it is forced.
-func within(done, forced <-chan struct{}, most time.Duration) bool {
+// within reports whether done is closed within the given time, and before hurried is.
+func within(done, hurried <-chan struct{}, most time.Duration) bool {
 	t := time.NewTimer(most)
 	defer t.Stop()
 	select {
 	case <-done:
 		return true
-	case <-forced:
+	case <-hurried:
 	case <-t.C:
 	}
 	return false
 }
 
-// leave ends our part in the process, which goes on.
+// leave lets go of the process, which goes on for the next daemon.
 func (d *Dialogue) leave() {
 	d.mu.Lock()
 	p := d.process
 	if p != nil {
-		p.left = true
+		p.ending.tryTo(endLeft)
 		if p.stallTimer != nil {
 			p.stallTimer.Stop()
 		}
@@ -134,30 +134,31 @@ func (d *Dialogue) leave() {
 	if p == nil {
 		return
 	}
-	p.leave()
+	p.letGo()
 	<-p.done
 	d.mu.Lock()
 	d.record.end()
 	d.mu.Unlock()
 }
 
-// killTimeout bounds how long a session may take to be killed.
+// killTimeout bounds the time to destroy a session.
 const killTimeout = 10 * time.Second
 
-// awayTimeout is the same for one that cannot be reached: it may come back just now.
-const awayTimeout = 2 * time.Second
+// unreachableKillTimeout is the same for a session that cannot be reached right now.
+const unreachableKillTimeout = 2 * time.Second
 
-// kill ends the session of a program at once, or notes that it could not.
+// kill destroys the session of a program, or notes that the session may be left over. p is nil when
+// the dialogue has no process for the program yet.
 func (d *Dialogue) kill(prog program, p *agentProcess) {
 	patience := killTimeout
 	if !prog.lostSince().IsZero() {
-		patience = awayTimeout
+		patience = unreachableKillTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if p != nil && prog.endCause() == "" { // otherwise somebody else has ended the session
+	if p != nil && prog.endCause() == "" { // otherwise the session was ended by something else
 		d.mu.Lock()
-		p.killing = true
+		p.ending.tryTo(endDestroying)
 		d.mu.Unlock()
 	}
 	err := prog.kill(ctx)
@@ -166,24 +167,24 @@ func (d *Dialogue) kill(prog program, p *agentProcess) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p != nil {
-		p.killed = err == nil
-	}
 	d.about.Orphan = d.about.Orphan || err != nil
+	if p == nil || err != nil {
+		return
+	}
+	if p.ending.step == endDestroying {
+		p.ending.tryTo(endDestroyed)
+	} else {
+		p.ending.tryTo(endVanished)
+	}
 }
 
-// reap waits for the end of a process that was killed. One that cannot be reached is over
-// although nothing is heard of its end.
+// reap waits for the end of a process that was killed. If the process cannot be reached, reap
+// does not wait for its exit.
 func (d *Dialogue) reap(p *agentProcess) {
 	d.mu.Lock()
-	if p.ending == "" {
-		p.ending = "killed"
-	}
+	p.ending.because("killed")
 	d.mu.Unlock()
-	select {
-	case p.retry <- struct{}{}: // for awaitRetry
-	default:
-	}
+	p.retryNow() // wakes awaitRetry, which then finishes the process
 	patience := killTimeout
 	if !p.program.lostSince().IsZero() {
 		patience = 0
@@ -191,7 +192,7 @@ func (d *Dialogue) reap(p *agentProcess) {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.leave()
+		p.letGo()
 		<-p.done
 	}
 }

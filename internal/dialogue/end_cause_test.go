@@ -53,7 +53,8 @@ func TestCauseOfTheEnd(t *testing.T) {
 				if c.destroyed {
 					m.cause = "destroyed"
 				}
-				p.program, p.isReady = m, true
+				p.program = m
+				p.opening.to(openAnswered, "")
 				go d.readOutput(p)
 				if c.terminate {
 					go func() { _, _ = d.Terminate(t.Context(), api.DialogueTerminateParams{Force: c.hard}) }()

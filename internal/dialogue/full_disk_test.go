@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, p, pieces := speaking(t)
 				d.mu.Lock()
-				p.isReady = true
+				p.opening.to(openAnswered, "")
 				d.mu.Unlock()
 				pieces <- piece{stream: api.EventStdout, data: s.stdout[:10]}
 				synctest.Wait()
@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 				if err := d.record.load(func(api.DialogueEvent) { written++ }); err != nil || written != seq {
 					t.Errorf("%d events are written, of %d: %v", written, seq, err)
 				}
-				p.leave()
+				p.letGo()
 				<-p.done
 			})
 		})
@@ -111,13 +111,13 @@ func TestFullDiskAndTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, p, pieces := speaking(t)
 		d.mu.Lock()
-		p.isReady = true
+		p.opening.to(openAnswered, "")
 		d.mu.Unlock()
 		empty := fill(t, d, &d.record.stdout)
 		pieces <- piece{stream: api.EventStdout, data: []byte("{}\n")}
 		synctest.Wait()
 		d.mu.Lock()
-		p.ending = "terminated"
+		p.ending.because("terminated")
 		d.mu.Unlock()
 		pieces <- piece{stream: api.EventStdout, offset: 3, data: []byte("{}\n")}
 		pieces <- piece{exit: &api.ExecOutcome{ExitCode: 3}}
@@ -163,7 +163,7 @@ func TestFullDiskThenRestart(t *testing.T) {
 				time.Sleep(3 * roomPause)
 				do(agent.Call{Send: &agent.Message{ID: "3f1c5a52-0000-4000-8000-000000000002", Content: []api.DialogueContent{{Type: "text", Text: "more"}}}})
 				synctest.Wait()
-				p.leave()
+				p.letGo()
 				<-p.done
 				d.record.end()
 				state, want := d.Info().State, eventsIn(t, d.record.dir)

@@ -1,7 +1,6 @@
 package dialogue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -13,11 +12,13 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Recover finds the dialogues of earlier daemons. Those whose program lives go on; of the
-// others what was open is lost. It is called after the registry has recovered its sessions.
+// Recover finds the dialogues of earlier daemons. If the agent's process still lives, the dialogue
+// goes on; otherwise its open requests, items and tasks are lost. The sessions must be recovered
+// before.
 //
-// A long conversation takes a while to read. That is done in the background: who asks for
-// that dialogue waits (see Dialogue.known), and the rest of the daemon does not.
+// Reading a long conversation takes a while, so that happens in the background. Meanwhile the
+// dialogue is listed with the basics of its record; only callers that ask for this dialogue wait
+// (see Dialogue.ready).
 func (r *Registry) Recover(ctx context.Context) error {
 	list, err := os.ReadDir(r.config.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -40,32 +41,33 @@ func (r *Registry) Recover(ctx context.Context) error {
 	return nil
 }
 
-// recoverOne finds one dialogue. Those who read much of the disk for it take turns.
+// recoverOne registers one dialogue of an earlier daemon, and recovers it in the background. turns
+// bounds how many records are read at the same time.
 func (r *Registry) recoverOne(id string, turns chan struct{}) {
 	dir := filepath.Join(r.config.Dir, id)
 	rec, a, err := openRecord(dir)
 	switch {
-	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // nobody was told of it
+	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // no client got its id
 		r.log.Warn("dialogue was incomplete when its daemon died; removed it", "dialogue_id", id)
 		a.ID = id
 		r.chase(func() bool { return r.removeUncreated(a) })
 		return
-	case err != nil: // it is not ours to understand
+	case err != nil: // perhaps a later version wrote it: leave it alone
 		r.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
 		return
 	}
 	release, err := r.config.Sessions.Hold()
 	if err != nil {
-		release = func() {} // the daemon ends anyway
+		release = func() {} // the daemon is ending anyway
 	}
 	d := r.newDialogue(rec, a)
-	d.starting <- struct{}{} // it is resumed when it is known what there is of it
-	known := make(chan struct{})
-	if a.Info != nil {
-		d.info, d.state, d.seq = a.Info, api.DialogueEnded, a.Info.Seq
-	} else {
-		d.ready, d.basics = known, basicInfo(a)
+	d.starting <- struct{}{} // Resume waits until the dialogue is recovered
+	ready := make(chan struct{})
+	if a.Info != nil { // it has ended, and Info is all that is needed
+		d.setEnded(a.Info)
+		close(ready)
 	}
+	d.ready, d.basics = ready, basicInfo(a)
 	r.mu.Lock()
 	r.dialogues[d.id] = d
 	r.mu.Unlock()
@@ -75,19 +77,16 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 		owned := ""
 		if a.Info == nil {
 			turns <- struct{}{}
-			d.mu.Lock()
-			err := d.recoverLocked()
-			if d.state != api.DialogueEnded {
-				owned = a.SessionID
-			}
-			d.mu.Unlock()
+			var err error
+			owned, err = d.recover()
 			<-turns
 			if err != nil {
 				r.drop(d, err)
-				close(known)
+			}
+			close(ready)
+			if err != nil {
 				return
 			}
-			close(known)
 		}
 		r.endLocalOrphans(a.ID, owned)
 		d.mu.Lock()
@@ -96,25 +95,19 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 	})
 }
 
-// basicInfo is what can be said of a dialogue before its events are read: it is being
-// started again.
-func basicInfo(a about) api.DialogueInfo {
-	p := a.Params
-	info := api.DialogueInfo{
-		DialogueID: a.ID, Name: p.Name, Agent: p.Agent, State: api.DialogueStarting, SessionID: a.SessionID, NativeSession: a.Options.Resume,
-		WorkingDir: cmp.Or(a.Options.WorkingDir, p.WorkingDir), Runtime: p.Runtime, Model: p.Model, PermissionMode: p.PermissionMode,
-		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt,
-	}
-	if info.Tags == nil {
-		info.Tags = []string{}
-	}
-	return info
+// setEnded makes a new dialogue one that has ended.
+func (d *Dialogue) setEnded(info *api.DialogueInfo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.info, d.seq = info, info.Seq
+	d.moveLocked(api.DialogueEnded)
 }
 
-// drop lets go of a dialogue that cannot be taken over. What there is of it stays.
+// drop gives up a dialogue that cannot be recovered. Its record stays on the disk.
 func (r *Registry) drop(d *Dialogue, why error) {
 	d.mu.Lock()
-	d.removed, d.state = true, api.DialogueEnded // for who has found it meanwhile
+	d.removed = true // for callers that wait for it
+	d.moveLocked(api.DialogueEnded)
 	d.record.end()
 	sessionID := d.about.SessionID
 	d.mu.Unlock()
@@ -124,11 +117,20 @@ func (r *Registry) drop(d *Dialogue, why error) {
 	r.log.Error("dialogue cannot be recovered; its agent may still run in the session", "dialogue_id", d.id, "session_id", sessionID, "error", why)
 }
 
-// recoverLocked takes over the process that an earlier daemon had, or closes what it left open.
-// mu is held.
+// recover takes over the process of an earlier daemon, or publishes that it has ended. It returns
+// the id of the session in which the process lives; empty when it has ended.
+func (d *Dialogue) recover() (sessionID string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.recoverLocked(); err != nil || d.state == api.DialogueEnded {
+		return "", err
+	}
+	return d.about.SessionID, nil
+}
+
 func (d *Dialogue) recoverLocked() error {
 	d.resetLocked()
-	var first int64 // event of this process
+	var first int64 // the number of the first event of this process
 	over := false
 	err := d.record.repair(d.log, func(ev api.DialogueEvent) {
 		if ev.Epoch < d.about.Epoch {
@@ -145,11 +147,11 @@ func (d *Dialogue) recoverLocked() error {
 		return err
 	}
 	defer known.close()
-	if over { // all was told, but it was not noted
+	if over { // the end was published, but dialogue.json does not have it
 		for ev := known.pop(); ev != nil; ev = known.pop() {
 			d.applyLocked(*ev)
 		}
-		d.state = api.DialogueEnded
+		d.moveLocked(api.DialogueEnded)
 		d.settleLocked()
 		return nil
 	}
@@ -161,14 +163,14 @@ func (d *Dialogue) recoverLocked() error {
 		return err
 	}
 	p := d.newProcess(d.findProgramLocked(), a.New(d.about.Options))
-	d.state, d.process = api.DialogueStarting, p
+	d.process = p
 	if err := d.rejoinLocked(p, known); err != nil {
 		d.log.Warn("record of the dialogue has a gap", "error", err)
 	}
-	if !p.isReady { // the earlier daemon died before the agent had answered
+	if !p.opening.isSettled() { // the earlier daemon died before the agent had answered
 		d.registry.tasks.Go(func() { d.endUnlessAnswered(p) })
 	}
-	if d.toLocked(d.liveStateLocked(p)); d.published == api.DialogueError { // it is looked for anew
+	if d.moveLocked(d.liveStateLocked(p)); d.published == api.DialogueError { // the agent is searched for again
 		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: d.state})
 	}
 	d.applyPolicyLocked(p)
@@ -179,23 +181,23 @@ func (d *Dialogue) recoverLocked() error {
 	return nil
 }
 
-// endUnlessAnswered ends a process of an earlier daemon that does not answer, as start would have.
+// endUnlessAnswered ends a process of an earlier daemon if the agent does not answer in time.
 func (d *Dialogue) endUnlessAnswered(p *agentProcess) {
 	select {
-	case <-p.ready:
+	case <-p.opening.settled:
 	case <-time.After(d.registry.config.StartTimeout):
 	case <-p.done:
 		return
 	}
 	d.mu.Lock()
-	ready := p.isReady && p.failed == ""
+	answered := p.opening.step == openAnswered
 	d.mu.Unlock()
-	if !ready {
+	if !answered {
 		d.end(errNoAnswer.Error(), alreadyClosed)
 	}
 }
 
-// findProgramLocked is the program of an earlier daemon. mu is held.
+// findProgramLocked finds the program that an earlier daemon started.
 func (d *Dialogue) findProgramLocked() program {
 	if r := d.about.Params.Remote; r != nil {
 		return adoptRemote(*r, d.registry.config.Reconnect, d.about.SessionID, d.about.ExecID)

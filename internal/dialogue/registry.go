@@ -141,7 +141,6 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 	prompt, resume := p.Prompt, p.Resume
 	d := r.newDialogue(rec, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
 	d.env, d.about.Params.Env = p.Env, nil
-	d.state = api.DialogueStarting
 	d.resetLocked()
 	if err := d.start(ctx, resume); err != nil {
 		d.undo()
@@ -235,7 +234,7 @@ var alreadyClosed = func() chan struct{} {
 func (r *Registry) newDialogue(rec *record, a about) *Dialogue {
 	return &Dialogue{
 		id: a.ID, name: a.Params.Name, created: a.CreatedAt, registry: r, log: r.log.With("dialogue_id", a.ID), starting: make(chan struct{}, 1),
-		about: a, record: rec, messages: map[string]int64{}, ready: alreadyClosed,
+		about: a, record: rec, state: api.DialogueStarting, messages: map[string]int64{}, ready: alreadyClosed,
 	}
 }
 

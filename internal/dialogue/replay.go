@@ -54,9 +54,8 @@ func (r *replay) resend(p *agentProcess, text []byte) bool {
 	if r == nil || p.stdinBytes >= r.stdin {
 		return false
 	}
-	p.again = true
 	p.queueInput(bytes.Clone(text))
-	p.input.dropOldest(resendBytes)
+	p.input.adopt(resendBytes)
 	return true
 }
 
@@ -91,7 +90,7 @@ func (d *Dialogue) rejoinLocked(p *agentProcess, known *pastEvents) error {
 		d.log.Warn("another version of trl wrote the record of this dialogue; it stays unchanged")
 	}
 	p.replay = nil
-	d.toLocked(d.liveStateLocked(p))
+	d.moveLocked(d.liveStateLocked(p))
 	d.flushLocked()
 	return missing
 }

@@ -36,11 +36,10 @@ func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *agentProcess) {
 		t.Fatal(err)
 	}
 	d := h.newDialogue(r, about{ID: filepath.Base(dir), Epoch: 1, Params: api.DialogueCreateParams{Agent: "claude"}})
-	d.state = api.DialogueStarting
 	d.resetLocked()
 	p := d.newProcess(vanished{}, a.New(o))
 	d.process = p
-	t.Cleanup(func() { r.end(); p.leave() })
+	t.Cleanup(func() { r.end(); p.letGo() })
 	return d, p
 }
 
@@ -276,7 +275,7 @@ func TestNarrowInput(t *testing.T) {
 		var got []byte
 		n := &narrow{most: 5, left: dies, got: &got, known: map[string]bool{}}
 		p.program = n
-		if err := d.writeOne(p, message{at: 7, data: text}); err == nil && dies < 8 {
+		if err := d.writeMessage(p, message{at: 7, data: text}); err == nil && dies < 8 {
 			t.Errorf("%d writes were enough", dies)
 		}
 		n.left = 100
@@ -284,7 +283,7 @@ func TestNarrowInput(t *testing.T) {
 		p.input.put(message{at: 7, data: text})
 		p.input.dropWritten(7 + int64(len(got)))
 		for m, ok := p.input.take(); ok; m, ok = p.input.take() {
-			if err := d.writeOne(p, m); err != nil {
+			if err := d.writeMessage(p, m); err != nil {
 				t.Error(err)
 			}
 		}

@@ -13,8 +13,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
-// resetLocked creates the parts of a dialogue without events. mu is held, or no other goroutine has
-// the dialogue yet.
+// resetLocked gives the dialogue an empty tracker.
 func (d *Dialogue) resetLocked() { d.tracker = transcript.NewTracker() }
 
 // start starts the agent's program, as the next epoch, and returns when the agent has
@@ -138,32 +137,35 @@ func (d *Dialogue) createSession(ctx context.Context, p api.SessionCreateParams)
 	return newLocal(s, info.ExecID), nil
 }
 
-// awaitAnswer waits for the first answer of the agent. Without one the program is ended.
+// awaitAnswer waits for the first answer of the agent. If none comes before ctx ends, the process is
+// killed.
 func (d *Dialogue) awaitAnswer(ctx context.Context, p *agentProcess) error {
 	select {
-	case <-p.ready:
+	case <-p.opening.settled:
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
-	ready := p.isReady && p.failed == "" && d.process == p
-	if !ready && p.failed == "" && ctx.Err() != nil {
-		p.failed = context.Cause(ctx).Error()
+	if ctx.Err() != nil {
+		p.opening.to(openFailed, context.Cause(ctx).Error())
 	}
+	answered := p.opening.step == openAnswered && d.process == p
 	d.mu.Unlock()
-	if ready {
+	if answered {
 		return nil
 	}
-	// What it still has to say is why.
-	select {
+	select { // its last output may give the reason
 	case <-p.done:
 	case <-time.After(lastWords):
 		d.kill(p.program, p)
 		d.reap(p)
 	}
-	return d.startError(ctx, errors.New(p.failed), p)
+	d.mu.Lock()
+	why := p.opening.why
+	d.mu.Unlock()
+	return d.startError(ctx, errors.New(why), p)
 }
 
-// lastWords is how long an agent that refused may take to end by itself.
+// lastWords is how long an agent that refused may take to exit on its own.
 const lastWords = 200 * time.Millisecond
 
 // startError makes the answer to a start that did not succeed.
@@ -197,7 +199,7 @@ func (d *Dialogue) startError(ctx context.Context, err error, p *agentProcess) e
 		}
 		how = d.info.Ended.Text
 	}
-	if p.failed == "" {
+	if p.opening.why == "" {
 		out.Message = "agent " + d.about.Params.Agent + ": its program ended before it answered"
 		if how != "" {
 			out.Message += " (" + how + ")"
@@ -268,16 +270,13 @@ func (d *Dialogue) finishVanished(ctx context.Context) error {
 	p := d.process
 	gone := d.state == api.DialogueError && d.fault.Reason == string(client.ReasonSessionGone)
 	if gone {
-		p.gone = true
+		p.ending.tryTo(endVanished)
 	}
 	d.mu.Unlock()
 	if !gone {
 		return nil
 	}
-	select {
-	case p.retry <- struct{}{}: // for awaitRetry
-	default:
-	}
+	p.retryNow() // wakes awaitRetry, which then finishes the process
 	select {
 	case <-p.done:
 		return nil
@@ -296,11 +295,13 @@ func (d *Dialogue) reopen(env map[string]string) error {
 	if err := d.reloadLocked(); err != nil {
 		return errNoRecord(err)
 	}
+	if err := d.toLocked(api.DialogueStarting); err != nil {
+		return err
+	}
 	if env != nil {
 		d.env = env
 	}
 	d.info = nil
-	d.toLocked(api.DialogueStarting)
 	return nil
 }
 
@@ -341,7 +342,7 @@ func (d *Dialogue) markEnded() {
 	if d.info != nil || d.process != nil { // the end of the program was told, or it was left
 		return
 	}
-	d.toLocked(api.DialogueEnded)
+	d.moveLocked(api.DialogueEnded)
 	d.settleLocked()
 	d.chaseOrphansLocked()
 }

@@ -1,0 +1,89 @@
+package dialogue
+
+import "testing"
+
+var endSteps = []endStep{endNone, endAsked, endForced, endDestroying, endDestroyed, endVanished, endLeft, endOver}
+
+// TestEndSteps tries every pair of steps.
+func TestEndSteps(t *testing.T) {
+	allowed := map[endStep]string{ // in the order of endSteps
+		endNone:       ".x.x.xxx",
+		endAsked:      "..xx.xxx",
+		endForced:     "...x.xxx",
+		endDestroying: "....xxxx",
+		endDestroyed:  "......xx",
+		endVanished:   "......xx",
+		endLeft:       ".......x",
+		endOver:       "........",
+	}
+	for _, from := range endSteps {
+		for i, next := range endSteps {
+			e := newEnding()
+			e.step = from
+			want := allowed[from][i] == 'x'
+			if e.isHurried() {
+				close(e.hurried)
+			}
+			err := e.to(next)
+			if (err == nil) != (want || from == next) {
+				t.Errorf("%s to %s: %v", from, next, err)
+			}
+			if err != nil && e.step != from || err == nil && e.step != next {
+				t.Errorf("%s to %s: it is at %s", from, next, e.step)
+			}
+			select {
+			case <-e.hurried:
+				if !e.isHurried() {
+					t.Errorf("%s to %s: closed hurried", from, next)
+				}
+			default:
+				if e.isHurried() {
+					t.Errorf("%s to %s: did not close hurried", from, next)
+				}
+			}
+		}
+	}
+}
+
+// TestOpenSteps tries every pair of steps: the first answer settles the opening.
+func TestOpenSteps(t *testing.T) {
+	steps := []openStep{openWaiting, openAnswered, openFailed, openExited}
+	for _, from := range steps {
+		for _, next := range steps {
+			o := newOpening()
+			if from != openWaiting && !o.to(from, "first") {
+				t.Fatalf("waiting to %s: refused", from)
+			}
+			want := from == openWaiting && next != openWaiting
+			if got := o.to(next, "second"); got != want {
+				t.Errorf("%s to %s: %v", from, next, got)
+			}
+			if !want && (o.step != from || o.why == "second") {
+				t.Errorf("%s to %s: it is at %s (%s)", from, next, o.step, o.why)
+			}
+			select {
+			case <-o.settled:
+				if !o.isSettled() {
+					t.Errorf("%s to %s: closed settled", from, next)
+				}
+			default:
+				if o.isSettled() {
+					t.Errorf("%s to %s: did not close settled", from, next)
+				}
+			}
+		}
+	}
+}
+
+// TestGivenUp: a process is given up when it was asked to end or its session vanished, and never
+// when the next daemon takes it over.
+func TestGivenUp(t *testing.T) {
+	for why, want := range map[string]string{"": ".....x..", "terminated": "xxxxxx.x"} { // in the order of endSteps
+		for i, step := range endSteps {
+			e := ending{step: step, why: why}
+			if got := e.isGivenUp(); got != (want[i] == 'x') {
+				t.Errorf("%s (%q): %v", step, why, got)
+			}
+		}
+	}
+}
