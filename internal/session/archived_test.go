@@ -221,6 +221,42 @@ func TestASessionThatEndsByItselfIsKept(t *testing.T) {
 	})
 }
 
+// TestOutputIsLeftToTheNextDaemon: the daemon leaves while it fetches the output of a session that
+// ended by itself. The runner lives, and the next daemon fetches the output.
+func TestOutputIsLeftToTheNextDaemon(t *testing.T) {
+	place := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		rt := &sessiontest.Runtime{Command: speak, OnStart: func(r *sessiontest.Runner) error { r.Stubborn = true; return nil }}
+		w := world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		id := w.create(api.SessionCreateParams{}).SessionID
+		r, err := w.get(id).Run(t.Context(), api.ExecParams{Command: "words"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt.Runner(id).Say(func(info *api.SessionInfo) { info.State, info.Cause = api.SessionTerminated, "the shell is gone" })
+		synctest.Wait()
+		w.Leave()
+		if rt.Runner(id) == nil {
+			t.Fatal("the runner is gone")
+		}
+		rt.Runner(id).Stubborn = false
+
+		w = world{newRegistry(session.Config{Retention: time.Hour, Archive: place.open(t)}, rt), rt, t}
+		if err := w.Recover(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		s := w.get(id)
+		<-s.Done()
+		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		if info := s.Info(); info.Cause != "the shell is gone" {
+			t.Errorf("%+v", info)
+		}
+		w.Close(nil)
+	})
+}
+
 func TestTotalOutputIsBounded(t *testing.T) {
 	place := newShelf(t)
 	rt := &sessiontest.Runtime{Command: speak}

@@ -116,7 +116,7 @@ func (r *Registry) admit(s *Session) bool {
 		s.mu.Lock()
 		r.journal.PublishSession(s.infoLocked(), s.firstExecs...)
 		s.firstExecs = nil
-		if s.heard == api.SessionTerminated { // its program has already ended
+		if s.ending.report != nil { // its program has already ended
 			s.requestExportLocked()
 		}
 		s.mu.Unlock()

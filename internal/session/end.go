@@ -5,31 +5,43 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// destroy begins to end the session and returns at once; done tells the rest. Of
-// several calls one does the work, except that a forced one overtakes one that is not.
+// destroy starts to end the session and returns at once; done is closed when the session has
+// ended.
 func (s *Session) destroy(force bool, cause string) {
+	step := endRequested
+	if force {
+		step = endForced
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := s.ending != "" || s.bidden
-	if s.hasNoRunnerLocked() || s.left || s.over || again && (!force || s.forced) {
-		return
+	first := s.ending.step == endNone
+	if !s.endLocked(step, cause) {
+		return // it is being ended already, or it is left to a later daemon
 	}
-	if !again {
-		s.ending = cause
+	if first {
 		s.log.Debug("ending session", "cause", cause, "force", force)
 	}
-	s.forced = s.forced || force
 	s.startEndingRunnerLocked(link.DestroyParams{Force: force, Cause: cause})
 }
 
-// startEndingRunnerLocked lets the runner end. mu is held, and the session is watched.
+// requestExportLocked asks the runner of a session that ended by itself for its output, then lets
+// it exit. A session that is still being created keeps waiting: admit calls this again.
+func (s *Session) requestExportLocked() {
+	if s.state != api.SessionCreating && s.endLocked(endExporting, "") {
+		s.startEndingRunnerLocked(link.DestroyParams{Cause: s.ending.report.cause})
+	}
+}
+
+// startEndingRunnerLocked starts endRunner. The ending has just moved to a step that is not
+// final, so watch still runs.
 func (s *Session) startEndingRunnerLocked(p link.DestroyParams) {
-	// Of a session that was tied to a connection nothing is kept, unless its program came
-	// to an end while the connection was there.
-	p.Export = s.registry.keepsOutput() && (!s.details.Ephemeral || s.bidden && s.kindLocked() != api.KindShell)
+	// The output of a session that was tied to a connection is not kept, unless its program
+	// ended while the connection was open.
+	p.Export = s.registry.keepsOutput() && (!s.details.Ephemeral || s.ending.own && s.kindLocked() != api.KindShell)
 	// watch is one of the tasks and still runs, so the count does not start from zero.
 	s.runnerEndings.Add(1)
 	s.registry.tasks.Go(func() {
@@ -38,10 +50,10 @@ func (s *Session) startEndingRunnerLocked(p link.DestroyParams) {
 	})
 }
 
-// endRunner tells the runner to end its session and itself, and kills it if it does not, or
-// cannot be told.
+// endRunner makes the runner end its session and exit. It kills a runner that does not, or that
+// it cannot reach.
 func (s *Session) endRunner(p link.DestroyParams) {
-	// The command gets the grace time, and then the shell.
+	// The command gets the grace time, and then the shell gets it.
 	reach, patience := awayPatience, 2*s.registry.config.KillGrace+5*time.Second
 	if p.Force {
 		reach, patience = noticeAfter, 5*time.Second
@@ -54,21 +66,21 @@ func (s *Session) endRunner(p link.DestroyParams) {
 		if err != nil {
 			s.log.Warn("killing an unreachable runner with its session", "error", err)
 		}
-		s.runner.Kill()
+		s.killRunner()
 		return
 	}
 	conn := c.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	var receipt link.DestroyResult
-	if text, err := conn.Call(ctx, link.CallDestroy, p, nil, &receipt); err == nil {
-		entry, ok := s.fetch(ctx, conn, receipt.Export, text)
+	var result link.DestroyResult
+	if text, err := conn.Call(ctx, link.CallDestroy, p, nil, &result); err == nil {
+		entry, ok := s.fetchExport(ctx, conn, result.Export, text)
 		s.mu.Lock()
-		if s.receipt == nil {
-			s.receipt = &receipt
+		if s.ending.result == nil {
+			s.ending.result = &result
 		}
 		if entry != nil {
-			s.entry = entry
+			s.ending.entry = entry
 		}
 		s.mu.Unlock()
 		if ok && happens(s.runner.Done(), exitTimeout) {
@@ -77,13 +89,25 @@ func (s *Session) endRunner(p link.DestroyParams) {
 	} else if !happens(s.runner.Done(), 0) {
 		s.log.Warn("runner does not end its session", "error", err)
 	}
-	s.runner.Kill()
+	s.killRunner()
 }
 
-// finishEnding is the last act of a session: the runner goes, with everything it may have
-// left, and the session is terminated.
+// killRunner kills the runner, unless the session is left: then the runner keeps the output for
+// the later daemon.
+func (s *Session) killRunner() {
+	if !s.isLeft() {
+		s.runner.Kill()
+	}
+}
+
+// finishEnding is called by watch when the runner has exited or is of no use: it removes the
+// runner with everything that it may have left behind, and the session is terminated. It only
+// disconnects from a session that is left to a later daemon.
 func (s *Session) finishEnding() {
-	if s.isLeft() {
+	s.mu.Lock()
+	left := !s.endLocked(endRemoving, "")
+	s.mu.Unlock()
+	if left {
 		s.stopWaitingForOwner()
 		s.closeDone()
 		return
@@ -93,28 +117,25 @@ func (s *Session) finishEnding() {
 	if !happens(s.runner.Done(), exitTimeout) {
 		s.log.Error("runner did not exit after SIGKILL")
 	}
+	s.runnerEndings.Wait() // they may have the runner's result
 	s.mu.Lock()
-	s.over = true
-	s.mu.Unlock()
-	s.runnerEndings.Wait() // they may have the receipt
-	s.mu.Lock()
-	clean := s.receipt != nil
+	clean := s.ending.result != nil
 	s.mu.Unlock()
 	remains := s.runner.Remove(clean)
 	s.stopWaitingForOwner()
 
-	// Its end and the place and name it had are one thing: who hears that it has ended can
-	// have them at once.
+	// Under both locks: a client that sees the end of the session can use its place and its name
+	// at once.
 	s.registry.mu.Lock()
 	s.mu.Lock()
 	cause := s.causeLocked(remains)
-	s.killed = append([]api.KilledProcess{}, remains.Killed...)
-	if r := s.receipt; r != nil {
-		s.killed = append(s.killed, r.Killed...)
+	s.ending.killed = append([]api.KilledProcess{}, remains.Killed...)
+	if r := s.ending.result; r != nil {
+		s.ending.killed = append(s.ending.killed, r.Killed...)
 		s.applyDetailsLocked(link.SessionDetails{SessionDetails: r.Info}, s.reports)
 		s.registry.journal.PublishExecs(s.id, r.Execs)
 	}
-	unborn := s.state == api.SessionCreating
+	neverCreated := s.state == api.SessionCreating
 	if err := s.toLocked(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
 	}
@@ -123,16 +144,16 @@ func (s *Session) finishEnding() {
 	s.publishLocked()
 	info := s.infoLocked()
 	s.registry.liveOutput.Add(-s.details.OutputBytes)
-	if s.entry == nil {
+	if s.ending.entry == nil {
 		s.details.OutputBytes = 0
 	}
-	asked := s.ending != "" || s.bidden && s.kindLocked() != api.KindShell
+	expected := s.ending.cause != "" || s.ending.own && s.kindLocked() != api.KindShell
 	s.conn = nil
 	s.mu.Unlock()
 	switch {
-	case unborn:
+	case neverCreated:
 		s.log.Debug("session was not created")
-	case asked:
+	case expected:
 		s.log.Info("session ended", "cause", cause)
 	default:
 		s.log.Warn("session ended unexpectedly", "cause", cause)
@@ -143,26 +164,11 @@ func (s *Session) finishEnding() {
 	s.closeDone()
 }
 
-// causeLocked says why the session ended: what the runner said when it ended by itself, or
-// who asked for it, or how the runner died. mu is held.
-func (s *Session) causeLocked(remains Remains) string {
-	switch {
-	case s.farewell != "" && (s.bidden || s.ending == ""):
-		return s.farewell
-	case s.ending != "":
-		return s.ending
-	case remains.Cause != "":
-		return "its runner died: " + remains.Cause
-	}
-	return "its runner died"
-}
-
-// leave ends the daemon's part in the session and lets the session live.
+// leave disconnects from the session and lets it live, unless it is being ended.
 func (s *Session) leave() {
 	s.mu.Lock()
+	left := s.endLocked(endLeft, "")
 	c := s.conn
-	s.left = s.ending == ""
-	left := s.left
 	s.mu.Unlock()
 	if left {
 		s.quit()
@@ -172,7 +178,7 @@ func (s *Session) leave() {
 	}
 }
 
-// closeDone tells everybody who waits for the session or its runner that nothing follows.
+// closeDone wakes the callers that wait for the session or its runner: nothing more happens here.
 func (s *Session) closeDone() {
 	close(s.done)
 	if s.recovered != nil && !happened(s.recovered) {
@@ -186,35 +192,26 @@ func (s *Session) closeDone() {
 	}
 }
 
-func (s *Session) isLeft() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.left
-}
-
-// stopWaitingForOwner ends the session's tie to the connection of its creator.
+// stopWaitingForOwner ends the wait for a change of the session's owner.
 func (s *Session) stopWaitingForOwner() {
 	s.mu.Lock()
-	forget := s.stopOwnerWait
+	stop := s.stopOwnerWait
 	s.stopOwnerWait = nil
 	s.mu.Unlock()
-	if forget != nil {
-		forget()
+	if stop != nil {
+		stop()
 	}
 }
 
-// giveUpCreation ends a session that never came to be. It returns how its runner ended,
-// when that was before.
+// giveUpCreation ends a session whose creation failed. If its runner died before, it returns how.
 func (s *Session) giveUpCreation(cause string) (crash Remains) {
 	s.mu.Lock()
-	if s.ending == "" {
-		s.ending = cause
-	}
+	s.endLocked(endForced, cause)
 	c := s.conn
 	s.mu.Unlock()
 	crashed := happened(s.runner.Done())
 	s.runner.Kill()
-	if c != nil { // it is watched
+	if c != nil { // watch runs and ends the session
 		<-s.done
 		return Remains{}
 	}
@@ -226,11 +223,11 @@ func (s *Session) giveUpCreation(cause string) (crash Remains) {
 	return Remains{}
 }
 
-// destroyResult tells what was killed when the session ended.
+// destroyResult is the answer to session.destroy once the session has ended.
 func (s *Session) destroyResult() api.SessionDestroyResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	killed := s.killed
+	killed := s.ending.killed
 	if killed == nil {
 		killed = []api.KilledProcess{}
 	}
@@ -245,5 +242,42 @@ func (s *Session) Kill(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// fetchExport stores the export of an ended session in the archive, and confirms that to the
+// runner. It reports whether the runner can exit.
+func (s *Session) fetchExport(ctx context.Context, conn *link.Conn, export *link.ExportResult, text []byte) (entry *archive.Entry, ok bool) {
+	if export == nil {
+		return nil, true
+	}
+	entry, err := s.storeExport(ctx, conn, export.More, text)
+	if err != nil {
+		s.log.Warn("output of an ended session is lost", "error", err)
+		return nil, false
+	}
+	_, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &link.ExportResult{})
+	return entry, err == nil
+}
+
+func (s *Session) storeExport(ctx context.Context, conn *link.Conn, more bool, text []byte) (*archive.Entry, error) {
+	w, err := s.registry.config.Archive.Create(s.id)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := w.Write(text); err != nil {
+			w.Abort()
+			return nil, err
+		}
+		if !more {
+			return w.Close()
+		}
+		var r link.ExportResult
+		if text, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &r); err != nil {
+			w.Abort()
+			return nil, err
+		}
+		more = r.More
 	}
 }

@@ -193,12 +193,12 @@ func (s *Session) ExecList(ctx context.Context) ([]api.ExecInfo, error) {
 // keptExecs lists the commands of an ended session.
 func (s *Session) keptExecs() (list []api.ExecInfo, ended bool) {
 	s.mu.Lock()
-	ended, receipt := s.state == api.SessionTerminated, s.receipt
+	ended, result := s.state == api.SessionTerminated, s.ending.result
 	s.mu.Unlock()
-	if !ended || receipt == nil {
+	if !ended || result == nil {
 		return nil, ended
 	}
-	for _, e := range receipt.Execs {
+	for _, e := range result.Execs {
 		list = append(list, s.withPresentAge(e))
 	}
 	return list, true
@@ -207,15 +207,15 @@ func (s *Session) keptExecs() (list []api.ExecInfo, ended bool) {
 // keptExec finds a command of an ended session in the runner's last report.
 func (s *Session) keptExec(id string) (info api.ExecInfo, ended bool, err error) {
 	s.mu.Lock()
-	ended, receipt := s.state == api.SessionTerminated, s.receipt
+	ended, result := s.state == api.SessionTerminated, s.ending.result
 	s.mu.Unlock()
 	switch {
 	case !ended:
 		return api.ExecInfo{}, false, nil
-	case receipt == nil:
+	case result == nil:
 		return api.ExecInfo{}, true, s.endedError()
 	}
-	for _, e := range receipt.Execs {
+	for _, e := range result.Execs {
 		if e.ExecID == id {
 			return s.withPresentAge(e), true, nil
 		}

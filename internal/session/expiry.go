@@ -17,7 +17,7 @@ func (s *Session) deadline() (at time.Time, cause string) {
 
 func (s *Session) deadlineLocked() (at time.Time, cause string) {
 	lifetime, idle := s.limitsLocked()
-	if s.ending != "" || s.left || s.absence != nil || s.state == api.SessionTerminated {
+	if s.ending.step != endNone || s.absence != nil || s.state == api.SessionTerminated {
 		return time.Time{}, "" // an unreachable session may be in use
 	}
 	if lifetime > 0 {

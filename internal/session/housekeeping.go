@@ -97,7 +97,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 func (s *Session) endedSince() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gone
+	return s.ending.at
 }
 
 // isLive reports whether a session lives, or is being created.

@@ -61,7 +61,7 @@ func (a *absence) end() {
 func (s *Session) noteLost(c *runnerConn, why string, notice time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != c || s.absence != nil || s.hasNoRunnerLocked() {
+	if s.conn != c || s.absence != nil {
 		return
 	}
 	a := &absence{since: time.Now(), why: why, over: make(chan struct{})}
@@ -79,7 +79,7 @@ func (s *Session) noteLost(c *runnerConn, why string, notice time.Duration) {
 func (s *Session) publishUnreachable(a *absence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.absence != a || a.published || s.left || s.state == api.SessionTerminated {
+	if s.absence != a || a.published || s.ending.step == endLeft || s.state == api.SessionTerminated {
 		return
 	}
 	a.published = true
@@ -101,7 +101,7 @@ func (s *Session) noteReached(c *runnerConn) {
 		s.absence, s.away = nil, newAwaySignals()
 		a.end()
 	}
-	if published && !s.left && s.state != api.SessionTerminated {
+	if published && s.ending.step != endLeft && s.state != api.SessionTerminated {
 		s.log.Info("session can be reached again", "after", time.Since(a.since).Round(time.Millisecond))
 	}
 	s.registry.journal.PublishReachability(s.infoLocked())
@@ -109,9 +109,6 @@ func (s *Session) noteReached(c *runnerConn) {
 	at, _ := s.deadline()
 	s.registry.wakeBefore(at)
 }
-
-// hasNoRunnerLocked reports whether there is no runner any more.
-func (s *Session) hasNoRunnerLocked() bool { return s.conn == nil && s.absence == nil }
 
 // watch keeps the session connected until its runner is gone, and then ends the session.
 // It begins with a connection, or with nil to make one.
@@ -149,8 +146,10 @@ func (s *Session) reach() *runnerConn {
 		switch {
 		case err == nil:
 			return c
-		case errors.Is(err, errNoUse):
-			s.giveUpRunner()
+		case errors.Is(err, errNotCreated):
+			s.giveUpRecovery()
+			return nil
+		case errors.Is(err, errNothingToKeep):
 			return nil
 		case errors.As(err, &stranger) && s.leaveStranger(stranger):
 			return nil
@@ -176,21 +175,21 @@ func (s *Session) reach() *runnerConn {
 	}
 }
 
-// giveUpRunner gives up a runner that has no session, or nothing of it that could be kept.
-func (s *Session) giveUpRunner() {
+// giveUpRecovery forgets a session whose runner an earlier daemon started, but never gave a
+// session.
+func (s *Session) giveUpRecovery() {
 	s.mu.Lock()
-	unborn := s.heard == ""
-	if unborn && s.ending == "" {
-		s.ending = "was never completed"
-	}
+	s.endLocked(endForced, "was never completed")
 	s.mu.Unlock()
-	if unborn {
-		s.registry.unregister(s)
-	}
+	s.registry.unregister(s)
 }
 
-// errNoUse says that a runner has no session, or nothing of it that could be kept.
-var errNoUse = errors.New("it has no session")
+var (
+	// errNotCreated says that a runner has no session.
+	errNotCreated = errors.New("it has no session")
+	// errNothingToKeep says that a runner's session has ended, and its output is not to be kept.
+	errNothingToKeep = errors.New("its session has ended")
+)
 
 // reconnect makes a connection and applies everything that the runner reports.
 func (s *Session) reconnect() (*runnerConn, error) {
@@ -202,7 +201,7 @@ func (s *Session) reconnect() (*runnerConn, error) {
 	}
 	if !hello.Created {
 		c.close()
-		return nil, errNoUse
+		return nil, errNotCreated
 	}
 	err = s.refresh(ctx, c)
 	if err == nil {
@@ -311,7 +310,7 @@ func (s *Session) unreachable(sent string) error {
 func (s *Session) probeIfSilent(c *runnerConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.probeIsDue() || s.left || s.over || s.conn != c {
+	if !c.probeIsDue() || s.ending.step.isFinal() || s.conn != c {
 		return
 	}
 	// watch is one of the tasks and still runs, so the count does not start from zero.

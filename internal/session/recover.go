@@ -108,9 +108,9 @@ func (s *Session) applyFirstReport() error {
 	if s.described {
 		return nil
 	}
-	over, shell := s.heard == api.SessionTerminated, s.kindLocked() == api.KindShell
-	if over && !s.registry.keepsOutput() {
-		return errNoUse
+	ended, shell := s.ending.report != nil, s.kindLocked() == api.KindShell
+	if ended && !s.registry.keepsOutput() {
+		return errNothingToKeep
 	}
 	s.described = true
 	if !shell && s.state == api.SessionIdle {
@@ -118,7 +118,7 @@ func (s *Session) applyFirstReport() error {
 			return err
 		}
 	}
-	if !over || !shell { // nothing happened to a shell that has ended
+	if !ended || !shell { // nothing happened to a shell that has ended
 		s.publishLocked()
 	}
 	return nil
@@ -129,13 +129,13 @@ func (s *Session) finishRecovery() {
 	s.registry.registerName(s)
 	s.registry.forgetOldNames(s)
 	s.mu.Lock()
-	over := s.heard == api.SessionTerminated
-	if over {
+	ended := s.ending.report != nil
+	if ended {
 		// An earlier daemon was ending it, or it ended by itself. The runner still has its output.
 		s.requestExportLocked()
 	}
 	s.mu.Unlock()
-	if over {
+	if ended {
 		return // recovered is closed when the session has ended
 	}
 	info := s.Info()
@@ -150,8 +150,7 @@ func (s *Session) finishRecovery() {
 // reports false if the session is known or being ended.
 func (s *Session) leaveStranger(why *strangerError) bool {
 	s.mu.Lock()
-	s.left = !s.described && s.ending == ""
-	left := s.left
+	left := !s.described && s.endLocked(endLeft, "")
 	s.mu.Unlock()
 	if !left {
 		return false

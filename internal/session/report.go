@@ -30,7 +30,7 @@ func (s *Session) sessionEvent(info link.SessionInfo) {
 	s.reports++
 	s.applyReportLocked(info.SessionInfo, info.Ages)
 	idle := s.state == api.SessionIdle
-	if s.heard == api.SessionTerminated {
+	if s.ending.report != nil {
 		s.requestExportLocked()
 	}
 	s.mu.Unlock()
@@ -47,13 +47,12 @@ func (s *Session) sessionEvent(info link.SessionInfo) {
 // its runner is gone.
 func (s *Session) applyReportLocked(info api.SessionInfo, ages link.Ages) {
 	next := info.State
-	if s.state == api.SessionTerminated || s.heard == api.SessionTerminated && next != s.heard {
+	if s.state == api.SessionTerminated || s.ending.report != nil && next != api.SessionTerminated {
 		return // this answer is older than the report of the end, which overtook it
 	}
 	s.applyAgesLocked(info, ages)
-	s.heard = next
 	if next == api.SessionTerminated {
-		s.farewell, s.endedAt = info.Cause, info.TerminatedAt
+		s.ending.report = &endReport{cause: info.Cause, at: info.TerminatedAt}
 	}
 	// The registry knows the session by its id, runtime and name, so these do not change here.
 	// Only after a restart may the runner know a newer name than the daemon's record.
@@ -94,7 +93,7 @@ func (s *Session) applyAgesLocked(info api.SessionInfo, ages link.Ages) {
 		s.idleSince = now
 	}
 	if info.State == api.SessionTerminated && ages.IdleMS != nil {
-		s.gone = s.idleSince
+		s.ending.at = s.idleSince
 	}
 }
 

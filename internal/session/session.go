@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
 )
 
@@ -43,7 +42,7 @@ type Session struct {
 	// and, if it reported the session's end, the session has ended; nil for a session that
 	// this daemon created.
 	recovered chan struct{}
-	// runnerEndings counts the running calls of endRunner; none begins once over is set.
+	// runnerEndings counts the running calls of endRunner; none begins in a final step of ending.
 	runnerEndings sync.WaitGroup
 	// sizing is a semaphore: its one slot is taken while the terminal is resized.
 	sizing chan struct{}
@@ -62,22 +61,11 @@ type Session struct {
 	conn        *runnerConn         // guarded by mu; nil before the first connection and after the end
 	away        *awaySignals        // guarded by mu; replaced when the runner is reached again
 	absence     *absence            // guarded by mu; set while the runner cannot be reached
-	ending      string              // guarded by mu; why the session is being ended, when it is
-	forced      bool                // guarded by mu; a forced end was asked for
-	left        bool                // guarded by mu; the session is left to a later daemon
-	heard       api.SessionState    // guarded by mu; the state the runner told last
-	createdAt   time.Time           // guarded by mu; when it was created; like the next three it has a monotonic reading
+	ending      ending              // guarded by mu; how the session ends, or has ended
+	createdAt   time.Time           // guarded by mu; when it was created; like the next two it has a monotonic reading
 	idleSince   time.Time           // guarded by mu; zero while it is in use
 	lastBusy    time.Time           // guarded by mu; when the runner last reported processes besides the shell
-	gone        time.Time           // guarded by mu; when it ended
 	limits      link.Ends           // guarded by mu; the lifetime and idle timeout set for this session alone
-	farewell    string              // guarded by mu; why the runner said it would end by itself
-	endedAt     *time.Time          // guarded by mu; when it said that it had ended
-	receipt     *link.DestroyResult // guarded by mu; the runner's report of a complete end
-	killed      []api.KilledProcess // guarded by mu; after the end, what had to be killed
-	bidden      bool                // guarded by mu; a runner that ends by itself was asked for what is to be kept
-	over        bool                // guarded by mu; the last act has begun
-	entry       *archive.Entry      // guarded by mu; after the end, where its output is; nil when it is not kept
 	// stopOwnerWait stops waiting for the owner's connection to close, or for a new owner.
 	stopOwnerWait func() bool // guarded by mu
 	ownerWaits    int         // guarded by mu; counts these waits, so that a stale one is recognised
@@ -165,12 +153,12 @@ func (s *Session) toLocked(next api.SessionState, cause string) error {
 	}
 	s.state = next
 	if next == api.SessionTerminated {
-		if s.gone.IsZero() {
-			s.gone = time.Now()
+		if s.ending.at.IsZero() {
+			s.ending.at = time.Now()
 		}
 		at := time.Now().UTC()
-		if s.endedAt != nil {
-			at = *s.endedAt // a later daemon may find the session long after its end
+		if r := s.ending.report; r != nil && r.at != nil {
+			at = *r.at // a later daemon may find the session long after its end
 		}
 		s.details.TerminatedAt, s.details.Cause = &at, cause
 		if s.details.Queued = 0; s.kindLocked() == api.KindShell {
@@ -206,12 +194,12 @@ func (s *Session) endedError() error {
 }
 
 func (s *Session) endedErrorLocked() error {
-	if s.left {
+	if s.ending.step == endLeft {
 		return api.ErrDaemonEnding // the session goes on, with the next daemon
 	}
 	cause := s.details.Cause
 	if cause == "" {
-		cause = s.ending
+		cause = s.ending.cause
 	}
 	return api.Errorf(api.CodeSessionTerminated, "session %q: has ended: %s", s.labelLocked(), cause)
 }

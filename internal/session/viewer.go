@@ -71,7 +71,7 @@ func (v *Viewer) Leave() {
 	}
 	resize := s.viewers.remove(v)
 	s.wakeViewersLocked()
-	if !resize || s.hasNoRunnerLocked() || s.left || s.over {
+	if !resize || s.ending.step.isFinal() {
 		return
 	}
 	// watch is one of the tasks and still runs, so the count does not start from zero.
