@@ -5,7 +5,6 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
-	"github.com/trl-dev/trl/internal/link"
 )
 
 // keepsOutput reports whether the output of a session that ends now stays readable.
@@ -34,42 +33,7 @@ func (s *Session) withPresentAge(info api.ExecInfo) api.ExecInfo {
 	return info
 }
 
-// callPast answers the calls that read from a session that has ended.
-func (s *Session) callPast(params, result any) ([]byte, error) {
-	if _, waits := params.(api.SessionWaitParams); waits && !s.isLeft() {
-		*result.(*api.SessionWaitResult) = s.waitResult()
-		return nil, nil
-	}
-	entry := s.archived()
-	if entry == nil {
-		return nil, s.endedError()
-	}
-	switch p := params.(type) {
-	case api.SessionScreenParams:
-		r, err := entry.Screen(p)
-		*result.(*api.SessionScreenResult) = r
-		return nil, err
-	case link.SnapshotParams:
-		r, text, err := entry.Snapshot(p)
-		*result.(*link.SnapshotResult) = r
-		return text, err
-	case link.FollowParams:
-		r, text, err := entry.Follow(p)
-		*result.(*link.FollowResult) = r
-		return text, err
-	case link.ReadParams:
-		r, text, err := entry.Read(p)
-		*result.(*link.ReadResult) = r
-		return text, err
-	case link.OutputParams:
-		r, text, err := entry.Output(p)
-		*result.(*link.OutputResult) = r
-		return text, err
-	}
-	return nil, s.endedError()
-}
-
-// waitResult is the answer to who waits for something in a session that has ended.
+// waitResult is the answer to session.wait once the session has ended.
 func (s *Session) waitResult() api.SessionWaitResult {
 	info := s.Info()
 	return api.SessionWaitResult{Reason: api.WaitExit, ExitCode: info.ExitCode, Signal: info.Signal}

@@ -28,22 +28,32 @@ func (s *Session) unknownOutcome(name string, err error) error {
 		"session %q: %s; it is not known whether the input was written: give it a write_id, and it can be repeated", s.Label(), err)
 }
 
-// call calls the runner, which may be unreachable for awayPatience.
+// call calls the runner, which may be unreachable for awayPatience. If the session has ended, it
+// returns endedError.
 func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
 	return s.callWithin(ctx, awayPatience, name, params, body, result)
 }
 
-// callWithin calls the runner, which may be unreachable for the time patience: 0, awayPatience,
-// waitPatience or forever. If the link breaks during the call, callWithin waits until it is
-// known why, so that the caller learns why the session died.
+// callWithin is call with another patience.
 func (s *Session) callWithin(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
+	answer, err := s.callRunner(ctx, patience, name, params, body, result)
+	if errors.Is(err, errRunnerGone) {
+		err = s.endedError()
+	}
+	return answer, err
+}
+
+// callRunner calls the runner, which may be unreachable for the time patience: 0, awayPatience,
+// waitPatience or forever. If the link breaks during the call, callRunner waits until it is
+// known why. It returns errRunnerGone if the session has ended, or ends during the call.
+func (s *Session) callRunner(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
 	for {
 		if err := s.awaitReach(ctx, patience); err != nil {
 			return nil, err
 		}
 		c, giveUp := s.currentConn(patience)
 		if c == nil {
-			return s.callPast(params, result)
+			return nil, errRunnerGone
 		}
 		c.beginCall()
 		answer, err := c.conn.CallUnless(ctx, giveUp, name, params, body, result)
@@ -62,7 +72,7 @@ func (s *Session) callWithin(ctx context.Context, patience time.Duration, name s
 			return nil, waiting
 		}
 		if c, _ := s.currentConn(patience); c == nil {
-			return s.callPast(params, result)
+			return nil, errRunnerGone
 		}
 		return nil, s.unknownOutcome(name, err)
 	}
@@ -93,16 +103,19 @@ func (s *Session) currentConn(patience time.Duration) (c *runnerConn, giveUp <-c
 
 // ask is call for answers that a runner can give at once.
 func (s *Session) ask(ctx context.Context, name string, params, result any) error {
-	_, err := s.askFor(ctx, name, params, result)
+	_, err := s.askRunner(ctx, name, params, result)
+	if errors.Is(err, errRunnerGone) {
+		err = s.endedError()
+	}
 	return err
 }
 
-// askFor is ask for an answer that has a body.
-func (s *Session) askFor(ctx context.Context, name string, params, result any) ([]byte, error) {
+// askRunner is callRunner for answers that a runner can give at once.
+func (s *Session) askRunner(ctx context.Context, name string, params, result any) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	text, err := s.call(asking, name, params, nil, result)
-	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+	text, err := s.callRunner(asking, awayPatience, name, params, nil, result)
+	if err != nil && !errors.Is(err, errRunnerGone) && ctx.Err() == nil && asking.Err() != nil {
 		return nil, s.unreachable(name)
 	}
 	return text, err

@@ -79,9 +79,11 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 
 // Read reads records of the output of a command. The caller owns the bytes and may pass them to
 // link.Release.
-func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult, []byte, error) {
-	var r link.ReadResult
-	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)
+func (s *Session) Read(ctx context.Context, p link.ReadParams) (r link.ReadResult, text []byte, err error) {
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Read(p)
+		return err
+	})
 	if errors.Is(err, api.ErrSessionTerminated) {
 		if _, ended, unknown := s.keptExec(p.ExecID); ended && unknown != nil {
 			err = unknown
@@ -91,12 +93,14 @@ func (s *Session) Read(ctx context.Context, p link.ReadParams) (link.ReadResult,
 }
 
 // Output reads bytes of one stream of a command.
-func (s *Session) Output(ctx context.Context, p link.OutputParams) (link.OutputResult, []byte, error) {
-	var r link.OutputResult
+func (s *Session) Output(ctx context.Context, p link.OutputParams) (r link.OutputResult, text []byte, err error) {
 	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
 		return r, nil, err
 	}
-	text, err := s.callWithin(ctx, patienceFor(p.Wait), link.CallExecOutput, p, nil, &r)
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Output(p)
+		return err
+	})
 	return r, text, err
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -15,10 +16,12 @@ func (s *Session) Type(ctx context.Context, p link.SessionInputParams, data []by
 }
 
 // Screen returns what a terminal shows, or showed last.
-func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
+func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (r api.SessionScreenResult, err error) {
 	p.SessionID = s.id
-	var r api.SessionScreenResult
-	err := s.ask(ctx, link.CallScreen, p, &r)
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, err = from.Screen(p)
+		return err
+	})
 	r.SessionID, r.State = s.id, s.Info().State
 	return r, err
 }
@@ -34,7 +37,14 @@ func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 		defer cancel()
 	}
 	var r api.SessionWaitResult
-	_, err := s.callWithin(ctx, waitPatience, link.CallWait, p, nil, &r)
+	_, err := s.callRunner(ctx, waitPatience, link.CallWait, p, nil, &r)
+	switch {
+	case !errors.Is(err, errRunnerGone):
+	case s.isLeft():
+		err = s.endedError()
+	default:
+		r, err = s.waitResult(), nil
+	}
 	if err == nil && r.Reason == api.WaitExit {
 		s.awaitDone(patience)
 		err = ctx.Err()

@@ -111,7 +111,11 @@ func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowRe
 		s.mu.Unlock()
 	}()
 	var r link.FollowResult
-	data, err := s.callWithin(waiting, patienceFor(p.Wait), link.CallFollow, p, nil, &r)
+	var data []byte
+	err := s.readFrom(waiting, func(from source) (err error) {
+		r, data, err = from.Follow(p)
+		return err
+	})
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nothing, nil, nil // nothing is lost: the next Follow asks by offset
 	}
@@ -122,9 +126,11 @@ func (v *Viewer) Follow(ctx context.Context, p link.FollowParams) (link.FollowRe
 }
 
 // Snapshot returns what the terminal shows, with that many lines above the screen.
-func (v *Viewer) Snapshot(ctx context.Context, scrollback int) (link.SnapshotResult, []byte, error) {
-	var r link.SnapshotResult
-	data, err := v.session.askFor(ctx, link.CallSnapshot, link.SnapshotParams{Scrollback: scrollback}, &r)
+func (v *Viewer) Snapshot(ctx context.Context, scrollback int) (r link.SnapshotResult, data []byte, err error) {
+	err = v.session.readFrom(ctx, func(from source) (err error) {
+		r, data, err = from.Snapshot(link.SnapshotParams{Scrollback: scrollback})
+		return err
+	})
 	return r, data, err
 }
 

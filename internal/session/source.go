@@ -1,0 +1,74 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// source is where the output and the screen of a session are read: its runner while the session
+// lives (liveSource), its archive entry after the end (*archive.Entry). readFrom chooses.
+type source interface {
+	Read(link.ReadParams) (link.ReadResult, []byte, error)
+	Output(link.OutputParams) (link.OutputResult, []byte, error)
+	Screen(api.SessionScreenParams) (api.SessionScreenResult, error)
+	Snapshot(link.SnapshotParams) (link.SnapshotResult, []byte, error)
+	Follow(link.FollowParams) (link.FollowResult, []byte, error)
+}
+
+var (
+	_ source = liveSource{}
+	_ source = (*archive.Entry)(nil)
+)
+
+// errRunnerGone is the error of a call to the runner of a session that has ended, or that was left
+// to a later daemon. Callers outside of this package get endedError instead.
+var errRunnerGone = errors.New("the runner is gone")
+
+// readFrom calls read with the session's runner or, if the session has ended or ends during the
+// call, with its archive entry.
+func (s *Session) readFrom(ctx context.Context, read func(source) error) error {
+	err := read(liveSource{s, ctx})
+	if !errors.Is(err, errRunnerGone) {
+		return err
+	}
+	entry := s.archived()
+	if entry == nil {
+		return s.endedError()
+	}
+	return read(entry)
+}
+
+// liveSource reads from the runner. It lives as long as one call, whose context it carries.
+type liveSource struct {
+	s   *Session
+	ctx context.Context
+}
+
+func (l liveSource) Read(p link.ReadParams) (r link.ReadResult, text []byte, err error) {
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)
+	return r, text, err
+}
+
+func (l liveSource) Output(p link.OutputParams) (r link.OutputResult, text []byte, err error) {
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallExecOutput, p, nil, &r)
+	return r, text, err
+}
+
+func (l liveSource) Screen(p api.SessionScreenParams) (r api.SessionScreenResult, err error) {
+	_, err = l.s.askRunner(l.ctx, link.CallScreen, p, &r)
+	return r, err
+}
+
+func (l liveSource) Snapshot(p link.SnapshotParams) (r link.SnapshotResult, text []byte, err error) {
+	text, err = l.s.askRunner(l.ctx, link.CallSnapshot, p, &r)
+	return r, text, err
+}
+
+func (l liveSource) Follow(p link.FollowParams) (r link.FollowResult, text []byte, err error) {
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallFollow, p, nil, &r)
+	return r, text, err
+}
