@@ -10,19 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
-
-// attachFor is how long an attached viewer looks for a daemon that is away.
-const attachFor = 30 * time.Second
 
 func (a *app) attachCommand() *cobra.Command {
 	var readOnly, take, force bool
@@ -49,20 +46,20 @@ You stay attached when the daemon restarts, and see the same screen.`,
   trl attach ed
   trl attach ed --read-only            only look; Ctrl-C leaves too
   trl attach ed --detach-key ctrl-]    when vim needs Ctrl-\`,
-		Args: names(0, 1, "at most one session"),
+		Args: ui.NameArgs(0, 1, "at most one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if readOnly && take {
-				return usageErrorf(cmd, "--read-only and --take do not go together")
+				return ui.UsageErrorf(cmd, "--read-only and --take do not go together")
 			}
 			keys, err := a.detachKey(cmd)
 			if err != nil {
 				return err
 			}
 			name := strings.Join(args, "")
-			if _, ok := a.terminal(); !ok {
+			if _, ok := a.Terminal(); !ok {
 				return noTerminal("trl attach", name)
 			}
-			if err := checkWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", cmp.Or(name, "SESSION"))); err != nil && !force {
+			if err := ui.CheckWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", cmp.Or(name, "SESSION"))); err != nil && !force {
 				return err
 			}
 			c, err := a.connect(cmd)
@@ -96,7 +93,7 @@ func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 	}
 	keys, err := view.NewKeys(cfg.DetachKey)
 	if err != nil {
-		return nil, usageErrorf(cmd, "detach_key: %s (%s)", err, cfg.Origin("detach_key"))
+		return nil, ui.UsageErrorf(cmd, "detach_key: %s (%s)", err, cfg.Origin("detach_key"))
 	}
 	return keys.Twice(), nil
 }
@@ -113,22 +110,22 @@ func (a *app) chooseTerminal(ctx context.Context, c *client.Client) (string, err
 	})
 	switch len(list) {
 	case 0:
-		return "", withHint(errors.New("there is no terminal to attach to"), "`trl new -t` starts one")
+		return "", ui.WithHint(errors.New("there is no terminal to attach to"), "`trl new -t` starts one")
 	case 1:
 		return nameOf(list[0]), nil
 	}
 	slices.SortStableFunc(list, func(a, b api.SessionInfo) int { return b.LastActivity.Compare(a.LastActivity) })
-	t := table{header: []string{"#", "NAME", "ACTIVE", "RUNS"}}
+	t := ui.Table{Header: []string{"#", "NAME", "ACTIVE", "RUNS"}}
 	for i, s := range list {
 		runs := s.Shell
 		if len(s.Command) > 0 {
 			runs = strings.Join(s.Command, " ")
 		}
-		t.add(text(strconv.Itoa(i+1)), text(nameOf(s)), text(a.stdout.when(s.LastActivity)), text(runs))
+		t.Add(ui.Text(strconv.Itoa(i+1)), ui.Text(nameOf(s)), ui.Text(a.Stdout.When(s.LastActivity)), ui.Text(runs))
 	}
-	a.stdout.table(t)
-	_, _ = fmt.Fprintf(a.stdout, "attach to which? [1] ")
-	line, err := readLine(a.stdin)
+	a.Stdout.Table(t)
+	_, _ = fmt.Fprintf(a.Stdout, "attach to which? [1] ")
+	line, err := readLine(a.Stdin)
 	if line = strings.TrimSpace(line); err != nil && line == "" {
 		return "", errors.New("no terminal was chosen")
 	}
@@ -163,7 +160,7 @@ func noTerminal(what, session string) error {
 	if session == "" {
 		session = "SESSION"
 	}
-	return withHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
+	return ui.WithHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
 		"`trl screen %s` prints what it shows, `trl send %[1]s` types", session)
 }
 
@@ -171,7 +168,7 @@ func noTerminal(what, session string) error {
 // with is filled in.
 func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 	ctx := cmd.Context()
-	c.ReconnectFor = attachFor
+	c.ReconnectFor = ui.InteractiveSearchTime
 	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: v.session})
 	if err != nil {
 		return err
@@ -180,11 +177,11 @@ func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 		return fmt.Errorf("session %q: this terminal cannot attach to itself", v.name)
 	}
 	v.app, v.client, v.session = a, c, info.SessionID
-	v.tty, _ = a.terminal()
+	v.tty, _ = a.Terminal()
 	end, err := v.run(ctx)
 	switch {
 	case errors.Is(err, api.ErrSessionTerminated) && v.window == nil && !v.fresh:
-		return withHint(err, "`trl screen %s` prints what it showed last", v.name)
+		return ui.WithHint(err, "`trl screen %s` prints what it showed last", v.name)
 	case errors.Is(err, api.ErrSessionTerminated): // before or while nobody was there to tell
 		if v.window == nil {
 			a.printScreen(ctx, c, v.session)
@@ -192,20 +189,20 @@ func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
 		end, err = howItEnded(ctx, c, v.session, err)
 	}
 	switch {
-	case errors.Is(err, errStopped):
-		return withHint(fmt.Errorf("%s: %w", v.name, err), "its sessions have ended with it, unless it keeps them")
+	case errors.Is(err, ui.ErrStopped):
+		return ui.WithHint(fmt.Errorf("%s: %w", v.name, err), "its sessions have ended with it, unless it keeps them")
 	case errors.Is(err, api.ErrRuntimeUnavailable):
-		return withHint(fmt.Errorf("%s: %w", v.name, err), "its program goes on: `trl attach %s` when there is a daemon", v.name)
+		return ui.WithHint(fmt.Errorf("%s: %w", v.name, err), "its program goes on: `trl attach %s` when there is a daemon", v.name)
 	case err != nil:
 		return err
 	case end.outcome == nil:
-		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: detached; it goes on", v.name)))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: detached; it goes on", v.name)))
 		return nil
 	}
 	if !v.quiet {
-		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
 	}
-	return exitWith(end.outcome.ExitCode)
+	return ui.ExitWith(end.outcome.ExitCode)
 }
 
 // howItEnded asks for the outcome of a session that ended while nobody told.
@@ -220,7 +217,7 @@ func howItEnded(ctx context.Context, c *client.Client, session string, cause err
 // printScreen prints the last screen of a session, if there is any.
 func (a *app) printScreen(ctx context.Context, c *client.Client, session string) {
 	if res, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: session, Format: api.FormatANSI}); err == nil {
-		_, _ = a.stdout.Write([]byte(screenText(res.Text)))
+		_, _ = a.Stdout.Write([]byte(screenText(res.Text)))
 	}
 }
 

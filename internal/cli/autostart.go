@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/place"
 )
@@ -62,7 +63,7 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 			if c, dialErr := dial(ctx, cfg); dialErr == nil {
 				return c, nil
 			}
-			if statusOf(err) != exitRunning {
+			if ui.StatusOf(err) != ui.ExitRunning {
 				return nil, err
 			}
 			// It ran already, but has ended meanwhile.
@@ -75,7 +76,8 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 // no client can reach: its socket was removed, and it makes another. Without such a daemon
 // it returns nothing.
 func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	var pause ui.Backoff
+	for {
 		h, held := place.FindHolder(cfg.StateDir)
 		switch {
 		case !held || h.Stopping:
@@ -85,13 +87,11 @@ func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error)
 			if on == "" {
 				on = "stdio"
 			}
-			return nil, withHint(fmt.Errorf("start the daemon: state_dir %s: in use by the daemon with pid %d, which serves on %s", cfg.StateDir, h.PID, on),
+			return nil, ui.WithHint(fmt.Errorf("start the daemon: state_dir %s: in use by the daemon with pid %d, which serves on %s", cfg.StateDir, h.PID, on),
 				"use that socket, or set another state_dir for a second daemon")
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, withHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
+		if pause.Wait(ctx) != nil {
+			return nil, ui.WithHint(fmt.Errorf("the daemon with pid %d does not answer on %s", h.PID, h.Socket), "`trl stop` ends it")
 		}
 		if c, err := dial(ctx, cfg); err == nil || !isAbsent(err) {
 			return c, err
@@ -160,7 +160,7 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 		return fmt.Errorf("start the daemon: %w", err)
 	}
 	if a.verbose {
-		a.stderr.linef("trl: started the daemon, pid %d, log %s", daemon.Process.Pid, log.Name())
+		a.Stderr.Linef("trl: started the daemon, pid %d, log %s", daemon.Process.Pid, log.Name())
 	}
 
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
@@ -174,7 +174,7 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		go func() { _ = daemon.Wait() }()
-		return withHint(fmt.Errorf("start the daemon: not ready after %s", startTimeout), "its log is %s", log.Name())
+		return ui.WithHint(fmt.Errorf("start the daemon: not ready after %s", startTimeout), "its log is %s", log.Name())
 	}
 	_ = daemon.Wait()
 	said := logSince(log.Name(), begin)
@@ -182,10 +182,10 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 		said = daemon.ProcessState.String()
 	}
 	err = fmt.Errorf("start the daemon: %s", said)
-	if status := daemon.ProcessState.ExitCode(); status == exitRunning {
-		err = &failure{err: err, status: status}
+	if status := daemon.ProcessState.ExitCode(); status == ui.ExitRunning {
+		err = &ui.Failure{Err: err, Status: status}
 	}
-	return withHint(err, "its log is %s", log.Name())
+	return ui.WithHint(err, "its log is %s", log.Name())
 }
 
 // daemonEnv is the environment of a daemon that nobody asked for. Only what says
@@ -255,7 +255,7 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 
 func makeStateDir(cfg config.Config) error {
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return withHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
+		return ui.WithHint(fmt.Errorf("state directory: %w", err), "set TRL_STATE_DIR to a directory that you can write to")
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func makeStateDir(cfg config.Config) error {
 // can say which setting to change.
 func makeSocketDir(cfg config.Config) error {
 	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
-		return withHint(fmt.Errorf("directory of the socket: %w", err), "set TRL_SOCKET_PATH to a place that you can write to")
+		return ui.WithHint(fmt.Errorf("directory of the socket: %w", err), "set TRL_SOCKET_PATH to a place that you can write to")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/api/spec"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/near"
 )
 
@@ -34,14 +35,14 @@ detached) end with trl.`,
   trl call --help exec.run
   trl call exec.run '{"session_id":"build","command":"make"}'
   echo '{"name":"build"}' | trl call session.create -`,
-		Args: takes(0, 2, "a method and its parameters"),
+		Args: ui.Args(0, 2, "a method and its parameters"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				a.printMethods()
 				return nil
 			}
 			if !cmd.Flags().Changed("pretty") {
-				pretty = a.stdout.tty
+				pretty = a.Stdout.TTY
 			}
 			params, err := a.callParams(cmd, args[1:])
 			if err != nil {
@@ -69,9 +70,9 @@ detached) end with trl.`,
 			return
 		}
 		overview(cmd, args)
-		fmt.Fprintln(a.stdout, "\nMethods:")
+		fmt.Fprintln(a.Stdout, "\nMethods:")
 		for _, m := range api.Methods() {
-			fmt.Fprintf(a.stdout, "  %-16s %s\n", m.Name, m.Summary)
+			fmt.Fprintf(a.Stdout, "  %-16s %s\n", m.Name, m.Summary)
 		}
 	})
 	cmd.Flags().BoolVar(&pretty, "pretty", false, "indent the JSON (default on a terminal)")
@@ -79,26 +80,26 @@ detached) end with trl.`,
 }
 
 func (a *app) printMethods() {
-	t := table{header: []string{"METHOD", "WHAT IT DOES"}}
+	t := ui.Table{Header: []string{"METHOD", "WHAT IT DOES"}}
 	for _, m := range api.Methods() {
-		t.add(text(m.Name), text(m.Summary))
+		t.Add(ui.Text(m.Name), ui.Text(m.Summary))
 	}
-	a.stdout.table(t)
+	a.Stdout.Table(t)
 }
 
 // explainMethod prints the parameters and the answer of a method.
 func (a *app) explainMethod(cmd *cobra.Command, name string) error {
 	if text := spec.Help(name); text != "" {
-		_, err := fmt.Fprint(a.stdout, text)
+		_, err := fmt.Fprint(a.Stdout, text)
 		return err
 	}
-	err := usageErrorf(cmd, "there is no method %q that this trl knows of", name)
+	err := ui.UsageErrorf(cmd, "there is no method %q that this trl knows of", name)
 	var names []string
 	for _, m := range api.Methods() {
 		names = append(names, m.Name)
 	}
-	if err.hint = "`trl call` lists the methods"; near.Word(name, names, 2) != "" {
-		err.hint = "did you mean " + near.Word(name, names, 2) + "?"
+	if err.Hint = "`trl call` lists the methods"; near.Word(name, names, 2) != "" {
+		err.Hint = "did you mean " + near.Word(name, names, 2) + "?"
 	}
 	return err
 }
@@ -111,14 +112,14 @@ func (a *app) callParams(cmd *cobra.Command, args []string) (json.RawMessage, er
 	raw := []byte(args[0])
 	if args[0] == "-" {
 		var err error
-		if raw, err = io.ReadAll(a.stdin); err != nil {
+		if raw, err = io.ReadAll(a.Stdin); err != nil {
 			return nil, fmt.Errorf("read stdin: %w", err)
 		}
 	}
 	raw = bytes.TrimSpace(raw)
 	var checked json.RawMessage
 	if err := json.Unmarshal(raw, &checked); err != nil {
-		return nil, usageErrorf(cmd, "parameters: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, ui.UsageErrorf(cmd, "parameters: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return raw, nil
 }
@@ -139,7 +140,7 @@ func (a *app) call(cmd *cobra.Command, c *client.Client, method string, params j
 	}
 	stream := answer.(api.Stream)
 	defer stream.Close()
-	if err := a.printValue(stream.Start()); err != nil {
+	if err := a.Stdout.JSONLine(stream.Start()); err != nil {
 		return err
 	}
 	for {
@@ -150,7 +151,7 @@ func (a *app) call(cmd *cobra.Command, c *client.Client, method string, params j
 		if err != nil {
 			return err
 		}
-		if err := a.printValue(push); err != nil {
+		if err := a.Stdout.JSONLine(push); err != nil {
 			return err
 		}
 	}
@@ -167,13 +168,6 @@ func (a *app) printRaw(data json.RawMessage, pretty bool) error {
 		return err
 	}
 	b.WriteByte('\n')
-	_, err := a.stdout.Write(b.Bytes())
+	_, err := a.Stdout.Write(b.Bytes())
 	return err
-}
-
-// printValue prints one line of JSON.
-func (a *app) printValue(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) cancelCommand() *cobra.Command {
@@ -25,7 +26,7 @@ the running command, if there is only one.`,
 		Example: `  trl cancel build                     what runs in the session build
   trl cancel x-3f9a1c02de-7
   trl cancel build --signal INT`,
-		Args: names(0, 1, "at most one command or session"),
+		Args: ui.NameArgs(0, 1, "at most one command or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -52,12 +53,12 @@ the running command, if there is only one.`,
 				return err
 			}
 			if asJSON {
-				return a.stdout.json(e)
+				return a.Stdout.JSON(e)
 			}
-			a.stdout.line(e.ExecID)
+			a.Stdout.Line(e.ExecID)
 			if a.verbose && e.Outcome != nil {
 				for _, k := range e.Outcome.Killed {
-					a.stderr.linef("trl: killed by %s: %s (pid %d)", k.Signal, printable(k.Command), k.PID)
+					a.Stderr.Linef("trl: killed by %s: %s (pid %d)", k.Signal, ui.Printable(k.Command), k.PID)
 				}
 			}
 			return nil
@@ -76,9 +77,9 @@ the running command, if there is only one.`,
 func onlyOne(running []api.ExecInfo) (string, error) {
 	switch len(running) {
 	case 0:
-		return "", withHint(errors.New("no command is running"), "`trl ps -a` lists those that ran")
+		return "", ui.WithHint(errors.New("no command is running"), "`trl ps -a` lists those that ran")
 	case 1:
 		return running[0].ExecID, nil
 	}
-	return "", withHint(fmt.Errorf("%d commands are running", len(running)), "name one; `trl ps` lists them")
+	return "", ui.WithHint(fmt.Errorf("%d commands are running", len(running)), "name one; `trl ps` lists them")
 }

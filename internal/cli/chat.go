@@ -15,17 +15,18 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // chatFlags are the flags of `trl chat`.
 type chatFlags struct {
 	create  api.DialogueCreateParams
 	remote  api.DialogueRemote
-	env     envFlag
+	env     ui.EnvFlag
 	policy  policyFlags
 	join    string // a dialogue to go on with
 	resume  string // a dialogue that has ended
-	timeout secondsFlag
+	timeout ui.SecondsFlag
 	print   bool
 	stdin   bool
 	keep    bool
@@ -71,7 +72,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				words = args[:dash]
 				if f.create.Argv = args[dash:]; len(f.create.Argv) == 0 {
-					return usageErrorf(cmd, "there is no program behind --")
+					return ui.UsageErrorf(cmd, "there is no program behind --")
 				}
 			}
 			ch := &chat{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
@@ -126,10 +127,10 @@ func (ch *chat) start() error {
 	if err := ch.check(); err != nil {
 		return err
 	}
-	_, person := ch.app.terminal()
+	_, person := ch.app.Terminal()
 	person = person && !f.print && !f.json && !f.stdin
-	if person && f.timeout.s != nil {
-		return usageErrorf(ch.cmd, "--timeout is for -p")
+	if person && f.timeout.Value != nil {
+		return ui.UsageErrorf(ch.cmd, "--timeout is for -p")
 	}
 	if !person {
 		if err := ch.readPrompt(); err != nil {
@@ -151,26 +152,26 @@ func (ch *chat) start() error {
 func (ch *chat) check() error {
 	f, flags := ch.flags, ch.cmd.Flags()
 	if f.join != "" && f.resume != "" {
-		return usageErrorf(ch.cmd, "--dialogue and --resume do not go together")
+		return ui.UsageErrorf(ch.cmd, "--dialogue and --resume do not go together")
 	}
 	if f.join != "" || f.resume != "" {
 		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "remote"} {
 			if flags.Changed(name) {
-				return usageErrorf(ch.cmd, "--%s is for a new dialogue", name)
+				return ui.UsageErrorf(ch.cmd, "--%s is for a new dialogue", name)
 			}
 		}
 		if f.create.Argv != nil {
-			return usageErrorf(ch.cmd, "a program is for a new dialogue")
+			return ui.UsageErrorf(ch.cmd, "a program is for a new dialogue")
 		}
 	}
 	if f.join != "" && (f.env != nil || f.policy.given()) {
-		return usageErrorf(ch.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
+		return ui.UsageErrorf(ch.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
 	}
 	if f.resume != "" && f.policy.given() {
-		return usageErrorf(ch.cmd, "rules are for a new dialogue; see `trl dialogue set`")
+		return ui.UsageErrorf(ch.cmd, "rules are for a new dialogue; see `trl dialogue set`")
 	}
 	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
-		return usageErrorf(ch.cmd, "--remote is missing")
+		return ui.UsageErrorf(ch.cmd, "--remote is missing")
 	}
 	return checkText("prompt", ch.prompt)
 }
@@ -178,10 +179,10 @@ func (ch *chat) check() error {
 // readPrompt takes the message from stdin, where it is to be found there.
 func (ch *chat) readPrompt() error {
 	a := ch.app
-	onTerminal := term.IsTerminal(int(a.stdin.Fd()))
+	onTerminal := term.IsTerminal(int(a.Stdin.Fd()))
 	if !ch.flags.stdin && (ch.prompt != "" || onTerminal) {
 		if ch.prompt == "" {
-			return usageErrorf(ch.cmd, "there is no PROMPT")
+			return ui.UsageErrorf(ch.cmd, "there is no PROMPT")
 		}
 		return nil
 	}
@@ -193,19 +194,22 @@ func (ch *chat) readPrompt() error {
 		ch.prompt += "\n\n"
 	}
 	if ch.prompt += text; strings.TrimSpace(ch.prompt) == "" {
-		return usageErrorf(ch.cmd, "there is no PROMPT")
+		return ui.UsageErrorf(ch.cmd, "there is no PROMPT")
 	}
 	return nil
 }
 
+// maxMessage bounds a message that is read from stdin.
+const maxMessage = 16 << 20
+
 // readMessage takes a message from stdin.
 func (a *app) readMessage() (string, error) {
-	text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+	text, err := io.ReadAll(io.LimitReader(a.Stdin, maxMessage+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read stdin: %w", err)
-	case len(text) > maxTyped:
-		return "", fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+	case len(text) > maxMessage:
+		return "", fmt.Errorf("stdin is larger than %s", ui.BytesText(maxMessage))
 	case !utf8.Valid(text):
 		return "", errors.New("stdin is not UTF-8, and a message is text")
 	}
@@ -219,7 +223,7 @@ func (ch *chat) open(ctx context.Context) (err error) {
 	case f.join != "":
 		ch.info, err = ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.join})
 		if err == nil && ch.info.State == api.DialogueEnded {
-			return withHint(api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended", f.join), "`trl chat --resume %s` starts it again", f.join)
+			return ui.WithHint(api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended", f.join), "`trl chat --resume %s` starts it again", f.join)
 		}
 		return err
 	case f.resume != "":
@@ -281,7 +285,7 @@ func (ch *chat) params() (api.DialogueCreateParams, error) {
 
 // agentEnv is the environment of an agent: the caller's, unless it is on another machine,
 // and what the flags say.
-func (a *app) agentEnv(given envFlag, elsewhere bool) map[string]string {
+func (a *app) agentEnv(given ui.EnvFlag, elsewhere bool) map[string]string {
 	env := map[string]string{}
 	if a.sameMachine() && !elsewhere {
 		env = callerEnv()
@@ -299,10 +303,10 @@ func (a *app) agentFailed(err error) error {
 		return err
 	}
 	said, _ := e.Details["stderr"].(string)
-	if said = strings.TrimSpace(said); said != "" && !strings.Contains(e.Message, firstLine(said)) {
-		all := lines(clean(said))
+	if said = strings.TrimSpace(said); said != "" && !strings.Contains(e.Message, ui.FirstLine(said)) {
+		all := ui.Lines(ui.Clean(said))
 		for _, l := range all[max(0, len(all)-20):] {
-			a.stderr.line("  " + l)
+			a.Stderr.Line("  " + l)
 		}
 	}
 	return err

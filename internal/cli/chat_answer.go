@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // nobody is what an agent is told that asks where nobody is to be asked.
@@ -28,11 +29,11 @@ func (ch *chat) answer() (err error) {
 		}
 	}()
 	if interrupted {
-		return exitWith(api.ExitCancelled)
+		return ui.ExitWith(api.ExitCancelled)
 	}
 	ch.sayWhich()
 	r := ch.newReply()
-	events, err := ch.follow(ctx, ch.info.Seq, !ch.app.stdout.tty && !ch.flags.json)
+	events, err := ch.follow(ctx, ch.info.Seq, !ch.app.Stdout.TTY && !ch.flags.json)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (ch *chat) answer() (err error) {
 // sayWhich tells where the answer comes from, to who wants to know, or needs it to go on.
 func (ch *chat) sayWhich() {
 	if ch.app.verbose || ch.flags.keep {
-		ch.app.stderr.linef("trl: dialogue %s", ch.info.DialogueID)
+		ch.app.Stderr.Linef("trl: dialogue %s", ch.info.DialogueID)
 	}
 	if ch.info.Requests > 0 {
 		ch.sayWaits()
@@ -57,7 +58,7 @@ func (ch *chat) sayWhich() {
 
 // sayWaits tells of a request that is for others to answer.
 func (ch *chat) sayWaits() {
-	ch.app.stderr.linef("trl: dialogue %s: waits for the answer to an earlier request (see `trl dialogue show %[1]s`)", ch.info.DialogueID)
+	ch.app.Stderr.Linef("trl: dialogue %s: waits for the answer to an earlier request (see `trl dialogue show %[1]s`)", ch.info.DialogueID)
 }
 
 // reply is one answer on its way to a program.
@@ -72,7 +73,7 @@ type reply struct {
 
 func (ch *chat) newReply() *reply {
 	r := &reply{chat: ch, course: course{state: ch.info.State}}
-	r.out, r.err = newDialogueView(ch.app.stdout), newDialogueView(ch.app.stderr)
+	r.out, r.err = newDialogueView(ch.app.Stdout), newDialogueView(ch.app.Stderr)
 	r.out.work, r.out.notes = false, false
 	r.err.answers, r.err.work, r.err.full = false, ch.app.verbose, ch.app.verbose
 	return r
@@ -81,7 +82,7 @@ func (ch *chat) newReply() *reply {
 // wait prints the answer as it comes, until the agent is at rest.
 func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.Signal) error {
 	var late <-chan time.Time
-	if s := r.flags.timeout.s; s != nil && *s > 0 {
+	if s := r.flags.timeout.Value; s != nil && *s > 0 {
 		timer := time.NewTimer(time.Duration(*s * float64(time.Second)))
 		defer timer.Stop()
 		late = timer.C
@@ -101,7 +102,7 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 			}
 			if done, err := r.take(ctx, t.push); done || err != nil {
 				if err == nil && stopped {
-					err = exitWith(api.ExitCancelled)
+					err = ui.ExitWith(api.ExitCancelled)
 				}
 				return err
 			}
@@ -121,12 +122,12 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 			}
 		case <-late:
 			r.out.endLine()
-			r.app.stderr.linef("trl: dialogue %s: no answer after %s", r.info.DialogueID, seconds(*r.flags.timeout.s))
+			r.app.Stderr.Linef("trl: dialogue %s: no answer after %s", r.info.DialogueID, ui.Seconds(*r.flags.timeout.Value))
 			r.interrupt(ctx)
-			return exitWith(api.ExitTimedOut)
+			return ui.ExitWith(api.ExitTimedOut)
 		case <-signals:
 			if stopped {
-				return exitWith(api.ExitCancelled)
+				return ui.ExitWith(api.ExitCancelled)
 			}
 			stopped = true
 			go r.interrupt(ctx) // its outcome is an event
@@ -137,32 +138,32 @@ func (r *reply) wait(ctx context.Context, events <-chan told, signals <-chan os.
 // take prints one push. done says that it was the last of the answer.
 func (r *reply) take(ctx context.Context, push api.StreamEvent) (done bool, err error) {
 	if r.flags.json {
-		if err := r.app.printValue(push); err != nil {
+		if err := r.app.Stdout.JSONLine(push); err != nil {
 			return true, err
 		}
 	}
 	if push.Event == nil {
 		if push.Type == api.EventEnd {
-			return true, exitWith(exitBroken)
+			return true, ui.ExitWith(ui.ExitBroken)
 		}
 		return false, nil
 	}
 	ev := *push.Event
 	r.course.take(ev)
 	r.sift(ctx, ev)
-	if err := r.app.stdout.err; err != nil {
+	if err := r.app.Stdout.Err; err != nil {
 		return true, err
 	}
 	switch {
 	case r.course.end != nil:
 		r.out.endLine()
-		return true, exitWith(exitBroken)
+		return true, ui.ExitWith(ui.ExitBroken)
 	case r.settled():
 		r.out.endLine()
-		return true, exitWith(r.status())
+		return true, ui.ExitWith(r.status())
 	case r.done && !r.busy() && r.running() > 0 && !r.waits:
 		r.waits = true
-		r.err.note(dim, "waits for "+plural(r.running(), "task", "tasks")+" in the background; Ctrl-C twice leaves and ends them")
+		r.err.note(ui.Dim, "waits for "+ui.Plural(r.running(), "task", "tasks")+" in the background; Ctrl-C twice leaves and ends them")
 	}
 	return false, nil
 }
@@ -174,7 +175,7 @@ func (r *reply) sift(ctx context.Context, ev api.DialogueEvent) {
 	case ev.Type == api.DialogueEventNotice || ev.Type == api.DialogueEventUnparsed || ev.Type == api.DialogueEventEnded: // of no turn
 		r.show(ctx, ev)
 	case ev.Type == api.DialogueEventMessage && ev.Message.MessageID == r.awaited && !r.taken && r.done:
-		r.err.note(yellow, "the agent has not taken up the message: "+ev.Message.State)
+		r.err.note(ui.Yellow, "the agent has not taken up the message: "+ev.Message.State)
 	case r.last == unclear:
 		r.held = append(r.held, ev)
 	case r.last == ours:
@@ -199,7 +200,7 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 		go r.deny(ctx, *ev.Request)
 	case api.DialogueEventRequestClosed:
 		if _, asked := r.err.requests[ev.Request.RequestID]; asked && ev.Request.By == "client" && ev.Request.Decision == "deny" {
-			r.err.note(yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
+			r.err.note(ui.Yellow, "denied, as nobody is here to be asked: "+requestTitle(r.err.opened(*ev.Request)))
 		}
 	}
 }
@@ -207,7 +208,7 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 // attend does what an event asks for.
 func (r *reply) attend(ctx context.Context, ev api.DialogueEvent, looks chan<- api.DialogueInfo) {
 	if r.goesOn(ev) {
-		r.err.note(dim, "it goes on")
+		r.err.note(ui.Dim, "it goes on")
 	}
 	if ev.Type != api.DialogueEventState {
 		return
@@ -227,7 +228,7 @@ func (r *reply) troubled(why *api.DialogueFault) error {
 		return nil
 	}
 	if why.Code == recordFailed {
-		r.err.note(yellow, r.stuck(*why).Error())
+		r.err.note(ui.Yellow, r.stuck(*why).Error())
 		return nil
 	}
 	r.out.endLine()
@@ -274,7 +275,7 @@ func (ch *chat) look(ctx context.Context, looks chan<- api.DialogueInfo) {
 func (ch *chat) stuck(why api.DialogueFault) error {
 	id := ch.info.DialogueID
 	if why.Code == recordFailed {
-		return &failure{err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it continues when the disk has room", id, why.Message), status: exitBroken}
+		return &ui.Failure{Err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it continues when the disk has room", id, why.Message), Status: ui.ExitBroken}
 	}
 	hint := fmt.Sprintf("`trl dialogue retry %s` looks for it again", id)
 	switch why.Reason {
@@ -283,5 +284,5 @@ func (ch *chat) stuck(why api.DialogueFault) error {
 	case "session_gone":
 		hint = fmt.Sprintf("`trl chat --resume %s` starts the agent again", id)
 	}
-	return &failure{err: fmt.Errorf("dialogue %s: the agent cannot be reached: %s", id, why.Message), status: exitBroken, hint: hint}
+	return &ui.Failure{Err: fmt.Errorf("dialogue %s: the agent cannot be reached: %s", id, why.Message), Status: ui.ExitBroken, Hint: hint}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // asker asks a person what to answer to a request of the agent, a line at a time. It is
@@ -25,22 +26,22 @@ type asker struct {
 }
 
 // text is what the person is to decide.
-func (k *asker) text(p *printer) string {
+func (k *asker) text(p *ui.Printer) string {
 	r := k.request
 	var b strings.Builder
 	head := map[string]string{
-		"question": "The agent asks", "plan": "The agent has a plan", "permission": "The agent wants to use " + printable(cmp.Or(r.Tool, "a tool")),
+		"question": "The agent asks", "plan": "The agent has a plan", "permission": "The agent wants to use " + ui.Printable(cmp.Or(r.Tool, "a tool")),
 	}[r.Kind]
 	about := cmp.Or(r.Subject, r.Title)
 	if len(k.questions()) > 0 && r.Subject == "" {
 		about = ""
 	}
-	b.WriteString(p.paint(yellow, "? ") + p.paint(bold, cmp.Or(head, "The agent asks: "+printable(r.Kind))) + prefixed(": ", clean(about)) + "\n")
+	b.WriteString(p.Paint(ui.Yellow, "? ") + p.Paint(ui.Bold, cmp.Or(head, "The agent asks: "+ui.Printable(r.Kind))) + ui.Prefixed(": ", ui.Clean(about)) + "\n")
 	if r.Title != "" && r.Title != about {
-		b.WriteString(indent("  ", clean(r.Title)) + "\n")
+		b.WriteString(ui.Indent("  ", ui.Clean(r.Title)) + "\n")
 	}
 	if r.Reason != "" {
-		b.WriteString(p.paint(dim, indent("  ", clean(r.Reason))) + "\n")
+		b.WriteString(p.Paint(ui.Dim, ui.Indent("  ", ui.Clean(r.Reason))) + "\n")
 	}
 	if len(r.Questions) == 0 {
 		most := unfolded
@@ -48,7 +49,7 @@ func (k *asker) text(p *printer) string {
 			most = 0
 		}
 		if more := inputText(r.Input, most, r.Subject, r.Title, r.Reason); more != "" {
-			b.WriteString(indent("  ", more) + "\n")
+			b.WriteString(ui.Indent("  ", more) + "\n")
 		}
 	}
 	if k.choice() {
@@ -77,8 +78,8 @@ func (k *asker) offers(kind string) bool {
 	return len(k.request.Options) == 0 || slices.ContainsFunc(k.request.Options, func(o api.DialogueOption) bool { return o.Kind == kind })
 }
 
-func optionLine(p *printer, i int, o api.DialogueOption) string {
-	return fmt.Sprintf("  %d. %s%s\n", i+1, printable(o.Label), p.paint(dim, prefixed(" – ", printable(o.Description))))
+func optionLine(p *ui.Printer, i int, o api.DialogueOption) string {
+	return fmt.Sprintf("  %d. %s%s\n", i+1, ui.Printable(o.Label), p.Paint(ui.Dim, ui.Prefixed(" – ", ui.Printable(o.Description))))
 }
 
 // questions are those that have no answer yet.
@@ -92,7 +93,7 @@ func (k *asker) questions() []api.DialogueQuestion {
 func questionKey(q api.DialogueQuestion) string { return cmp.Or(q.ID, q.Question) }
 
 // prompt is what the person is asked now.
-func (k *asker) prompt(p *printer) string {
+func (k *asker) prompt(p *ui.Printer) string {
 	if k.editing {
 		return "  instead (a text, or all of the input as JSON): "
 	}
@@ -103,7 +104,7 @@ func (k *asker) prompt(p *printer) string {
 		if q.Header != "" {
 			title = q.Header + ": " + title
 		}
-		b.WriteString("  " + p.paint(bold, printable(title)) + "\n")
+		b.WriteString("  " + p.Paint(ui.Bold, ui.Printable(title)) + "\n")
 		for i, o := range q.Options {
 			b.WriteString(optionLine(p, i, o))
 		}
@@ -227,7 +228,7 @@ func (k *asker) edited(p api.DialogueRespondParams, line string) (api.DialogueRe
 	}
 	input, ok := replaced(k.request.Input, k.request.Subject, line)
 	if !ok {
-		return p, false, "give all of the input, as JSON: " + shorten(printable(string(k.request.Input)), 400)
+		return p, false, "give all of the input, as JSON: " + ui.Shorten(ui.Printable(string(k.request.Input)), 400)
 	}
 	p.Input = input
 	return p, true, ""

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // ownCommands are those that a person gives to trl, not to the agent.
@@ -23,9 +24,9 @@ func (t *talk) command(line string) bool {
 	case "/model":
 		t.setModel(rest)
 	case "/help":
-		t.view.note(dim, "/retry looks again for an agent that cannot be reached; /model NAME changes the model; /help is this. Other lines are for the agent.")
+		t.view.note(ui.Dim, "/retry looks again for an agent that cannot be reached; /model NAME changes the model; /help is this. Other lines are for the agent.")
 		if len(t.commands) > 0 {
-			t.view.note(dim, "the agent's own: "+strings.Join(t.commands, " "))
+			t.view.note(ui.Dim, "the agent's own: "+strings.Join(t.commands, " "))
 		}
 	default:
 		return false
@@ -36,10 +37,10 @@ func (t *talk) command(line string) bool {
 // retry looks again for an agent that could not be reached.
 func (t *talk) retry() {
 	if t.course.state != api.DialogueError && t.course.fault == nil {
-		t.view.note(dim, "nothing is wrong")
+		t.view.note(ui.Dim, "nothing is wrong")
 		return
 	}
-	t.view.note(dim, "looking for the agent again")
+	t.view.note(ui.Dim, "looking for the agent again")
 	var now api.DialogueInfo
 	t.call(func(ctx context.Context) (err error) {
 		now, err = t.client.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: t.info.DialogueID})
@@ -52,7 +53,7 @@ func (t *talk) retry() {
 		was := t.course.fault
 		t.course.fault = nil
 		if t.troubled(now.Error); now.Error == nil && was != nil { // unless an event has told it before
-			t.view.note(dim, "it goes on")
+			t.view.note(ui.Dim, "it goes on")
 		}
 	})
 }
@@ -60,7 +61,7 @@ func (t *talk) retry() {
 // setModel changes the model.
 func (t *talk) setModel(name string) {
 	if name == "" {
-		t.view.note(dim, fmt.Sprintf("the model is %s; /model NAME changes it", orDash(t.info.Model)))
+		t.view.note(ui.Dim, fmt.Sprintf("the model is %s; /model NAME changes it", ui.OrDash(t.info.Model)))
 		return
 	}
 	t.call(func(ctx context.Context) error {
@@ -71,7 +72,7 @@ func (t *talk) setModel(name string) {
 			t.problem(err)
 			return
 		}
-		t.view.note(dim, "the model is "+printable(name)+" from now on")
+		t.view.note(ui.Dim, "the model is "+ui.Printable(name)+" from now on")
 	})
 }
 
@@ -95,15 +96,15 @@ func completions(line string, commands, models []string) []string {
 
 // edit gives the person a line editor, where their terminal can show one.
 func (t *talk) edit() error {
-	tty, ok := t.app.terminal()
-	if !ok || checkWindow("", "") != nil {
+	tty, ok := t.app.Terminal()
+	if !ok || ui.CheckWindow("", "") != nil {
 		return nil
 	}
 	e, err := newEditor(tty)
 	if err != nil {
 		return err
 	}
-	t.editor, t.app.stdout.above = e, e
+	t.editor, t.app.Stdout.Above = e, e
 	e.complete = func(line string) []string {
 		t.knowing.Lock()
 		defer t.knowing.Unlock()
@@ -116,14 +117,14 @@ func (t *talk) edit() error {
 func (t *talk) closeEditor() {
 	if t.editor != nil {
 		t.editor.close()
-		t.app.stdout.above = nil
+		t.app.Stdout.Above = nil
 	}
 }
 
 // inviteEditor shows the prompt that fits. A line that was begun before a question came stays
 // a message until it is sent: the question is answered behind it.
 func (t *talk) inviteEditor() {
-	p := t.app.stdout
+	p := t.app.Stdout
 	begun := t.editor.typing()
 	switch {
 	case t.leaving || t.course.end != nil:
@@ -141,14 +142,14 @@ func (t *talk) inviteEditor() {
 		t.editor.remember(false)
 		t.editor.setPrompt(prompt)
 	case t.begun != "":
-		t.editor.setPrompt(p.paint(bold, ". "))
+		t.editor.setPrompt(p.Paint(ui.Bold, ". "))
 	default:
 		t.editor.remember(true)
-		st := dim
+		st := ui.Dim
 		if t.free() {
-			st = bold
+			st = ui.Bold
 		}
-		t.editor.setPrompt(p.paint(st, t.context()+"> "))
+		t.editor.setPrompt(p.Paint(st, t.context()+"> "))
 	}
 }
 

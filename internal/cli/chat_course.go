@@ -14,6 +14,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // whose says whom something in a dialogue is for.
@@ -224,11 +225,11 @@ func (c *course) free() bool {
 func (c *course) status() int {
 	switch c.outcome {
 	case "", "completed":
-		return exitOK
+		return ui.ExitOK
 	case "interrupted":
 		return api.ExitCancelled
 	}
-	return exitBroken
+	return ui.ExitBroken
 }
 
 // told is what the receiver of a stream passes on.
@@ -279,7 +280,7 @@ func (ch *chat) openFor(ctx context.Context, signals <-chan os.Signal) (interrup
 			return interrupted, err
 		case s := <-signals:
 			if interrupted {
-				return true, exitBySignal(s)
+				return true, ui.ExitBySignal(s)
 			}
 			interrupted = true
 		}
@@ -291,7 +292,7 @@ func (ch *chat) openFor(ctx context.Context, signals <-chan os.Signal) (interrup
 func (ch *chat) closeFor(ctx context.Context, signals <-chan os.Signal, tell func()) error {
 	closed := make(chan error, 1)
 	go func() { closed <- ch.close(ctx) }()
-	late := time.NewTimer(noticeTime)
+	late := time.NewTimer(ui.NoticeTime)
 	defer late.Stop()
 	for {
 		select {
@@ -300,7 +301,7 @@ func (ch *chat) closeFor(ctx context.Context, signals <-chan os.Signal, tell fun
 		case <-late.C:
 			tell()
 		case s := <-signals:
-			return exitBySignal(s)
+			return ui.ExitBySignal(s)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 const (
@@ -43,7 +45,7 @@ var newLineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[13;3u", "\x1b
 // Goroutines: one that reads the terminal, one that edits, and one that follows the size. The
 // first ends with the program, because a read of a terminal cannot be ended.
 type editor struct {
-	tty        *tty
+	tty        *ui.Terminal
 	term       *term.Terminal
 	complete   func(line string) []string // what a line that begins so may go on to
 	interrupts chan struct{}              // of capacity 1: Ctrl-C was pressed
@@ -67,22 +69,22 @@ type editor struct {
 }
 
 // newEditor takes over the terminal until close.
-func newEditor(t *tty) (*editor, error) {
+func newEditor(t *ui.Terminal) (*editor, error) {
 	e := &editor{
 		tty: t, interrupts: make(chan struct{}, 1), raw: make(chan []byte), done: make(chan struct{}),
 		resized: make(chan os.Signal, 1), pasted: map[string]string{},
 	}
-	if err := t.raw(); err != nil {
+	if err := t.Raw(); err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
 	}
 	e.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{e, t.out}, "")
+	}{e, t.Out}, "")
 	e.term.AutoCompleteCallback = e.key
 	e.term.History = history{e}
 	e.measure()
-	_, _ = io.WriteString(t.out, pasteOn)
+	_, _ = io.WriteString(t.Out, pasteOn)
 	signal.Notify(e.resized, unix.SIGWINCH)
 	go e.keys()
 	go func() {
@@ -99,7 +101,7 @@ func newEditor(t *tty) (*editor, error) {
 }
 
 func (e *editor) measure() {
-	if cols, rows := e.tty.size(); cols > 0 {
+	if cols, rows := e.tty.Size(); cols > 0 {
 		_ = e.term.SetSize(cols, rows)
 	}
 }
@@ -116,9 +118,9 @@ func (e *editor) close() {
 	e.setPrompt("")
 	signal.Stop(e.resized)
 	close(e.done)
-	e.tty.stop()
-	_, _ = io.WriteString(e.tty.out, "\r\x1b[K"+pasteOff)
-	e.tty.cook()
+	e.tty.Stop()
+	_, _ = io.WriteString(e.tty.Out, "\r\x1b[K"+pasteOff)
+	e.tty.Restore()
 }
 
 // lines passes on what is typed, a message at a time, until the end.
@@ -186,7 +188,7 @@ func (e *editor) remember(on bool) {
 // Write writes above the line that is being edited. Only whole lines can be: the beginning of
 // one waits for its end, or until it is as long as the terminal is wide.
 func (e *editor) Write(p []byte) (int, error) {
-	cols, _ := e.tty.size()
+	cols, _ := e.tty.Size()
 	e.mu.Lock()
 	e.part = append(e.part, p...)
 	whole := bytes.LastIndexByte(e.part, '\n') + 1
@@ -204,7 +206,7 @@ func (e *editor) Write(p []byte) (int, error) {
 	var err error
 	switch {
 	case closed:
-		_, err = e.tty.out.Write(out)
+		_, err = e.tty.Out.Write(out)
 	case len(out) > 0:
 		_, err = e.term.Write(out)
 	}
@@ -345,18 +347,18 @@ func (e *editor) paste(text string) []byte {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	name := fmt.Sprintf("[pasted %d: %s]", len(e.pasted)+1, plural(len(lines(text)), "line", "lines"))
+	name := fmt.Sprintf("[pasted %d: %s]", len(e.pasted)+1, ui.Plural(len(ui.Lines(text)), "line", "lines"))
 	e.pasted[name] = text
 	return []byte(name)
 }
 
 // suspend stops the program, as Ctrl-Z does elsewhere.
 func (e *editor) suspend() {
-	_, _ = io.WriteString(e.tty.out, pasteOff+"\r\n")
-	e.tty.cook()
+	_, _ = io.WriteString(e.tty.Out, pasteOff+"\r\n")
+	e.tty.Restore()
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
-	_ = e.tty.raw()
-	_, _ = io.WriteString(e.tty.out, pasteOn)
+	_ = e.tty.Raw()
+	_, _ = io.WriteString(e.tty.Out, pasteOn)
 	e.measure()
 }
 

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // signal takes Ctrl-C: the first interrupts the agent, a second one leaves.
 func (t *talk) signal(ctx context.Context, s os.Signal) error {
 	if s != unix.SIGINT {
-		return exitBySignal(s)
+		return ui.ExitBySignal(s)
 	}
 	again := t.leaving || !t.pressed.IsZero() && (time.Since(t.pressed) < twice || !t.busy())
 	t.pressed = time.Now()
@@ -27,10 +28,10 @@ func (t *talk) signal(ctx context.Context, s os.Signal) error {
 	case again:
 		return errLeaves
 	case t.busy():
-		t.view.note(dim, "interrupting; Ctrl-C again leaves")
+		t.view.note(ui.Dim, "interrupting; Ctrl-C again leaves")
 		go t.interrupt(ctx)
 	default:
-		t.view.note(dim, "Ctrl-C again leaves")
+		t.view.note(ui.Dim, "Ctrl-C again leaves")
 	}
 	if t.asking != nil { // it is most likely over now
 		t.shown = t.view.written
@@ -42,7 +43,7 @@ func (t *talk) signal(ctx context.Context, s os.Signal) error {
 func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error) error {
 	if t.course.end != nil || cause == nil || errors.Is(cause, io.EOF) {
 		if e := t.course.end; e != nil && e.Cause != "closed" && e.Cause != "exited" {
-			cause = exitWith(exitBroken)
+			cause = ui.ExitWith(ui.ExitBroken)
 		} else {
 			cause = nil
 		}
@@ -51,18 +52,18 @@ func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error)
 	if errors.Is(cause, errLeaves) {
 		cause = nil
 	}
-	if errors.Is(cause, errStopped) {
-		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
+	if errors.Is(cause, ui.ErrStopped) {
+		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
 	}
 	if errors.Is(cause, api.ErrRuntimeUnavailable) {
-		return withHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.handle())
+		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.handle(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.handle())
 	}
 	next := "--resume"
 	if !t.ours && t.course.end == nil {
 		next = "--dialogue"
 	}
-	err := t.closeFor(ctx, signals, func() { t.view.note(dim, "the agent is being ended; Ctrl-C does not wait for it") })
-	t.app.stderr.line(t.app.stderr.paint(dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
+	err := t.closeFor(ctx, signals, func() { t.view.note(ui.Dim, "the agent is being ended; Ctrl-C does not wait for it") })
+	t.app.Stderr.Line(t.app.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
 	if cause != nil {
 		return cause
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -13,7 +14,7 @@ import (
 // is shown is never taken back, so it knows nothing that would need a later line. What it does
 // not know stays as it is. It is used by one goroutine.
 type markdown struct {
-	out   *printer
+	out   *ui.Printer
 	fence string // what ends the code that is being shown; "" outside
 	diff  bool   // the code is a diff
 
@@ -43,22 +44,22 @@ func (m *markdown) line(s string) string {
 		} else {
 			m.fence = ""
 		}
-		return m.out.paint(dim, s)
+		return m.out.Paint(ui.Dim, s)
 	}
 	switch {
 	case m.fence != "" && m.diff:
 		return diffLine(m.out, s)
 	case m.fence != "":
-		return m.out.paint(cyan, s)
+		return m.out.Paint(ui.Cyan, s)
 	case mdRule().MatchString(s):
-		return m.out.paint(dim, strings.Repeat("─", min(m.out.width(), 40)))
+		return m.out.Paint(ui.Dim, strings.Repeat("─", min(m.out.Width(), 40)))
 	}
 	if h := mdHeading().FindStringSubmatch(s); h != nil {
-		return m.out.paint(bold, h[1])
+		return m.out.Paint(ui.Bold, h[1])
 	}
 	margin := ""
 	if q := mdQuote().FindStringSubmatch(s); q != nil {
-		margin, s = m.out.paint(dim, "│ "), q[1]
+		margin, s = m.out.Paint(ui.Dim, "│ "), q[1]
 	}
 	if it := mdItem().FindStringSubmatch(s); it != nil {
 		mark := it[2]
@@ -72,7 +73,7 @@ func (m *markdown) line(s string) string {
 
 // inline shows what is marked inside a line.
 func (m *markdown) inline(s string) string {
-	if !m.out.colour {
+	if !m.out.Colour {
 		return s // nothing takes the place of the marks
 	}
 	var b strings.Builder
@@ -90,29 +91,29 @@ func (m *markdown) inline(s string) string {
 		b.WriteString(s[:at[0]])
 		switch {
 		case group(1) != "" && group(1) == group(3):
-			b.WriteString(m.out.paint(cyan, group(2)))
+			b.WriteString(m.out.Paint(ui.Cyan, group(2)))
 		case group(1) != "":
 			b.WriteString(group(0))
 		case group(4) != "":
-			b.WriteString(m.out.paint(bold, group(4)))
+			b.WriteString(m.out.Paint(ui.Bold, group(4)))
 		case group(5) != "":
-			b.WriteString(m.out.paint(italic, group(5)))
+			b.WriteString(m.out.Paint(ui.Italic, group(5)))
 		default:
-			b.WriteString(m.out.paint(underline, group(6)) + m.out.paint(dim, " ("+group(7)+")"))
+			b.WriteString(m.out.Paint(ui.Underline, group(6)) + m.out.Paint(ui.Dim, " ("+group(7)+")"))
 		}
 		s = s[at[1]:]
 	}
 }
 
 // diffLine is one line of a diff in its colour.
-func diffLine(p *printer, s string) string {
+func diffLine(p *ui.Printer, s string) string {
 	switch {
 	case strings.HasPrefix(s, "+"):
-		return p.paint(green, s)
+		return p.Paint(ui.Green, s)
 	case strings.HasPrefix(s, "-"):
-		return p.paint(red, s)
+		return p.Paint(ui.Red, s)
 	case strings.HasPrefix(s, "@@"):
-		return p.paint(dim, s)
+		return p.Paint(ui.Dim, s)
 	}
 	return s
 }
@@ -205,7 +206,7 @@ func (m *markdown) piece(s string) string {
 // cut is where a line that is being written can be broken, at a blank; 0 when it is to wait
 // for more: it is short, is code, or something is marked whose end is not there yet.
 func (m *markdown) cut(line string) int {
-	width := m.out.width()
+	width := m.out.Width()
 	if m.fence != "" || columns([]byte(line)) <= width {
 		return 0
 	}

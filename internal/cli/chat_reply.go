@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // answered ends the asking when somebody else was faster, or the agent does not ask any more.
@@ -23,7 +24,7 @@ func (t *talk) answered(r api.DialogueRequest) {
 	if how == "" {
 		how = "somebody else has answered: " + r.Decision
 	}
-	t.view.note(dim, how)
+	t.view.note(ui.Dim, how)
 	t.ask.Reset(0)
 }
 
@@ -34,18 +35,18 @@ func (t *talk) askNext() {
 	}
 	t.asking = &asker{request: t.course.requests[0], shown: time.Now()}
 	t.view.begin("text")
-	t.view.write(t.asking.text(t.app.stdout))
+	t.view.write(t.asking.text(t.app.Stdout))
 }
 
 // reply takes an answer to what is asked.
 func (t *talk) reply(line string) {
 	if !utf8.ValidString(line) {
-		t.view.note(red, notUTF8)
+		t.view.note(ui.Red, notUTF8)
 		return
 	}
 	p, done, problem := t.asking.answer(line)
 	if problem != "" {
-		t.view.note(red, problem)
+		t.view.note(ui.Red, problem)
 	}
 	if !done {
 		return
@@ -84,5 +85,5 @@ func (t *talk) replied(err error) {
 
 // notSent tells of a line of which nobody knows whether it is an answer or a message.
 func (t *talk) notSent(line string) {
-	t.view.note(yellow, "typed before this is asked again, and not sent: "+line)
+	t.view.note(ui.Yellow, "typed before this is asked again, and not sent: "+line)
 }

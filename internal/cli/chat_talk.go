@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 const (
@@ -44,7 +45,7 @@ type talk struct {
 	begun            string   // lines that end with a backslash
 	shown            int      // what the view had written when the prompt was shown; -1 when it is not there
 	ask              *time.Timer
-	outage           outage
+	outage           ui.Outage
 
 	answering *api.DialogueRequest // whose answer is on its way
 	held      []typed              // what was typed since
@@ -70,17 +71,17 @@ func (ch *chat) talk() error {
 	signals, stop := chatSignals()
 	defer stop()
 	first := ch.prompt
-	ch.client.ReconnectFor = attachFor
+	ch.client.ReconnectFor = ui.InteractiveSearchTime
 	interrupted, err := ch.openFor(ctx, signals)
 	if err != nil {
 		return err
 	}
 	if interrupted {
-		return errors.Join(ch.closeFor(ctx, signals, func() {}), exitWith(api.ExitCancelled))
+		return errors.Join(ch.closeFor(ctx, signals, func() {}), ui.ExitWith(api.ExitCancelled))
 	}
 	t := &talk{
-		chat: ch, course: course{state: ch.info.State}, view: newDialogueView(ch.app.stdout),
-		shown: -1, ask: time.NewTimer(time.Hour), outage: newOutage(), calls: make(chan call, 64), outcomes: make(chan func(), 64),
+		chat: ch, course: course{state: ch.info.State}, view: newDialogueView(ch.app.Stdout),
+		shown: -1, ask: time.NewTimer(time.Hour), outage: ui.NewOutage(), calls: make(chan call, 64), outcomes: make(chan func(), 64),
 	}
 	t.commands, t.models = ch.info.Commands, ch.info.Models
 	t.usage = ch.info.Usage
@@ -103,10 +104,10 @@ func (t *talk) hello() {
 	about := []string{i.Agent}
 	for _, s := range []string{i.Version, i.Model, i.PermissionMode, i.WorkingDir} {
 		if s != "" {
-			about = append(about, printable(s))
+			about = append(about, ui.Printable(s))
 		}
 	}
-	t.view.line(t.app.stdout.paint(dim, fmt.Sprintf("%s  %s", t.handle(), strings.Join(about, " · "))))
+	t.view.line(t.app.Stdout.Paint(ui.Dim, fmt.Sprintf("%s  %s", t.handle(), strings.Join(about, " · "))))
 	t.view.last = "text"
 }
 
@@ -136,7 +137,7 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 		interrupts = t.editor.interrupts
 		go t.editor.lines(ctx, typed)
 	} else {
-		go readTyped(ctx, t.app.stdin, typed)
+		go readTyped(ctx, t.app.Stdin, typed)
 	}
 	go t.send(ctx)
 	if first != "" {
@@ -187,15 +188,15 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 				continue
 			}
 			t.askNext()
-		case <-t.outage.notice.C:
-			t.view.note(yellow, "the daemon is away; it is looked for")
-		case <-t.outage.stopped.C:
-			return errStopped
+		case <-t.outage.Notice.C:
+			t.view.note(ui.Yellow, "the daemon is away; it is looked for")
+		case <-t.outage.Stopped.C:
+			return ui.ErrStopped
 		case outcome := <-t.outcomes:
 			t.unsent--
 			outcome()
 		}
-		if err := t.app.stdout.err; err != nil {
+		if err := t.app.Stdout.Err; err != nil {
 			return err
 		}
 	}
@@ -271,10 +272,10 @@ func (t *talk) invite() {
 	case t.shown == t.view.written || t.view.open != "" || t.course.end != nil || t.leaving:
 	case t.asking != nil:
 		t.view.endLine()
-		t.put(t.asking.prompt(t.app.stdout))
+		t.put(t.asking.prompt(t.app.Stdout))
 	case t.answering == nil && t.free():
 		t.view.begin("text")
-		t.put(t.app.stdout.paint(bold, "> "))
+		t.put(t.app.Stdout.Paint(ui.Bold, "> "))
 	}
 }
 
@@ -290,10 +291,10 @@ func (t *talk) told(e told) (done bool, err error) {
 	case e.err != nil:
 		return true, e.err
 	case e.away != nil:
-		t.outage.begins(e.away)
+		t.outage.Begin(e.away)
 	case e.back:
-		if t.outage.ends() {
-			t.view.note(dim, "it is back")
+		if t.outage.End() {
+			t.view.note(ui.Dim, "it is back")
 		}
 	case e.push.Type == api.EventEnd:
 		return true, nil
@@ -306,7 +307,7 @@ func (t *talk) told(e told) (done bool, err error) {
 // happen shows one event.
 func (t *talk) happen(ev api.DialogueEvent) {
 	if t.goesOn(ev) {
-		t.view.note(dim, "it goes on")
+		t.view.note(ui.Dim, "it goes on")
 	}
 	t.course.take(ev)
 	t.know(ev)
@@ -331,7 +332,7 @@ func (t *talk) line(l typed) {
 	line := l.text
 	switch {
 	case l.cut:
-		t.problem(withHint(fmt.Errorf("the line is longer than a terminal can take: it was not sent"),
+		t.problem(ui.WithHint(fmt.Errorf("the line is longer than a terminal can take: it was not sent"),
 			"put it into a file: trl dialogue send %s < FILE", t.handle()))
 		return
 	case t.answering != nil:
@@ -347,7 +348,7 @@ func (t *talk) line(l typed) {
 	if more, ok := strings.CutSuffix(line, `\`); ok {
 		t.begun += more + "\n"
 		if t.editor == nil {
-			t.put(t.app.stdout.paint(bold, ". "))
+			t.put(t.app.Stdout.Paint(ui.Bold, ". "))
 		}
 		return
 	}
@@ -363,7 +364,7 @@ const notUTF8 = "this is not UTF-8, and was not sent"
 // say gives the agent a message.
 func (t *talk) say(text string) {
 	if !utf8.ValidString(text) {
-		t.view.note(red, notUTF8)
+		t.view.note(ui.Red, notUTF8)
 		return
 	}
 	id := newMessageID()
@@ -382,9 +383,9 @@ func (t *talk) say(text string) {
 
 // problem tells what went wrong. The person goes on.
 func (t *talk) problem(err error) {
-	t.view.note(red, err.Error())
-	if hint := hintFor(err); hint != "" {
-		t.view.note(dim, "hint: "+hint)
+	t.view.note(ui.Red, err.Error())
+	if hint := ui.HintFor(err); hint != "" {
+		t.view.note(ui.Dim, "hint: "+hint)
 	}
 }
 
@@ -393,7 +394,7 @@ func (t *talk) troubled(why *api.DialogueFault) {
 	if why != nil && t.stops(*why) {
 		t.problem(t.stuck(*why))
 		if why.Code != recordFailed && why.Reason != "session_gone" {
-			t.view.note(dim, "here, /retry does")
+			t.view.note(ui.Dim, "here, /retry does")
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // answered is what comes of lines that a person types at a request.
@@ -85,7 +86,7 @@ func TestAsker(t *testing.T) {
 
 func TestAskerText(t *testing.T) {
 	ask := func(r api.DialogueRequest) string {
-		return shown(t, true, false, func(p *printer) {
+		return shown(t, true, false, func(p *ui.Printer) {
 			k := &asker{request: r}
 			fmt.Fprint(p, k.text(p)+k.prompt(p))
 		})
@@ -225,8 +226,8 @@ func TestStuck(t *testing.T) {
 			fault.Code = recordFailed
 		}
 		err := ch.stuck(fault)
-		if got := hintFor(err); got != want || !strings.Contains(err.Error(), "why") || statusOf(err) != exitBroken {
-			t.Errorf("%s: %s, status %d, hint %q, want %q", reason, err, statusOf(err), got, want)
+		if got := ui.HintFor(err); got != want || !strings.Contains(err.Error(), "why") || ui.StatusOf(err) != ui.ExitBroken {
+			t.Errorf("%s: %s, status %d, hint %q, want %q", reason, err, ui.StatusOf(err), got, want)
 		}
 	}
 }
@@ -234,8 +235,8 @@ func TestStuck(t *testing.T) {
 // TestTroubled: an agent is neither ended nor given up because the disk is full, and told
 // once; one that cannot be reached is left for whoever looks for it again.
 func TestTroubled(t *testing.T) {
-	shows := shown(t, false, false, func(p *printer) {
-		r := (&chat{app: &app{stdout: p, stderr: p}, ours: true}).newReply()
+	shows := shown(t, false, false, func(p *ui.Printer) {
+		r := (&chat{app: &app{Streams: ui.Streams{Stdout: p, Stderr: p}}, ours: true}).newReply()
 		full, lost := &api.DialogueFault{Code: recordFailed, Message: "no space"}, &api.DialogueFault{Code: "reconnect_failed", Reason: "refused"}
 		idle := api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueIdle}
 		if r.goesOn(idle) || r.troubled(nil) != nil || r.troubled(full) != nil || r.troubled(full) != nil || !r.ours || !r.goesOn(api.DialogueEvent{Type: api.DialogueEventDelta}) || r.goesOn(idle) {
@@ -257,8 +258,8 @@ func TestTalkReplies(t *testing.T) {
 	var talking *talk
 	now := time.Now()
 	at := func(later time.Duration, text string) { talking.line(typed{text: text, at: now.Add(later)}) }
-	begin := func(p *printer) {
-		talking = &talk{chat: &chat{app: &app{stdout: p}}, view: newDialogueView(p), ask: time.NewTimer(time.Hour), calls: make(chan call, 8)}
+	begin := func(p *ui.Printer) {
+		talking = &talk{chat: &chat{app: &app{Streams: ui.Streams{Stdout: p}}}, view: newDialogueView(p), ask: time.NewTimer(time.Hour), calls: make(chan call, 8)}
 		talking.course.requests = []api.DialogueRequest{{RequestID: "r", Kind: "permission", Tool: "Bash"}}
 		talking.askNext()
 	}
@@ -275,7 +276,7 @@ func TestTalkReplies(t *testing.T) {
 		{"refused", api.Errorf(api.CodeInvalidParams, "no"), false, 1, true, "not sent: meanwhile"},
 		{"refused and closed", api.Errorf(api.CodeInvalidParams, "no"), true, 2, false, "no"},
 	} {
-		shows := shown(t, true, false, func(p *printer) {
+		shows := shown(t, true, false, func(p *ui.Printer) {
 			begin(p)
 			at(time.Minute, "y")
 			at(time.Minute, "meanwhile")
@@ -300,7 +301,7 @@ func TestTalkReplies(t *testing.T) {
 			t.Errorf("%s: shows %s, want %s", c.name, shows, c.shows)
 		}
 	}
-	shown(t, true, false, func(p *printer) {
+	shown(t, true, false, func(p *ui.Printer) {
 		begin(p)
 		talking.asking.shown = now
 		at(-time.Second, "y")

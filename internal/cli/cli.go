@@ -6,13 +6,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -24,11 +27,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) > 0 && args[0] == "__runner" {
 		return runner.Main()
 	}
-	a := &app{
-		stdin:  stdin,
-		stdout: newPrinter(stdout),
-		stderr: newPrinter(stderr),
-	}
+	a := &app{Streams: ui.Streams{Stdin: stdin, Stdout: ui.NewPrinter(stdout), Stderr: ui.NewPrinter(stderr)}}
 	root := a.root(args)
 	root.SetArgs(endFlags(root, args))
 	return a.finish(root.ExecuteContext(context.Background()))
@@ -37,8 +36,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 // app is one invocation of the program: its streams and its global flags. It is
 // used by one goroutine, except where a command says otherwise.
 type app struct {
-	stdin          *os.File
-	stdout, stderr *printer
+	ui.Streams
 
 	noStart  bool
 	verbose  bool
@@ -84,17 +82,17 @@ needed, and it exits on its own when it is idle.`,
 		Args:          noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short {
-				a.stdout.line("trl " + version.Version)
+				a.Stdout.Line("trl " + version.Version)
 				return nil
 			}
 			return cmd.Help()
 		},
 	}
 	root.Flags().BoolVarP(&short, "version", "V", false, "print the version; trl version tells more")
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageErrorf(cmd, "%s", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.UsageErrorf(cmd, "%s", err) })
 	root.AddGroup(
 		&cobra.Group{ID: groupCommands, Title: "Commands:"},
 		&cobra.Group{ID: groupSessions, Title: "Sessions:"},
@@ -175,15 +173,36 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := usageErrorf(cmd, "there is no command %q", args[0])
+	err := ui.UsageErrorf(cmd, "there is no command %q", args[0])
 	// Two letters make most of a short name.
 	if cmd.SuggestionsMinimumDistance = 2; len(args[0]) < 4 {
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err.hint = "did you mean `trl " + strings.Join(near, "` or `trl ") + "`?"
+		err.Hint = "did you mean `trl " + strings.Join(near, "` or `trl ") + "`?"
 	} else {
-		err.hint = "to run it in a session: trl run " + args[0]
+		err.Hint = "to run it in a session: trl run " + args[0]
 	}
 	return err
+}
+
+// finish reports err and returns the exit status of the program.
+func (a *app) finish(err error) int {
+	if err == nil {
+		err = cmp.Or(a.noHelp, a.Stdout.Err)
+	}
+	status := ui.StatusOf(err)
+	var f *ui.Failure
+	silent := errors.As(err, &f) && f.Err == nil
+	// Whoever closed the pipe does not want to hear that it is closed.
+	if err == nil || silent || status == ui.ExitBrokenPipe {
+		return status
+	}
+	for line := range strings.Lines(ui.Message(err)) { // a joined error has one line for each
+		a.Stderr.Line("trl: " + strings.TrimSuffix(line, "\n"))
+	}
+	if hint := ui.HintFor(err); hint != "" {
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, "hint: "+hint))
+	}
+	return status
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // completionTimeout bounds how long a person who pressed TAB waits for the daemon.
@@ -25,18 +26,18 @@ and the ids of commands.`,
   trl completion bash > ~/.local/share/bash-completion/completions/trl
   trl completion zsh  > "${fpath[1]}/_trl"
   trl completion fish > ~/.config/fish/completions/trl.fish`,
-		Args: takes(1, 1, "the name of a shell: bash, zsh or fish"),
+		Args: ui.Args(1, 1, "the name of a shell: bash, zsh or fish"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
 				return a.bashCompletion(root)
 			case "zsh":
-				return root.GenZshCompletion(a.stdout)
+				return root.GenZshCompletion(a.Stdout)
 			case "fish":
-				return root.GenFishCompletion(a.stdout, true)
+				return root.GenFishCompletion(a.Stdout, true)
 			}
-			return usageErrorf(cmd, "there is no completion for %q, only for bash, zsh and fish", args[0])
+			return ui.UsageErrorf(cmd, "there is no completion for %q, only for bash, zsh and fish", args[0])
 		},
 		ValidArgs: []string{"bash", "zsh", "fish"},
 	}
@@ -57,7 +58,7 @@ func (a *app) bashCompletion(root *cobra.Command) error {
 	if err := root.GenBashCompletionV2(&script, true); err != nil {
 		return err
 	}
-	_, err := a.stdout.Write([]byte(strings.Replace(script.String(), `_get_comp_words_by_ref "$@" cur prev words cword`, wordsOfBash, 1)))
+	_, err := a.Stdout.Write([]byte(strings.Replace(script.String(), `_get_comp_words_by_ref "$@" cur prev words cword`, wordsOfBash, 1)))
 	return err
 }
 
@@ -87,7 +88,7 @@ func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.Se
 			if !wanted(s) {
 				continue
 			}
-			about := string(s.State) + " in " + printable(s.WorkingDir)
+			about := string(s.State) + " in " + ui.Printable(s.WorkingDir)
 			if s.Name != "" {
 				list = append(list, cobra.CompletionWithDesc(s.Name, about))
 			}
@@ -151,7 +152,7 @@ func (a *app) listExecs(cmd *cobra.Command, wanted func(api.ExecInfo) bool) (lis
 		}
 		for _, e := range res.Execs {
 			if wanted(e) {
-				list = append(list, cobra.CompletionWithDesc(e.ExecID, shorten(printable(e.Command), 40)))
+				list = append(list, cobra.CompletionWithDesc(e.ExecID, ui.Shorten(ui.Printable(e.Command), 40)))
 			}
 		}
 	})

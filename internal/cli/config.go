@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -21,24 +23,24 @@ TRL_ before them, as in TRL_MAX_SESSIONS=200.`,
 		Example: `  trl config
   TRL_MAX_SESSIONS=200 trl config
   trl config --json | jq '.settings[] | select(.origin != "default")'`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return a.stdout.json(map[string]any{"settings": cfg.Entries()})
+				return a.Stdout.JSON(map[string]any{"settings": cfg.Entries()})
 			}
-			t := table{header: []string{"SETTING", "VALUE", "ORIGIN"}}
+			t := ui.Table{Header: []string{"SETTING", "VALUE", "ORIGIN"}}
 			for _, e := range cfg.Entries() {
-				origin := cell{e.Origin, dim}
+				origin := ui.Painted(e.Origin, ui.Dim)
 				if e.Origin != "default" {
-					origin.style = yellow
+					origin.Style = ui.Yellow
 				}
-				t.add(text(e.Key), text(fmt.Sprint(e.Value)), origin)
+				t.Add(ui.Text(e.Key), ui.Text(fmt.Sprint(e.Value)), origin)
 			}
-			a.stdout.table(t)
+			a.Stdout.Table(t)
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -6,24 +6,19 @@ import (
 	"fmt"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/place"
 )
 
-// lasting are the commands that go on when the daemon is restarted. Any other fails at
-// once when it is lost.
-//
-// lookFor is how long they look for the next one. A person who has stopped the daemon for
-// good waits that long for them to end.
+// lasting are the commands that go on when the daemon restarts. Any other command fails at
+// once when it loses the daemon.
 var lasting = map[string]bool{"run": true, "logs": true, "wait": true, "input": true, "events": true, "mcp": true, "chat": true, "raw": true}
-
-const lookFor = 10 * time.Second
 
 // connect returns a client of the daemon of this user, which is started in the
 // background when none runs; or of the one at the URL that was given.
@@ -40,11 +35,11 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	case !isAbsent(err):
 		return nil, err
 	case client.IsGRPC(a.url):
-		return nil, withHint(err, "`trl serve --grpc ADDRESS` serves gRPC")
+		return nil, ui.WithHint(err, "`trl serve --grpc ADDRESS` serves gRPC")
 	case a.url != "":
-		return nil, withHint(err, "`trl serve --http ADDRESS` serves HTTP")
+		return nil, ui.WithHint(err, "`trl serve --http ADDRESS` serves HTTP")
 	case a.noStart:
-		return nil, withHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
+		return nil, ui.WithHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
 	default:
 		if c, err = a.autostart(ctx, cmd, cfg); err != nil {
 			return nil, err
@@ -54,7 +49,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 		c.Revive = func(ctx context.Context) error { return a.revive(ctx, cmd, cfg) }
 	}
 	if lasting[cmd.Name()] {
-		c.ReconnectFor = lookFor
+		c.ReconnectFor = ui.SearchTime
 	}
 	return c, nil
 }
@@ -113,7 +108,7 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 		c, err = client.Dial(ctx, cfg.Socket)
 	}
 	if errors.Is(err, place.ErrStranger) {
-		return nil, withHint(err, "set TRL_SOCKET_PATH to a place of your own")
+		return nil, ui.WithHint(err, "set TRL_SOCKET_PATH to a place of your own")
 	}
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -60,7 +61,7 @@ func (d *diagnosis) settings(cfg config.Config) {
 			changed++
 		}
 	}
-	d.add("Settings", "configuration", verdictOK, plural(changed, "setting differs", "settings differ")+" from the default (trl config)")
+	d.add("Settings", "configuration", verdictOK, ui.Plural(changed, "setting differs", "settings differ")+" from the default (trl config)")
 	for _, note := range cfg.Notes() {
 		d.add("Settings", "environment", verdictNote, note)
 	}
@@ -142,8 +143,8 @@ func (d *diagnosis) daemon(ctx context.Context, c *client.Client) api.SystemInfo
 	}
 	stats, err := c.SystemStats(ctx, api.SystemStatsParams{})
 	d.check(section, "daemon", fmt.Sprintf("pid %d, up %s, %s, %s, %s resident", info.PID,
-		span(time.Duration(stats.UptimeS)*time.Second), plural(stats.ActiveSessions, "session", "sessions"),
-		plural(stats.OpenFDs, "descriptor", "descriptors"), bytesText(float64(stats.MemoryRSSBytes))), err)
+		ui.Span(time.Duration(stats.UptimeS)*time.Second), ui.Plural(stats.ActiveSessions, "session", "sessions"),
+		ui.Plural(stats.OpenFDs, "descriptor", "descriptors"), ui.BytesText(float64(stats.MemoryRSSBytes))), err)
 	if info.Version != version.Version {
 		d.add(section, "version", verdictNote, fmt.Sprintf("the daemon is %s, trl is %s; trl stop ends the old one, with its sessions", info.Version, version.Version))
 	} else {
@@ -175,15 +176,15 @@ func (d *diagnosis) limits(daemon map[string]float64) {
 	d.add(section, "sessions", verdictOK, fmt.Sprintf("%.0f (max_sessions)", daemon["max_sessions"]))
 	d.add(section, "idle session", verdictOK, endsAfter(daemon["idle_timeout_s"])+" (idle_timeout_s)")
 	d.add(section, "any session", verdictOK, endsAfter(daemon["lifetime_s"])+" (lifetime_s)")
-	d.add(section, "command", verdictOK, "timeout "+seconds(daemon["default_timeout_s"])+" (default_timeout_s), grace "+seconds(daemon["kill_grace_s"])+" (kill_grace_s)")
-	d.add(section, "output kept", verdictOK, bytesText(daemon["output_bytes"])+" a stream (output_bytes), "+bytesText(daemon["session_output_bytes"])+" a session (session_output_bytes)")
+	d.add(section, "command", verdictOK, "timeout "+ui.Seconds(daemon["default_timeout_s"])+" (default_timeout_s), grace "+ui.Seconds(daemon["kill_grace_s"])+" (kill_grace_s)")
+	d.add(section, "output kept", verdictOK, ui.BytesText(daemon["output_bytes"])+" a stream (output_bytes), "+ui.BytesText(daemon["session_output_bytes"])+" a session (session_output_bytes)")
 }
 
 func endsAfter(s float64) string {
 	if s == 0 {
 		return "never ends by itself"
 	}
-	return "ends after " + seconds(s)
+	return "ends after " + ui.Seconds(s)
 }
 
 func limitText(n uint64) string {
@@ -200,7 +201,7 @@ func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement s
 		if err == nil {
 			enforcement = details.Enforcement
 		}
-		d.check("Shells", s.name, fmt.Sprintf("%s, %s, session and command in %s", s.path, s.version(), span(took)), err)
+		d.check("Shells", s.name, fmt.Sprintf("%s, %s, session and command in %s", s.path, s.version(), ui.Span(took)), err)
 	}
 	return enforcement
 }
@@ -233,11 +234,4 @@ func trySession(ctx context.Context, c *client.Client, s foundShell) (time.Durat
 	}
 	details, err = c.SessionInfo(ctx, api.SessionInfoParams{SessionID: info.SessionID})
 	return took, details, err
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // groupOne is the one group of the commands below another one.
@@ -33,9 +34,9 @@ and starts them. Every command accepts the name or the id of a dialogue.`,
 			if len(args) == 0 {
 				return nil
 			}
-			err := usageErrorf(cmd, "there is no command %q", "dialogue "+args[0])
+			err := ui.UsageErrorf(cmd, "there is no command %q", "dialogue "+args[0])
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				err.hint = "did you mean `trl dialogue " + strings.Join(near, "` or `trl dialogue ") + "`?"
+				err.Hint = "did you mean `trl dialogue " + strings.Join(near, "` or `trl dialogue ") + "`?"
 			}
 			return err
 		},
@@ -71,7 +72,7 @@ session, directory, separated by tabs; a field without a value is "-".`,
 		Example: `  trl dialogue ls
   trl dialogue ls -a --tag nightly
   trl dialogue ls --json | jq -r '.dialogues[] | select(.requests > 0).dialogue_id'`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -87,10 +88,10 @@ session, directory, separated by tabs; a field without a value is "-".`,
 			}
 			switch {
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			case quiet:
 				for _, d := range res.Dialogues {
-					a.stdout.line(d.DialogueID)
+					a.Stdout.Line(d.DialogueID)
 				}
 			default:
 				a.printDialogues(res.Dialogues)
@@ -113,31 +114,31 @@ session, directory, separated by tabs; a field without a value is "-".`,
 
 func (a *app) printDialogues(list []api.DialogueInfo) {
 	if len(list) == 0 {
-		if a.stdout.tty {
-			a.stdout.line("no dialogues")
+		if a.Stdout.TTY {
+			a.Stdout.Line("no dialogues")
 		}
 		return
 	}
-	t := table{header: []string{"NAME", "ID", "AGENT", "STATE", "TURNS", "COST", "ACTIVE", "SESSION", "DIRECTORY"}}
+	t := ui.Table{Header: []string{"NAME", "ID", "AGENT", "STATE", "TURNS", "COST", "ACTIVE", "SESSION", "DIRECTORY"}}
 	for _, d := range list {
-		t.add(text(d.Name), text(d.DialogueID), text(d.Agent), dialogueStateCell(d), text(strconv.Itoa(d.Turns)), text(costText(d.Usage, a.stdout.tty)),
-			text(a.stdout.when(d.LastActivity)), text(d.SessionID), text(d.WorkingDir))
+		t.Add(ui.Text(d.Name), ui.Text(d.DialogueID), ui.Text(d.Agent), dialogueStateCell(d), ui.Text(strconv.Itoa(d.Turns)), ui.Text(costText(d.Usage, a.Stdout.TTY)),
+			ui.Text(a.Stdout.When(d.LastActivity)), ui.Text(d.SessionID), ui.Text(d.WorkingDir))
 	}
-	a.stdout.table(t)
+	a.Stdout.Table(t)
 }
 
 // dialogueStateCell colours the state of a dialogue: what a person must do something about
 // catches the eye.
-func dialogueStateCell(d api.DialogueInfo) cell {
+func dialogueStateCell(d api.DialogueInfo) ui.Cell {
 	switch d.State {
 	case api.DialogueIdle:
-		return cell{string(d.State), green}
+		return ui.Painted(string(d.State), ui.Green)
 	case api.DialogueRunning:
-		return cell{string(d.State), yellow}
+		return ui.Painted(string(d.State), ui.Yellow)
 	case api.DialogueRequiresAction, api.DialogueError:
-		return cell{string(d.State), red}
+		return ui.Painted(string(d.State), ui.Red)
 	}
-	return cell{string(d.State), dim}
+	return ui.Painted(string(d.State), ui.Dim)
 }
 
 // costText is what the agent says that it has cost.
@@ -160,13 +161,13 @@ func (a *app) dialogueInfoCommand() *cobra.Command {
 trl dialogue show prints the transcript.`,
 		Example: `  trl dialogue info fix
   trl dialogue info fix --json | jq .native_session`,
-		Args: takes(1, 1, "one dialogue"),
+		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: args[0]})
 			})
 			if err == nil && !asJSON {
-				a.stdout.facts(a.dialogueFacts(d))
+				a.Stdout.Facts(a.dialogueFacts(d))
 			}
 			return err
 		},
@@ -186,7 +187,7 @@ func (a *app) ofDialogue(cmd *cobra.Command, asJSON bool, call func(context.Cont
 	defer c.Close()
 	d, err := call(cmd.Context(), c)
 	if err == nil && asJSON {
-		err = a.stdout.json(d)
+		err = a.Stdout.JSON(d)
 	}
 	return d, err
 }
@@ -203,10 +204,10 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	add("agent", strings.TrimSpace(d.Agent+" "+d.Version))
 	add("state", string(d.State))
 	if d.StalledAt != nil {
-		add("silent since", a.stdout.when(*d.StalledAt))
+		add("silent since", a.Stdout.When(*d.StalledAt))
 	}
 	if d.LostAt != nil {
-		add("out of reach since", a.stdout.when(*d.LostAt))
+		add("out of reach since", a.Stdout.When(*d.LostAt))
 	}
 	if d.Error != nil {
 		add("error", fmt.Sprintf("%s: %s", d.Error.Reason, d.Error.Message))
@@ -230,9 +231,9 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	add("tokens in", strconv.FormatInt(d.Usage.InputTokens, 10))
 	add("tokens out", strconv.FormatInt(d.Usage.OutputTokens, 10))
 	add("tokens cached", fmt.Sprintf("%d read, %d written", d.Usage.CacheReadTokens, d.Usage.CacheWriteTokens))
-	add("cost", prefixed("$", costText(d.Usage, false)))
-	add("created", a.stdout.when(d.CreatedAt))
-	add("active", a.stdout.when(d.LastActivity))
+	add("cost", ui.Prefixed("$", costText(d.Usage, false)))
+	add("created", a.Stdout.When(d.CreatedAt))
+	add("active", a.Stdout.When(d.LastActivity))
 	return facts
 }
 
@@ -276,7 +277,7 @@ func (a *app) completeSomeDialogues(cmd *cobra.Command, prefix string, wanted fu
 			if !wanted(d) {
 				continue
 			}
-			about := fmt.Sprintf("%s, %s in %s", d.Agent, d.State, printable(d.WorkingDir))
+			about := fmt.Sprintf("%s, %s in %s", d.Agent, d.State, ui.Printable(d.WorkingDir))
 			if d.Name != "" {
 				list = append(list, cobra.CompletionWithDesc(d.Name, about))
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // knownAgents are the programs that trl chat can talk with, and how people get them.
@@ -37,5 +38,5 @@ func agentMissing(agent string, err error) error {
 		}
 		fmt.Fprintf(&b, "\n  %-8s  %s", a.program, how)
 	}
-	return withHint(err, "%s", b.String())
+	return ui.WithHint(err, "%s", b.String())
 }

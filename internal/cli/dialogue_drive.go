@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) dialogueSendCommand() *cobra.Command {
@@ -29,7 +30,7 @@ works at its next step, or after the turn. Prints the id of the message.`,
   trl dialogue send fix < message.md
   trl dialogue send fix --image screen.png 'what is wrong here?'
   trl chat -p --dialogue fix 'and now the tests'   waits for the answer`,
-		Args: takes(1, -1, "a dialogue and a message"),
+		Args: ui.Args(1, -1, "a dialogue and a message"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			p.DialogueID, p.Text = args[0], strings.Join(args[1:], " ")
 			if len(args) == 1 && len(images) == 0 {
@@ -44,7 +45,7 @@ works at its next step, or after the turn. Prints the id of the message.`,
 				return err
 			}
 			if p.Text == "" && len(p.Content) == 0 {
-				return usageErrorf(cmd, "there is no message")
+				return ui.UsageErrorf(cmd, "there is no message")
 			}
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -56,9 +57,9 @@ works at its next step, or after the turn. Prints the id of the message.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			}
-			a.stdout.line(res.MessageID)
+			a.Stdout.Line(res.MessageID)
 			return nil
 		},
 		ValidArgsFunction: a.completeLiving,
@@ -113,7 +114,7 @@ the id is optional if only one request is open. The first answer counts.`,
   trl dialogue respond fix 7d1c-4 allow --remember
   trl dialogue respond fix allow --input '{"command":"make check"}'
   trl dialogue respond fix --answer 'Which one?=the second'`,
-		Args: takes(1, 3, "a dialogue, a request, and allow or deny"),
+		Args: ui.Args(1, 3, "a dialogue, a request, and allow or deny"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.DialogueID = args[0]
 			for _, word := range args[1:] {
@@ -122,18 +123,18 @@ the id is optional if only one request is open. The first answer counts.`,
 				} else if p.RequestID == "" {
 					p.RequestID = word
 				} else {
-					return usageErrorf(cmd, "%q: must be allow or deny", word)
+					return ui.UsageErrorf(cmd, "%q: must be allow or deny", word)
 				}
 			}
 			if input != "" {
 				if p.Input = json.RawMessage(input); !json.Valid(p.Input) {
-					return usageErrorf(cmd, "--input: is not JSON")
+					return ui.UsageErrorf(cmd, "--input: is not JSON")
 				}
 			}
 			for _, pair := range answers {
 				question, reply, ok := strings.Cut(pair, "=")
 				if !ok {
-					return usageErrorf(cmd, "--answer: %q is not QUESTION=ANSWER", pair)
+					return ui.UsageErrorf(cmd, "--answer: %q is not QUESTION=ANSWER", pair)
 				}
 				if p.Answers == nil {
 					p.Answers = map[string]string{}
@@ -141,7 +142,7 @@ the id is optional if only one request is open. The first answer counts.`,
 				p.Answers[question] = reply
 			}
 			if p.Decision == "" && len(p.Answers) == 0 && p.Option == "" {
-				return usageErrorf(cmd, "what is the answer? allow, deny, --answer or --option")
+				return ui.UsageErrorf(cmd, "what is the answer? allow, deny, --answer or --option")
 			}
 			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (info api.DialogueInfo, err error) {
 				if p.RequestID == "" {
@@ -185,7 +186,7 @@ func onlyRequest(ctx context.Context, c *client.Client, dialogue string) (string
 	case 1:
 		return open[0].RequestID, nil
 	}
-	return "", withHint(fmt.Errorf("dialogue %q: %d requests wait for an answer", dialogue, len(open)),
+	return "", ui.WithHint(fmt.Errorf("dialogue %q: %d requests wait for an answer", dialogue, len(open)),
 		"name one, such as %s (%s)", open[0].RequestID, requestTitle(open[0]))
 }
 
@@ -208,7 +209,7 @@ func (a *app) dialogueInterruptCommand() *cobra.Command {
 		Short:   "Stop the agent's current turn; the dialogue goes on",
 		Long:    `Stop the agent's current turn, as Ctrl-C in trl chat does. The dialogue goes on.`,
 		Example: `  trl dialogue interrupt fix`,
-		Args:    takes(1, 1, "one dialogue"),
+		Args:    ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: args[0]})
@@ -233,14 +234,14 @@ requests. New rules replace all earlier ones.`,
 		Example: `  trl dialogue set fix --model opus
   trl dialogue set fix --permission-mode acceptEdits
   trl dialogue set fix --deny 'Bash(rm *)' --allow Bash --allow Read`,
-		Args: takes(1, 1, "one dialogue"),
+		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			p.DialogueID = args[0]
 			if p.Policy, err = policy.policy(); err != nil {
 				return err
 			}
 			if p.Model == "" && p.PermissionMode == "" && p.Policy == nil {
-				return usageErrorf(cmd, "what is to change? --model, --permission-mode, --allow, --deny or --policy")
+				return ui.UsageErrorf(cmd, "what is to change? --model, --permission-mode, --allow, --deny or --policy")
 			}
 			_, err = a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueSet(ctx, p)

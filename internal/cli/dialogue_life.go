@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) dialogueStopCommand() *cobra.Command {
@@ -25,7 +26,7 @@ had already ended is not an error.`,
   trl dialogue stop --all`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
-				return usageErrorf(cmd, "trl dialogue stop takes the dialogues to end, or --all")
+				return ui.UsageErrorf(cmd, "trl dialogue stop takes the dialogues to end, or --all")
 			}
 			return nil
 		},
@@ -70,7 +71,7 @@ func (a *app) dialogueRemoveCommand() *cobra.Command {
 history stays. Prints each deleted dialogue.`,
 		Example: `  trl dialogue rm fix
   trl dialogue ls -a -q --state ended | xargs trl dialogue rm`,
-		Args: takes(1, -1, "dialogues"),
+		Args: ui.Args(1, -1, "dialogues"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -101,11 +102,11 @@ func (a *app) terminate(ctx context.Context, c *client.Client, names []string, p
 			continue
 		}
 		if ended = append(ended, info); !asJSON {
-			a.stdout.line(names[i])
+			a.Stdout.Line(names[i])
 		}
 	}
 	if asJSON {
-		if err := a.stdout.json(map[string]any{"dialogues": ended}); err != nil {
+		if err := a.Stdout.JSON(map[string]any{"dialogues": ended}); err != nil {
 			return err
 		}
 	}
@@ -114,7 +115,7 @@ func (a *app) terminate(ctx context.Context, c *client.Client, names []string, p
 
 func (a *app) dialogueResumeCommand() *cobra.Command {
 	var asJSON bool
-	var env envFlag
+	var env ui.EnvFlag
 	cmd := &cobra.Command{
 		Use:   "resume DIALOGUE [PROMPT...]",
 		Short: "Start an ended agent again, in the same dialogue",
@@ -123,7 +124,7 @@ same directory, with your current environment. Prints the id of the dialogue.`,
 		Example: `  trl dialogue resume fix
   trl dialogue resume fix 'go on'
   trl chat --resume fix                to talk with it`,
-		Args: takes(1, -1, "a dialogue, and a message"),
+		Args: ui.Args(1, -1, "a dialogue, and a message"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := api.DialogueResumeParams{DialogueID: args[0], Prompt: strings.Join(args[1:], " ")}
 			if err := checkText("message", p.Prompt); err != nil {
@@ -138,7 +139,7 @@ same directory, with your current environment. Prints the id of the dialogue.`,
 				return c.DialogueResume(ctx, p)
 			})
 			if err == nil && !asJSON {
-				a.stdout.line(info.DialogueID)
+				a.Stdout.Line(info.DialogueID)
 			}
 			return a.agentFailed(err)
 		},
@@ -159,13 +160,13 @@ func (a *app) dialogueRetryCommand() *cobra.Command {
 		Long: `Try again to reach an agent on another machine, for a dialogue in state error.
 trl dialogue info shows the reason of the error.`,
 		Example: `  trl dialogue retry fix`,
-		Args:    takes(1, 1, "one dialogue"),
+		Args:    ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: args[0]})
 			})
 			if err == nil && !asJSON {
-				a.stdout.line(string(info.State))
+				a.Stdout.Line(string(info.State))
 			}
 			return err
 		},
@@ -184,7 +185,7 @@ func (a *app) openRequests(cmd *cobra.Command, dialogue string) (list []cobra.Co
 		}
 		for _, r := range tr.Requests {
 			if r.How == "" {
-				list = append(list, cobra.CompletionWithDesc(r.RequestID, shorten(requestTitle(r), 40)))
+				list = append(list, cobra.CompletionWithDesc(r.RequestID, ui.Shorten(requestTitle(r), 40)))
 			}
 		}
 	})

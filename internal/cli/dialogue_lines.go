@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // begin makes room for a block of a kind: a text stands alone, lines of tools and notes
@@ -25,7 +26,7 @@ func (v *dialogueView) under(scope string) {
 	if scope != "" && scope != v.scope && v.tool != scope {
 		if call := v.items[scope]; call != nil && call.title != "" {
 			v.begin("tool")
-			v.line(v.margin(call.scope) + v.out.paint(dim, "┆ "+shorten(call.title, 60)))
+			v.line(v.margin(call.scope) + v.out.Paint(ui.Dim, "┆ "+ui.Shorten(call.title, 60)))
 		}
 	}
 	v.scope = scope
@@ -46,26 +47,26 @@ func (v *dialogueView) margin(scope string) string {
 }
 
 // note shows a word about what happens.
-func (v *dialogueView) note(st style, text string) {
+func (v *dialogueView) note(st ui.Style, text string) {
 	if v.notes && text != "" {
 		v.always(st, text)
 	}
 }
 
-func (v *dialogueView) always(st style, text string) {
+func (v *dialogueView) always(st ui.Style, text string) {
 	v.endLine()
 	mark := "! "
-	if st == dim {
+	if st == ui.Dim {
 		mark = "· "
 	}
-	v.line(v.out.paint(st, mark+shorten(printable(strings.TrimSpace(text)), 500)))
+	v.line(v.out.Paint(st, mark+ui.Shorten(ui.Printable(strings.TrimSpace(text)), 500)))
 	v.last, v.tool = "note", ""
 }
 
 // block shows some lines with a margin.
-func (v *dialogueView) block(margin, text string, st style) {
-	for _, l := range lines(text) {
-		v.line(margin + v.out.paint(st, l))
+func (v *dialogueView) block(margin, text string, st ui.Style) {
+	for _, l := range ui.Lines(text) {
+		v.line(margin + v.out.Paint(st, l))
 	}
 }
 
@@ -84,8 +85,8 @@ func (v *dialogueView) endLine() {
 func (v *dialogueView) line(s string) { v.write(s + "\n") }
 
 func (v *dialogueView) writeText(it *shownItem, text string) {
-	text = v.out.text(text)
-	if it.kind != "reasoning" && v.out.colour {
+	text = v.out.Text(text)
+	if it.kind != "reasoning" && v.out.Colour {
 		if v.text == nil {
 			v.text = &markdown{out: v.out}
 		}
@@ -102,7 +103,7 @@ func (v *dialogueView) writeText(it *shownItem, text string) {
 		if body != piece {
 			end = "\n"
 		}
-		v.write(v.out.paint(dim, body) + end)
+		v.write(v.out.Paint(ui.Dim, body) + end)
 	}
 }
 
@@ -124,15 +125,8 @@ func requestTitle(r api.DialogueRequest) string {
 	if about == "" && len(r.Questions) > 0 {
 		about = r.Questions[0].Question
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s", printable(cmp.Or(r.Tool, r.Kind)), printable(strings.TrimSpace(about))))
+	return strings.TrimSpace(fmt.Sprintf("%s %s", ui.Printable(cmp.Or(r.Tool, r.Kind)), ui.Printable(strings.TrimSpace(about))))
 }
 
 // colon joins what is said about something to it.
-func colon(why string) string { return prefixed(": ", strings.TrimSpace(why)) }
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
-}
+func colon(why string) string { return ui.Prefixed(": ", strings.TrimSpace(why)) }

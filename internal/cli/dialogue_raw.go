@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) dialogueRawCommand() *cobra.Command {
@@ -26,7 +27,7 @@ A resumed agent has had several processes: --epoch 1 is the first; the default i
   trl dialogue raw fix -f
   trl dialogue raw fix --epoch 1 --stdin
   trl dialogue raw fix --offset 18233 --json`,
-		Args: takes(1, 1, "one dialogue"),
+		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.DialogueID = args[0]; sent {
 				p.Stream = "stdin"
@@ -75,9 +76,9 @@ func (r *rawReader) print(ctx context.Context) (complete bool, err error) {
 		r.params.Epoch, r.params.Offset = piece.Epoch, piece.Offset+int64(len(data))
 		switch {
 		case r.json && (len(data) > 0 || piece.Complete):
-			err = r.app.printValue(piece)
+			err = r.app.Stdout.JSONLine(piece)
 		case len(data) > 0:
-			_, err = r.app.stdout.Write([]byte(r.app.stdout.text(string(data))))
+			_, err = r.app.Stdout.Write([]byte(r.app.Stdout.Text(string(data))))
 		}
 		if err != nil || piece.Complete || r.params.Offset >= piece.Total {
 			return piece.Complete, err

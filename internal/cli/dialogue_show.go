@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) dialogueShowCommand() *cobra.Command {
@@ -29,7 +30,7 @@ requests are at the end.`,
 		Example: `  trl dialogue show fix
   trl dialogue show d-3f9a1c02de --full | less
   trl dialogue show fix --json | jq '.items[] | select(.tool).tool.name'`,
-		Args: takes(1, 1, "one dialogue"),
+		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -41,7 +42,7 @@ requests are at the end.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return a.stdout.json(tr)
+				return a.Stdout.JSON(tr)
 			}
 			a.showTranscript(tr, full || a.verbose)
 			return nil
@@ -55,7 +56,7 @@ requests are at the end.`,
 
 // showTranscript prints a transcript for a person.
 func (a *app) showTranscript(tr api.DialogueTranscriptResult, full bool) {
-	v := newDialogueView(a.stdout)
+	v := newDialogueView(a.Stdout)
 	v.full = full
 	items := tr.Items
 	if !full {
@@ -75,13 +76,13 @@ func (a *app) showTranscript(tr api.DialogueTranscriptResult, full bool) {
 	}
 	for _, t := range tr.Tasks {
 		if t.Status == "running" {
-			v.note(yellow, "runs in the background: "+t.Name)
+			v.note(ui.Yellow, "runs in the background: "+t.Name)
 		}
 	}
 	v.endLine()
 	for _, r := range tr.Requests {
 		if r.How == "" {
-			v.line(fmt.Sprintf("%s %s  %s", a.stdout.paint(yellow, "?"), printable(r.RequestID), requestTitle(r)))
+			v.line(fmt.Sprintf("%s %s  %s", a.Stdout.Paint(ui.Yellow, "?"), ui.Printable(r.RequestID), requestTitle(r)))
 		}
 	}
 	if tr.Ended != nil {
@@ -103,7 +104,7 @@ field without a value is "-". On a terminal they are aligned.`,
 		Example: `  trl dialogue events fix -f
   trl dialogue events fix --after 120 --no-deltas
   trl dialogue events fix -f --json | jq -r 'select(.event.type == "request_opened").event.request.request_id'`,
-		Args: takes(1, 1, "one dialogue"),
+		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.DialogueID, p.NoFollow = args[0], !follow
 			c, err := a.connect(cmd)
@@ -141,7 +142,7 @@ func (a *app) printDialogueEvents(ctx context.Context, c *client.Client, p api.D
 		}
 		switch {
 		case asJSON:
-			err = a.printValue(push)
+			err = a.Stdout.JSONLine(push)
 		case push.Event != nil:
 			err = a.printDialogueEvent(*push.Event)
 		}
@@ -152,15 +153,15 @@ func (a *app) printDialogueEvents(ctx context.Context, c *client.Client, p api.D
 }
 
 func (a *app) printDialogueEvent(ev api.DialogueEvent) error {
-	out, about := a.stdout, eventText(ev)
-	if !out.tty {
+	out, about := a.Stdout, eventText(ev)
+	if !out.TTY {
 		at := ev.At.UTC().Format(time.RFC3339Nano)
-		out.table(table{rows: [][]cell{{text(strconv.FormatInt(ev.Seq, 10)), text(at), text(string(ev.Type)), text(about)}}})
-		return out.err
+		out.Table(ui.Table{Rows: [][]ui.Cell{{ui.Text(strconv.FormatInt(ev.Seq, 10)), ui.Text(at), ui.Text(string(ev.Type)), ui.Text(about)}}})
+		return out.Err
 	}
-	room := max(out.width()-40, 20)
-	out.linef("%6d  %s  %-14s  %s", ev.Seq, out.paint(dim, ev.At.Local().Format("15:04:05.000")), ev.Type, shorten(printable(about), room))
-	return out.err
+	room := max(out.Width()-40, 20)
+	out.Linef("%6d  %s  %-14s  %s", ev.Seq, out.Paint(ui.Dim, ev.At.Local().Format("15:04:05.000")), ev.Type, ui.Shorten(ui.Printable(about), room))
+	return out.Err
 }
 
 // editedText tells that a tool was given another input than the model's.

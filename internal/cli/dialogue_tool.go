@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // What the lines of a folded tool call begin with.
@@ -45,7 +46,7 @@ func toolTitle(t *api.DialogueToolCall) (name, about string) {
 	if about == "" {
 		about = t.Title
 	}
-	return printable(t.Name), printable(strings.TrimSpace(about))
+	return ui.Printable(t.Name), ui.Printable(strings.TrimSpace(about))
 }
 
 // toolDone reports whether a tool call has come to its end.
@@ -59,32 +60,32 @@ func toolDone(t *api.DialogueToolCall) bool {
 
 // toolOutcome is the result of a tool call in a few words. An output of one line is among
 // them, unless it is shown below.
-func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st style) {
+func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st ui.Style) {
 	var parts []string
-	st = dim
+	st = ui.Dim
 	switch {
 	case t.Status == "cancelled" || t.Status == "lost":
-		parts, st = append(parts, t.Status), yellow
+		parts, st = append(parts, t.Status), ui.Yellow
 	case t.ExitCode != nil:
 		parts = append(parts, fmt.Sprintf("exit %d", *t.ExitCode))
 	case t.Status == "failed":
 		parts = append(parts, "failed")
 	}
 	if t.Status == "failed" || t.ExitCode != nil && *t.ExitCode != 0 {
-		st = red
+		st = ui.Red
 	}
 	if added, removed, changed := diffSize(t.Output); changed {
 		parts = append(parts, fmt.Sprintf("+%d −%d", added, removed))
 	}
 	output := partsText(textParts(t.Output))
-	line := printable(firstLine(output))
-	switch n := countLines(strings.TrimSpace(output)); {
+	line := ui.Printable(ui.FirstLine(output))
+	switch n := ui.CountLines(strings.TrimSpace(output)); {
 	case n == 1 && line != "" && !below:
-		parts = append(parts, shorten(line, 70))
+		parts = append(parts, ui.Shorten(line, 70))
 	case n > 1 && t.Status == "failed" && t.ExitCode == nil && !below:
-		parts = append(parts, shorten(line, 70), fmt.Sprintf("%d lines", n))
+		parts = append(parts, ui.Shorten(line, 70), fmt.Sprintf("%d lines", n))
 	case n > 0:
-		parts = append(parts, plural(n, "line", "lines"))
+		parts = append(parts, ui.Plural(n, "line", "lines"))
 	case len(parts) == 0 || t.ExitCode != nil:
 		parts = append(parts, "no output")
 	}
@@ -111,7 +112,7 @@ func diffSize(parts []api.DialoguePart) (added, removed int, any bool) {
 
 // changedLines is what is between the lines that two texts begin and end with alike.
 func changedLines(before, after string) (added, removed []string) {
-	removed, added = lines(before), lines(after)
+	removed, added = ui.Lines(before), ui.Lines(after)
 	for len(removed) > 0 && len(added) > 0 && removed[0] == added[0] {
 		removed, added = removed[1:], added[1:]
 	}
@@ -119,13 +120,6 @@ func changedLines(before, after string) (added, removed []string) {
 		removed, added = removed[:len(removed)-1], added[:len(added)-1]
 	}
 	return added, removed
-}
-
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
 // inputText tells what a tool was given, apart from what was shown of it: a field on each
@@ -149,19 +143,19 @@ func inputText(input json.RawMessage, most int, shown ...string) string {
 		if value == "" || slices.Contains(shown, value) {
 			continue
 		}
-		all := lines(clean(value))
+		all := ui.Lines(ui.Clean(value))
 		if len(all) == 1 {
-			fmt.Fprintf(&b, "%s: %s\n", printable(fmt.Sprint(key)), all[0])
+			fmt.Fprintf(&b, "%s: %s\n", ui.Printable(fmt.Sprint(key)), all[0])
 			continue
 		}
-		fmt.Fprintf(&b, "%s:\n", printable(fmt.Sprint(key)))
+		fmt.Fprintf(&b, "%s:\n", ui.Printable(fmt.Sprint(key)))
 		left := 0
 		if most > 0 && len(all) > most {
 			all, left = all[:most], len(all)-most
 		}
-		b.WriteString(indent("  ", strings.Join(all, "\n")) + "\n")
+		b.WriteString(ui.Indent("  ", strings.Join(all, "\n")) + "\n")
 		if left > 0 {
-			fmt.Fprintf(&b, "  … %s\n", plural(left, "line more", "lines more"))
+			fmt.Fprintf(&b, "  … %s\n", ui.Plural(left, "line more", "lines more"))
 		}
 	}
 	return b.String()
@@ -177,17 +171,17 @@ func diffText(parts []api.DialoguePart, most int) string {
 		if p.Type != "diff" {
 			continue
 		}
-		fmt.Fprintf(&b, "%s\n", printable(p.Path))
+		fmt.Fprintf(&b, "%s\n", ui.Printable(p.Path))
 		added, removed := changedLines(p.Old, p.Text)
 		var all []string
 		for _, l := range removed {
-			all = append(all, "- "+clean(l))
+			all = append(all, "- "+ui.Clean(l))
 		}
 		for _, l := range added {
-			all = append(all, "+ "+clean(l))
+			all = append(all, "+ "+ui.Clean(l))
 		}
 		if most > 0 && len(all) > most {
-			all = append(all[:most], fmt.Sprintf("… %s", plural(len(all)-most, "line more", "lines more")))
+			all = append(all[:most], fmt.Sprintf("… %s", ui.Plural(len(all)-most, "line more", "lines more")))
 		}
 		b.WriteString(strings.Join(all, "\n") + "\n")
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // dialogueView shows what happens in a dialogue to a person, as it comes: what the agent
 // says as it is, tool calls folded to one line and one for the result, what subagents do
 // below the call that started them. It is used by one goroutine.
 type dialogueView struct {
-	out     *printer
+	out     *ui.Printer
 	answers bool // shows what the agent says
 	work    bool // shows how it comes to that: thoughts, tool calls, tasks, the messages of others
 	notes   bool // shows what went wrong
@@ -45,7 +46,7 @@ type shownItem struct {
 	result      bool   // and that of its result
 }
 
-func newDialogueView(out *printer) *dialogueView {
+func newDialogueView(out *ui.Printer) *dialogueView {
 	return &dialogueView{
 		out: out, answers: true, work: true, notes: true,
 		items: map[string]*shownItem{}, own: map[string]bool{}, requests: map[string]api.DialogueRequest{},
@@ -74,14 +75,14 @@ func (v *dialogueView) event(ev api.DialogueEvent) {
 	case api.DialogueEventNotice:
 		v.notice(*ev.Notice)
 	case api.DialogueEventCompacted:
-		v.note(dim, "the agent has shortened what it remembers"+colon(ev.Notice.Text))
+		v.note(ui.Dim, "the agent has shortened what it remembers"+colon(ev.Notice.Text))
 	case api.DialogueEventReset:
-		v.note(dim, "the agent begins a new conversation"+colon(ev.Opened.Why))
+		v.note(ui.Dim, "the agent begins a new conversation"+colon(ev.Opened.Why))
 	case api.DialogueEventRetry:
 		v.retry(*ev.Retry)
 	case api.DialogueEventUnparsed:
 		if v.full {
-			v.note(dim, fmt.Sprintf("a line that says nothing we know (%s): %s", ev.Unparsed.Why, shorten(printable(ev.Unparsed.Text), 200)))
+			v.note(ui.Dim, fmt.Sprintf("a line that says nothing we know (%s): %s", ev.Unparsed.Why, ui.Shorten(ui.Printable(ev.Unparsed.Text), 200)))
 		}
 	case api.DialogueEventEnded:
 		v.ended(*ev.Ended)
@@ -114,14 +115,14 @@ func (v *dialogueView) item(scope string, it api.DialogueItem) {
 		v.said(it, known)
 	case !v.shows(known):
 		known.printed = partsText(it.Parts)
-	case it.Status == "streaming" && !v.out.tty: // a program gets what is never taken back
+	case it.Status == "streaming" && !v.out.TTY: // a program gets what is never taken back
 	case it.Status == "streaming":
 		v.more(it.ItemID, known, strings.TrimPrefix(partsText(it.Parts), known.printed+known.held))
 	default:
 		v.whole(it, known)
 	}
 	if it.Error != "" && it.Status != "streaming" && (v.full || len(it.Parts) == 0) { // the end of the turn tells it, too
-		v.note(red, it.Error)
+		v.note(ui.Red, it.Error)
 	}
 }
 
@@ -142,7 +143,7 @@ func (v *dialogueView) shows(it *shownItem) bool {
 
 func (v *dialogueView) delta(scope string, d api.DialogueDelta) {
 	known := v.know(d.ItemID, scope)
-	if d.Field == "text" && known.kind != "tool_call" && known.kind != "" && v.shows(known) && v.out.tty {
+	if d.Field == "text" && known.kind != "tool_call" && known.kind != "" && v.shows(known) && v.out.TTY {
 		v.more(d.ItemID, known, d.Text)
 	}
 }
@@ -158,7 +159,7 @@ func (v *dialogueView) more(id string, it *shownItem, text string) {
 		v.begin("text")
 		v.open = id
 		if it.kind == "reasoning" && it.printed == "" {
-			v.write(v.out.paint(dim, "✻ "))
+			v.write(v.out.Paint(ui.Dim, "✻ "))
 		}
 	}
 	v.writeText(it, it.held)
@@ -198,14 +199,14 @@ func (v *dialogueView) below(known *shownItem, text string) {
 	v.under(known.scope)
 	margin := v.margin(known.scope)
 	if !v.full {
-		text = firstLine(text)
-		text = shorten(printable(text), max(v.out.width()-len(margin), 20))
+		text = ui.FirstLine(text)
+		text = ui.Shorten(ui.Printable(text), max(v.out.Width()-len(margin), 20))
 	}
-	st := plain
+	st := ui.Plain
 	if known.kind == "reasoning" {
-		st = dim
+		st = ui.Dim
 	}
-	v.line(indent(margin, v.out.paint(st, v.out.text(text))))
+	v.line(ui.Indent(margin, v.out.Paint(st, v.out.Text(text))))
 }
 
 // said shows a message to the agent that the person has not typed here.
@@ -217,7 +218,7 @@ func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
 	known.line = true
 	if known.scope != "" {
 		v.under(known.scope)
-		v.line(indent(v.margin(known.scope)+"> ", v.out.text(text)))
+		v.line(ui.Indent(v.margin(known.scope)+"> ", v.out.Text(text)))
 		return
 	}
 	if it.Synthetic && !v.full && strings.HasPrefix(text, "[Request interrupted") { // the end of the turn tells it
@@ -225,11 +226,11 @@ func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
 	}
 	v.begin("text")
 	if it.Synthetic {
-		v.line(v.out.paint(dim, v.out.text(text)))
+		v.line(v.out.Paint(ui.Dim, v.out.Text(text)))
 		return
 	}
-	for _, l := range lines(v.out.text(text)) {
-		v.line(v.out.paint(bold, "> "+l))
+	for _, l := range ui.Lines(v.out.Text(text)) {
+		v.line(v.out.Paint(ui.Bold, "> "+l))
 	}
 }
 
@@ -245,10 +246,10 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 		known.line = true
 		v.under(known.scope)
 		v.begin("tool")
-		room := max(v.out.width()-len(margin)-len(name)-4, 20)
-		v.line(margin + toolMark + v.out.paint(bold, name) + prefixed("  ", shorten(about, room)))
+		room := max(v.out.Width()-len(margin)-len(name)-4, 20)
+		v.line(margin + toolMark + v.out.Paint(ui.Bold, name) + ui.Prefixed("  ", ui.Shorten(about, room)))
 		if v.full {
-			v.block(margin+"    ", inputText(it.Tool.Input, 0, it.Tool.Subject), dim)
+			v.block(margin+"    ", inputText(it.Tool.Input, 0, it.Tool.Subject), ui.Dim)
 		}
 		v.tool = it.ItemID
 	}
@@ -256,9 +257,9 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 		known.edited = true
 		v.under(known.scope)
 		v.begin("tool")
-		v.line(margin + "  " + resultMark + v.out.paint(yellow, "input was changed: "+shorten(cmp.Or(about, "see below"), 100)))
+		v.line(margin + "  " + resultMark + v.out.Paint(ui.Yellow, "input was changed: "+ui.Shorten(cmp.Or(about, "see below"), 100)))
 		if v.full {
-			v.block(margin+"    ", inputText(it.Tool.EffectiveInput, 0), dim)
+			v.block(margin+"    ", inputText(it.Tool.EffectiveInput, 0), ui.Dim)
 		}
 		v.tool = it.ItemID
 	}
@@ -268,21 +269,21 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 	known.result = true
 	words, st := toolOutcome(it.Tool, v.full)
 	if v.tool != it.ItemID { // another line is between
-		words = shorten(known.title, 40) + ": " + words
+		words = ui.Shorten(known.title, 40) + ": " + words
 	}
 	v.under(known.scope)
 	v.begin("tool")
-	v.line(margin + "  " + v.out.paint(dim, resultMark) + v.out.paint(st, words))
-	if most := shownDiff; v.full || v.out.colour {
+	v.line(margin + "  " + v.out.Paint(ui.Dim, resultMark) + v.out.Paint(st, words))
+	if most := shownDiff; v.full || v.out.Colour {
 		if v.full {
 			most = 0
 		}
-		for _, l := range lines(diffText(it.Tool.Output, most)) {
+		for _, l := range ui.Lines(diffText(it.Tool.Output, most)) {
 			v.line(margin + "    " + diffLine(v.out, l))
 		}
 	}
 	if v.full {
-		v.block(margin+"    ", v.out.text(partsText(textParts(it.Tool.Output))), plain)
+		v.block(margin+"    ", v.out.Text(partsText(textParts(it.Tool.Output))), ui.Plain)
 	}
 	v.tool = ""
 }
@@ -296,7 +297,7 @@ func (v *dialogueView) retract(id string) {
 	delete(v.items, id)
 	if it.printed != "" && v.shows(it) || it.line {
 		v.endLine()
-		v.always(dim, "(the agent has taken this back)")
+		v.always(ui.Dim, "(the agent has taken this back)")
 	}
 }
 
@@ -304,7 +305,7 @@ func (v *dialogueView) turn(t api.DialogueTurn) {
 	v.endLine()
 	if v.answer == "" && t.Outcome == "completed" && t.Text != "" && v.answers {
 		v.begin("text")
-		v.line(v.out.text(strings.TrimSuffix(t.Text, "\n")))
+		v.line(v.out.Text(strings.TrimSuffix(t.Text, "\n")))
 	}
 	why := t.Text
 	if strings.TrimSpace(why) == strings.TrimSpace(v.answer) { // it was shown
@@ -312,26 +313,26 @@ func (v *dialogueView) turn(t api.DialogueTurn) {
 	}
 	switch t.Outcome {
 	case "failed":
-		v.note(red, "failed"+colon(why))
+		v.note(ui.Red, "failed"+colon(why))
 	case "limit":
-		v.note(yellow, "stopped at a limit"+colon(cmp.Or(t.Native, why)))
+		v.note(ui.Yellow, "stopped at a limit"+colon(cmp.Or(t.Native, why)))
 	case "interrupted", "lost":
-		v.note(yellow, t.Outcome)
+		v.note(ui.Yellow, t.Outcome)
 	}
 	if v.full {
-		v.note(dim, turnFigures(t))
+		v.note(ui.Dim, turnFigures(t))
 	}
 	v.answer = ""
 }
 
 // turnFigures is what a turn took.
 func turnFigures(t api.DialogueTurn) string {
-	parts := []string{"turn " + printable(t.TurnID)}
+	parts := []string{"turn " + ui.Printable(t.TurnID)}
 	if t.DurationMS > 0 {
-		parts = append(parts, span(time.Duration(t.DurationMS)*time.Millisecond))
+		parts = append(parts, ui.Span(time.Duration(t.DurationMS)*time.Millisecond))
 	}
 	if t.Steps > 0 {
-		parts = append(parts, plural(t.Steps, "step", "steps"))
+		parts = append(parts, ui.Plural(t.Steps, "step", "steps"))
 	}
 	if u := t.Usage; u != nil {
 		parts = append(parts, fmt.Sprintf("%d tokens in", u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens), fmt.Sprintf("%d out", u.OutputTokens))
@@ -343,15 +344,15 @@ func (v *dialogueView) task(t api.DialogueTask) {
 	if !t.Background && t.Status != "lost" || t.Status == "running" || !v.work {
 		return
 	}
-	v.note(dim, strings.TrimSpace("in the background: "+t.Name+" "+t.Status)+colon(firstLine(t.Summary)))
+	v.note(ui.Dim, strings.TrimSpace("in the background: "+t.Name+" "+t.Status)+colon(ui.FirstLine(t.Summary)))
 }
 
 // closed tells of a request that a rule has answered.
 func (v *dialogueView) closed(r api.DialogueRequest) {
 	if r.By == "policy" && r.Decision == "deny" {
-		v.note(yellow, "denied by a rule: "+requestTitle(v.opened(r)))
+		v.note(ui.Yellow, "denied by a rule: "+requestTitle(v.opened(r)))
 	} else if r.By == "policy" && v.full {
-		v.note(dim, "allowed by a rule: "+requestTitle(v.opened(r)))
+		v.note(ui.Dim, "allowed by a rule: "+requestTitle(v.opened(r)))
 	}
 }
 
@@ -366,11 +367,11 @@ func (v *dialogueView) opened(r api.DialogueRequest) api.DialogueRequest {
 func (v *dialogueView) notice(n api.DialogueNotice) {
 	switch {
 	case n.Level == "error":
-		v.note(red, n.Text)
+		v.note(ui.Red, n.Text)
 	case n.Level == "warning":
-		v.note(yellow, n.Text)
+		v.note(ui.Yellow, n.Text)
 	case v.full:
-		v.note(dim, n.Text)
+		v.note(ui.Dim, n.Text)
 	}
 }
 
@@ -380,9 +381,9 @@ func (v *dialogueView) retry(r api.DialogueRetry) {
 		text += fmt.Sprintf(" of %d", r.Most)
 	}
 	if r.DelayMS > 0 {
-		text += " in " + span(time.Duration(r.DelayMS)*time.Millisecond)
+		text += " in " + ui.Span(time.Duration(r.DelayMS)*time.Millisecond)
 	}
-	v.note(yellow, text+colon(r.Cause))
+	v.note(ui.Yellow, text+colon(r.Cause))
 }
 
 func (v *dialogueView) ended(e api.DialogueEnd) {
@@ -390,10 +391,10 @@ func (v *dialogueView) ended(e api.DialogueEnd) {
 	if e.Cause == "closed" {
 		return
 	}
-	v.note(red, endedText(e))
+	v.note(ui.Red, endedText(e))
 	if tail := strings.TrimSpace(e.StderrTail); tail != "" && v.notes {
-		all := lines(clean(tail))
-		v.block("  ", strings.Join(all[max(0, len(all)-10):], "\n"), dim)
+		all := ui.Lines(ui.Clean(tail))
+		v.block("  ", strings.Join(all[max(0, len(all)-10):], "\n"), ui.Dim)
 	}
 }
 
@@ -404,7 +405,7 @@ func endedText(e api.DialogueEnd) string {
 		"unexpected_exit": "the agent has ended unexpectedly", "session_destroyed": "the session of the agent was ended",
 	}[e.Cause]
 	if text == "" {
-		text = "the agent has ended: " + printable(e.Cause)
+		text = "the agent has ended: " + ui.Printable(e.Cause)
 	}
 	switch {
 	case e.Signal != "":

@@ -12,23 +12,24 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 var update = flag.Bool("update", false, "write what is printed into the archives")
 
 // shown is what a printer printed.
-func shown(t *testing.T, tty, colour bool, print func(*printer)) string {
+func shown(t *testing.T, tty, colour bool, print func(*ui.Printer)) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	p := &printer{f: f, tty: tty, colour: colour}
+	p := &ui.Printer{File: f, TTY: tty, Colour: colour}
 	print(p)
 	b, err := os.ReadFile(f.Name())
-	if err != nil || p.err != nil {
-		t.Fatal(err, p.err)
+	if err != nil || p.Err != nil {
+		t.Fatal(err, p.Err)
 	}
 	return string(b)
 }
@@ -57,7 +58,7 @@ func TestDialogueView(t *testing.T) {
 				if !ok {
 					t.Fatalf("%s: no such mood", f.Name)
 				}
-				got := shown(t, mood.tty, mood.colour, func(p *printer) {
+				got := shown(t, mood.tty, mood.colour, func(p *ui.Printer) {
 					v := newDialogueView(p)
 					mood.set(v)
 					for _, ev := range events {
@@ -134,7 +135,7 @@ func TestTranscriptLooksLikeEvents(t *testing.T) {
 		Tasks:    []api.DialogueTask{{TaskID: "k", Name: "watching", Status: "running"}},
 		Requests: []api.DialogueRequest{{RequestID: "r1", Tool: "Bash", Subject: "rm x"}, {RequestID: "r0", How: "answered"}},
 	}
-	got := shown(t, true, false, func(p *printer) { (&app{stdout: p}).showTranscript(tr, false) })
+	got := shown(t, true, false, func(p *ui.Printer) { (&app{Streams: ui.Streams{Stdout: p}}).showTranscript(tr, false) })
 	want := `> go
 > on
 
@@ -151,22 +152,5 @@ done\x1b[2J
 `
 	if got != want {
 		t.Errorf("prints\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain\n\ttext":           "plain\n\ttext",
-		"a\x1b]0;title\x07b":      `a\x1b]0;title\x07b`,
-		"one\r\ntwo\rthree":       "one\ntwo\\x0dthree",
-		"\u009b31m c1":            `\x9b31m c1`,
-		"\u202etxt.exe":           `\u202etxt.exe`,
-		"👩\u200d👩 ok, grün":       "👩\u200d👩 ok, grün",
-		"bad \xff byte\x1b":       `bad \xff byte\x1b`,
-		"del\x7f bell\x07 back\b": `del\x7f bell\x07 back\x08`,
-	} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
-		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // The verdicts of the doctor.
@@ -58,18 +60,18 @@ contained, and a real session with every installed shell. Exit status 1 if somet
 is broken.`,
 		Example: `  trl doctor
   trl doctor --json | jq -r '.findings[] | select(.verdict == "bad") | .name'`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := a.diagnose(cmd)
 			if asJSON {
-				if err := a.stdout.json(map[string]any{"findings": d.findings}); err != nil {
+				if err := a.Stdout.JSON(map[string]any{"findings": d.findings}); err != nil {
 					return err
 				}
 			} else {
 				a.printDiagnosis(d)
 			}
 			if d.count(verdictBad) > 0 {
-				return exitWith(exitBroken)
+				return ui.ExitWith(ui.ExitBroken)
 			}
 			return nil
 		},
@@ -80,12 +82,12 @@ is broken.`,
 }
 
 func (a *app) printDiagnosis(d *diagnosis) {
-	if !a.stdout.tty {
-		t := table{}
+	if !a.Stdout.TTY {
+		t := ui.Table{}
 		for _, f := range d.findings {
-			t.add(text(f.Verdict), text(f.Section), text(f.Name), text(f.Detail))
+			t.Add(ui.Text(f.Verdict), ui.Text(f.Section), ui.Text(f.Name), ui.Text(f.Detail))
 		}
-		a.stdout.table(t)
+		a.Stdout.Table(t)
 		return
 	}
 	width := 0
@@ -93,25 +95,25 @@ func (a *app) printDiagnosis(d *diagnosis) {
 		width = max(width, len(f.Name))
 	}
 	marks := map[string]string{
-		verdictOK:   a.stdout.paint(green, "ok  "),
-		verdictNote: a.stdout.paint(yellow, "note"),
-		verdictBad:  a.stdout.paint(red, "BAD "),
+		verdictOK:   a.Stdout.Paint(ui.Green, "ok  "),
+		verdictNote: a.Stdout.Paint(ui.Yellow, "note"),
+		verdictBad:  a.Stdout.Paint(ui.Red, "BAD "),
 	}
 	section := ""
 	for _, f := range d.findings {
 		if f.Section != section {
 			if section != "" {
-				a.stdout.line("")
+				a.Stdout.Line("")
 			}
 			section = f.Section
-			a.stdout.line(a.stdout.paint(bold, section))
+			a.Stdout.Line(a.Stdout.Paint(ui.Bold, section))
 		}
-		a.stdout.linef("  %s  %s%s  %s", marks[f.Verdict], f.Name, strings.Repeat(" ", width-len(f.Name)), printable(f.Detail))
+		a.Stdout.Linef("  %s  %s%s  %s", marks[f.Verdict], f.Name, strings.Repeat(" ", width-len(f.Name)), ui.Printable(f.Detail))
 	}
-	a.stdout.line("")
+	a.Stdout.Line("")
 	if n := d.count(verdictBad); n > 0 {
-		a.stdout.line(a.stdout.paint(red, plural(n, "thing is", "things are")+" broken"))
+		a.Stdout.Line(a.Stdout.Paint(ui.Red, ui.Plural(n, "thing is", "things are")+" broken"))
 		return
 	}
-	a.stdout.line(a.stdout.paint(green, "everything works"))
+	a.Stdout.Line(a.Stdout.Paint(ui.Green, "everything works"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -31,12 +32,12 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 		Example: `  trl events -f
   trl events -f --type exec.exited --session build
   trl events --after 1200 --json       what came after the event 1200`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types}
 			if err := p.Check(); err != nil {
-				f := usageErrorf(cmd, "--type: %s", strings.TrimPrefix(err.Error(), "params.types: "))
-				f.hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
+				f := ui.UsageErrorf(cmd, "--type: %s", strings.TrimPrefix(err.Error(), "params.types: "))
+				f.Hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
 				return f
 			}
 			c, err := a.connect(cmd)
@@ -67,7 +68,7 @@ type events struct {
 	follow  bool
 	after   int64
 	types   []string
-	session nameFlag
+	session ui.NameFlag
 	json    bool
 }
 
@@ -78,7 +79,7 @@ func (e *events) print(ctx context.Context, c *client.Client) error {
 	}
 	switch {
 	case e.after > last:
-		return withHint(fmt.Errorf("--after: there is no event %d yet, the last is %d", e.after, last), "`trl events` prints those that are remembered, with their numbers")
+		return ui.WithHint(fmt.Errorf("--after: there is no event %d yet, the last is %d", e.after, last), "`trl events` prints those that are remembered, with their numbers")
 	case !e.follow && e.after == last:
 		return nil
 	}
@@ -145,15 +146,15 @@ func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamE
 
 // line prints one event.
 func (e *events) line(ev api.StreamEvent) error {
-	out := e.app.stdout
+	out := e.app.Stdout
 	if e.json {
-		return e.app.printValue(ev)
+		return e.app.Stdout.JSONLine(ev)
 	}
 	if ev.Type == api.EventMissed {
 		if ev.From != nil && ev.To != nil {
-			e.app.stderr.linef("trl: %s before %d not remembered", plural(int(*ev.To-*ev.From), "event is", "events are"), *ev.To)
+			e.app.Stderr.Linef("trl: %s before %d not remembered", ui.Plural(int(*ev.To-*ev.From), "event is", "events are"), *ev.To)
 		}
-		return out.err
+		return out.Err
 	}
 	at, session := "", ev.Name
 	if ev.At != nil {
@@ -166,26 +167,26 @@ func (e *events) line(ev api.StreamEvent) error {
 	if ev.ExecOutcome != nil {
 		detail = exitText(*ev.ExecOutcome)
 	}
-	if !out.tty {
-		out.table(table{rows: [][]cell{{text(strconv.FormatInt(ev.Seq, 10)), text(at), text(ev.Type), text(session), text(ev.ExecID), text(detail)}}})
-		return out.err
+	if !out.TTY {
+		out.Table(ui.Table{Rows: [][]ui.Cell{{ui.Text(strconv.FormatInt(ev.Seq, 10)), ui.Text(at), ui.Text(ev.Type), ui.Text(session), ui.Text(ev.ExecID), ui.Text(detail)}}})
+		return out.Err
 	}
 	if ev.At != nil {
 		at = ev.At.Local().Format("15:04:05.000")
 	}
-	out.linef("%6d  %s  %s  %s", ev.Seq, out.paint(dim, at), out.paint(eventStyle(ev), fmt.Sprintf("%-18s", ev.Type)),
-		printable(strings.Join(slices.DeleteFunc([]string{session, ev.ExecID, detail}, func(s string) bool { return s == "" }), "  ")))
-	return out.err
+	out.Linef("%6d  %s  %s  %s", ev.Seq, out.Paint(ui.Dim, at), out.Paint(eventStyle(ev), fmt.Sprintf("%-18s", ev.Type)),
+		ui.Printable(strings.Join(slices.DeleteFunc([]string{session, ev.ExecID, detail}, func(s string) bool { return s == "" }), "  ")))
+	return out.Err
 }
 
-func eventStyle(ev api.StreamEvent) style {
+func eventStyle(ev api.StreamEvent) ui.Style {
 	switch {
 	case ev.ExecOutcome != nil && ev.ExitCode != 0:
-		return red
+		return ui.Red
 	case ev.Type == api.EventExecExited:
-		return green
+		return ui.Green
 	case ev.Type == api.EventSessionTerminated:
-		return yellow
+		return ui.Yellow
 	}
-	return plain
+	return ui.Plain
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/cast"
 	"github.com/trl-dev/trl/internal/terminal/render"
 	"github.com/trl-dev/trl/internal/terminal/vt"
@@ -45,12 +46,12 @@ The format is optional if the name of the output shows it.`,
 		Example: `  trl export demo --cast -o demo.cast
   trl export demo -o demo.svg          a picture of the screen
   trl export demo.cast --text --scrollback all`,
-		Args: names(1, 1, "one session or file"),
+		Args: ui.NameArgs(1, 1, "one session or file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := ""
 			for i, f := range exportFormats {
 				if chosen[i] && format != "" {
-					return usageErrorf(cmd, "--%s and --%s: give one of them", format, f.name)
+					return ui.UsageErrorf(cmd, "--%s and --%s: give one of them", format, f.name)
 				}
 				if chosen[i] {
 					format = f.name
@@ -60,7 +61,7 @@ The format is optional if the name of the output shows it.`,
 				format = formatOf(output)
 			}
 			if format == "" {
-				return usageErrorf(cmd, "what is it to be? --cast, --text, --ansi, --html or --svg")
+				return ui.UsageErrorf(cmd, "what is it to be? --cast, --text, --ansi, --html or --svg")
 			}
 			ex := &exporting{app: a, word: args[0], format: format, scrollback: lines.n}
 			if isFile(args[0]) {
@@ -100,7 +101,7 @@ func formatOf(name string) string {
 // it is complete, and nobody else can read it.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
-		return write(a.stdout)
+		return write(a.Stdout)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

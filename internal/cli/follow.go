@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // interruptible is for commands that only look on: the first signal ends the context, and
@@ -32,7 +33,7 @@ func interruptible(parent context.Context) (ctx context.Context, answer func(err
 	go func() { // ends with the context
 		select {
 		case s := <-arrived:
-			cancel(exitBySignal(s))
+			cancel(ui.ExitBySignal(s))
 		case <-ctx.Done():
 		}
 	}()
@@ -63,7 +64,7 @@ func findExec(ctx context.Context, c *client.Client, word string) (api.ExecInfo,
 		}
 	}
 	if found == nil {
-		return api.ExecInfo{}, withHint(fmt.Errorf("session %q: has run no command", word), "`trl start -s %s COMMAND` starts one", word)
+		return api.ExecInfo{}, ui.WithHint(fmt.Errorf("session %q: has run no command", word), "`trl start -s %s COMMAND` starts one", word)
 	}
 	return *found, nil
 }
@@ -74,7 +75,7 @@ func ended(e api.ExecInfo) bool { return e.State == api.ExecExited || e.State ==
 // noExec adds the next step to the error for a command that is not there any more.
 func noExec(err error) error {
 	if errors.Is(err, api.ErrSessionTerminated) {
-		return withHint(err, "`trl ls -a` tells why it has ended")
+		return ui.WithHint(err, "`trl ls -a` tells why it has ended")
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) infoCommand() *cobra.Command {
@@ -22,7 +23,7 @@ that trl ps shows. Of variables it shows only the names.`,
 		Example: `  trl info build
   trl info x-3f9a1c02de-7
   trl info build --json | jq .shell_pid`,
-		Args: names(1, 1, "one session or command"),
+		Args: ui.NameArgs(1, 1, "one session or command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -35,9 +36,9 @@ that trl ps shows. Of variables it shows only the names.`,
 				case err != nil:
 					return err
 				case asJSON:
-					return a.stdout.json(e)
+					return a.Stdout.JSON(e)
 				}
-				a.stdout.facts(a.execFacts(e))
+				a.Stdout.Facts(a.execFacts(e))
 				return nil
 			}
 			s, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: args[0]})
@@ -45,9 +46,9 @@ that trl ps shows. Of variables it shows only the names.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return a.stdout.json(s)
+				return a.Stdout.JSON(s)
 			}
-			a.stdout.facts(a.sessionFacts(s))
+			a.Stdout.Facts(a.sessionFacts(s))
 			return nil
 		},
 		ValidArgsFunction: a.completeSessionsAndExecs,
@@ -75,14 +76,14 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	add("runs", s.ExecID)
 	add("queued", nonZero(int64(s.Queued)))
 	if s.TerminatedAt != nil {
-		add("ended", a.stdout.when(*s.TerminatedAt))
+		add("ended", a.Stdout.When(*s.TerminatedAt))
 	}
 	add("cause", s.Cause)
 	if !s.Reachable {
 		add("unreachable", reachText(s.SessionInfo))
 	}
 	if s.EndsInS != nil {
-		add("ends", "in "+span(time.Duration(*s.EndsInS)*time.Second)+": "+s.EndsWhy)
+		add("ends", "in "+ui.Span(time.Duration(*s.EndsInS)*time.Second)+": "+s.EndsWhy)
 	}
 	if s.ExitCode != nil {
 		add("exit code", strconv.Itoa(*s.ExitCode))
@@ -101,11 +102,11 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		}
 	}
 	add("directory", s.WorkingDir)
-	add("created", a.stdout.when(s.CreatedAt))
-	add("active", a.stdout.when(s.LastActivity))
+	add("created", a.Stdout.When(s.CreatedAt))
+	add("active", a.Stdout.When(s.LastActivity))
 	if s.Kind == api.KindShell {
 		add("commands", strconv.FormatInt(s.CommandCount, 10))
-		add("timeout", seconds(s.TimeoutS))
+		add("timeout", ui.Seconds(s.TimeoutS))
 	}
 	add("tags", strings.Join(s.Tags, " "))
 	if s.Ephemeral {
@@ -137,7 +138,7 @@ func terminalFacts(t api.TerminalInfo) [][2]string {
 	}
 	facts = append(facts, [2]string{"attached", strconv.Itoa(t.Viewers)})
 	if r := t.Recording; r != nil {
-		about := fmt.Sprintf("%s (%s)", r.Path, bytesText(float64(r.Bytes)))
+		about := fmt.Sprintf("%s (%s)", r.Path, ui.BytesText(float64(r.Bytes)))
 		if r.Input {
 			about += ", with what is typed"
 		}
@@ -160,18 +161,18 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	add("session", e.SessionID)
 	add("command", e.Command)
 	add("state", string(e.State))
-	add("queued", a.stdout.when(e.QueuedAt))
+	add("queued", a.Stdout.When(e.QueuedAt))
 	if e.StartedAt != nil {
-		add("started", a.stdout.when(*e.StartedAt))
+		add("started", a.Stdout.When(*e.StartedAt))
 	}
 	if e.EndedAt != nil {
-		add("ended", a.stdout.when(*e.EndedAt))
+		add("ended", a.Stdout.When(*e.EndedAt))
 	}
-	add("timeout", seconds(e.TimeoutS))
-	add("stdout", bytesText(float64(e.StdoutBytes)))
-	add("stderr", bytesText(float64(e.StderrBytes)))
+	add("timeout", ui.Seconds(e.TimeoutS))
+	add("stdout", ui.BytesText(float64(e.StdoutBytes)))
+	add("stderr", ui.BytesText(float64(e.StderrBytes)))
 	if e.Error != nil {
-		add("not run", inWords(e.Error))
+		add("not run", ui.Message(e.Error))
 	}
 	o := e.Outcome
 	if o == nil {
@@ -179,10 +180,10 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	}
 	add("exit code", exitText(*o))
 	add("signal", o.Signal)
-	add("took", span(time.Duration(o.DurationMS)*time.Millisecond))
+	add("took", ui.Span(time.Duration(o.DurationMS)*time.Millisecond))
 	add("cpu", fmt.Sprintf("%d ms user, %d ms system", o.Usage.UserMS, o.Usage.SystemMS))
 	if o.Usage.MaxRSSBytes > 0 {
-		add("memory", bytesText(float64(o.Usage.MaxRSSBytes)))
+		add("memory", ui.BytesText(float64(o.Usage.MaxRSSBytes)))
 	}
 	add("directory", o.WorkingDir)
 	if o.ShellRestarted {

@@ -4,20 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 const (
@@ -25,9 +23,6 @@ const (
 	inputChunk = 1 << 20
 	// wholeChunk is how much goes into each, where the pieces must be the same each time.
 	wholeChunk = 256 << 10
-	// How long is paused before a command that has not read its input is offered more.
-	firstPause = 5 * time.Millisecond
-	lastPause  = 200 * time.Millisecond
 )
 
 func (a *app) inputCommand() *cobra.Command {
@@ -50,12 +45,12 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
   trl input $id 'print(6 * 7)'
   trl input $id --close < script.py
   trl input build -n y                 one letter, no newline`,
-		Args: nameFirst(1, -1, "a command or session and the text for it"),
+		Args: ui.NameThenTextArgs(1, -1, "a command or session and the text for it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(args[1:], " ")
-			fromStdin := text == "-" || len(args) == 1 && !(in.close && term.IsTerminal(int(a.stdin.Fd())))
+			fromStdin := text == "-" || len(args) == 1 && !(in.close && term.IsTerminal(int(a.Stdin.Fd())))
 			if fromStdin && bare {
-				return usageErrorf(cmd, "-n is for TEXT; stdin is passed on as it is")
+				return ui.UsageErrorf(cmd, "-n is for TEXT; stdin is passed on as it is")
 			}
 			if err := checkText("text", text); err != nil {
 				return err
@@ -86,10 +81,10 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
 				return answer(inputHint(err))
 			}
 			if in.json {
-				return a.stdout.json(in.result)
+				return a.Stdout.JSON(in.result)
 			}
 			if a.verbose {
-				a.stderr.linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
+				a.Stderr.Linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
 			}
 			return nil
 		},
@@ -119,7 +114,7 @@ type input struct {
 // pass passes stdin on. With an id that was given, the pieces are the same each time:
 // what a read returns depends on who writes.
 func (in *input) pass(ctx context.Context, c *client.Client) error {
-	stdin := in.app.stdin
+	stdin := in.app.Stdin
 	var total int64
 	if st, err := stdin.Stat(); err == nil && st.Mode().IsRegular() {
 		total = st.Size()
@@ -191,28 +186,18 @@ func readInto(ctx context.Context, to chan<- read, from *os.File, whole bool) {
 // write writes one piece. A command that has not read what it was given is waited for.
 func (in *input) write(ctx context.Context, c *client.Client, data []byte, end bool) error {
 	p := api.ExecInputParams{ExecID: in.exec, Bytes: data, Close: end, WriteID: in.nextID()}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	var pause ui.Backoff
+	for {
 		var err error
 		in.result, err = c.ExecInput(ctx, p)
 		var e *api.Error
 		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.Wait(ctx); err != nil {
+			return err
 		}
 	}
-}
-
-// onWire returns data as text; or as base64 if JSON has no text for it, if JSON would write a
-// byte as six, or if it is the text "open", which a command's stdin still takes for stdin_open.
-func onWire(data []byte) (text, b64 string) {
-	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 && string(data) != "open" {
-		return string(data), ""
-	}
-	return "", base64.StdEncoding.EncodeToString(data)
 }
 
 // nextID is the id of the next piece.
@@ -227,7 +212,7 @@ func (in *input) nextID() string {
 // inputHint translates what the API asks for into the words of the command line.
 func inputHint(err error) error {
 	if errors.Is(err, (&api.Error{Code: api.CodeConflict}).Because(api.ReasonStdinClosed)) {
-		return withHint(err, "`trl start --stdin` starts a command whose stdin is open")
+		return ui.WithHint(err, "`trl start --stdin` starts a command whose stdin is open")
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) killCommand() *cobra.Command {
@@ -25,10 +26,10 @@ has ended. A session that had already ended is not an error.`,
   trl kill --all`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "") {
-				return usageErrorf(cmd, "trl kill: the name of a session must not be empty")
+				return ui.UsageErrorf(cmd, "trl kill: the name of a session must not be empty")
 			}
 			if all == (len(args) > 0) {
-				return usageErrorf(cmd, "trl kill takes the sessions to end, or --all")
+				return ui.UsageErrorf(cmd, "trl kill takes the sessions to end, or --all")
 			}
 			return nil
 		},
@@ -59,15 +60,15 @@ has ended. A session that had already ended is not an error.`,
 				if asJSON {
 					continue
 				}
-				a.stdout.line(args[i])
+				a.Stdout.Line(args[i])
 				if a.verbose {
 					for _, k := range res.Killed {
-						a.stderr.linef("trl: %s: killed by %s: %s (pid %d)", args[i], k.Signal, printable(k.Command), k.PID)
+						a.Stderr.Linef("trl: %s: killed by %s: %s (pid %d)", args[i], k.Signal, ui.Printable(k.Command), k.PID)
 					}
 				}
 			}
 			if asJSON {
-				if err := a.stdout.json(map[string]any{"sessions": ended}); err != nil {
+				if err := a.Stdout.JSON(map[string]any{"sessions": ended}); err != nil {
 					return err
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // longestLine is how much of a line is kept until its end comes. A longer one is looked
@@ -74,7 +75,7 @@ func (f *sizeFlag) Set(text string) error {
 		return fmt.Errorf("not a number of bytes such as 4096, 64K or 8M")
 	}
 	if n > api.MaxOutputLimit/unit {
-		return fmt.Errorf("at most %s", bytesText(api.MaxOutputLimit))
+		return fmt.Errorf("at most %s", ui.BytesText(api.MaxOutputLimit))
 	}
 	n *= unit
 	f.n = &n

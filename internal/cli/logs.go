@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) logsCommand() *cobra.Command {
@@ -35,24 +36,24 @@ a line on stderr reports each missing part.`,
   trl logs build --tail 4K --stderr
   trl logs -f build --grep 'error|warning'
   trl logs --json build | jq .seq      later: trl logs build --since SEQ`,
-		Args: names(1, 1, "one command or session"),
+		Args: ui.NameArgs(1, 1, "one command or session"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			switch {
 			case onlyStdout && onlyStderr:
-				return usageErrorf(cmd, "--stdout and --stderr: give one of them, or neither for both")
+				return ui.UsageErrorf(cmd, "--stdout and --stderr: give one of them, or neither for both")
 			case l.json && grep != "":
-				return usageErrorf(cmd, "--json and --grep do not go together")
+				return ui.UsageErrorf(cmd, "--json and --grep do not go together")
 			case l.tail.n != nil && l.since > 0:
-				return usageErrorf(cmd, "--tail and --since do not go together")
+				return ui.UsageErrorf(cmd, "--tail and --since do not go together")
 			case l.since < 0:
-				return usageErrorf(cmd, "--since: must not be negative")
+				return ui.UsageErrorf(cmd, "--since: must not be negative")
 			case onlyStdout:
 				l.only = api.EventStdout
 			case onlyStderr:
 				l.only = api.EventStderr
 			}
 			if l.grep, err = regexp.Compile(grep); err != nil {
-				return usageErrorf(cmd, "--grep: %s", err)
+				return ui.UsageErrorf(cmd, "--grep: %s", err)
 			}
 			if grep == "" {
 				l.grep = nil
@@ -100,11 +101,11 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 		return err
 	}
 	if l.since > info.LastSeq {
-		return withHint(fmt.Errorf("--since: %d is beyond the last number of exec %q, which is %d", l.since, info.ExecID, info.LastSeq),
+		return ui.WithHint(fmt.Errorf("--since: %d is beyond the last number of exec %q, which is %d", l.since, info.ExecID, info.LastSeq),
 			"`trl logs --json %s` prints the numbers", word)
 	}
 	l.skip, l.lines = map[string]int64{}, map[string][]byte{}
-	l.progress = l.app.newProgress(l.expected(info), l.app.stdout.tty)
+	l.progress = l.app.newProgress(l.expected(info), l.app.Stdout.TTY)
 	defer l.progress.clear()
 	p := api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: l.since}
 	if l.tail.n != nil {
@@ -145,7 +146,7 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 				return err
 			}
 			l.app.report(info.ExecID, *ev.ExecOutcome, false)
-			return exitWith(ev.ExitCode)
+			return ui.ExitWith(ev.ExitCode)
 		case !l.follow && !ended(info) && ev.Seq >= info.LastSeq:
 			return l.flush()
 		}
@@ -193,10 +194,10 @@ func (l *logs) take(ev api.StreamEvent) error {
 		return nil
 	case l.json:
 		l.progress.add(0)
-		return l.app.printValue(ev)
+		return l.app.Stdout.JSONLine(ev)
 	case ev.Type == api.EventGap && *ev.To > l.skip[ev.Stream]:
 		l.progress.clear()
-		l.app.stderr.linef("trl: %d bytes of %s are gone here", *ev.To-max(*ev.From, l.skip[ev.Stream]), ev.Stream)
+		l.app.Stderr.Linef("trl: %d bytes of %s are gone here", *ev.To-max(*ev.From, l.skip[ev.Stream]), ev.Stream)
 	case ev.Type == api.EventStdout || ev.Type == api.EventStderr:
 		data := api.Data(ev.Data, ev.DataBase64)
 		if late := l.skip[ev.Type] - *ev.Offset; late > 0 {

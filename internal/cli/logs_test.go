@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func TestSizeFlag(t *testing.T) {
@@ -65,7 +66,7 @@ func FuzzMatching(f *testing.F) {
 			b, _ := io.ReadAll(r)
 			got <- b
 		}()
-		l := &logs{app: &app{stdout: newPrinter(w), stderr: newPrinter(w)}, grep: re, lines: map[string][]byte{}, progress: &progress{}}
+		l := &logs{app: &app{Streams: ui.Streams{Stdout: ui.NewPrinter(w), Stderr: ui.NewPrinter(w)}}, grep: re, lines: map[string][]byte{}, progress: &progress{}}
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(int(size)+1, len(rest))
 			if err := l.write(api.EventStdout, rest[:n]); err != nil {
@@ -90,7 +91,7 @@ func TestProgress(t *testing.T) {
 	}
 	defer r.Close()
 	begin := time.Now().Add(-10 * time.Second)
-	g := &progress{out: &printer{f: w}, total: 40 << 20, begin: begin, next: time.Now().Add(time.Hour)}
+	g := &progress{out: &ui.Printer{File: w}, total: 40 << 20, begin: begin, next: time.Now().Add(time.Hour)}
 	g.add(10 << 20) // too soon
 	g.next = begin
 	g.add(10 << 20)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) lsCommand() *cobra.Command {
@@ -35,7 +36,7 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
   trl ls -a                            ended ones too, while they are remembered
   trl ls -q | xargs trl kill
   trl ls --json | jq -r '.sessions[].name'`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -56,10 +57,10 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
 			}
 			switch {
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			case quiet:
 				for _, s := range res.Sessions {
-					a.stdout.line(s.SessionID)
+					a.Stdout.Line(s.SessionID)
 				}
 			default:
 				a.printSessions(res.Sessions)
@@ -79,66 +80,66 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
 
 func (a *app) printSessions(list []api.SessionInfo) {
 	if len(list) == 0 {
-		if a.stdout.tty {
-			a.stdout.line("no sessions")
+		if a.Stdout.TTY {
+			a.Stdout.Line("no sessions")
 		}
 		return
 	}
-	t := table{header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
+	t := ui.Table{Header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
 	// For a person, what a list of shells has no use for is left out, and what fits is shown.
 	others := slices.ContainsFunc(list, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
-	if a.stdout.tty && others {
-		t.header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "ENDS", "DIRECTORY"}
+	if a.Stdout.TTY && others {
+		t.Header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "ENDS", "DIRECTORY"}
 	}
 	for _, s := range list {
 		runs := s.Shell
 		if len(s.Command) > 0 {
 			runs = strings.Join(s.Command, " ")
 		}
-		name, id, state := text(s.Name), text(s.SessionID), stateCell(string(s.State))
-		kind, active, directory := text(string(s.Kind)), text(a.stdout.when(s.LastActivity)), text(s.WorkingDir)
-		commands, terminal, title := text(strconv.FormatInt(s.CommandCount, 10)), terminalCell(s), ""
+		name, id, state := ui.Text(s.Name), ui.Text(s.SessionID), stateCell(string(s.State))
+		kind, active, directory := ui.Text(string(s.Kind)), ui.Text(a.Stdout.When(s.LastActivity)), ui.Text(s.WorkingDir)
+		commands, terminal, title := ui.Text(strconv.FormatInt(s.CommandCount, 10)), terminalCell(s), ""
 		if s.Terminal != nil {
 			title = s.Terminal.Title
 		}
-		if a.stdout.tty && s.Owner() != "" { // whose id is its name
-			kind = text("dialogue")
+		if a.Stdout.TTY && s.Owner() != "" { // whose id is its name
+			kind = ui.Text("dialogue")
 		}
 		switch {
-		case !a.stdout.tty:
-			t.add(name, id, state, text(runs), commands, active, directory, kind, terminal, text(title), endsCell(s))
+		case !a.Stdout.TTY:
+			t.Add(name, id, state, ui.Text(runs), commands, active, directory, kind, terminal, ui.Text(title), endsCell(s))
 		case others:
-			t.add(name, id, kind, state, text(shorten(printable(runs), 24)), terminal, active, endsCell(s), directory)
+			t.Add(name, id, kind, state, ui.Text(ui.Shorten(ui.Printable(runs), 24)), terminal, active, endsCell(s), directory)
 		default:
-			t.add(name, id, state, text(runs), commands, active, endsCell(s), directory)
+			t.Add(name, id, state, ui.Text(runs), commands, active, endsCell(s), directory)
 		}
 	}
-	a.stdout.table(t)
+	a.Stdout.Table(t)
 }
 
 // endsCell is when a session will end by itself.
-func endsCell(s api.SessionInfo) cell {
+func endsCell(s api.SessionInfo) ui.Cell {
 	switch {
 	case s.UnreachableSince != nil:
-		return text("unreachable")
+		return ui.Text("unreachable")
 	case s.EndsInS == nil:
-		return text("")
+		return ui.Text("")
 	}
-	return text("in " + span(time.Duration(*s.EndsInS)*time.Second))
+	return ui.Text("in " + ui.Span(time.Duration(*s.EndsInS)*time.Second))
 }
 
 // terminalCell is the size of a terminal, who looks at it, and whether it is recorded.
-func terminalCell(s api.SessionInfo) cell {
+func terminalCell(s api.SessionInfo) ui.Cell {
 	t := s.Terminal
 	if t == nil {
-		return cell{}
+		return ui.Cell{}
 	}
-	about := cell{text: sizeText(t.Cols, t.Rows)}
+	about := ui.Cell{Text: sizeText(t.Cols, t.Rows)}
 	if t.Viewers > 0 {
-		about.text += fmt.Sprintf(", %d attached", t.Viewers)
+		about.Text += fmt.Sprintf(", %d attached", t.Viewers)
 	}
 	if r := t.Recording; r != nil && r.Stopped == "" && s.State != api.SessionTerminated {
-		about = cell{about.text + ", recording", red}
+		about = ui.Painted(about.Text+", recording", ui.Red)
 	}
 	return about
 }
@@ -146,12 +147,12 @@ func terminalCell(s api.SessionInfo) cell {
 func sizeText(cols, rows int) string { return fmt.Sprintf("%dx%d", cols, rows) }
 
 // stateCell colours the state of a session or of a command.
-func stateCell(state string) cell {
+func stateCell(state string) ui.Cell {
 	switch state {
 	case string(api.SessionIdle):
-		return cell{state, green}
+		return ui.Painted(state, ui.Green)
 	case string(api.SessionRunning):
-		return cell{state, yellow}
+		return ui.Painted(state, ui.Yellow)
 	}
-	return cell{state, dim}
+	return ui.Painted(state, ui.Dim)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/mcp"
 )
 
@@ -33,10 +34,10 @@ another; the model may choose another for each new session.`,
 		Example: `  claude mcp add trl -- trl mcp
   claude mcp add trl -- trl mcp --tools shell,terminal
   codex mcp add trl -- trl mcp --shell zsh`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := mcp.CheckGroups(groups); err != nil {
-				return usageErrorf(cmd, "--tools: %s", err)
+				return ui.UsageErrorf(cmd, "--tools: %s", err)
 			}
 			cfg, err := a.settings(cmd)
 			if err != nil {
@@ -58,7 +59,7 @@ another; the model may choose another for each new session.`,
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err = mcp.Serve(ctx, serve, a.stdin, a.stdout.f)
+			err = mcp.Serve(ctx, serve, a.Stdin, a.Stdout.File)
 			if err == nil || ctx.Err() != nil {
 				return nil // told to end
 			}

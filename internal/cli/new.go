@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // newFlags are the flags of `trl new`.
@@ -17,8 +18,8 @@ type newFlags struct {
 
 	terminal, program, detach, attach, asJSON bool
 
-	env     envFlag
-	timeout secondsFlag
+	env     ui.EnvFlag
+	timeout ui.SecondsFlag
 	limits  limitFlags
 }
 
@@ -55,13 +56,13 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 		Args: func(cmd *cobra.Command, args []string) error {
 			f.terminal = f.terminal || f.attach
 			if f.attach && (len(args) == 0 || cmd.ArgsLenAtDash() == 0) {
-				return usageErrorf(cmd, "-A takes the name of a terminal")
+				return ui.UsageErrorf(cmd, "-A takes the name of a terminal")
 			}
 			if len(args) > 0 && args[0] == "" && cmd.ArgsLenAtDash() != 0 {
-				return usageErrorf(cmd, "the name of a session must not be empty")
+				return ui.UsageErrorf(cmd, "the name of a session must not be empty")
 			}
 			if dash := cmd.ArgsLenAtDash(); !f.terminal && !f.program && (len(args) > 1 || dash >= 0 && dash < len(args)) {
-				return usageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
+				return ui.UsageErrorf(cmd, "%s takes at most one name", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -114,17 +115,17 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	name, given := f.given(cmd.Flags())
 	switch {
 	case f.terminal && f.program:
-		return usageErrorf(cmd, "--terminal and --program do not go together")
+		return ui.UsageErrorf(cmd, "--terminal and --program do not go together")
 	case f.attach && (f.program || f.detach):
-		return usageErrorf(cmd, "--attach does not go with --program and --detach")
+		return ui.UsageErrorf(cmd, "--attach does not go with --program and --detach")
 	case given && !f.terminal:
-		return usageErrorf(cmd, "%s is for a terminal, see --terminal", name)
+		return ui.UsageErrorf(cmd, "%s is for a terminal, see --terminal", name)
 	}
 	p.Record = p.Record || p.RecordInput
-	_, person := a.terminal()
+	_, person := a.Terminal()
 	attaches := f.terminal && person && !f.detach && !f.asJSON
 	if attaches {
-		if err := checkWindow("trl new -t", "-d makes it without showing it"); err != nil {
+		if err := ui.CheckWindow("trl new -t", "-d makes it without showing it"); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	if p.Command, err = a.program(cmd, p.Command, place.Shell); err != nil {
 		return err
 	}
-	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.s
+	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.Value
 	f.limits.fill(&p)
 	if f.terminal {
 		err = f.fill(a, cmd, &p)
@@ -175,11 +176,11 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	}
 	switch {
 	case f.asJSON:
-		return a.stdout.json(info)
+		return a.Stdout.JSON(info)
 	case attaches:
 		return a.attach(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true})
 	}
-	a.stdout.line(info.SessionID)
+	a.Stdout.Line(info.SessionID)
 	return nil
 }
 

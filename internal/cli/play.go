@@ -13,13 +13,14 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/cast"
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
 
 func (a *app) playCommand() *cobra.Command {
 	p := &player{app: a}
-	var idle secondsFlag
+	var idle ui.SecondsFlag
 	cmd := &cobra.Command{
 		Use:     "play FILE|SESSION",
 		GroupID: groupTerminals,
@@ -31,13 +32,13 @@ If stdout is not a terminal, all of it is printed at once.`,
 		Example: `  trl play demo.cast
   trl play demo.cast --speed 3 --idle-limit 1
   trl play demo.cast > all             what the terminal was given, without a pause`,
-		Args: names(1, 1, "one file or session"),
+		Args: ui.NameArgs(1, 1, "one file or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // so that NaN is refused too
-				return usageErrorf(cmd, "--speed: %v: must be %v to %d", p.speed, minSpeed, maxSpeed)
+				return ui.UsageErrorf(cmd, "--speed: %v: must be %v to %d", p.speed, minSpeed, maxSpeed)
 			}
-			if idle.s != nil {
-				p.idle = time.Duration(*idle.s * float64(time.Second))
+			if idle.Value != nil {
+				p.idle = time.Duration(*idle.Value * float64(time.Second))
 			}
 			ctx, answer := interruptible(cmd.Context())
 			var c *client.Client
@@ -53,15 +54,15 @@ If stdout is not a terminal, all of it is printed at once.`,
 				return answer(err)
 			}
 			defer closeFile()
-			if idle.s == nil {
+			if idle.Value == nil {
 				p.idle = r.Header().IdleLimit
 			}
-			if !a.stdout.tty {
+			if !a.Stdout.TTY {
 				err = p.print(ctx, r)
 			} else {
 				err = p.play(ctx, r)
 			}
-			var f *failure
+			var f *ui.Failure
 			switch {
 			case errors.Is(err, errLeft):
 				err = nil
@@ -95,7 +96,7 @@ type player struct {
 	speed float64
 	idle  time.Duration // longest pause; 0 for any
 
-	tty    *tty
+	tty    *ui.Terminal
 	out    *ttyOut
 	window *view.Window
 	keys   chan byte
@@ -109,7 +110,7 @@ var errLeft = errors.New("left")
 
 // print prints everything that was shown.
 func (p *player) print(ctx context.Context, r *cast.Reader) error {
-	p.out = &ttyOut{f: p.app.stdout.f}
+	p.out = &ttyOut{f: p.app.Stdout.File}
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -135,30 +136,30 @@ func (p *player) print(ctx context.Context, r *cast.Reader) error {
 
 // play shows the recording at its own pace.
 func (p *player) play(ctx context.Context, r *cast.Reader) error {
-	if err := checkWindow("trl play", "`trl export FILE --text` prints the last screen"); err != nil {
+	if err := ui.CheckWindow("trl play", "`trl export FILE --text` prints the last screen"); err != nil {
 		return err
 	}
-	p.tty = newTTY(p.app.stdin, p.app.stdout.f)
+	p.tty = ui.NewTerminal(p.app.Stdin, p.app.Stdout.File)
 	p.keys = make(chan byte)
-	if term.IsTerminal(int(p.tty.in.Fd())) {
-		if err := p.tty.raw(); err != nil {
+	if term.IsTerminal(int(p.tty.In.Fd())) {
+		if err := p.tty.Raw(); err != nil {
 			return fmt.Errorf("terminal: %w", err)
 		}
-		defer p.tty.cook()
-		defer p.tty.stop()
+		defer p.tty.Restore()
+		defer p.tty.Stop()
 		go readKeys(ctx, p.tty, p.keys)
 	}
-	p.out = &ttyOut{f: p.tty.out}
+	p.out = &ttyOut{f: p.tty.Out}
 	var out io.Writer = p.out
 	if !unicodeTerminal() {
 		out = asciiWriter{p.out}
 	}
 	p.window = view.New(out, 0, 0)
-	p.window.Measure(p.tty.size())
+	p.window.Measure(p.tty.Size())
 	defer func() {
 		_ = p.window.Leave(true)
 		if !p.out.finish() {
-			p.app.stderr.mute()
+			p.app.Stderr.Mute()
 		}
 	}()
 	h := r.Header()
@@ -221,7 +222,7 @@ func (p *player) wait(ctx context.Context) error {
 			written = p.out.written()
 		case <-written:
 			if p.out.failed() != nil { // the terminal is gone
-				return exitBySignal(unix.SIGHUP)
+				return ui.ExitBySignal(unix.SIGHUP)
 			}
 			return nil
 		case key := <-p.keys:

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"time"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // When progress is first shown, and how often after that.
@@ -14,8 +16,8 @@ const (
 // progress is a line on a terminal that tells how far a transfer is. A transfer that
 // takes no time shows none. It is used by one goroutine.
 type progress struct {
-	out   *printer // nil when nothing is to be shown
-	total int64    // 0 when nobody knows
+	out   *ui.Printer // nil when nothing is to be shown
+	total int64       // 0 when nobody knows
 	done  int64
 	begin time.Time
 	next  time.Time // when it is shown again
@@ -26,8 +28,8 @@ type progress struct {
 func (a *app) newProgress(total int64, toTerminal bool) *progress {
 	now := time.Now()
 	g := &progress{total: total, begin: now, next: now.Add(progressAfter)}
-	if a.stderr.tty && !toTerminal {
-		g.out = a.stderr
+	if a.Stderr.TTY && !toTerminal {
+		g.out = a.Stderr
 	}
 	return g
 }
@@ -41,15 +43,15 @@ func (g *progress) add(n int) {
 	}
 	g.next = now.Add(progressEvery)
 	g.shown = true
-	_, _ = g.out.Write([]byte("\r\x1b[K" + g.out.paint(dim, g.text(now.Sub(g.begin)))))
+	_, _ = g.out.Write([]byte("\r\x1b[K" + g.out.Paint(ui.Dim, g.text(now.Sub(g.begin)))))
 }
 
 func (g *progress) text(took time.Duration) string {
-	text := bytesText(float64(g.done))
+	text := ui.BytesText(float64(g.done))
 	if g.total > 0 {
-		text += fmt.Sprintf(" of %s, %d%%", bytesText(float64(g.total)), min(100, g.done*100/g.total))
+		text += fmt.Sprintf(" of %s, %d%%", ui.BytesText(float64(g.total)), min(100, g.done*100/g.total))
 	}
-	return text + ", " + bytesText(float64(g.done)/took.Seconds()) + "/s"
+	return text + ", " + ui.BytesText(float64(g.done)/took.Seconds()) + "/s"
 }
 
 // clear takes the line away, so that something else can be written.

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) psCommand() *cobra.Command {
 	var (
-		session            nameFlag
+		session            ui.NameFlag
 		all, quiet, asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -27,7 +28,7 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 		Example: `  trl ps
   trl ps -s build -a                   what ran in the session build
   trl ps --json | jq -r '.execs[].command'`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -45,10 +46,10 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 			}
 			switch {
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			case quiet:
 				for _, e := range res.Execs {
-					a.stdout.line(e.ExecID)
+					a.Stdout.Line(e.ExecID)
 				}
 				return nil
 			}
@@ -78,12 +79,12 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
 
 func (a *app) printExecs(list []api.ExecInfo, names map[string]string) {
 	if len(list) == 0 {
-		if a.stdout.tty {
-			a.stdout.line("no commands")
+		if a.Stdout.TTY {
+			a.Stdout.Line("no commands")
 		}
 		return
 	}
-	t := table{header: []string{"ID", "SESSION", "STATE", "EXIT", "STARTED", "TOOK", "COMMAND"}}
+	t := ui.Table{Header: []string{"ID", "SESSION", "STATE", "EXIT", "STARTED", "TOOK", "COMMAND"}}
 	for _, e := range list {
 		session := names[e.SessionID]
 		if session == "" {
@@ -91,12 +92,12 @@ func (a *app) printExecs(list []api.ExecInfo, names map[string]string) {
 		}
 		started := ""
 		if e.StartedAt != nil {
-			started = a.stdout.when(*e.StartedAt)
+			started = a.Stdout.When(*e.StartedAt)
 		}
-		t.add(text(e.ExecID), text(session), stateCell(string(e.State)), exitCell(e.Outcome), text(started),
-			text(a.took(e)), text(e.Command))
+		t.Add(ui.Text(e.ExecID), ui.Text(session), stateCell(string(e.State)), exitCell(e.Outcome), ui.Text(started),
+			ui.Text(a.took(e)), ui.Text(e.Command))
 	}
-	a.stdout.table(t)
+	a.Stdout.Table(t)
 }
 
 // took is how long the command has run: for a person with units, for a program in milliseconds.
@@ -110,18 +111,18 @@ func (a *app) took(e api.ExecInfo) string {
 	default:
 		return ""
 	}
-	if a.stdout.tty {
-		return span(d)
+	if a.Stdout.TTY {
+		return ui.Span(d)
 	}
 	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-func exitCell(o *api.ExecOutcome) cell {
+func exitCell(o *api.ExecOutcome) ui.Cell {
 	switch {
 	case o == nil:
-		return text("")
+		return ui.Text("")
 	case o.ExitCode == 0:
-		return text("0")
+		return ui.Text("0")
 	}
-	return cell{strconv.Itoa(o.ExitCode), red}
+	return ui.Painted(strconv.Itoa(o.ExitCode), ui.Red)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) recordCommand() *cobra.Command {
@@ -20,7 +21,7 @@ func (a *app) recordCommand() *cobra.Command {
 		f        terminalFlags
 		p        api.SessionCreateParams
 		output   string
-		env      envFlag
+		env      ui.EnvFlag
 		withKeys bool
 		limits   limitFlags
 	)
@@ -45,8 +46,8 @@ Exit status: the program's own, even if the recording stopped early; trl reports
   trl record 'make test | tee log'
   trl play demo.cast`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, person := a.terminal(); person {
-				if err := checkWindow("trl record", "TERM=xterm trl record … if it can do more"); err != nil {
+			if _, person := a.Terminal(); person {
+				if err := ui.CheckWindow("trl record", "TERM=xterm trl record … if it can do more"); err != nil {
 					return err
 				}
 			}
@@ -123,14 +124,14 @@ func recordingName(p api.SessionCreateParams) string {
 // record shows the terminal, or waits for its end where nobody looks, and writes the file.
 func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output string) error {
 	var result error
-	if _, person := a.terminal(); person {
+	if _, person := a.Terminal(); person {
 		result = a.attach(cmd, c, v)
 	} else {
 		ctx, answer := interruptible(cmd.Context())
 		result = answer(a.waitForEnd(ctx, c, v.session))
 	}
-	var f *failure
-	if result != nil && !(errors.As(result, &f) && f.err == nil) {
+	var f *ui.Failure
+	if result != nil && !(errors.As(result, &f) && f.Err == nil) {
 		return result
 	}
 	ctx := context.WithoutCancel(cmd.Context())
@@ -139,7 +140,7 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output str
 		return err
 	}
 	if info.ExitCode == nil {
-		a.stderr.line(a.stderr.paint(dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", v.name, output)))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", v.name, output)))
 		return result
 	}
 	err = a.writeTo(output, func(w io.Writer) error {
@@ -147,13 +148,13 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output str
 		return err
 	})
 	if err != nil {
-		return withHint(err, "`trl export %s --cast -o FILE` writes it elsewhere", v.session)
+		return ui.WithHint(err, "`trl export %s --cast -o FILE` writes it elsewhere", v.session)
 	}
 	if output != "-" {
-		a.stderr.line(a.stderr.paint(dim, "trl: recorded to "+output))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, "trl: recorded to "+output))
 	}
 	if t := info.Terminal; t != nil && t.Recording != nil && t.Recording.Stopped != "" {
-		a.stderr.line(a.stderr.paint(yellow, "trl: recording stopped: "+t.Recording.Stopped+"; what came later is not in it"))
+		a.Stderr.Line(a.Stderr.Paint(ui.Yellow, "trl: recording stopped: "+t.Recording.Stopped+"; what came later is not in it"))
 	}
 	return result
 }
@@ -164,11 +165,11 @@ func (a *app) waitForEnd(ctx context.Context, c *client.Client, session string) 
 	switch {
 	case ctx.Err() != nil: // interrupted: nobody else knows of it
 		_, _ = c.SessionDestroy(context.WithoutCancel(ctx), api.SessionDestroyParams{SessionID: session})
-		return exitWith(api.ExitCancelled)
+		return ui.ExitWith(api.ExitCancelled)
 	case err != nil:
 		return err
 	case res.ExitCode == nil:
 		return nil
 	}
-	return exitWith(*res.ExitCode)
+	return ui.ExitWith(*res.ExitCode)
 }

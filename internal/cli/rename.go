@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) renameCommand() *cobra.Command {
@@ -16,7 +17,7 @@ func (a *app) renameCommand() *cobra.Command {
 session has is an error.`,
 		Example: `  trl rename s-3f9a1c02de build
   trl rename build old-build`,
-		Args: names(2, 2, "a session and its new name"),
+		Args: ui.NameArgs(2, 2, "a session and its new name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -28,7 +29,7 @@ session has is an error.`,
 				return err
 			}
 			if asJSON {
-				return a.stdout.json(info)
+				return a.Stdout.JSON(info)
 			}
 			return nil
 		},

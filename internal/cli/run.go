@@ -2,15 +2,17 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // runFlags are the flags of `trl run`.
 type runFlags struct {
-	session nameFlag
+	session ui.NameFlag
 	shell   string
 	cwd     string
-	env     envFlag
-	timeout secondsFlag
+	env     ui.EnvFlag
+	timeout ui.SecondsFlag
 	limits  limitFlags
 	stdin   bool
 	tty     bool
@@ -46,13 +48,13 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
   trl run -i wc -l < file              give it your stdin
   trl run -t htop                      give it a terminal
   trl run --json 'make test'           everything about it, as JSON`,
-		Args: takes(1, -1, "a command"),
+		Args: ui.Args(1, -1, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkCommand(cmd, args); err != nil {
 				return err
 			}
 			if name := f.limits.given(); name != "" && f.session == "" {
-				return usageErrorf(cmd, "%s is for a session that stays, see -s", name)
+				return ui.UsageErrorf(cmd, "%s is for a session that stays, see -s", name)
 			}
 			r := &run{app: a, cmd: cmd, flags: f, args: args}
 			if f.tty {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // run is one `trl run` from the first signal it might get to the end of its
@@ -62,10 +63,10 @@ func (r *run) start() error {
 	for {
 		select {
 		case err := <-done:
-			var f *failure
-			if count > 0 && err != nil && !(errors.As(err, &f) && f.err == nil && f.status != api.ExitCancelled) {
+			var f *ui.Failure
+			if count > 0 && err != nil && !(errors.As(err, &f) && f.Err == nil && f.Status != api.ExitCancelled) {
 				// Whatever broke because it was interrupted is not what the caller asks about.
-				return exitBySignal(first)
+				return ui.ExitBySignal(first)
 			}
 			return err
 		case s := <-signals:
@@ -77,7 +78,7 @@ func (r *run) start() error {
 			}
 			count, last = count+1, time.Now()
 			if count > 2 || !r.interrupt(ctx, s, count > 1) {
-				return exitBySignal(first)
+				return ui.ExitBySignal(first)
 			}
 		}
 	}
@@ -134,7 +135,7 @@ func (r *run) work(ctx context.Context) error {
 func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, error) {
 	detach := false
 	p := api.ExecParams{
-		TimeoutS: r.flags.timeout.s,
+		TimeoutS: r.flags.timeout.Value,
 		Env:      r.flags.env,
 		Wait:     r.flags.wait,
 		Detach:   &detach,
@@ -237,7 +238,8 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 			return api.SessionInfo{}, err
 		} // The daemon may have another state directory; the loop below waits as well.
 	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	var pause ui.Backoff
+	for {
 		info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: create.Name})
 		if err == nil && info.State != api.SessionTerminated {
 			return info.SessionInfo, nil
@@ -248,10 +250,8 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 			}
 		}
 		// Somebody who is not a trl, or on another machine, makes it at this very moment.
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return api.SessionInfo{}, ctx.Err()
+		if err := pause.Wait(ctx); err != nil {
+			return api.SessionInfo{}, err
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (r *run) checkLimits() error {
 	if name == "" {
 		return nil
 	}
-	return withHint(fmt.Errorf("session %q: is there already; %s is for a new one", r.flags.session, name),
+	return ui.WithHint(fmt.Errorf("session %q: is there already; %s is for a new one", r.flags.session, name),
 		"leave out %s; `trl call session.set` changes the limits of a session", name)
 }
 
@@ -271,7 +271,7 @@ func (r *run) checkShell(info api.SessionDetails) error {
 	if r.flags.shell == "" || filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
 		return nil
 	}
-	return withHint(fmt.Errorf("session %q: has the shell %s, not %s", r.flags.session, info.Shell, r.flags.shell),
+	return ui.WithHint(fmt.Errorf("session %q: has the shell %s, not %s", r.flags.session, info.Shell, r.flags.shell),
 		"leave out --shell, or take another session")
 }
 
@@ -291,20 +291,20 @@ func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) erro
 // suggest tells a person whose command needs a terminal, or input, how to give it that. It
 // does so when the command starts: without a terminal, some programs never end.
 func (r *run) suggest() {
-	if !r.app.stderr.tty {
+	if !r.app.Stderr.TTY {
 		return
 	}
-	typed := term.IsTerminal(int(r.app.stdin.Fd()))
+	typed := term.IsTerminal(int(r.app.Stdin.Fd()))
 	switch program, flag := wanted(r.args); {
 	case flag == "-t" && (typed || !r.flags.stdin): // a program may well read a pipe
-		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
+		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
 	case flag == "-i" && typed && !r.flags.stdin:
-		r.app.stderr.line(r.app.stderr.paint(dim, "hint: "+program+" reads its input: `trl run -i` gives it yours"))
+		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: "+program+" reads its input: `trl run -i` gives it yours"))
 	}
 }
 
 func busyHint(err error, session string) error {
-	return withHint(err, "`trl ps -s %s` shows what runs there; --wait waits for its end", session)
+	return ui.WithHint(err, "`trl ps -s %s` shows what runs there; --wait waits for its end", session)
 }
 
 func (r *run) setTarget(t api.ExecCancelParams) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // feed passes our stdin on to a command as it comes, if -i asks for it. It ends with ctx: a
@@ -18,7 +19,7 @@ func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 	}
 	in := &input{app: r.app, exec: id, close: true}
 	reads := make(chan read)
-	go readInto(ctx, reads, r.app.stdin, false)
+	go readInto(ctx, reads, r.app.Stdin, false)
 	go func() {
 		for {
 			var piece read
@@ -29,7 +30,7 @@ func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 			}
 			done := errors.Is(piece.err, io.EOF)
 			if piece.err != nil && !done {
-				r.app.stderr.linef("trl: read stdin: %s; the command gets no more of it", piece.err)
+				r.app.Stderr.Linef("trl: read stdin: %s; the command gets no more of it", piece.err)
 				done = true
 			}
 			// An error is that the command has ended or the daemon is gone, which the stream tells.
@@ -48,15 +49,15 @@ func (r *run) allStdin(ctx context.Context, c *client.Client, p *api.ExecParams)
 		return err
 	}
 	limit := int64(info.Limits["max_stdin_bytes"])
-	data, err := io.ReadAll(io.LimitReader(r.app.stdin, limit+1))
+	data, err := io.ReadAll(io.LimitReader(r.app.Stdin, limit+1))
 	if err != nil {
 		return fmt.Errorf("read stdin: %w", err)
 	}
 	if int64(len(data)) > limit {
-		return withHint(fmt.Errorf("stdin is larger than %s, which is the most that goes with --json", bytesText(float64(limit))),
+		return ui.WithHint(fmt.Errorf("stdin is larger than %s, which is the most that goes with --json", ui.BytesText(float64(limit))),
 			"leave out --json, or raise max_stdin_bytes (see `trl config`)")
 	}
-	text, b64 := onWire(data)
+	text, b64 := ui.TextOrBase64(data)
 	if p.StdinBase64 = b64; b64 == "" {
 		p.Stdin = &text
 	}

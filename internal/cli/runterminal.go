@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
 
@@ -17,16 +18,16 @@ import (
 func (r *run) terminal() error {
 	for _, name := range []string{"session", "timeout", "json", "wait"} {
 		if r.cmd.Flags().Changed(name) {
-			err := usageErrorf(r.cmd, "--tty and --%s do not go together", name)
+			err := ui.UsageErrorf(r.cmd, "--tty and --%s do not go together", name)
 			if name == "session" {
-				err.hint = "a terminal is a session of its own: `trl new -t NAME PROGRAM` starts one that stays"
+				err.Hint = "a terminal is a session of its own: `trl new -t NAME PROGRAM` starts one that stays"
 			}
 			return err
 		}
 	}
-	_, person := r.app.terminal()
+	_, person := r.app.Terminal()
 	if person {
-		if err := checkWindow("trl run -t", "without -t it is given no screen"); err != nil {
+		if err := ui.CheckWindow("trl run -t", "without -t it is given no screen"); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,7 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 		go func() {
 			b := make([]byte, inputChunk)
 			for {
-				n, err := r.app.stdin.Read(b)
+				n, err := r.app.Stdin.Read(b)
 				y.add(b[:n])
 				if err != nil {
 					return
@@ -102,7 +103,7 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 				return err
 			}
 		case ev.Type == api.EventExit:
-			return exitWith(ev.ExitCode)
+			return ui.ExitWith(ev.ExitCode)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) screenCommand() *cobra.Command {
@@ -31,13 +32,13 @@ version prints only the rows that have changed, each after its number from 0 and
   trl screen sh --scrollback all | grep error
   trl screen top --json | jq .cursor
   v=$(trl screen sh --json | jq .version); trl screen sh --since $v`,
-		Args: names(1, 1, "one session"),
+		Args: ui.NameArgs(1, 1, "one session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ansi && plainText {
-				return usageErrorf(cmd, "--ansi and --text do not go together")
+				return ui.UsageErrorf(cmd, "--ansi and --text do not go together")
 			}
 			p := api.SessionScreenParams{SessionID: args[0], Scrollback: lines.n, Format: api.FormatText}
-			if ansi || a.stdout.colour && !plainText && !asJSON {
+			if ansi || a.Stdout.Colour && !plainText && !asJSON {
 				p.Format = api.FormatANSI
 			}
 			if cmd.Flags().Changed("since") {
@@ -53,14 +54,14 @@ version prints only the rows that have changed, each after its number from 0 and
 			case err != nil:
 				return err
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			case p.SinceVersion != nil:
 				for _, line := range res.Lines {
-					a.stdout.linef("%d\t%s", line.Row, line.Text)
+					a.Stdout.Linef("%d\t%s", line.Row, line.Text)
 				}
 				return nil
 			}
-			_, err = a.stdout.Write([]byte(screenText(res.Text)))
+			_, err = a.Stdout.Write([]byte(screenText(res.Text)))
 			return err
 		},
 		ValidArgsFunction: a.completeTerminals,
@@ -119,7 +120,7 @@ func (a *app) resizeCommand() *cobra.Command {
 --force resizes the terminal anyway, and it then follows no window.`,
 		Example: `  trl resize top 120x40
   trl resize top 80x24 --force`,
-		Args: names(2, 2, "a session and a size such as 80x24"),
+		Args: ui.NameArgs(2, 2, "a session and a size such as 80x24"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := api.SessionResizeParams{SessionID: args[0], Force: force}
 			cols, rows, ok := strings.Cut(args[1], "x")
@@ -127,7 +128,7 @@ func (a *app) resizeCommand() *cobra.Command {
 			p.Cols, err = strconv.Atoi(cols)
 			p.Rows, err2 = strconv.Atoi(rows)
 			if !ok || err != nil || err2 != nil {
-				return usageErrorf(cmd, "%q is not a size such as 80x24", args[1])
+				return ui.UsageErrorf(cmd, "%q is not a size such as 80x24", args[1])
 			}
 			c, err := a.connect(cmd)
 			if err != nil {
@@ -137,11 +138,11 @@ func (a *app) resizeCommand() *cobra.Command {
 			res, err := c.SessionResize(cmd.Context(), p)
 			switch {
 			case errors.Is(err, api.ErrConflict):
-				return withHint(err, "--force resizes it all the same")
+				return ui.WithHint(err, "--force resizes it all the same")
 			case err != nil:
 				return err
 			case asJSON:
-				return a.stdout.json(res)
+				return a.Stdout.JSON(res)
 			}
 			return nil
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -39,29 +40,29 @@ input.`,
   trl send sh -l enter                 the word, not the key
   trl send py --paste < script.py
   trl send calc --enter '6 * 7'        a line, for a program`,
-		Args: nameFirst(1, -1, "a session, and keys or text"),
+		Args: ui.NameThenTextArgs(1, -1, "a session, and keys or text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect(cmd)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			c.ReconnectFor = lookFor
+			c.ReconnectFor = ui.SearchTime
 			ctx, answer := interruptible(cmd.Context())
 			s.session = args[0]
 			if info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: s.session}); err != nil {
 				return answer(err)
 			} else if s.program = info.Kind == api.KindProgram; s.program && s.paste {
-				return usageErrorf(cmd, "--paste: %s is a program, not a terminal", args[0])
+				return ui.UsageErrorf(cmd, "--paste: %s is a program, not a terminal", args[0])
 			}
 			words := args[1:]
-			if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.stdin.Fd()))) {
-				text, err := io.ReadAll(io.LimitReader(a.stdin, maxTyped+1))
+			if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.Stdin.Fd()))) {
+				text, err := io.ReadAll(io.LimitReader(a.Stdin, maxTyped+1))
 				if err != nil {
 					return fmt.Errorf("read stdin: %w", err)
 				}
 				if len(text) > maxTyped {
-					return fmt.Errorf("stdin is larger than %s", bytesText(maxTyped))
+					return fmt.Errorf("stdin is larger than %s", ui.BytesText(maxTyped))
 				}
 				words, s.literal = []string{string(text)}, true
 			}
@@ -69,7 +70,7 @@ input.`,
 				return err
 			}
 			if asJSON {
-				return a.stdout.json(s.result)
+				return a.Stdout.JSON(s.result)
 			}
 			return nil
 		},
@@ -151,7 +152,7 @@ func (s *sending) text(p *api.SessionInputParams, text string) {
 	case s.paste && utf8.ValidString(text):
 		p.Paste = text
 	default:
-		p.Text, p.DataBase64 = onWire([]byte(text))
+		p.Text, p.DataBase64 = ui.TextOrBase64([]byte(text))
 	}
 }
 

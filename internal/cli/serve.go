@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/daemon"
 )
@@ -53,23 +54,23 @@ configuration file. trl config shows the effective values.`,
   trl serve --socket /run/me/trl.sock --log-level debug
   trl serve --http 127.0.0.1:7330 --grpc 127.0.0.1:7331
   echo '{"id":1,"method":"system.ping"}' | trl serve --stdio`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
 			if check {
-				return a.stdout.json(daemon.Self())
+				return a.Stdout.JSON(daemon.Self())
 			}
 			if background {
 				return a.serveInBackground(cmd)
 			}
 			o := daemon.Options{Logger: a.logger(cfg), Stdio: stdio}
 			if stdio {
-				o.Stdin, o.Stdout = a.stdin, a.stdout.f
-				widen(a.stdin)
-				widen(a.stdout.f)
+				o.Stdin, o.Stdout = a.Stdin, a.Stdout.File
+				widen(a.Stdin)
+				widen(a.Stdout.File)
 			}
 			if cmd.Flags().Changed("ready-fd") {
 				o.ReadyFD = readyFD
@@ -78,7 +79,7 @@ configuration file. trl config shows the effective values.`,
 			defer stop()
 			err = daemon.Run(ctx, cfg, o)
 			if errors.Is(err, daemon.ErrRunning) && o.ReadyFD > 0 { // see autostart
-				err = &failure{err: err, status: exitRunning}
+				err = &ui.Failure{Err: err, Status: ui.ExitRunning}
 			}
 			if err == nil || stdio {
 				return err
@@ -88,10 +89,10 @@ configuration file. trl config shows the effective values.`,
 				_ = c.Close()
 				for _, key := range []string{"http", "grpc"} {
 					if f := cmd.Flags().Lookup(key); f.Changed {
-						return withHint(err, "the one that runs can serve it: put %s = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", key, f.Value, cmp.Or(info.ConfigFile, cfg.File()))
+						return ui.WithHint(err, "the one that runs can serve it: put %s = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", key, f.Value, cmp.Or(info.ConfigFile, cfg.File()))
 					}
 				}
-				return withHint(err, "`trl stop` ends the one that runs, with its sessions")
+				return ui.WithHint(err, "`trl stop` ends the one that runs, with its sessions")
 			}
 			return err
 		},
@@ -119,15 +120,15 @@ func (a *app) serveInBackground(cmd *cobra.Command) error {
 		}
 	})
 	if len(given) > 0 {
-		return &failure{err: fmt.Errorf("%s: cannot be given together with --background", strings.Join(given, ", ")),
-			status: exitUsage, hint: "put settings into the configuration file; `trl config` prints its path"}
+		return &ui.Failure{Err: fmt.Errorf("%s: cannot be given together with --background", strings.Join(given, ", ")),
+			Status: ui.ExitUsage, Hint: "put settings into the configuration file; `trl config` prints its path"}
 	}
 	c, err := a.connect(cmd)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	a.stdout.line(c.Socket())
+	a.Stdout.Line(c.Socket())
 	return nil
 }
 
@@ -149,8 +150,8 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // logger writes to stderr: text for a person, JSON for a program.
 func (a *app) logger(cfg config.Config) *slog.Logger {
 	o := &slog.HandlerOptions{Level: cfg.Level()}
-	if a.stderr.tty {
-		return slog.New(slog.NewTextHandler(a.stderr.f, o))
+	if a.Stderr.TTY {
+		return slog.New(slog.NewTextHandler(a.Stderr.File, o))
 	}
-	return slog.New(slog.NewJSONHandler(a.stderr.f, o))
+	return slog.New(slog.NewJSONHandler(a.Stderr.File, o))
 }

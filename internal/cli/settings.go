@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 )
 
@@ -53,7 +54,7 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	}
 	if a.verbose {
 		for _, note := range cfg.Notes() {
-			a.stderr.line("trl: " + note)
+			a.Stderr.Line("trl: " + note)
 		}
 	}
 	return cfg, nil
@@ -82,8 +83,8 @@ func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 		}
 	}
 	if a.url != "" && localOnly[cmd.Name()] && cmd.Parent() == cmd.Root() && (cmd.Name() != "serve" || origin == "--socket") {
-		return nil, &failure{err: fmt.Errorf("%s works with the socket of a daemon on this machine, not with the URL in %s", cmd.CommandPath(), origin),
-			status: exitUsage, hint: "give --socket PATH"}
+		return nil, &ui.Failure{Err: fmt.Errorf("%s works with the socket of a daemon on this machine, not with the URL in %s", cmd.CommandPath(), origin),
+			Status: ui.ExitUsage, Hint: "give --socket PATH"}
 	}
 	return slices.DeleteFunc(environ, func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")
@@ -100,7 +101,7 @@ func almostURL(address string) bool {
 }
 
 func notURL(origin, address string) error {
-	return &failure{err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), status: exitUsage, hint: "it is such as http://127.0.0.1:7330"}
+	return &ui.Failure{Err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), Status: ui.ExitUsage, Hint: "it is such as http://127.0.0.1:7330"}
 }
 
 // localOnly are the commands that deal with the process of the daemon.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) startCommand() *cobra.Command {
@@ -33,7 +34,7 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
   trl start -s web ./server            then: trl logs -f web
   id=$(trl start --stdin python3 -i)
   trl input $id 'print(6 * 7)'`,
-		Args: takes(1, -1, "a command"),
+		Args: ui.Args(1, -1, "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkCommand(cmd, args); err != nil {
 				return err
@@ -84,7 +85,7 @@ func (r *run) background(openStdin bool) error {
 	info, err := c.ExecStart(ctx, p)
 	if err == nil && interrupted.Err() != nil {
 		_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: info.ExecID})
-		err = answer(exitWith(api.ExitCancelled))
+		err = answer(ui.ExitWith(api.ExitCancelled))
 	}
 	if err != nil {
 		if r.session != "" {
@@ -96,11 +97,11 @@ func (r *run) background(openStdin bool) error {
 		return err
 	}
 	if r.flags.json {
-		return r.app.stdout.json(info)
+		return r.app.Stdout.JSON(info)
 	}
-	r.app.stdout.line(info.ExecID)
-	if r.session != "" && (r.app.stderr.tty || r.app.verbose) {
-		r.app.stderr.line(r.app.stderr.paint(dim, "trl: in the session "+r.session+"; trl kill ends it"))
+	r.app.Stdout.Line(info.ExecID)
+	if r.session != "" && (r.app.Stderr.TTY || r.app.verbose) {
+		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "trl: in the session "+r.session+"; trl kill ends it"))
 	}
 	return nil
 }

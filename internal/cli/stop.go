@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/place"
 )
 
 func (a *app) stopCommand() *cobra.Command {
-	timeout := secondsFlag{}
+	timeout := ui.SecondsFlag{}
 	cmd := &cobra.Command{
 		Use:     "stop",
 		GroupID: groupDaemon,
@@ -21,7 +22,7 @@ func (a *app) stopCommand() *cobra.Command {
 		Long: `End the daemon and all its sessions, with every process in them, and wait until it
 has exited. It is not an error if no daemon runs.`,
 		Example: `  trl stop`,
-		Args:    takes(0, 0, "no arguments"),
+		Args:    ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.stop(cmd, timeout)
 		},
@@ -31,14 +32,14 @@ has exited. It is not an error if no daemon runs.`,
 	return cmd
 }
 
-func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
+func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 	c, cfg, err := a.connectRunning(cmd)
 	if err != nil {
 		return err
 	}
 	wait := time.Minute
-	if timeout.s != nil {
-		wait = time.Duration(*timeout.s * float64(time.Second))
+	if timeout.Value != nil {
+		wait = time.Duration(*timeout.Value * float64(time.Second))
 	}
 	if c == nil {
 		return a.stopped(cfg, wait)
@@ -57,7 +58,7 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
 	}
 	if err := gone(wait); err != nil {
-		return withHint(fmt.Errorf("daemon on %s, pid %d: still there after %s: %w", cfg.Socket, pid, wait, err),
+		return ui.WithHint(fmt.Errorf("daemon on %s, pid %d: still there after %s: %w", cfg.Socket, pid, wait, err),
 			"`kill -9 %d` ends it at once; its sessions go on, and the next daemon finds them", pid)
 	}
 	return nil
@@ -68,7 +69,7 @@ func (a *app) stop(cmd *cobra.Command, timeout secondsFlag) error {
 func (a *app) stopped(cfg config.Config, wait time.Duration) error {
 	h, held := place.FindHolder(cfg.StateDir)
 	if !held || !isMeant(cfg, h) {
-		a.stderr.line("trl: " + noDaemon(cfg).Error())
+		a.Stderr.Line("trl: " + noDaemon(cfg).Error())
 		return nil
 	}
 	gone, err := watchProcess(h.PID)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // stream runs the command and passes its output on as it comes.
@@ -49,7 +50,7 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 		case api.EventExit:
 			r.app.report(id, *e.ExecOutcome, r.session != "")
 			if len(lost) == 0 {
-				return exitWith(e.ExitCode)
+				return ui.ExitWith(e.ExitCode)
 			}
 			return lostError(id, lost, e.ExitCode)
 		}
@@ -59,8 +60,8 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 // lostError is for output that did not come through whole. A command that went well is
 // then not good enough: 0 would say that what was printed can be trusted.
 func lostError(id string, lost map[string]int64, status int) error {
-	if status == exitOK {
-		status = exitFailure
+	if status == ui.ExitOK {
+		status = ui.ExitFailure
 	}
 	var parts []string
 	for _, name := range []string{api.EventStdout, api.EventStderr} {
@@ -68,18 +69,18 @@ func lostError(id string, lost map[string]int64, status int) error {
 			parts = append(parts, fmt.Sprintf("%d bytes of %s", n, name))
 		}
 	}
-	return &failure{
-		err:    fmt.Errorf("exec %s: lost %s: written faster than they could be taken away", id, strings.Join(parts, " and ")),
-		status: status,
-		hint:   "let the command write to a file, or raise output_bytes (see `trl config`)",
+	return &ui.Failure{
+		Err:    fmt.Errorf("exec %s: lost %s: written faster than they could be taken away", id, strings.Join(parts, " and ")),
+		Status: status,
+		Hint:   "let the command write to a file, or raise output_bytes (see `trl config`)",
 	}
 }
 
 // pass writes output of a command to the stream of that name.
 func (a *app) pass(stream string, data []byte) error {
-	out := a.stdout
+	out := a.Stdout
 	if stream == api.EventStderr {
-		out = a.stderr
+		out = a.Stderr
 	}
 	_, err := out.Write(data)
 	if err == nil || errors.Is(err, syscall.EPIPE) {
@@ -104,33 +105,33 @@ func (r *run) result(ctx context.Context, c *client.Client, p api.ExecParams) er
 	if err != nil {
 		return err
 	}
-	if err := r.app.stdout.json(res); err != nil {
+	if err := r.app.Stdout.JSON(res); err != nil {
 		return err
 	}
-	return exitWith(res.ExitCode)
+	return ui.ExitWith(res.ExitCode)
 }
 
 // report tells on stderr what the exit status alone does not. What a command left running
 // in a throw-away session ends now.
 func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
-	say := a.stderr.linef
+	say := a.Stderr.Linef
 	if o.TimedOut {
-		say("trl: timed out after %s", span(time.Duration(o.DurationMS)*time.Millisecond))
+		say("trl: timed out after %s", ui.Span(time.Duration(o.DurationMS)*time.Millisecond))
 	}
-	if throwAway && len(o.LeftRunning) > 0 && (a.stderr.tty || a.verbose) {
+	if throwAway && len(o.LeftRunning) > 0 && (a.Stderr.TTY || a.verbose) {
 		for _, p := range o.LeftRunning {
-			say("trl: ends with the throw-away session: %s (pid %d)", printable(p.Command), p.PID)
+			say("trl: ends with the throw-away session: %s (pid %d)", ui.Printable(p.Command), p.PID)
 		}
 	}
 	if !a.verbose {
 		return
 	}
 	for _, k := range o.Killed {
-		say("trl: killed by %s: %s (pid %d)", k.Signal, printable(k.Command), k.PID)
+		say("trl: killed by %s: %s (pid %d)", k.Signal, ui.Printable(k.Command), k.PID)
 	}
 	if o.ShellRestarted {
 		say("trl: the shell ended and was restarted with its state")
 	}
 	say("trl: exec %s: exit %d after %d ms; user %d ms, system %d ms, max rss %s", id, o.ExitCode, o.DurationMS,
-		o.Usage.UserMS, o.Usage.SystemMS, bytesText(float64(o.Usage.MaxRSSBytes)))
+		o.Usage.UserMS, o.Usage.SystemMS, ui.BytesText(float64(o.Usage.MaxRSSBytes)))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // terminalFlags are the flags of what makes a terminal. Numbers that were not given are 0,
@@ -42,8 +43,8 @@ func (f *terminalFlags) given(flags *pflag.FlagSet) (name string, yes bool) {
 // is the person's.
 func (f *terminalFlags) fill(a *app, cmd *cobra.Command, p *api.SessionCreateParams) error {
 	p.Kind, p.Term = api.KindTerminal, f.term
-	if tty, ok := a.terminal(); ok {
-		if size := measured(tty.size()); size != nil {
+	if tty, ok := a.Terminal(); ok {
+		if size := ui.ValidSize(tty.Size()); size != nil {
 			p.Cols, p.Rows = &size.Cols, &size.Rows
 		}
 	}

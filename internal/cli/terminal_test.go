@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // TestEndFlags: flags behind the program of `trl new -t NAME PROGRAM` are the program's.
@@ -25,7 +27,7 @@ func TestEndFlags(t *testing.T) {
 		"run -s new a b -c":                    "run -s new a b -c",
 		"nosuch new a b -c":                    "nosuch new a b -c",
 	} {
-		a := &app{stdout: &printer{}, stderr: &printer{}}
+		a := &app{Streams: ui.Streams{Stdout: &ui.Printer{}, Stderr: &ui.Printer{}}}
 		if got := endFlags(a.root(nil), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}

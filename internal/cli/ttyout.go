@@ -4,11 +4,11 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 const (
-	// leaveTime is how long a terminal may take nothing of what is written to it last.
-	leaveTime = 2 * time.Second
 	// leaveInAll bounds the last writes to one that takes a little now and then.
 	leaveInAll = 10 * time.Second
 	// writtenAtOnce is small enough that a slow terminal is seen to take something.
@@ -121,7 +121,7 @@ func (o *ttyOut) finish() bool {
 		select {
 		case <-o.written():
 			return o.failed() == nil
-		case <-time.After(leaveTime):
+		case <-time.After(ui.LeaveTime):
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 const (
@@ -115,17 +116,16 @@ func (y *typist) next() (data []byte, last bool) {
 // write types one piece. A program that has not read what it was given is waited for.
 func (y *typist) write(ctx context.Context, data []byte, id string) error {
 	p := api.SessionInputParams{SessionID: y.session, WriteID: id}
-	p.Text, p.DataBase64 = onWire(data)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	p.Text, p.DataBase64 = ui.TextOrBase64(data)
+	var pause ui.Backoff
+	for {
 		_, err := y.client.SessionInput(ctx, p)
 		var e *api.Error
 		if !errors.As(err, &e) || e.Code != api.CodeResourcePressure {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 )
 
@@ -30,7 +31,7 @@ The daemon tests the new program first. If it would not start with the daemon's 
 and settings, nothing changes.`,
 		Example: `  trl upgrade
   trl upgrade ./trl-1.3.0`,
-		Args: takes(0, 1, "at most one BINARY"),
+		Args: ui.Args(0, 1, "at most one BINARY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			binary, err := os.Executable()
 			if len(args) > 0 {
@@ -44,7 +45,7 @@ and settings, nothing changes.`,
 				return err
 			}
 			if c == nil {
-				return withHint(noDaemon(cfg), "there is nothing to replace; the next command starts the new one")
+				return ui.WithHint(noDaemon(cfg), "there is nothing to replace; the next command starts the new one")
 			}
 			defer c.Close()
 			before, err := c.SystemInfo(cmd.Context(), api.SystemInfoParams{})
@@ -53,15 +54,15 @@ and settings, nothing changes.`,
 			}
 			r, err := c.SystemUpgrade(cmd.Context(), api.SystemUpgradeParams{Binary: binary})
 			if err != nil {
-				return withHint(err, "the daemon goes on as it was")
+				return ui.WithHint(err, "the daemon goes on as it was")
 			}
 			if err := awaitSuccessor(cmd.Context(), cfg, before.StartedAt); err != nil {
-				return withHint(err, "look at the daemon's log; the sessions are kept for the next `trl serve`")
+				return ui.WithHint(err, "look at the daemon's log; the sessions are kept for the next `trl serve`")
 			}
 			if asJSON {
-				return a.stdout.json(r)
+				return a.Stdout.JSON(r)
 			}
-			a.stdout.linef("daemon %d: from %s to %s", r.PID, r.From, r.To)
+			a.Stdout.Linef("daemon %d: from %s to %s", r.PID, r.From, r.To)
 			return nil
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -28,7 +29,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Show the version of trl and of the running daemon",
 		Example: `  trl version
   trl version --json | jq -r .version`,
-		Args: takes(0, 0, "no arguments"),
+		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := versionInfo{
 				Version: version.Version, APIVersion: api.Version,
@@ -42,11 +43,11 @@ func (a *app) versionCommand() *cobra.Command {
 				}
 			}
 			if asJSON {
-				return a.stdout.json(v)
+				return a.Stdout.JSON(v)
 			}
-			a.stdout.linef("trl %s (api %d, %s, %s/%s)", v.Version, v.APIVersion, v.Go, v.OS, v.Arch)
+			a.Stdout.Linef("trl %s (api %d, %s, %s/%s)", v.Version, v.APIVersion, v.Go, v.OS, v.Arch)
 			if v.Daemon != "" && v.Daemon != v.Version {
-				a.stdout.line("daemon " + v.Daemon)
+				a.Stdout.Line("daemon " + v.Daemon)
 			}
 			return nil
 		},

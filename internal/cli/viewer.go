@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
 
@@ -36,8 +37,6 @@ const (
 	measureTime = 40 * time.Millisecond
 	// settleTime is how long a terminal may take to follow the size of the window.
 	settleTime = 400 * time.Millisecond
-	// noticeTime is how long a daemon may be away before anything is said.
-	noticeTime = 500 * time.Millisecond
 )
 
 // viewer is one person who looks at a terminal and types. The goroutine that calls run
@@ -59,7 +58,7 @@ type viewer struct {
 
 	interrupt *view.Keys // ctrl-c, which leaves when it is read-only
 
-	tty    *tty
+	tty    *ui.Terminal
 	out    *ttyOut
 	window *view.Window
 	stream *client.Stream
@@ -74,7 +73,7 @@ type viewer struct {
 	hold    *time.Timer // what is held back is let go
 	slow    *time.Timer // the terminal has had the time to take what it was given
 	again   *time.Timer // the key that leaves was pressed once
-	outage  outage
+	outage  ui.Outage
 	frame   time.Time // when the screen was drawn last
 }
 
@@ -93,8 +92,8 @@ type seen struct{ outcome *api.ExecOutcome }
 func (v *viewer) run(parent context.Context) (end seen, err error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	cols, rows := v.tty.size()
-	p := api.SessionAttachParams{SessionID: v.session, ReadOnly: v.readOnly, Size: measured(cols, rows)}
+	cols, rows := v.tty.Size()
+	p := api.SessionAttachParams{SessionID: v.session, ReadOnly: v.readOnly, Size: ui.ValidSize(cols, rows)}
 	p.TakeSize = v.take && p.Size != nil
 	if v.fresh { // also when its program has ended already
 		p.FromOffset = new(int64)
@@ -105,7 +104,7 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 	}
 	defer s.Close()
 	v.stream = s.(*client.Stream)
-	v.out = &ttyOut{f: v.tty.out}
+	v.out = &ttyOut{f: v.tty.Out}
 	v.window = view.New(v.writer(), cols, rows)
 	v.interrupt, _ = view.NewKeys("ctrl-c")
 	v.events, v.typed, v.panics = make(chan happened, 1), make(chan []byte), make(chan any, 1)
@@ -113,11 +112,11 @@ func (v *viewer) run(parent context.Context) (end seen, err error) {
 		*t = time.NewTimer(time.Hour)
 		(*t).Stop()
 	}
-	v.outage = newOutage()
+	v.outage = ui.NewOutage()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP)
 	defer signal.Stop(signals)
-	if err := v.tty.raw(); err != nil {
+	if err := v.tty.Raw(); err != nil {
 		return end, fmt.Errorf("terminal: %w", err)
 	}
 	defer func() { v.leave(end.outcome != nil) }() // also when this panics
@@ -155,11 +154,11 @@ func (v *viewer) start(f func()) {
 // leave makes the person's terminal what it was; with the last screen, when the program
 // has ended.
 func (v *viewer) leave(ended bool) {
-	defer v.tty.cook()
-	v.tty.stop()
+	defer v.tty.Restore()
+	v.tty.Stop()
 	_ = v.window.Leave(ended)
 	if !v.out.finish() {
-		v.app.stderr.mute()
+		v.app.Stderr.Mute()
 	}
 }
 
@@ -200,9 +199,6 @@ func (v *viewer) read(ctx context.Context) {
 		}
 	}
 }
-
-// errStopped is a daemon that was stopped, and nobody has started another.
-var errStopped = errors.New("the daemon was stopped")
 
 // loop is where everything comes together.
 func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, error) {
@@ -247,16 +243,16 @@ func (v *viewer) loop(ctx context.Context, signals <-chan os.Signal) (seen, erro
 			case unix.SIGTSTP:
 				v.suspend()
 			default:
-				return seen{}, exitBySignal(s)
+				return seen{}, ui.ExitBySignal(s)
 			}
 		case <-v.measure.C:
 			v.resized(ctx)
 		case <-v.settle.C:
 			v.window.Settle()
-		case <-v.outage.notice.C:
+		case <-v.outage.Notice.C:
 			v.window.Notice("trl: the daemon is away; reconnecting…")
-		case <-v.outage.stopped.C:
-			return seen{}, errStopped
+		case <-v.outage.Stopped.C:
+			return seen{}, ui.ErrStopped
 		case err := <-failed:
 			failed = nil // what has ended is told by the stream
 			if !errors.Is(err, api.ErrSessionTerminated) && ctx.Err() == nil {
@@ -308,10 +304,10 @@ func hungUp(signals <-chan os.Signal) error {
 		select {
 		case s := <-signals:
 			if s != unix.SIGWINCH && s != unix.SIGTSTP {
-				return exitBySignal(s)
+				return ui.ExitBySignal(s)
 			}
 		default:
-			return exitBySignal(unix.SIGHUP)
+			return ui.ExitBySignal(unix.SIGHUP)
 		}
 	}
 }

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // happen takes what the receiver tells. It reports whether that was the end.
 func (v *viewer) happen(h happened) (end seen, done bool, err error) {
 	switch {
 	case h.away != nil:
-		v.outage.begins(h.away)
+		v.outage.Begin(h.away)
 		return end, false, nil
 	case h.back:
-		v.outage.ends()
+		v.outage.End()
 		v.window.Notice("")
 		return end, false, nil
 	case errors.Is(h.err, io.EOF):
@@ -100,10 +101,10 @@ func (v *viewer) detach() (seen, error) {
 
 // resized measures the window and tells its size.
 func (v *viewer) resized(ctx context.Context) {
-	cols, rows := v.tty.size()
+	cols, rows := v.tty.Size()
 	v.window.Measure(cols, rows)
 	v.settle.Reset(settleTime)
-	if size := measured(cols, rows); size != nil && !v.readOnly {
+	if size := ui.ValidSize(cols, rows); size != nil && !v.readOnly {
 		// An error needs no answer: the size is told again when the stream is attached again.
 		v.start(func() { _, _ = v.stream.Resize(ctx, size.Cols, size.Rows) })
 	}
@@ -113,10 +114,10 @@ func (v *viewer) resized(ctx context.Context) {
 func (v *viewer) suspend() {
 	_ = v.window.Leave(false)
 	v.out.finish()
-	v.tty.cook()
+	v.tty.Restore()
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
-	_ = v.tty.raw()
-	v.window.Measure(v.tty.size())
+	_ = v.tty.Raw()
+	v.window.Measure(v.tty.Size())
 	v.window.Repaint()
 	v.measure.Reset(measureTime)
 }

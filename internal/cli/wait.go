@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) waitCommand() *cobra.Command {
 	var (
 		exit, input, asJSON bool
-		idle, timeout       secondsFlag
+		idle, timeout       ui.SecondsFlag
 		p                   api.ExecWaitParams
 		w                   screenWait
 	)
@@ -45,7 +46,7 @@ Exit status: the status of the command if it has exited (of several, the first t
   trl wait install --input --idle 20s  a prompt, or nothing for a while
   trl wait ed --text '^~' && trl send ed :wq enter
   id=$(trl start make); trl wait $id && echo done`,
-		Args: names(1, -1, "commands or sessions"),
+		Args: ui.NameArgs(1, -1, "commands or sessions"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, word := range args {
 				if isExec(word) {
@@ -59,19 +60,19 @@ Exit status: the status of the command if it has exited (of several, the first t
 			}
 			if p.OutputMatch != "" {
 				if _, err := regexp.Compile(p.OutputMatch); err != nil {
-					return usageErrorf(cmd, "--match: %s", err)
+					return ui.UsageErrorf(cmd, "--match: %s", err)
 				}
 				p.Until = append(p.Until, api.UntilOutputMatch)
 			}
-			if idle.s != nil {
-				least := max(*idle.s, 0.001)
+			if idle.Value != nil {
+				least := max(*idle.Value, 0.001)
 				p.IdleS = &least
 				p.Until = append(p.Until, api.UntilIdle)
 			}
 			if input {
 				p.Until = append(p.Until, api.UntilWaitingForInput)
 			}
-			p.TimeoutS = timeout.s
+			p.TimeoutS = timeout.Value
 			c, err := a.connect(cmd)
 			if err != nil {
 				return err
@@ -88,7 +89,7 @@ Exit status: the status of the command if it has exited (of several, the first t
 				return err
 			}
 			if asJSON {
-				err = a.stdout.json(res)
+				err = a.Stdout.JSON(res)
 			} else {
 				a.printHappened(res)
 			}
@@ -118,7 +119,7 @@ Exit status: the status of the command if it has exited (of several, the first t
 // is none.
 func waited(res api.ExecWaitResult) error {
 	if res.TimedOut {
-		return exitWith(api.ExitTimedOut)
+		return ui.ExitWith(api.ExitTimedOut)
 	}
 	for _, e := range res.Happened {
 		switch {
@@ -127,7 +128,7 @@ func waited(res api.ExecWaitResult) error {
 		case e.Reason == api.ReasonTerminated && e.ExecID != "":
 			return fmt.Errorf("exec %s: its session ended; the outcome is unknown", e.ExecID)
 		case e.Reason == api.UntilExit && e.Outcome != nil && e.Outcome.ExitCode != 0:
-			return exitWith(e.Outcome.ExitCode)
+			return ui.ExitWith(e.Outcome.ExitCode)
 		}
 	}
 	return nil
@@ -135,34 +136,34 @@ func waited(res api.ExecWaitResult) error {
 
 // printHappened prints a line for each command that is done waiting for.
 func (a *app) printHappened(res api.ExecWaitResult) {
-	t := table{header: []string{"ID", "WHAT", "DETAIL"}}
+	t := ui.Table{Header: []string{"ID", "WHAT", "DETAIL"}}
 	for _, e := range res.Happened {
 		id := e.ExecID
 		if id == "" {
 			id = e.SessionID
 		}
-		t.add(text(id), text(e.Reason), happenedCell(e))
+		t.Add(ui.Text(id), ui.Text(e.Reason), happenedCell(e))
 	}
-	if len(t.rows) > 0 {
-		a.stdout.table(t)
+	if len(t.Rows) > 0 {
+		a.Stdout.Table(t)
 	}
-	if res.TimedOut && (a.stderr.tty || a.verbose) {
-		a.stderr.line("trl: timed out; not yet: " + strings.Join(res.Pending, " "))
+	if res.TimedOut && (a.Stderr.TTY || a.verbose) {
+		a.Stderr.Line("trl: timed out; not yet: " + strings.Join(res.Pending, " "))
 	}
 }
 
-func happenedCell(e api.WaitEvent) cell {
+func happenedCell(e api.WaitEvent) ui.Cell {
 	switch {
 	case e.Match != nil:
-		return text(e.Match.Text)
+		return ui.Text(e.Match.Text)
 	case e.Process != nil:
-		return text(fmt.Sprintf("%d %s", e.Process.PID, e.Process.Command))
+		return ui.Text(fmt.Sprintf("%d %s", e.Process.PID, e.Process.Command))
 	case e.Outcome != nil && e.Outcome.ExitCode != 0:
-		return cell{strconv.Itoa(e.Outcome.ExitCode), red}
+		return ui.Painted(strconv.Itoa(e.Outcome.ExitCode), ui.Red)
 	case e.Error != nil:
-		return cell{inWords(e.Error), red}
+		return ui.Painted(ui.Message(e.Error), ui.Red)
 	case e.Outcome != nil:
-		return cell{"0", green}
+		return ui.Painted("0", ui.Green)
 	}
-	return text("")
+	return ui.Text("")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 // screenWait is what `trl wait` can wait for in a terminal only.
@@ -32,13 +33,13 @@ func (w *screenWait) isFor(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	_, err := regexp.Compile(w.text)
 	switch {
 	case asked && !one:
-		return false, usageErrorf(cmd, "--text and --cursor are for one terminal")
+		return false, ui.UsageErrorf(cmd, "--text and --cursor are for one terminal")
 	case asked && p.OutputMatch != "":
-		return false, usageErrorf(cmd, "--match looks at the output, --text and --cursor at the screen: give one")
+		return false, ui.UsageErrorf(cmd, "--match looks at the output, --text and --cursor at the screen: give one")
 	case err != nil:
-		return false, usageErrorf(cmd, "--text: %s", err)
+		return false, ui.UsageErrorf(cmd, "--text: %s", err)
 	case w.hasSince && w.text == "":
-		return false, usageErrorf(cmd, "--since is for --text")
+		return false, ui.UsageErrorf(cmd, "--since is for --text")
 	case asked || !one || p.OutputMatch != "":
 		return asked, nil
 	}
@@ -69,39 +70,39 @@ func (a *app) waitForScreen(ctx context.Context, c *client.Client, p api.Session
 	}
 	switch {
 	case asJSON:
-		err = a.stdout.json(res)
+		err = a.Stdout.JSON(res)
 	case !res.TimedOut:
-		t := table{header: []string{"ID", "WHAT", "DETAIL"}}
-		t.add(text(res.SessionID), text(res.Reason), seenCell(res))
-		a.stdout.table(t)
-	case a.stderr.tty || a.verbose:
-		a.stderr.line("trl: timed out")
+		t := ui.Table{Header: []string{"ID", "WHAT", "DETAIL"}}
+		t.Add(ui.Text(res.SessionID), ui.Text(res.Reason), seenCell(res))
+		a.Stdout.Table(t)
+	case a.Stderr.TTY || a.verbose:
+		a.Stderr.Line("trl: timed out")
 	}
 	switch {
 	case err != nil:
 		return err
 	case res.TimedOut:
-		return exitWith(api.ExitTimedOut)
+		return ui.ExitWith(api.ExitTimedOut)
 	case res.Reason == api.WaitExit && res.ExitCode != nil:
-		return exitWith(*res.ExitCode)
+		return ui.ExitWith(*res.ExitCode)
 	}
 	return nil
 }
 
-func seenCell(r api.SessionWaitResult) cell {
+func seenCell(r api.SessionWaitResult) ui.Cell {
 	switch {
 	case r.Reason == api.WaitText:
-		return text(r.Match)
+		return ui.Text(r.Match)
 	case r.Process != nil:
-		return text(fmt.Sprintf("%d %s", r.Process.PID, r.Process.Command))
+		return ui.Text(fmt.Sprintf("%d %s", r.Process.PID, r.Process.Command))
 	case r.Reason == api.WaitCursor && r.Cursor != nil:
-		return text(fmt.Sprintf("%d,%d", r.Cursor.X, r.Cursor.Y))
+		return ui.Text(fmt.Sprintf("%d,%d", r.Cursor.X, r.Cursor.Y))
 	case r.ExitCode != nil && *r.ExitCode != 0:
-		return cell{strconv.Itoa(*r.ExitCode), red}
+		return ui.Painted(strconv.Itoa(*r.ExitCode), ui.Red)
 	case r.ExitCode != nil:
-		return cell{"0", green}
+		return ui.Painted("0", ui.Green)
 	}
-	return text("")
+	return ui.Text("")
 }
 
 // cursorFlag is a place of the cursor: X,Y or X, or ,Y.

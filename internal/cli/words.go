@@ -2,14 +2,17 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 )
 
@@ -71,7 +74,7 @@ func checkWords(command []string) error {
 // checkCommand refuses arguments that are no command.
 func checkCommand(cmd *cobra.Command, args []string) error {
 	if args[0] == "" {
-		return usageErrorf(cmd, "the command is empty")
+		return ui.UsageErrorf(cmd, "the command is empty")
 	}
 	return checkText("command", strings.Join(args, " "))
 }
@@ -85,7 +88,7 @@ func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string
 	case len(args) > 1 || plainWord(args[0]):
 		return args, nil
 	case args[0] == "":
-		return nil, usageErrorf(cmd, "the program is empty")
+		return nil, ui.UsageErrorf(cmd, "the program is empty")
 	}
 	if shell == "" {
 		cfg, err := a.settings(cmd)
@@ -143,4 +146,13 @@ func wanted(args []string) (program, flag string) {
 		return program, "-i"
 	}
 	return "", ""
+}
+
+// checkText refuses what the wire would change: JSON is UTF-8, and a command with a
+// replacement character in it is another command.
+func checkText(what, s string) error {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return ui.WithHint(fmt.Errorf("%s: is not UTF-8: %s", what, ui.Printable(s)), "write the bytes as escapes, as in printf '\\377', or give them on stdin with -i")
 }

@@ -60,13 +60,16 @@ var mayImport = map[string][]string{
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/version"},
 
-	"internal/cli": {"api", "api/spec", "client", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+	// The command line. The interactive programs know no command.
+	"internal/cli/ui": {"api"},
+	"internal/cli": {"api", "api/spec", "client", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
 	"internal/cli":     {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
+	"internal/cli/ui":  {"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
 	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
 	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
 	"client":           {"google.golang.org/grpc"},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,19 +9,6 @@ import (
 
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
-
-// checkWindow refuses a terminal that can show no screen, such as that of an editor's shell:
-// it would show the sequences themselves.
-func checkWindow(what, instead string) error {
-	switch name := os.Getenv("TERM"); name {
-	case "dumb", "unknown", "":
-		if name == "" {
-			name = "not set"
-		}
-		return withHint(fmt.Errorf("%s: your terminal can only show lines (TERM is %s)", what, name), "%s", instead)
-	}
-	return nil
-}
 
 // unicodeTerminal reports whether the person's terminal shows UTF-8, as the locale says.
 func unicodeTerminal() bool {

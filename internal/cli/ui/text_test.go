@@ -1,4 +1,4 @@
-package cli
+package ui
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestPrintable(t *testing.T) {
 		"\u202eabc":      `\xe2\x80\xaeabc`, // would turn the line around
 		"real \ufffd":    "real \ufffd",
 	} {
-		if got := printable(in); got != want {
+		if got := Printable(in); got != want {
 			t.Errorf("printable(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestShorten(t *testing.T) {
 		{"abcd", 3, "ab…"},
 		{"äöüß", 3, "äö…"},
 	} {
-		if got := shorten(c.in, c.n); got != c.want {
+		if got := Shorten(c.in, c.n); got != c.want {
 			t.Errorf("shorten(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestSpan(t *testing.T) {
 		90 * time.Minute:        "1h30m",
 		72 * time.Hour:          "3d",
 	} {
-		if got := span(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("span(%s) = %q, want %q", d, got, want)
 		}
 	}
@@ -55,8 +55,25 @@ func TestSpan(t *testing.T) {
 
 func TestBytesText(t *testing.T) {
 	for n, want := range map[float64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 16 << 20: "16 MiB", 3 << 40: "3 TiB"} {
-		if got := bytesText(n); got != want {
+		if got := BytesText(n); got != want {
 			t.Errorf("bytesText(%v) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\n\ttext":           "plain\n\ttext",
+		"a\x1b]0;title\x07b":      `a\x1b]0;title\x07b`,
+		"one\r\ntwo\rthree":       "one\ntwo\\x0dthree",
+		"\u009b31m c1":            `\x9b31m c1`,
+		"\u202etxt.exe":           `\u202etxt.exe`,
+		"👩\u200d👩 ok, grün":       "👩\u200d👩 ok, grün",
+		"bad \xff byte\x1b":       `bad \xff byte\x1b`,
+		"del\x7f bell\x07 back\b": `del\x7f bell\x07 back\x08`,
+	} {
+		if got := Clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
