@@ -16,6 +16,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/terminal/view"
@@ -72,7 +73,7 @@ You stay attached when the daemon restarts, and see the same screen.`,
 					return err
 				}
 			}
-			return a.attach(cmd, c, &viewer{session: name, name: name, keys: keys, readOnly: readOnly, take: take, asIs: force})
+			return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: name, Name: name, Keys: keys, ReadOnly: readOnly, TakeSize: take, UTF8: force})
 		},
 		ValidArgsFunction: a.completeTerminals,
 	}
@@ -162,74 +163,6 @@ func noTerminal(what, session string) error {
 	}
 	return ui.WithHint(fmt.Errorf("%s: stdin and stdout must be a terminal", what),
 		"`trl screen %s` prints what it shows, `trl send %[1]s` types", session)
-}
-
-// attach shows a terminal to the person until it ends, or they leave. What v is to do
-// with is filled in.
-func (a *app) attach(cmd *cobra.Command, c *client.Client, v *viewer) error {
-	ctx := cmd.Context()
-	c.ReconnectFor = ui.InteractiveSearchTime
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: v.session})
-	if err != nil {
-		return err
-	}
-	if info.SessionID == os.Getenv(api.SessionMarker) {
-		return fmt.Errorf("session %q: this terminal cannot attach to itself", v.name)
-	}
-	v.app, v.client, v.session = a, c, info.SessionID
-	v.tty, _ = a.Terminal()
-	end, err := v.run(ctx)
-	switch {
-	case errors.Is(err, api.ErrSessionTerminated) && v.window == nil && !v.fresh:
-		return ui.WithHint(err, "`trl screen %s` prints what it showed last", v.name)
-	case errors.Is(err, api.ErrSessionTerminated): // before or while nobody was there to tell
-		if v.window == nil {
-			a.printScreen(ctx, c, v.session)
-		}
-		end, err = howItEnded(ctx, c, v.session, err)
-	}
-	switch {
-	case errors.Is(err, ui.ErrStopped):
-		return ui.WithHint(fmt.Errorf("%s: %w", v.name, err), "its sessions have ended with it, unless it keeps them")
-	case errors.Is(err, api.ErrRuntimeUnavailable):
-		return ui.WithHint(fmt.Errorf("%s: %w", v.name, err), "its program goes on: `trl attach %s` when there is a daemon", v.name)
-	case err != nil:
-		return err
-	case end.outcome == nil:
-		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: detached; it goes on", v.name)))
-		return nil
-	}
-	if !v.quiet {
-		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: %s: %s", v.name, endText(*end.outcome))))
-	}
-	return ui.ExitWith(end.outcome.ExitCode)
-}
-
-// howItEnded asks for the outcome of a session that ended while nobody told.
-func howItEnded(ctx context.Context, c *client.Client, session string, cause error) (seen, error) {
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: session})
-	if err != nil || info.ExitCode == nil {
-		return seen{}, cause
-	}
-	return seen{&api.ExecOutcome{ExitCode: *info.ExitCode, Signal: info.Signal}}, nil
-}
-
-// printScreen prints the last screen of a session, if there is any.
-func (a *app) printScreen(ctx context.Context, c *client.Client, session string) {
-	if res, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: session, Format: api.FormatANSI}); err == nil {
-		_, _ = a.Stdout.Write([]byte(screenText(res.Text)))
-	}
-}
-
-// endText tells how a program ended.
-func endText(o api.ExecOutcome) string {
-	switch {
-	case o.Cancelled:
-		return "the program was ended"
-	case o.Signal != "":
-		return "the program died of " + o.Signal
-	}
-	return fmt.Sprintf("the program exited with status %d", o.ExitCode)
 }
 
 func registerDetachKey(flags *pflag.FlagSet) {

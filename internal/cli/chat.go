@@ -199,17 +199,17 @@ func (ch *chat) readPrompt() error {
 	return nil
 }
 
-// maxMessage bounds a message that is read from stdin.
-const maxMessage = 16 << 20
+// maxStdinText bounds the text that a command reads from stdin and sends in one call.
+const maxStdinText = 16 << 20
 
 // readMessage takes a message from stdin.
 func (a *app) readMessage() (string, error) {
-	text, err := io.ReadAll(io.LimitReader(a.Stdin, maxMessage+1))
+	text, err := io.ReadAll(io.LimitReader(a.Stdin, maxStdinText+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read stdin: %w", err)
-	case len(text) > maxMessage:
-		return "", fmt.Errorf("stdin is larger than %s", ui.BytesText(maxMessage))
+	case len(text) > maxStdinText:
+		return "", fmt.Errorf("stdin is larger than %s", ui.BytesText(maxStdinText))
 	case !utf8.Valid(text):
 		return "", errors.New("stdin is not UTF-8, and a message is text")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -164,7 +165,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		}
 		there, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: p.Name})
 		if err == nil && there.State != api.SessionTerminated {
-			return a.attach(cmd, c, &viewer{session: there.SessionID, name: p.Name, keys: keys})
+			return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: there.SessionID, Name: p.Name, Keys: keys})
 		}
 		if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
 			return err
@@ -178,7 +179,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	case f.asJSON:
 		return a.Stdout.JSON(info)
 	case attaches:
-		return a.attach(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true})
+		return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true})
 	}
 	a.Stdout.Line(info.SessionID)
 	return nil

@@ -97,7 +97,7 @@ type player struct {
 	idle  time.Duration // longest pause; 0 for any
 
 	tty    *ui.Terminal
-	out    *ttyOut
+	out    *ui.TerminalWriter
 	window *view.Window
 	keys   chan byte
 	due    time.Time // when the next event is shown
@@ -110,7 +110,7 @@ var errLeft = errors.New("left")
 
 // print prints everything that was shown.
 func (p *player) print(ctx context.Context, r *cast.Reader) error {
-	p.out = &ttyOut{f: p.app.Stdout.File}
+	p.out = ui.NewTerminalWriter(p.app.Stdout.File)
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -124,11 +124,11 @@ func (p *player) print(ctx context.Context, r *cast.Reader) error {
 		}
 		_, _ = p.out.Write([]byte(e.Data))
 		select {
-		case <-p.out.written():
+		case <-p.out.Written():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := p.out.failed(); err != nil {
+		if err := p.out.Failed(); err != nil {
 			return err
 		}
 	}
@@ -149,16 +149,12 @@ func (p *player) play(ctx context.Context, r *cast.Reader) error {
 		defer p.tty.Stop()
 		go readKeys(ctx, p.tty, p.keys)
 	}
-	p.out = &ttyOut{f: p.tty.Out}
-	var out io.Writer = p.out
-	if !unicodeTerminal() {
-		out = asciiWriter{p.out}
-	}
-	p.window = view.New(out, 0, 0)
+	p.out = ui.NewTerminalWriter(p.tty.Out)
+	p.window = view.New(p.out.InLocale(), 0, 0)
 	p.window.Measure(p.tty.Size())
 	defer func() {
 		_ = p.window.Leave(true)
-		if !p.out.finish() {
+		if !p.out.Finish() {
 			p.app.Stderr.Mute()
 		}
 	}()
@@ -208,7 +204,7 @@ func (p *player) show(ctx context.Context, e cast.Event) error {
 // taken what was shown.
 func (p *player) wait(ctx context.Context) error {
 	left := time.Until(p.due)
-	if left > 0 || time.Since(p.frame) > frameTime {
+	if left > 0 || time.Since(p.frame) > ui.FrameTime {
 		_ = p.window.Flush() // an error is seen below
 		p.frame = time.Now()
 	}
@@ -219,9 +215,9 @@ func (p *player) wait(ctx context.Context) error {
 	for {
 		select {
 		case <-timer.C:
-			written = p.out.written()
+			written = p.out.Written()
 		case <-written:
-			if p.out.failed() != nil { // the terminal is gone
+			if p.out.Failed() != nil { // the terminal is gone
 				return ui.ExitBySignal(unix.SIGHUP)
 			}
 			return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -88,7 +89,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 			if err != nil {
 				return err
 			}
-			return a.record(cmd, c, &viewer{session: info.SessionID, name: nameOf(info), keys: keys, fresh: true}, output)
+			return a.record(cmd, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true}, output)
 		},
 	}
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -122,33 +123,33 @@ func recordingName(p api.SessionCreateParams) string {
 }
 
 // record shows the terminal, or waits for its end where nobody looks, and writes the file.
-func (a *app) record(cmd *cobra.Command, c *client.Client, v *viewer, output string) error {
+func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, output string) error {
 	var result error
 	if _, person := a.Terminal(); person {
-		result = a.attach(cmd, c, v)
+		result = attach.Run(cmd.Context(), a.Streams, c, o)
 	} else {
 		ctx, answer := interruptible(cmd.Context())
-		result = answer(a.waitForEnd(ctx, c, v.session))
+		result = answer(a.waitForEnd(ctx, c, o.Session))
 	}
 	var f *ui.Failure
 	if result != nil && !(errors.As(result, &f) && f.Err == nil) {
 		return result
 	}
 	ctx := context.WithoutCancel(cmd.Context())
-	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: v.session})
+	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: o.Session})
 	if err != nil {
 		return err
 	}
 	if info.ExitCode == nil {
-		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", v.name, output)))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", o.Name, output)))
 		return result
 	}
 	err = a.writeTo(output, func(w io.Writer) error {
-		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: v.session})
+		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: o.Session})
 		return err
 	})
 	if err != nil {
-		return ui.WithHint(err, "`trl export %s --cast -o FILE` writes it elsewhere", v.session)
+		return ui.WithHint(err, "`trl export %s --cast -o FILE` writes it elsewhere", o.Session)
 	}
 	if output != "-" {
 		a.Stderr.Line(a.Stderr.Paint(ui.Dim, "trl: recorded to "+output))

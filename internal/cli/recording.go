@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/cast"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
@@ -137,5 +138,5 @@ func rowsOf(t *vt.Terminal, scrollback int, ansi bool) string {
 		}
 		b.WriteByte('\n')
 	}
-	return screenText(b.String())
+	return ui.TrimBlankRows(b.String())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
@@ -59,7 +60,7 @@ func (r *run) terminal() error {
 		return err
 	}
 	if person {
-		err = r.app.attach(r.cmd, c, &viewer{session: info.SessionID, name: info.SessionID, keys: keys, fresh: true, quiet: true})
+		err = attach.Run(r.cmd.Context(), r.app.Streams, c, attach.Options{Session: info.SessionID, Name: info.SessionID, Keys: keys, Fresh: true, Quiet: true})
 	} else {
 		ctx, answer := interruptible(r.cmd.Context())
 		err = answer(r.passTerminal(ctx, c, info))
@@ -78,13 +79,13 @@ func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.Sessi
 	typing, stop := context.WithCancel(ctx)
 	defer stop()
 	if r.flags.stdin {
-		y := newTypist(c, info.SessionID)
-		go y.run(typing)
+		y := attach.NewTypist(c, info.SessionID)
+		go y.Run(typing)
 		go func() {
 			b := make([]byte, inputChunk)
 			for {
 				n, err := r.app.Stdin.Read(b)
-				y.add(b[:n])
+				y.Add(b[:n])
 				if err != nil {
 					return
 				}

@@ -61,7 +61,7 @@ version prints only the rows that have changed, each after its number from 0 and
 				}
 				return nil
 			}
-			_, err = a.Stdout.Write([]byte(screenText(res.Text)))
+			_, err = a.Stdout.Write([]byte(ui.TrimBlankRows(res.Text)))
 			return err
 		},
 		ValidArgsFunction: a.completeTerminals,
@@ -74,14 +74,6 @@ version prints only the rows that have changed, each after its number from 0 and
 	flags.Uint64Var(&since, "since", 0, "only rows that changed since the screen had this `VERSION`")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// screenText is the rows without those at the bottom that are empty.
-func screenText(text string) string {
-	if text = strings.TrimRight(text, "\n"); text != "" {
-		text += "\n"
-	}
-	return text
 }
 
 // linesFlag is a number of lines, or all.

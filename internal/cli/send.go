@@ -57,12 +57,12 @@ input.`,
 			}
 			words := args[1:]
 			if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.Stdin.Fd()))) {
-				text, err := io.ReadAll(io.LimitReader(a.Stdin, maxTyped+1))
+				text, err := io.ReadAll(io.LimitReader(a.Stdin, maxStdinText+1))
 				if err != nil {
 					return fmt.Errorf("read stdin: %w", err)
 				}
-				if len(text) > maxTyped {
-					return fmt.Errorf("stdin is larger than %s", ui.BytesText(maxTyped))
+				if len(text) > maxStdinText {
+					return fmt.Errorf("stdin is larger than %s", ui.BytesText(maxStdinText))
 				}
 				words, s.literal = []string{string(text)}, true
 			}

@@ -174,3 +174,11 @@ func Prefixed(prefix, s string) string {
 	}
 	return prefix + s
 }
+
+// TrimBlankRows removes the empty rows at the bottom of a screen.
+func TrimBlankRows(screen string) string {
+	if screen = strings.TrimRight(screen, "\n"); screen != "" {
+		screen += "\n"
+	}
+	return screen
+}

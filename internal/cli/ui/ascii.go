@@ -1,4 +1,4 @@
-package cli
+package ui
 
 import (
 	"cmp"
@@ -10,15 +10,15 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// unicodeTerminal reports whether the person's terminal shows UTF-8, as the locale says.
+// unicodeTerminal reports whether the locale says that the person's terminal shows UTF-8.
 func unicodeTerminal() bool {
 	name := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
 	return strings.Contains(name, "utf-8") || strings.Contains(name, "utf8")
 }
 
-// asciiWriter writes for a terminal that does not show UTF-8: what is not ASCII is replaced by
-// as many characters as it has columns, so that everything else stays in its place. It is given
-// whole characters.
+// asciiWriter writes for a terminal that does not show UTF-8. It replaces each character that
+// is not ASCII by as many ASCII characters as it has columns, so that everything else stays in
+// its place. Each Write must have whole characters.
 type asciiWriter struct{ to io.Writer }
 
 func (a asciiWriter) Write(p []byte) (int, error) {
@@ -40,7 +40,7 @@ func (a asciiWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// likeASCII is what a character looks most like.
+// likeASCII returns the ASCII character that looks most like r.
 func likeASCII(r rune) byte {
 	switch {
 	case r == 0xa0:
@@ -61,4 +61,13 @@ func likeASCII(r rune) byte {
 		return '*'
 	}
 	return '?'
+}
+
+// InLocale returns a writer for text: if the locale is not UTF-8, it replaces characters that
+// are not ASCII. Each Write must have whole characters.
+func (o *TerminalWriter) InLocale() io.Writer {
+	if unicodeTerminal() {
+		return o
+	}
+	return asciiWriter{o}
 }

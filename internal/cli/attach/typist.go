@@ -1,4 +1,4 @@
-package cli
+package attach
 
 import (
 	"context"
@@ -14,40 +14,41 @@ import (
 )
 
 const (
-	// typedAtOnce is how much of what was typed goes into one session.input.
+	// typedAtOnce is how many bytes of keys go into one session.input.
 	typedAtOnce = 64 << 10
-	// maxTyped bounds what waits for a program that does not read. What is typed then is lost.
+	// maxTyped bounds the keys that wait for a program that does not read. Further keys are lost.
 	maxTyped = 16 << 20
-	// lastTyped is how long the last of it is waited for when somebody leaves.
+	// lastTyped is how long finish waits for the last keys.
 	lastTyped = 2 * time.Second
 )
 
-// typist types into a terminal, in order: the next piece is sent when the one before is
-// there. Each has an id, so that nothing is typed twice, also when the daemon is restarted
+// Typist types into the terminal of a session, in order: it sends a piece when the one before
+// has arrived. Each piece has an id, so that nothing is typed twice even if the daemon restarts
 // meanwhile. It is safe for concurrent use.
 //
-// Goroutines: the one that calls run.
+// Goroutines: the one that calls Run.
 type typist struct {
 	client  *client.Client
 	session string
-	failed  chan error    // of capacity 1: why nothing more can be typed
+	failed  chan error    // of capacity 1: why the typist stopped
 	wake    chan struct{} // of capacity 1
-	done    chan struct{} // closed when run has returned
+	done    chan struct{} // closed when Run has returned
 
 	mu    sync.Mutex
 	queue []byte // guarded by mu
-	close bool   // guarded by mu; nothing more comes
+	close bool   // guarded by mu; no more keys come
 }
 
-func newTypist(c *client.Client, session string) *typist {
+// NewTypist returns a typist for a session. The caller must call Run.
+func NewTypist(c *client.Client, session string) *typist {
 	return &typist{
 		client: c, session: session,
 		failed: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
-// add types data. It reports whether there was room.
-func (y *typist) add(data []byte) bool {
+// Add queues keys. It reports whether there was room.
+func (y *typist) Add(data []byte) bool {
 	y.mu.Lock()
 	room := len(y.queue)+len(data) <= maxTyped
 	if room {
@@ -58,7 +59,7 @@ func (y *typist) add(data []byte) bool {
 	return room
 }
 
-// finish waits until everything is typed, for a moment.
+// finish waits a moment until everything is typed.
 func (y *typist) finish() {
 	y.mu.Lock()
 	y.close = true
@@ -77,8 +78,8 @@ func (y *typist) signal() {
 	}
 }
 
-// run types until ctx ends, or finish was called and all is typed.
-func (y *typist) run(ctx context.Context) {
+// Run types until ctx ends, or until everything is typed after finish.
+func (y *typist) Run(ctx context.Context) {
 	defer close(y.done)
 	id := rand.Text()
 	for n := 1; ; {
@@ -113,7 +114,7 @@ func (y *typist) next() (data []byte, last bool) {
 	return data, y.close
 }
 
-// write types one piece. A program that has not read what it was given is waited for.
+// write types one piece. It waits for a program that has not read its earlier input.
 func (y *typist) write(ctx context.Context, data []byte, id string) error {
 	p := api.SessionInputParams{SessionID: y.session, WriteID: id}
 	p.Text, p.DataBase64 = ui.TextOrBase64(data)
