@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/chat"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -75,8 +76,8 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 					return ui.UsageErrorf(cmd, "there is no program behind --")
 				}
 			}
-			ch := &chat{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
-			return ch.start()
+			r := &chatRun{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
+			return r.start()
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -110,79 +111,81 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	return cmd
 }
 
-// chat is one `trl chat`. See talk for a person, and answer for a program.
-type chat struct {
+// chatRun is one `trl chat`: it turns the flags into what package chat needs.
+type chatRun struct {
 	app    *app
 	cmd    *cobra.Command
 	flags  *chatFlags
 	prompt string
-
-	client *client.Client
-	info   api.DialogueInfo
-	ours   bool // we have started the agent, and end it
 }
 
-func (ch *chat) start() error {
-	f := ch.flags
-	if err := ch.check(); err != nil {
+func (r *chatRun) start() error {
+	f := r.flags
+	if err := r.check(); err != nil {
 		return err
 	}
-	_, person := ch.app.Terminal()
+	_, person := r.app.Terminal()
 	person = person && !f.print && !f.json && !f.stdin
 	if person && f.timeout.Value != nil {
-		return ui.UsageErrorf(ch.cmd, "--timeout is for -p")
+		return ui.UsageErrorf(r.cmd, "--timeout is for -p")
 	}
 	if !person {
-		if err := ch.readPrompt(); err != nil {
+		if err := r.readPrompt(); err != nil {
 			return err
 		}
 	}
-	c, err := ch.app.connect(ch.cmd)
+	c, err := r.app.connect(r.cmd)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ch.client = c
-	if person {
-		return ch.talk()
+	o := chat.Options{
+		Open:   func(ctx context.Context) (api.DialogueInfo, error) { return r.open(ctx, c) },
+		Prompt: r.prompt, Joined: f.join != "", Keep: f.keep, JSON: f.json, Verbose: r.app.verbose,
 	}
-	return ch.answer()
+	if f.timeout.Value != nil {
+		o.Timeout = time.Duration(*f.timeout.Value * float64(time.Second))
+	}
+	if person {
+		return chat.Talk(r.cmd.Context(), r.app.Streams, c, o)
+	}
+	return chat.Answer(r.cmd.Context(), r.app.Streams, c, o)
 }
 
-func (ch *chat) check() error {
-	f, flags := ch.flags, ch.cmd.Flags()
+func (r *chatRun) check() error {
+	f, flags := r.flags, r.cmd.Flags()
 	if f.join != "" && f.resume != "" {
-		return ui.UsageErrorf(ch.cmd, "--dialogue and --resume do not go together")
+		return ui.UsageErrorf(r.cmd, "--dialogue and --resume do not go together")
 	}
 	if f.join != "" || f.resume != "" {
 		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "remote"} {
 			if flags.Changed(name) {
-				return ui.UsageErrorf(ch.cmd, "--%s is for a new dialogue", name)
+				return ui.UsageErrorf(r.cmd, "--%s is for a new dialogue", name)
 			}
 		}
 		if f.create.Argv != nil {
-			return ui.UsageErrorf(ch.cmd, "a program is for a new dialogue")
+			return ui.UsageErrorf(r.cmd, "a program is for a new dialogue")
 		}
 	}
 	if f.join != "" && (f.env != nil || f.policy.given()) {
-		return ui.UsageErrorf(ch.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
+		return ui.UsageErrorf(r.cmd, "--env and rules are for an agent that is started; see `trl dialogue set`")
 	}
 	if f.resume != "" && f.policy.given() {
-		return ui.UsageErrorf(ch.cmd, "rules are for a new dialogue; see `trl dialogue set`")
+		return ui.UsageErrorf(r.cmd, "rules are for a new dialogue; see `trl dialogue set`")
 	}
 	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
-		return ui.UsageErrorf(ch.cmd, "--remote is missing")
+		return ui.UsageErrorf(r.cmd, "--remote is missing")
 	}
-	return checkText("prompt", ch.prompt)
+	return checkText("prompt", r.prompt)
 }
 
 // readPrompt takes the message from stdin, where it is to be found there.
-func (ch *chat) readPrompt() error {
-	a := ch.app
+func (r *chatRun) readPrompt() error {
+	a := r.app
 	onTerminal := term.IsTerminal(int(a.Stdin.Fd()))
-	if !ch.flags.stdin && (ch.prompt != "" || onTerminal) {
-		if ch.prompt == "" {
-			return ui.UsageErrorf(ch.cmd, "there is no PROMPT")
+	if !r.flags.stdin && (r.prompt != "" || onTerminal) {
+		if r.prompt == "" {
+			return ui.UsageErrorf(r.cmd, "there is no PROMPT")
 		}
 		return nil
 	}
@@ -190,11 +193,11 @@ func (ch *chat) readPrompt() error {
 	if err != nil {
 		return err
 	}
-	if ch.prompt != "" && len(text) > 0 {
-		ch.prompt += "\n\n"
+	if r.prompt != "" && len(text) > 0 {
+		r.prompt += "\n\n"
 	}
-	if ch.prompt += text; strings.TrimSpace(ch.prompt) == "" {
-		return ui.UsageErrorf(ch.cmd, "there is no PROMPT")
+	if r.prompt += text; strings.TrimSpace(r.prompt) == "" {
+		return ui.UsageErrorf(r.cmd, "there is no PROMPT")
 	}
 	return nil
 }
@@ -216,42 +219,38 @@ func (a *app) readMessage() (string, error) {
 	return string(text), nil
 }
 
-// open starts the agent, or finds the one to go on with. The prompt is not sent yet.
-func (ch *chat) open(ctx context.Context) (err error) {
-	f := ch.flags
+// open starts the agent, or finds the dialogue to join.
+func (r *chatRun) open(ctx context.Context, c *client.Client) (info api.DialogueInfo, err error) {
+	f := r.flags
 	switch {
 	case f.join != "":
-		ch.info, err = ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.join})
-		if err == nil && ch.info.State == api.DialogueEnded {
-			return ui.WithHint(api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended", f.join), "`trl chat --resume %s` starts it again", f.join)
+		info, err = c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.join})
+		if err == nil && info.State == api.DialogueEnded {
+			err = ui.WithHint(api.Errorf(api.CodeDialogueEnded, "dialogue %q: has ended", f.join), "`trl chat --resume %s` starts it again", f.join)
 		}
-		return err
+		return info, err
 	case f.resume != "":
-		if ch.info, err = ch.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.resume}); err != nil {
-			return err
+		if info, err = c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.resume}); err != nil {
+			return info, err
 		}
-		env := ch.app.agentEnv(f.env, ch.info.Runtime == "remote")
-		ch.info, err = ch.client.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: f.resume, Env: env})
+		env := r.app.agentEnv(f.env, info.Runtime == "remote")
+		info, err = c.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: f.resume, Env: env})
 	default:
 		var p api.DialogueCreateParams
-		if p, err = ch.params(); err != nil {
-			return err
+		if p, err = r.params(); err != nil {
+			return info, err
 		}
-		ch.info, err = ch.client.DialogueCreate(ctx, p)
-	}
-	if err != nil {
-		if f.create.Argv == nil && f.remote.Address == "" && f.resume == "" && ch.app.sameMachine() {
-			err = agentMissing(f.create.Agent, err)
+		info, err = c.DialogueCreate(ctx, p)
+		if err != nil && p.Argv == nil && p.Remote == nil && r.app.sameMachine() {
+			err = agentMissing(p.Agent, err)
 		}
-		return ch.app.agentFailed(err)
 	}
-	ch.ours = !f.keep
-	return nil
+	return info, r.app.agentFailed(err)
 }
 
 // params asks for an agent like the caller's own: with their directory and environment.
-func (ch *chat) params() (api.DialogueCreateParams, error) {
-	f, a := ch.flags, ch.app
+func (r *chatRun) params() (api.DialogueCreateParams, error) {
+	f, a := r.flags, r.app
 	p := f.create
 	var err error
 	if p.Policy, err = f.policy.policy(); err != nil {
@@ -308,22 +307,6 @@ func (a *app) agentFailed(err error) error {
 		for _, l := range all[max(0, len(all)-20):] {
 			a.Stderr.Line("  " + l)
 		}
-	}
-	return err
-}
-
-// handle is what a person calls the dialogue.
-func (ch *chat) handle() string { return cmp.Or(ch.info.Name, ch.info.DialogueID) }
-
-// close ends the agent, if it is ours to end. A person who does not wait that long leaves
-// it to the daemon.
-func (ch *chat) close(ctx context.Context) error {
-	if !ch.ours {
-		return nil
-	}
-	_, err := ch.client.DialogueTerminate(ctx, api.DialogueTerminateParams{DialogueID: ch.info.DialogueID})
-	if errors.Is(err, api.ErrDialogueEnded) {
-		return nil
 	}
 	return err
 }

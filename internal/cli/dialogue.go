@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/chat"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -213,7 +214,7 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 		add("error", fmt.Sprintf("%s: %s", d.Error.Reason, d.Error.Message))
 	}
 	if d.Ended != nil {
-		add("ended", endedText(*d.Ended))
+		add("ended", chat.EndedText(*d.Ended))
 	}
 	add("waiting requests", nonZero(int64(d.Requests)))
 	add("running tasks", nonZero(int64(d.Tasks)))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/chat"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -187,7 +188,7 @@ func onlyRequest(ctx context.Context, c *client.Client, dialogue string) (string
 		return open[0].RequestID, nil
 	}
 	return "", ui.WithHint(fmt.Errorf("dialogue %q: %d requests wait for an answer", dialogue, len(open)),
-		"name one, such as %s (%s)", open[0].RequestID, requestTitle(open[0]))
+		"name one, such as %s (%s)", open[0].RequestID, chat.RequestTitle(open[0]))
 }
 
 // completeRequests offers dialogues, then the requests that wait, then the decisions.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/chat"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -185,7 +186,7 @@ func (a *app) openRequests(cmd *cobra.Command, dialogue string) (list []cobra.Co
 		}
 		for _, r := range tr.Requests {
 			if r.How == "" {
-				list = append(list, cobra.CompletionWithDesc(r.RequestID, ui.Shorten(requestTitle(r), 40)))
+				list = append(list, cobra.CompletionWithDesc(r.RequestID, ui.Shorten(chat.RequestTitle(r), 40)))
 			}
 		}
 	})

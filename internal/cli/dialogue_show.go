@@ -2,19 +2,16 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/chat"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -44,7 +41,7 @@ requests are at the end.`,
 			case asJSON:
 				return a.Stdout.JSON(tr)
 			}
-			a.showTranscript(tr, full || a.verbose)
+			chat.PrintTranscript(a.Stdout, tr, full || a.verbose)
 			return nil
 		},
 		ValidArgsFunction: a.completeDialogues,
@@ -52,42 +49,6 @@ requests are at the end.`,
 	cmd.Flags().BoolVar(&full, "full", false, "fold nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the transcript as JSON")
 	return cmd
-}
-
-// showTranscript prints a transcript for a person.
-func (a *app) showTranscript(tr api.DialogueTranscriptResult, full bool) {
-	v := newDialogueView(a.Stdout)
-	v.full = full
-	items := tr.Items
-	if !full {
-		items = slices.DeleteFunc(slices.Clone(items), func(it api.DialogueItem) bool { return it.Kind == "reasoning" })
-	}
-	// A turn is told to have ended behind its last item.
-	last := map[string]int{}
-	for i, it := range items {
-		last[it.TurnID] = i
-	}
-	for i, it := range items {
-		v.tree("", []api.DialogueItem{it})
-		n := slices.IndexFunc(tr.Turns, func(t api.DialogueTurn) bool { return t.TurnID == it.TurnID && t.Outcome != "" })
-		if n >= 0 && last[it.TurnID] == i {
-			v.turn(tr.Turns[n])
-		}
-	}
-	for _, t := range tr.Tasks {
-		if t.Status == "running" {
-			v.note(ui.Yellow, "runs in the background: "+t.Name)
-		}
-	}
-	v.endLine()
-	for _, r := range tr.Requests {
-		if r.How == "" {
-			v.line(fmt.Sprintf("%s %s  %s", a.Stdout.Paint(ui.Yellow, "?"), ui.Printable(r.RequestID), requestTitle(r)))
-		}
-	}
-	if tr.Ended != nil {
-		v.ended(*tr.Ended)
-	}
 }
 
 func (a *app) dialogueEventsCommand() *cobra.Command {
@@ -153,7 +114,7 @@ func (a *app) printDialogueEvents(ctx context.Context, c *client.Client, p api.D
 }
 
 func (a *app) printDialogueEvent(ev api.DialogueEvent) error {
-	out, about := a.Stdout, eventText(ev)
+	out, about := a.Stdout, chat.EventText(ev)
 	if !out.TTY {
 		at := ev.At.UTC().Format(time.RFC3339Nano)
 		out.Table(ui.Table{Rows: [][]ui.Cell{{ui.Text(strconv.FormatInt(ev.Seq, 10)), ui.Text(at), ui.Text(string(ev.Type)), ui.Text(about)}}})
@@ -162,55 +123,4 @@ func (a *app) printDialogueEvent(ev api.DialogueEvent) error {
 	room := max(out.Width()-40, 20)
 	out.Linef("%6d  %s  %-14s  %s", ev.Seq, out.Paint(ui.Dim, ev.At.Local().Format("15:04:05.000")), ev.Type, ui.Shorten(ui.Printable(about), room))
 	return out.Err
-}
-
-// editedText tells that a tool was given another input than the model's.
-func editedText(effective json.RawMessage) string {
-	if effective == nil {
-		return ""
-	}
-	return "(input changed to " + string(effective) + ")"
-}
-
-// eventText is what an event tells, in one line.
-func eventText(ev api.DialogueEvent) string {
-	var words []string
-	switch {
-	case ev.Opened != nil:
-		o := ev.Opened
-		words = []string{o.Agent, o.Version, o.Model, o.PermissionMode, o.NativeSession, o.Why}
-	case ev.Type == api.DialogueEventState:
-		words = []string{string(ev.State)}
-	case ev.Turn != nil:
-		words = []string{ev.Turn.TurnID, ev.Turn.Trigger, ev.Turn.Outcome, ev.Turn.Text}
-	case ev.Item != nil && ev.Item.Tool != nil:
-		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Tool.Status, ev.Item.Tool.Name, ev.Item.Tool.Subject, editedText(ev.Item.Tool.EffectiveInput)}
-	case ev.Item != nil:
-		words = []string{ev.Item.ItemID, ev.Item.Kind, ev.Item.Status, partsText(ev.Item.Parts)}
-	case ev.Delta != nil:
-		words = []string{ev.Delta.ItemID, ev.Delta.Field, ev.Delta.Text}
-	case ev.Retracted != nil:
-		words = ev.Retracted
-	case ev.Task != nil:
-		words = []string{ev.Task.TaskID, ev.Task.Kind, ev.Task.Status, ev.Task.Name}
-	case ev.Request != nil:
-		words = []string{ev.Request.RequestID, ev.Request.Kind, ev.Request.How, ev.Request.Decision, ev.Request.By, ev.Request.Tool, ev.Request.Subject, editedText(ev.Request.EffectiveInput)}
-	case ev.Message != nil:
-		words = []string{ev.Message.MessageID, ev.Message.State}
-	case ev.Notice != nil:
-		words = []string{ev.Notice.Level, ev.Notice.Code, ev.Notice.Text}
-	case ev.Unparsed != nil:
-		words = []string{ev.Unparsed.Why, ev.Unparsed.Text}
-	case ev.Ended != nil:
-		words = []string{ev.Ended.Cause, endedText(*ev.Ended)}
-	case ev.Retry != nil:
-		words = []string{fmt.Sprintf("attempt %d of %d", ev.Retry.Attempt, ev.Retry.Most), ev.Retry.Cause}
-	case ev.Usage != nil:
-		b, _ := json.Marshal(ev.Usage) // plain figures
-		words = []string{string(b)}
-	}
-	if ev.Scope != "" {
-		words = append([]string{"in " + ev.Scope + ":"}, words...)
-	}
-	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
 }

@@ -63,31 +63,34 @@ var mayImport = map[string][]string{
 	// The command line. The interactive programs know no command.
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},
 	"internal/cli/attach": {"api", "client", "internal/cli/ui", "internal/terminal/view"},
-	"internal/cli": {"api", "api/spec", "client", "internal/cli/attach", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
+	"internal/cli/chat":   {"api", "client", "internal/cli/ui", "internal/terminal/vt"},
+	"internal/cli": {"api", "api/spec", "client", "internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config", "internal/daemon", "internal/mcp", "internal/near", "internal/place", "internal/runner",
 		"internal/terminal/cast", "internal/terminal/render", "internal/terminal/view", "internal/terminal/vt", "internal/version"},
 }
 
 // mayUse are the other modules a package may import directly.
 var mayUse = map[string][]string{
-	"internal/cli":        {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
-	"internal/cli/attach": {"golang.org/x/sys"},
-	"internal/cli/ui":     {"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
-	"internal/config":     {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
-	"internal/server":     {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
-	"client":              {"google.golang.org/grpc"},
-	"internal/rpc":        {"google.golang.org/genproto", "google.golang.org/grpc", "google.golang.org/protobuf"},
-	"internal/mcp":        {"github.com/modelcontextprotocol/go-sdk"},
-	"internal/wire":       {"golang.org/x/sys"},
-	"internal/place":      {"golang.org/x/sys"},
-	"internal/daemon":     {"golang.org/x/sys"},
-	"internal/process":    {"golang.org/x/sys"},
-	"internal/shell":      {"golang.org/x/sys"},
-	"internal/runner":     {"golang.org/x/sys"},
-	"internal/output":     {"golang.org/x/sys"},
-	"internal/archive":    {"golang.org/x/sys"},
-	"internal/link":       {"golang.org/x/sys"},
+	"internal/cli":     {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term"},
+	"internal/config":  {"github.com/BurntSushi/toml", "github.com/spf13/pflag", "golang.org/x/sys"},
+	"internal/server":  {"github.com/coder/websocket", "golang.org/x/sys", "google.golang.org/grpc"},
+	"client":           {"google.golang.org/grpc"},
+	"internal/rpc":     {"google.golang.org/genproto", "google.golang.org/grpc", "google.golang.org/protobuf"},
+	"internal/mcp":     {"github.com/modelcontextprotocol/go-sdk"},
+	"internal/wire":    {"golang.org/x/sys"},
+	"internal/place":   {"golang.org/x/sys"},
+	"internal/daemon":  {"golang.org/x/sys"},
+	"internal/process": {"golang.org/x/sys"},
+	"internal/shell":   {"golang.org/x/sys"},
+	"internal/runner":  {"golang.org/x/sys"},
+	"internal/output":  {"golang.org/x/sys"},
+	"internal/archive": {"golang.org/x/sys"},
+	"internal/link":    {"golang.org/x/sys"},
 
 	"internal/runtimes/host": {"golang.org/x/sys"},
+
+	"internal/cli/attach": {"golang.org/x/sys"},
+	"internal/cli/chat":   {"golang.org/x/sys", "golang.org/x/term"},
+	"internal/cli/ui":     {"github.com/spf13/cobra", "golang.org/x/sys", "golang.org/x/term"},
 }
 
 // forTests reports whether a package only serves tests: all below tests/, and

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"regexp"
@@ -10,19 +10,19 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// markdown shows the Markdown of an agent on a terminal as it comes, a line at a time: what
-// is shown is never taken back, so it knows nothing that would need a later line. What it does
-// not know stays as it is. It is used by one goroutine.
+// markdown shows the Markdown of an agent on a terminal as it comes, a line at a time. It never
+// takes a line back, so it supports no element that depends on a later line; those stay as they
+// are. One goroutine uses it.
 type markdown struct {
 	out   *ui.Printer
-	fence string // what ends the code that is being shown; "" outside
+	fence string // ends the current block of code; "" outside code
 	diff  bool   // the code is a diff
 
-	part   string // of a line that is not complete
+	part   string // the beginning of an incomplete line
 	inside bool   // the beginning of that line was shown
 }
 
-// Made when they are first needed: most commands never show Markdown.
+// These are compiled at their first use: most commands never show Markdown.
 var (
 	mdHeading = pattern(`^ {0,3}#{1,6} +(.*?) *#*$`)
 	mdFence   = pattern("^ {0,3}(```+|~~~+) *([A-Za-z0-9_+-]*)")
@@ -36,7 +36,7 @@ func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// line is one line as it is shown, without its end.
+// line formats one line, without its newline.
 func (m *markdown) line(s string) string {
 	if fence := mdFence().FindStringSubmatch(s); fence != nil && (m.fence == "" || strings.HasPrefix(fence[1], m.fence) && fence[2] == "") {
 		if m.fence == "" {
@@ -71,10 +71,10 @@ func (m *markdown) line(s string) string {
 	return margin + m.inline(s)
 }
 
-// inline shows what is marked inside a line.
+// inline formats the marks inside a line.
 func (m *markdown) inline(s string) string {
 	if !m.out.Colour {
-		return s // nothing takes the place of the marks
+		return s // without colours, the marks stay
 	}
 	var b strings.Builder
 	for {
@@ -105,7 +105,7 @@ func (m *markdown) inline(s string) string {
 	}
 }
 
-// diffLine is one line of a diff in its colour.
+// diffLine paints one line of a diff.
 func diffLine(p *ui.Printer, s string) string {
 	switch {
 	case strings.HasPrefix(s, "+"):
@@ -118,7 +118,7 @@ func diffLine(p *ui.Printer, s string) string {
 	return s
 }
 
-// columns is how many columns a text takes on a terminal, sequences not counted.
+// columns counts the columns of a text on a terminal; escape sequences have none.
 func columns(p []byte) int {
 	n := 0
 	for len(p) > 0 {
@@ -129,8 +129,8 @@ func columns(p []byte) int {
 	return n
 }
 
-// fitting is how many bytes of a text fit into that many columns, up to a blank if there is
-// one; at least one character.
+// fitting returns how many bytes of a text fit into cols columns, up to a blank if there is one;
+// at least one character.
 func fitting(p []byte, cols int) int {
 	n, blank := 0, 0
 	for used := 0; n < len(p); {
@@ -150,7 +150,7 @@ func fitting(p []byte, cols int) int {
 	return n
 }
 
-// glyph is the length and the width of the first character, or of a sequence of colours.
+// glyph returns the length and the width of the first character or escape sequence.
 func glyph(p []byte) (size, width int) {
 	if p[0] == 0x1b && len(p) > 1 && p[1] == '[' {
 		for i := 2; i < len(p); i++ {
@@ -164,8 +164,8 @@ func glyph(p []byte) (size, width int) {
 	return n, max(vt.RuneWidth(r), 0)
 }
 
-// feed takes more of the text and returns what can be shown of it now: whole lines, and of a
-// long one as much as fills the width.
+// feed takes more text and returns what can be shown now: whole lines, and as much of a long
+// line as fills the width.
 func (m *markdown) feed(text string) string {
 	var b strings.Builder
 	m.part += text
@@ -185,7 +185,7 @@ func (m *markdown) feed(text string) string {
 	}
 }
 
-// rest returns what is left at the end of the text.
+// rest returns the last line, which has no newline.
 func (m *markdown) rest() string {
 	line := m.part
 	m.part = ""
@@ -195,7 +195,7 @@ func (m *markdown) rest() string {
 	return m.piece(line)
 }
 
-// piece is a line, or the next part of a long one.
+// piece formats a line, or the next part of a long one.
 func (m *markdown) piece(s string) string {
 	if m.inside && m.fence == "" {
 		return m.inline(s)
@@ -203,8 +203,8 @@ func (m *markdown) piece(s string) string {
 	return m.line(s)
 }
 
-// cut is where a line that is being written can be broken, at a blank; 0 when it is to wait
-// for more: it is short, is code, or something is marked whose end is not there yet.
+// cut returns where an incomplete line can be broken, at a blank. It returns 0 if the line must
+// wait for more text: it is short, is code, or has a mark without its end.
 func (m *markdown) cut(line string) int {
 	width := m.out.Width()
 	if m.fence != "" || columns([]byte(line)) <= width {

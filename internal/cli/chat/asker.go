@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// asker asks a person what to answer to a request of the agent, a line at a time. It is
-// used by one goroutine.
+// asker asks a person for the answer to a request of the agent, a line at a time. One goroutine
+// uses it.
 type asker struct {
 	request api.DialogueRequest
-	shown   time.Time         // when the person saw it first
-	again   bool              // an answer to it was refused
-	answers map[string]string // to the questions until now
+	shown   time.Time         // when the person first saw the request
+	again   bool              // the daemon refused an answer to it
+	answers map[string]string // so far, by question
 	editing bool              // the next line is the new input
 }
 
-// text is what the person is to decide.
-func (k *asker) text(p *ui.Printer) string {
+// describe returns what the person must decide.
+func (k *asker) describe(p *ui.Printer) string {
 	r := k.request
 	var b strings.Builder
 	head := map[string]string{
@@ -45,7 +45,7 @@ func (k *asker) text(p *ui.Printer) string {
 	}
 	if len(r.Questions) == 0 {
 		most := unfolded
-		if r.Kind == "plan" { // is to be read whole
+		if r.Kind == "plan" { // a plan is shown whole
 			most = 0
 		}
 		if more := inputText(r.Input, most, r.Subject, r.Title, r.Reason); more != "" {
@@ -60,7 +60,7 @@ func (k *asker) text(p *ui.Printer) string {
 	return b.String()
 }
 
-// choice reports whether the options are others than yes, always and no.
+// choice reports whether the agent offers other options than yes, always and no.
 func (k *asker) choice() bool {
 	seen := map[string]bool{"": true}
 	for _, o := range k.request.Options {
@@ -72,8 +72,8 @@ func (k *asker) choice() bool {
 	return !k.offers("allow") || !k.offers("deny")
 }
 
-// offers reports whether the agent takes an answer of a kind. One that names no options
-// takes all.
+// offers reports whether the agent accepts an answer of a kind. A request without options
+// accepts all kinds.
 func (k *asker) offers(kind string) bool {
 	return len(k.request.Options) == 0 || slices.ContainsFunc(k.request.Options, func(o api.DialogueOption) bool { return o.Kind == kind })
 }
@@ -82,7 +82,7 @@ func optionLine(p *ui.Printer, i int, o api.DialogueOption) string {
 	return fmt.Sprintf("  %d. %s%s\n", i+1, ui.Printable(o.Label), p.Paint(ui.Dim, ui.Prefixed(" – ", ui.Printable(o.Description))))
 }
 
-// questions are those that have no answer yet.
+// questions returns the questions without an answer.
 func (k *asker) questions() []api.DialogueQuestion {
 	return slices.DeleteFunc(slices.Clone(k.request.Questions), func(q api.DialogueQuestion) bool {
 		_, answered := k.answers[questionKey(q)]
@@ -92,7 +92,7 @@ func (k *asker) questions() []api.DialogueQuestion {
 
 func questionKey(q api.DialogueQuestion) string { return cmp.Or(q.ID, q.Question) }
 
-// prompt is what the person is asked now.
+// prompt returns the prompt for the next line.
 func (k *asker) prompt(p *ui.Printer) string {
 	if k.editing {
 		return "  instead (a text, or all of the input as JSON): "
@@ -136,8 +136,8 @@ func (k *asker) prompt(p *ui.Printer) string {
 	return "  " + strings.Join(append(words, "or what to do instead: "), ", ")
 }
 
-// answer takes a line. Done says that p is the answer; otherwise there is more to ask, and
-// problem says what was wrong with the line, if anything.
+// answer takes a line. If done, p is the answer; otherwise there is more to ask, and problem is
+// what was wrong with the line, if anything.
 func (k *asker) answer(line string) (p api.DialogueRespondParams, done bool, problem string) {
 	p.RequestID = k.request.RequestID
 	line = strings.TrimSpace(line)
@@ -181,7 +181,7 @@ func (k *asker) answer(line string) (p api.DialogueRespondParams, done bool, pro
 	return p, true, ""
 }
 
-// replied takes the answer to the first question that is open.
+// replied takes the answer to the first open question.
 func (k *asker) replied(p api.DialogueRespondParams, line string) (api.DialogueRespondParams, bool, string) {
 	if line == "0" {
 		p.Decision = "deny"
@@ -211,8 +211,8 @@ func (k *asker) replied(p api.DialogueRespondParams, line string) (api.DialogueR
 	return p, len(k.questions()) == 0, ""
 }
 
-// edited takes the new input of the tool: a whole one, or what takes the place of what it
-// is about.
+// edited takes the new input of the tool: all of it as JSON, or a text that replaces the
+// subject of the request.
 func (k *asker) edited(p api.DialogueRespondParams, line string) (api.DialogueRespondParams, bool, string) {
 	if line == "" {
 		k.editing = false
@@ -234,7 +234,7 @@ func (k *asker) edited(p api.DialogueRespondParams, line string) (api.DialogueRe
 	return p, true, ""
 }
 
-// replaced is an input whose field that has the old text has the new one.
+// replaced returns the input with the field whose value is old set to text.
 func replaced(input json.RawMessage, old, text string) (json.RawMessage, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil || old == "" {
@@ -242,7 +242,7 @@ func replaced(input json.RawMessage, old, text string) (json.RawMessage, bool) {
 	}
 	for name, raw := range fields {
 		var value string
-		if json.Unmarshal(raw, &value) != nil || value != old && path.Clean(value) != old { // a path is told cleaned
+		if json.Unmarshal(raw, &value) != nil || value != old && path.Clean(value) != old { // the subject is a cleaned path
 			continue
 		}
 		var b bytes.Buffer

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"bytes"
@@ -20,58 +20,58 @@ import (
 )
 
 const (
-	// lineBreak stands for the end of a line in a message that is being edited.
+	// lineBreak is shown for a line break in the message that the person edits.
 	lineBreak = "⏎"
-	// mostPasted is how many characters of what is pasted are shown to be edited. More, and
-	// what has several lines, is named in the line and put in its place when that is sent.
+	// mostPasted is how many pasted characters are put into the line. For longer text and for
+	// several lines, a placeholder is shown, which the text replaces when the line is sent.
 	mostPasted = 400
 
 	pasteOn, pasteOff        = "\x1b[?2004h", "\x1b[?2004l"
 	pasteBegins, pasteEnds   = "\x1b[200~", "\x1b[201~"
-	probe                    = "\x07" // means nothing to the editor, but makes it tell its line
+	probe                    = "\x07" // the editor ignores it, but reports its line
 	clearLine                = "\x05\x15"
 	keyInterrupt, keySuspend = 0x03, 0x1a
 )
 
-// newLineKeys end a line of the message, and do not send it: Alt-Enter, and Shift-Enter where
-// the terminal tells it from Enter.
+// newLineKeys add a line to the message without sending it: Alt-Enter, and Shift-Enter if the
+// terminal distinguishes it from Enter.
 var newLineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[13;3u", "\x1b[27;2;13~", "\x1b[27;3;13~"}
 
-// editor is where a person types messages, at the bottom of their terminal: what is written
-// meanwhile goes above the line that they edit. The editing is that of golang.org/x/term, which
-// may be written to from any goroutine while it edits, asks the terminal nothing, and does
-// nothing before it is used; keys that it does not know are translated before it sees them.
+// editor is the line at the bottom of the terminal in which a person types messages; other
+// output appears above it. golang.org/x/term edits the line: any goroutine may write to it while
+// it edits, it sends the terminal no queries, and it costs nothing before its first use. The
+// editor translates keys that the library does not know.
 //
-// Goroutines: one that reads the terminal, one that edits, and one that follows the size. The
-// first ends with the program, because a read of a terminal cannot be ended.
+// Goroutines: one reads the terminal, one edits, and one follows the size of the window. All end
+// with close.
 type editor struct {
 	tty        *ui.Terminal
 	term       *term.Terminal
-	complete   func(line string) []string // what a line that begins so may go on to
+	complete   func(line string) []string // returns the completions of a line
 	interrupts chan struct{}              // of capacity 1: Ctrl-C was pressed
-	raw        chan []byte
+	chunks     chan []byte
 	done       chan struct{} // closed by close
 	resized    chan os.Signal
 
-	// Used by Read alone.
-	ready []byte // for the editor
-	held  []byte // the beginning of a key
+	// Only Read uses these.
+	ready []byte // translated keys for the library
+	held  []byte // the beginning of a key's sequence
 
-	mu     sync.Mutex
-	begun  time.Time         // guarded by mu; when the line that is being typed was begun; zero when it is empty
-	read   time.Time         // guarded by mu; when something was typed last
-	pasted map[string]string // guarded by mu; by what stands for it
-	prompt string            // guarded by mu
-	part   []byte            // guarded by mu; of a line that is being written
-	quiet  bool              // guarded by mu; what is typed is no message, and is not remembered
-	past   []string          // guarded by mu; messages, the last one first
-	closed bool              // guarded by mu
+	mu        sync.Mutex
+	lineBegun time.Time         // guarded by mu; when the person began the line; zero if it is empty
+	lastRead  time.Time         // guarded by mu; when the person last typed
+	pasted    map[string]string // guarded by mu; pasted text by placeholder
+	prompt    string            // guarded by mu
+	part      []byte            // guarded by mu; the beginning of a line of output
+	quiet     bool              // guarded by mu; the line is no message, and stays out of the history
+	past      []string          // guarded by mu; messages, newest first
+	closed    bool              // guarded by mu
 }
 
 // newEditor takes over the terminal until close.
 func newEditor(t *ui.Terminal) (*editor, error) {
 	e := &editor{
-		tty: t, interrupts: make(chan struct{}, 1), raw: make(chan []byte), done: make(chan struct{}),
+		tty: t, interrupts: make(chan struct{}, 1), chunks: make(chan []byte), done: make(chan struct{}),
 		resized: make(chan os.Signal, 1), pasted: map[string]string{},
 	}
 	if err := t.Raw(); err != nil {
@@ -106,7 +106,7 @@ func (e *editor) measure() {
 	}
 }
 
-// close gives the terminal back, with the cursor on a line of its own.
+// close restores the terminal, with the cursor on an empty line.
 func (e *editor) close() {
 	e.mu.Lock()
 	closed := e.closed
@@ -123,8 +123,8 @@ func (e *editor) close() {
 	e.tty.Restore()
 }
 
-// lines passes on what is typed, a message at a time, until the end.
-func (e *editor) lines(ctx context.Context, out chan<- typed) {
+// lines passes on each line that the person enters, until the end.
+func (e *editor) lines(ctx context.Context, out chan<- typedLine) {
 	defer close(out)
 	for {
 		line, err := e.term.ReadLine()
@@ -132,11 +132,11 @@ func (e *editor) lines(ctx context.Context, out chan<- typed) {
 			return
 		}
 		e.mu.Lock()
-		t := typed{text: e.expand(line), at: e.begun}
+		t := typedLine{text: e.expandLocked(line), at: e.lineBegun}
 		if t.at.IsZero() {
-			t.at = e.read
+			t.at = e.lastRead
 		}
-		e.begun = time.Time{}
+		e.lineBegun = time.Time{}
 		e.mu.Unlock()
 		select {
 		case out <- t:
@@ -148,8 +148,8 @@ func (e *editor) lines(ctx context.Context, out chan<- typed) {
 	}
 }
 
-// expand is a line as it is meant. It needs mu.
-func (e *editor) expand(line string) string {
+// expandLocked returns a line with its line breaks and pasted text. e.mu is held.
+func (e *editor) expandLocked(line string) string {
 	line = strings.ReplaceAll(line, lineBreak, "\n")
 	for name, text := range e.pasted {
 		line = strings.ReplaceAll(line, name, text)
@@ -157,15 +157,14 @@ func (e *editor) expand(line string) string {
 	return line
 }
 
-// typing is when the line that is being typed was begun; zero when there is none.
+// typing returns when the person began the line; zero if it is empty.
 func (e *editor) typing() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.begun
+	return e.lineBegun
 }
 
-// setPrompt shows another prompt before the line. Quiet says that what is typed there is not
-// to be remembered.
+// setPrompt changes the prompt before the line.
 func (e *editor) setPrompt(prompt string) {
 	e.mu.Lock()
 	same := e.prompt == prompt
@@ -175,18 +174,18 @@ func (e *editor) setPrompt(prompt string) {
 		return
 	}
 	e.term.SetPrompt(prompt)
-	_, _ = e.term.Write(nil) // shows it
+	_, _ = e.term.Write(nil) // redraws the line
 }
 
-// remember says whether the lines that follow are messages.
+// remember sets whether the next lines are messages, which go into the history.
 func (e *editor) remember(on bool) {
 	e.mu.Lock()
 	e.quiet = !on
 	e.mu.Unlock()
 }
 
-// Write writes above the line that is being edited. Only whole lines can be: the beginning of
-// one waits for its end, or until it is as long as the terminal is wide.
+// Write writes above the line that the person edits. It writes whole lines only: the beginning
+// of a line waits for its end, or until it fills the width of the terminal.
 func (e *editor) Write(p []byte) (int, error) {
 	cols, _ := e.tty.Size()
 	e.mu.Lock()
@@ -213,14 +212,14 @@ func (e *editor) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// key is told of every key that is no editing, and of the line as it is.
+// key is called by the library for every key that does not edit, with the current line.
 func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	e.mu.Lock()
 	switch {
 	case line == "" && (key < 0x20 || key > 0xd800):
-		e.begun = time.Time{}
-	case e.begun.IsZero():
-		e.begun = e.read
+		e.lineBegun = time.Time{}
+	case e.lineBegun.IsZero():
+		e.lineBegun = e.lastRead
 	}
 	e.mu.Unlock()
 	if key != '\t' || e.complete == nil {
@@ -240,20 +239,20 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 	if len(words) == 1 {
 		common += " "
 	} else if common == line[:pos] {
-		go func() { _, _ = e.Write([]byte(strings.Join(words, "  ") + "\n")) }() // the editor waits for this function
+		go func() { _, _ = e.Write([]byte(strings.Join(words, "  ") + "\n")) }() // not here: the library holds its lock
 	}
 	return common + line[pos:], len(common), true
 }
 
 // keys reads the terminal.
 func (e *editor) keys() {
-	defer close(e.raw)
+	defer close(e.chunks)
 	for {
 		b := make([]byte, 4<<10)
 		n, err := e.tty.Read(b)
 		if n > 0 {
 			select {
-			case e.raw <- b[:n]:
+			case e.chunks <- b[:n]:
 			case <-e.done:
 				return
 			}
@@ -264,16 +263,16 @@ func (e *editor) keys() {
 	}
 }
 
-// Read gives the editor what was typed.
+// Read returns translated keys to the library.
 func (e *editor) Read(p []byte) (int, error) {
 	for len(e.ready) == 0 {
 		select {
-		case b, ok := <-e.raw:
+		case b, ok := <-e.chunks:
 			if !ok {
 				return 0, io.EOF
 			}
 			e.mu.Lock()
-			e.read = time.Now()
+			e.lastRead = time.Now()
 			e.mu.Unlock()
 			e.translate(b)
 		case <-e.done:
@@ -285,13 +284,13 @@ func (e *editor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// translate makes of what was typed what the editor knows.
+// translate turns typed bytes into keys that the library knows.
 func (e *editor) translate(b []byte) {
 	b = append(e.held, b...)
 	e.held = nil
 	for len(b) > 0 {
 		n, out := e.next(b)
-		if n == 0 { // more is to come
+		if n == 0 { // the rest of the sequence is missing
 			e.held = bytes.Clone(b)
 			break
 		}
@@ -303,8 +302,7 @@ func (e *editor) translate(b []byte) {
 	}
 }
 
-// next is the length of the first key, and what it is for the editor; 0 when it is not
-// complete.
+// next returns the length of the first key and its translation; 0 if the key is not complete.
 func (e *editor) next(b []byte) (n int, out []byte) {
 	switch {
 	case b[0] == keyInterrupt:
@@ -339,7 +337,7 @@ func (e *editor) next(b []byte) (n int, out []byte) {
 	return 1, b[:1]
 }
 
-// paste is what is put into the line for what was pasted.
+// paste returns what to put into the line for pasted text.
 func (e *editor) paste(text string) []byte {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, "\ufffd"))
 	if !strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) && utf8.RuneCountInString(text) <= mostPasted {
@@ -352,7 +350,7 @@ func (e *editor) paste(text string) []byte {
 	return []byte(name)
 }
 
-// suspend stops the program, as Ctrl-Z does elsewhere.
+// suspend stops trl, as Ctrl-Z does elsewhere.
 func (e *editor) suspend() {
 	_, _ = io.WriteString(e.tty.Out, pasteOff+"\r\n")
 	e.tty.Restore()
@@ -362,10 +360,10 @@ func (e *editor) suspend() {
 	e.measure()
 }
 
-// history is the messages that were typed.
+// history is the list of earlier messages, for the arrow keys.
 type history struct{ e *editor }
 
-// Add takes a line that was typed.
+// Add adds a line.
 func (h history) Add(line string) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -374,14 +372,14 @@ func (h history) Add(line string) {
 	}
 }
 
-// Len is how many there are.
+// Len returns the number of messages.
 func (h history) Len() int {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	return len(h.e.past)
 }
 
-// At is one of them; 0 is the last.
+// At returns a message; 0 is the newest.
 func (h history) At(i int) string {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-var update = flag.Bool("update", false, "write what is printed into the archives")
+var updateArchives = flag.Bool("update", false, "write what is printed into the archives")
 
 // shown is what a printer printed.
 func shown(t *testing.T, tty, colour bool, print func(*ui.Printer)) string {
@@ -59,7 +59,7 @@ func TestDialogueView(t *testing.T) {
 					t.Fatalf("%s: no such mood", f.Name)
 				}
 				got := shown(t, mood.tty, mood.colour, func(p *ui.Printer) {
-					v := newDialogueView(p)
+					v := newView(p)
 					mood.set(v)
 					for _, ev := range events {
 						v.event(ev)
@@ -67,12 +67,12 @@ func TestDialogueView(t *testing.T) {
 					v.endLine()
 				})
 				got = strings.ReplaceAll(got, "\x1b", "␛")
-				if got != string(f.Data) && !*update {
+				if got != string(f.Data) && !*updateArchives {
 					t.Errorf("%s: prints\n%s\nwant\n%s", f.Name, got, f.Data)
 				}
 				archive.Files[i].Data = []byte(got)
 			}
-			if *update {
+			if *updateArchives {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -84,13 +84,13 @@ func TestDialogueView(t *testing.T) {
 // moods are the ways in which a dialogue is looked at.
 var moods = map[string]struct {
 	tty, colour bool
-	set         func(*dialogueView)
+	set         func(*view)
 }{
-	"terminal": {true, false, func(*dialogueView) {}},
-	"colours":  {true, true, func(*dialogueView) {}},
-	"full":     {true, false, func(v *dialogueView) { v.full = true }},
-	"answer":   {false, false, func(v *dialogueView) { v.work, v.notes = false, false }},
-	"problems": {false, false, func(v *dialogueView) { v.answers, v.work = false, false }},
+	"terminal": {true, false, func(*view) {}},
+	"colours":  {true, true, func(*view) {}},
+	"full":     {true, false, func(v *view) { v.full = true }},
+	"answer":   {false, false, func(v *view) { v.work, v.notes = false, false }},
+	"problems": {false, false, func(v *view) { v.answers, v.work = false, false }},
 }
 
 func parseEvents(t *testing.T, text string) []api.DialogueEvent {
@@ -135,7 +135,7 @@ func TestTranscriptLooksLikeEvents(t *testing.T) {
 		Tasks:    []api.DialogueTask{{TaskID: "k", Name: "watching", Status: "running"}},
 		Requests: []api.DialogueRequest{{RequestID: "r1", Tool: "Bash", Subject: "rm x"}, {RequestID: "r0", How: "answered"}},
 	}
-	got := shown(t, true, false, func(p *ui.Printer) { (&app{Streams: ui.Streams{Stdout: p}}).showTranscript(tr, false) })
+	got := shown(t, true, false, func(p *ui.Printer) { PrintTranscript(p, tr, false) })
 	want := `> go
 > on
 

@@ -1,17 +1,14 @@
-package cli
+package chat
 
 import (
-	"cmp"
-	"fmt"
 	"strings"
 
-	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// begin makes room for a block of a kind: a text stands alone, lines of tools and notes
-// stand together.
-func (v *dialogueView) begin(kind string) {
+// begin begins a block of a kind. A blank line separates texts from everything else; lines of
+// tools and notes stand together.
+func (v *view) begin(kind string) {
 	v.endLine()
 	if v.last != "" && (kind == "text" || kind == "tool" && v.last == "text") {
 		v.write("\n")
@@ -20,8 +17,8 @@ func (v *dialogueView) begin(kind string) {
 	v.tool = ""
 }
 
-// under names the tool call that what follows belongs to, when something else is between.
-func (v *dialogueView) under(scope string) {
+// under names the tool call to which the next lines belong, if other output came between.
+func (v *view) under(scope string) {
 	v.endLine()
 	if scope != "" && scope != v.scope && v.tool != scope {
 		if call := v.items[scope]; call != nil && call.title != "" {
@@ -32,8 +29,8 @@ func (v *dialogueView) under(scope string) {
 	v.scope = scope
 }
 
-// margin is the indentation of what is in a scope.
-func (v *dialogueView) margin(scope string) string {
+// margin returns the indentation of a scope.
+func (v *view) margin(scope string) string {
 	depth := 0
 	for ; scope != "" && depth < 16; depth++ {
 		call := v.items[scope]
@@ -46,14 +43,15 @@ func (v *dialogueView) margin(scope string) string {
 	return strings.Repeat("    ", depth)
 }
 
-// note shows a word about what happens.
-func (v *dialogueView) note(st ui.Style, text string) {
+// note shows a note, if notes are shown.
+func (v *view) note(st ui.Style, text string) {
 	if v.notes && text != "" {
 		v.always(st, text)
 	}
 }
 
-func (v *dialogueView) always(st ui.Style, text string) {
+// always shows a note.
+func (v *view) always(st ui.Style, text string) {
 	v.endLine()
 	mark := "! "
 	if st == ui.Dim {
@@ -63,15 +61,15 @@ func (v *dialogueView) always(st ui.Style, text string) {
 	v.last, v.tool = "note", ""
 }
 
-// block shows some lines with a margin.
-func (v *dialogueView) block(margin, text string, st ui.Style) {
+// block shows lines with a margin.
+func (v *view) block(margin, text string, st ui.Style) {
 	for _, l := range ui.Lines(text) {
 		v.line(margin + v.out.Paint(st, l))
 	}
 }
 
-// endLine ends the text that is being written.
-func (v *dialogueView) endLine() {
+// endLine ends the incomplete text or line.
+func (v *view) endLine() {
 	if v.text != nil {
 		v.write(v.text.rest())
 		v.text = nil
@@ -82,9 +80,9 @@ func (v *dialogueView) endLine() {
 	v.open = ""
 }
 
-func (v *dialogueView) line(s string) { v.write(s + "\n") }
+func (v *view) line(s string) { v.write(s + "\n") }
 
-func (v *dialogueView) writeText(it *shownItem, text string) {
+func (v *view) writeText(it *shownItem, text string) {
 	text = v.out.Text(text)
 	if it.kind != "reasoning" && v.out.Colour {
 		if v.text == nil {
@@ -97,7 +95,7 @@ func (v *dialogueView) writeText(it *shownItem, text string) {
 		v.write(text)
 		return
 	}
-	// Each line has its own colour: another writer may come between two.
+	// Each line is painted separately: another writer may write between two lines.
 	for piece := range strings.Lines(text) {
 		body, end := strings.TrimSuffix(piece, "\n"), ""
 		if body != piece {
@@ -107,7 +105,7 @@ func (v *dialogueView) writeText(it *shownItem, text string) {
 	}
 }
 
-func (v *dialogueView) write(s string) {
+func (v *view) write(s string) {
 	if s == "" {
 		return
 	}
@@ -116,17 +114,5 @@ func (v *dialogueView) write(s string) {
 	v.written++
 }
 
-// requestTitle names a request in one line.
-func requestTitle(r api.DialogueRequest) string {
-	about := r.Subject
-	if about == "" {
-		about = r.Title
-	}
-	if about == "" && len(r.Questions) > 0 {
-		about = r.Questions[0].Question
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s", ui.Printable(cmp.Or(r.Tool, r.Kind)), ui.Printable(strings.TrimSpace(about))))
-}
-
-// colon joins what is said about something to it.
+// colon returns a reason after a colon, "" for none.
 func colon(why string) string { return ui.Prefixed(": ", strings.TrimSpace(why)) }

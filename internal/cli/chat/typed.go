@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"bufio"
@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pasteTime is how soon after a line another one must be there to belong to it: nobody
-// types that fast.
+// pasteTime is how soon a line must follow another one to be pasted with it: no person types
+// that fast.
 const pasteTime = 10 // ms
 
-// typed is a line that a person typed, or several that they pasted.
-type typed struct {
+// typedLine is a line that a person typed, or several pasted ones.
+type typedLine struct {
 	text string
-	at   time.Time // when it was begun or, where that cannot be known, there to be read
-	cut  bool      // the terminal has not taken all of it
+	at   time.Time // when the person began it or, without an editor, entered it
+	cut  bool      // the terminal dropped the end of it
 }
 
-// readTyped passes on what is typed into a terminal until that is at its end. A read of a
-// terminal cannot be ended: this may outlive ctx.
-func readTyped(ctx context.Context, terminal *os.File, out chan<- typed) {
+// readTyped passes on lines from a terminal without an editor, until its end. It may outlive ctx:
+// a read of a terminal cannot be ended.
+func readTyped(ctx context.Context, terminal *os.File, out chan<- typedLine) {
 	defer close(out)
 	in := bufio.NewReader(terminal)
 	for {
 		var lines []string
-		var t typed
+		var t typedLine
 		var err error
 		for len(lines) == 0 || err == nil && (in.Buffered() > 0 || readable(terminal)) {
 			var line string
@@ -57,14 +57,14 @@ func readTyped(ctx context.Context, terminal *os.File, out chan<- typed) {
 	}
 }
 
-// readable reports whether there is something to read already.
+// readable reports whether there is input to read within pasteTime.
 func readable(f *os.File) bool {
 	poll := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, pasteTime)
 	return err == nil && n == 1 && poll[0].Revents&unix.POLLIN != 0
 }
 
-// longestTyped is what a terminal takes of a line; the kernel drops the rest.
+// longestTyped returns the longest line that a terminal accepts; the kernel drops the rest.
 func longestTyped() int {
 	if runtime.GOOS == "darwin" {
 		return 1023

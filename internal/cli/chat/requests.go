@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// answered ends the asking when somebody else was faster, or the agent does not ask any more.
+// answered ends the question about a request that another client answered or the agent
+// withdrew.
 func (t *talk) answered(r api.DialogueRequest) {
 	if t.answering != nil && t.answering.RequestID == r.RequestID {
 		t.answering.How = r.How
@@ -25,20 +26,20 @@ func (t *talk) answered(r api.DialogueRequest) {
 		how = "somebody else has answered: " + r.Decision
 	}
 	t.view.note(ui.Dim, how)
-	t.ask.Reset(0)
+	t.askTimer.Reset(0)
 }
 
 // askNext asks the person about the request that has waited longest.
 func (t *talk) askNext() {
-	if t.asking != nil || t.answering != nil || len(t.course.requests) == 0 {
+	if t.asking != nil || t.answering != nil || len(t.progress.requests) == 0 {
 		return
 	}
-	t.asking = &asker{request: t.course.requests[0], shown: time.Now()}
+	t.asking = &asker{request: t.progress.requests[0], shown: time.Now()}
 	t.view.begin("text")
-	t.view.write(t.asking.text(t.app.Stdout))
+	t.view.write(t.asking.describe(t.streams.Stdout))
 }
 
-// reply takes an answer to what is asked.
+// reply takes a line as the answer to the current question.
 func (t *talk) reply(line string) {
 	if !utf8.ValidString(line) {
 		t.view.note(ui.Red, notUTF8)
@@ -53,15 +54,15 @@ func (t *talk) reply(line string) {
 	}
 	p.DialogueID = t.info.DialogueID
 	t.answering, t.asking = &t.asking.request, nil
-	t.course.take(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: p.RequestID}})
+	t.progress.apply(api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: &api.DialogueRequest{RequestID: p.RequestID}})
 	t.call(func(ctx context.Context) error {
 		_, err := t.client.DialogueRespond(ctx, p)
 		return err
 	}, t.replied)
 }
 
-// replied takes what became of an answer. A question whose answer was refused is asked
-// again, unless it is over.
+// replied handles the outcome of an answer. If the daemon refused the answer, it asks again,
+// unless the request is closed.
 func (t *talk) replied(err error) {
 	request, held := *t.answering, t.held
 	t.answering, t.held = nil, nil
@@ -70,20 +71,20 @@ func (t *talk) replied(err error) {
 	}
 	if err == nil || errors.Is(err, api.ErrConflict) || request.How != "" {
 		for _, l := range held {
-			t.line(l)
+			t.handleLine(l)
 		}
-		t.ask.Reset(0)
+		t.askTimer.Reset(0)
 		return
 	}
 	for _, l := range held {
 		t.notSent(l.text)
 	}
-	t.course.requests = slices.Insert(t.course.requests, 0, request)
+	t.progress.requests = slices.Insert(t.progress.requests, 0, request)
 	t.askNext()
 	t.asking.again = true
 }
 
-// notSent tells of a line of which nobody knows whether it is an answer or a message.
+// notSent prints a line that is not sent because it may be an answer or a message.
 func (t *talk) notSent(line string) {
 	t.view.note(ui.Yellow, "typed before this is asked again, and not sent: "+line)
 }

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"cmp"
@@ -10,51 +10,51 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// dialogueView shows what happens in a dialogue to a person, as it comes: what the agent
-// says as it is, tool calls folded to one line and one for the result, what subagents do
-// below the call that started them. It is used by one goroutine.
-type dialogueView struct {
+// view shows the events of a dialogue as they come: the agent's text unchanged, each tool call
+// as one line with another for its result, and the work of subagents below the call that started
+// them. One goroutine uses it.
+type view struct {
 	out     *ui.Printer
-	answers bool // shows what the agent says
-	work    bool // shows how it comes to that: thoughts, tool calls, tasks, the messages of others
-	notes   bool // shows what went wrong
-	full    bool // folds nothing
+	answers bool // show the agent's text
+	work    bool // show thoughts, tool calls, tasks, and messages of other clients
+	notes   bool // show notes and problems
+	full    bool // fold nothing
 
 	items map[string]*shownItem
-	// requests are kept to name them when they are closed.
+	// requests are the opened ones, to name them when they are closed.
 	requests map[string]api.DialogueRequest
 
-	own     map[string]bool // messages that need not be shown: the person has typed them here
-	open    string          // the item whose text is being written; "" for none
-	text    *markdown       // of that item; nil when none is being shown
-	midLine bool            // the output does not end with the end of a line
-	written int             // how often something was written
-	last    string          // kind of what was shown last: text, tool, note
-	tool    string          // the tool call whose line is the last that was shown
-	scope   string          // whose items were shown last
-	answer  string          // what the agent said last
+	own     map[string]bool // messages that the person typed here, which are not shown again
+	open    string          // the item whose text is incomplete on the screen; "" for none
+	text    *markdown       // formats the text of that item; nil for none
+	midLine bool            // the output does not end with a newline
+	written int             // number of writes
+	last    string          // kind of the last block: text, tool, note
+	tool    string          // the tool call whose line was shown last
+	scope   string          // of the last item
+	answer  string          // the last text of the agent
 }
 
-// shownItem is what is known of an item, and what of it was shown.
+// shownItem is an item, and how much of it was shown.
 type shownItem struct {
 	kind, scope string
 	title       string // of a tool call
-	printed     string // of its text
-	held        string // of its text, while another item is being written
+	printed     string // the part of its text that was shown
+	held        string // the part that waits for the text of another item
 	line        bool   // the line of a tool call was shown
-	edited      bool   // that its input was changed was shown
-	result      bool   // and that of its result
+	edited      bool   // the line about its changed input was shown
+	result      bool   // the line of its result was shown
 }
 
-func newDialogueView(out *ui.Printer) *dialogueView {
-	return &dialogueView{
+func newView(out *ui.Printer) *view {
+	return &view{
 		out: out, answers: true, work: true, notes: true,
 		items: map[string]*shownItem{}, own: map[string]bool{}, requests: map[string]api.DialogueRequest{},
 	}
 }
 
-// event shows the next event. Requests are for whoever asks the person.
-func (v *dialogueView) event(ev api.DialogueEvent) {
+// event shows the next event. It does not show requests: asker does.
+func (v *view) event(ev api.DialogueEvent) {
 	switch ev.Type {
 	case api.DialogueEventItem:
 		v.item(ev.Scope, *ev.Item)
@@ -89,8 +89,8 @@ func (v *dialogueView) event(ev api.DialogueEvent) {
 	}
 }
 
-// tree shows items of a transcript, with those below their tool calls.
-func (v *dialogueView) tree(scope string, items []api.DialogueItem) {
+// tree shows the items of a transcript, with the items of subagents below their tool calls.
+func (v *view) tree(scope string, items []api.DialogueItem) {
 	for _, it := range items {
 		if it.Tool == nil {
 			v.item(scope, it)
@@ -104,9 +104,9 @@ func (v *dialogueView) tree(scope string, items []api.DialogueItem) {
 	}
 }
 
-// item shows an item that is new, or what is new of it.
-func (v *dialogueView) item(scope string, it api.DialogueItem) {
-	known := v.know(it.ItemID, scope)
+// item shows a new item, or what changed in a known one.
+func (v *view) item(scope string, it api.DialogueItem) {
+	known := v.knownItem(it.ItemID, scope)
 	known.kind = it.Kind
 	switch {
 	case it.Tool != nil:
@@ -115,18 +115,18 @@ func (v *dialogueView) item(scope string, it api.DialogueItem) {
 		v.said(it, known)
 	case !v.shows(known):
 		known.printed = partsText(it.Parts)
-	case it.Status == "streaming" && !v.out.TTY: // a program gets what is never taken back
+	case it.Status == "streaming" && !v.out.TTY: // a program gets final text only
 	case it.Status == "streaming":
 		v.more(it.ItemID, known, strings.TrimPrefix(partsText(it.Parts), known.printed+known.held))
 	default:
 		v.whole(it, known)
 	}
-	if it.Error != "" && it.Status != "streaming" && (v.full || len(it.Parts) == 0) { // the end of the turn tells it, too
+	if it.Error != "" && it.Status != "streaming" && (v.full || len(it.Parts) == 0) { // the end of the turn shows it otherwise
 		v.note(ui.Red, it.Error)
 	}
 }
 
-func (v *dialogueView) know(id, scope string) *shownItem {
+func (v *view) knownItem(id, scope string) *shownItem {
 	if v.items[id] == nil {
 		v.items[id] = &shownItem{scope: scope}
 	}
@@ -134,23 +134,23 @@ func (v *dialogueView) know(id, scope string) *shownItem {
 }
 
 // shows reports whether the text of an item is for the reader.
-func (v *dialogueView) shows(it *shownItem) bool {
+func (v *view) shows(it *shownItem) bool {
 	if it.scope == "" && it.kind == "agent" {
 		return v.answers
 	}
 	return v.work
 }
 
-func (v *dialogueView) delta(scope string, d api.DialogueDelta) {
-	known := v.know(d.ItemID, scope)
+func (v *view) delta(scope string, d api.DialogueDelta) {
+	known := v.knownItem(d.ItemID, scope)
 	if d.Field == "text" && known.kind != "tool_call" && known.kind != "" && v.shows(known) && v.out.TTY {
 		v.more(d.ItemID, known, d.Text)
 	}
 }
 
-// more writes more of a text. One text is written at a time: what comes of others
-// meanwhile, and what subagents say, waits.
-func (v *dialogueView) more(id string, it *shownItem, text string) {
+// more writes more of a text. It writes one text at a time: the texts of other items and of
+// subagents wait.
+func (v *view) more(id string, it *shownItem, text string) {
 	it.held += text
 	if it.held == "" || it.scope != "" || v.open != "" && v.open != id {
 		return
@@ -166,8 +166,9 @@ func (v *dialogueView) more(id string, it *shownItem, text string) {
 	it.printed, it.held = it.printed+it.held, ""
 }
 
-// whole shows a text to its end: what it is in the end takes the place of what came before.
-func (v *dialogueView) whole(it api.DialogueItem, known *shownItem) {
+// whole shows the rest of a final text. If the text differs from what was shown so far, it shows
+// all of it again.
+func (v *view) whole(it api.DialogueItem, known *shownItem) {
 	text := partsText(it.Parts)
 	if known.scope == "" && known.kind == "agent" {
 		v.answer = text
@@ -191,8 +192,8 @@ func (v *dialogueView) whole(it api.DialogueItem, known *shownItem) {
 	v.endLine()
 }
 
-// below shows what a subagent said: its first line, unless all is to be seen.
-func (v *dialogueView) below(known *shownItem, text string) {
+// below shows the text of a subagent: its first line or, with full, all of it.
+func (v *view) below(known *shownItem, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -209,8 +210,8 @@ func (v *dialogueView) below(known *shownItem, text string) {
 	v.line(ui.Indent(margin, v.out.Paint(st, v.out.Text(text))))
 }
 
-// said shows a message to the agent that the person has not typed here.
-func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
+// said shows a message to the agent that the person did not type here.
+func (v *view) said(it api.DialogueItem, known *shownItem) {
 	text := strings.TrimSpace(partsText(it.Parts))
 	if known.line || v.own[it.ItemID] || !v.work || text == "" || known.scope != "" && !v.full {
 		return
@@ -221,7 +222,7 @@ func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
 		v.line(ui.Indent(v.margin(known.scope)+"> ", v.out.Text(text)))
 		return
 	}
-	if it.Synthetic && !v.full && strings.HasPrefix(text, "[Request interrupted") { // the end of the turn tells it
+	if it.Synthetic && !v.full && strings.HasPrefix(text, "[Request interrupted") { // the end of the turn shows it
 		return
 	}
 	v.begin("text")
@@ -235,7 +236,7 @@ func (v *dialogueView) said(it api.DialogueItem, known *shownItem) {
 }
 
 // toolCall shows the line of a tool call once its input is complete, and its result.
-func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
+func (v *view) toolCall(it api.DialogueItem, known *shownItem) {
 	name, about := toolTitle(it.Tool)
 	known.title = strings.TrimSpace(name + " " + about)
 	if !v.work || it.Status == "streaming" && !toolDone(it.Tool) {
@@ -268,7 +269,7 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 	}
 	known.result = true
 	words, st := toolOutcome(it.Tool, v.full)
-	if v.tool != it.ItemID { // another line is between
+	if v.tool != it.ItemID { // another line came between
 		words = ui.Shorten(known.title, 40) + ": " + words
 	}
 	v.under(known.scope)
@@ -288,8 +289,8 @@ func (v *dialogueView) toolCall(it api.DialogueItem, known *shownItem) {
 	v.tool = ""
 }
 
-// retract takes back what was said. What is on the screen stays there, with a word.
-func (v *dialogueView) retract(id string) {
+// retract notes that the agent took back an item. The text on the screen stays.
+func (v *view) retract(id string) {
 	it := v.items[id]
 	if it == nil {
 		return
@@ -301,14 +302,14 @@ func (v *dialogueView) retract(id string) {
 	}
 }
 
-func (v *dialogueView) turn(t api.DialogueTurn) {
+func (v *view) turn(t api.DialogueTurn) {
 	v.endLine()
 	if v.answer == "" && t.Outcome == "completed" && t.Text != "" && v.answers {
 		v.begin("text")
 		v.line(v.out.Text(strings.TrimSuffix(t.Text, "\n")))
 	}
 	why := t.Text
-	if strings.TrimSpace(why) == strings.TrimSpace(v.answer) { // it was shown
+	if strings.TrimSpace(why) == strings.TrimSpace(v.answer) { // already shown
 		why = ""
 	}
 	switch t.Outcome {
@@ -325,7 +326,7 @@ func (v *dialogueView) turn(t api.DialogueTurn) {
 	v.answer = ""
 }
 
-// turnFigures is what a turn took.
+// turnFigures returns the duration and the usage of a turn.
 func turnFigures(t api.DialogueTurn) string {
 	parts := []string{"turn " + ui.Printable(t.TurnID)}
 	if t.DurationMS > 0 {
@@ -340,31 +341,31 @@ func turnFigures(t api.DialogueTurn) string {
 	return strings.Join(parts, " · ")
 }
 
-func (v *dialogueView) task(t api.DialogueTask) {
+func (v *view) task(t api.DialogueTask) {
 	if !t.Background && t.Status != "lost" || t.Status == "running" || !v.work {
 		return
 	}
 	v.note(ui.Dim, strings.TrimSpace("in the background: "+t.Name+" "+t.Status)+colon(ui.FirstLine(t.Summary)))
 }
 
-// closed tells of a request that a rule has answered.
-func (v *dialogueView) closed(r api.DialogueRequest) {
+// closed shows that a rule answered a request.
+func (v *view) closed(r api.DialogueRequest) {
 	if r.By == "policy" && r.Decision == "deny" {
-		v.note(ui.Yellow, "denied by a rule: "+requestTitle(v.opened(r)))
+		v.note(ui.Yellow, "denied by a rule: "+RequestTitle(v.opened(r)))
 	} else if r.By == "policy" && v.full {
-		v.note(ui.Dim, "allowed by a rule: "+requestTitle(v.opened(r)))
+		v.note(ui.Dim, "allowed by a rule: "+RequestTitle(v.opened(r)))
 	}
 }
 
-// opened is a request as it was when it was opened.
-func (v *dialogueView) opened(r api.DialogueRequest) api.DialogueRequest {
+// opened returns a request as it was opened.
+func (v *view) opened(r api.DialogueRequest) api.DialogueRequest {
 	if known, ok := v.requests[r.RequestID]; ok {
 		return known
 	}
 	return r
 }
 
-func (v *dialogueView) notice(n api.DialogueNotice) {
+func (v *view) notice(n api.DialogueNotice) {
 	switch {
 	case n.Level == "error":
 		v.note(ui.Red, n.Text)
@@ -375,7 +376,7 @@ func (v *dialogueView) notice(n api.DialogueNotice) {
 	}
 }
 
-func (v *dialogueView) retry(r api.DialogueRetry) {
+func (v *view) retry(r api.DialogueRetry) {
 	text := fmt.Sprintf("the agent calls its model again, try %d", r.Attempt)
 	if r.Most > 0 {
 		text += fmt.Sprintf(" of %d", r.Most)
@@ -386,32 +387,14 @@ func (v *dialogueView) retry(r api.DialogueRetry) {
 	v.note(ui.Yellow, text+colon(r.Cause))
 }
 
-func (v *dialogueView) ended(e api.DialogueEnd) {
+func (v *view) ended(e api.DialogueEnd) {
 	v.endLine()
 	if e.Cause == "closed" {
 		return
 	}
-	v.note(ui.Red, endedText(e))
+	v.note(ui.Red, EndedText(e))
 	if tail := strings.TrimSpace(e.StderrTail); tail != "" && v.notes {
 		all := ui.Lines(ui.Clean(tail))
 		v.block("  ", strings.Join(all[max(0, len(all)-10):], "\n"), ui.Dim)
 	}
-}
-
-// endedText tells how the program of an agent ended.
-func endedText(e api.DialogueEnd) string {
-	text := map[string]string{
-		"closed": "the agent has ended, as it was asked to", "exited": "the agent has ended",
-		"unexpected_exit": "the agent has ended unexpectedly", "session_destroyed": "the session of the agent was ended",
-	}[e.Cause]
-	if text == "" {
-		text = "the agent has ended: " + ui.Printable(e.Cause)
-	}
-	switch {
-	case e.Signal != "":
-		text += ", by " + e.Signal
-	case e.ExitCode != nil:
-		text += fmt.Sprintf(", with status %d", *e.ExitCode)
-	}
-	return text
 }

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"encoding/json"
@@ -10,16 +10,16 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// What the lines of a folded tool call begin with.
+// The marks before the lines of a folded tool call.
 const (
 	toolMark   = "● "
 	resultMark = "⎿ "
 )
 
-// unfolded is how many lines of what a tool was given a question shows.
+// unfolded is how many lines of a field of a tool's input a question shows.
 const unfolded = 20
 
-// partsText is what was said, as text; what is not text is named.
+// partsText returns parts as text, with a placeholder for each that is not text.
 func partsText(parts []api.DialoguePart) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -40,7 +40,7 @@ func partsText(parts []api.DialoguePart) string {
 	return b.String()
 }
 
-// toolTitle names a tool call: the tool and what it is about.
+// toolTitle returns the name of the tool and the subject of the call.
 func toolTitle(t *api.DialogueToolCall) (name, about string) {
 	about = t.Subject
 	if about == "" {
@@ -49,7 +49,7 @@ func toolTitle(t *api.DialogueToolCall) (name, about string) {
 	return ui.Printable(t.Name), ui.Printable(strings.TrimSpace(about))
 }
 
-// toolDone reports whether a tool call has come to its end.
+// toolDone reports whether a tool call has ended.
 func toolDone(t *api.DialogueToolCall) bool {
 	switch t.Status {
 	case "completed", "failed", "cancelled", "lost":
@@ -58,8 +58,8 @@ func toolDone(t *api.DialogueToolCall) bool {
 	return false
 }
 
-// toolOutcome is the result of a tool call in a few words. An output of one line is among
-// them, unless it is shown below.
+// toolOutcome returns the result of a tool call in a few words. They include an output of one
+// line, unless the output is shown below.
 func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st ui.Style) {
 	var parts []string
 	st = ui.Dim
@@ -92,12 +92,12 @@ func toolOutcome(t *api.DialogueToolCall, below bool) (words string, st ui.Style
 	return strings.Join(parts, " · "), st
 }
 
-// textParts are the parts that are no diffs, which are counted.
+// textParts returns the parts that are not diffs; diffSize counts those.
 func textParts(parts []api.DialoguePart) []api.DialoguePart {
 	return slices.DeleteFunc(slices.Clone(parts), func(p api.DialoguePart) bool { return p.Type == "diff" })
 }
 
-// diffSize counts the lines that diffs add and take away.
+// diffSize counts the lines that diffs add and remove.
 func diffSize(parts []api.DialoguePart) (added, removed int, any bool) {
 	for _, p := range parts {
 		if p.Type != "diff" {
@@ -110,7 +110,8 @@ func diffSize(parts []api.DialoguePart) (added, removed int, any bool) {
 	return added, removed, any
 }
 
-// changedLines is what is between the lines that two texts begin and end with alike.
+// changedLines returns the lines that differ, between the common beginning and the common end of
+// two texts.
 func changedLines(before, after string) (added, removed []string) {
 	removed, added = ui.Lines(before), ui.Lines(after)
 	for len(removed) > 0 && len(added) > 0 && removed[0] == added[0] {
@@ -122,15 +123,15 @@ func changedLines(before, after string) (added, removed []string) {
 	return added, removed
 }
 
-// inputText tells what a tool was given, apart from what was shown of it: a field on each
-// line, longer ones below their names. most bounds the lines of each; 0 is all.
+// inputText returns the input of a tool without the values in shown: a field on each line, longer
+// ones below their names. most bounds the lines of each field; 0 is all.
 func inputText(input json.RawMessage, most int, shown ...string) string {
 	dec := json.NewDecoder(strings.NewReader(string(input)))
 	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
 		return ""
 	}
 	var b strings.Builder
-	for dec.More() { // in the order of the agent
+	for dec.More() { // in the agent's order
 		key, err := dec.Token()
 		var raw json.RawMessage
 		if err != nil || dec.Decode(&raw) != nil {
@@ -161,10 +162,10 @@ func inputText(input json.RawMessage, most int, shown ...string) string {
 	return b.String()
 }
 
-// shownDiff is how many lines of a diff are shown where not everything is.
+// shownDiff is how many lines of a folded diff are shown.
 const shownDiff = 12
 
-// diffText shows the lines of diffs that change.
+// diffText returns the changed lines of diffs.
 func diffText(parts []api.DialoguePart, most int) string {
 	var b strings.Builder
 	for _, p := range parts {
