@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 )
 
 const (
@@ -264,7 +264,7 @@ func (w *Writer) Abort() {
 type loaded struct {
 	entry *Entry
 	id    string
-	exec  *runner.PastExec
+	exec  *export.Exec
 	users int // guarded by the archive's mu
 }
 
@@ -321,6 +321,6 @@ func (a *Archive) giveBack(l *loaded) {
 	})
 	a.mu.Unlock()
 	for _, l := range drop {
-		l.exec.Release()
+		l.exec.Log.Release()
 	}
 }

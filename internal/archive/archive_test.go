@@ -15,9 +15,9 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 )
 
 // place is where an archive is.
@@ -59,21 +59,21 @@ func (p place) files() (list []string) {
 
 func id(n int) string { return fmt.Sprintf("s-%010x", n) }
 
-// export makes what a runner exports: a session with commands that wrote size bytes.
-func export(t testing.TB, session string, ended time.Time, sizes ...int) []byte {
+// exported makes what a runner exports: a session with commands that wrote size bytes.
+func exported(t testing.TB, session string, ended time.Time, sizes ...int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	result := link.DestroyResult{Info: api.SessionDetails{SessionInfo: api.SessionInfo{SessionID: session, State: api.SessionTerminated, TerminatedAt: &ended, Cause: "over"}}}
-	var execs []runner.ExportedExec
+	var execs []*export.Exec
 	for i, size := range sizes {
 		l := output.New(output.NewStore(output.StoreConfig{}), 64<<20)
 		l.Append(output.Stdout, text(size))
-		x := runner.ExportedExec{ExecID: fmt.Sprintf("x-%s-%d", session[2:], i+1), Log: l, Mark: l.Mark()}
+		x := export.Ended(fmt.Sprintf("x-%s-%d", session[2:], i+1), l, export.Status{Mark: l.Mark()})
 		l.Close()
 		execs = append(execs, x)
-		result.Execs = append(result.Execs, api.ExecInfo{ExecID: x.ExecID, SessionID: session, State: api.ExecClosed, Outcome: &api.ExecOutcome{StdoutBytes: int64(size)}})
+		result.Execs = append(result.Execs, api.ExecInfo{ExecID: x.ID, SessionID: session, State: api.ExecClosed, Outcome: &api.ExecOutcome{StdoutBytes: int64(size)}})
 	}
-	if err := runner.WriteExport(&b, result, execs, nil); err != nil {
+	if err := export.Write(&b, result, execs, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -136,7 +136,7 @@ func TestAnotherDaemonReadsItAgain(t *testing.T) {
 	a := p.open(t)
 	sizes := []int{0, 5, 64 << 10, 3_000_000}
 	for n := range 3 {
-		e := add(t, a, id(n), export(t, id(n), time.Now().Add(-time.Duration(n)*time.Hour), sizes...))
+		e := add(t, a, id(n), exported(t, id(n), time.Now().Add(-time.Duration(n)*time.Hour), sizes...))
 		for i, size := range sizes {
 			check(t, e, i+1, size)
 		}
@@ -167,12 +167,12 @@ func TestAnotherDaemonReadsItAgain(t *testing.T) {
 func TestNothingReadableIsOnTheDisk(t *testing.T) {
 	p := newPlace(t)
 	a := p.open(t)
-	add(t, a, id(1), export(t, id(1), time.Now(), 1_000_000))
+	add(t, a, id(1), exported(t, id(1), time.Now(), 1_000_000))
 	w, err := a.Create(id(2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Write(export(t, id(2), time.Now(), 1_000_000)); err != nil {
+	if _, err := w.Write(exported(t, id(2), time.Now(), 1_000_000)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{p.SpillDir, p.KeyDir} {
@@ -205,7 +205,7 @@ func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 	p := newPlace(t)
 	a := p.open(t)
 	for n := range 12 {
-		add(t, a, id(n), export(t, id(n), time.Now(), 100_000))
+		add(t, a, id(n), exported(t, id(n), time.Now(), 100_000))
 	}
 	path := func(n int) string { return filepath.Join(p.Dir, id(n)) }
 	key := func(n int) string { return filepath.Join(p.KeyDir, id(n)) }
@@ -252,7 +252,7 @@ func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 // A chunk that is damaged is noticed when it is read.
 func TestDamageIsNoticed(t *testing.T) {
 	p := newPlace(t)
-	e := add(t, p.open(t), id(1), export(t, id(1), time.Now(), 1_000_000))
+	e := add(t, p.open(t), id(1), exported(t, id(1), time.Now(), 1_000_000))
 	path := filepath.Join(p.Dir, id(1))
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -272,7 +272,7 @@ func TestOldestGoFirst(t *testing.T) {
 	a := p.open(t)
 	var entries []*archive.Entry
 	for n := range 260 {
-		entries = append(entries, add(t, a, id(n), export(t, id(n), time.Now(), 1000)))
+		entries = append(entries, add(t, a, id(n), exported(t, id(n), time.Now(), 1000)))
 	}
 	if list := a.Entries(); len(list) != 256 || list[0].ID() != id(4) || entries[3].Kept() || !entries[4].Kept() {
 		t.Fatalf("%d sessions", len(list))
@@ -300,10 +300,10 @@ func TestOldestGoFirst(t *testing.T) {
 // A session can be kept again, by a daemon that does not know whether it was.
 func TestTwiceTheSame(t *testing.T) {
 	p := newPlace(t)
-	add(t, p.open(t), id(1), export(t, id(1), time.Now(), 100_000))
+	add(t, p.open(t), id(1), exported(t, id(1), time.Now(), 100_000))
 	a := p.open(t)
 	check(t, a.Entries()[0], 1, 100_000)
-	e := add(t, a, id(1), export(t, id(1), time.Now(), 200_000))
+	e := add(t, a, id(1), exported(t, id(1), time.Now(), 200_000))
 	check(t, e, 1, 200_000)
 	if list := a.Entries(); len(list) != 1 || a.Size() > 210_000 {
 		t.Errorf("%d sessions of %d bytes", len(list), a.Size())
@@ -322,7 +322,7 @@ func TestManyReaders(t *testing.T) {
 	var entries []*archive.Entry
 	sizes := []int{10, 300_000, 100, 200_000, 5}
 	for n := range 8 {
-		entries = append(entries, add(t, a, id(n), export(t, id(n), time.Now(), sizes...)))
+		entries = append(entries, add(t, a, id(n), exported(t, id(n), time.Now(), sizes...)))
 	}
 	var wg sync.WaitGroup
 	for n := range 16 {
@@ -360,7 +360,7 @@ func TestWithoutADirectoryInMemory(t *testing.T) {
 	if archive.InMemory(p.KeyDir) {
 		t.Skip("temporary files are in memory here")
 	}
-	e := add(t, a, id(1), export(t, id(1), time.Now(), 1000))
+	e := add(t, a, id(1), exported(t, id(1), time.Now(), 1000))
 	check(t, e, 1, 1000)
 	if _, err := os.Stat(p.KeyDir); err == nil {
 		t.Error("there is a key on the disk")

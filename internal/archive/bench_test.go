@@ -11,7 +11,7 @@ func BenchmarkKeep(b *testing.B) {
 	for _, size := range []int{100, 1 << 20, 32 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			a := newPlace(b).open(b)
-			data := export(b, id(1), time.Now(), size)
+			data := exported(b, id(1), time.Now(), size)
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -11,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
-	"github.com/trl-dev/trl/internal/runner"
 )
 
 // Entry is one session. It is safe for concurrent use.
@@ -23,7 +24,7 @@ type Entry struct {
 	since   time.Duration // on the archive's Clock, when it came there
 	size    int64         // of the file
 	text    int64         // how much is in it
-	past    *runner.Past
+	past    *export.Session
 	loading sync.Mutex // held by who loads a log
 }
 
@@ -35,8 +36,8 @@ func (e *Entry) Result() link.DestroyResult { return e.past.Result }
 
 // Read answers exec.read.
 func (e *Entry) Read(p link.ReadParams) (r link.ReadResult, body []byte, err error) {
-	err = e.use(p.ExecID, func(x *runner.PastExec) (err error) {
-		r, body, err = x.Read(p)
+	err = e.use(p.ExecID, func(x *export.Exec) (err error) {
+		r, body, err = x.Read(context.Background(), p, nil)
 		return err
 	})
 	return r, body, err
@@ -44,14 +45,14 @@ func (e *Entry) Read(p link.ReadParams) (r link.ReadResult, body []byte, err err
 
 // Output answers exec.output.
 func (e *Entry) Output(p link.OutputParams) (r link.OutputResult, body []byte, err error) {
-	err = e.use(p.ExecID, func(x *runner.PastExec) (err error) {
-		r, body, err = x.Output(p)
+	err = e.use(p.ExecID, func(x *export.Exec) (err error) {
+		r, body, err = x.Output(context.Background(), p)
 		return err
 	})
 	return r, body, err
 }
 
-func (e *Entry) use(id string, read func(*runner.PastExec) error) error {
+func (e *Entry) use(id string, read func(*export.Exec) error) error {
 	l, err := e.archive.borrow(e, id)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (e *Entry) open() error {
 	if e.text, err = textSize(e.size); err != nil {
 		return err
 	}
-	if e.past, err = runner.OpenPast(e, e.text); err != nil {
+	if e.past, err = export.Open(e, e.text); err != nil {
 		return err
 	}
 	if e.past.Result.Info.SessionID != e.id {

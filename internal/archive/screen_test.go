@@ -9,9 +9,9 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -29,18 +29,18 @@ func terminal(t *testing.T, session, text string, limit int64, screen bool) *arc
 	}
 	l := output.New(output.NewStore(output.StoreConfig{}), limit)
 	l.Append(output.Stdout, []byte(text))
-	x := runner.ExportedExec{ExecID: exec, Log: l, Mark: l.Mark()}
+	x := export.Ended(exec, l, export.Status{Mark: l.Mark()})
 	l.Close()
-	var last *runner.ExportedScreen
+	var last *export.Screen
 	if screen {
 		model := vt.New(vt.Config{Cols: 20, Rows: 4, Scrollback: 100})
 		model.Write([]byte(text))
-		last = &runner.ExportedScreen{
+		last = &export.Screen{
 			SnapshotResult: link.SnapshotResult{Offset: int64(len(text)), Cols: 20, Rows: 4, Version: model.Version()}, Data: model.Snapshot(-1),
 		}
 	}
 	var b bytes.Buffer
-	if err := runner.WriteExport(&b, result, []runner.ExportedExec{x}, last); err != nil {
+	if err := export.Write(&b, result, []*export.Exec{x}, last); err != nil {
 		t.Fatal(err)
 	}
 	return add(t, newPlace(t).open(t), session, b.Bytes())

@@ -285,8 +285,8 @@ type DestroyResult struct {
 	Export *ExportResult `json:"export,omitempty"`
 }
 
-// ExportResult goes with a piece of an export: all that is to be read of a session
-// that has ended, as package runner writes and reads it.
+// ExportResult goes with a piece of an export: the readable remains of a session that has ended,
+// in the format of package export.
 type ExportResult struct {
 	More bool `json:"more"` // another piece follows
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
@@ -66,12 +66,12 @@ func TestEndWithoutDaemon(t *testing.T) {
 		d.destroyAndFetch()
 		d.leave()
 		d.connect()
-		res, export := d.destroyAndFetch()
+		res, exported := d.destroyAndFetch()
 		d.safe()
 		if len(res.Killed) != 1 || *res.Info.ExitCode != 9 {
 			t.Errorf("%s", text(res))
 		}
-		past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+		past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,11 +79,11 @@ func TestEndWithoutDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, body, err := x.Read(link.ReadParams{ExecID: d.one(), Limit: 1000})
+		r, body, err := x.Read(t.Context(), link.ReadParams{ExecID: d.one(), Limit: 1000}, nil)
 		if got := strings.ReplaceAll(string(body), "\r", ""); got != "up\nlast words\n" || err != nil || r.Outcome.ExitCode != 9 {
 			t.Errorf("%q, %s, %v", body, text(r), err)
 		}
-		x.Release()
+		x.Log.Release()
 		last, err := past.Screen()
 		if err != nil || (last != nil) != (kind == api.KindTerminal) {
 			t.Fatalf("%+v, %v", last, err)
@@ -105,9 +105,9 @@ func TestDaemonDiesAtTheEnd(t *testing.T) {
 	eventually(t, "the runner is alone", func() bool { return descriptors(t, d) < before })
 	time.Sleep(50 * time.Millisecond) // in which it could do the wrong thing
 	d.connect()
-	_, export := d.destroyAndFetch()
+	_, exported := d.destroyAndFetch()
 	d.safe()
-	if past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export))); err != nil || past.Result.Execs[0].StdoutBytes != 6 {
+	if past, err := export.Open(bytes.NewReader(exported), int64(len(exported))); err != nil || past.Result.Execs[0].StdoutBytes != 6 {
 		t.Errorf("%+v, %v", past, err)
 	}
 }
@@ -122,9 +122,9 @@ func TestShellEndsWithoutDaemon(t *testing.T) {
 	d.endAlone(t)
 	d.connect()
 	eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
-	res, export := d.destroyAndFetch()
+	res, exported := d.destroyAndFetch()
 	d.safe()
-	past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
 	if err != nil || res.Info.Cause != "idle time-out, with no daemon there" || past.Result.Execs[0].ExecID != id {
 		t.Errorf("%s, %v", text(res), err)
 	}

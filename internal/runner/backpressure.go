@@ -93,7 +93,7 @@ func (e *Exec) orphan() {
 
 // full reports whether the command must wait for its reader now.
 func (e *Exec) full() bool {
-	unread := e.log.Bytes(output.Stdout) + e.log.Bytes(output.Stderr)
+	unread := e.Log.Bytes(output.Stdout) + e.Log.Bytes(output.Stderr)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.pace

@@ -113,11 +113,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		return err
 	}
 	store := r.newStore(p.Limits)
-	e := &Exec{
-		id: execID(r.cfg.SessionID, 1), session: r.cfg.SessionID, log: output.New(store, p.Limits.OutputBytes),
-		state: api.ExecQueued, queuedAt: time.Now().UTC(), maxStdin: p.Limits.MaxStdinBytes,
-		turn: make(chan struct{}), ended: make(chan struct{}), told: r.note,
-	}
+	e := r.newExec(1, output.New(store, p.Limits.OutputBytes), p.Limits.MaxStdinBytes)
 	pr := &program{
 		exec: e, command: p.Params.Command, started: time.Now(),
 		first: make(chan syscall.Signal, 1), force: make(chan struct{}, 1), over: make(chan struct{}),
@@ -132,20 +128,20 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		pr.vessel = pr.terminal
 	} else {
 		spec.CgroupFD = r.newCgroup()
-		pr.pipes, err = startOnPipes(spec, r.cfg.Start, e.log, p.Limits.MaxStdinBytes)
+		pr.pipes, err = startOnPipes(spec, r.cfg.Start, e.Log, p.Limits.MaxStdinBytes)
 		pr.vessel = pr.pipes
 	}
 	if err != nil {
 		return err
 	}
-	r.note(link.ExecEvent{ExecID: e.id, State: e.state, At: e.queuedAt})
+	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
 	_ = e.to(api.ExecRunning)
 	close(e.turn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store, r.program, r.params, r.found, r.cwd, r.created = store, pr, p, found, at.cwd, true
 	r.commands, r.current, r.order = 1, e, []*Exec{e}
-	r.execs[e.id] = e
+	r.execs[e.ID] = e
 	if err := r.toLocked(api.SessionIdle, ""); err != nil {
 		return err
 	}
@@ -176,7 +172,7 @@ func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found sh
 func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) (*terminal.Terminal, error) {
 	c := terminal.Config{
 		Name: "session " + quoted(p), Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
-		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
+		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.Log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
 		RecordInput: p.Params.RecordInput, RecordLimit: p.Limits.RecordingBytes, Title: e.params.Command,
 		MaxInput: p.Limits.MaxStdinBytes, Changed: r.reportSoon, Warn: r.warn,
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
@@ -16,13 +17,13 @@ import (
 // Exec is one command of the session, from the moment it is accepted until it
 // is forgotten.
 type Exec struct {
-	id      string
+	export.Exec // its id and its output
+
 	session string
 	params  api.ExecParams
 	timeout time.Duration
-	log     *output.Log
-	task    task                 // nil when it is of the past
-	told    func(link.ExecEvent) // is told of every state, with mu held
+	task    task
+	note    func(link.ExecEvent) // reports every change of state; called with mu held
 
 	kept int64 // guarded by the runner's mu; what its output takes, counted when it ended
 
@@ -47,6 +48,17 @@ type Exec struct {
 	writes   writes // guarded by writeMu
 }
 
+// newExec makes the n-th command of the session, which is queued.
+func (r *Runner) newExec(n int64, log *output.Log, maxStdin int64) *Exec {
+	id := r.cfg.SessionID
+	e := &Exec{
+		Exec: export.Exec{ID: execID(id, n), Log: log}, session: id, state: api.ExecQueued, queuedAt: time.Now().UTC(),
+		maxStdin: maxStdin, turn: make(chan struct{}), ended: make(chan struct{}), note: r.note,
+	}
+	e.Status = e.status
+	return e
+}
+
 // to moves the exec to another state. An illegal move is a fault of TRL and
 // leaves the state as it is.
 func (e *Exec) to(next api.ExecState) error {
@@ -54,7 +66,7 @@ func (e *Exec) to(next api.ExecState) error {
 	defer e.mu.Unlock()
 	event, err := e.moveLocked(next)
 	if err == nil {
-		e.told(event)
+		e.note(event)
 	}
 	return err
 }
@@ -75,8 +87,8 @@ func (e *Exec) exited(oc *api.ExecOutcome, err error) {
 // session's new state, so that a waiter never finds the session still running.
 func (e *Exec) end() {
 	e.mu.Lock()
-	e.mark = e.log.Mark() // wakes the readers, who then find the outcome
-	e.told(e.exit)
+	e.mark = e.Log.Mark() // wakes the readers, who then find the outcome
+	e.note(e.exit)
 	e.mu.Unlock()
 	close(e.ended)
 }
@@ -95,10 +107,10 @@ func (e *Exec) giveUp(oc *api.ExecOutcome) {
 	e.mu.Lock()
 	oc.CancelCause = e.cause
 	e.outcome, e.cancelled = oc, true
-	e.mark = e.log.Mark()
+	e.mark = e.Log.Mark()
 	event, err := e.moveLocked(api.ExecClosed)
 	if err == nil {
-		e.told(event)
+		e.note(event)
 	}
 	e.mu.Unlock()
 	close(e.ended)
@@ -108,10 +120,10 @@ func (e *Exec) giveUp(oc *api.ExecOutcome) {
 // moveLocked writes the state and returns the event to report.
 func (e *Exec) moveLocked(next api.ExecState) (link.ExecEvent, error) {
 	if !e.state.CanBecome(next) {
-		return link.ExecEvent{}, api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.id, e.state, next)
+		return link.ExecEvent{}, api.Errorf(api.CodeInternal, "exec %q: cannot go from %s to %s", e.ID, e.state, next)
 	}
 	now := time.Now().UTC()
-	event := link.ExecEvent{ExecID: e.id, State: next, At: now}
+	event := link.ExecEvent{ExecID: e.ID, State: next, At: now}
 	switch next {
 	case api.ExecRunning:
 		e.startedAt = now
@@ -123,7 +135,7 @@ func (e *Exec) moveLocked(next api.ExecState) (link.ExecEvent, error) {
 			e.endedAt = now
 			event.Outcome = brief(e.outcome)
 		}
-		e.log.Close()
+		e.Log.Close()
 	}
 	e.state = next
 	return event, nil
@@ -143,11 +155,11 @@ func brief(oc *api.ExecOutcome) *api.ExecOutcome {
 	return &short
 }
 
-// atExit is the outcome with the sequence number of the exit, which is 0 before end.
-func (e *Exec) atExit() (oc *api.ExecOutcome, mark int64, err error) {
+// status is for export.Exec.
+func (e *Exec) status() export.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.outcome, e.mark, e.err
+	return export.Status{State: e.state, Outcome: e.outcome, Mark: e.mark, Err: e.err}
 }
 
 // result is the outcome after ended is closed.
@@ -175,10 +187,10 @@ func (e *Exec) snapshot() api.ExecInfo {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	info := api.ExecInfo{
-		ExecID: e.id, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt,
+		ExecID: e.ID, SessionID: e.session, Command: e.params.Command, State: e.state, QueuedAt: e.queuedAt,
 		TimeoutS: e.timeout.Seconds(), Detach: e.params.Detach != nil && *e.params.Detach,
 		StdinOpen: e.outcome == nil && e.err == nil && e.task.reads(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
-		StdoutBytes: e.log.Bytes(output.Stdout), StderrBytes: e.log.Bytes(output.Stderr), LastSeq: e.log.Last(), Outcome: e.outcome,
+		StdoutBytes: e.Log.Bytes(output.Stdout), StderrBytes: e.Log.Bytes(output.Stderr), LastSeq: e.Log.Last(), Outcome: e.outcome,
 	}
 	if e.outcome != nil {
 		info.Usage = e.outcome.Usage

@@ -3,7 +3,6 @@ package runner_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,16 +11,16 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 )
 
 // destroyAndFetch ends the session and returns its export, without saying that it is safe.
 func (d *daemon) destroyAndFetch() (link.DestroyResult, []byte) {
 	d.t.Helper()
 	var res link.DestroyResult
-	export, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "over", Export: true}, nil, &res)
+	exported, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "over", Export: true}, nil, &res)
 	if err != nil || res.Export == nil {
 		d.t.Fatalf("destroy: %+v, %v", res.Export, err)
 	}
@@ -31,9 +30,9 @@ func (d *daemon) destroyAndFetch() (link.DestroyResult, []byte) {
 		if err != nil {
 			d.t.Fatalf("export: %v", err)
 		}
-		export, more = append(export, piece...), r.More
+		exported, more = append(exported, piece...), r.More
 	}
-	return res, export
+	return res, exported
 }
 
 // safe lets the runner go, and waits for it.
@@ -96,9 +95,9 @@ func TestExportHasEverything(t *testing.T) {
 	running := d.begin(api.ExecParams{Command: "echo up; sleep 100"})
 	d.read(running.ExecID, func(out string) bool { return out != "" })
 
-	res, export := d.destroyAndFetch()
+	res, exported := d.destroyAndFetch()
 	d.safe()
-	past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,24 +113,26 @@ func TestExportHasEverything(t *testing.T) {
 		if err != nil {
 			t.Fatalf("load %s: %v", id, err)
 		}
-		after := look(x.Read, x.Output, id)
+		after := look(
+			func(p link.ReadParams) (link.ReadResult, []byte, error) { return x.Read(t.Context(), p, nil) },
+			func(p link.OutputParams) (link.OutputResult, []byte, error) { return x.Output(t.Context(), p) }, id)
 		if b := before[id]; text(b.read)+text(b.output) != text(after.read)+text(after.output) {
 			t.Errorf("%s: %s %s, before %s %s", id, text(after.read), text(after.output), text(b.read), text(b.output))
 		}
 		if after.bodies != before[id].bodies {
 			t.Errorf("%s: other bytes", id)
 		}
-		x.Release()
+		x.Log.Release()
 	}
 	x, err := past.Load(store, running.ExecID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, body, err := x.Read(link.ReadParams{ExecID: running.ExecID, Limit: 1 << 20, Wait: true})
+	r, body, err := x.Read(t.Context(), link.ReadParams{ExecID: running.ExecID, Limit: 1 << 20, Wait: true}, nil)
 	if err != nil || !strings.HasPrefix(string(body), "up\n") || r.Outcome == nil || !r.Outcome.Cancelled {
 		t.Errorf("the one that was running: %+v, %q, %v", r, body, err)
 	}
-	x.Release()
+	x.Log.Release()
 	if store.Kept() != 0 {
 		t.Errorf("%d bytes stay", store.Kept())
 	}
@@ -154,16 +155,16 @@ func TestExportSurvivesTheDaemon(t *testing.T) {
 	if info := d.details(); info.State != api.SessionTerminated || info.Cause != "over" {
 		t.Fatalf("%+v", info)
 	}
-	_, export := d.destroyAndFetch()
+	_, exported := d.destroyAndFetch()
 	d.conn.Close() // and again, when it has it all, but nobody knows
 	<-d.done
 	d.connect()
 	_, again := d.destroyAndFetch()
 	d.safe()
-	if !bytes.Equal(export, again) {
+	if !bytes.Equal(exported, again) {
 		t.Error("the exports differ")
 	}
-	past, err := runner.OpenPast(bytes.NewReader(again), int64(len(again)))
+	past, err := export.Open(bytes.NewReader(again), int64(len(again)))
 	if err != nil || len(past.Result.Execs) != 1 || past.Result.Execs[0].ExecID != id {
 		t.Errorf("%+v, %v", past, err)
 	}
@@ -190,9 +191,9 @@ func TestExportOfASessionThatEndedByItself(t *testing.T) {
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	_, export := d.destroyAndFetch()
+	_, exported := d.destroyAndFetch()
 	d.safe()
-	past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestExportOfASessionThatEndedByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := x.Read(link.ReadParams{ExecID: id, Limit: 1000}); string(body) != "last words\n" || err != nil {
+	if _, body, err := x.Read(t.Context(), link.ReadParams{ExecID: id, Limit: 1000}, nil); string(body) != "last words\n" || err != nil {
 		t.Errorf("%q, %v", body, err)
 	}
 }
@@ -270,51 +271,6 @@ func TestOutputGoesToAFileAndIsTrimmed(t *testing.T) {
 func text(v any) string {
 	b, _ := json.Marshal(v)
 	return string(b)
-}
-
-// Whatever bytes are opened, reading them does no harm.
-func FuzzPast(f *testing.F) {
-	var log bytes.Buffer
-	l := output.New(output.NewStore(output.StoreConfig{}), 1000)
-	l.Append(output.Stdout, []byte("hello"))
-	l.Mark()
-	l.Close()
-	if err := l.Save(&log); err != nil {
-		f.Fatal(err)
-	}
-	for _, directory := range []string{
-		`{"version":1,"result":{"execs":[{"exec_id":"x","state":"closed","outcome":{"exit_code":0,"stdout_bytes":5}}]},"logs":[{"exec_id":"x","at":0,"len":%d,"mark":2}]}`,
-		`{"version":1,"result":{"execs":[{"exec_id":"x"}]},"logs":[{"exec_id":"x","at":3,"len":%d,"mark":-2,"error":{"code":"X"}}]}`,
-		`{"version":1,"logs":[],"screen":{"cols":80,"rows":24,"at":1,"len":%d}}`, `{"version":1,"logs":[],"screen":{"at":0,"len":%d}}`,
-		`{"version":2,"logs":[]}%d`, `{"version":1,"logs":[{"exec_id":"x","at":-1,"len":9223372036854775807}]}%d`, `{}%d`, `[%d`,
-	} {
-		text := fmt.Sprintf(directory, log.Len())
-		f.Add(binary.BigEndian.AppendUint64(append(log.Bytes()[:log.Len():log.Len()], text...), uint64(len(text))))
-	}
-	f.Fuzz(func(t *testing.T, export []byte) {
-		past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
-		if err != nil {
-			return
-		}
-		if _, err := past.Screen(); err != nil {
-			t.Errorf("the screen that is said to be there: %v", err)
-		}
-		store := output.NewStore(output.StoreConfig{})
-		for _, e := range past.Result.Execs {
-			x, err := past.Load(store, e.ExecID)
-			if err != nil {
-				continue
-			}
-			for after := range int64(5) {
-				_, _, _ = x.Read(link.ReadParams{ExecID: e.ExecID, AfterSeq: after, Limit: 100, Wait: true})
-				_, _, _ = x.Output(link.OutputParams{ExecID: e.ExecID, Stream: "stdout", Offset: after, Limit: 100, Wait: true})
-			}
-			x.Release()
-		}
-		if store.Kept() != 0 {
-			t.Errorf("%d bytes stay", store.Kept())
-		}
-	})
 }
 
 // residentBytes is the memory of a process that is nobody else's.

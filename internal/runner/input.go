@@ -44,7 +44,7 @@ func (r *Runner) input(ctx context.Context, q *link.Request[*link.InputParams, *
 	if t := terminalOf(e); t != nil {
 		var typed api.SessionInputResult
 		typed, err = t.Input(ctx, link.SessionInputParams{WriteID: p.WriteID, Close: p.Close}, q.Body)
-		res = api.ExecInputResult{ExecID: e.id, StdinBytes: typed.Written, Repeated: typed.Repeated}
+		res = api.ExecInputResult{ExecID: e.ID, StdinBytes: typed.Written, Repeated: typed.Repeated}
 	} else {
 		res, err = e.input(ctx, p, q.Body)
 	}
@@ -64,7 +64,7 @@ func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.
 			return res, nil
 		}
 		if e.task.Running() {
-			return res, api.Errorf(api.CodeConflict, "exec %q: its stdin is closed; no process reads it", e.id)
+			return res, api.Errorf(api.CodeConflict, "exec %q: its stdin is closed; no process reads it", e.ID)
 		}
 		select { // it is about to end
 		case <-e.ended:
@@ -97,18 +97,18 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 	}
 	switch {
 	case in == nil:
-		return res, false, api.Errorf(api.CodeConflict, `exec %q: was not started with open stdin; give "stdin_open": true to exec.start or exec.stream`, e.id).Because(api.ReasonStdinClosed)
+		return res, false, api.Errorf(api.CodeConflict, `exec %q: was not started with open stdin; give "stdin_open": true to exec.start or exec.stream`, e.ID).Because(api.ReasonStdinClosed)
 	case e.maxStdin > 0 && int64(len(data)) > e.maxStdin:
 		return res, false, api.Errorf(api.CodeRequestTooLarge, "params.data: %d bytes, at most %d (max_stdin_bytes)", len(data), e.maxStdin)
 	}
 	taken, pending, wake, err := in.Write(data, p.Close)
-	res = api.ExecInputResult{ExecID: e.id, StdinBytes: taken, Closed: p.Close}
+	res = api.ExecInputResult{ExecID: e.ID, StdinBytes: taken, Closed: p.Close}
 	switch {
 	case errors.Is(err, shell.ErrInputClosed):
-		err = api.Errorf(api.CodeConflict, "exec %q: its input was closed before", e.id)
+		err = api.Errorf(api.CodeConflict, "exec %q: its input was closed before", e.ID)
 	case errors.Is(err, shell.ErrInputFull):
 		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes of input are waiting, and %d more would exceed %d (max_stdin_bytes); try again later",
-			e.id, pending, len(data), e.maxStdin)
+			e.ID, pending, len(data), e.maxStdin)
 	case err == nil:
 		if p.WriteID != "" {
 			e.writes.keep(p.WriteID, res)
@@ -121,7 +121,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 func (e *Exec) hasEnded() error {
 	oc, err := e.result()
 	if oc == nil {
-		return api.Errorf(api.CodeConflict, "exec %q: could not be run: %s", e.id, err)
+		return api.Errorf(api.CodeConflict, "exec %q: could not be run: %s", e.ID, err)
 	}
-	return api.Errorf(api.CodeConflict, "exec %q: has ended (exit code %d)", e.id, oc.ExitCode)
+	return api.Errorf(api.CodeConflict, "exec %q: has ended (exit code %d)", e.ID, oc.ExitCode)
 }

@@ -44,11 +44,11 @@ func (e *Exec) awaitInput(ctx context.Context) (*api.Process, error) {
 	var before shell.Reader
 	seen := false
 	for pause := lookFirst; ; {
-		begun, last := time.Now(), e.log.Last()
+		begun, last := time.Now(), e.Log.Last()
 		now, ok, err := e.task.BlockedReader()
 		switch {
 		case err != nil:
-			return nil, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: this system does not show whether it waits for input: %s", e.id, err)
+			return nil, api.Errorf(api.CodeRuntimeUnavailable, "exec %q: this system does not show whether it waits for input: %s", e.ID, err)
 		case ok && seen && now == before:
 			return &api.Process{PID: now.PID, Command: process.CommandLine(now.PID)}, nil
 		case ok && !seen:
@@ -79,7 +79,7 @@ func (e *Exec) pause(ctx context.Context, d time.Duration, seq int64) (spoke, en
 	if d > lookFirst {
 		rest, cancel := context.WithTimeout(ctx, d-lookFirst)
 		defer cancel()
-		spoke = e.log.Wait(rest, seq) == nil
+		spoke = e.Log.Wait(rest, seq) == nil
 	}
 	select {
 	case <-e.ended:

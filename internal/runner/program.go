@@ -127,7 +127,7 @@ func (p *program) activity() time.Time {
 
 // describe adds to a snapshot of the session what the program can tell.
 func (p *program) describe(info *api.SessionInfo) {
-	info.Command, info.ExecID = p.command, p.exec.id
+	info.Command, info.ExecID = p.command, p.exec.ID
 	if at := p.activity(); at.After(info.LastActivity) {
 		info.LastActivity = at.UTC()
 	}
@@ -162,12 +162,12 @@ func (r *Runner) watch(p *program) {
 		cause = "its program was cancelled"
 	}
 	e := p.exec
-	out := newOutcome(oc, e.log, p.started, r.cwd, 0)
-	out.StdoutTruncated, out.StderrTruncated = hasGap(e.log, output.Stdout), hasGap(e.log, output.Stderr)
+	out := newOutcome(oc, e.Log, p.started, r.cwd, 0)
+	out.StdoutTruncated, out.StderrTruncated = hasGap(e.Log, output.Stdout), hasGap(e.Log, output.Stderr)
 	e.exited(out, nil)
 	r.mu.Lock()
 	r.current, r.outcome = nil, out
-	memory, file := e.log.Kept()
+	memory, file := e.Log.Kept()
 	e.kept = memory + file
 	r.kept += e.kept
 	r.mu.Unlock()

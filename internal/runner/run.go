@@ -37,7 +37,7 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, e
 	}
 	e, err = r.acceptLocked(p, stdin)
 	if err == nil {
-		r.runs.keep(p.RunID, e.id)
+		r.runs.keep(p.RunID, e.ID)
 	}
 	return e, false, err
 }
@@ -56,7 +56,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
 	case r.current != nil && !p.Wait:
-		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.id)
+		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.ID)
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
 		return nil, api.Errorf(api.CodeSessionBusy, "session %q: %d commands are waiting, which is the limit (max_queued)", r.cfg.SessionID, len(r.queue))
 	}
@@ -65,29 +65,26 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 		timeout = *p.TimeoutS
 	}
 	r.commands++
-	e := &Exec{
-		id: execID(r.cfg.SessionID, r.commands), session: r.cfg.SessionID, params: p.ExecParams, timeout: seconds(timeout),
-		log: output.New(r.store, lim.OutputBytes), state: api.ExecQueued, queuedAt: time.Now().UTC(), maxStdin: lim.MaxStdinBytes,
-		turn: make(chan struct{}), ended: make(chan struct{}), told: r.note,
-	}
+	e := r.newExec(r.commands, output.New(r.store, lim.OutputBytes), lim.MaxStdinBytes)
+	e.params, e.timeout = p.ExecParams, seconds(timeout)
 	cmd := &shell.Command{
 		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
-		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.log, Abort: make(chan syscall.Signal, 1),
+		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.Log, Abort: make(chan syscall.Signal, 1),
 	}
 	if p.OpenStdin {
 		cmd.Stdin, cmd.HasStdin, cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
 	}
 	if p.Backpressure != nil && *p.Backpressure {
 		limit := max(lim.OutputBytes, leastPaced)
-		e.log, e.pace = output.New(r.store, limit), newPace(e.id, limit, lim.MemoryBytes, seconds(lim.ReaderStallS))
-		cmd.Log, cmd.Full = e.log, e.full
+		e.Log, e.pace = output.New(r.store, limit), newPace(e.ID, limit, lim.MemoryBytes, seconds(lim.ReaderStallS))
+		cmd.Log, cmd.Full = e.Log, e.full
 	}
 	e.task = shellTask{cmd, r.shell.Wake}
 	// What listings need of it is the text; the values must not live longer than the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
-	r.execs[e.id] = e
+	r.execs[e.ID] = e
 	r.order = append(r.order, e)
-	r.note(link.ExecEvent{ExecID: e.id, State: e.state, At: e.queuedAt})
+	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
 	if r.current == nil {
 		r.beginLocked(e)
 	} else {
@@ -137,7 +134,7 @@ func (r *Runner) execute(e *Exec) *shell.Held {
 	e.task.forget()
 	var out *api.ExecOutcome
 	if err == nil {
-		out = newOutcome(oc, e.log, started, r.shell.WorkingDir(), maxOutput(e.params))
+		out = newOutcome(oc, e.Log, started, r.shell.WorkingDir(), maxOutput(e.params))
 	}
 	e.exited(out, err)
 	r.ended(e, oc)
@@ -165,7 +162,7 @@ func (r *Runner) drain(e *Exec, held *shell.Held) {
 func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.mu.Lock()
 	r.current = nil
-	memory, file := e.log.Kept()
+	memory, file := e.Log.Kept()
 	e.kept = memory + file
 	r.kept += e.kept
 	r.cwd = r.shell.WorkingDir()
@@ -261,10 +258,10 @@ func (r *Runner) answerRun(q *link.Request[*link.ExecParams, *link.RunResult], e
 		return err
 	}
 	limit := maxOutput(q.Params.ExecParams)
-	stdout, cutOut := e.log.Result(output.Stdout, limit)
-	stderr, cutErr := e.log.Result(output.Stderr, limit)
+	stdout, cutOut := e.Log.Result(output.Stdout, limit)
+	stderr, cutErr := e.Log.Result(output.Stderr, limit)
 	r.drain(e, held)
-	res := link.RunResult{ExecID: e.id, StdoutLen: len(stdout), ExecOutcome: *oc}
+	res := link.RunResult{ExecID: e.ID, StdoutLen: len(stdout), ExecOutcome: *oc}
 	res.StdoutTruncated, res.StderrTruncated = cutOut, cutErr
 	body := stdout
 	if len(stderr) > 0 {
@@ -309,8 +306,8 @@ func (r *Runner) evictLocked() {
 			return
 		}
 		r.kept -= e.kept
-		e.log.Release()
-		delete(r.execs, e.id)
+		e.Log.Release()
+		delete(r.execs, e.ID)
 		r.order = r.order[1:]
 	}
 }

@@ -81,7 +81,7 @@ type Runner struct {
 	runs       runs              // guarded by mu
 	kept       int64             // guarded by mu; memory of the output of the commands in order that have ended
 	ending     *ending           // guarded by mu; set once the session is being destroyed
-	export     *export           // guarded by mu; what a daemon fetches of it
+	fetch      *fetch            // guarded by mu; the export that the daemon fetches; nil for none
 	wanted     bool              // guarded by mu; a daemon has asked for an export and has not got all of it
 	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
 	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens
@@ -148,7 +148,7 @@ func (r *Runner) infoLocked() api.SessionInfo {
 		info.Tags = []string{}
 	}
 	if r.current != nil {
-		info.ExecID = r.current.id
+		info.ExecID = r.current.ID
 	}
 	if r.outcome != nil {
 		info.ExitCode, info.Signal = &r.outcome.ExitCode, r.outcome.Signal

@@ -122,9 +122,9 @@ func (r *Runner) welcome(p *peer, key string) error {
 	r.setDaemonLocked(p)
 	p.greeted.Store(true)
 	r.loneTimer.Stop()
-	if r.export != nil { // it begins anew
-		_ = r.export.r.Close()
-		r.export = nil
+	if r.fetch != nil { // it begins anew
+		_ = r.fetch.r.Close()
+		r.fetch = nil
 	}
 	r.mu.Unlock()
 	if old != nil {

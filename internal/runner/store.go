@@ -40,7 +40,7 @@ func (r *Runner) trim(_ context.Context, p *link.TrimParams) (*api.SessionInfo, 
 		case !e.closed():
 			open = append(open, e)
 		default:
-			e.log.Release()
+			e.Log.Release()
 			r.kept -= e.kept
 			e.kept = 0
 		}
@@ -50,7 +50,7 @@ func (r *Runner) trim(_ context.Context, p *link.TrimParams) (*api.SessionInfo, 
 	for limit > minTrim && r.store.Kept() > p.Keep {
 		limit = max(limit/2, minTrim)
 		for _, e := range open {
-			e.log.Trim(limit)
+			e.Log.Trim(limit)
 		}
 	}
 	r.report(true)

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
-	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
@@ -122,9 +122,9 @@ func TestTerminalExport(t *testing.T) {
 	d := start(t, onTerminal(`printf '\033[1mbold\033[0m\r\n'; seq 1 100; printf '\033]2;title\007last'; exit 1`))
 	d.terminated()
 	shown := d.screen()
-	_, export := d.destroyAndFetch()
+	_, exported := d.destroyAndFetch()
 	d.safe()
-	past, err := runner.OpenPast(bytes.NewReader(export), int64(len(export)))
+	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +139,9 @@ func TestTerminalExport(t *testing.T) {
 	if info := past.Result.Info; info.Terminal == nil || info.Terminal.Title != "title" || *info.ExitCode != 1 || info.ExecID != d.one() {
 		t.Errorf("%s", text(info))
 	}
-	for at := range export { // nothing that is cut off is taken for a whole
+	for at := range exported { // nothing that is cut off is taken for a whole
 		if at%997 == 0 {
-			if _, err := runner.OpenPast(bytes.NewReader(export[:at]), int64(at)); err == nil {
+			if _, err := export.Open(bytes.NewReader(exported[:at]), int64(at)); err == nil {
 				t.Errorf("%d bytes of it open", at)
 			}
 		}

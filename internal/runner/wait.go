@@ -77,7 +77,7 @@ func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWait
 		w.lines = &lineMatcher{expr: expr}
 	}
 	if p.SinceVersion != nil {
-		w.seq = int64(min(*p.SinceVersion, uint64(pr.exec.log.Last())))
+		w.seq = int64(min(*p.SinceVersion, uint64(pr.exec.Log.Last())))
 	}
 	looking, stop := context.WithCancelCause(ctx)
 	if !p.WaitingForInput {
@@ -159,13 +159,13 @@ func (w *waiting) pause(ctx context.Context, deadlines ...time.Time) error {
 			defer cancel()
 		}
 	}
-	return w.program.exec.log.Wait(ctx, w.seq)
+	return w.program.exec.Log.Wait(ctx, w.seq)
 }
 
 // look tries the text on what has been written since the last look, and on the lines
 // that were not complete then.
 func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
-	log := w.program.exec.log
+	log := w.program.exec.Log
 	if w.lines == nil {
 		w.seq = log.Last()
 	}

@@ -29,7 +29,8 @@ var mayImport = map[string][]string{
 	"internal/output":  {"api"},
 	"internal/process": {"api"},
 	"internal/shell":   {"api", "internal/output", "internal/process"},
-	"internal/runner":  {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/shell", "internal/terminal", "internal/version"},
+	"internal/export":  {"api", "internal/link", "internal/output"},
+	"internal/runner":  {"api", "internal/export", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/shell", "internal/terminal", "internal/version"},
 
 	// Terminals. The screen model knows nothing but bytes.
 	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/terminal/cast", "internal/terminal/vt"},
@@ -52,7 +53,7 @@ var mayImport = map[string][]string{
 	"internal/server":        {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
 	"internal/mcp":           {"api", "internal/near", "internal/version", "internal/wire"},
 	"internal/config":        {"api", "internal/near", "internal/place"},
-	"internal/archive":       {"api", "internal/link", "internal/output", "internal/runner", "internal/terminal"},
+	"internal/archive":       {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
 	"internal/journal":       {"api", "internal/link"},
 	"internal/session":       {"api", "internal/archive", "internal/journal", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/dialogue", "internal/journal", "internal/link", "internal/process", "internal/session", "internal/version"},

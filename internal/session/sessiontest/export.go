@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/export"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
-	"github.com/trl-dev/trl/internal/runner"
 )
 
 // export is what a real runner would export.
 func (r *Runner) export(result link.DestroyResult) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var execs []runner.ExportedExec
+	var execs []*export.Exec
 	for _, x := range r.order {
 		log := output.New(output.NewStore(output.StoreConfig{}), 1<<20)
 		at := int64(0)
@@ -29,11 +29,11 @@ func (r *Runner) export(result link.DestroyResult) ([]byte, error) {
 				at += c.Len
 			}
 		}
-		execs = append(execs, runner.ExportedExec{ExecID: x.info.ExecID, Log: log, Mark: log.Mark()})
+		execs = append(execs, export.Ended(x.info.ExecID, log, export.Status{Mark: log.Mark()}))
 		log.Close()
 	}
 	var b bytes.Buffer
-	err := runner.WriteExport(&b, result, execs, r.lastScreen())
+	err := export.Write(&b, result, execs, r.lastScreen())
 	return b.Bytes(), err
 }
 
@@ -80,12 +80,12 @@ func (r *Runner) Trims() []int64 {
 }
 
 // lastScreen is that of a terminal, as a terminal would be told of it.
-func (r *Runner) lastScreen() *runner.ExportedScreen {
+func (r *Runner) lastScreen() *export.Screen {
 	if r.info.Kind != api.KindTerminal {
 		return nil
 	}
 	x := r.order[0]
-	return &runner.ExportedScreen{
+	return &export.Screen{
 		SnapshotResult: link.SnapshotResult{Offset: x.info.StdoutBytes, Cols: r.screen.cols, Rows: r.screen.rows, Version: uint64(x.seq)},
 		Data:           x.streamLocked(api.EventStdout),
 	}
