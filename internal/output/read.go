@@ -196,7 +196,7 @@ func (l *Log) ReadAt(st Stream, offset int64, p []byte) (n int, gapTo int64, err
 type cursor struct {
 	rec    Record // the current record
 	ok     bool   // there is a current record
-	absent bool   // its page is not in memory: no record of the stream before rec.Seq is left, but rec is unknown
+	absent bool   // its page is not in memory, so rec.Seq is only a lower bound and the rest is unknown
 
 	s     *stream
 	st    Stream

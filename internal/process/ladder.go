@@ -48,8 +48,8 @@ func KillAll(infos []Info, first syscall.Signal, grace time.Duration) []Killed {
 // found. The second phase begins when the grace time is over: the Ladder stops the processes, so
 // that no child escapes while they are listed, and kills them.
 //
-// A Ladder never signals this process, nor descendants of this process that are not also below
-// root. It is not safe for concurrent use.
+// A Ladder never signals this process, and does not search below it unless it is the root. A Ladder
+// is not safe for concurrent use.
 type Ladder struct {
 	root     Info // only PID and StartTime; PID 0 for none
 	self     int

@@ -35,17 +35,17 @@ type run struct {
 // Run runs one command to its end. An error means that the command was not run at all.
 func (s *Shell) Run(c *Command) (Outcome, error) {
 	r := &run{Shell: s, cmd: c, rssNext: 5 * time.Millisecond}
-	if err := r.prepare(); err != nil {
+	if err := r.prepareCommand(); err != nil {
 		return r.oc, err
 	}
-	control, err := r.control()
+	control, err := r.controlText()
 	if err != nil {
 		r.withdraw()
 		return r.oc, err
 	}
 	s.printedOut, s.printedErr = s.printedOut[:0], s.printedErr[:0]
 	s.send(control)
-	st, ended := r.await()
+	st, ended := r.awaitEnd()
 	switch {
 	case ended:
 		r.oc.ExitCode = st.code
@@ -72,8 +72,8 @@ func (r *run) replaceShell() bool {
 	return r.oc.Died == nil
 }
 
-// prepare makes the shell, the streams and the command's directory and environment ready.
-func (r *run) prepare() error {
+// prepareCommand makes the shell, the streams and the command's directory and environment ready.
+func (r *run) prepareCommand() error {
 	s, c := r.Shell, r.cmd
 	if s.dead() {
 		if err := s.Revive(); err != nil {
@@ -158,9 +158,9 @@ func mayEndShell(text string) bool {
 	return false
 }
 
-// control writes the command's scripts and returns the control text that runs them. A script that
+// controlText writes the command's scripts and returns the control text that runs them. A script that
 // could not be written completely (a full disk) must not run, so that is an error.
-func (r *run) control() (string, error) {
+func (r *run) controlText() (string, error) {
 	s := r.Shell
 	if r.cmd.Input != nil {
 		path, err := s.attachInput(r.cmd.Input)
@@ -192,7 +192,7 @@ func (r *run) control() (string, error) {
 	return control, nil
 }
 
-// withdraw undoes prepare and control for a command that is not run.
+// withdraw undoes prepareCommand and controlText for a command that is not run.
 func (r *run) withdraw() {
 	s := r.Shell
 	s.closeOutputs()
@@ -206,9 +206,9 @@ func (r *run) withdraw() {
 	r.leave()
 }
 
-// await waits until the command has ended, its time is over, it is aborted, or the shell has
+// awaitEnd waits until the command has ended, its time is over, it is aborted, or the shell has
 // died. It returns true with a status if the command has ended.
-func (r *run) await() (status, bool) {
+func (r *run) awaitEnd() (status, bool) {
 	s := r.Shell
 	var limit time.Time
 	if r.cmd.Timeout > 0 {
@@ -279,7 +279,7 @@ func (r *run) repair() {
 	}
 }
 
-// sendPing sends a ping whose answer ends the command.
+// sendPing sends a ping whose answer means that the command has ended.
 func (r *run) sendPing() {
 	token := r.token()
 	if file := r.Shell.sendPing(token); file != "" {

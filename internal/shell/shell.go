@@ -299,8 +299,8 @@ func (s *Shell) runScript(text string, deadline time.Time) (status, error) {
 	return s.ask(s.dialect.sourcePipe(f.path)+"\n", deadline)
 }
 
-// takeStatus returns the first status that has one of the tokens. It drops the others
-// before it, which are late answers to pings.
+// takeStatus returns the first status that has one of the tokens. It drops the statuses before
+// it, or all if there is none: they are late answers to pings.
 func (s *Shell) takeStatus(tokens ...string) (status, bool) {
 	for i, st := range s.statuses {
 		for _, token := range tokens {
