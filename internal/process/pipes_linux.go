@@ -34,9 +34,9 @@ func PipesOf(pid int, named ...FileID) (p Pipes) {
 	return p
 }
 
-// hasNews reports whether a pipe has unread data, or its other side is closed. The pipe is given as
-// an entry of the process's directory of descriptors; the permissions of the entry show which end
-// of the pipe the process has.
+// hasNews reports whether a pipe has unread data, or its other side is closed. name is the entry of
+// the pipe in dir, the process's directory of descriptors; the permissions of the entry show which
+// end of the pipe the process has.
 func hasNews(dir int, name string) bool {
 	var link unix.Stat_t
 	if unix.Fstatat(dir, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil {

@@ -22,8 +22,8 @@ type Reaper struct {
 	quit chan struct{}
 	done chan struct{} // closed when the goroutine ends
 
-	// mu is held during fork and registration, and during wait and removal. So a child is
-	// registered before it can be reaped, and a registered process id is never stale.
+	// Start holds mu during fork and registration, and reapOne during wait and removal. So a
+	// child is registered before it can be reaped, and a registered process id is never stale.
 	mu       sync.Mutex
 	closed   bool
 	children map[int]*Process

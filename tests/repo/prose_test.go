@@ -1,6 +1,8 @@
 package repo_test
 
 import (
+	"go/ast"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
@@ -8,9 +10,11 @@ import (
 	"testing"
 )
 
+type phrase struct{ bad, cure string }
+
 // phrases are wordings that hide who does what, with the cure. They are matched in any letter
 // case, as whole words, also across a line end.
-var phrases = []struct{ bad, cure string }{
+var phrases = []phrase{
 	{"is told", "name the event that is published, or the call that returns it"},
 	{"are told", "name the event that is published, or the call that returns it"},
 	{"was told", "name the message"},
@@ -30,14 +34,42 @@ var phrases = []struct{ bad, cure string }{
 	{"comes back", "reconnects, resumes, returns"},
 }
 
+// commentPhrases are wordings that hide who does what in comments, in addition to phrases.
+var commentPhrases = []phrase{
+	{"were told", "name the message"},
+	{"been told", "name the message"},
+	{"anybody", "name the caller: a client, a viewer, a process"},
+	{"everybody", "name the callers: all clients, all viewers, all processes"},
+	{"what is told", "name the event"},
+	{"what was told", "name the event"},
+	{"tells of", "describes, reports"},
+	{"told of", "name the report"},
+	{"is to be", "must be, should be, will be"},
+	{"are to be", "must be, should be, will be"},
+	{"makes no sense", "is malformed, is invalid"},
+	{"who reads", "the reader"},
+	{"who takes", "name the caller"},
+	{"who holds", "the holder"},
+	{"who writes", "the writer"},
+	{"who waits", "the waiting caller"},
+	{"who asks", "the caller"},
+	{"those who", "name the callers"},
+	{"lets go of", "releases, closes"},
+	{"takes notice of", "notices, reaps"},
+	{"mu is held", "end the name of the method in Locked"},
+	{"call with mu held", "end the name of the method in Locked"},
+}
+
+// plainPackages are the packages whose comments have none of phrases and commentPhrases.
+var plainPackages = []string{
+	"cmd/trl", "cmd/trl-runner", "internal/gen", "internal/near", "internal/output", "internal/place",
+	"internal/process", "internal/recent", "internal/rpc", "internal/shell", "internal/version", "internal/wire",
+}
+
 // TestEnglishIsPlain keeps the phrases out of the contract and the documents. Code blocks and
 // text between backquotes are left alone.
 func TestEnglishIsPlain(t *testing.T) {
-	var words []string
-	for _, p := range phrases {
-		words = append(words, strings.ReplaceAll(p.bad, " ", `(?:\s|//)+`))
-	}
-	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
+	find := finder(phrases)
 	sourceFiles(t, func(file string) {
 		text := read(t, file)
 		switch {
@@ -47,12 +79,42 @@ func TestEnglishIsPlain(t *testing.T) {
 		default:
 			return
 		}
-		for _, at := range pattern.FindAllStringIndex(text, -1) {
-			found := strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(text[at[0]:at[1]], "//", "")), " "))
-			i := slices.IndexFunc(phrases, func(p struct{ bad, cure string }) bool { return p.bad == found })
-			t.Errorf("%s:%d: %q: %s", file, 1+strings.Count(text[:at[0]], "\n"), found, phrases[i].cure)
+		find(text, func(line int, p phrase) { t.Errorf("%s:%d: %q: %s", file, 1+line, p.bad, p.cure) })
+	})
+}
+
+// TestCommentsArePlain keeps all phrases out of the comments of the plain packages.
+func TestCommentsArePlain(t *testing.T) {
+	find := finder(slices.Concat(phrases, commentPhrases))
+	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		if !slices.Contains(plainPackages, path.Dir(file)) {
+			return
+		}
+		for _, group := range f.Comments {
+			var text strings.Builder
+			for _, c := range group.List {
+				text.WriteString(c.Text + "\n")
+			}
+			first := fset.Position(group.Pos()).Line
+			find(text.String(), func(line int, p phrase) { t.Errorf("%s:%d: %q: %s", file, first+line, p.bad, p.cure) })
 		}
 	})
+}
+
+// finder returns a function that calls found with the line, from 0, of each phrase in a text.
+func finder(list []phrase) func(text string, found func(line int, p phrase)) {
+	var words []string
+	for _, p := range list {
+		words = append(words, strings.ReplaceAll(p.bad, " ", `(?:\s|//)+`))
+	}
+	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
+	return func(text string, found func(line int, p phrase)) {
+		for _, at := range pattern.FindAllStringIndex(text, -1) {
+			match := strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(text[at[0]:at[1]], "//", "")), " "))
+			i := slices.IndexFunc(list, func(p phrase) bool { return p.bad == match })
+			found(strings.Count(text[:at[0]], "\n"), list[i])
+		}
+	}
 }
 
 var codeSpan = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\"[^\"\n]*\"|<!--.*?-->")
