@@ -70,7 +70,7 @@ lint: build ## gofmt, vet, staticcheck, tidy modules; vet and build for macOS
 	go tool staticcheck ./...
 	go mod tidy -diff
 
-generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, types of the SDKs
+generate: ## what follows from api/: docs/api.md, OpenAPI, JSON Schema, help, types and options of the SDKs; the synchronous Python client
 	go run ./internal/gen
 
 sdk: build ## the SDKs in TypeScript and Python, and MCP with its TypeScript client, tested with bin/trl

@@ -1,9 +1,10 @@
-// Command gen generates files from package api: the API page, the OpenAPI and JSON Schema files, the
-// help of `trl call`, the types of the SDKs and the list of the released surface. Run it from the
+// Command gen generates files from package api: the API page, the OpenAPI and JSON Schema
+// files, the help of `trl call`, the types and options of the SDKs, and the list of released
+// names. It also generates the synchronous Python client from the asyncio one. Run it from the
 // top of the repository:
 //
 //	go run ./internal/gen          write the files
-//	go run ./internal/gen -check   only report the files that are not up to date
+//	go run ./internal/gen -check   report the files that are not up to date
 package main
 
 import (
@@ -40,6 +41,7 @@ var outputs = []struct {
 	{"api/spec/help.txt", writeHelp},
 	{"sdk/typescript/src/types.ts", writeTypeScript},
 	{"sdk/python/src/trl_client/types.py", writePython},
+	{"sdk/python/src/trl_client/_options.py", writeOptions},
 }
 
 func run(root string, check bool) error {
@@ -60,6 +62,12 @@ func run(root string, check bool) error {
 	for _, out := range outputs {
 		if files[filepath.Join(root, out.path)], err = out.write(c); err != nil {
 			return fmt.Errorf("%s: %w", out.path, err)
+		}
+	}
+	python := filepath.Join(root, "sdk", "python", "src", "trl_client")
+	for _, f := range syncFiles {
+		if files[filepath.Join(python, f.to)], err = writeSync(python, f.from); err != nil {
+			return err
 		}
 	}
 	var stale []error

@@ -63,6 +63,17 @@ async def test_await_instead_of_with(where: dict[str, Any]) -> None:
 
 
 @asynchronous
+async def test_opening_a_stream_starts_the_command(where: dict[str, Any]) -> None:
+    async with trl.aio.connect(**where) as t, t.session() as s:
+        stream = s.stream("echo a")
+        assert await s.execs() == []
+        await stream.open()
+        await stream.open()
+        assert [x.exec_id for x in await s.execs()] == [stream.exec_id]
+        assert [c.data async for c in stream] == ["a\n", ""]
+
+
+@asynchronous
 async def test_stream(where: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "data"
     async with trl.aio.connect(**where) as t, t.session() as s:
@@ -79,11 +90,11 @@ async def test_stream(where: dict[str, Any], tmp_path: Path) -> None:
 @asynchronous
 async def test_start_input_wait_output(where: dict[str, Any]) -> None:
     async with trl.aio.connect(**where) as t, t.session(shell="bash") as s:
-        x = await s.start("echo listening; while read l; do echo got $l; done", stdin=trl.OPEN)
+        x = await s.start("echo listening; while read l; do echo got $l; done", stdin_open=True)
         assert (await x.wait(output_match="listening")).reason == "output_match"
         await x.input("one\n")
         with pytest.raises(TimeoutError):
-            await x.wait(timeout_ms=20)
+            await x.wait(timeout_s=0.02)
         await x.close_input()
         assert (await t.wait([x])).happened[0].reason == "exit"
         assert (await x.output(tail=8)).data == "got one\n"
@@ -137,7 +148,7 @@ async def test_many_streams_at_once(where: dict[str, Any]) -> None:
 @asynchronous
 async def test_leaving_the_loop_leaves_the_command(where: dict[str, Any]) -> None:
     async with trl.aio.connect(**where) as t, t.session() as s:
-        stream = s.stream("echo first; read line; echo second", stdin=trl.OPEN)
+        stream = s.stream("echo first; read line; echo second", stdin_open=True)
         async for c in stream:
             assert c.data == "first\n"
             break

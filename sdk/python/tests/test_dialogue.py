@@ -10,7 +10,7 @@ import pytest
 
 import trl_client as trl
 from conftest import Daemon, agent
-from trl_client._talk import DialogueOptions
+from trl_client._options import DialogueOptions
 
 
 def fake(**options: Any) -> DialogueOptions:

@@ -29,7 +29,7 @@ def test_the_token_decides(shared: Daemon, monkeypatch: pytest.MonkeyPatch) -> N
             t.call("system.ping")
         assert e.value.code == "AUTH_FAILED"
         with pytest.raises(trl.TrlError) as e:
-            t.events()
+            t.events().open()
         assert e.value.code == "AUTH_FAILED"
     monkeypatch.setenv("TRL_AUTH_TOKEN", where["token"])
     with trl.connect(url=where["url"] + "/") as t:

@@ -212,7 +212,7 @@ def test_what_does_no_harm_is_asked_again_aio() -> None:
 @pytest.mark.parametrize("call", [
     lambda t: trl.Session(t, "s").run("rm x"),
     lambda t: trl.Session(t, "s").start("rm x"),
-    lambda t: trl.Session(t, "s").stream("rm x"),
+    lambda t: trl.Session(t, "s").stream("rm x").open(),
 ])
 def test_a_command_is_asked_for_again_with_its_id(call: Callable[[trl.Client], object]) -> None:
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -423,7 +423,7 @@ def test_a_stream_that_begins_while_the_client_is_closed(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(t._pool, "dial_patiently", dial_and_close)
         with pytest.raises(trl.ConnectionLost):
-            trl.Session(t, "s").stream("x")
+            trl.Session(t, "s").stream("x").open()
 
 
 def test_a_cancelled_task_gives_the_connection_up() -> None:

@@ -18,41 +18,6 @@ from trl_client import _request, _talk, types
 from trl_client._resume import STARTING, STOPPING
 
 
-def keys(of: type) -> set[str]:
-    return set(of.__annotations__)
-
-
-TERMINAL = {"command", "cols", "rows", "term", "scrollback", "record", "record_input"}
-
-
-@pytest.mark.parametrize("options, params, without", [
-    (_request.SessionOptions, types.SessionCreateParams, {"kind"} | TERMINAL),
-    (_request.TerminalOptions, types.SessionCreateParams, {"kind", "timeout_s"}),
-    (_request.ProgramOptions, types.SessionCreateParams, {"kind", "timeout_s", "shell", "prefer_shell", "login", "rc"} | TERMINAL),
-    (_request.SessionSetOptions, types.SessionSetParams, {"session_id"}),
-    (_request.ScreenOptions, types.SessionScreenParams, {"session_id"}),
-    (_request.SessionWaitOptions, types.SessionWaitParams, {"session_id"}),
-    (_request.ViewerOptions, types.SessionAttachParams, {"session_id", "snapshot"}),
-    (_request.RunOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure", "run_id"}),
-    (_request.StartOptions, types.ExecParams, {"session_id", "command", "stdin_base64", "backpressure", "run_id"}),
-    (_request.OutputOptions, types.ExecOutputParams, {"exec_id"}),
-    (_request.WaitOptions, types.ExecWaitParams, {"exec_ids", "session_ids", "all", "any"}),
-    (_request.EventOptions, types.EventSubscribeParams, set()),
-    (_talk.DialogueOptions, types.DialogueCreateParams, {"agent"}),
-    (_talk.AnswerOptions, types.DialogueRespondParams, {"dialogue_id", "request_id"}),
-    (_talk.SetOptions, types.DialogueSetParams, {"dialogue_id"}),
-    (_talk.DialogueEventOptions, types.DialogueEventsParams, {"dialogue_id"}),
-    (_talk.RawOptions, types.DialogueRawParams, {"dialogue_id"}),
-])
-def test_the_options_are_those_of_the_contract(options: type, params: type, without: set[str]) -> None:
-    assert keys(options) == keys(params) - without
-
-
-def test_the_options_of_streams_are_those_of_the_contract() -> None:
-    both = keys(_request.StreamOptions) | keys(_request.AttachOptions)
-    assert both == keys(types.ExecStreamParams) - {"session_id", "command", "stdin_base64", "exec_id", "max_output_bytes", "run_id"}
-
-
 @pytest.mark.parametrize("stdin, field, value", [
     ("text", "stdin", "text"),
     ("", "stdin", ""),
@@ -60,11 +25,16 @@ def test_the_options_of_streams_are_those_of_the_contract() -> None:
     (b"open", "stdin_base64", base64.b64encode(b"open").decode()),
     (b"\xff", "stdin_base64", "/w=="),
     ("a\udcff", "stdin_base64", base64.b64encode(b"a\xff").decode()),
-    (trl.OPEN, "stdin", "open"),
 ])
 def test_stdin_is_exact(stdin: Any, field: str, value: str) -> None:
     params = dict(_request.exec_start("s", "cat", {"stdin": stdin}).params)
     assert params.pop("run_id") and params == {"session_id": "s", "command": "cat", field: value}
+
+
+def test_stdin_open() -> None:
+    for given in ({"stdin_open": True}, {"stdin": trl.OPEN}):  # the second is deprecated
+        params = dict(_request.exec_start("s", "cat", given).params)  # type: ignore[arg-type]
+        assert params.pop("run_id") and params == {"session_id": "s", "command": "cat", "stdin_open": True}
 
 
 def test_none_is_not_sent() -> None:

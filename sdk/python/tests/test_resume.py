@@ -11,6 +11,7 @@ import pytest
 
 import trl_client as trl
 from trl_client import _request, _talk
+from trl_client._options import ViewerOptions
 from trl_client._resume import STARTING, STOPPING, Backoff, Cursor, Retry, ViewerCursor, WholeCursor
 from trl_client._wire import Push
 
@@ -165,11 +166,13 @@ def test_what_may_be_asked_again() -> None:
     now = 10.0
     assert again.delay(other) is None and again.delay(lost) == 0
     now = 0.0
-    wait = retry(_request.exec_wait(["x"], False, {"timeout_ms": 5000}))
+    wait = retry(_request.exec_wait(["x"], False, {"timeout_s": 5.0}))
+    in_ms = retry(_request.exec_wait(["x"], False, {"timeout_ms": 5000}))
     now = 2.0
-    assert wait.params() == {"exec_ids": ["x"], "all": False, "timeout_ms": 3000}
+    assert wait.params() == {"exec_ids": ["x"], "all": False, "timeout_s": 3.0}
+    assert in_ms.params() == {"exec_ids": ["x"], "all": False, "timeout_ms": 3000}
     now = 20.0
-    assert wait.params()["timeout_ms"] == 0
+    assert wait.params()["timeout_s"] == 0 and in_ms.params()["timeout_ms"] == 0
     assert retry(read).params() is read.params
 
 
@@ -189,7 +192,7 @@ def test_pauses_grow_and_end() -> None:
 
 
 def test_a_viewer_goes_on_at_its_byte_and_keeps_the_size() -> None:
-    first: _request.ViewerOptions = {"scrollback": 9, "size": {"cols": 80, "rows": 24}, "take_size": True}
+    first: ViewerOptions = {"scrollback": 9, "size": {"cols": 80, "rows": 24}, "take_size": True}
     cursor = ViewerCursor(_request.session_attach("s-1", first))
     assert cursor.request().params == {"session_id": "s-1", **first}
     assert cursor.goes_on_after(trl.ConnectionLost("m")) and not cursor.goes_on_after(trl.TrlError("SESSION_TERMINATED", "m"))

@@ -67,7 +67,7 @@ def test_streams_survive_kill_9_aio(daemon: Daemon) -> None:
 
 def test_calls_survive_kill_9(daemon: Daemon, tmp_path: Path) -> None:
     with trl.connect(daemon.socket) as t, t.session(shell="bash") as s:
-        x = s.start("while read l; do echo got $l; done", stdin=trl.OPEN)
+        x = s.start("while read l; do echo got $l; done", stdin_open=True)
         waiting: list[trl.types.WaitEvent] = []
         thread = threading.Thread(target=lambda: waiting.append(x.wait(output_match="got three")))
         thread.start()
@@ -162,7 +162,7 @@ def test_events_survive_kill_9(daemon: Daemon) -> None:
 
 def test_an_upgrade_is_not_noticed(daemon: Daemon) -> None:
     with trl.connect(daemon.socket) as t, t.session(shell="bash") as s, t.session(shell="bash") as other:
-        x = other.start("read line", stdin=trl.OPEN)
+        x = other.start("read line", stdin_open=True)
         waiting: list[trl.types.WaitEvent] = []
         thread = threading.Thread(target=lambda: waiting.append(x.wait()))
         thread.start()

@@ -62,7 +62,7 @@ def test_errors_have_a_code(t: trl.Client, s: trl.Session) -> None:
         (lambda: t.call("no.method"), "METHOD_NOT_FOUND"),
         (lambda: s.run("x\0y"), "INVALID_PARAMS"),
         (lambda: t.get_exec("x-none-1").info(), "EXEC_NOT_FOUND"),
-        (lambda: t.get_exec("x-none-1").stream(), "EXEC_NOT_FOUND"),
+        (lambda: t.get_exec("x-none-1").stream().open(), "EXEC_NOT_FOUND"),
         (lambda: s.run("x\udcff"), "INVALID_PARAMS"),
     ):
         with pytest.raises(trl.TrlError) as e:
@@ -99,7 +99,7 @@ def test_stream(t: trl.Client, s: trl.Session) -> None:
 
 
 def test_output_comes_while_the_command_runs(s: trl.Session) -> None:
-    with s.stream("echo ready; read line; echo got $line", stdin=trl.OPEN) as stream:
+    with s.stream("echo ready; read line; echo got $line", stdin_open=True) as stream:
         assert next(stream).data == "ready\n"
         s._client.get_exec(stream.exec_id).input("it\n")
         assert "".join(c.data for c in stream) == "got it\n"
@@ -118,8 +118,19 @@ def test_large_binary_stream(s: trl.Session, transport: str, tmp_path: Path) -> 
     assert size == 6_000_000 and digest.digest() == hashlib.sha256(file.read_bytes()).digest()
 
 
+def test_opening_a_stream_starts_the_command(s: trl.Session) -> None:
+    stream = s.stream("echo a")
+    assert s.execs() == []
+    stream.open()
+    stream.open()
+    assert [x.exec_id for x in s.execs()] == [stream.exec_id]
+    assert [c.data for c in stream] == ["a\n", ""]
+    with s.stream("echo b") as entered:
+        assert [x.exec_id for x in s.execs()] == [stream.exec_id, entered.exec_id]
+
+
 def test_leaving_the_loop_leaves_the_command(t: trl.Client, s: trl.Session) -> None:
-    stream = s.stream("echo first; read line; echo second", stdin=trl.OPEN)
+    stream = s.stream("echo first; read line; echo second", stdin_open=True)
     for c in stream:
         assert c.data == "first\n"
         break
@@ -131,14 +142,14 @@ def test_leaving_the_loop_leaves_the_command(t: trl.Client, s: trl.Session) -> N
 
 
 def test_start_input_wait_output(s: trl.Session) -> None:
-    x = s.start("echo listening; while read l; do echo got $l; done; echo bye", stdin=trl.OPEN)
+    x = s.start("echo listening; while read l; do echo got $l; done; echo bye", stdin_open=True)
     event = x.wait(output_match="^listen")
     assert event.reason == "output_match" and event.match is not None and event.match.text == "listening"
     assert x.input("one\n", write_id="w1").stdin_bytes == 4
     assert x.input("one\n", write_id="w1").repeated
     assert x.wait(output_match="got", after_seq=event.seq).reason == "output_match"
     with pytest.raises(TimeoutError):
-        x.wait(timeout_ms=20)
+        x.wait(timeout_s=0.02)
     assert x.info().state == "running"
     assert x.close_input().closed
     outcome = x.wait().outcome
@@ -154,9 +165,9 @@ def test_start_input_wait_output(s: trl.Session) -> None:
 
 def test_wait_for_several(t: trl.Client) -> None:
     with t.session(shell="bash") as a, t.session(shell="bash") as b:
-        slow, fast = a.start("read x", stdin=trl.OPEN), b.start("true")
+        slow, fast = a.start("read x", stdin_open=True), b.start("true")
         assert [e.exec_id for e in t.wait([slow, fast]).happened] == [fast.id]
-        result = t.wait([slow, fast], all=True, timeout_ms=20)
+        result = t.wait([slow, fast], all=True, timeout_s=0.02)
         assert result.timed_out and result.pending == [slow.id]
         slow.close_input()
         assert {e.exec_id for e in t.wait([slow, fast], all=True).happened} == {slow.id, fast.id}
@@ -233,6 +244,7 @@ def test_ephemeral_sessions_end_with_the_client(shared: Daemon) -> None:
 def test_close_twice(shared: Daemon, transport: str) -> None:
     t = trl.connect(**shared.where(transport))
     stream = t.events()
+    stream.open()
     t.close()
     t.close()
     with pytest.raises(trl.ConnectionLost):

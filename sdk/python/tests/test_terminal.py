@@ -28,7 +28,7 @@ def test_text_keys_and_screen(t: trl.Client) -> None:
         assert term.input("echo hal", write_id="w").bytes == 8
         assert term.input("echo hal", write_id="w").repeated
         term.input(b"lo", keys=["enter"])
-        found = term.wait(text="^hal(.*)", since_version=version, timeout_ms=30_000)
+        found = term.wait(text="^hal(.*)", since_version=version, timeout_s=30)
         assert (found.reason, found.match, found.groups) == ("text", "hallo", ["hallo", "lo"])
         term.wait(cursor={"x": 2, "y": 2})
         screen = term.screen()
@@ -36,7 +36,7 @@ def test_text_keys_and_screen(t: trl.Client) -> None:
         assert (screen.cols, screen.rows, screen.cursor.x, screen.cursor.y) == (40, 6, 2, 2)
         assert term.screen(format="cells").lines[1].cells[0].text == "hallo"
         with pytest.raises(TimeoutError):
-            term.wait(text="never", timeout_ms=10)
+            term.wait(text="never", timeout_s=0.01)
         assert term.resize(50, 7).applied
         term.input("stty size\r")
         term.wait(text="^7 50$")

@@ -218,12 +218,18 @@ function isTied({ method, params }: WireRequest): boolean {
   return method === "exec.run" && params["detach"] !== true;
 }
 
-/** The request, with the time that has gone by taken off what it may wait. */
+/** The request, with the time that has passed subtracted from its timeout. */
 function stillToWait(request: WireRequest, begin: number): WireRequest {
-  const timeout = request.params["timeout_ms"];
-  if (!request.method.endsWith(".wait") || typeof timeout !== "number") return request;
-  const left = Math.max(0, Math.round(timeout - (performance.now() - begin)));
-  return { method: request.method, params: { ...request.params, timeout_ms: left } };
+  if (!request.method.endsWith(".wait")) return request;
+  const passedMs = performance.now() - begin;
+  const { timeout_s: seconds, timeout_ms: ms } = request.params;
+  if (typeof seconds === "number") {
+    return { method: request.method, params: { ...request.params, timeout_s: Math.max(0, seconds - passedMs / 1000) } };
+  }
+  if (typeof ms === "number") {
+    return { method: request.method, params: { ...request.params, timeout_ms: Math.max(0, Math.round(ms - passedMs)) } };
+  }
+  return request;
 }
 
 /** Makes a client of a transport that answers. */

@@ -17,14 +17,14 @@ import type { Abortable, WireRequest } from "./transport.js";
 import type * as wire from "./types.js";
 
 /** How a command is run. */
-export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "stdin" | "stdinBase64" | "backpressure">, Abortable {
+export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "stdin" | "stdinBase64" | "stdinOpen" | "backpressure">, Abortable {
   /** What the command reads. Absent: end of file at once. */
   stdin?: TextOrBytes;
 }
 
 /** How a command is started. */
 export interface StartOptions extends RunOptions {
-  /** Leaves stdin open, to be written with `input`, instead of giving it now. */
+  /** Keeps stdin open, so that `input` can write to it. */
   stdinOpen?: boolean;
 }
 
@@ -96,7 +96,7 @@ export class Session extends AnySession {
     return execResult(fromWire(result as wire.ExecResult));
   }
 
-  /** Runs a command and yields its output as it comes, then its exit. It is started by the first `next`. */
+  /** Runs a command and yields its output as it comes, then its exit. The first `next` starts the command. */
   stream(command: string, options: ExecStreamOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
     const request = { method: "exec.stream", params: this.#once(command, rest) };
@@ -125,9 +125,9 @@ export class Session extends AnySession {
     return { run_id: newWriteID(), ...this.#params(command, options) };
   }
 
-  /** The parameters on the wire, where the word "open" as stdin has a meaning of its own. */
+  /** The parameters on the wire. The daemon still takes the text "open" for stdin_open, so that text travels as base64. */
   #params(command: string, { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
-    const input = stdinOpen ? { stdin: "open" } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
+    const input = stdinOpen ? { stdin_open: true } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
     if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be given together with stdinOpen");
     return { session_id: this.id, command, ...(toWire(options) as object), ...input };
   }
@@ -144,7 +144,7 @@ export class Exec {
     this.id = id;
   }
 
-  /** Waits until the command exits, or until what the options ask for; null when timeoutMs is over first. */
+  /** Waits until the command exits, or until what the options ask for; null when timeoutS is over first. */
   async wait(options: WaitOptions = {}): Promise<WaitEvent | null> {
     const { signal, ...rest } = options;
     const result = await this.#trl.call("exec.wait", { execIds: [this.id], ...rest }, { signal });

@@ -41,7 +41,7 @@ abstract class ProgramSession extends AnySession {
     this.exec = new Exec(trl, info.execId ?? "");
   }
 
-  /** Waits until what the options ask for, or the end of the program; null when timeoutMs is over first. */
+  /** Waits until what the options ask for, or the end of the program; null when timeoutS is over first. */
   async wait(options: SessionWaitOptions): Promise<SessionWaitResult | null> {
     const { signal, ...rest } = options;
     const result = await this.trl.call("session.wait", { sessionId: this.id, ...rest }, { signal });

@@ -92,10 +92,11 @@ test("a command in the background: wait, input, output, cancel", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   const s = await trl.session();
   const x = await s.start("echo listening; while read -r line; do echo \"got $line\"; done; echo bye", { stdinOpen: true });
-  const ready = await x.wait({ outputMatch: "listen", timeoutMs: 30_000 });
+  const ready = await x.wait({ outputMatch: "listen", timeoutS: 30 });
   assert.equal(ready?.reason, "output_match");
   assert.equal(ready?.match?.text, "listening");
-  assert.equal(await x.wait({ timeoutMs: 0 }), null);
+  assert.equal(await x.wait({ timeoutS: 0 }), null);
+  assert.equal(await x.wait({ timeoutMs: 0 }), null); // deprecated
   const first = await x.input("one\n", { writeId: "w1" });
   assert.deepEqual([first.stdinBytes, first.repeated], [4, false]);
   assert.equal((await x.input("one\n", { writeId: "w1" })).repeated, true);

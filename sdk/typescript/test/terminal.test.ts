@@ -37,7 +37,7 @@ async function drive(trl: Trl): Promise<void> {
   assert.equal((await t.input("echo hal", { writeId: "w" })).bytes, 8);
   assert.equal((await t.input("echo hal", { writeId: "w" })).repeated, true);
   await t.input("lo", { keys: ["enter"] });
-  const found = await t.wait({ text: "^hal(.*)", sinceVersion: version, timeoutMs: 30_000 });
+  const found = await t.wait({ text: "^hal(.*)", sinceVersion: version, timeoutS: 30 });
   assert.deepEqual([found?.reason, found?.match, found?.groups], ["text", "hallo", ["hallo", "lo"]]);
   await t.wait({ cursor: { x: 2, y: 2 } });
   const screen = await t.screen();
@@ -45,7 +45,7 @@ async function drive(trl: Trl): Promise<void> {
   assert.deepEqual([screen.cols, screen.rows, screen.cursor.x, screen.cursor.y], [40, 6, 2, 2]);
   const cells = (await t.screen({ format: "cells" })).lines;
   assert.equal(cells?.[1]?.cells?.[0]?.text, "hallo");
-  assert.equal(await t.wait({ text: "never", timeoutMs: 10 }), null);
+  assert.equal(await t.wait({ text: "never", timeoutS: 0.01 }), null);
   assert.equal((await t.resize(50, 7)).applied, true);
   await t.input(new TextEncoder().encode("stty size\r"));
   await t.wait({ text: "^7 50$" });

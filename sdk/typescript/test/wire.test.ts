@@ -261,7 +261,7 @@ test("what changes nothing, or has a write id, is asked again", async (t) => {
   await trl.exec("x-1").input("text");
   await trl.exec("x-1").cancel();
   await trl.call("session.destroy", { sessionId: "s-1" });
-  await trl.exec("x-1").wait({ timeoutMs: 60_000 });
+  await trl.exec("x-1").wait({ timeoutS: 60 });
   const d = await trl.findDialogue("d-1");
   await d.send("hello");
   await d.terminate();
@@ -270,8 +270,8 @@ test("what changes nothing, or has a write id, is asked again", async (t) => {
   assert.ok(once && once === again);
   const [first, second] = requests.filter((r) => r.method === "exec.input").map((r) => r.params["write_id"]);
   assert.ok(first && first === second);
-  const waits = requests.filter((r) => r.method === "exec.wait").map((r) => r.params["timeout_ms"] as number);
-  assert.ok(waits[0]! <= 60_000 && waits[1]! <= waits[0]!);
+  const waits = requests.filter((r) => r.method === "exec.wait").map((r) => r.params["timeout_s"] as number);
+  assert.ok(waits[0]! <= 60 && waits[1]! <= waits[0]!);
 });
 
 test("again is not for ever", async (t) => {

@@ -11,7 +11,7 @@ The same with asyncio is in trl_client.aio.
 """
 
 from . import aio, types
-from ._request import OPEN
+from ._stdin import OPEN
 from ._talk import DialogueRawResult, Reply
 from ._place import default_socket
 from .client import Client, Dialogue, DialogueEvents, Exec, Program, Session, Stream, Terminal, Viewer, connect, run

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from . import _talk, types
 from ._aio_stream import Stream
+from ._options import AnswerOptions, DialogueEventOptions, RawOptions, SetOptions
 from ._resume import Cursor
-from ._talk import AnswerOptions, DialogueEventOptions, Message, RawOptions, Reply, SetOptions
+from ._talk import Message, Reply
 from .errors import TrlError
 
 if TYPE_CHECKING:

@@ -254,7 +254,7 @@ class Pool:
 
     def __init__(self, dialer: Dialer, patience_s: float) -> None:
         self.patience_s = patience_s
-        self.closed = False
+        self._closed = False
         self._dialer = dialer
         self._loop = asyncio.get_running_loop()
         self._idle: list[Lane] = []
@@ -285,12 +285,12 @@ class Pool:
 
     async def dial(self) -> Lane:
         """Make a lane that nobody else uses."""
-        if self.closed:
+        if self._closed:
             raise ConnectionLost("client: is closed")
         lane = await self._dialer.dial()
         self._all.add(lane)
         await self._own_again()
-        if self.closed:
+        if self._closed:
             self.discard(lane)
             raise ConnectionLost("client: is closed")
         return lane
@@ -324,14 +324,22 @@ class Pool:
             try:
                 return await self.dial()
             except ConnectionLost:
-                delay = None if self.closed else backoff.delay()
+                delay = None if self._closed else backoff.delay()
                 if delay is None:
                     raise
-            await asyncio.sleep(delay)
+            await self.pause(delay)
+
+    def closed(self) -> bool:
+        """Tell whether the client has been closed."""
+        return self._closed
+
+    async def pause(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
 
     def give(self, lane: Lane) -> None:
         """Keep a lane for the next call."""
-        if self.closed:
+        if self._closed:
             self.discard(lane)
         else:
             self._idle.append(lane)
@@ -348,7 +356,7 @@ class Pool:
 
     async def close(self) -> None:
         """Close all lanes."""
-        self.closed = True
+        self._closed = True
         lanes = list(self._all)
         self._idle.clear()
         self._bound.clear()

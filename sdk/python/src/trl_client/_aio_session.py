@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import _request, types
 from ._aio_stream import Stream, Viewer
-from ._request import (
+from ._options import (
     AttachOptions, OutputOptions, RunOptions, ScreenOptions, SessionSetOptions, SessionWaitOptions, StartOptions, StreamOptions,
     ViewerOptions, WaitOptions)
 from ._resume import Cursor, ViewerCursor, WholeCursor
@@ -69,7 +69,7 @@ class Session(AnySession):
         return Exec(self._client, (await self._client._do(_request.exec_start(self.id, command, options))).exec_id)
 
     def stream(self, command: str, **options: Unpack[StreamOptions]) -> Stream:
-        """Iterate over the output of a command as it comes. It is started when the stream is opened."""
+        """Iterate over the output of a command as it comes. Opening the stream starts the command."""
         return Stream(self._client._pool, Cursor(_request.exec_stream(self.id, command, options)))
 
     async def cancel(self, signal: str | None = None) -> types.ExecInfo:
@@ -91,7 +91,7 @@ class Exec:
         return f"<trl.aio.Exec {self.id}>"
 
     async def wait(self, **options: Unpack[WaitOptions]) -> types.WaitEvent:
-        """Wait until the command exits, or until what the options say; TimeoutError after timeout_ms."""
+        """Wait until the command exits, or until what the options say; TimeoutError after timeout_s."""
         return _request.only(await self._client._do(_request.exec_wait([self.id], False, options)), self.id)
 
     async def input(self, data: str | bytes, *, close: bool = False, write_id: str | None = None) -> types.ExecInputResult:
@@ -128,7 +128,7 @@ class ProgramSession(AnySession):
         """The program as a command: its output by offset, its exit, its signals."""
 
     async def wait(self, **options: Unpack[SessionWaitOptions]) -> types.SessionWaitResult:
-        """Wait until what the options say, or the end of the program; TimeoutError after timeout_ms."""
+        """Wait until what the options say, or the end of the program; TimeoutError after timeout_s."""
         return await self._client._do(_request.session_wait(self.id, options))
 
 

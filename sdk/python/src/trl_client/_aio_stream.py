@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -114,10 +113,10 @@ class Stream(AsyncIterator[StreamEvent]):
             self._drop()
             if self._closed:
                 return
-            delay = None if self._pool.closed else self._outage.delay(cause)
+            delay = None if self._pool.closed() else self._outage.delay(cause)
             if delay is None:
                 raise self._cursor.lost(cause) from cause
-            await asyncio.sleep(delay)
+            await self._pool.pause(delay)
             try:
                 await self._attach(await self._pool.dial())
                 return

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -259,6 +260,12 @@ class Dialer:
                 self._process = None
 
 
+class HangsUp(Protocol):
+    """A stream, which has a lane of its own."""
+
+    def _hang_up(self) -> None: ...
+
+
 class Pool:
     """The lanes of a client: those in use, and those that wait for the next call."""
 
@@ -271,6 +278,12 @@ class Pool:
         self._busy: set[Lane] = set()
         self._bound: dict[str, Lane] = {}  # the connections that keep ephemeral sessions alive, by their id
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
+        self._streams: weakref.WeakSet[HangsUp] = weakref.WeakSet()  # the open ones
+
+    def track(self, stream: HangsUp) -> None:
+        """Let close end a stream, too."""
+        with self._lock:
+            self._streams.add(stream)
 
     def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
         """Ask for something on a lane of its own."""
@@ -337,8 +350,11 @@ class Pool:
             self._bound.clear()
             for lane in self._busy:
                 lane.shutdown()
+            streams = list(self._streams)
         for lane in idle:
             lane.close()
+        for stream in streams:
+            stream._hang_up()
         self._dialer.close()
 
     def _take(self, patience_s: float) -> Lane:

@@ -4,193 +4,22 @@ from __future__ import annotations
 
 import binascii
 import difflib
-import enum
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from . import types
-from .types import EventFilter
+from ._options import (
+    AttachOptions, EventOptions, OneRunOptions, OutputOptions, ProgramOptions, RunOptions, ScreenOptions, SessionOptions,
+    SessionSetOptions, SessionWaitOptions, StartOptions, StreamOptions, TerminalOptions, ViewerOptions, WaitOptions)
+from ._stdin import OPEN
 from .results import ExecOutputResult, ExecResult
 
 T = TypeVar("T")
 
 MISTAKEN = {"cwd": "working_dir", "directory": "working_dir", "input": "stdin", "environment": "env"}
 """What options are called elsewhere."""
-
-
-class Stdin(enum.Enum):
-    """What stdin can be besides data."""
-
-    OPEN = "open"
-
-
-OPEN: Final = Stdin.OPEN
-"""As stdin of start and stream: it is written later, with Exec.input."""
-
-
-class SessionOptions(TypedDict, total=False):
-    """How a session is made; see types.SessionCreateParams."""
-
-    shell: str
-    prefer_shell: str
-    working_dir: str
-    env: Mapping[str, str]
-    name: str
-    timeout_s: float
-    tags: Sequence[str]
-    login: bool
-    rc: bool
-    ephemeral: bool
-    linger_s: float
-    lifetime_s: float
-    idle_timeout_s: float
-
-
-class ProgramOptions(TypedDict, total=False):
-    """How the session of a program is made; see types.SessionCreateParams."""
-
-    working_dir: str
-    env: Mapping[str, str]
-    name: str
-    tags: Sequence[str]
-    ephemeral: bool
-    linger_s: float
-    lifetime_s: float
-    idle_timeout_s: float
-
-
-class TerminalOptions(ProgramOptions, total=False):
-    """How a terminal is made; see types.SessionCreateParams."""
-
-    command: Sequence[str]
-    shell: str
-    prefer_shell: str
-    login: bool
-    rc: bool
-    cols: int
-    rows: int
-    term: str
-    scrollback: int
-    record: bool
-    record_input: bool
-
-
-class SessionSetOptions(TypedDict, total=False):
-    """What changes of a session; see types.SessionSetParams."""
-
-    name: str
-    tags: Sequence[str]
-    lifetime_s: float
-    idle_timeout_s: float
-
-
-class ScreenOptions(TypedDict, total=False):
-    """What of a screen is wanted; see types.SessionScreenParams."""
-
-    format: types.ScreenFormat
-    scrollback: int
-    since_version: int
-
-
-class SessionWaitOptions(TypedDict, total=False):
-    """What is waited for in a terminal or program; see types.SessionWaitParams."""
-
-    text: str
-    since_version: int
-    idle_ms: int
-    exit: bool
-    cursor: types.CursorAt
-    waiting_for_input: bool
-    timeout_ms: int
-
-
-class ViewerOptions(TypedDict, total=False):
-    """How a terminal is looked at; see types.SessionAttachParams."""
-
-    from_offset: int
-    scrollback: int
-    read_only: bool
-    size: types.TerminalSize
-    take_size: bool
-
-
-class _CommandOptions(TypedDict, total=False):
-    timeout_s: float
-    env: Mapping[str, str]
-    working_dir: str
-    wait: bool
-    detach: bool
-
-
-class RunOptions(_CommandOptions, total=False):
-    """How a command is run; see types.ExecParams."""
-
-    stdin: str | bytes | None
-    max_output_bytes: int
-
-
-class OneRunOptions(TypedDict, total=False):
-    """How a command is run in a session of its own."""
-
-    shell: str
-    working_dir: str
-    env: Mapping[str, str]
-    timeout_s: float
-    stdin: str | bytes | None
-    max_output_bytes: int
-
-
-class StartOptions(_CommandOptions, total=False):
-    """How a command is started whose stdin may stay open; see types.ExecParams."""
-
-    stdin: str | bytes | Literal[Stdin.OPEN] | None
-    max_output_bytes: int
-
-
-class StreamOptions(_CommandOptions, total=False):
-    """How a command is started whose output is pushed; see types.ExecStreamParams."""
-
-    stdin: str | bytes | Literal[Stdin.OPEN] | None
-    stream: types.StreamName
-    backpressure: bool
-
-
-class AttachOptions(TypedDict, total=False):
-    """From where the output of a command is pushed; see types.ExecStreamParams."""
-
-    after_seq: int
-    from_offset: int
-    stream: types.StreamName
-
-
-class OutputOptions(TypedDict, total=False):
-    """Which part of the output is read; see types.ExecOutputParams."""
-
-    stream: types.StreamName
-    offset: int
-    limit: int
-    tail: int
-    grep: str
-
-
-class WaitOptions(TypedDict, total=False):
-    """What is waited for; see types.ExecWaitParams."""
-
-    until: types.WaitUntil | Sequence[types.WaitUntil]
-    output_match: str
-    after_seq: int
-    idle_ms: int
-    timeout_ms: int
-
-
-class EventOptions(TypedDict, total=False):
-    """Which events are pushed; see types.EventSubscribeParams."""
-
-    session_id: str
-    types: Sequence[EventFilter]
-    after_seq: int
 
 
 @dataclass(frozen=True)
@@ -268,7 +97,7 @@ def session_screen(session_id: str, options: ScreenOptions) -> Request[types.Ses
 
 
 def session_wait(session_id: str, options: SessionWaitOptions) -> Request[types.SessionWaitResult]:
-    """session.wait; TimeoutError after timeout_ms."""
+    """session.wait; TimeoutError after timeout_s."""
 
     def decode(data: Any) -> types.SessionWaitResult:
         result = types.SessionWaitResult.from_dict(data)
@@ -404,7 +233,7 @@ def _command(session_id: str, command: str, kind: type, options: Mapping[str, An
     params = given(kind, options)
     stdin = params.pop("stdin", None)
     if stdin is OPEN:
-        params["stdin"] = OPEN.value
+        params["stdin_open"] = True
     elif stdin is not None:
         params.update(_text_or_bytes("stdin", stdin))
     return {"session_id": session_id, "command": command, **params}
@@ -416,8 +245,8 @@ def _once(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text_or_bytes(name: str, value: str | bytes) -> dict[str, str]:
-    """Return the field that carries a value exactly. The word of OPEN as text is data, too."""
-    if isinstance(value, str) and value != OPEN.value:
+    """Return the field that carries a value exactly. The daemon still takes the stdin "open" for stdin_open."""
+    if isinstance(value, str) and value != "open":
         try:
             value.encode()
             return {name: value}

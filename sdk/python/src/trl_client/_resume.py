@@ -95,10 +95,14 @@ class Retry:
     def params(self) -> Mapping[str, Any]:
         """Return the parameters for now: of the time to wait, some may be over."""
         params = self._request.params
-        if self._request.method not in ("exec.wait", "session.wait") or "timeout_ms" not in params:
+        if self._request.method not in ("exec.wait", "session.wait"):
             return params
-        over = int((self._clock() - self._begun) * 1000)
-        return {**params, "timeout_ms": max(0, params["timeout_ms"] - over)}
+        passed = self._clock() - self._begun
+        if "timeout_s" in params:
+            return {**params, "timeout_s": max(0.0, params["timeout_s"] - passed)}
+        if "timeout_ms" in params:
+            return {**params, "timeout_ms": max(0, params["timeout_ms"] - int(passed * 1000))}
+        return params
 
     def delay(self, error: TrlError) -> float | None:
         """Return how long to wait before the request is sent again; None when it is not to be."""

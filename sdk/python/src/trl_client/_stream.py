@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 class Stream(Iterator[StreamEvent]):
     """Pushes of the daemon as an iterator, on a connection of its own.
 
-    Closing it, or leaving the loop over it, frees the connection; the command goes on. It is read by
-    one thread; close may come from another, and ends the loop.
+    It is opened by "with", by open, or by the first step of a loop. Closing it, or leaving the loop
+    over it, frees the connection; the command goes on. It is read by one thread; close may come from
+    another, and ends the loop.
     """
 
     def __init__(self, pool: Pool, cursor: Cursor) -> None:
         self._pool = pool
         self._cursor = cursor
         self._outage = Outage(pool.patience_s)
+        self._opened = False  # set while _reading is held
         self._closed = False
         self._reading = threading.Lock()  # held while the lane is in use
         self._lane: Lane | None = None
@@ -51,6 +53,7 @@ class Stream(Iterator[StreamEvent]):
         return self._cursor.outcome
 
     def __enter__(self) -> Self:
+        self.open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
@@ -59,6 +62,12 @@ class Stream(Iterator[StreamEvent]):
     def __del__(self) -> None:
         if hasattr(self, "_lane"):
             self.close()
+
+    def open(self) -> None:
+        """Start the command, or begin to read the one that was named. Later calls do nothing."""
+        if not self._opened:  # else another thread may be reading, and would keep this one waiting
+            with self._reading:
+                self._open()
 
     def close(self) -> None:
         """Stop reading."""
@@ -77,18 +86,23 @@ class Stream(Iterator[StreamEvent]):
             finally:
                 self._reading.release()
 
-    def _begin(self) -> None:
-        with self._reading:
-            try:
-                self._attach(self._pool.dial_patiently(self._pool.patience_s))
-            except TrlError as e:
-                self._resume(e)
-            except BaseException:
-                self._drop()
-                raise
+    def _open(self) -> None:
+        if self._opened or self._closed:
+            return
+        self._pool.track(self)  # before it begins, so that close can end it at any time
+        try:
+            self._attach(self._pool.dial_patiently(self._pool.patience_s))
+        except TrlError as e:
+            self._resume(e)
+        except BaseException:
+            self._drop()
+            raise
+        finally:
+            self._opened = True
 
     def __next__(self) -> StreamEvent:
         with self._reading:
+            self._open()
             try:
                 event = None
                 while event is None and not self._closed and not self._cursor.over:
@@ -163,11 +177,12 @@ class Viewer(Stream):
 
     @property
     def viewer_id(self) -> str:
-        """The name of this viewer; another one after each time the connection was lost."""
+        """The name of this viewer, once it is open; another one after each time the connection was lost."""
         return self._viewer.viewer_id
 
     def resize(self, cols: int, rows: int) -> types.SessionResizeResult:
         """Tell the size of this viewer. The terminal follows it if this viewer owns the size."""
         self._viewer.size = {"cols": cols, "rows": rows}
+        self.open()
         request = _request.session_resize(self._viewer.session_id, cols, rows, viewer_id=self.viewer_id)
         return self._client._do(request)

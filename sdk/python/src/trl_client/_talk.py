@@ -5,70 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, Union, cast
+from typing import Any, Union, cast
 
 from . import types
+from ._options import AnswerOptions, DialogueEventOptions, DialogueOptions, RawOptions, SetOptions
 from ._request import Request, given
 from .results import exact_bytes
 
 Message = Union[str, Sequence[types.DialogueContent]]
 """A text, or blocks."""
-
-
-class DialogueOptions(TypedDict, total=False):
-    """How a dialogue is made; see types.DialogueCreateParams."""
-
-    argv: Sequence[str]
-    model: str
-    permission_mode: str
-    working_dir: str
-    env: Mapping[str, str]
-    runtime: str
-    remote: types.DialogueRemote
-    resume: str
-    name: str
-    tags: Sequence[str]
-    prompt: str
-    policy: types.DialoguePolicy
-    stall_s: float
-    linger_s: float
-
-
-class AnswerOptions(TypedDict, total=False):
-    """What a request of the agent is answered with; see types.DialogueRespondParams."""
-
-    decision: types.DialogueDecision
-    message: str
-    interrupt: bool
-    input: Mapping[str, Any]
-    remember: bool
-    option: str
-    answers: Mapping[str, str]
-
-
-class SetOptions(TypedDict, total=False):
-    """What is changed; see types.DialogueSetParams."""
-
-    model: str
-    permission_mode: str
-    policy: types.DialoguePolicy
-
-
-class DialogueEventOptions(TypedDict, total=False):
-    """Which events of a dialogue are pushed; see types.DialogueEventsParams."""
-
-    after_seq: int
-    no_follow: bool
-    no_deltas: bool
-
-
-class RawOptions(TypedDict, total=False):
-    """Which part of what the agent's program wrote, or read, is wanted; see types.DialogueRawParams."""
-
-    epoch: int
-    stream: types.RawStream
-    offset: int
-    limit: int
 
 
 @dataclass(frozen=True, kw_only=True)

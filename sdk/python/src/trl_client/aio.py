@@ -8,21 +8,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _request, _talk, types
 from ._aio_dialogue import Dialogue, DialogueEvents
 from ._aio_lanes import Dialer, Pool
 from ._aio_session import AnySession, Exec, Program, Session, Terminal
 from ._aio_stream import Stream, Viewer
-from ._request import EventOptions, OneRunOptions, ProgramOptions, Request, SessionOptions, TerminalOptions, WaitOptions
+from ._opening import Opening
+from ._options import (
+    DialogueOptions, EventOptions, OneRunOptions, ProgramOptions, SessionOptions, TerminalOptions, WaitOptions)
+from ._request import Request
 from ._resume import Cursor, Retry
-from ._talk import DialogueOptions
 from ._target import HttpTarget, Target, find_target
 from .errors import TrlError
 from .results import ExecResult
@@ -36,36 +37,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class _Leaves(Protocol):
-    async def __aexit__(
-        self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None, /
-    ) -> None: ...
-
-
-L = TypeVar("L", bound=_Leaves)
-
-
-class Opening(Generic[L]):
-    """Something that is to be opened: with "async with", which closes it at the end, or with await."""
-
-    def __init__(self, open: Callable[[], Coroutine[Any, Any, L]]) -> None:
-        self._open = open
-        self._opened: L | None = None
-
-    def __await__(self) -> Generator[Any, None, L]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> L:
-        self._opened = await self._open()
-        return self._opened
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None
-    ) -> None:
-        if self._opened is not None:
-            await self._opened.__aexit__(kind, e, where)
 
 
 def connect(
@@ -105,7 +76,7 @@ class Client:
     """A daemon as this program sees it, for the tasks of one event loop.
 
     Every call that waits has a connection to itself, taken from those that are idle: none waits for
-    another, and one that is cancelled gives its connection up, which ends a command run by it.
+    another, and one that is cancelled or interrupted gives its connection up, which ends a command run by it.
     """
 
     def __init__(self, target: Target, patience_s: float) -> None:
@@ -221,7 +192,7 @@ class Client:
             try:
                 return request.decode(await self._pool.answer_to(request.method, retry.params(), patience_s))
             except TrlError as e:
-                delay = None if self._pool.closed else retry.delay(e)
+                delay = None if self._pool.closed() else retry.delay(e)
                 if delay is None:
                     raise
-            await asyncio.sleep(delay)
+            await self._pool.pause(delay)
