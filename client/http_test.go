@@ -99,6 +99,37 @@ func TestHTTPCalls(t *testing.T) {
 	}
 }
 
+// TestOlderDaemon: a daemon that does not know run_id gets the request again without it, and no
+// run_id in later requests. It is recognised by the field in the details, not by the message.
+func TestOlderDaemon(t *testing.T) {
+	c, _, asked := httpDaemon(t,
+		says(400, `{"error":{"code":"INVALID_PARAMS","message":"what is this?","details":{"field":"run_id"}}}`),
+		says(200, `{"exit_code":3}`),
+		says(200, `{"exit_code":4}`),
+	)
+	for _, want := range []int{3, 4} {
+		if r, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "a", Command: "true"}); err != nil || r.ExitCode != want {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	for i, request := range asked() {
+		if has := strings.Contains(request, `"run_id"`); has != (i == 0) {
+			t.Errorf("request %d: %s", i, request)
+		}
+	}
+}
+
+// TestInvalidParamIsNoOlderDaemon: a message that mentions run_id does not make the daemon an older one.
+func TestInvalidParamIsNoOlderDaemon(t *testing.T) {
+	c, _, asked := httpDaemon(t, says(400, `{"error":{"code":"INVALID_PARAMS","message":"params.command: not run_id","details":{"field":"command"}}}`))
+	if _, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: "a", Command: "true"}); err == nil {
+		t.Error("the request was not rejected")
+	}
+	if n := len(asked()); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
 func TestHTTPLosses(t *testing.T) {
 	c, s, asked := httpDaemon(t, cut, says(502, "bad gateway"), says(503, `{"error":{"code":"RUNTIME_UNAVAILABLE","message":"not yet","details":{"reason":"starting"}}}`),
 		says(200, `{"version":"1"}`), cut)

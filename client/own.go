@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strings"
 
 	"github.com/trl-dev/trl/api"
 )
 
-// once gives a request for a command an id that makes it run once, however often it is sent.
-// Where there is no second connection, it is sent once anyway; and an older daemon knows no
-// such ids. It reports whether it did.
+// once gives a request for a command an id that makes the daemon run the command once, however
+// often the request arrives. It reports whether it did: a Client that does not reconnect sends
+// the request only once, and an older daemon does not know run_id.
 func (c *Client) once(id *string) bool {
 	if *id != "" || c.ReconnectFor <= 0 || c.noRunID.Load() {
 		return false
@@ -20,18 +19,18 @@ func (c *Client) once(id *string) bool {
 	return true
 }
 
-// isOlder reports whether a request was refused because of the id of once, by a daemon that does
-// not know run_id. No other is given one then. Such a daemon names the field in its message only.
+// isOlder reports whether an older daemon rejected a request because it does not know run_id.
+// once then gives no more ids.
 func (c *Client) isOlder(err error) bool {
 	var e *api.Error
-	if !errors.As(err, &e) || e.Code != api.CodeInvalidParams || !strings.Contains(e.Message, "run_id") {
+	if !errors.As(err, &e) || e.Code != api.CodeInvalidParams || e.Details["field"] != "run_id" {
 		return false
 	}
 	c.noRunID.Store(true)
 	return true
 }
 
-// owns notes an ephemeral session of this Client.
+// owns records an ephemeral session of this Client, so that lostConnection can reclaim it.
 func (c *Client) owns(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,8 +40,8 @@ func (c *Client) owns(id string) {
 	c.owned[id] = false
 }
 
-// lostConnection is called when the connection that calls share is lost. Ephemeral sessions
-// would end with it, so another is made at once, and they hear that their owner is back.
+// lostConnection is called when the connection that calls share is lost. The daemon would end the
+// Client's ephemeral sessions, so session.own claims them again at once, on a new connection.
 func (c *Client) lostConnection() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,12 +57,12 @@ func (c *Client) lostConnection() {
 	}
 }
 
-// reclaim makes this Client the owner of its session again. It ends with the Client.
+// reclaim makes this Client the owner of its session again. It returns when the Client is closed.
 func (c *Client) reclaim(id string) {
 	_, err := c.call(context.Background(), "session.own", api.SessionOwnParams{SessionID: id})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil { // it has ended, or the daemon is gone for good
+	if err != nil { // the session has ended, or the daemon does not come back
 		delete(c.owned, id)
 	} else {
 		c.owned[id] = false
