@@ -301,13 +301,35 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestReads: who may only look cannot change anything, and can look at everything.
-func TestReads(t *testing.T) {
+// TestAccess: a caller with read access cannot change anything, and can read everything.
+func TestAccess(t *testing.T) {
 	for _, m := range api.Methods() {
 		_, verb, _ := strings.Cut(m.Name, ".")
 		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw ", " "+verb+" ")
-		if m.Reads != reads {
-			t.Errorf("%s: reads = %v", m.Name, m.Reads)
+		if reads && m.Access != api.AccessRead || !reads && m.Access != api.AccessFull {
+			t.Errorf("%s: access = %q", m.Name, m.Access)
+		}
+	}
+	for _, c := range []struct {
+		method, params string
+		changes        bool
+	}{
+		{"exec.list", `{}`, false},
+		{"exec.run", `{"session_id":"s","command":"true"}`, true},
+		{"exec.stream", `{"exec_id":"x-1-1"}`, false},
+		{"exec.stream", `{"session_id":"s","command":"true"}`, true},
+		{"exec.stream", `{"exec_id":"x-1-1","command":"true"}`, true}, // invalid
+		{"exec.stream", `{"exec_id":"x-1-1","no_such":1}`, true},
+		{"session.attach", `{"session_id":"s","read_only":true}`, false},
+		{"session.attach", `{"session_id":"s"}`, true},
+		{"session.attach", `{"read_only":true}`, true}, // invalid
+	} {
+		m, _ := api.FindMethod(c.method)
+		if got := m.Changes(json.RawMessage(c.params)); got != c.changes {
+			t.Errorf("%s %s: changes = %v", c.method, c.params, got)
+		}
+		if !c.changes && !m.MayRead() {
+			t.Errorf("%s: has calls that change nothing, but does not say so", c.method)
 		}
 	}
 }

@@ -23,14 +23,28 @@ type Method struct {
 	// Endless reports that the stream goes on until its session, its dialogue or its reader
 	// ends. The stream of a command is not endless: it ends with the command.
 	Endless bool
-	// Reads reports that the method changes nothing, so read-only callers may use it.
-	Reads bool
+	// Access is what a caller needs in order to call the method. A caller with AccessRead may
+	// also call some methods that need AccessFull, with parameters that change nothing; see
+	// Changes.
+	Access Access
 	// Strict reports that the method rejects unknown parameters, because a typo would be
 	// dangerous. A misspelt timeout_s would let a command run without a limit.
 	Strict bool
 
-	call func(ctx context.Context, s Service, params json.RawMessage, beside []byte, strict bool) (any, error)
+	// onlyReads reports whether a call of a method with AccessFull changes nothing, because of
+	// its parameters. Nil: no call does.
+	onlyReads func(params json.RawMessage) bool
+	call      func(ctx context.Context, s Service, params json.RawMessage, beside []byte, strict bool) (any, error)
 }
+
+// Access is the permission that a caller needs, and the scope of a token.
+type Access string
+
+// The two kinds of access. Full access includes read access.
+const (
+	AccessRead Access = "read" // the method changes nothing
+	AccessFull Access = "full" // the method may change something
+)
 
 // Methods is the one list of the methods on the wire. It is a function, so that programs
 // that do not call it, such as the runner, do not contain it. Callers must not change the list.
@@ -46,45 +60,45 @@ var (
 
 func list() []Method {
 	return []Method{
-		reads(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
-		reads(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
-		reads(unary("system.info", "Report version, platform, limits, capabilities and methods.", Service.SystemInfo)),
-		strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade)),
-		strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate)),
-		reads(unary("session.list", "List the sessions.", Service.SessionList)),
-		reads(unary("session.info", "Report everything about one session.", Service.SessionInfo)),
-		strict(unary("session.set", "Change the name, the tags, the lifetime or the idle timeout of a session.", Service.SessionSet)),
-		strict(unary("session.own", "Tie an ephemeral session to this connection, after its owner has reconnected.", Service.SessionOwn)),
-		strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy)),
-		strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput)),
-		strict(unary("session.resize", "Change the size of a terminal.", Service.SessionResize)),
-		reads(strict(unary("session.screen", "Return the screen of a terminal: text, cursor, title, modes; or only the changed rows.", Service.SessionScreen))),
-		reads(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
-		strict(endless(stream("session.attach", "Push the screen of a terminal, as bytes to write to a terminal, and all further output.", Service.SessionAttach))),
-		reads(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
-		strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun)),
-		strict(unary("exec.start", "Start a command in a session and return at once.", Service.ExecStart)),
-		strict(stream("exec.stream", "Run a command and push its output as it comes, or push the output of an earlier command.", Service.ExecStream)),
-		reads(strict(unary("exec.output", "Read the output of a command: from an offset, from the end, or the lines that match.", Service.ExecOutput))),
-		strict(unary("exec.input", "Write to the stdin of a running command.", Service.ExecInput)),
-		reads(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
-		strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel)),
-		reads(unary("exec.info", "Report the state and outcome of one command.", Service.ExecInfo)),
-		reads(unary("exec.list", "List the commands of one session, or of all.", Service.ExecList)),
-		strict(unary("dialogue.create", "Start a conversation with a coding agent, in its own session.", Service.DialogueCreate)),
-		reads(unary("dialogue.list", "List the dialogues.", Service.DialogueList)),
-		reads(unary("dialogue.info", "Report everything about one dialogue.", Service.DialogueInfo)),
-		strict(unary("dialogue.send", "Send the agent a message.", Service.DialogueSend)),
-		strict(unary("dialogue.interrupt", "Stop the agent's current turn; the dialogue goes on.", Service.DialogueInterrupt)),
-		strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond)),
-		strict(unary("dialogue.set", "Change the model, the permission mode or the policy.", Service.DialogueSet)),
-		reads(strict(endless(stream("dialogue.events", "Push the events of a dialogue, starting at any event.", Service.DialogueEvents)))),
-		reads(strict(unary("dialogue.transcript", "Return the transcript: turns, items, tool calls, tasks, requests.", Service.DialogueTranscript))),
-		reads(strict(unary("dialogue.raw", "Read the raw output of the agent's program, byte for byte.", Service.DialogueRaw))),
-		strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate)),
-		strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume)),
-		strict(unary("dialogue.retry", "Try again to reach the agent of a dialogue in state error.", Service.DialogueRetry)),
-		reads(strict(endless(stream("event.subscribe", "Push the events of sessions and commands.", Service.EventSubscribe)))),
+		read(unary("system.ping", "Answer with uptime and version.", Service.SystemPing)),
+		read(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
+		read(unary("system.info", "Report version, platform, limits, capabilities and methods.", Service.SystemInfo)),
+		full(strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade))),
+		full(strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate))),
+		read(unary("session.list", "List the sessions.", Service.SessionList)),
+		read(unary("session.info", "Report everything about one session.", Service.SessionInfo)),
+		full(strict(unary("session.set", "Change the name, the tags, the lifetime or the idle timeout of a session.", Service.SessionSet))),
+		full(strict(unary("session.own", "Tie an ephemeral session to this connection, after its owner has reconnected.", Service.SessionOwn))),
+		full(strict(unary("session.destroy", "End a session and every process in it.", Service.SessionDestroy))),
+		full(strict(unary("session.input", "Type into a terminal, or write to the stdin of a program.", Service.SessionInput))),
+		full(strict(unary("session.resize", "Change the size of a terminal.", Service.SessionResize))),
+		read(strict(unary("session.screen", "Return the screen of a terminal: text, cursor, title, modes; or only the changed rows.", Service.SessionScreen))),
+		read(strict(unary("session.wait", "Wait until a terminal shows a text, falls silent, waits for input or ends.", Service.SessionWait))),
+		fullUnless(SessionAttachParams.watches, strict(endless(stream("session.attach", "Push the screen of a terminal, as bytes to write to a terminal, and all further output.", Service.SessionAttach)))),
+		read(strict(unary("session.recording", "Read the recording of a terminal.", Service.SessionRecording))),
+		full(strict(unary("exec.run", "Run a command in a session and wait for its outcome.", Service.ExecRun))),
+		full(strict(unary("exec.start", "Start a command in a session and return at once.", Service.ExecStart))),
+		fullUnless(ExecStreamParams.follows, strict(stream("exec.stream", "Run a command and push its output as it comes, or push the output of an earlier command.", Service.ExecStream))),
+		read(strict(unary("exec.output", "Read the output of a command: from an offset, from the end, or the lines that match.", Service.ExecOutput))),
+		full(strict(unary("exec.input", "Write to the stdin of a running command.", Service.ExecInput))),
+		read(strict(unary("exec.wait", "Wait until a command exits, prints something, falls silent or waits for input.", Service.ExecWait))),
+		full(strict(unary("exec.cancel", "Stop a command and everything it started.", Service.ExecCancel))),
+		read(unary("exec.info", "Report the state and outcome of one command.", Service.ExecInfo)),
+		read(unary("exec.list", "List the commands of one session, or of all.", Service.ExecList)),
+		full(strict(unary("dialogue.create", "Start a conversation with a coding agent, in its own session.", Service.DialogueCreate))),
+		read(unary("dialogue.list", "List the dialogues.", Service.DialogueList)),
+		read(unary("dialogue.info", "Report everything about one dialogue.", Service.DialogueInfo)),
+		full(strict(unary("dialogue.send", "Send the agent a message.", Service.DialogueSend))),
+		full(strict(unary("dialogue.interrupt", "Stop the agent's current turn; the dialogue goes on.", Service.DialogueInterrupt))),
+		full(strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond))),
+		full(strict(unary("dialogue.set", "Change the model, the permission mode or the policy.", Service.DialogueSet))),
+		read(strict(endless(stream("dialogue.events", "Push the events of a dialogue, starting at any event.", Service.DialogueEvents)))),
+		read(strict(unary("dialogue.transcript", "Return the transcript: turns, items, tool calls, tasks, requests.", Service.DialogueTranscript))),
+		read(strict(unary("dialogue.raw", "Read the raw output of the agent's program, byte for byte.", Service.DialogueRaw))),
+		full(strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate))),
+		full(strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume))),
+		full(strict(unary("dialogue.retry", "Try again to reach the agent of a dialogue in state error.", Service.DialogueRetry))),
+		read(strict(endless(stream("event.subscribe", "Push the events of sessions and commands.", Service.EventSubscribe)))),
 	}
 }
 
@@ -115,20 +129,15 @@ func (m Method) CallWith(ctx context.Context, s Service, params json.RawMessage,
 	return data, nil
 }
 
-// Changes reports whether a call with these parameters may change something. Besides the
-// methods that only read, exec.stream changes nothing when it follows an earlier command,
-// and session.attach changes nothing when it is read-only.
+// Changes reports whether a call with these parameters may change something, so that it needs
+// full access.
 func (m Method) Changes(params json.RawMessage) bool {
-	switch {
-	case m.Name == "exec.stream":
-		var p ExecStreamParams
-		return decodeParams(params, &p, m.Strict) != nil || p.ExecID == "" || p.Check() != nil
-	case m.Name == "session.attach":
-		var p SessionAttachParams
-		return decodeParams(params, &p, m.Strict) != nil || !p.ReadOnly || p.Check() != nil
-	}
-	return !m.Reads
+	return m.Access != AccessRead && (m.onlyReads == nil || !m.onlyReads(params))
 }
+
+// MayRead reports whether the method has calls that change nothing: all, or those whose
+// parameters say so.
+func (m Method) MayRead() bool { return m.Access == AccessRead || m.onlyReads != nil }
 
 func unary[P, R any](name, summary string, f func(Service, context.Context, P) (R, error)) Method {
 	return Method{
@@ -169,9 +178,26 @@ func strict(m Method) Method {
 	return m
 }
 
-func reads(m Method) Method {
-	m.Reads = true
+func read(m Method) Method {
+	m.Access = AccessRead
 	return m
+}
+
+func full(m Method) Method {
+	m.Access = AccessFull
+	return m
+}
+
+// checked is the parameters of a method.
+type checked interface{ Check() error }
+
+// fullUnless is full, except for calls with valid parameters of which onlyReads is true.
+func fullUnless[P checked](onlyReads func(P) bool, m Method) Method {
+	m.onlyReads = func(params json.RawMessage) bool {
+		var p P
+		return decodeParams(params, &p, m.Strict) == nil && p.Check() == nil && onlyReads(p)
+	}
+	return full(m)
 }
 
 // Check decodes params as Call does, and reports the first fault.

@@ -39,6 +39,9 @@ func (p ExecStreamParams) Check() error {
 	return p.nothingToRun()
 }
 
+// follows reports whether the call only reads the output of an earlier command.
+func (p ExecStreamParams) follows() bool { return p.ExecID != "" }
+
 // nothingToRun rejects the parameters of a new command.
 func (p ExecStreamParams) nothingToRun() error {
 	for _, c := range []struct {

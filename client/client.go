@@ -184,7 +184,7 @@ func isCommand(method string) bool { return method == "exec.run" || method == "e
 
 // harmless reports whether a request may be sent twice.
 func harmless(method string, params any) bool {
-	if m, ok := api.FindMethod(method); ok && m.Reads || method == "session.own" {
+	if m, ok := api.FindMethod(method); ok && m.Access == api.AccessRead || method == "session.own" {
 		return true
 	}
 	switch p := params.(type) { // an id makes it be done once

@@ -109,7 +109,7 @@ func writeOpenAPI(c *contract) ([]byte, error) {
 		params := c.byType[m.Params]
 		required := len(params.oneOf) > 0 || slices.ContainsFunc(params.allFields(), func(f field) bool { return !f.optional })
 		paths = append(paths, "/v1/"+m.Name, node{"post", node{
-			"operationId", noun + strings.ToUpper(verb[:1]) + verb[1:], "tags", []string{noun}, "summary", m.Summary, "x-reads", m.Reads,
+			"operationId", noun + strings.ToUpper(verb[:1]) + verb[1:], "tags", []string{noun}, "summary", m.Summary, "x-reads", m.Access == api.AccessRead,
 			"requestBody", node{"required", required, "content", node{"application/json", body}},
 			"responses", withErrors(responses),
 		}})

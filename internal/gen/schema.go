@@ -44,7 +44,7 @@ func writeSchema(c *contract) ([]byte, error) {
 	for _, m := range api.Methods() {
 		methods = append(methods, m.Name, node{
 			"description", m.Summary, "params", ref(refs, m.Params.Name()), "result", ref(refs, m.Result.Name()),
-			"streams", m.Streams, "reads", m.Reads, "strict", m.Strict,
+			"streams", m.Streams, "reads", m.Access == api.AccessRead, "strict", m.Strict,
 		})
 	}
 	return indented(node{

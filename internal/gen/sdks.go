@@ -31,7 +31,7 @@ func methodNames(which func(api.Method) bool) []string {
 
 func all(api.Method) bool       { return true }
 func streams(m api.Method) bool { return m.Streams }
-func reads(m api.Method) bool   { return m.Reads }
+func reads(m api.Method) bool   { return m.Access == api.AccessRead }
 
 func quoted(values []string) []string {
 	list := make([]string, len(values))

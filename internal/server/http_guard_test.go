@@ -50,7 +50,7 @@ func TestHTTPReadScope(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{Handlers: map[string]http.Handler{"/extra": http.NotFoundHandler()}})
 	look := []string{"Authorization", "Bearer " + readToken}
 	for _, m := range api.Methods() {
-		if !m.Reads {
+		if m.Access != api.AccessRead {
 			_, e := w.refused(403, api.CodeForbidden, "POST", "/v1/"+m.Name, "{}", look...)
 			if !strings.Contains(e.Message, "scope full") {
 				t.Errorf("%s", e.Message)

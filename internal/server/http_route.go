@@ -91,7 +91,7 @@ func (h *HTTP) find(path string) (endpoint, bool) {
 	if name, ok := strings.CutPrefix(path, "/v1/"); ok {
 		need := ScopeFull
 		m, known := h.server.methods[name]
-		if !known || m.Reads || m.Streams { // of a stream, the parameters tell
+		if !known || m.MayRead() {
 			need = ScopeRead
 		}
 		return endpoint{allow: post, need: need, serve: func(x *exchange) { x.call(name) }}, true

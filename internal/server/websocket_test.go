@@ -205,7 +205,7 @@ func TestWebSocketReadScope(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	s := w.mustWebSocket(bearer(readToken))
 	for _, m := range api.Methods() {
-		if !m.Reads {
+		if m.Access != api.AccessRead {
 			s.send(`{"id":1,"method":"` + m.Name + `"}`)
 			s.expect(`{"id":1,"ok":false,"error":{"code":"FORBIDDEN"`)
 		}
