@@ -63,17 +63,14 @@ You stay attached when the daemon restarts, and see the same screen.`,
 			if err := ui.CheckWindow("trl attach", fmt.Sprintf("`trl screen %s` prints what it shows; --force attaches all the same", cmp.Or(name, "SESSION"))); err != nil && !force {
 				return err
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if name == "" {
-				if name, err = a.chooseTerminal(cmd.Context(), c); err != nil {
-					return err
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				if name == "" {
+					if name, err = a.chooseTerminal(ctx, c); err != nil {
+						return err
+					}
 				}
-			}
-			return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: name, Name: name, Keys: keys, ReadOnly: readOnly, TakeSize: take, UTF8: force})
+				return attach.Run(ctx, a.Streams, c, attach.Options{Session: name, Name: name, Keys: keys, ReadOnly: readOnly, TakeSize: take, UTF8: force})
+			})
 		},
 		ValidArgsFunction: a.completeTerminals,
 	}
@@ -86,7 +83,7 @@ You stay attached when the daemon restarts, and see the same screen.`,
 	return cmd
 }
 
-// detachKey is the key that leaves, as the settings say.
+// detachKey returns the key that detaches, from the settings.
 func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 	cfg, err := a.settings(cmd)
 	if err != nil {
@@ -99,8 +96,8 @@ func (a *app) detachKey(cmd *cobra.Command) (*view.Keys, error) {
 	return keys.Twice(), nil
 }
 
-// chooseTerminal is the terminal that a person means who names none: the only one, or the
-// one they choose of a list, with the latest on top.
+// chooseTerminal returns the terminal for a person who named none: the only one, or the one that
+// the person chooses from a list, most recently active first.
 func (a *app) chooseTerminal(ctx context.Context, c *client.Client) (string, error) {
 	res, err := c.SessionList(ctx, api.SessionListParams{})
 	if err != nil {
@@ -141,7 +138,7 @@ func (a *app) chooseTerminal(ctx context.Context, c *client.Client) (string, err
 	return "", fmt.Errorf("%q is not in the list", line)
 }
 
-// readLine reads one line of a terminal, and nothing of what is behind it.
+// readLine reads one line from a terminal, and nothing after it.
 func readLine(in io.Reader) (string, error) {
 	var line []byte
 	b := make([]byte, 1)

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// autoExit is how long a daemon that nobody asked for stays without work, unless the settings say.
+	// autoExit is auto_exit_s of a daemon that trl starts, unless the settings have one.
 	autoExit = "300"
-	// startTimeout bounds the waiting for the end of the daemon before, and for the start of the next.
+	// startTimeout bounds the wait for the end of the old daemon and the start of the new one.
 	startTimeout = 20 * time.Second
-	// logLimit is the size from which on the log of such daemons is put aside.
+	// logLimit is the size above which the log of a background daemon is renamed.
 	logLimit = 10 << 20
 )
 
-// autostart starts a daemon in the background, unless another trl was faster, and
-// connects to it. The lock makes one of many that come at the same time do the work.
+// autostart starts a daemon in the background, unless another trl was faster, and connects to
+// it. Of many trl that come at the same time, the lock lets one start the daemon.
 func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Config) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -43,8 +43,8 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 		return nil, fmt.Errorf("start the daemon: %w", err)
 	}
 	defer lock.Close()
-	// With a very short auto_exit_s it may end again before we have said a word, on a busy
-	// machine many times.
+	// With a very short auto_exit_s, the daemon may exit before it gets our first request, on a
+	// busy machine many times.
 	var lost error
 	for ctx.Err() == nil {
 		c, err := dial(ctx, cfg)
@@ -59,22 +59,22 @@ func (a *app) autostart(ctx context.Context, cmd *cobra.Command, cfg config.Conf
 			return nil, err
 		}
 		if err := a.spawnDaemon(ctx, cmd, cfg); err != nil {
-			// One that was started by hand at the same moment is as good.
+			// A daemon that was started by hand at the same moment will do.
 			if c, dialErr := dial(ctx, cfg); dialErr == nil {
 				return c, nil
 			}
 			if ui.StatusOf(err) != ui.ExitRunning {
 				return nil, err
 			}
-			// It ran already, but has ended meanwhile.
+			// Another daemon was running, but has exited meanwhile.
 		}
 	}
 	return nil, fmt.Errorf("start the daemon: not reached in %s: %w", startTimeout, lost)
 }
 
-// awaitHolder waits for the daemon that holds the state directory, where there is one that
-// no client can reach: its socket was removed, and it makes another. Without such a daemon
-// it returns nothing.
+// awaitHolder waits for a daemon that holds the state directory but cannot be reached: its
+// socket was removed, and it is creating another. It returns nil and nil if there is no such
+// daemon.
 func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	var pause ui.Backoff
 	for {
@@ -100,14 +100,14 @@ func awaitHolder(ctx context.Context, cfg config.Config) (*client.Client, error)
 }
 
 // isMeant reports whether the holder of the state directory is the daemon that the settings
-// mean. A socket that the user named is that one and no other, and a daemon on stdio has none.
+// mean. If the user named a socket, the daemon must listen on that one; a daemon on stdio has
+// none.
 func isMeant(cfg config.Config, h place.Holder) bool {
 	return h.Socket != "" && (cfg.Origin("socket") == config.OriginDefault || h.Socket == cfg.Socket)
 }
 
-// revive starts another daemon in the place of one that vanished: its sessions are still
-// there. One that was stopped on purpose, or belongs to another state directory, is not ours to
-// start again.
+// revive starts another daemon after one vanished: its sessions still exist. It does not
+// replace a daemon that was stopped on purpose, or one with another state directory.
 func (a *app) revive(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
 	if h, ok := place.ReadHolder(cfg.StateDir); !ok || h.Stopping || !isMeant(cfg, h) {
 		return nil
@@ -119,7 +119,7 @@ func (a *app) revive(ctx context.Context, cmd *cobra.Command, cfg config.Config)
 	return c.Close()
 }
 
-// spawnDaemon starts the daemon and returns when it serves.
+// spawnDaemon starts the daemon and waits until it serves.
 func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -165,12 +165,12 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
 	defer stop()
-	// The daemon says "ready" in one write, or ends and the pipe with it.
+	// The daemon writes "ready" in one write; if it exits instead, the pipe is closed.
 	answer := make([]byte, 64)
 	n, err := ready.Read(answer)
 	switch {
 	case n > 0:
-		go func() { _ = daemon.Wait() }() // no zombie is left when the daemon ends before us
+		go func() { _ = daemon.Wait() }() // leaves no zombie if the daemon exits before us
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		go func() { _ = daemon.Wait() }()
@@ -188,9 +188,9 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 	return ui.WithHint(err, "its log is %s", log.Name())
 }
 
-// daemonEnv is the environment of a daemon that nobody asked for. Only what says
-// who and where the user is goes in: what the first caller happens to have set must
-// not turn up in the sessions of all others.
+// daemonEnv returns the environment of a daemon that trl starts. It keeps only the variables
+// about the user and the place: other variables of the first caller must not turn up in the
+// sessions of later callers.
 func daemonEnv(environ []string) []string {
 	keep := map[string]bool{
 		"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true,
@@ -207,7 +207,7 @@ func daemonEnv(environ []string) []string {
 	return env
 }
 
-// lockFile waits for the lock of a file of its own. Closing it gives it back.
+// lockFile creates a file if necessary and waits for its lock. Closing the file unlocks it.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -216,7 +216,7 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	return lock(ctx, f)
 }
 
-// lockDir waits for the lock of a directory, where no file is to be made.
+// lockDir waits for the lock of a directory. It creates no file.
 func lockDir(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -225,6 +225,7 @@ func lockDir(ctx context.Context, path string) (*os.File, error) {
 	return lock(ctx, f)
 }
 
+// lock waits for the lock of f, and closes f on an error.
 func lock(ctx context.Context, f *os.File) (*os.File, error) {
 	locked := make(chan error, 1)
 	go func() {
@@ -244,7 +245,7 @@ func lock(ctx context.Context, f *os.File) (*os.File, error) {
 		}
 		return f, nil
 	case <-ctx.Done():
-		// The goroutine stays in the kernel; a lock that it still gets is given back.
+		// The goroutine still waits in the kernel. If it gets the lock, closing unlocks it.
 		go func() {
 			<-locked
 			_ = f.Close()
@@ -260,7 +261,7 @@ func makeStateDir(cfg config.Config) error {
 	return nil
 }
 
-// makeSocketDir makes the directory of the socket, as the daemon would: from here the error
+// makeSocketDir creates the directory of the socket. The daemon would do it, too, but this error
 // can say which setting to change.
 func makeSocketDir(cfg config.Config) error {
 	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o700); err != nil {
@@ -269,7 +270,7 @@ func makeSocketDir(cfg config.Config) error {
 	return nil
 }
 
-// openLog opens the log of daemons that run in the background, for appending.
+// openLog opens the log of background daemons, for appending.
 func openLog(cfg config.Config) (*os.File, error) {
 	path := filepath.Join(cfg.StateDir, "trl.log")
 	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
@@ -280,8 +281,8 @@ func openLog(cfg config.Config) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// logSince returns the last lines of what was written to the log after begin. The last
-// of all is why the daemon ended, in the words of finish.
+// logSince returns the last lines that were written to the log after begin. The final line is
+// the reason why the daemon exited, as finish prints it.
 func logSince(path string, begin int64) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,23 +49,20 @@ detached) end with trl.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				err = a.call(cmd, c, args[0], params, pretty)
+				var e *api.Error
+				if errors.As(err, &e) {
+					return fmt.Errorf("%s: %w", e.Code, err)
+				}
 				return err
-			}
-			defer c.Close()
-			err = a.call(cmd, c, args[0], params, pretty)
-			var e *api.Error
-			if errors.As(err, &e) {
-				return fmt.Errorf("%s: %w", e.Code, err)
-			}
-			return err
+			})
 		},
 		ValidArgsFunction: completeMethods,
 	}
 	overview := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		// Not args, which have the flags in them.
+		// args would include the flags.
 		if methods := cmd.Flags().Args(); len(methods) > 0 {
 			a.noHelp = a.explainMethod(cmd, methods[0])
 			return
@@ -104,7 +102,7 @@ func (a *app) explainMethod(cmd *cobra.Command, name string) error {
 	return err
 }
 
-// callParams reads the parameters and refuses what is not JSON before anything is started.
+// callParams reads the parameters. It rejects invalid JSON before a daemon is started.
 func (a *app) callParams(cmd *cobra.Command, args []string) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -127,7 +125,7 @@ func (a *app) callParams(cmd *cobra.Command, args []string) (json.RawMessage, er
 func (a *app) call(cmd *cobra.Command, c *client.Client, method string, params json.RawMessage, pretty bool) error {
 	m, known := api.FindMethod(method)
 	if !known || !m.Streams {
-		// As it came: a newer daemon may know methods and answer fields that we do not.
+		// Unparsed: a newer daemon may have methods and fields that this trl does not know.
 		data, err := c.Call(cmd.Context(), method, params)
 		if err != nil {
 			return err
@@ -157,7 +155,7 @@ func (a *app) call(cmd *cobra.Command, c *client.Client, method string, params j
 	}
 }
 
-// printRaw prints an answer without changing more than its white space.
+// printRaw prints an answer and changes nothing but white space.
 func (a *app) printRaw(data json.RawMessage, pretty bool) error {
 	var b bytes.Buffer
 	write := json.Compact

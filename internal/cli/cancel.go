@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -28,40 +30,37 @@ the running command, if there is only one.`,
   trl cancel build --signal INT`,
 		Args: ui.NameArgs(0, 1, "at most one command or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			p := api.ExecCancelParams{Signal: strings.TrimPrefix(strings.ToUpper(signal), "SIG")}
-			switch {
-			case len(args) == 0:
-				res, err := c.ExecList(cmd.Context(), api.ExecListParams{State: api.ExecRunning})
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				p := api.ExecCancelParams{Signal: strings.TrimPrefix(strings.ToUpper(signal), "SIG")}
+				switch {
+				case len(args) == 0:
+					res, err := c.ExecList(ctx, api.ExecListParams{State: api.ExecRunning})
+					if err != nil {
+						return err
+					}
+					if p.ExecID, err = onlyOne(res.Execs); err != nil {
+						return err
+					}
+				case isExec(args[0]):
+					p.ExecID = args[0]
+				default:
+					p.SessionID = args[0]
+				}
+				e, err := c.ExecCancel(ctx, p)
 				if err != nil {
 					return err
 				}
-				if p.ExecID, err = onlyOne(res.Execs); err != nil {
-					return err
+				if asJSON {
+					return a.Stdout.JSON(e)
 				}
-			case isExec(args[0]):
-				p.ExecID = args[0]
-			default:
-				p.SessionID = args[0]
-			}
-			e, err := c.ExecCancel(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.Stdout.JSON(e)
-			}
-			a.Stdout.Line(e.ExecID)
-			if a.verbose && e.Outcome != nil {
-				for _, k := range e.Outcome.Killed {
-					a.Stderr.Linef("trl: killed by %s: %s (pid %d)", k.Signal, ui.Printable(k.Command), k.PID)
+				a.Stdout.Line(e.ExecID)
+				if a.verbose && e.Outcome != nil {
+					for _, k := range e.Outcome.Killed {
+						a.Stderr.Linef("trl: killed by %s: %s (pid %d)", k.Signal, ui.Printable(k.Command), k.PID)
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 		ValidArgsFunction: a.completeSessionsAndExecs,
 	}
@@ -73,7 +72,7 @@ the running command, if there is only one.`,
 	return cmd
 }
 
-// onlyOne returns the id of the one command that runs.
+// onlyOne returns the id of the command that runs, if there is exactly one.
 func onlyOne(running []api.ExecInfo) (string, error) {
 	switch len(running) {
 	case 0:

@@ -25,8 +25,8 @@ type chatFlags struct {
 	remote  api.DialogueRemote
 	env     ui.EnvFlag
 	policy  policyFlags
-	join    string // a dialogue to go on with
-	resume  string // a dialogue that has ended
+	join    string // name or id of a running dialogue
+	resume  string // name or id of an ended dialogue
 	timeout ui.SecondsFlag
 	print   bool
 	stdin   bool
@@ -111,7 +111,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	return cmd
 }
 
-// chatRun is one `trl chat`: it turns the flags into what package chat needs.
+// chatRun is one `trl chat`. It turns the flags into the options of package chat.
 type chatRun struct {
 	app    *app
 	cmd    *cobra.Command
@@ -134,11 +134,12 @@ func (r *chatRun) start() error {
 			return err
 		}
 	}
-	c, err := r.app.connect(r.cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	return r.app.withClient(r.cmd, func(ctx context.Context, c *client.Client) error { return r.chat(ctx, c, person) })
+}
+
+// chat lets a person talk with the agent, or prints one answer for a program.
+func (r *chatRun) chat(ctx context.Context, c *client.Client, person bool) error {
+	f := r.flags
 	o := chat.Options{
 		Open:   func(ctx context.Context) (api.DialogueInfo, error) { return r.open(ctx, c) },
 		Prompt: r.prompt, Joined: f.join != "", Keep: f.keep, JSON: f.json, Verbose: r.app.verbose,
@@ -147,9 +148,9 @@ func (r *chatRun) start() error {
 		o.Timeout = time.Duration(*f.timeout.Value * float64(time.Second))
 	}
 	if person {
-		return chat.Talk(r.cmd.Context(), r.app.Streams, c, o)
+		return chat.Talk(ctx, r.app.Streams, c, o)
 	}
-	return chat.Answer(r.cmd.Context(), r.app.Streams, c, o)
+	return chat.Answer(ctx, r.app.Streams, c, o)
 }
 
 func (r *chatRun) check() error {
@@ -179,7 +180,7 @@ func (r *chatRun) check() error {
 	return checkText("prompt", r.prompt)
 }
 
-// readPrompt takes the message from stdin, where it is to be found there.
+// readPrompt reads the message from stdin, if the flags say that it is there.
 func (r *chatRun) readPrompt() error {
 	a := r.app
 	onTerminal := term.IsTerminal(int(a.Stdin.Fd()))
@@ -205,7 +206,7 @@ func (r *chatRun) readPrompt() error {
 // maxStdinText bounds the text that a command reads from stdin and sends in one call.
 const maxStdinText = 16 << 20
 
-// readMessage takes a message from stdin.
+// readMessage reads a message from stdin.
 func (a *app) readMessage() (string, error) {
 	text, err := io.ReadAll(io.LimitReader(a.Stdin, maxStdinText+1))
 	switch {
@@ -248,7 +249,7 @@ func (r *chatRun) open(ctx context.Context, c *client.Client) (info api.Dialogue
 	return info, r.app.agentFailed(err)
 }
 
-// params asks for an agent like the caller's own: with their directory and environment.
+// params returns the request for a new agent, with the caller's directory and environment.
 func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	f, a := r.flags, r.app
 	p := f.create
@@ -256,7 +257,7 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	if p.Policy, err = f.policy.policy(); err != nil {
 		return p, err
 	}
-	if !f.keep { // should this program be killed, the agent does not work on for nobody
+	if !f.keep { // if trl is killed, the agent must not go on without a user
 		p.LingerS = new(60.0)
 	}
 	elsewhere := f.remote.Address != ""
@@ -264,7 +265,7 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 		p.Runtime = "remote"
 		remote := f.remote
 		for _, file := range []*string{&remote.TokenFile, &remote.CAFile, &remote.CertFile, &remote.KeyFile} {
-			if *file != "" && a.sameMachine() { // the daemon reads them, from another directory
+			if *file != "" && a.sameMachine() { // the daemon reads the files, and works in another directory
 				*file, err = filepath.Abs(*file)
 			}
 			if err != nil {
@@ -282,8 +283,8 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	return p, errors.Join(checkText("directory", p.WorkingDir), checkWords(p.Argv))
 }
 
-// agentEnv is the environment of an agent: the caller's, unless it is on another machine,
-// and what the flags say.
+// agentEnv returns the environment of an agent: the caller's, unless the agent is on another
+// machine, and the variables of the flags.
 func (a *app) agentEnv(given ui.EnvFlag, elsewhere bool) map[string]string {
 	env := map[string]string{}
 	if a.sameMachine() && !elsewhere {
@@ -295,7 +296,7 @@ func (a *app) agentEnv(given ui.EnvFlag, elsewhere bool) map[string]string {
 	return env
 }
 
-// agentFailed shows what an agent that did not start wrote to stderr.
+// agentFailed prints the stderr of an agent that did not start. It returns err.
 func (a *app) agentFailed(err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) || e.Code != api.CodeAgentFailed {

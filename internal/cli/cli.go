@@ -1,8 +1,10 @@
-// Package cli is the command line of TRL: one file per command. It talks to the
-// daemon only through the client package, and starts a daemon if none runs.
+// Package cli is the trl command. Each command is in the file of its name, such as ls.go; the
+// commands of `trl dialogue` are in dialogue.go and the files after it. A command parses its
+// flags, talks to the daemon through package client, and prints the result. The two interactive
+// programs are packages of their own, attach and chat; package ui has what all of them share.
 //
-// Output for people (tables, colours, hints) is made here; the daemon does not know
-// about it.
+// The package starts a daemon if none runs (autostart.go). All output for people (tables,
+// colours, hints) is made here and in its subpackages, not by the daemon.
 package cli
 
 import (
@@ -22,8 +24,8 @@ import (
 
 // Main runs the command line args (without the program's name) and returns the exit status.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
-	// The program as its own runner, for a build without embedded ones. Nothing of the
-	// command line is made for it: there is one for every session.
+	// trl is its own runner in a build without embedded runners. Every session has a runner, so
+	// it must start fast: it builds no command line.
 	if len(args) > 0 && args[0] == "__runner" {
 		return runner.Main()
 	}
@@ -33,16 +35,16 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	return a.finish(root.ExecuteContext(context.Background()))
 }
 
-// app is one invocation of the program: its streams and its global flags. It is
-// used by one goroutine, except where a command says otherwise.
+// app is one invocation of trl: its streams and its global flags. One goroutine uses it, unless
+// a command says otherwise.
 type app struct {
 	ui.Streams
 
 	noStart  bool
 	verbose  bool
 	stateDir string // set by connect
-	url      string // of the daemon, when it is not behind a socket; set by settings
-	noHelp   error  // why --help had nothing to say
+	url      string // of the daemon, if it is not on a socket; set by settings
+	noHelp   error  // the error of --help
 }
 
 // The groups of `trl help`.
@@ -55,10 +57,10 @@ const (
 	groupOther     = "other"
 )
 
-// root makes the command line. Of the commands, only the one that args name is made, where
-// that is clear: most of what a short trl run costs is the start of the process.
+// root builds the command line. If args name a command, it builds only that one: a short trl
+// run spends most of its time starting up.
 func (a *app) root(args []string) *cobra.Command {
-	var short bool // only the version is asked for
+	var short bool // print the version
 	root := &cobra.Command{
 		Use:   "trl",
 		Short: "Run commands in sessions that keep their shell",
@@ -112,7 +114,7 @@ needed, and it exits on its own when it is idle.`,
 	global.SortFlags = false
 
 	commands := a.commands()
-	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" { // which describes the others
+	if i := slices.IndexFunc(commands, func(c named) bool { return len(args) > 0 && c.name == args[0] }); i >= 0 && args[0] != "completion" { // completion describes all commands
 		commands = commands[i : i+1]
 	}
 	for _, c := range commands {
@@ -121,13 +123,13 @@ needed, and it exits on its own when it is idle.`,
 	return root
 }
 
-// named is a command that is not made yet.
+// named is a command that is not built yet.
 type named struct {
 	name string
 	make func() *cobra.Command
 }
 
-// commands are all of them, in the order of use.
+// commands returns all commands, in the order of use.
 func (a *app) commands() []named {
 	return []named{
 		{"run", a.runCommand}, {"start", a.startCommand}, {"logs", a.logsCommand}, {"wait", a.waitCommand},
@@ -168,13 +170,13 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// noSuchCommand refuses words that name no command, and tells which was meant.
+// noSuchCommand returns the error for an unknown command, with the similar ones as a hint.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	err := ui.UsageErrorf(cmd, "there is no command %q", args[0])
-	// Two letters make most of a short name.
+	// Two different letters are most of a short name.
 	if cmd.SuggestionsMinimumDistance = 2; len(args[0]) < 4 {
 		cmd.SuggestionsMinimumDistance = 1
 	}
@@ -194,7 +196,7 @@ func (a *app) finish(err error) int {
 	status := ui.StatusOf(err)
 	var f *ui.Failure
 	silent := errors.As(err, &f) && f.Err == nil
-	// Whoever closed the pipe does not want to hear that it is closed.
+	// The reader that closed the pipe needs no message about it.
 	if err == nil || silent || status == ui.ExitBrokenPipe {
 		return status
 	}

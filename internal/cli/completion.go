@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// completionTimeout bounds how long a person who pressed TAB waits for the daemon.
+// completionTimeout bounds how long a person who pressed Tab waits for the daemon.
 const completionTimeout = time.Second
 
 func (a *app) completionCommand() *cobra.Command {
@@ -43,9 +43,9 @@ and the ids of commands.`,
 	}
 }
 
-// wordsOfBash fills in what cobra's script asks of the package bash-completion, which
-// is not everywhere. It does not put together again what bash takes apart at = and :,
-// but nothing that we complete has these.
+// wordsOfBash replaces a function of the package bash-completion, which is not installed
+// everywhere, in cobra's script. Unlike that function, it does not rejoin words that bash splits
+// at = and :; no completion of trl has these.
 const wordsOfBash = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
         _get_comp_words_by_ref "$@" cur prev words cword
     else
@@ -62,21 +62,21 @@ func (a *app) bashCompletion(root *cobra.Command) error {
 	return err
 }
 
-// completeFlag says how the values of a flag complete. The only error there is, a
-// flag that does not exist, is a mistake in this package.
+// completeFlag sets the completion of a flag's values. It panics if the flag does not exist,
+// which is a bug in this package.
 func (a *app) completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// completeSessions offers the names and ids of the sessions that live. It starts no
-// daemon, and says nothing when it cannot ask one.
+// completeSessions offers the names and ids of live sessions. It starts no daemon, and ignores
+// errors.
 func (a *app) completeSessions(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completeSome(cmd, prefix, func(api.SessionInfo) bool { return true })
 }
 
-// completeSome offers the sessions that a condition holds for.
+// completeSome offers the wanted sessions.
 func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.SessionInfo) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list []cobra.Completion
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
@@ -92,7 +92,7 @@ func (a *app) completeSome(cmd *cobra.Command, prefix string, wanted func(api.Se
 			if s.Name != "" {
 				list = append(list, cobra.CompletionWithDesc(s.Name, about))
 			}
-			// Ids of named sessions only for who has begun to write one.
+			// Ids of named sessions are offered only after the beginning of an id.
 			if s.Name == "" || strings.HasPrefix(prefix, "s-") {
 				list = append(list, cobra.CompletionWithDesc(s.SessionID, about))
 			}
@@ -118,7 +118,7 @@ func (a *app) completeRecordings(cmd *cobra.Command, args []string, prefix strin
 	return list, cobra.ShellCompDirectiveDefault
 }
 
-// completeSessionsAndExecs offers sessions and the commands that run or wait, for one argument.
+// completeSessionsAndExecs offers sessions, and running and queued commands, for one argument.
 func (a *app) completeSessionsAndExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -126,14 +126,14 @@ func (a *app) completeSessionsAndExecs(cmd *cobra.Command, args []string, prefix
 	return a.completeManyExecs(cmd, args, prefix)
 }
 
-// completeManyExecs offers sessions and the commands that run or wait, for any number.
+// completeManyExecs offers sessions, and running and queued commands, for any argument.
 func (a *app) completeManyExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	list, directive := a.completeSessions(cmd, args, prefix)
 	running := func(e api.ExecInfo) bool { return !ended(e) }
 	return append(list, keep(a.listExecs(cmd, running), prefix)...), directive
 }
 
-// completePastExecs offers sessions and all commands that are remembered, for one argument.
+// completePastExecs offers sessions, and all kept commands, for one argument.
 func (a *app) completePastExecs(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -143,7 +143,7 @@ func (a *app) completePastExecs(cmd *cobra.Command, args []string, prefix string
 	return append(list, keep(a.listExecs(cmd, all), prefix)...), directive
 }
 
-// listExecs offers the commands that a condition holds for.
+// listExecs returns the wanted commands as completions.
 func (a *app) listExecs(cmd *cobra.Command, wanted func(api.ExecInfo) bool) (list []cobra.Completion) {
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
 		res, err := c.ExecList(ctx, api.ExecListParams{})
@@ -185,7 +185,7 @@ func completeMethods(_ *cobra.Command, args []string, prefix string) ([]cobra.Co
 	return keep(list, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeShells offers the shells that are installed, or a path.
+// completeShells offers the installed shells, or a path.
 func completeShells(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.Contains(prefix, "/") {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -20,8 +20,8 @@ import (
 // once when it loses the daemon.
 var lasting = map[string]bool{"run": true, "logs": true, "wait": true, "input": true, "events": true, "mcp": true, "chat": true, "raw": true}
 
-// connect returns a client of the daemon of this user, which is started in the
-// background when none runs; or of the one at the URL that was given.
+// connect returns a client of this user's daemon, and starts one in the background if none runs;
+// or, if the user gave a URL, a client of the daemon there.
 func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	cfg, err := a.settings(cmd)
 	if err != nil {
@@ -54,7 +54,26 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	return c, nil
 }
 
-// connectRunning returns a client of the daemon that runs, or nil when none does.
+// withClient connects to the daemon as connect does, calls do, and closes the connection.
+func (a *app) withClient(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
+	c, err := a.connect(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(cmd.Context(), c)
+}
+
+// withClientUntilSignal is withClient for a command that only watches: a signal ends the context
+// of do, and the command then exits with the status of that signal.
+func (a *app) withClientUntilSignal(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
+	return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+		ctx, answer := interruptible(ctx)
+		return answer(do(ctx, c))
+	})
+}
+
+// connectRunning returns a client of the running daemon, nil if none runs.
 func (a *app) connectRunning(cmd *cobra.Command) (*client.Client, config.Config, error) {
 	cfg, err := a.settings(cmd)
 	if err != nil {
@@ -67,7 +86,7 @@ func (a *app) connectRunning(cmd *cobra.Command) (*client.Client, config.Config,
 	return c, cfg, err
 }
 
-// dial connects to the daemon behind the URL, if there is one, or on the socket.
+// dial connects to the daemon at the URL, if there is one, or on the socket.
 func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	if a.url == "" {
 		return dial(ctx, cfg)
@@ -88,17 +107,16 @@ func (a *app) dial(ctx context.Context, cfg config.Config) (*client.Client, erro
 	return c, nil
 }
 
-// sameMachine reports whether the daemon is on this machine, where paths and variables
-// mean the same.
+// sameMachine reports whether the daemon is on this machine: then paths and variables of the
+// caller mean the same to it.
 func (a *app) sameMachine() bool { return client.IsLocal(a.url) }
 
 func noDaemon(cfg config.Config) error {
 	return fmt.Errorf("no daemon is running on %s", cfg.Socket)
 }
 
-// dial connects and waits for one answer: a daemon that is about to end by itself may
-// have left a connection in its queue that it will never take. Once it has answered
-// it counts the connection and stays.
+// dial connects and waits for one answer: a daemon that is about to exit may never accept a
+// connection that waits in its queue. Once it has answered, it counts the connection and stays.
 func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	var c *client.Client
 	var err error
@@ -125,10 +143,10 @@ func dial(ctx context.Context, cfg config.Config) (*client.Client, error) {
 	return nil, err
 }
 
-// errGone is a daemon that took the connection with it.
+// errGone is the error of a daemon that exited without an answer.
 var errGone = errors.New("the daemon went away")
 
-// isAbsent reports whether the error of dial means that no daemon is there.
+// isAbsent reports whether the error of dial means that no daemon runs.
 func isAbsent(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errGone)
 }

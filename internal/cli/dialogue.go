@@ -15,7 +15,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// groupOne is the one group of the commands below another one.
+// groupOne is the only group of subcommands.
 const groupOne = "one"
 
 func (a *app) dialogueCommand() *cobra.Command {
@@ -58,8 +58,8 @@ and starts them. Every command accepts the name or the id of a dialogue.`,
 
 func (a *app) dialogueListCommand() *cobra.Command {
 	var (
-		all, quiet, asJSON bool
-		p                  api.DialogueListParams
+		f listFlags
+		p api.DialogueListParams
 	)
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -75,50 +75,35 @@ session, directory, separated by tabs; a field without a value is "-".`,
   trl dialogue ls --json | jq -r '.dialogues[] | select(.requests > 0).dialogue_id'`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			res, err := c.DialogueList(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			if !all && p.State == "" {
-				res.Dialogues = slices.DeleteFunc(res.Dialogues, func(d api.DialogueInfo) bool { return d.State == api.DialogueEnded })
-			}
-			switch {
-			case asJSON:
-				return a.Stdout.JSON(res)
-			case quiet:
-				for _, d := range res.Dialogues {
-					a.Stdout.Line(d.DialogueID)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				res, err := c.DialogueList(ctx, p)
+				if err != nil {
+					return err
 				}
-			default:
-				a.printDialogues(res.Dialogues)
-			}
-			return nil
+				if !f.all && p.State == "" {
+					res.Dialogues = slices.DeleteFunc(res.Dialogues, func(d api.DialogueInfo) bool { return d.State == api.DialogueEnded })
+				}
+				return printList(a.Stdout, f, res, res.Dialogues, func(d api.DialogueInfo) string { return d.DialogueID }, a.printDialogues)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
-	flags.StringArrayVar(&p.Tags, "tag", nil, "only those with this `WORD`; may be repeated")
-	flags.StringVar((*string)(&p.State), "state", "", "only those in this `STATE`, such as requires_action")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	f.register(flags, func() {
+		flags.StringArrayVar(&p.Tags, "tag", nil, "only those with this `WORD`; may be repeated")
+		flags.StringVar((*string)(&p.State), "state", "", "only those in this `STATE`, such as requires_action")
+	})
 	states := []string{"starting", "idle", "running", "requires_action", "error", "ended"}
 	a.completeFlag(cmd, "state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (a *app) printDialogues(list []api.DialogueInfo) {
+func (a *app) printDialogues(list []api.DialogueInfo) error {
 	if len(list) == 0 {
 		if a.Stdout.TTY {
 			a.Stdout.Line("no dialogues")
 		}
-		return
+		return nil
 	}
 	t := ui.Table{Header: []string{"NAME", "ID", "AGENT", "STATE", "TURNS", "COST", "ACTIVE", "SESSION", "DIRECTORY"}}
 	for _, d := range list {
@@ -126,10 +111,10 @@ func (a *app) printDialogues(list []api.DialogueInfo) {
 			ui.Text(a.Stdout.When(d.LastActivity)), ui.Text(d.SessionID), ui.Text(d.WorkingDir))
 	}
 	a.Stdout.Table(t)
+	return nil
 }
 
-// dialogueStateCell colours the state of a dialogue: what a person must do something about
-// catches the eye.
+// dialogueStateCell colours the state of a dialogue. States that need a person are red.
 func dialogueStateCell(d api.DialogueInfo) ui.Cell {
 	switch d.State {
 	case api.DialogueIdle:
@@ -142,7 +127,7 @@ func dialogueStateCell(d api.DialogueInfo) ui.Cell {
 	return ui.Painted(string(d.State), ui.Dim)
 }
 
-// costText is what the agent says that it has cost.
+// costText returns the cost that the agent reports.
 func costText(u api.DialogueUsage, tty bool) string {
 	switch {
 	case u.CostUSD == nil:
@@ -178,18 +163,15 @@ trl dialogue show prints the transcript.`,
 	return cmd
 }
 
-// ofDialogue makes a call that answers what a dialogue is now, and prints that as JSON where
-// it is wanted.
+// ofDialogue makes a call that returns a dialogue, and prints the dialogue if asJSON.
 func (a *app) ofDialogue(cmd *cobra.Command, asJSON bool, call func(context.Context, *client.Client) (api.DialogueInfo, error)) (api.DialogueInfo, error) {
-	c, err := a.connect(cmd)
-	if err != nil {
-		return api.DialogueInfo{}, err
-	}
-	defer c.Close()
-	d, err := call(cmd.Context(), c)
-	if err == nil && asJSON {
-		err = a.Stdout.JSON(d)
-	}
+	var d api.DialogueInfo
+	err := a.withClient(cmd, func(ctx context.Context, c *client.Client) (err error) {
+		if d, err = call(ctx, c); err == nil && asJSON {
+			err = a.Stdout.JSON(d)
+		}
+		return err
+	})
 	return d, err
 }
 
@@ -246,12 +228,12 @@ func (a *app) completeDialogues(cmd *cobra.Command, args []string, prefix string
 	return a.completeManyDialogues(cmd, args, prefix)
 }
 
-// completeManyDialogues offers them for any number of arguments.
+// completeManyDialogues offers the names and ids of all dialogues, for any argument.
 func (a *app) completeManyDialogues(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completeSomeDialogues(cmd, prefix, func(api.DialogueInfo) bool { return true })
 }
 
-// completeLiving offers those whose agents run.
+// completeLiving offers the dialogues whose agents run.
 func (a *app) completeLiving(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if cmd.Name() != "chat" && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -259,7 +241,7 @@ func (a *app) completeLiving(cmd *cobra.Command, args []string, prefix string) (
 	return a.completeSomeDialogues(cmd, prefix, func(d api.DialogueInfo) bool { return d.State != api.DialogueEnded })
 }
 
-// completeEnded offers those that can be resumed.
+// completeEnded offers the dialogues that can be resumed.
 func (a *app) completeEnded(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if cmd.Name() != "chat" && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

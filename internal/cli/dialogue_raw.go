@@ -32,18 +32,14 @@ A resumed agent has had several processes: --epoch 1 is the first; the default i
 			if p.DialogueID = args[0]; sent {
 				p.Stream = "stdin"
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				r := &rawReader{app: a, client: c, params: p, json: asJSON}
+				if follow {
+					return r.follow(ctx)
+				}
+				_, err := r.print(ctx)
 				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			r := &rawReader{app: a, client: c, params: p, json: asJSON}
-			if follow {
-				return answer(r.follow(ctx))
-			}
-			_, err = r.print(ctx)
-			return answer(err)
+			})
 		},
 		ValidArgsFunction: a.completeDialogues,
 	}
@@ -57,7 +53,7 @@ A resumed agent has had several processes: --epoch 1 is the first; the default i
 	return cmd
 }
 
-// rawReader prints a raw stream from an offset on. It is used by one goroutine.
+// rawReader prints a raw stream from an offset on. One goroutine uses it.
 type rawReader struct {
 	app    *app
 	client *client.Client
@@ -65,7 +61,7 @@ type rawReader struct {
 	json   bool
 }
 
-// print prints what there is now. It reports whether that is all there will be.
+// print prints the bytes that exist now. It reports whether the stream is complete.
 func (r *rawReader) print(ctx context.Context) (complete bool, err error) {
 	for {
 		piece, err := r.client.DialogueRaw(ctx, r.params)
@@ -86,7 +82,7 @@ func (r *rawReader) print(ctx context.Context) (complete bool, err error) {
 	}
 }
 
-// follow prints what comes, too. The events say when there is more.
+// follow prints also the bytes that come. The events of the dialogue say when there are more.
 func (r *rawReader) follow(ctx context.Context) error {
 	info, err := r.client.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: r.params.DialogueID})
 	if err != nil {

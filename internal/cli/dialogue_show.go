@@ -29,20 +29,17 @@ requests are at the end.`,
   trl dialogue show fix --json | jq '.items[] | select(.tool).tool.name'`,
 		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			tr, err := c.DialogueTranscript(cmd.Context(), api.DialogueTranscriptParams{DialogueID: args[0]})
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.Stdout.JSON(tr)
-			}
-			chat.PrintTranscript(a.Stdout, tr, full || a.verbose)
-			return nil
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: args[0]})
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.Stdout.JSON(tr)
+				}
+				chat.PrintTranscript(a.Stdout, tr, full || a.verbose)
+				return nil
+			})
 		},
 		ValidArgsFunction: a.completeDialogues,
 	}
@@ -68,13 +65,9 @@ field without a value is "-". On a terminal they are aligned.`,
 		Args: ui.Args(1, 1, "one dialogue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.DialogueID, p.NoFollow = args[0], !follow
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			return answer(a.printDialogueEvents(ctx, c, p, asJSON))
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				return a.printDialogueEvents(ctx, c, p, asJSON)
+			})
 		},
 		ValidArgsFunction: a.completeDialogues,
 	}

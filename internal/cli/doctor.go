@@ -11,11 +11,11 @@ import (
 // The verdicts of the doctor.
 const (
 	verdictOK   = "ok"
-	verdictNote = "note" // works, but less well than it could
+	verdictNote = "note" // works, but not as well as possible
 	verdictBad  = "bad"  // does not work
 )
 
-// A finding is one thing the doctor looked at.
+// A finding is the result of one check.
 type finding struct {
 	Section string `json:"section"`
 	Name    string `json:"name"`
@@ -23,14 +23,14 @@ type finding struct {
 	Detail  string `json:"detail"`
 }
 
-// A diagnosis collects what was found.
+// A diagnosis collects the findings.
 type diagnosis struct{ findings []finding }
 
 func (d *diagnosis) add(section, name, verdict, detail string) {
 	d.findings = append(d.findings, finding{section, name, verdict, detail})
 }
 
-// check adds a finding that is good without an error.
+// check adds a finding: good if err is nil.
 func (d *diagnosis) check(section, name, detail string, err error) {
 	if err != nil {
 		d.add(section, name, verdictBad, err.Error())

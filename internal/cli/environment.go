@@ -8,15 +8,15 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// notInherited are variables of the caller's shell that say nothing about
-// another one: each shell makes its own.
+// notInherited are the variables of the caller's shell that a session does not get: each shell
+// sets its own.
 var notInherited = map[string]bool{
 	"_": true, "PWD": true, "OLDPWD": true, "SHLVL": true,
-	api.SessionMarker: true, // says that the caller itself runs in a session
+	api.SessionMarker: true, // marks a caller that runs in a session itself
 }
 
-// callerEnv is the environment a session begins with: the caller's. What the wire
-// cannot carry (bash's exported functions, values that are not UTF-8) is left out.
+// callerEnv returns the caller's environment, for a new session, without variables that JSON
+// cannot carry: bash's exported functions, and values that are not UTF-8.
 func callerEnv() map[string]string {
 	environ := os.Environ()
 	env := make(map[string]string, len(environ))
@@ -29,7 +29,7 @@ func callerEnv() map[string]string {
 	return env
 }
 
-// isName reports whether every shell can have a variable of that name.
+// isName reports whether s can be the name of a variable in every shell.
 func isName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

@@ -40,13 +40,9 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 				f.Hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
 				return f
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			return answer(e.print(ctx, c))
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				return e.print(ctx, c)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -85,8 +81,8 @@ func (e *events) print(ctx context.Context, c *client.Client) error {
 	}
 	p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types, AfterSeq: &e.after}
 	if !e.follow {
-		// Nothing says where the end of what is remembered is, but its number, which may
-		// be that of an event that is not wanted.
+		// The number of the last kept event marks the end. That event may be filtered out, so
+		// the filter is applied here.
 		p.Types, p.SessionID = nil, ""
 	}
 	wanted, err := e.filter(ctx, c)
@@ -117,7 +113,7 @@ func (e *events) print(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// lastEvent is the number of the last event until now.
+// lastEvent returns the number of the last event so far.
 func lastEvent(ctx context.Context, c *client.Client) (int64, error) {
 	s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{})
 	if err != nil {
@@ -127,8 +123,8 @@ func lastEvent(ctx context.Context, c *client.Client) (int64, error) {
 	return s.Start().Seq, nil
 }
 
-// filter returns what is left to be looked at here. The session is one that the daemon
-// knows, or the subscription would be refused.
+// filter returns whether an event is wanted, for events that the daemon did not filter. It
+// returns an error if the daemon does not know the session.
 func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamEvent) bool, error) {
 	if e.session != "" {
 		s, err := c.EventSubscribe(ctx, api.EventSubscribeParams{SessionID: string(e.session)})

@@ -67,13 +67,9 @@ The format is optional if the name of the output shows it.`,
 			if isFile(args[0]) {
 				return a.writeTo(output, func(w io.Writer) error { return ex.write(cmd.Context(), nil, w) })
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			return answer(a.writeTo(output, func(w io.Writer) error { return ex.write(ctx, c, w) }))
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				return a.writeTo(output, func(w io.Writer) error { return ex.write(ctx, c, w) })
+			})
 		},
 		ValidArgsFunction: a.completeRecordings,
 	}

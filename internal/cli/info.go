@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -25,31 +27,28 @@ that trl ps shows. Of variables it shows only the names.`,
   trl info build --json | jq .shell_pid`,
 		Args: ui.NameArgs(1, 1, "one session or command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if isExec(args[0]) {
-				e, err := c.ExecInfo(cmd.Context(), api.ExecInfoParams{ExecID: args[0]})
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				if isExec(args[0]) {
+					e, err := c.ExecInfo(ctx, api.ExecInfoParams{ExecID: args[0]})
+					switch {
+					case err != nil:
+						return err
+					case asJSON:
+						return a.Stdout.JSON(e)
+					}
+					a.Stdout.Facts(a.execFacts(e))
+					return nil
+				}
+				s, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: args[0]})
 				switch {
 				case err != nil:
 					return err
 				case asJSON:
-					return a.Stdout.JSON(e)
+					return a.Stdout.JSON(s)
 				}
-				a.Stdout.Facts(a.execFacts(e))
+				a.Stdout.Facts(a.sessionFacts(s))
 				return nil
-			}
-			s, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: args[0]})
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.Stdout.JSON(s)
-			}
-			a.Stdout.Facts(a.sessionFacts(s))
-			return nil
+			})
 		},
 		ValidArgsFunction: a.completeSessionsAndExecs,
 	}

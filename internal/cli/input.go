@@ -55,38 +55,34 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
 			if err := checkText("text", text); err != nil {
 				return err
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			info, err := findExec(ctx, c, args[0])
-			if err != nil {
-				return answer(err)
-			}
-			in.exec = info.ExecID
-			switch {
-			case fromStdin:
-				err = in.pass(ctx, c)
-			case len(args) == 1:
-				err = in.write(ctx, c, nil, true)
-			default:
-				if !bare {
-					text += "\n"
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				info, err := findExec(ctx, c, args[0])
+				if err != nil {
+					return err
 				}
-				err = in.write(ctx, c, []byte(text), in.close)
-			}
-			if err != nil {
-				return answer(inputHint(err))
-			}
-			if in.json {
-				return a.Stdout.JSON(in.result)
-			}
-			if a.verbose {
-				a.Stderr.Linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
-			}
-			return nil
+				in.exec = info.ExecID
+				switch {
+				case fromStdin:
+					err = in.pass(ctx, c)
+				case len(args) == 1:
+					err = in.write(ctx, c, nil, true)
+				default:
+					if !bare {
+						text += "\n"
+					}
+					err = in.write(ctx, c, []byte(text), in.close)
+				}
+				if err != nil {
+					return inputHint(err)
+				}
+				if in.json {
+					return a.Stdout.JSON(in.result)
+				}
+				if a.verbose {
+					a.Stderr.Linef("trl: exec %s: has been given %d bytes", in.exec, in.result.StdinBytes)
+				}
+				return nil
+			})
 		},
 		ValidArgsFunction: a.completeSessionsAndExecs,
 	}

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -34,45 +34,29 @@ has ended. A session that had already ended is not an error.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if all {
-				res, err := c.SessionList(cmd.Context(), api.SessionListParams{})
-				if err != nil {
-					return err
-				}
-				for _, s := range res.Sessions {
-					args = append(args, s.SessionID)
-				}
-			}
-			results, errs := atOnce(args, func(name string) (api.SessionDestroyResult, error) {
-				return c.SessionDestroy(cmd.Context(), api.SessionDestroyParams{SessionID: name, Force: force})
-			})
-			ended := results[:0]
-			for i, res := range results {
-				if errs[i] != nil {
-					continue
-				}
-				ended = append(ended, res)
-				if asJSON {
-					continue
-				}
-				a.Stdout.Line(args[i])
-				if a.verbose {
-					for _, k := range res.Killed {
-						a.Stderr.Linef("trl: %s: killed by %s: %s (pid %d)", args[i], k.Signal, ui.Printable(k.Command), k.PID)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				if all {
+					res, err := c.SessionList(ctx, api.SessionListParams{})
+					if err != nil {
+						return err
+					}
+					for _, s := range res.Sessions {
+						args = append(args, s.SessionID)
 					}
 				}
-			}
-			if asJSON {
-				if err := a.Stdout.JSON(map[string]any{"sessions": ended}); err != nil {
-					return err
+				end := func(name string) (api.SessionDestroyResult, error) {
+					return c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: name, Force: force})
 				}
-			}
-			return errors.Join(errs...)
+				ended := func(name string, res api.SessionDestroyResult) {
+					a.Stdout.Line(name)
+					if a.verbose {
+						for _, k := range res.Killed {
+							a.Stderr.Linef("trl: %s: killed by %s: %s (pid %d)", name, k.Signal, ui.Printable(k.Command), k.PID)
+						}
+					}
+				}
+				return endEach(a.Stdout, args, end, ended, "sessions", asJSON)
+			})
 		},
 		ValidArgsFunction: a.completeSessions,
 	}
@@ -82,15 +66,4 @@ has ended. A session that had already ended is not an error.`,
 	flags.BoolVarP(&force, "force", "f", false, "SIGKILL at once, without the grace time")
 	flags.BoolVar(&asJSON, "json", false, "print what ended, and what was killed, as JSON")
 	return cmd
-}
-
-// atOnce makes a call for each name, all at the same time.
-func atOnce[R any](names []string, call func(name string) (R, error)) ([]R, []error) {
-	results, errs := make([]R, len(names)), make([]error, len(names))
-	var wait sync.WaitGroup
-	for i, name := range names {
-		wait.Go(func() { results[i], errs[i] = call(name) })
-	}
-	wait.Wait()
-	return results, errs
 }

@@ -58,13 +58,9 @@ a line on stderr reports each missing part.`,
 			if grep == "" {
 				l.grep = nil
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			return answer(noExec(l.print(ctx, c, args[0])))
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				return noExec(l.print(ctx, c, args[0]))
+			})
 		},
 		ValidArgsFunction: a.completePastExecs,
 	}

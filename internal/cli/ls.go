@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) lsCommand() *cobra.Command {
 	var (
-		all, quiet, asJSON bool
-		tags               []string
+		f    listFlags
+		tags []string
 	)
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -38,52 +40,37 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
   trl ls --json | jq -r '.sessions[].name'`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			res, err := c.SessionList(cmd.Context(), api.SessionListParams{Tags: tags})
-			if err != nil {
-				return err
-			}
-			if all {
-				// The ended ones are listed only when they are asked for.
-				ended, err := c.SessionList(cmd.Context(), api.SessionListParams{Tags: tags, State: api.SessionTerminated})
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				res, err := c.SessionList(ctx, api.SessionListParams{Tags: tags})
 				if err != nil {
 					return err
 				}
-				res.Sessions = append(ended.Sessions, res.Sessions...)
-			}
-			switch {
-			case asJSON:
-				return a.Stdout.JSON(res)
-			case quiet:
-				for _, s := range res.Sessions {
-					a.Stdout.Line(s.SessionID)
+				if f.all {
+					// The ended ones are listed only when they are asked for.
+					ended, err := c.SessionList(ctx, api.SessionListParams{Tags: tags, State: api.SessionTerminated})
+					if err != nil {
+						return err
+					}
+					res.Sessions = append(ended.Sessions, res.Sessions...)
 				}
-			default:
-				a.printSessions(res.Sessions)
-			}
-			return nil
+				return printList(a.Stdout, f, res, res.Sessions, func(s api.SessionInfo) string { return s.SessionID }, a.printSessions)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
-	flags.StringArrayVar(&tags, "tag", nil, "only those with this `WORD`; may be repeated")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	f.register(flags, func() {
+		flags.StringArrayVar(&tags, "tag", nil, "only those with this `WORD`; may be repeated")
+	})
 	return cmd
 }
 
-func (a *app) printSessions(list []api.SessionInfo) {
+func (a *app) printSessions(list []api.SessionInfo) error {
 	if len(list) == 0 {
 		if a.Stdout.TTY {
 			a.Stdout.Line("no sessions")
 		}
-		return
+		return nil
 	}
 	t := ui.Table{Header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
 	// For a person, what a list of shells has no use for is left out, and what fits is shown.
@@ -115,6 +102,7 @@ func (a *app) printSessions(list []api.SessionInfo) {
 		}
 	}
 	a.Stdout.Table(t)
+	return nil
 }
 
 // endsCell is when a session will end by itself.

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/mcp"
 )
@@ -48,22 +50,19 @@ another; the model may choose another for each new session.`,
 					return err
 				}
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			serve := mcp.Config{
-				Service: c, Logger: a.logger(cfg), Groups: groups,
-				Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg),
-			}
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			err = mcp.Serve(ctx, serve, a.Stdin, a.Stdout.File)
-			if err == nil || ctx.Err() != nil {
-				return nil // told to end
-			}
-			return fmt.Errorf("mcp client: %w", err)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				serve := mcp.Config{
+					Service: c, Logger: a.logger(cfg), Groups: groups,
+					Shell: shell, PreferShell: preferredShell, TextShell: a.textShell(cfg),
+				}
+				ctx, stop := untilSignal(ctx)
+				defer stop()
+				err := mcp.Serve(ctx, serve, a.Stdin, a.Stdout.File)
+				if err == nil || ctx.Err() != nil {
+					return nil // told to end
+				}
+				return fmt.Errorf("mcp client: %w", err)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/attach"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
@@ -154,35 +156,32 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	for k, v := range f.env {
 		p.Env[k] = v
 	}
-	c, err := a.connect(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if f.attach {
-		if !person {
-			return noTerminal("trl new -A", p.Name)
+	return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+		if f.attach {
+			if !person {
+				return noTerminal("trl new -A", p.Name)
+			}
+			there, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.Name})
+			if err == nil && there.State != api.SessionTerminated {
+				return attach.Run(ctx, a.Streams, c, attach.Options{Session: there.SessionID, Name: p.Name, Keys: keys})
+			}
+			if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
+				return err
+			}
 		}
-		there, err := c.SessionInfo(cmd.Context(), api.SessionInfoParams{SessionID: p.Name})
-		if err == nil && there.State != api.SessionTerminated {
-			return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: there.SessionID, Name: p.Name, Keys: keys})
-		}
-		if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
+		info, err := c.SessionCreate(ctx, p)
+		if err != nil {
 			return err
 		}
-	}
-	info, err := c.SessionCreate(cmd.Context(), p)
-	if err != nil {
-		return err
-	}
-	switch {
-	case f.asJSON:
-		return a.Stdout.JSON(info)
-	case attaches:
-		return attach.Run(cmd.Context(), a.Streams, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true})
-	}
-	a.Stdout.Line(info.SessionID)
-	return nil
+		switch {
+		case f.asJSON:
+			return a.Stdout.JSON(info)
+		case attaches:
+			return attach.Run(ctx, a.Streams, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true})
+		}
+		a.Stdout.Line(info.SessionID)
+		return nil
+	})
 }
 
 // nameOf is what a person calls a session.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -8,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
 func (a *app) psCommand() *cobra.Command {
 	var (
-		session            ui.NameFlag
-		all, quiet, asJSON bool
+		session ui.NameFlag
+		f       listFlags
 	)
 	cmd := &cobra.Command{
 		Use:     "ps",
@@ -30,49 +32,36 @@ milliseconds and command, separated by tabs; a field without a value is "-".`,
   trl ps --json | jq -r '.execs[].command'`,
 		Args: ui.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			res, err := c.ExecList(cmd.Context(), api.ExecListParams{SessionID: string(session)})
-			if err != nil {
-				return err
-			}
-			if !all {
-				res.Execs = slices.DeleteFunc(res.Execs, func(e api.ExecInfo) bool {
-					return e.State != api.ExecRunning && e.State != api.ExecQueued
-				})
-			}
-			switch {
-			case asJSON:
-				return a.Stdout.JSON(res)
-			case quiet:
-				for _, e := range res.Execs {
-					a.Stdout.Line(e.ExecID)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				res, err := c.ExecList(ctx, api.ExecListParams{SessionID: string(session)})
+				if err != nil {
+					return err
 				}
-				return nil
-			}
-			// Names are for people; a session that has ended shows its id.
-			sessions, err := c.SessionList(cmd.Context(), api.SessionListParams{})
-			if err != nil {
-				return err
-			}
-			names := map[string]string{}
-			for _, s := range sessions.Sessions {
-				names[s.SessionID] = s.Name
-			}
-			a.printExecs(res.Execs, names)
-			return nil
+				if !f.all {
+					res.Execs = slices.DeleteFunc(res.Execs, func(e api.ExecInfo) bool {
+						return e.State != api.ExecRunning && e.State != api.ExecQueued
+					})
+				}
+				table := func(list []api.ExecInfo) error {
+					sessions, err := c.SessionList(ctx, api.SessionListParams{})
+					if err != nil {
+						return err
+					}
+					names := map[string]string{} // an ended session has no name here, and shows its id
+					for _, s := range sessions.Sessions {
+						names[s.SessionID] = s.Name
+					}
+					a.printExecs(list, names)
+					return nil
+				}
+				return printList(a.Stdout, f, res, res.Execs, func(e api.ExecInfo) string { return e.ExecID }, table)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.VarP(&session, "session", "s", "only those of the session of this `NAME` or id")
-	flags.BoolVarP(&all, "all", "a", false, "also those that have ended")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "ids only")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	f.register(flags, func() {})
 	a.completeFlag(cmd, "session", a.completeSessions)
 	return cmd
 }

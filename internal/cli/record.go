@@ -80,16 +80,13 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 			if _, err := os.Stat(filepath.Dir(output)); err != nil { // now, not when all is done
 				return asNamed(output, "", err)
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.SessionCreate(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			return a.record(cmd, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true}, output)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				info, err := c.SessionCreate(ctx, p)
+				if err != nil {
+					return err
+				}
+				return a.record(cmd, c, attach.Options{Session: info.SessionID, Name: nameOf(info), Keys: keys, Fresh: true}, output)
+			})
 		},
 	}
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -19,19 +22,16 @@ session has is an error.`,
   trl rename build old-build`,
 		Args: ui.NameArgs(2, 2, "a session and its new name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			info, err := c.SessionSet(cmd.Context(), api.SessionSetParams{SessionID: args[0], Name: &args[1]})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.Stdout.JSON(info)
-			}
-			return nil
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				info, err := c.SessionSet(ctx, api.SessionSetParams{SessionID: args[0], Name: &args[1]})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.Stdout.JSON(info)
+				}
+				return nil
+			})
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -42,37 +42,33 @@ input.`,
   trl send calc --enter '6 * 7'        a line, for a program`,
 		Args: ui.NameThenTextArgs(1, -1, "a session, and keys or text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			c.ReconnectFor = ui.SearchTime
-			ctx, answer := interruptible(cmd.Context())
-			s.session = args[0]
-			if info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: s.session}); err != nil {
-				return answer(err)
-			} else if s.program = info.Kind == api.KindProgram; s.program && s.paste {
-				return ui.UsageErrorf(cmd, "--paste: %s is a program, not a terminal", args[0])
-			}
-			words := args[1:]
-			if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.Stdin.Fd()))) {
-				text, err := io.ReadAll(io.LimitReader(a.Stdin, maxStdinText+1))
-				if err != nil {
-					return fmt.Errorf("read stdin: %w", err)
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				c.ReconnectFor = ui.SearchTime
+				s.session = args[0]
+				if info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: s.session}); err != nil {
+					return err
+				} else if s.program = info.Kind == api.KindProgram; s.program && s.paste {
+					return ui.UsageErrorf(cmd, "--paste: %s is a program, not a terminal", args[0])
 				}
-				if len(text) > maxStdinText {
-					return fmt.Errorf("stdin is larger than %s", ui.BytesText(maxStdinText))
+				words := args[1:]
+				if len(words) == 0 && !s.enter && !(s.close && term.IsTerminal(int(a.Stdin.Fd()))) {
+					text, err := io.ReadAll(io.LimitReader(a.Stdin, maxStdinText+1))
+					if err != nil {
+						return fmt.Errorf("read stdin: %w", err)
+					}
+					if len(text) > maxStdinText {
+						return fmt.Errorf("stdin is larger than %s", ui.BytesText(maxStdinText))
+					}
+					words, s.literal = []string{string(text)}, true
 				}
-				words, s.literal = []string{string(text)}, true
-			}
-			if err := answer(s.send(ctx, c, words)); err != nil {
-				return err
-			}
-			if asJSON {
-				return a.Stdout.JSON(s.result)
-			}
-			return nil
+				if err := s.send(ctx, c, words); err != nil {
+					return err
+				}
+				if asJSON {
+					return a.Stdout.JSON(s.result)
+				}
+				return nil
+			})
 		},
 		ValidArgsFunction: a.completeKeys,
 	}

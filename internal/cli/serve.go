@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/daemon"
@@ -123,28 +121,10 @@ func (a *app) serveInBackground(cmd *cobra.Command) error {
 		return &ui.Failure{Err: fmt.Errorf("%s: cannot be given together with --background", strings.Join(given, ", ")),
 			Status: ui.ExitUsage, Hint: "put settings into the configuration file; `trl config` prints its path"}
 	}
-	c, err := a.connect(cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	a.Stdout.Line(c.Socket())
-	return nil
-}
-
-// untilSignal is done, with the signal as its cause, when the daemon shall end.
-func untilSignal(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(fmt.Errorf("got %s", unix.SignalName(s.(unix.Signal))))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+		a.Stdout.Line(c.Socket())
+		return nil
+	})
 }
 
 // logger writes to stderr: text for a person, JSON for a program.

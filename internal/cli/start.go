@@ -41,7 +41,7 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
 			}
 			r := &run{app: a, cmd: cmd, flags: f, args: args}
 			r.flags.stdin = false // of our own stdin nothing is taken
-			return r.background(f.stdin)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error { return r.background(ctx, c, f.stdin) })
 		},
 	}
 	a.commandFlags(cmd, &f, words{
@@ -52,16 +52,10 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
 }
 
 // background starts the command and prints its id.
-func (r *run) background(openStdin bool) error {
-	c, err := r.app.connect(r.cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) error {
 	// Between making a session and using it, nobody else knows of it. A signal waits for
 	// that, which takes a moment, and then undoes it.
-	interrupted, answer := interruptible(r.cmd.Context())
-	ctx := r.cmd.Context()
+	interrupted, answer := interruptible(ctx)
 	p, err := r.params(ctx, c)
 	if err != nil {
 		return err

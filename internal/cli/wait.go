@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
@@ -73,30 +75,26 @@ Exit status: the status of the command if it has exited (of several, the first t
 				p.Until = append(p.Until, api.UntilWaitingForInput)
 			}
 			p.TimeoutS = timeout.Value
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx, answer := interruptible(cmd.Context())
-			if is, err := w.isFor(ctx, cmd, c, p); err != nil {
-				return answer(err)
-			} else if is {
-				return answer(a.waitForScreen(ctx, c, w.params(p), asJSON))
-			}
-			res, err := c.ExecWait(ctx, p)
-			if err = answer(noExec(err)); err != nil {
-				return err
-			}
-			if asJSON {
-				err = a.Stdout.JSON(res)
-			} else {
-				a.printHappened(res)
-			}
-			if err != nil {
-				return err
-			}
-			return waited(res)
+			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
+				if is, err := w.isFor(ctx, cmd, c, p); err != nil {
+					return err
+				} else if is {
+					return a.waitForScreen(ctx, c, w.params(p), asJSON)
+				}
+				res, err := c.ExecWait(ctx, p)
+				if err = noExec(err); err != nil {
+					return err
+				}
+				if asJSON {
+					err = a.Stdout.JSON(res)
+				} else {
+					a.printHappened(res)
+				}
+				if err != nil {
+					return err
+				}
+				return waited(res)
+			})
 		},
 		ValidArgsFunction: a.completeManyExecs,
 	}

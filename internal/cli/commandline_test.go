@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQuote lets every shell that is installed read the words back.
+// TestQuote lets every installed shell read the quoted words.
 func TestQuote(t *testing.T) {
 	words := []string{
 		"plain", "a   b", "", "it's", `back\slash`, `\'`, "''", `"double"`, "$HOME", "`date`", "$(date)", "~", "*", "?x", "[a-z]", "{a,b}", "!!", "#no",

@@ -6,8 +6,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// platform says what ends processes here. enforcement is what a real session said,
-// if there was one.
+// platform reports how the system can end processes. enforcement is that of a real session, if
+// there was one.
 func (d *diagnosis) platform(enforcement string, _ api.SystemInfoResult) {
 	const section = "Kill"
 	if enforcement != "" {
@@ -16,7 +16,7 @@ func (d *diagnosis) platform(enforcement string, _ api.SystemInfoResult) {
 	d.add(section, "subreaper", verdictNote, "macOS has none: process groups and a walk of descendants are used")
 }
 
-// inMemory cannot be true: macOS has no file system in memory by default.
+// inMemory reports false: macOS has no file system in memory by default.
 func inMemory(string) bool { return false }
 
 func processLimit() (uint64, error) {

@@ -21,10 +21,11 @@ import (
 	"github.com/trl-dev/trl/internal/version"
 )
 
-// shellCheckTimeout bounds the check of one shell; longer than a shell may take to start.
+// shellCheckTimeout bounds the check of one shell. It exceeds the time that a shell may take to
+// start.
 const shellCheckTimeout = 15 * time.Second
 
-// diagnose looks at everything that TRL stands on.
+// diagnose checks everything that TRL depends on.
 func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
 	d := &diagnosis{}
 	cfg, err := a.settings(cmd)
@@ -67,7 +68,7 @@ func (d *diagnosis) settings(cfg config.Config) {
 	}
 }
 
-// places checks the socket and the directories, after a daemon had its chance to make them.
+// places checks the socket and the directories. A daemon that starts creates them first.
 func (d *diagnosis) places(cfg config.Config) {
 	const section = "Places"
 	d.check(section, "socket", cfg.Socket, checkSocket(cfg.Socket))
@@ -80,12 +81,12 @@ func (d *diagnosis) places(cfg config.Config) {
 	d.check(section, "runtime", cfg.RuntimeDir, err)
 }
 
-// checkSocket refuses a socket that others than its owner could use.
+// checkSocket returns an error if other users could use the socket.
 func checkSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // no daemon runs; it is said elsewhere
+		return nil // no daemon runs, which another check reports
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
@@ -96,8 +97,8 @@ func checkSocket(path string) error {
 	return owned(path, info)
 }
 
-// checkDir refuses a directory that cannot be written, or that others may enter.
-// One that does not exist yet must be possible to make.
+// checkDir returns an error if a directory cannot be written or other users may enter it. A
+// directory that does not exist must be possible to create.
 func checkDir(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +154,7 @@ func (d *diagnosis) daemon(ctx context.Context, c *client.Client) api.SystemInfo
 	return info
 }
 
-// limits shows what the system and the daemon allow.
+// limits reports the limits of the system and the daemon.
 func (d *diagnosis) limits(daemon map[string]float64) {
 	const section = "Limits"
 	var files unix.Rlimit
@@ -194,7 +195,7 @@ func limitText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// shells makes a real session with every shell and returns how a complete kill is ensured there.
+// shells tries a real session with every shell. It returns how sessions enforce a complete kill.
 func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement string) {
 	for _, s := range findShells() {
 		took, details, err := trySession(ctx, c, s)
@@ -206,7 +207,7 @@ func (d *diagnosis) shells(ctx context.Context, c *client.Client) (enforcement s
 	return enforcement
 }
 
-// shellsOnly lists the shells when no daemon can try them.
+// shellsOnly lists the shells if there is no daemon to try them.
 func (d *diagnosis) shellsOnly() {
 	for _, s := range findShells() {
 		d.add("Shells", s.name, verdictNote, fmt.Sprintf("%s, %s, not tried", s.path, s.version()))

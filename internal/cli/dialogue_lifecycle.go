@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,23 +31,20 @@ had already ended is not an error.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if all {
-				res, err := c.DialogueList(cmd.Context(), api.DialogueListParams{})
-				if err != nil {
-					return err
-				}
-				for _, d := range res.Dialogues {
-					if d.State != api.DialogueEnded {
-						args = append(args, d.DialogueID)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				if all {
+					res, err := c.DialogueList(ctx, api.DialogueListParams{})
+					if err != nil {
+						return err
+					}
+					for _, d := range res.Dialogues {
+						if d.State != api.DialogueEnded {
+							args = append(args, d.DialogueID)
+						}
 					}
 				}
-			}
-			return a.terminate(cmd.Context(), c, args, api.DialogueTerminateParams{Force: force}, asJSON)
+				return a.terminate(ctx, c, args, api.DialogueTerminateParams{Force: force}, asJSON)
+			})
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.completeLiving(cmd, nil, prefix)
@@ -74,12 +70,9 @@ history stays. Prints each deleted dialogue.`,
   trl dialogue ls -a -q --state ended | xargs trl dialogue rm`,
 		Args: ui.Args(1, -1, "dialogues"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.terminate(cmd.Context(), c, args, api.DialogueTerminateParams{Force: force, Forget: true}, asJSON)
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				return a.terminate(ctx, c, args, api.DialogueTerminateParams{Force: force, Forget: true}, asJSON)
+			})
 		},
 		ValidArgsFunction: a.completeManyDialogues,
 	}
@@ -90,28 +83,15 @@ history stays. Prints each deleted dialogue.`,
 	return cmd
 }
 
-// terminate ends dialogues at the same time, and prints those that have.
+// terminate ends dialogues, all at the same time, and prints those that have ended.
 func (a *app) terminate(ctx context.Context, c *client.Client, names []string, p api.DialogueTerminateParams, asJSON bool) error {
-	infos, errs := atOnce(names, func(name string) (api.DialogueInfo, error) {
+	end := func(name string) (api.DialogueInfo, error) {
 		p := p
 		p.DialogueID = name
 		return c.DialogueTerminate(ctx, p)
-	})
-	ended := []api.DialogueInfo{}
-	for i, info := range infos {
-		if errs[i] != nil {
-			continue
-		}
-		if ended = append(ended, info); !asJSON {
-			a.Stdout.Line(names[i])
-		}
 	}
-	if asJSON {
-		if err := a.Stdout.JSON(map[string]any{"dialogues": ended}); err != nil {
-			return err
-		}
-	}
-	return errors.Join(errs...)
+	ended := func(name string, _ api.DialogueInfo) { a.Stdout.Line(name) }
+	return endEach(a.Stdout, names, end, ended, "dialogues", asJSON)
 }
 
 func (a *app) dialogueResumeCommand() *cobra.Command {
@@ -177,7 +157,7 @@ trl dialogue info shows the reason of the error.`,
 	return cmd
 }
 
-// openRequests offers the requests of a dialogue that wait for an answer.
+// openRequests returns the open requests of a dialogue as completions.
 func (a *app) openRequests(cmd *cobra.Command, dialogue string) (list []cobra.Completion) {
 	a.askRunning(cmd, func(ctx context.Context, c *client.Client) {
 		tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: dialogue})

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// knownAgents are the programs that trl chat can talk with, and how people get them.
+// knownAgents are the programs that trl chat can talk with, and how to install them.
 var knownAgents = []struct{ program, chat, get string }{
 	{"claude", "trl chat", "npm install -g @anthropic-ai/claude-code"},
 	{"codex", "trl chat --agent codex", "npm install -g @openai/codex"},
@@ -19,8 +19,8 @@ var knownAgents = []struct{ program, chat, get string }{
 	{"qwen", "trl chat --agent acp -- qwen --acp", "npm install -g @qwen-code/qwen-code"},
 }
 
-// agentMissing says which agents there are on this machine, and how to get the others, when
-// the one that was asked for is not installed. Other errors stay as they are.
+// agentMissing adds a hint to the error of an agent that is not installed: which agents are on
+// this machine, and how to install the others. It returns other errors unchanged.
 func agentMissing(agent string, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) || e.Code != api.CodeAgentFailed {

@@ -111,23 +111,20 @@ func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 
 // work connects, runs the command and ends the throw-away session.
 func (r *run) work(ctx context.Context) error {
-	c, err := r.app.connect(r.cmd)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	r.mu.Lock()
-	r.client = c
-	r.mu.Unlock()
+	return r.app.withClient(r.cmd, func(_ context.Context, c *client.Client) error {
+		r.mu.Lock()
+		r.client = c
+		r.mu.Unlock()
 
-	params, err := r.params(ctx, c)
-	if err != nil {
-		return err
-	}
-	if r.flags.session != "" {
-		return r.inNamed(ctx, c, params)
-	}
-	return r.inThrowAway(ctx, c, params)
+		params, err := r.params(ctx, c)
+		if err != nil {
+			return err
+		}
+		if r.flags.session != "" {
+			return r.inNamed(ctx, c, params)
+		}
+		return r.inThrowAway(ctx, c, params)
+	})
 }
 
 // params is the request, still without its session and its command, which is written for

@@ -16,11 +16,11 @@ import (
 	"github.com/trl-dev/trl/internal/config"
 )
 
-// familyFish is the one family of shells that quotes in its own way.
+// familyFish is the only family of shells with its own rules for quoting.
 const familyFish = "fish"
 
-// commandLine is what the shell of a session is to run: one argument is shell text; several
-// are the words of one command, each quoted for that shell.
+// commandLine returns the text that the shell of a session runs: a single argument is shell
+// text; several are the words of one command, each quoted for that shell.
 func commandLine(args []string, family string) string {
 	if len(args) == 1 {
 		return args[0]
@@ -35,13 +35,13 @@ func commandLine(args []string, family string) string {
 	return strings.Join(quoted, " ")
 }
 
-// reserved are words that begin a compound command in some shell.
+// reserved are the words that begin a compound command in some shell.
 var reserved = []string{
 	"if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in", "function", "time", "coproc",
 	"repeat", "foreach", "end", "nocorrect", "noglob", "begin", "switch", "and", "or", "not",
 }
 
-// plainWord reports whether every shell takes a word as it is.
+// plainWord reports whether a word needs no quotes in any shell.
 func plainWord(word string) bool {
 	for _, r := range word {
 		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:@+", r) {
@@ -51,7 +51,7 @@ func plainWord(word string) bool {
 	return word != ""
 }
 
-// quote makes text that a shell reads as this one word.
+// quote returns text that a shell reads as this word.
 func quote(word, family string) string {
 	switch {
 	case plainWord(word):
@@ -62,7 +62,7 @@ func quote(word, family string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// checkWords refuses a program that the wire would change.
+// checkWords rejects the words of a program that JSON cannot carry.
 func checkWords(command []string) error {
 	var errs []error
 	for _, word := range command {
@@ -71,7 +71,7 @@ func checkWords(command []string) error {
 	return errors.Join(errs...)
 }
 
-// checkCommand refuses arguments that are no command.
+// checkCommand rejects an empty command, and one that JSON cannot carry.
 func checkCommand(cmd *cobra.Command, args []string) error {
 	if args[0] == "" {
 		return ui.UsageErrorf(cmd, "the command is empty")
@@ -79,8 +79,9 @@ func checkCommand(cmd *cobra.Command, args []string) error {
 	return checkText("command", strings.Join(args, " "))
 }
 
-// program is what a terminal or a program on pipes is to run, by the same rule: several
-// words are started as they are; one that is not just a word is text for the shell.
+// program returns the words that a terminal or a program on pipes runs, by the same rule:
+// several arguments are the program and its arguments; a single one is shell text, unless it is
+// a plain word.
 func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string, error) {
 	switch {
 	case len(args) == 0:
@@ -100,7 +101,7 @@ func (a *app) program(cmd *cobra.Command, args []string, shell string) ([]string
 	return []string{shell, "-c", args[0]}, nil
 }
 
-// textShell is the shell that runs text if the caller did not choose a shell.
+// textShell returns the shell that runs shell text if the caller chose none.
 func (a *app) textShell(cfg config.Config) string {
 	if cfg.Origin("default_shell") != config.OriginDefault {
 		return cfg.DefaultShell
@@ -111,8 +112,8 @@ func (a *app) textShell(cfg config.Config) string {
 	return api.DefaultShell
 }
 
-// made for a terminal: programs that show a screen or ask for a password, and those that do
-// so when nothing else is on their command line.
+// Programs that need a terminal (screenPrograms), that need one if they have no arguments
+// (replPrograms), or that read stdin if they have none (inputPrograms).
 var (
 	screenPrograms = []string{
 		"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "micro", "less", "more", "most", "man", "top", "htop", "btop", "watch",
@@ -125,8 +126,8 @@ var (
 	inputPrograms = []string{"cat", "tee", "sort", "wc", "read", "xargs"}
 )
 
-// wanted is the flag that a command probably needs: -t for a terminal, -i for input; "" for
-// neither. It is for a hint to a person and decides nothing.
+// wanted returns the flag that a command probably needs: -t for a terminal, -i for input, "" for
+// neither. It is only for a hint.
 func wanted(args []string) (program, flag string) {
 	words := args
 	if len(args) == 1 {
@@ -148,8 +149,8 @@ func wanted(args []string) (program, flag string) {
 	return "", ""
 }
 
-// checkText refuses what the wire would change: JSON is UTF-8, and a command with a
-// replacement character in it is another command.
+// checkText rejects text that JSON cannot carry: JSON is UTF-8, and a command with replacement
+// characters would be another command.
 func checkText(what, s string) error {
 	if utf8.ValidString(s) {
 		return nil

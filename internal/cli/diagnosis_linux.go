@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// platform looks at what the kernel gives to end processes for certain.
-// enforcement is what a real session said, if there was one; info what the daemon said.
+// platform reports how the kernel can end processes reliably. enforcement is that of a real
+// session, if there was one; info is that of the daemon.
 func (d *diagnosis) platform(enforcement string, info api.SystemInfoResult) {
 	const section = "Kill"
 	switch enforcement {
@@ -21,7 +21,7 @@ func (d *diagnosis) platform(enforcement string, info api.SystemInfoResult) {
 	default:
 		d.add(section, "enforced by", verdictOK, enforcement)
 	}
-	// Asking for what we have, not to be one, changes nothing and tells whether it can be asked for.
+	// Setting the flag to its current value, off, shows whether the kernel has it.
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	d.check(section, "subreaper", "what a session starts cannot leave it", err)
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err != nil {
@@ -39,7 +39,7 @@ func (d *diagnosis) platform(enforcement string, info api.SystemInfoResult) {
 	}
 }
 
-// inMemory reports whether dir, or the nearest parent that exists, is on no disk.
+// inMemory reports whether dir, or its nearest existing parent, is on a file system in memory.
 func inMemory(dir string) bool {
 	var fs unix.Statfs_t
 	for unix.Statfs(dir, &fs) != nil {

@@ -32,10 +32,6 @@ func (r *run) terminal() error {
 			return err
 		}
 	}
-	keys, err := view.NewKeys("none") // all keys are the program's
-	if err != nil {
-		return err
-	}
 	p, err := r.app.likeOurs(r.flags.cwd, r.flags.shell)
 	if err != nil {
 		return err
@@ -50,22 +46,26 @@ func (r *run) terminal() error {
 	for k, v := range r.flags.env {
 		p.Env[k] = v
 	}
-	c, err := r.app.connect(r.cmd)
+	return r.app.withClient(r.cmd, func(ctx context.Context, c *client.Client) error { return r.inTerminal(ctx, c, p, person) })
+}
+
+// inTerminal runs the command in a new terminal, and ends the terminal.
+func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCreateParams, person bool) error {
+	keys, err := view.NewKeys("none") // all keys are the program's
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	info, err := c.SessionCreate(r.cmd.Context(), p)
+	info, err := c.SessionCreate(ctx, p)
 	if err != nil {
 		return err
 	}
 	if person {
-		err = attach.Run(r.cmd.Context(), r.app.Streams, c, attach.Options{Session: info.SessionID, Name: info.SessionID, Keys: keys, Fresh: true, Quiet: true})
+		err = attach.Run(ctx, r.app.Streams, c, attach.Options{Session: info.SessionID, Name: info.SessionID, Keys: keys, Fresh: true, Quiet: true})
 	} else {
-		ctx, answer := interruptible(r.cmd.Context())
-		err = answer(r.passTerminal(ctx, c, info))
+		passing, answer := interruptible(ctx)
+		err = answer(r.passTerminal(passing, c, info))
 	}
-	_, _ = c.SessionDestroy(context.WithoutCancel(r.cmd.Context()), api.SessionDestroyParams{SessionID: info.SessionID})
+	_, _ = c.SessionDestroy(context.WithoutCancel(ctx), api.SessionDestroyParams{SessionID: info.SessionID})
 	return err
 }
 

@@ -48,20 +48,17 @@ works at its next step, or after the turn. Prints the id of the message.`,
 			if p.Text == "" && len(p.Content) == 0 {
 				return ui.UsageErrorf(cmd, "there is no message")
 			}
-			c, err := a.connect(cmd)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			res, err := c.DialogueSend(cmd.Context(), p)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.Stdout.JSON(res)
-			}
-			a.Stdout.Line(res.MessageID)
-			return nil
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				res, err := c.DialogueSend(ctx, p)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.Stdout.JSON(res)
+				}
+				a.Stdout.Line(res.MessageID)
+				return nil
+			})
 		},
 		ValidArgsFunction: a.completeLiving,
 	}
@@ -75,7 +72,7 @@ works at its next step, or after the turn. Prints the id of the message.`,
 	return cmd
 }
 
-// withImages makes blocks of a message that has pictures.
+// withImages turns a message with pictures into content blocks.
 func withImages(p *api.DialogueSendParams, files []string) error {
 	if len(files) == 0 {
 		return nil
@@ -169,7 +166,7 @@ the id is optional if only one request is open. The first answer counts.`,
 	return cmd
 }
 
-// onlyRequest is the id of the request that waits alone.
+// onlyRequest returns the id of the open request, if there is exactly one.
 func onlyRequest(ctx context.Context, c *client.Client, dialogue string) (string, error) {
 	tr, err := c.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: dialogue})
 	if err != nil {
@@ -191,7 +188,7 @@ func onlyRequest(ctx context.Context, c *client.Client, dialogue string) (string
 		"name one, such as %s (%s)", open[0].RequestID, chat.RequestTitle(open[0]))
 }
 
-// completeRequests offers dialogues, then the requests that wait, then the decisions.
+// completeRequests offers dialogues, then their open requests, then the decisions.
 func (a *app) completeRequests(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completeLiving(cmd, args, prefix)
