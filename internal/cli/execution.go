@@ -20,9 +20,8 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// run is one `trl run` from the first signal it might get to the end of its
-// throw-away session. One goroutine does the work, another (that of start) watches
-// for signals; what both touch is below mu.
+// run is one `trl run`, until the end of its temporary session. One goroutine does the work,
+// while the goroutine that calls start handles signals; mu guards the fields that both use.
 type run struct {
 	app   *app
 	cmd   *cobra.Command
@@ -31,27 +30,27 @@ type run struct {
 
 	mu      sync.Mutex
 	client  *client.Client
-	target  api.ExecCancelParams // what to cancel; empty until the command may run
-	session string               // id of the session that was made for this command
-	ended   bool                 // the command has ended; the throw-away session has not
+	target  api.ExecCancelParams // names the command for a cancel; empty until the command may run
+	session string               // id of the temporary session; "" for none
+	ended   bool                 // the command has ended, but not the temporary session
 }
 
-// sameSignal is how soon after another a signal is the same one, sent twice: timeout(1)
-// signals its child and then the whole group.
+// sameSignal is the time within which a second signal counts as the first one sent again:
+// timeout(1) signals its child and then the whole group.
 const sameSignal = 100 * time.Millisecond
 
-// start does the work and answers signals: the first cancels the command, with
-// that signal, the second kills it, the third leaves at once. When the command has
-// ended and only what it left in the background is waited for, the first kills that.
+// start does the work and handles signals: the first cancels the command with that signal, the
+// second kills the command, the third exits at once. If the command has ended and only its
+// background processes remain, the first signal kills those.
 func (r *run) start() error {
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
-		if !signal.Ignored(s) { // nohup, or a script's background: then it is not meant for us
+		if !signal.Ignored(s) { // ignored by nohup or a script: not meant for us
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
-	// A write to a closed pipe shall be an error that we see, not our end.
+	// A write to a closed pipe must fail, not kill trl.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 
 	ctx, giveUp := context.WithCancel(r.cmd.Context())
@@ -65,7 +64,7 @@ func (r *run) start() error {
 		case err := <-done:
 			var f *ui.Failure
 			if count > 0 && err != nil && !(errors.As(err, &f) && f.Err == nil && f.Status != api.ExitCancelled) {
-				// Whatever broke because it was interrupted is not what the caller asks about.
+				// The error is only a consequence of the interrupt.
 				return ui.ExitBySignal(first)
 			}
 			return err
@@ -84,8 +83,8 @@ func (r *run) start() error {
 	}
 }
 
-// interrupt cancels what runs. It answers false when nothing does yet: then it is
-// enough to leave, since the daemon ends what belongs to a connection that is gone.
+// interrupt cancels the command. It returns false if no command runs yet: then trl may simply
+// exit, because the daemon ends everything that belongs to a closed connection.
 func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 	r.mu.Lock()
 	c, target, session := r.client, r.target, r.session
@@ -98,7 +97,7 @@ func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 	if force {
 		target.Signal = "KILL"
 	}
-	// The outcome arrives where the work waits for it; these only ask for it.
+	// The goroutine that does the work gets the outcome.
 	go func() {
 		if force && session != "" {
 			_, _ = c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: session, Force: true})
@@ -109,7 +108,7 @@ func (r *run) interrupt(ctx context.Context, s os.Signal, force bool) bool {
 	return true
 }
 
-// work connects, runs the command and ends the throw-away session.
+// work connects, runs the command and ends the temporary session.
 func (r *run) work(ctx context.Context) error {
 	return r.app.withClient(r.cmd, func(_ context.Context, c *client.Client) error {
 		r.mu.Lock()
@@ -127,8 +126,8 @@ func (r *run) work(ctx context.Context) error {
 	})
 }
 
-// params is the request, still without its session and its command, which is written for
-// the shell of that session.
+// params returns the request without the session and the command: the command is quoted for the
+// shell of the session.
 func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, error) {
 	detach := false
 	p := api.ExecParams{
@@ -139,7 +138,7 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 	}
 	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.sameMachine() {
 		absolute := directory
-		if r.flags.wait { // a command before it may make the directory
+		if r.flags.wait { // an earlier command may create the directory
 			absolute = filepath.Abs
 		}
 		var err error
@@ -160,13 +159,13 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 	return p, nil
 }
 
-// inThrowAway runs the command in a session that ends with it.
+// inThrowAway runs the command in a temporary session.
 func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
 	if err != nil {
 		return err
 	}
-	create.Ephemeral = r.app.url == "" // over HTTP there is no connection that it could end with
+	create.Ephemeral = r.app.url == "" // over HTTP, there is no connection to end with
 	p.WorkingDir = ""
 	info, err := c.SessionCreate(ctx, create)
 	if err != nil {
@@ -180,8 +179,8 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()
-	// Ended here and now, so that nothing is left when we are gone. The daemon
-	// would do the same, later, for a connection that breaks.
+	// Ended now, so that nothing is left when trl exits. After the end of the connection, the
+	// daemon would end it a little later.
 	if _, destroyErr := c.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID}); err == nil {
 		err = destroyErr
 	}
@@ -198,9 +197,8 @@ func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) e
 	return r.exec(ctx, c, p)
 }
 
-// findNamed makes the session that the user named when there is none. It looks before
-// anything is run: what an error of the command itself says about the session must
-// never make it run a second time.
+// findNamed returns the session that the user named, and creates it if it does not exist. It
+// checks first instead of reacting to an error of the command: a command must never run twice.
 func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
 	name := string(r.flags.session)
 	info, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
@@ -217,8 +215,8 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 	return info.SessionInfo, err
 }
 
-// makeNamed makes the session of the name, unless another trl was faster. A session
-// that is being made cannot be used yet, so the others wait on a lock until it is there.
+// makeNamed creates the named session, unless another trl was faster. A session cannot be used
+// while it is being created, so the other trl wait for a lock.
 func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo, error) {
 	create, err := r.app.likeOurs("", r.flags.shell)
 	if err != nil {
@@ -246,14 +244,14 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 				return made, err
 			}
 		}
-		// Somebody who is not a trl, or on another machine, makes it at this very moment.
+		// Another client, or one on another machine, is creating the session.
 		if err := pause.Wait(ctx); err != nil {
 			return api.SessionInfo{}, err
 		}
 	}
 }
 
-// checkLimits refuses limits for a session that exists already: it has its own.
+// checkLimits rejects limits for a session that already exists: it has its own.
 func (r *run) checkLimits() error {
 	name := r.flags.limits.given()
 	if name == "" {
@@ -263,7 +261,7 @@ func (r *run) checkLimits() error {
 		"leave out %s; `trl call session.set` changes the limits of a session", name)
 }
 
-// checkShell refuses a --shell that the session of that name does not have.
+// checkShell rejects a --shell that is not the shell of the existing session.
 func (r *run) checkShell(info api.SessionDetails) error {
 	if r.flags.shell == "" || filepath.Base(info.Shell) == filepath.Base(r.flags.shell) {
 		return nil
@@ -272,7 +270,7 @@ func (r *run) checkShell(info api.SessionDetails) error {
 		"leave out --shell, or take another session")
 }
 
-// exec runs the command and answers its exit status as an error.
+// exec runs the command and returns its exit status as an error.
 func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	run := r.stream
 	if r.flags.json {
@@ -285,15 +283,15 @@ func (r *run) exec(ctx context.Context, c *client.Client, p api.ExecParams) erro
 	return err
 }
 
-// suggest tells a person whose command needs a terminal, or input, how to give it that. It
-// does so when the command starts: without a terminal, some programs never end.
+// suggest prints a hint for a command that probably needs a terminal or input. It does so when
+// the command starts: without a terminal, some programs never end.
 func (r *run) suggest() {
 	if !r.app.Stderr.TTY {
 		return
 	}
 	typed := term.IsTerminal(int(r.app.Stdin.Fd()))
 	switch program, flag := wanted(r.args); {
-	case flag == "-t" && (typed || !r.flags.stdin): // a program may well read a pipe
+	case flag == "-t" && (typed || !r.flags.stdin): // with piped input, the program may not need a terminal
 		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: "+program+" is made for a terminal: `trl run -t` gives it one"))
 	case flag == "-i" && typed && !r.flags.stdin:
 		r.app.Stderr.Line(r.app.Stderr.Paint(ui.Dim, "hint: "+program+" reads its input: `trl run -i` gives it yours"))

@@ -19,7 +19,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// exportFormats are what a terminal can be written as, and how files of it are named.
+// exportFormats are the formats of an export and the names of their files.
 var exportFormats = []struct{ name, suffix, about string }{
 	{"cast", ".cast", "the recording, as an asciicast (version 3)"},
 	{"text", ".txt", "the screen, as text"},
@@ -83,7 +83,7 @@ The format is optional if the name of the output shows it.`,
 	return cmd
 }
 
-// formatOf is the format that the name of a file tells.
+// formatOf returns the format for the name of a file, "" if the name shows none.
 func formatOf(name string) string {
 	for _, f := range exportFormats {
 		if strings.EqualFold(filepath.Ext(name), f.suffix) {
@@ -93,8 +93,8 @@ func formatOf(name string) string {
 	return ""
 }
 
-// writeTo writes to a file or, when it has no name or is -, to stdout. A file is there when
-// it is complete, and nobody else can read it.
+// writeTo writes to a file or, if the name is empty or -, to stdout. The file appears only when
+// it is complete, and only its owner can read it.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		return write(a.Stdout)
@@ -116,8 +116,8 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return asNamed(name, f.Name(), err)
 }
 
-// asNamed is an error of the file that is to become name, without the name that it has
-// until then; "" when that is not known.
+// asNamed returns the error of a temporary file under the name that the file would get.
+// temporary is "" if the file was not created.
 func asNamed(name, temporary string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError
@@ -160,7 +160,7 @@ func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) e
 	return err
 }
 
-// model is a terminal with the screen that is to be written, and its colours if they are known.
+// model returns a terminal model with the screen to write, and its colours if they are known.
 func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal, *cast.Theme, error) {
 	if c != nil {
 		s, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: ex.word, Format: api.FormatANSI, Scrollback: ex.scrollback})
@@ -186,8 +186,7 @@ func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal,
 	return t, r.Header().Theme, err
 }
 
-// cast copies the recording of a session. That of a file is written anew: one of version 2
-// becomes one of version 3.
+// cast copies the recording of a session, or converts a file to version 3.
 func (ex *exporting) cast(ctx context.Context, c *client.Client, w io.Writer) error {
 	if c != nil {
 		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: ex.word})

@@ -122,7 +122,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	return facts
 }
 
-// reachText tells why a session cannot be reached, and since when.
+// reachText says why a session cannot be reached, and since when.
 func reachText(s api.SessionInfo) string {
 	if s.UnreachableSince == nil {
 		return s.UnreachableWhy
@@ -197,7 +197,7 @@ func (a *app) execFacts(e api.ExecInfo) [][2]string {
 	return facts
 }
 
-// exitText is the exit code and why it is that.
+// exitText returns the exit code and, if trl ended the command, the reason.
 func exitText(o api.ExecOutcome) string {
 	switch {
 	case o.TimedOut:

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// inputChunk is how much of stdin goes into one exec.input, at most.
+	// inputChunk is the most of stdin that goes into one exec.input.
 	inputChunk = 1 << 20
-	// wholeChunk is how much goes into each, where the pieces must be the same each time.
+	// wholeChunk is the size of the pieces if they must be the same each time.
 	wholeChunk = 256 << 10
 )
 
@@ -95,20 +95,20 @@ Nothing is written twice, even if the daemon restarts meanwhile: each piece has 
 	return cmd
 }
 
-// input is one `trl input`. It is used by one goroutine.
+// input is one `trl input`. One goroutine uses it.
 type input struct {
 	app   *app
 	exec  string
 	close bool
-	id    string // of the whole input; made up when it is not given
+	id    string // of the whole input; random if the user gave none
 	json  bool
 
-	chunks int // written until now
+	chunks int // written so far
 	result api.ExecInputResult
 }
 
-// pass passes stdin on. With an id that was given, the pieces are the same each time:
-// what a read returns depends on who writes.
+// pass passes stdin on. If the user gave an id, all pieces but the last have the same size, so
+// that a repetition has the same pieces; the size of a plain read depends on the writer.
 func (in *input) pass(ctx context.Context, c *client.Client) error {
 	stdin := in.app.Stdin
 	var total int64
@@ -143,14 +143,14 @@ func (in *input) pass(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// read is what one read of stdin returned.
+// read is the result of one read of stdin.
 type read struct {
 	data []byte
 	err  error
 }
 
-// readInto reads stdin. A read of a terminal cannot be ended, so it has a goroutine of
-// its own, which the end of the program ends.
+// readInto reads stdin in its own goroutine: a read of a terminal cannot be ended, except by the
+// end of the program.
 func readInto(ctx context.Context, to chan<- read, from *os.File, whole bool) {
 	widen(from)
 	b := make([]byte, inputChunk)
@@ -179,7 +179,7 @@ func readInto(ctx context.Context, to chan<- read, from *os.File, whole bool) {
 	}
 }
 
-// write writes one piece. A command that has not read what it was given is waited for.
+// write writes one piece. It waits for a command that has not read its earlier input.
 func (in *input) write(ctx context.Context, c *client.Client, data []byte, end bool) error {
 	p := api.ExecInputParams{ExecID: in.exec, Bytes: data, Close: end, WriteID: in.nextID()}
 	var pause ui.Backoff
@@ -196,7 +196,7 @@ func (in *input) write(ctx context.Context, c *client.Client, data []byte, end b
 	}
 }
 
-// nextID is the id of the next piece.
+// nextID returns the id of the next piece.
 func (in *input) nextID() string {
 	if in.id == "" {
 		in.id = rand.Text()
@@ -205,7 +205,7 @@ func (in *input) nextID() string {
 	return fmt.Sprintf("%s/%d", in.id, in.chunks)
 }
 
-// inputHint translates what the API asks for into the words of the command line.
+// inputHint adds a hint to the error about a closed stdin.
 func inputHint(err error) error {
 	if errors.Is(err, (&api.Error{Code: api.CodeConflict}).Because(api.ReasonStdinClosed)) {
 		return ui.WithHint(err, "`trl start --stdin` starts a command whose stdin is open")

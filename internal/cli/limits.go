@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// limitFlags say when a new session ends by itself.
+// limitFlags set when a new session ends on its own.
 type limitFlags struct{ lifetime, idleTimeout ui.SecondsFlag }
 
 func (f *limitFlags) register(flags *pflag.FlagSet, session string) {

@@ -11,12 +11,12 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// longestLine is how much of a line is kept until its end comes. A longer one is looked
-// at in pieces.
+// longestLine is how much of a line is kept until its newline comes. A longer line is matched in
+// pieces.
 const longestLine = 1 << 20
 
-// matching adds data to the lines of a stream and returns those that match, with their
-// ends. What has no end yet is kept.
+// matching adds data to the lines of a stream and returns the complete lines that match. It
+// keeps an incomplete line.
 func (l *logs) matching(name string, data []byte) []byte {
 	rest := append(l.lines[name], data...)
 	var out []byte
@@ -37,7 +37,7 @@ func (l *logs) matching(name string, data []byte) []byte {
 	return out
 }
 
-// flush prints what matches of lines that have no end.
+// flush prints the incomplete lines that match.
 func (l *logs) flush() error {
 	var errs []error
 	for _, name := range []string{api.EventStdout, api.EventStderr} {
@@ -49,10 +49,10 @@ func (l *logs) flush() error {
 	return errors.Join(errs...)
 }
 
-// sizeFlag is a number of bytes: 4096, 64K, 8M. Not given is nil.
+// sizeFlag is a number of bytes: 4096, 64K, 8M. n is nil if the flag was not given.
 type sizeFlag struct{ n *int64 }
 
-// Type is the word for it in a help text.
+// Type returns the word for the value in help texts.
 func (f *sizeFlag) Type() string { return "BYTES" }
 
 func (f *sizeFlag) String() string {
@@ -62,7 +62,7 @@ func (f *sizeFlag) String() string {
 	return strconv.FormatInt(*f.n, 10)
 }
 
-// Set reads it.
+// Set parses the value.
 func (f *sizeFlag) Set(text string) error {
 	number, unit := strings.TrimSuffix(strings.TrimSuffix(text, "B"), "i"), int64(1)
 	if n := len(number); n > 0 {

@@ -76,17 +76,17 @@ a line on stderr reports each missing part.`,
 	return cmd
 }
 
-// logs is one `trl logs`. It is used by one goroutine.
+// logs is one `trl logs`. One goroutine uses it.
 type logs struct {
 	app    *app
 	follow bool
 	since  int64
-	only   string // a stream; empty for both
+	only   string // the only stream to print; "" for both
 	tail   sizeFlag
-	grep   *regexp.Regexp // nil for everything
+	grep   *regexp.Regexp // nil for all lines
 	json   bool
 
-	skip     map[string]int64 // by stream: bytes before this offset were printed already
+	skip     map[string]int64 // by stream: bytes before this offset are already printed
 	lines    map[string][]byte
 	progress *progress
 }
@@ -108,16 +108,16 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 		if err := l.printTail(ctx, c, info.ExecID); err != nil || !l.follow {
 			return errors.Join(err, l.flush())
 		}
-		// What came since the snapshot, and was not in the tail.
+		// Continue after the snapshot; skip drops what the tail had.
 		if p.AfterSeq = info.LastSeq; ended(info) {
-			p.AfterSeq = max(0, info.LastSeq-1) // its last push is the exit
+			p.AfterSeq = max(0, info.LastSeq-1) // the last push is the exit
 		}
 	}
 	if !l.follow && !ended(info) && info.LastSeq <= l.since {
 		return nil
 	}
 	if l.follow {
-		p.Stream = l.only // otherwise every push counts, to see where the end is
+		p.Stream = l.only // without -f, the pushes of both streams mark the end
 	}
 	s, err := c.ExecStream(ctx, p)
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 	}
 }
 
-// expected is how many bytes will be printed; 0 when that cannot be told.
+// expected returns how many bytes will be printed, 0 if that is unknown.
 func (l *logs) expected(info api.ExecInfo) int64 {
 	if l.follow || l.since > 0 || l.tail.n != nil {
 		return 0

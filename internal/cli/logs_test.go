@@ -40,7 +40,7 @@ func FuzzSizeFlag(f *testing.F) {
 	})
 }
 
-// FuzzMatching: however the output is cut into pieces, the same lines match.
+// FuzzMatching: the same lines match, whatever the pieces of the output are.
 func FuzzMatching(f *testing.F) {
 	f.Add("one\ntwo\n\nthree", "o", uint8(3))
 	f.Add("\n\n", "^$", uint8(1))
@@ -98,7 +98,7 @@ func TestProgress(t *testing.T) {
 	g.add(1) // too soon after that
 	g.clear()
 	g.clear()
-	(&progress{}).add(1) // where nobody sees it
+	(&progress{}).add(1) // without a terminal
 	w.Close()
 	b, _ := io.ReadAll(r)
 	if text := string(b); text != "\r\x1b[K20 MiB of 40 MiB, 50%, 2 MiB/s\r\x1b[K" {

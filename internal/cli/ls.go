@@ -46,7 +46,7 @@ while its runner does not answer, or "-"; trl info shows the reason.`,
 					return err
 				}
 				if f.all {
-					// The ended ones are listed only when they are asked for.
+					// Ended sessions are listed only by their state.
 					ended, err := c.SessionList(ctx, api.SessionListParams{Tags: tags, State: api.SessionTerminated})
 					if err != nil {
 						return err
@@ -73,7 +73,7 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 		return nil
 	}
 	t := ui.Table{Header: []string{"NAME", "ID", "STATE", "SHELL", "COMMANDS", "ACTIVE", "ENDS", "DIRECTORY"}}
-	// For a person, what a list of shells has no use for is left out, and what fits is shown.
+	// The table for a person has other columns if all sessions are shells.
 	others := slices.ContainsFunc(list, func(s api.SessionInfo) bool { return s.Kind != api.KindShell })
 	if a.Stdout.TTY && others {
 		t.Header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "ENDS", "DIRECTORY"}
@@ -89,7 +89,7 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 		if s.Terminal != nil {
 			title = s.Terminal.Title
 		}
-		if a.Stdout.TTY && s.Owner() != "" { // whose id is its name
+		if a.Stdout.TTY && s.Owner() != "" { // its name is the id of the dialogue
 			kind = ui.Text("dialogue")
 		}
 		switch {
@@ -105,7 +105,7 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 	return nil
 }
 
-// endsCell is when a session will end by itself.
+// endsCell returns when a session will end on its own.
 func endsCell(s api.SessionInfo) ui.Cell {
 	switch {
 	case s.UnreachableSince != nil:
@@ -116,7 +116,7 @@ func endsCell(s api.SessionInfo) ui.Cell {
 	return ui.Text("in " + ui.Span(time.Duration(*s.EndsInS)*time.Second))
 }
 
-// terminalCell is the size of a terminal, who looks at it, and whether it is recorded.
+// terminalCell returns the size of a terminal, its number of viewers, and whether it is recorded.
 func terminalCell(s api.SessionInfo) ui.Cell {
 	t := s.Terminal
 	if t == nil {

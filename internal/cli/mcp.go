@@ -59,7 +59,7 @@ another; the model may choose another for each new session.`,
 				defer stop()
 				err := mcp.Serve(ctx, serve, a.Stdin, a.Stdout.File)
 				if err == nil || ctx.Err() != nil {
-					return nil // told to end
+					return nil // ended by a signal
 				}
 				return fmt.Errorf("mcp client: %w", err)
 			})

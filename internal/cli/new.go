@@ -113,7 +113,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	return cmd
 }
 
-// makeNew makes the session and prints its id, or attaches to it.
+// makeNew creates the session and prints its id, or attaches to it.
 func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags) error {
 	name, given := f.given(cmd.Flags())
 	switch {
@@ -132,7 +132,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 			return err
 		}
 	}
-	keys, err := a.detachKey(cmd) // the settings tell where the session will be
+	keys, err := a.detachKey(cmd) // loads the settings, which say on which machine the session will be
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	})
 }
 
-// nameOf is what a person calls a session.
+// nameOf returns the name of a session, or its id if it has none.
 func nameOf(s api.SessionInfo) string {
 	if s.Name != "" {
 		return s.Name
@@ -192,9 +192,9 @@ func nameOf(s api.SessionInfo) string {
 	return s.SessionID
 }
 
-// likeOurs asks for a session like the caller's own shell, in dir when that is given. One
-// on another machine has its own environment and directories, and the caller's secrets
-// are not for it.
+// likeOurs returns the request for a session with the caller's directory, or dir if it is given,
+// and environment. A session on another machine gets neither: its directories differ, and the
+// caller's secrets are not for it.
 func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 	p := api.SessionCreateParams{Shell: shell, PreferShell: preferredShell, WorkingDir: dir, Env: map[string]string{}}
 	if a.sameMachine() {
@@ -210,7 +210,7 @@ func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 	return p, checkText("directory", p.WorkingDir)
 }
 
-// directory is the absolute path of a directory of this machine that was given with --cwd.
+// directory returns the absolute path of a directory given with --cwd, on this machine.
 func directory(dir string) (string, error) {
 	if fi, err := os.Stat(dir); dir != "" && (err != nil || !fi.IsDir()) {
 		return "", fmt.Errorf("--cwd: %q is not a directory", dir)

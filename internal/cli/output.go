@@ -15,7 +15,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// stream runs the command and passes its output on as it comes.
+// stream runs the command and prints its output as it comes.
 func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) error {
 	opened, err := c.ExecStream(ctx, api.ExecStreamParams{ExecParams: p})
 	if err != nil {
@@ -57,8 +57,8 @@ func (r *run) stream(ctx context.Context, c *client.Client, p api.ExecParams) er
 	}
 }
 
-// lostError is for output that did not come through whole. A command that went well is
-// then not good enough: 0 would say that what was printed can be trusted.
+// lostError returns the error for lost output. The exit status is never 0, even if that of the
+// command is: 0 would say that the printed output is complete.
 func lostError(id string, lost map[string]int64, status int) error {
 	if status == ui.ExitOK {
 		status = ui.ExitFailure
@@ -76,7 +76,7 @@ func lostError(id string, lost map[string]int64, status int) error {
 	}
 }
 
-// pass writes output of a command to the stream of that name.
+// pass writes output of a command to stdout or stderr.
 func (a *app) pass(stream string, data []byte) error {
 	out := a.Stdout
 	if stream == api.EventStderr {
@@ -95,9 +95,8 @@ func (a *app) pass(stream string, data []byte) error {
 
 // result runs the command and prints everything about it as JSON.
 func (r *run) result(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	// The id of the command is known only when it has ended. Until then it can be
-	// named by its session, unless others may be waiting there: then a signal just
-	// closes the connection.
+	// The id of the command is known only when it has ended. Until then, a cancel names it by
+	// its session, unless other commands may run there: then a signal just closes the connection.
 	if !p.Wait {
 		r.setTarget(api.ExecCancelParams{SessionID: p.SessionID})
 	}
@@ -111,8 +110,8 @@ func (r *run) result(ctx context.Context, c *client.Client, p api.ExecParams) er
 	return ui.ExitWith(res.ExitCode)
 }
 
-// report tells on stderr what the exit status alone does not. What a command left running
-// in a throw-away session ends now.
+// report prints on stderr what the exit status does not show. Processes that the command left
+// running in a temporary session end now.
 func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	say := a.Stderr.Linef
 	if o.TimedOut {

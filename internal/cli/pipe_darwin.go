@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// widen does nothing: the system decides how much a pipe takes.
+// widen does nothing: macOS sets the size of a pipe itself.
 func widen(*os.File) {}

@@ -34,7 +34,7 @@ If stdout is not a terminal, all of it is printed at once.`,
   trl play demo.cast > all             what the terminal was given, without a pause`,
 		Args: ui.NameArgs(1, 1, "one file or session"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // so that NaN is refused too
+			if !(p.speed >= minSpeed && p.speed <= maxSpeed) { // also rejects NaN
 				return ui.UsageErrorf(cmd, "--speed: %v: must be %v to %d", p.speed, minSpeed, maxSpeed)
 			}
 			if idle.Value != nil {
@@ -80,35 +80,36 @@ If stdout is not a terminal, all of it is printed at once.`,
 	return cmd
 }
 
-// What --speed may be.
+// The bounds of --speed.
 const (
 	minSpeed = 0.001
 	maxSpeed = 1_000_000
 )
 
-// longestPause bounds one pause, so that none overflows.
+// longestPause bounds a pause, so that it does not overflow.
 const longestPause = 365 * 24 * time.Hour
 
-// player is one `trl play`. It is used by one goroutine; another one reads keys, and the
-// end of the program ends it, and the ttyOut has its own.
+// player is one `trl play`. One goroutine uses it.
+//
+// Goroutines: one reads keys, until the end of the program; the TerminalWriter has its own.
 type player struct {
 	app   *app
 	speed float64
-	idle  time.Duration // longest pause; 0 for any
+	idle  time.Duration // longest pause; 0 for no limit
 
 	tty    *ui.Terminal
 	out    *ui.TerminalWriter
 	window *view.Window
 	keys   chan byte
-	due    time.Time // when the next event is shown
+	due    time.Time // when to show the next event
 	last   time.Duration
-	frame  time.Time // when the screen was drawn last
+	frame  time.Time // when the screen was last drawn
 }
 
-// errLeft says that the person did not want to see the rest.
+// errLeft is the result of play when the person leaves.
 var errLeft = errors.New("left")
 
-// print prints everything that was shown.
+// print prints the whole output of the recording.
 func (p *player) print(ctx context.Context, r *cast.Reader) error {
 	p.out = ui.NewTerminalWriter(p.app.Stdout.File)
 	for {
@@ -134,7 +135,7 @@ func (p *player) print(ctx context.Context, r *cast.Reader) error {
 	}
 }
 
-// play shows the recording at its own pace.
+// play shows the recording at its speed.
 func (p *player) play(ctx context.Context, r *cast.Reader) error {
 	if err := ui.CheckWindow("trl play", "`trl export FILE --text` prints the last screen"); err != nil {
 		return err
@@ -200,12 +201,12 @@ func (p *player) show(ctx context.Context, e cast.Event) error {
 	return nil
 }
 
-// wait waits for the next event, longer while it is paused, and until the terminal has
-// taken what was shown.
+// wait waits until the next event is due, not counting pauses, and the terminal has accepted the
+// output.
 func (p *player) wait(ctx context.Context) error {
 	left := time.Until(p.due)
 	if left > 0 || time.Since(p.frame) > ui.FrameTime {
-		_ = p.window.Flush() // an error is seen below
+		_ = p.window.Flush() // an error shows up below
 		p.frame = time.Now()
 	}
 	timer := time.NewTimer(max(left, 0))
@@ -240,7 +241,7 @@ func (p *player) wait(ctx context.Context) error {
 	}
 }
 
-// readKeys passes on what is typed, byte by byte.
+// readKeys passes on the keys, byte by byte.
 func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	b := make([]byte, 256)
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// policyFlags are the flags that say what is allowed without asking.
+// policyFlags are the flags with the rules that answer requests of an agent.
 type policyFlags struct {
 	rules []api.DialogueRule // of --allow and --deny, in their order
 	file  string
@@ -26,7 +26,7 @@ func (f *policyFlags) register(flags *pflag.FlagSet) {
 
 func (f *policyFlags) given() bool { return f.rules != nil || f.file != "" }
 
-// policy is what the flags ask for; nil when they ask for nothing.
+// policy returns the policy of the flags, nil if none was given.
 func (f *policyFlags) policy() (*api.DialoguePolicy, error) {
 	if !f.given() {
 		return nil, nil
@@ -38,7 +38,7 @@ func (f *policyFlags) policy() (*api.DialoguePolicy, error) {
 			return nil, err
 		}
 		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.DisallowUnknownFields() // a rule that is not understood would not be kept
+		dec.DisallowUnknownFields() // a misspelt rule must not be ignored
 		if err := dec.Decode(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.file, err)
 		}
@@ -47,7 +47,7 @@ func (f *policyFlags) policy() (*api.DialoguePolicy, error) {
 	return p, nil
 }
 
-// ruleFlag is --allow or --deny, which share one list: the order of both counts.
+// ruleFlag is --allow or --deny. Both add to one list, because their order matters.
 type ruleFlag struct {
 	rules  *[]api.DialogueRule
 	action string

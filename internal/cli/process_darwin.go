@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errTimeout is that something did not happen in time.
+// errTimeout is the error of a wait that took too long.
 var errTimeout = errors.New("timed out")
 
-// watchProcess returns a function that waits until the process has ended. It may be
-// used once.
+// watchProcess returns a function that waits until the process has ended. Call it once.
 func watchProcess(pid int) (func(time.Duration) error, error) {
 	kq, err := unix.Kqueue()
 	if err != nil {

@@ -7,34 +7,35 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// When progress is first shown, and how often after that.
+// When the progress is first shown, and how often after that.
 const (
 	progressAfter = time.Second
 	progressEvery = 200 * time.Millisecond
 )
 
-// progress is a line on a terminal that tells how far a transfer is. A transfer that
-// takes no time shows none. It is used by one goroutine.
+// progress is a line on a terminal that shows how far a transfer is. A short transfer shows
+// none. One goroutine uses it.
 type progress struct {
-	out   *ui.Printer // nil when nothing is to be shown
-	total int64       // 0 when nobody knows
+	out   *ui.Printer // nil to show nothing
+	total int64       // 0 if unknown
 	done  int64
 	begin time.Time
-	next  time.Time // when it is shown again
+	next  time.Time // when to show it again
 	shown bool
 }
 
-// newProgress shows the progress of what goes from or to a file that is no terminal.
-func (a *app) newProgress(total int64, toTerminal bool) *progress {
+// newProgress returns the progress of a transfer, which is shown if stderr is a terminal. With
+// onTerminal, the transfer itself is from or to a terminal, and shows no progress.
+func (a *app) newProgress(total int64, onTerminal bool) *progress {
 	now := time.Now()
 	g := &progress{total: total, begin: now, next: now.Add(progressAfter)}
-	if a.Stderr.TTY && !toTerminal {
+	if a.Stderr.TTY && !onTerminal {
 		g.out = a.Stderr
 	}
 	return g
 }
 
-// add counts n more bytes.
+// add counts n more bytes, and shows the progress if it is time.
 func (g *progress) add(n int) {
 	g.done += int64(n)
 	now := time.Now()
@@ -54,7 +55,7 @@ func (g *progress) text(took time.Duration) string {
 	return text + ", " + ui.BytesText(float64(g.done)/took.Seconds()) + "/s"
 }
 
-// clear takes the line away, so that something else can be written.
+// clear removes the line, so that other output can follow.
 func (g *progress) clear() {
 	if g.shown {
 		_, _ = g.out.Write([]byte("\r\x1b[K"))

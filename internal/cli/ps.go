@@ -89,7 +89,8 @@ func (a *app) printExecs(list []api.ExecInfo, names map[string]string) {
 	a.Stdout.Table(t)
 }
 
-// took is how long the command has run: for a person with units, for a program in milliseconds.
+// took returns how long the command has run: with units for a person, in milliseconds for a
+// program.
 func (a *app) took(e api.ExecInfo) string {
 	var d time.Duration
 	switch {

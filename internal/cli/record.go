@@ -77,7 +77,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 			if _, err := os.Stat(output); output != "-" && err == nil {
 				return fmt.Errorf("%s: is there already", output)
 			}
-			if _, err := os.Stat(filepath.Dir(output)); err != nil { // now, not when all is done
+			if _, err := os.Stat(filepath.Dir(output)); err != nil { // fail now, not after the recording
 				return asNamed(output, "", err)
 			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
@@ -107,7 +107,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	return cmd
 }
 
-// recordingName is the name of a recording that was given none.
+// recordingName returns the name of a recording if the user gave none.
 func recordingName(p api.SessionCreateParams) string {
 	what := p.Shell
 	if len(p.Command) > 0 {
@@ -119,7 +119,7 @@ func recordingName(p api.SessionCreateParams) string {
 	return what + time.Now().Format("-20060102-150405") + ".cast"
 }
 
-// record shows the terminal, or waits for its end where nobody looks, and writes the file.
+// record shows the terminal, or waits for its end if there is no person, and writes the file.
 func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, output string) error {
 	var result error
 	if _, person := a.Terminal(); person {
@@ -157,11 +157,11 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, out
 	return result
 }
 
-// waitForEnd waits until the program has ended, and answers its exit status.
+// waitForEnd waits until the program has ended, and returns its exit status as an error.
 func (a *app) waitForEnd(ctx context.Context, c *client.Client, session string) error {
 	res, err := c.SessionWait(ctx, api.SessionWaitParams{SessionID: session, Exit: true})
 	switch {
-	case ctx.Err() != nil: // interrupted: nobody else knows of it
+	case ctx.Err() != nil: // interrupted: no other client knows of the session
 		_, _ = c.SessionDestroy(context.WithoutCancel(ctx), api.SessionDestroyParams{SessionID: session})
 		return ui.ExitWith(api.ExitCancelled)
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// isFile reports whether a word means a file rather than a session.
+// isFile reports whether a word names a file rather than a session.
 func isFile(word string) bool {
 	if strings.Contains(word, "/") || strings.HasSuffix(word, ".cast") {
 		return true
@@ -25,7 +25,7 @@ func isFile(word string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// recorded reads the recording of a session in pieces, as far as it goes now.
+// recorded reads the recording of a session, up to its current end.
 type recorded struct {
 	ctx     context.Context
 	client  *client.Client
@@ -54,7 +54,7 @@ func (r *recorded) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// openRecording begins to read the recording in a file, or that of a session.
+// openRecording opens the recording in a file or of a session.
 func (a *app) openRecording(ctx context.Context, c *client.Client, word string) (r *cast.Reader, done func(), err error) {
 	done = func() {}
 	if isFile(word) {
@@ -69,11 +69,11 @@ func (a *app) openRecording(ctx context.Context, c *client.Client, word string) 
 	return r, done, err
 }
 
-// readCast begins to read a recording whose name is for errors.
+// readCast reads the header of a recording. The name is for errors.
 func readCast(name string, r io.Reader) (*cast.Reader, error) {
 	reader, err := cast.NewReader(r)
 	var e *api.Error
-	if errors.As(err, &e) { // of the daemon, not of the file
+	if errors.As(err, &e) { // from the daemon, not about the file
 		return nil, e
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func readCast(name string, r io.Reader) (*cast.Reader, error) {
 	return reader, nil
 }
 
-// replay shows a whole recording to a terminal model.
+// replay returns a terminal model that has seen the whole recording.
 func replay(name string, r *cast.Reader, scrollback int) (*vt.Terminal, error) {
 	h := r.Header()
 	t := vt.New(vt.Config{Cols: max(h.Cols, api.MinCols), Rows: h.Rows, Scrollback: scrollback})
@@ -109,7 +109,7 @@ func replay(name string, r *cast.Reader, scrollback int) (*vt.Terminal, error) {
 	}
 }
 
-// modelOf is a terminal that shows what a session shows, of which that is the answer of
+// modelOf returns a terminal model with the screen of a session, from the result of
 // session.screen with the format ansi.
 func modelOf(s api.SessionScreenResult) *vt.Terminal {
 	lines := strings.Split(s.Text, "\n")
@@ -122,7 +122,7 @@ func modelOf(s api.SessionScreenResult) *vt.Terminal {
 	return t
 }
 
-// rowsOf is the screen of a model and what is above it, as text or with colours.
+// rowsOf returns the screen of a model and its scrollback, as text or with colours.
 func rowsOf(t *vt.Terminal, scrollback int, ansi bool) string {
 	_, rows := t.Size()
 	above := t.ScrollbackLen()

@@ -71,10 +71,10 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
 	return cmd
 }
 
-// words are where the flags of the commands that run something differ.
+// words are the descriptions of flags that differ between run and start.
 type words struct{ stdin, wait, json string }
 
-// commandFlags gives cmd the flags that say what to run, and where.
+// commandFlags adds the flags that run and start share.
 func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -13,9 +13,8 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/view"
 )
 
-// terminal runs the command in a terminal of its own, which ends with it: a person's window
-// becomes that terminal. Where nobody sits at one, it has 80 columns, and what it shows is
-// passed on.
+// terminal runs the command in a temporary terminal. For a person, the window becomes that
+// terminal; otherwise the terminal has 80 columns, and trl prints its output.
 func (r *run) terminal() error {
 	for _, name := range []string{"session", "timeout", "json", "wait"} {
 		if r.cmd.Flags().Changed(name) {
@@ -51,7 +50,7 @@ func (r *run) terminal() error {
 
 // inTerminal runs the command in a new terminal, and ends the terminal.
 func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCreateParams, person bool) error {
-	keys, err := view.NewKeys("none") // all keys are the program's
+	keys, err := view.NewKeys("none") // the program gets all keys
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCre
 	return err
 }
 
-// passTerminal passes on what the terminal gives and, with -i, types our stdin.
+// passTerminal prints the output of the terminal and, with -i, types our stdin into it.
 func (r *run) passTerminal(ctx context.Context, c *client.Client, info api.SessionInfo) error {
 	s, err := c.ExecStream(ctx, api.ExecStreamParams{ExecID: info.ExecID})
 	if err != nil {

@@ -73,7 +73,7 @@ version prints only the rows that have changed, each after its number from 0 and
 	return cmd
 }
 
-// linesFlag is a number of lines, or all.
+// linesFlag is a number of lines, or "all", which is -1.
 type linesFlag struct{ n int }
 
 func (f *linesFlag) Type() string { return "N" }

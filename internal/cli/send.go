@@ -83,16 +83,16 @@ input.`,
 	return cmd
 }
 
-// sending is one `trl send`. It is used by one goroutine.
+// sending is one `trl send`. One goroutine uses it.
 type sending struct {
 	session                      string
 	program                      bool
 	literal, paste, enter, close bool
-	id                           string // of the whole; made up when it is not given
+	id                           string // of the whole input; random if the user gave none
 	result                       api.SessionInputResult
 }
 
-// send makes of the words as few calls as possible: each is a text and the keys behind it.
+// send sends the words in as few calls as possible: each call is a text and the keys after it.
 func (s *sending) send(ctx context.Context, c *client.Client, words []string) error {
 	var calls []api.SessionInputParams
 	last := func() *api.SessionInputParams { return &calls[len(calls)-1] }
@@ -152,7 +152,7 @@ func (s *sending) text(p *api.SessionInputParams, text string) {
 	}
 }
 
-// tmuxKeys are names that people know from tmux.
+// tmuxKeys are the names of keys in tmux.
 var tmuxKeys = map[string]string{
 	"bspace": "backspace", "btab": "shift-tab", "dc": "delete", "ic": "insert", "npage": "pagedown", "ppage": "pageup", "escape": "esc",
 }
@@ -160,8 +160,8 @@ var tmuxKeys = map[string]string{
 // maxKeyName is longer than the name of any key.
 const maxKeyName = 32
 
-// keyName is the key that a word names, if it names one. One character alone is text, which
-// comes to the same.
+// keyName returns the key that a word names, if it names one. A single character is text: typing
+// it is the same as pressing its key.
 func keyName(word string) (string, bool) {
 	if len(word) > maxKeyName || utf8.RuneCountInString(word) < 2 {
 		return "", false
@@ -183,8 +183,8 @@ func keyName(word string) (string, bool) {
 	return "", false
 }
 
-// isKey asks the terminal model, in its widest mode: some keys are there only when the
-// program asks for them, which is for the daemon to say.
+// isKey reports whether the terminal model knows a key in its widest mode. Some keys exist only
+// if the program asks for them; the daemon checks that.
 func isKey(name string) bool {
 	t := vt.New(vt.Config{Cols: api.MinCols, Rows: api.MinRows})
 	t.Write([]byte("\x1b[=1u"))
@@ -192,7 +192,7 @@ func isKey(name string) bool {
 	return err == nil
 }
 
-// completeKeys offers terminals, and behind one of them keys.
+// completeKeys offers terminals, and after a terminal keys.
 func (a *app) completeKeys(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completeTerminals(cmd, args, prefix)

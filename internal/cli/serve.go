@@ -108,8 +108,8 @@ configuration file. trl config shows the effective values.`,
 	return cmd
 }
 
-// serveInBackground makes sure that a daemon runs and prints where it listens. It takes no
-// settings but those that every command has: a daemon that runs already would not follow them.
+// serveInBackground makes sure that a daemon runs and prints its socket. It accepts only the
+// settings that every command has: a daemon that is already running would ignore the others.
 func (a *app) serveInBackground(cmd *cobra.Command) error {
 	var given []string
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

@@ -38,11 +38,11 @@ func registerServeSettings(flags *pflag.FlagSet) {
 	config.Register(flags, keys...)
 }
 
-// envURL is where clients find a daemon that is reached by HTTP or gRPC.
+// envURL is the variable with the URL of a daemon that is reached by HTTP or gRPC.
 const envURL = "TRL_URL"
 
-// settings loads the configuration as the flags of cmd and the environment say. Where
-// they name a daemon by a URL instead of a socket, it is put into a.url.
+// settings loads the configuration with the flags of cmd and the environment. If they name a
+// daemon by a URL instead of a socket, it sets a.url.
 func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	environ, err := a.findURL(cmd, os.Environ())
 	if err != nil {
@@ -60,9 +60,9 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	return cfg, nil
 }
 
-// findURL looks for a URL where a socket may be named: in the flag, then in TRL_URL, then
-// in the variable of the socket. It returns the environment without it: to the
-// configuration a socket is a path.
+// findURL looks for a URL where a socket may be named: in the flag, in TRL_URL, and in the
+// variable of the socket. It returns the environment without the URL, because the configuration
+// takes a socket for a path.
 func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 	origin := ""
 	f := cmd.Flags().Lookup("socket")
@@ -92,8 +92,8 @@ func (a *app) findURL(cmd *cobra.Command, environ []string) ([]string, error) {
 	}), nil
 }
 
-// almostURL reports whether an address was meant for another machine, but is not a URL.
-// Taken as the path of a socket, it would have commands run here.
+// almostURL reports whether an address looks like that of another machine, but is not a URL. As
+// the path of a socket, it would make commands run on this machine.
 func almostURL(address string) bool {
 	_, port, _ := strings.Cut(address, ":")
 	hostPort := port != "" && strings.Trim(port, "0123456789") == "" && !strings.Contains(address, "/")
@@ -104,11 +104,11 @@ func notURL(origin, address string) error {
 	return &ui.Failure{Err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), Status: ui.ExitUsage, Hint: "it is such as http://127.0.0.1:7330"}
 }
 
-// localOnly are the commands that deal with the process of the daemon.
+// localOnly are the commands that need the process of the daemon on this machine.
 var localOnly = map[string]bool{"serve": true, "stop": true, "upgrade": true, "doctor": true}
 
-// settingFlagsGiven repeats the global settings of cmd for a daemon that is started
-// with another working directory.
+// settingFlagsGiven returns the global settings that cmd was given as flags for the daemon that
+// it starts, which has another working directory.
 func settingFlagsGiven(cmd *cobra.Command, cfg config.Config) ([]string, error) {
 	var args []string
 	flags := cmd.Flags()

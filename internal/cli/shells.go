@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// preferredShell is that of sessions for which nobody chose another: what people and models
-// write is mostly bash. The daemon takes it where it exists and no default_shell is set.
+// preferredShell is the shell of sessions for which the user chose none: people and models
+// mostly write bash. The daemon uses it if it is installed and default_shell is not set.
 const preferredShell = "bash"
 
-// shellNames are the shells that people ask for by name.
+// shellNames are the shells that trl looks for.
 var shellNames = []string{"sh", "bash", "dash", "ash", "zsh", "fish"}
 
-// A foundShell is a shell that is installed here.
+// A foundShell is an installed shell.
 type foundShell struct{ name, path string }
 
-// findShells looks for the shells on PATH. Busybox is an ash under another name.
+// findShells looks for shells on the PATH. Busybox counts as ash.
 func findShells() []foundShell {
 	var list []foundShell
 	for _, name := range shellNames {
@@ -33,7 +33,7 @@ func findShells() []foundShell {
 	return list
 }
 
-// version asks the shell for its version. Dash has no way to tell.
+// version asks the shell for its version. Dash cannot report one.
 func (s foundShell) version() string {
 	real, err := filepath.EvalSymlinks(s.path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s foundShell) version() string {
 	out, _ := cmd.CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	line = strings.NewReplacer("GNU bash, version ", "bash ", "fish, version ", "fish ", "BusyBox v", "busybox ").Replace(line)
-	// Only the name and the number: what follows in brackets is about the build.
+	// Only the name and the number: the brackets after them are about the build.
 	line, _, _ = strings.Cut(line, "(")
 	words := strings.Fields(line)
 	if len(words) > 2 {
@@ -65,8 +65,8 @@ func (s foundShell) version() string {
 	return strings.Join(words, " ")
 }
 
-// shellFlag makes a shell given by a relative path one of the caller's directory,
-// not of the session's.
+// shellFlag resolves a relative path of a shell against the caller's directory, not the
+// session's.
 func shellFlag(s string) (string, error) {
 	if strings.Contains(s, "/") && !strings.HasPrefix(s, "busybox ") {
 		return filepath.Abs(s)

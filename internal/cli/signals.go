@@ -11,9 +11,9 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// interruptible is for commands that only look on: the first signal ends the context, and
-// nothing else. The returned function tells what to answer then: the status of one that died
-// of the signal, instead of the error that came of it.
+// interruptible returns a context that the first signal ends, for commands that only watch.
+// answer replaces the error that a signal caused by the exit status of that signal; it must be
+// called once, at the end.
 func interruptible(parent context.Context) (ctx context.Context, answer func(error) error) {
 	var signals []os.Signal
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
@@ -44,7 +44,8 @@ func interruptible(parent context.Context) (ctx context.Context, answer func(err
 	}
 }
 
-// untilSignal is done, with the signal as its cause, when the daemon shall end.
+// untilSignal returns a context that ends, with the signal as its cause, when a signal asks the
+// daemon to stop.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

@@ -40,7 +40,7 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
 				return err
 			}
 			r := &run{app: a, cmd: cmd, flags: f, args: args}
-			r.flags.stdin = false // of our own stdin nothing is taken
+			r.flags.stdin = false // trl start does not read its own stdin
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error { return r.background(ctx, c, f.stdin) })
 		},
 	}
@@ -53,8 +53,8 @@ The command's stdin is empty. With --stdin it reads the text of trl input.`,
 
 // background starts the command and prints its id.
 func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) error {
-	// Between making a session and using it, nobody else knows of it. A signal waits for
-	// that, which takes a moment, and then undoes it.
+	// Until the command has started, no other client knows of its session. A signal therefore
+	// takes effect only then, after a moment, and undoes the start.
 	interrupted, answer := interruptible(ctx)
 	p, err := r.params(ctx, c)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) 
 	return nil
 }
 
-// makeOwn makes a session for this command alone.
+// makeOwn creates a session for this command alone.
 func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) (api.SessionInfo, error) {
 	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// feed passes our stdin on to a command as it comes, if -i asks for it. It ends with ctx: a
-// command may end before its input does.
+// feed passes our stdin on to a command as it comes, with -i. It ends with ctx: a command may end
+// before its input does.
 func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 	if !r.flags.stdin {
 		return
@@ -33,7 +33,7 @@ func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 				r.app.Stderr.Linef("trl: read stdin: %s; the command gets no more of it", piece.err)
 				done = true
 			}
-			// An error is that the command has ended or the daemon is gone, which the stream tells.
+			// On an error, the command has ended or the daemon is gone; the stream reports either.
 			if err := in.write(ctx, c, piece.data, done); err != nil || done {
 				return
 			}
@@ -41,8 +41,8 @@ func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 	}()
 }
 
-// allStdin takes in the caller's stdin, as much as the daemon allows: a result as JSON is
-// one call, which has the whole input.
+// allStdin reads the caller's stdin, up to the limit of the daemon: with --json, trl run is one
+// call, which has the whole input.
 func (r *run) allStdin(ctx context.Context, c *client.Client, p *api.ExecParams) error {
 	info, err := c.SystemInfo(ctx, api.SystemInfoParams{})
 	if err != nil {

@@ -49,7 +49,7 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 	if !ok {
 		return fmt.Errorf("daemon on %s: unknown process id", cfg.Socket)
 	}
-	// Watched before it is told, while the connection proves that the id is its own.
+	// Watch the process before the daemon stops: the connection proves that it still has this id.
 	gone, err := watchProcess(pid)
 	if err != nil {
 		return fmt.Errorf("daemon on %s, pid %d: %w", cfg.Socket, pid, err)
@@ -64,8 +64,8 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 	return nil
 }
 
-// stopped answers for a daemon that cannot be reached. It still holds the lock of the state
-// directory when it is about to end, which is waited for, or when its socket is gone.
+// stopped stops a daemon that cannot be reached. Such a daemon holds the lock of the state
+// directory while it exits, which stopped waits for, or if its socket is gone.
 func (a *app) stopped(cfg config.Config, wait time.Duration) error {
 	h, held := place.FindHolder(cfg.StateDir)
 	if !held || !isMeant(cfg, h) {

@@ -13,8 +13,8 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// terminalFlags are the flags of what makes a terminal. Numbers that were not given are 0,
-// scrollback -1.
+// terminalFlags are the flags of the commands that create a terminal. Numbers that were not given
+// are 0, scrollback -1.
 type terminalFlags struct {
 	cols, rows, scrollback int
 
@@ -26,10 +26,10 @@ func (f *terminalFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.rows, "rows", 0, "`N` rows (default: those of your window, or 24)")
 	flags.StringVar(&f.term, "term", "", "value of `TERM` (default "+api.DefaultTerm+")")
 	flags.IntVar(&f.scrollback, "scrollback", -1, "keep `N` lines that left the screen (default 10000)")
-	flags.Lookup("scrollback").DefValue = "0" // not shown
+	flags.Lookup("scrollback").DefValue = "0" // so that the help shows no default
 }
 
-// given reports which of the flags was given, if any was.
+// given returns the first of the flags that was given, if any.
 func (f *terminalFlags) given(flags *pflag.FlagSet) (name string, yes bool) {
 	for _, name := range []string{"cols", "rows", "term", "scrollback", "record", "record-input", "detach", "detach-key"} {
 		if flags.Changed(name) {
@@ -39,8 +39,8 @@ func (f *terminalFlags) given(flags *pflag.FlagSet) (name string, yes bool) {
 	return "", false
 }
 
-// fill asks for a terminal of the size that was given, or of the person's window. Its shell
-// is the person's.
+// fill makes p a request for a terminal: with the size of the flags, or of the person's window,
+// and with the person's shell.
 func (f *terminalFlags) fill(a *app, cmd *cobra.Command, p *api.SessionCreateParams) error {
 	p.Kind, p.Term = api.KindTerminal, f.term
 	if tty, ok := a.Terminal(); ok {
@@ -68,8 +68,8 @@ func (f *terminalFlags) fill(a *app, cmd *cobra.Command, p *api.SessionCreatePar
 	return p.Check()
 }
 
-// ofAnotherTerminal reports whether a variable says something about the terminal of the
-// caller, which is not the one that the program will have.
+// ofAnotherTerminal reports whether a variable describes the caller's terminal. The program gets
+// another one.
 func ofAnotherTerminal(key string) bool {
 	if slices.Contains([]string{"TERM", "COLORTERM", "COLUMNS", "LINES", "TERMCAP", "TERMINFO", "TMUX", "TMUX_PANE", "STY", "WINDOW", "WINDOWID", "VTE_VERSION", "SSH_TTY", "WT_SESSION"}, key) {
 		return true
@@ -82,8 +82,8 @@ func ofAnotherTerminal(key string) bool {
 	return false
 }
 
-// endFlags puts -- before the first word of the program in `trl new -t NAME PROGRAM...`:
-// flags behind it are the program's.
+// endFlags puts -- before the program in `trl new -t NAME PROGRAM...`: flags after the program
+// are its own.
 func endFlags(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Name() != "new" {
@@ -111,7 +111,7 @@ func endFlags(root *cobra.Command, args []string) []string {
 	return args
 }
 
-// takesNext reports whether the value of a flag is the argument behind it.
+// takesNext reports whether the value of a flag is the next argument.
 func takesNext(flags *pflag.FlagSet, arg string) bool {
 	if name, long := strings.CutPrefix(arg, "--"); long {
 		f := flags.Lookup(name)
@@ -122,7 +122,7 @@ func takesNext(flags *pflag.FlagSet, arg string) bool {
 		if f == nil {
 			return false
 		}
-		if f.NoOptDefVal == "" { // it takes the rest, or else the next
+		if f.NoOptDefVal == "" { // its value is the rest of arg, or else the next argument
 			return i+2 == len(arg)
 		}
 	}

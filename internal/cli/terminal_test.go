@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// TestEndFlags: flags behind the program of `trl new -t NAME PROGRAM` are the program's.
+// TestEndFlags: flags after the program of `trl new -t NAME PROGRAM` are the program's.
 func TestEndFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"new":                                  "new",

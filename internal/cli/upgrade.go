@@ -14,7 +14,7 @@ import (
 	"github.com/trl-dev/trl/internal/config"
 )
 
-// upgradeTimeout bounds the waiting for the new daemon.
+// upgradeTimeout bounds the wait for the new daemon.
 const upgradeTimeout = 30 * time.Second
 
 func (a *app) upgradeCommand() *cobra.Command {
@@ -70,7 +70,7 @@ and settings, nothing changes.`,
 	return cmd
 }
 
-// awaitSuccessor waits until a daemon answers that began at another time.
+// awaitSuccessor waits until a daemon answers that started at another time.
 func awaitSuccessor(ctx context.Context, cfg config.Config, began time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage prints how a command is called: cobra's text with less noise, without a usage line for
-// the root's own arguments and with the global flags last. It is no template: the package
-// for those keeps the linker from leaving out what is not used.
+// usage prints how to call a command: cobra's text, but shorter, without a usage line for the
+// root's own arguments, and with the global flags last. It does not use a template: package
+// text/template keeps the linker from removing unused code.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")

@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// TestOneCommand: the command line for one command has that command, by its name, and no other.
+// TestOneCommand: a command line that names a command builds that command and no other.
 func TestOneCommand(t *testing.T) {
 	a := &app{}
 	all := a.root(nil).Commands()

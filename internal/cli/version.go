@@ -17,7 +17,7 @@ type versionInfo struct {
 	Go         string `json:"go"`
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
-	// Daemon is the version of the daemon that runs now; empty when none does.
+	// Daemon is the version of the running daemon; empty if none runs.
 	Daemon string `json:"daemon,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func (a *app) versionCommand() *cobra.Command {
 				Version: version.Version, APIVersion: api.Version,
 				Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 			}
-			// A daemon that cannot be asked is no reason to hide our own version.
+			// trl prints its own version even if the daemon does not answer.
 			if c, _, err := a.connectRunning(cmd); err == nil && c != nil {
 				defer c.Close()
 				if ping, err := c.SystemPing(cmd.Context(), api.SystemPingParams{}); err == nil {

@@ -113,8 +113,8 @@ Exit status: the status of the command if it has exited (of several, the first t
 	return cmd
 }
 
-// waited is what a wait answers with: the status of a command that has exited, or why there
-// is none.
+// waited returns the result of a wait as an error: the exit status of a command that has exited,
+// or the reason why there is none.
 func waited(res api.ExecWaitResult) error {
 	if res.TimedOut {
 		return ui.ExitWith(api.ExitTimedOut)
@@ -132,7 +132,7 @@ func waited(res api.ExecWaitResult) error {
 	return nil
 }
 
-// printHappened prints a line for each command that is done waiting for.
+// printHappened prints a line for each command whose wait is over.
 func (a *app) printHappened(res api.ExecWaitResult) {
 	t := ui.Table{Header: []string{"ID", "WHAT", "DETAIL"}}
 	for _, e := range res.Happened {

@@ -16,7 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// screenWait is what `trl wait` can wait for in a terminal only.
+// screenWait has the conditions of `trl wait` that only a terminal has.
 type screenWait struct {
 	text     string
 	since    uint64
@@ -24,8 +24,8 @@ type screenWait struct {
 	cursor   cursorFlag
 }
 
-// isFor reports whether the one session of p is to be waited for with session.wait: when
-// the screen is meant, or it is a terminal or a program, whose end is its own.
+// isFor reports whether trl must wait with session.wait: for a condition of the screen, or for
+// the end of a terminal or program, which is the end of its session.
 func (w *screenWait) isFor(ctx context.Context, cmd *cobra.Command, c *client.Client, p api.ExecWaitParams) (bool, error) {
 	w.hasSince = cmd.Flags().Changed("since")
 	asked := w.text != "" || w.cursor.at != nil
@@ -47,7 +47,7 @@ func (w *screenWait) isFor(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	return err == nil && info.Kind != api.KindShell, err
 }
 
-// params is what to wait for, with what a wait for commands has too.
+// params returns the request of session.wait, with the conditions of p.
 func (w *screenWait) params(p api.ExecWaitParams) api.SessionWaitParams {
 	q := api.SessionWaitParams{
 		SessionID: p.SessionIDs[0], Text: w.text, Cursor: w.cursor.at, IdleS: p.IdleS, TimeoutS: p.TimeoutS,
@@ -62,7 +62,7 @@ func (w *screenWait) params(p api.ExecWaitParams) api.SessionWaitParams {
 	return q
 }
 
-// waitForScreen waits and prints what happened.
+// waitForScreen waits and prints which condition was met.
 func (a *app) waitForScreen(ctx context.Context, c *client.Client, p api.SessionWaitParams, asJSON bool) error {
 	res, err := c.SessionWait(ctx, p)
 	if err != nil {
@@ -105,7 +105,7 @@ func seenCell(r api.SessionWaitResult) ui.Cell {
 	return ui.Text("")
 }
 
-// cursorFlag is a place of the cursor: X,Y or X, or ,Y.
+// cursorFlag is a position of the cursor: X,Y, or X, or ,Y.
 type cursorFlag struct{ at *api.CursorAt }
 
 func (f *cursorFlag) Type() string { return "X,Y" }
