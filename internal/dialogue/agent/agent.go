@@ -11,48 +11,49 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Options is what a process of an agent is started with.
+// Options are the settings of one process of an agent.
 type Options struct {
-	// Argv is the program and arguments of its own; nil for the default.
+	// Argv is the program and its first arguments, from the caller; nil for the default program.
 	Argv           []string
 	Model          string
 	PermissionMode string
 	WorkingDir     string
-	// Resume is the agent's own id of the conversation to go on with.
+	// Resume is the agent's own id of the conversation to continue; empty for a new one.
 	Resume string
-	// Epoch counts the processes of the dialogue, from 1. Ids that the agent would repeat
-	// in its next process are made unique with it.
+	// Epoch counts the processes of the dialogue, from 1. It makes ids unique that the agent
+	// repeats in its next process.
 	Epoch int
-	// Tasks are those of earlier processes whose end was never heard, oldest first. A process
-	// that goes on with the conversation may report it.
+	// Tasks are the tasks of earlier processes that never reported an end, oldest first. A
+	// process that resumes the conversation may report it.
 	Tasks []api.DialogueTask `json:",omitempty"`
-	// ModelList says that the agent may be asked which models there are. A process that an
-	// older daemon started was not asked, and a protocol that is wound again has to write what
-	// was written to it.
+	// ModelList allows the protocol to ask the agent for its models. An older daemon did not
+	// ask, and a replay must write the same lines as the first time.
 	ModelList bool `json:",omitempty"`
 }
 
 // Agent is one kind of agent.
 type Agent interface {
-	// Command is the program, its arguments, and what has to be in its environment.
+	// Command returns the program with its arguments, and the variables that it needs in its
+	// environment.
 	Command(o Options) (argv []string, env map[string]string, err error)
-	// New makes the protocol for one process.
+	// New makes the protocol of one process.
 	New(o Options) Protocol
 }
 
 // Protocol is the conversation with one process. It is used by one goroutine at a time.
 type Protocol interface {
-	// Start is the first step: what opens the conversation.
+	// Start is the first step: it opens the conversation.
 	Start() Step
-	// Line takes the next line of the program's stdout, without its end. It may be anything.
+	// Line handles the next line of the program's stdout, without its line end. The line may
+	// be anything, and is valid only during the call.
 	Line(line []byte) Step
-	// Do takes a call of whoever drives the dialogue.
+	// Do handles a call from a client or from the policy.
 	Do(c Call) Step
 }
 
-// Call is something the agent is to be told. Exactly one of the pointers is set.
+// Call is a request to the agent. Exactly one of the pointers is set.
 type Call struct {
-	// ID is what an Answer names. It is unique in the dialogue.
+	// ID is unique in the dialogue. The Answer repeats it.
 	ID        string     `json:"id"`
 	Send      *Message   `json:"send,omitempty"`
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
@@ -60,18 +61,18 @@ type Call struct {
 	Set       *Setting   `json:"set,omitempty"`
 }
 
-// Message is a message to the agent. It makes a user item and a message event at once.
+// Message is a message to the agent. Its step has a user item and a message event.
 type Message struct {
 	ID      string                `json:"id"` // a UUID
 	Content []api.DialogueContent `json:"content"`
 }
 
-// Interrupt stops the turn; with All also what is queued and runs in the background.
+// Interrupt stops the turn; with All also the queued messages and the background tasks.
 type Interrupt struct {
 	All bool `json:"all,omitempty"`
 }
 
-// Response answers a request that is open. It makes the event request_closed at once.
+// Response answers an open request. Its step has the event request_closed.
 type Response struct {
 	api.DialogueRespondParams
 	By string `json:"by"` // client or policy
@@ -83,26 +84,26 @@ type Setting struct {
 	PermissionMode string `json:"permission_mode,omitempty"`
 }
 
-// Step is what follows from a line or a call.
+// Step is the result of a line or a call.
 type Step struct {
-	// Events are to be appended to the record. Type, Scope, NativeID and the body are set;
-	// the rest is added by the dialogue. The state they tell is running or idle: that an
-	// open request requires action is derived by the dialogue.
+	// Events go into the record. The protocol sets Type, Scope, NativeID and the body, and
+	// the dialogue the rest. A state is running or idle; the dialogue derives
+	// requires_action from the open requests.
 	Events []api.DialogueEvent
-	// Write are whole lines, with their ends, for the program's stdin.
+	// Write has whole lines for the program's stdin, with their line ends.
 	Write [][]byte
-	// Answers say what became of calls.
+	// Answers are the results of calls.
 	Answers []Answer
-	// Ready says that the program has answered the first step: messages can be sent.
+	// Ready reports that the program has answered the first step and takes messages.
 	Ready bool
-	// Failed says why the conversation cannot be opened.
+	// Failed is the reason why the conversation cannot be opened.
 	Failed string
-	// Ignored names what a line was that made no event and answers nothing.
+	// Ignored names the kind of a line that has no events. A line always has one or the other.
 	Ignored string
 }
 
-// Answer is what became of a call. Every call has one, in its own step or a later one.
+// Answer is the result of a call. Every call gets one, in its own step or in a later one.
 type Answer struct {
 	ID  string
-	Err *api.Error // nil when it was done
+	Err *api.Error // nil for success
 }

@@ -8,26 +8,24 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// over is what the last event says is over, of which tool calls may be left open.
-type over struct {
-	turn  *string // a turn that was not completed
-	done  string  // a turn that was
-	scope string  // a sub-transcript: its task, or its tool call, has ended
-	idle  bool    // the agent rests
+// finished is the work that the last event has ended. Tool calls in it may still be open.
+type finished struct {
+	turn  *string // a turn that did not complete; nil for none
+	done  string  // a turn that completed
+	scope string  // a sub-transcript, whose task or tool call has ended
+	idle  bool    // the agent is idle
 }
 
-// Follow returns what follows from the event that was applied last, for the record to have
-// it: tool calls that were left open and can have no result any more are cancelled. They
-// are not applied.
+// Follow returns the events that follow from the event applied last: they cancel open tool calls
+// that cannot get a result any more. The caller records and applies them.
 //
-// An agent that is interrupted does not tell of each tool call that it left: not of those
-// of its subagents, and some not of their own. A call of the agent itself is over when its
-// turn is, and that of a subagent when the subagent's task has ended, or its
-// tool call has, unless a task goes on with it; and when the agent rests without any. Work
-// whose task still runs goes on, whatever its turn came to. A result that comes after all
-// replaces what is said here.
+// An interrupted agent does not report the end of every tool call: no agent does for the calls of
+// its subagents, and some not for their own. A call of the agent itself ends with its turn. A call
+// of a subagent ends when the subagent's task or tool call has ended and no other task continues
+// it, and when the agent is idle. A call whose task still runs stays open, however its turn ended.
+// A late result replaces the cancelled call.
 func (t *Tracker) Follow() []api.DialogueEvent {
-	if t.over == (over{}) || t.items.len() == 0 {
+	if t.finished == (finished{}) || t.items.len() == 0 {
 		return nil
 	}
 	working := t.working()
@@ -45,7 +43,7 @@ func (t *Tracker) Follow() []api.DialogueEvent {
 	return events
 }
 
-// working has the tool calls whose tasks run.
+// working are the tool calls whose tasks run.
 func (t *Tracker) working() map[string]bool {
 	calls := make(map[string]bool, t.tasks.len())
 	for _, task := range t.tasks.each() {
@@ -56,9 +54,9 @@ func (t *Tracker) working() map[string]bool {
 	return calls
 }
 
-// left reports whether a tool call that is open is part of what is over, or in what is.
+// left reports whether an open tool call belongs to finished work, at any depth.
 func (t *Tracker) left(it *item, working map[string]bool) bool {
-	if t.over.done != "" {
+	if t.finished.done != "" {
 		return t.forgotten(it, working)
 	}
 	ofTurn, top := t.ofTurn(it), it
@@ -66,20 +64,20 @@ func (t *Tracker) left(it *item, working map[string]bool) bool {
 		if working[scope] {
 			return false
 		}
-		if scope == t.over.scope {
+		if scope == t.finished.scope {
 			return true
 		}
 		if call, open := t.items.get(scope); open {
 			ofTurn, top = ofTurn || t.ofTurn(call), call
 		}
 	}
-	return ofTurn || t.over.idle && top.scope != ""
+	return ofTurn || t.finished.idle && top.scope != ""
 }
 
-// forgotten reports whether a tool call, or one that it is below, is of the turn that was
-// completed, and no task goes on with it: its result will not come any more.
+// forgotten reports whether a tool call, or one above it, belongs to the completed turn, and no
+// task continues it. Its result will not come any more.
 func (t *Tracker) forgotten(it *item, working map[string]bool) bool {
-	own := func(call *item) bool { return call.scope == "" && call.whole.TurnID == t.over.done }
+	own := func(call *item) bool { return call.scope == "" && call.whole.TurnID == t.finished.done }
 	for scope := range t.above(it.scope) {
 		if working[scope] {
 			return false
@@ -92,10 +90,10 @@ func (t *Tracker) forgotten(it *item, working map[string]bool) bool {
 }
 
 func (t *Tracker) ofTurn(it *item) bool {
-	return t.over.turn != nil && (it.whole.TurnID == "" || it.whole.TurnID == *t.over.turn)
+	return t.finished.turn != nil && (it.whole.TurnID == "" || it.whole.TurnID == *t.finished.turn)
 }
 
-// above goes from a scope to the one that it is in, as far as is known.
+// above yields a scope and the scopes around it, innermost first, as far as they are known.
 func (t *Tracker) above(scope string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for range maxDepth {
@@ -111,8 +109,8 @@ func (t *Tracker) above(scope string) iter.Seq[string] {
 	}
 }
 
-// Lost returns the events that close everything that is open, in an order in which nothing
-// is closed before what it contains. They are not applied.
+// Lost returns the events that close everything that is open, the innermost first. The caller
+// records and applies them.
 func (t *Tracker) Lost() []api.DialogueEvent {
 	var events []api.DialogueEvent
 	for _, r := range t.requests.each() {
@@ -141,7 +139,7 @@ func (t *Tracker) Lost() []api.DialogueEvent {
 	return events
 }
 
-// event tells that the item is closed.
+// event is the event that closes the item.
 func (i *item) event(status, tool string) api.DialogueEvent {
 	it := i.closed(status, tool)
 	return api.DialogueEvent{Type: api.DialogueEventItem, Scope: i.scope, Item: &it}

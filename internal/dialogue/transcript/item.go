@@ -11,13 +11,13 @@ import (
 // item is an item that arrives in pieces. The pieces stay separate until the item is read,
 // so that a thousand of them do not copy the text a thousand times.
 type item struct {
-	scope   string // of the event that told of it first
-	parent  bool   // it has been the scope of another that was open
+	scope   string // of its first event
+	parent  bool   // it was the scope of another open item
 	whole   api.DialogueItem
-	written *written // since whole was told; nil: nothing
+	written *written // deltas since whole; nil for none
 }
 
-// written is what deltas told of an item.
+// written is the text of the deltas of an item.
 type written struct {
 	text, input, output strings.Builder
 }
@@ -43,8 +43,8 @@ func (i *item) replace(by api.DialogueItem) {
 	i.whole = by
 }
 
-// open reports whether more is to come of the item itself: it is being written, or it is a
-// tool call without a result.
+// open reports whether the item is incomplete: it is being written, or it is a tool call without
+// a result.
 func (i *item) open() bool {
 	return i.whole.Status == statusStreaming || i.call() && !toolEnded(i.whole.Tool.Status)
 }
@@ -56,7 +56,7 @@ func toolEnded(status string) bool {
 	return status == toolCompleted || status == toolFailed || status == toolCancelled || status == statusLost
 }
 
-// write takes a delta. A delta of an item that is whole already changes nothing.
+// write applies a delta. A delta of a complete item has no effect.
 func (i *item) write(d api.DialogueDelta) {
 	if !i.open() || d.Text == "" {
 		return
@@ -74,8 +74,8 @@ func (i *item) write(d api.DialogueDelta) {
 	}
 }
 
-// told is the item until now. It shares nothing that changes with it, and has no items below it.
-func (i *item) told() api.DialogueItem {
+// current is the item so far, without the items below it. Later events do not change it.
+func (i *item) current() api.DialogueItem {
 	it := i.whole
 	if it.Tool != nil {
 		tool := *it.Tool
@@ -87,7 +87,7 @@ func (i *item) told() api.DialogueItem {
 	it.Parts = appendText(it.Parts, i.written.text.String())
 	if it.Tool != nil {
 		it.Tool.Output = appendText(it.Tool.Output, i.written.output.String())
-		// Half of an input is no JSON.
+		// An incomplete input is not valid JSON.
 		if input := i.written.input.String(); it.Tool.Input == nil && json.Valid([]byte(input)) {
 			it.Tool.Input = json.RawMessage(input)
 		}
@@ -95,8 +95,7 @@ func (i *item) told() api.DialogueItem {
 	return it
 }
 
-// appendText returns parts with the text added to the last one, or as one of its own. The
-// parts themselves stay as they are.
+// appendText returns a copy of parts with the text added to the last part, or as a new part.
 func appendText(parts []api.DialoguePart, text string) []api.DialoguePart {
 	if text == "" {
 		return parts
@@ -110,10 +109,10 @@ func appendText(parts []api.DialoguePart, text string) []api.DialoguePart {
 	return append(longer, api.DialoguePart{Type: "text", Text: text})
 }
 
-// closed is the item with an end that the agent did not tell: the status of what is being
-// written, and that of a tool call.
+// closed is the item with an end that the agent did not report. An unfinished text gets the
+// status, and an unfinished tool call gets the status tool.
 func (i *item) closed(status, tool string) api.DialogueItem {
-	it := i.told()
+	it := i.current()
 	if it.Status == statusStreaming {
 		it.Status = status
 	}

@@ -2,7 +2,7 @@ package transcript
 
 import "iter"
 
-// open has what is open, by id and in the order in which it was opened.
+// open holds open things by id, in the order in which they were opened.
 type open[T any] struct {
 	at    map[string]*entry[T]
 	order []*entry[T]
@@ -23,7 +23,7 @@ func (o *open[T]) get(id string) (value T, ok bool) {
 	return value, false
 }
 
-// put adds the value, or replaces the one with that id in its place.
+// put adds a value, or replaces the one with that id, which keeps its place.
 func (o *open[T]) put(id string, value T) {
 	if e := o.at[id]; e != nil {
 		e.value = value
@@ -44,7 +44,7 @@ func (o *open[T]) drop(id string) {
 	}
 	delete(o.at, id)
 	*e = entry[T]{dropped: true}
-	// Gaps are closed when they are the greater part, so that it costs little in all.
+	// Remove the gaps when they are more than half, so that dropping stays cheap on average.
 	if len(o.order) > 2*len(o.at) {
 		kept := make([]*entry[T], 0, len(o.at))
 		for _, e := range o.order {
@@ -56,7 +56,7 @@ func (o *open[T]) drop(id string) {
 	}
 }
 
-// each goes through what is open. Values may be dropped meanwhile.
+// each yields the values, oldest first. The caller may drop values meanwhile.
 func (o *open[T]) each() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for _, e := range o.order {

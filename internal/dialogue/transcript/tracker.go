@@ -12,30 +12,28 @@ import (
 // Tracker remembers of each.
 const mostClosed = 1000
 
-// Tracker knows what is open in a dialogue: the turn, items that are being written, tool
-// calls, tasks, requests, messages; and the figures that listings tell. Its size is that of
-// what is open: an item is kept until it is whole. It is used by one goroutine at a time.
+// Tracker knows the open turns, items, tool calls, tasks, requests and messages of a dialogue, and
+// the figures in its DialogueInfo. It needs memory only for open things and the newest closed
+// ones. It is used by one goroutine at a time.
 type Tracker struct {
-	course
+	progress
 	opened   api.DialogueOpened
 	activity time.Time
 
 	items    open[*item]
 	turns    open[api.DialogueTurn]
-	tasks    open[api.DialogueTask] // that run
+	tasks    open[api.DialogueTask] // running
 	requests open[api.DialogueRequest]
-	messages open[string] // their states, until they are done
+	messages open[string] // the states of messages that are not done
 
-	begun int // turns
-	// Of what was closed the last ones are known: turns, to count each once; requests, to
-	// say how they were closed; the scopes of tool calls that have a sub-transcript, which
-	// may go on; and tasks that were lost.
-	turnsClosed    *recent.Map[struct{}]
-	requestsClosed *recent.Map[api.DialogueRequest]
-	callsClosed    *recent.Map[string]
-	tasksLost      *recent.Map[api.DialogueTask] // a later process may report how they ended
+	begun int // number of turns
+	// The newest closed ones.
+	turnsClosed    *recent.Map[struct{}]            // so that each turn is counted once
+	requestsClosed *recent.Map[api.DialogueRequest] // with their answers
+	callsClosed    *recent.Map[string]              // scopes of calls with a sub-transcript, which may continue
+	tasksLost      *recent.Map[api.DialogueTask]    // a later process may report how they ended
 
-	over over // with the last event
+	finished finished // by the last event
 }
 
 // NewTracker makes a Tracker for a dialogue without events.
@@ -48,9 +46,9 @@ func NewTracker() *Tracker {
 	}
 }
 
-// Apply takes the next event.
+// Apply applies the next event.
 func (t *Tracker) Apply(ev api.DialogueEvent) {
-	t.over = over{}
+	t.finished = finished{}
 	if !t.take(ev) {
 		return
 	}
@@ -61,7 +59,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 	case ev.Opened != nil:
 		t.learn(*ev.Opened)
 	case ev.Type == api.DialogueEventState:
-		t.over.idle = ev.State == api.DialogueIdle
+		t.finished.idle = ev.State == api.DialogueIdle
 	case ev.Type == api.DialogueEventTurnStarted && ev.Turn != nil:
 		t.turnStarted(*ev.Turn)
 	case ev.Type == api.DialogueEventTurnEnded && ev.Turn != nil:
@@ -78,7 +76,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 		t.task(*ev.Task)
 	case ev.Type == api.DialogueEventRequestOpened && ev.Request != nil:
 		t.requestsClosed.Delete(ev.Request.RequestID)
-		t.requests.put(ev.Request.RequestID, opens(*ev.Request))
+		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request))
 	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
 	case ev.Type == api.DialogueEventMessage && ev.Message != nil:
@@ -86,7 +84,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 	}
 }
 
-// learn takes what the agent tells of itself. What it leaves out stays.
+// learn applies facts about the agent. Absent facts do not change.
 func (t *Tracker) learn(o api.DialogueOpened) {
 	was := t.opened
 	t.opened = api.DialogueOpened{
@@ -109,24 +107,24 @@ func (t *Tracker) learn(o api.DialogueOpened) {
 func (t *Tracker) turnStarted(told api.DialogueTurn) {
 	turn, _ := t.turns.get(told.TurnID)
 	t.count(told.TurnID)
-	t.turns.put(told.TurnID, begins(turn, told))
+	t.turns.put(told.TurnID, startTurn(turn, told))
 }
 
 func (t *Tracker) turnEnded(told api.DialogueTurn) {
 	turn, _ := t.turns.get(told.TurnID)
-	turn = ends(turn, told)
+	turn = endTurn(turn, told)
 	t.count(told.TurnID)
 	t.turns.drop(told.TurnID)
 	t.turnsClosed.Put(told.TurnID, struct{}{})
 	t.answered(turn.Messages)
 	if turn.Outcome != turnCompleted {
-		t.over.turn = &turn.TurnID
+		t.finished.turn = &turn.TurnID
 	} else {
-		t.over.done = turn.TurnID
+		t.finished.done = turn.TurnID
 	}
 }
 
-// count counts a turn that is new.
+// count counts a new turn.
 func (t *Tracker) count(id string) {
 	_, open := t.turns.get(id)
 	if !open && !t.turnsClosed.Has(id) {
@@ -143,8 +141,8 @@ func (t *Tracker) message(m api.DialogueMessage) {
 	}
 }
 
-// answered notes the messages that are done with the end of a turn: those that it names, and
-// those that were taken up.
+// answered drops the messages that are done at the end of a turn: the ones that the turn names,
+// and the ones that the agent has started.
 func (t *Tracker) answered(named []string) {
 	for _, id := range named {
 		t.messages.drop(id)
@@ -176,12 +174,12 @@ func (t *Tracker) upsert(scope string, told api.DialogueItem) {
 	if it.call() && (it.parent || it.whole.Tool.Kind == kindAgent || it.whole.Tool.TaskID != "") {
 		t.callsClosed.Put(told.ItemID, it.scope)
 		if was {
-			t.over.scope = told.ItemID
+			t.finished.scope = told.ItemID
 		}
 	}
 }
 
-// retract forgets items, and what is below them.
+// retract drops items, and the items below them.
 func (t *Tracker) retract(ids []string) {
 	gone := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -216,7 +214,7 @@ func (t *Tracker) retract(ids []string) {
 
 func (t *Tracker) task(told api.DialogueTask) {
 	task, _ := t.tasks.get(told.TaskID)
-	task = updates(task, told)
+	task = updateTask(task, told)
 	t.tasksLost.Delete(task.TaskID)
 	if task.Status == taskRunning {
 		t.tasks.put(task.TaskID, task)
@@ -226,24 +224,24 @@ func (t *Tracker) task(told api.DialogueTask) {
 		t.tasksLost.Put(task.TaskID, task)
 	}
 	t.tasks.drop(task.TaskID)
-	t.over.scope = task.ToolCallID
+	t.finished.scope = task.ToolCallID
 }
 
-// requestClosed keeps who closed it and how, and forgets what it was about.
+// requestClosed keeps the answer of a request, and drops its content.
 func (t *Tracker) requestClosed(told api.DialogueRequest) {
 	if t.requestsClosed.Has(told.RequestID) {
 		return
 	}
 	r, _ := t.requests.get(told.RequestID)
 	t.requests.drop(told.RequestID)
-	r = closes(r, told)
+	r = closeRequest(r, told)
 	t.requestsClosed.Put(r.RequestID, api.DialogueRequest{
 		RequestID: r.RequestID, Kind: r.Kind, Tool: r.Tool, ToolCallID: r.ToolCallID, TaskID: r.TaskID,
 		How: r.How, Decision: r.Decision, By: r.By,
 	})
 }
 
-// Busy reports whether anything is under way: a turn, an item, a tool call, a task or a request.
+// Busy reports whether a turn, an item, a tool call, a task or a request is open.
 func (t *Tracker) Busy() bool {
 	return t.turns.len()+t.items.len()+t.tasks.len()+t.requests.len() > 0
 }
@@ -256,7 +254,7 @@ func (t *Tracker) IsOpen(id string) bool {
 	return item || task || request
 }
 
-// Background is how many tasks run that do not end with a turn.
+// Background is the number of running background tasks, which do not end with a turn.
 func (t *Tracker) Background() (n int) {
 	for _, task := range t.tasks.each() {
 		if task.Background {
@@ -266,7 +264,7 @@ func (t *Tracker) Background() (n int) {
 	return n
 }
 
-// LostTasks are the tasks whose end was never told, oldest first: the last 1,000.
+// LostTasks are the last 1,000 tasks whose end was never reported, oldest first.
 func (t *Tracker) LostTasks() (lost []api.DialogueTask) {
 	for _, task := range t.tasksLost.All() {
 		lost = append(lost, task)
@@ -274,8 +272,8 @@ func (t *Tracker) LostTasks() (lost []api.DialogueTask) {
 	return lost
 }
 
-// Request returns a request by its id, open or closed. Of one that was closed only the
-// names and how are known, and that of the last 1,000.
+// Request returns a request by its id, open or closed. Of the last 1,000 closed requests it knows
+// the ids and the answer; of older ones nothing.
 func (t *Tracker) Request(id string) (r api.DialogueRequest, known bool) {
 	if r, known = t.requests.get(id); known {
 		return r, true
@@ -292,9 +290,9 @@ func (t *Tracker) Pending() []api.DialogueRequest {
 	return pending
 }
 
-// Describe fills in what the events tell: state, version, native session, model, mode,
-// working directory, epoch, seq, turns, requests, tasks, usage, last activity, ended. What
-// they do not tell stays as it is.
+// Describe fills in the fields of info that follow from the events: state, version, native
+// session, model, mode, working directory, epoch, seq, turns, requests, tasks, usage, last
+// activity, ended. Other fields do not change.
 func (t *Tracker) Describe(info *api.DialogueInfo) {
 	info.Version = cmp.Or(t.opened.Version, info.Version)
 	info.NativeSession = cmp.Or(t.opened.NativeSession, info.NativeSession)

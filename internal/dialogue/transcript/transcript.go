@@ -11,13 +11,13 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// maxDepth bounds the nesting of sub-transcripts. What an agent tells may nest deeper, or
-// in a circle.
+// maxDepth bounds the nesting of sub-transcripts. The scopes of an agent's items may nest deeper,
+// or form a circle.
 const maxDepth = 100
 
-// Words of the model that are decided on here.
+// Words in events on which this package decides.
 const (
-	kindAgent = "agent" // of a tool call: it starts a subagent
+	kindAgent = "agent" // a tool call that starts a subagent
 
 	statusStreaming = "streaming"
 	statusAborted   = "aborted"
@@ -28,22 +28,22 @@ const (
 	toolCancelled = "cancelled"
 
 	taskRunning = "running"
-	kindOther   = "other" // of a task: nothing is known of it
+	kindOther   = "other" // a task of unknown kind
 
 	turnCompleted = "completed"
 )
 
-// course is what both reductions know of where a dialogue is.
-type course struct {
+// progress is the state of a dialogue after its last event, which Tracker and Tree share.
+type progress struct {
 	seq   int64
 	epoch int
-	told  api.DialogueState // by the agent, without what open requests make of it
+	told  api.DialogueState // as in the last event, before open requests make it requires_action
 	ended *api.DialogueEnd
 	usage usage
 }
 
-// take notes what every event tells. It is false for an event that is known already.
-func (c *course) take(ev api.DialogueEvent) bool {
+// take applies an event. It returns false for an event that was applied before.
+func (c *progress) take(ev api.DialogueEvent) bool {
 	if ev.Seq != 0 && ev.Seq <= c.seq {
 		return false
 	}
@@ -66,8 +66,8 @@ func (c *course) take(ev api.DialogueEvent) bool {
 	return true
 }
 
-// state is that of the dialogue when so many requests wait.
-func (c *course) state(waiting int) api.DialogueState {
+// state is the state of the dialogue with that many open requests.
+func (c *progress) state(waiting int) api.DialogueState {
 	switch {
 	case c.told == "":
 		return api.DialogueStarting
@@ -77,10 +77,10 @@ func (c *course) state(waiting int) api.DialogueState {
 	return api.DialogueRequiresAction
 }
 
-// usage adds up figures that are each a sum since a process began.
+// usage adds up the usage of all processes. Each figure counts from the start of its process.
 type usage struct {
 	epoch  int
-	before api.DialogueUsage // of the processes before that of epoch
+	before api.DialogueUsage // of the processes before epoch
 	now    api.DialogueUsage // the last figure of epoch
 }
 
@@ -112,14 +112,14 @@ func (u *usage) total() api.DialogueUsage {
 	return sum
 }
 
-// opens is the request as it waits.
-func opens(r api.DialogueRequest) api.DialogueRequest {
+// openRequest is a request as it opens, without an answer.
+func openRequest(r api.DialogueRequest) api.DialogueRequest {
 	r.How, r.Decision, r.By, r.EffectiveInput = "", "", "", nil
 	return r
 }
 
-// closes is the request r, closed as by says. What was closed stays as it was.
-func closes(r, by api.DialogueRequest) api.DialogueRequest {
+// closeRequest is the request r with the answer in by. A closed request does not change.
+func closeRequest(r, by api.DialogueRequest) api.DialogueRequest {
 	if r.How != "" {
 		return r
 	}
@@ -130,8 +130,8 @@ func closes(r, by api.DialogueRequest) api.DialogueRequest {
 	return r
 }
 
-// updates is the task with what the newer event tells of it. What that leaves out stays.
-func updates(task, newer api.DialogueTask) api.DialogueTask {
+// updateTask is a task with the fields of a newer event. Absent fields do not change.
+func updateTask(task, newer api.DialogueTask) api.DialogueTask {
 	task.TaskID = newer.TaskID
 	task.NativeID = cmp.Or(newer.NativeID, task.NativeID)
 	task.ToolCallID = cmp.Or(newer.ToolCallID, task.ToolCallID)
@@ -148,21 +148,22 @@ func updates(task, newer api.DialogueTask) api.DialogueTask {
 	return task
 }
 
-// begins is the turn with what a turn_started tells of it.
-func begins(turn, newer api.DialogueTurn) api.DialogueTurn {
-	turn = amends(turn, newer)
+// startTurn is a turn with the fields of its turn_started event.
+func startTurn(turn, newer api.DialogueTurn) api.DialogueTurn {
+	turn = updateTurn(turn, newer)
 	turn.Outcome = ""
 	return turn
 }
 
-// ends is the turn with what a turn_ended tells of it.
-func ends(turn, newer api.DialogueTurn) api.DialogueTurn {
-	turn = amends(turn, newer)
+// endTurn is a turn with the fields of its turn_ended event.
+func endTurn(turn, newer api.DialogueTurn) api.DialogueTurn {
+	turn = updateTurn(turn, newer)
 	turn.Outcome = cmp.Or(turn.Outcome, turnCompleted)
 	return turn
 }
 
-func amends(turn, newer api.DialogueTurn) api.DialogueTurn {
+// updateTurn is a turn with the fields of a newer event. Absent fields do not change.
+func updateTurn(turn, newer api.DialogueTurn) api.DialogueTurn {
 	turn.TurnID = newer.TurnID
 	turn.Trigger = cmp.Or(newer.Trigger, turn.Trigger)
 	turn.Outcome = cmp.Or(newer.Outcome, turn.Outcome)

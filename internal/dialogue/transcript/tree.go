@@ -6,34 +6,34 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// mostNotices is how many notices a transcript has: the last ones.
+// mostNotices is how many notices a transcript has at most. It keeps the last ones.
 const mostNotices = 1000
 
-// Tree builds the transcript. Its size is that of the transcript, and taking an event costs
-// what the event is long. It is used by one goroutine at a time.
+// Tree builds the transcript. It needs as much memory as the transcript, and applying an event
+// takes time in proportion to the event. It is used by one goroutine at a time.
 type Tree struct {
-	course
+	progress
 	turns    list[api.DialogueTurn]
 	tasks    list[api.DialogueTask]
 	requests list[api.DialogueRequest]
 	notices  []api.DialogueNotice
 
 	items map[string]*item
-	// order has all items as they appeared first, and below those of each scope, whether
-	// or not the tool call of that name has shown. Both may have items that were
-	// retracted: those are no longer in items.
+	// order has all items, by their first event. below has the items of each scope, even if
+	// the tool call with that id has not appeared. Both still have retracted items, which
+	// are no longer in items.
 	order []*item
 	below map[string][]*item
-	gone  int // of the items in order
+	gone  int // number of retracted items in order
 }
 
-// list is a list whose entries are found by id.
+// list is a list with an index by id.
 type list[T any] struct {
 	at  map[string]int
 	all []T
 }
 
-// entry returns the entry with that id, which is new when there is none.
+// entry returns the entry with that id; it adds one if there is none.
 func (l *list[T]) entry(id string) *T {
 	if l.at == nil {
 		l.at = map[string]int{}
@@ -52,7 +52,7 @@ func NewTree() *Tree {
 	return &Tree{items: map[string]*item{}, below: map[string][]*item{}}
 }
 
-// Apply takes the next event.
+// Apply applies the next event.
 func (t *Tree) Apply(ev api.DialogueEvent) {
 	if !t.take(ev) {
 		return
@@ -70,13 +70,13 @@ func (t *Tree) Apply(ev api.DialogueEvent) {
 		}
 	case ev.Type == api.DialogueEventTurnStarted && ev.Turn != nil:
 		turn := t.turns.entry(ev.Turn.TurnID)
-		*turn = begins(*turn, *ev.Turn)
+		*turn = startTurn(*turn, *ev.Turn)
 	case ev.Type == api.DialogueEventTurnEnded && ev.Turn != nil:
 		turn := t.turns.entry(ev.Turn.TurnID)
-		*turn = ends(*turn, *ev.Turn)
+		*turn = endTurn(*turn, *ev.Turn)
 	case ev.Type == api.DialogueEventTask && ev.Task != nil:
 		task := t.tasks.entry(ev.Task.TaskID)
-		*task = updates(*task, *ev.Task)
+		*task = updateTask(*task, *ev.Task)
 	case ev.Request != nil:
 		t.request(ev)
 	case ev.Notice != nil:
@@ -95,7 +95,7 @@ func (t *Tree) upsert(scope string, told api.DialogueItem) {
 	it.replace(told)
 }
 
-// retract removes an item, and what is below it.
+// retract removes an item, and the items below it.
 func (t *Tree) retract(id string) {
 	for rest := []string{id}; len(rest) > 0; {
 		id, rest = rest[0], rest[1:]
@@ -104,7 +104,7 @@ func (t *Tree) retract(id string) {
 			t.gone++
 		}
 		if id == "" {
-			continue // that is the root
+			continue // the root stays
 		}
 		for _, child := range t.below[id] {
 			if !t.retracted(child) {
@@ -112,13 +112,13 @@ func (t *Tree) retract(id string) {
 			}
 		}
 	}
-	// Now and then, so that it costs little in all.
+	// Sweep rarely, so that retracting stays cheap on average.
 	if t.gone > 100 && t.gone > len(t.order)/2 {
 		t.sweep()
 	}
 }
 
-// sweep forgets the items that were retracted.
+// sweep removes retracted items from order and below.
 func (t *Tree) sweep() {
 	t.order = slices.DeleteFunc(t.order, t.retracted)
 	for scope, items := range t.below {
@@ -137,9 +137,9 @@ func (t *Tree) request(ev api.DialogueEvent) {
 	r := t.requests.entry(ev.Request.RequestID)
 	switch ev.Type {
 	case api.DialogueEventRequestOpened:
-		*r = opens(*ev.Request)
+		*r = openRequest(*ev.Request)
 	case api.DialogueEventRequestClosed:
-		*r = closes(*r, *ev.Request)
+		*r = closeRequest(*r, *ev.Request)
 	}
 }
 
@@ -163,7 +163,7 @@ func lastNotices(all []api.DialogueNotice) []api.DialogueNotice {
 	return all[max(0, len(all)-mostNotices):]
 }
 
-// Result is the transcript until now. It stays as it is when more is applied.
+// Result is the transcript so far. Later events do not change the result.
 func (t *Tree) Result() api.DialogueTranscriptResult {
 	return api.DialogueTranscriptResult{
 		Seq:      t.seq,
@@ -178,9 +178,8 @@ func (t *Tree) Result() api.DialogueTranscriptResult {
 	}
 }
 
-// grow puts the items of each scope below their tool call. Those whose tool call has not
-// shown, and those that no tool call of the root leads to in maxDepth steps, are the last
-// of the root, with what is below them.
+// grow puts the items of each scope below their tool call. Items whose tool call has not
+// appeared, and items deeper than maxDepth, go to the end of the root, with the items below them.
 func (t *Tree) grow() []api.DialogueItem {
 	placed := make(map[*item]bool, len(t.items))
 	items := t.branch("", 0, placed)
@@ -204,7 +203,7 @@ func (t *Tree) branch(scope string, depth int, placed map[*item]bool) []api.Dial
 
 func (t *Tree) place(it *item, depth int, placed map[*item]bool) api.DialogueItem {
 	placed[it] = true
-	told := it.told()
+	told := it.current()
 	if told.Tool != nil && told.ItemID != "" && depth < maxDepth {
 		if items := t.branch(told.ItemID, depth+1, placed); len(items) > 0 {
 			told.Tool.Items = items

@@ -1,8 +1,8 @@
 // Package acp drives any program that speaks the Agent Client Protocol, version 1, on its stdin
 // and stdout.
 //
-// Start reading at protocol (acp.go); Notification (updates.go) and Request (tools.go) take the
-// messages of the agent.
+// Start reading at protocol (acp.go); Notification (updates.go) and Request (tools.go) handle
+// the messages of the agent.
 package acp
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// acp drives any program that speaks the Agent Client Protocol, version 1, over its stdin
-// and stdout. It gives the agent no file system and no terminals: an agent has its own.
+// Agent is any program that speaks ACP. TRL offers it no file system and no terminals, because an
+// agent has its own.
 type Agent struct{}
 
-// Command implements Agent. The arguments that make a program speak ACP are its own.
+// Command implements agent.Agent. The caller gives the arguments that make the program speak ACP.
 func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	if len(o.Argv) == 0 {
 		return nil, nil, api.Errorf(api.CodeInvalidParams, "argv: is required for agent acp, such as [\"opencode\", \"acp\"]")
@@ -29,48 +29,47 @@ func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	return slices.Clone(o.Argv), nil, nil
 }
 
-// New implements Agent.
+// New implements agent.Agent.
 func (Agent) New(o agent.Options) agent.Protocol {
 	return &protocol{Conn: jsonrpc.New("2.0", o.Epoch), options: o}
 }
 
-// protocol is the conversation with one program, which holds one session.
+// protocol is the conversation with one program, in one session.
 type protocol struct {
 	jsonrpc.Conn
 	options agent.Options
 	opened  api.DialogueOpened
-	told    *agent.Setting // how the session works, as it was told last
-	session string         // empty until it is there
+	told    *agent.Setting // the settings of the session, as published last
+	session string         // empty until the agent has opened it
 	agent   agentInfo
 	config  sessionConfig
-	// loading says that the agent tells again what was before.
+	// loading says that the agent repeats the session before this process.
 	loading  bool
 	ready    bool
 	prompts  []*prompt         // the first one runs; the agent takes one at a time
-	turns    int               // begun until now
-	saying   *growingText      // what is being said
+	turns    int               // how many turns have begun
+	saying   *growingText      // the text that the agent is writing; nil for none
 	plan     string            // the item of the last plan
 	planOf   string            // its turn
-	tools    []*tool           // in the order in which they began
-	requests []*request        // that wait
+	tools    []*tool           // oldest first
+	requests []*request        // open requests
 	usage    api.DialogueUsage // of this process
-	running  bool              // as told last
-	// costBefore is what the session had cost when this process began; nil when that is
-	// not known yet.
+	running  bool              // the state, as published last
+	// costBefore is the cost of the session before this process; nil until it is known.
 	costBefore *float64
 }
 
 // prompt is a message that was sent and is not done.
 type prompt struct {
 	agent.Message
-	turn        string // once it runs
+	turn        string // our id of its turn; empty while it waits
 	interrupted bool
-	text        string // what was said last
+	text        string // the last text of the agent in the turn
 	denials     []string
-	used        api.DialogueUsage // as told until now
+	used        api.DialogueUsage // reported so far
 }
 
-// agentInfo is what the program tells of itself.
+// agentInfo is the answer to initialize.
 type agentInfo struct {
 	ProtocolVersion   json.Number
 	AgentInfo         struct{ Name, Version string }
@@ -101,7 +100,7 @@ type configOption struct {
 
 type params map[string]any
 
-// Start implements Protocol.
+// Start implements agent.Protocol.
 func (a *protocol) Start() agent.Step {
 	a.Ask("initialize", params{
 		"protocolVersion":    1,
@@ -116,7 +115,7 @@ func (a *protocol) initialized(result json.RawMessage, err *jsonrpc.Error) {
 		a.Step.Failed = "acp initialize: " + err.Text()
 		return
 	}
-	json.Unmarshal(result, &a.agent) // A field of another shape than we know is as if it were absent.
+	json.Unmarshal(result, &a.agent) // a field of an unexpected shape counts as absent
 	if v := a.agent.ProtocolVersion; v != "1" {
 		a.Step.Failed = fmt.Sprintf("acp initialize: the agent speaks version %q of the protocol, and TRL version 1", v.String())
 		return
@@ -134,8 +133,8 @@ func (a *protocol) initialized(result json.RawMessage, err *jsonrpc.Error) {
 	a.open(can.LoadSession, jsonrpc.NotNull(can.SessionCapabilities["resume"]) != nil)
 }
 
-// open starts a session, or finds one again. To load one makes the agent tell all that was;
-// to resume it does not, which is what a dialogue wants that has heard it.
+// open starts a session, or continues an earlier one. An agent that loads a session repeats all
+// of it; one that resumes it does not, which suits a dialogue that has it in its record.
 func (a *protocol) open(canLoad, canResume bool) {
 	method := "session/new"
 	if a.options.Resume != "" {
@@ -152,9 +151,9 @@ func (a *protocol) open(canLoad, canResume bool) {
 	a.openBy(method, canLoad)
 }
 
-// openBy starts or finds a session in one way. An agent may declare that it can resume a
-// session, and then not be able to (of another version, or in another process): if it can
-// load one, it is to do that.
+// openBy opens a session with one method. An agent may declare that it can resume sessions and
+// then fail, because another version or process made the session; openBy then loads it if the
+// agent can.
 func (a *protocol) openBy(method string, canLoad bool) {
 	p := params{"cwd": cmp.Or(a.options.WorkingDir, "/"), "mcpServers": []any{}}
 	if a.options.Resume != "" {
@@ -183,10 +182,10 @@ func (a *protocol) openBy(method string, canLoad bool) {
 	})
 }
 
-// codeSignIn is the code of an agent that wants to be signed in.
+// codeSignIn is the error code of an agent that needs the user to sign in.
 const codeSignIn = -32000
 
-// why is what went wrong, for people. An agent that wants to be signed in says how.
+// why is an error for people. If the user has to sign in, it lists the ways that the agent offers.
 func (a *protocol) why(err *jsonrpc.Error) string {
 	if err.Code != codeSignIn {
 		return err.Text()
@@ -202,7 +201,7 @@ func (a *protocol) why(err *jsonrpc.Error) string {
 	return text + ": " + err.Text()
 }
 
-// setUp asks for the mode and the model of the options; then the agent is ready.
+// setUp sets the mode and the model of the options. Then the agent is ready.
 func (a *protocol) setUp() {
 	want := agent.Setting{Model: a.options.Model, PermissionMode: a.options.PermissionMode}
 	a.change(want, func(err *api.Error) {
@@ -218,7 +217,7 @@ func (a *protocol) setUp() {
 	})
 }
 
-// change asks the agent to work in another way: the mode, then the model.
+// change changes the settings of the session: first the mode, then the model.
 func (a *protocol) change(s agent.Setting, then func(*api.Error)) {
 	kind, value := "mode", s.PermissionMode
 	if value == "" {
@@ -262,7 +261,7 @@ func (a *protocol) change(s agent.Setting, then func(*api.Error)) {
 	})
 }
 
-// configured tells how the session works, when that is not what was told last.
+// configured publishes changed settings of the session.
 func (a *protocol) configured() {
 	for _, o := range a.config.ConfigOptions {
 		var value string
@@ -293,13 +292,13 @@ func (a *protocol) configured() {
 	}
 }
 
-// Line implements Protocol.
+// Line implements agent.Protocol.
 func (a *protocol) Line(line []byte) agent.Step {
 	a.Receive(line, a)
 	return a.TakeStep()
 }
 
-// Do implements Protocol.
+// Do implements agent.Protocol.
 func (a *protocol) Do(call agent.Call) agent.Step {
 	switch {
 	case call.Send != nil:
@@ -312,7 +311,7 @@ func (a *protocol) Do(call agent.Call) agent.Step {
 		a.Answer(call.ID, a.respond(*call.Respond))
 	case call.Set != nil:
 		a.change(*call.Set, func(err *api.Error) {
-			a.configured() // One of two may have been done.
+			a.configured() // one of two changes may have succeeded
 			a.Answer(call.ID, err)
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// tokens are the figures of a turn, or of one call of the model.
+// tokens are the figures of a turn, or of one answer of the model.
 type tokens struct {
 	InputTokens, OutputTokens, ThoughtTokens, CachedReadTokens, CachedWriteTokens int64
 }
@@ -17,9 +17,8 @@ func (t tokens) usage() api.DialogueUsage {
 	}
 }
 
-// meta is where agents put figures for which the protocol had no place when they were
-// written: Qwen Code with an empty message after each call of the model, Gemini CLI with the
-// end of a turn.
+// meta has the figures that agents send outside the protocol: Qwen Code in an empty message after
+// each answer of the model, Gemini CLI at the end of a turn.
 type meta struct {
 	Usage *tokens
 	Quota struct {
@@ -30,8 +29,8 @@ type meta struct {
 	}
 }
 
-// called adds the figures of one call of the model to those of the turn. Its input has what
-// was read from a cache in it.
+// called adds the figures of one answer of the model to its turn. The input tokens of these
+// figures include the cached ones.
 func (a *protocol) called(t *tokens) {
 	p := a.turn()
 	if t == nil || p == nil {

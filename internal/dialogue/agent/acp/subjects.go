@@ -9,21 +9,22 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// subject is what a tool call is about. Rules are compared with it.
+// subject is the command, path, address or text that a tool is used on. The policy compares its
+// rules with it.
 type subject struct {
 	text   string
 	kind   string // command, path, address, or empty
 	source string // as in api.DialogueRequest
 }
 
-// told is the subject as a request tells it.
-func (s subject) told() api.DialogueRequest {
+// request has the fields of the subject in a request.
+func (s subject) request() api.DialogueRequest {
 	return api.DialogueRequest{Subject: s.text, SubjectKind: s.kind, SubjectSource: s.source}
 }
 
-// findSubject finds what a tool call is about: in its input, in the files that the agent
-// names, and last in what it wrote for people. Some agents (Gemini CLI) tell the command
-// nowhere else.
+// findSubject finds the subject of a tool call in its input, in the files that the agent names,
+// and last in the texts for people. Some agents, such as Gemini CLI, have the command nowhere
+// else.
 func findSubject(tool *api.DialogueToolCall, files []string) subject {
 	if s := inputSubject(tool.Kind, tool.Input, files); s.text != "" {
 		return s
@@ -44,11 +45,11 @@ func findSubject(tool *api.DialogueToolCall, files []string) subject {
 	return wordsSubject(tool, strings.Join(words, "\n"))
 }
 
-// mostWords bounds a subject that is taken from words for people. A longer text has no
-// subject: a rule that saw only its beginning would be worth nothing.
+// mostWords bounds a subject from texts for people. A longer text is no subject, because a rule
+// must not decide on a part of it.
 const mostWords = 64 << 10
 
-// wordsSubject takes the subject from the title and the content of a call: both, because
+// wordsSubject takes the subject from the title and the content of a call. It takes both, because
 // either may be a mere label, such as "Shell".
 func wordsSubject(tool *api.DialogueToolCall, content string) subject {
 	s := subject{text: strings.TrimSpace(tool.Title), source: "title"}
@@ -61,7 +62,7 @@ func wordsSubject(tool *api.DialogueToolCall, content string) subject {
 	if s.text == "" || len(s.text) > mostWords {
 		return subject{}
 	}
-	// A title that is code in Markdown, and nothing else, is that code.
+	// A title that consists of Markdown code stands for that code.
 	if inner := strings.Trim(s.text, "`"); s.source == "title" && s.text == "`"+inner+"`" && !strings.Contains(inner, "`") {
 		s.text = inner
 	}
@@ -71,8 +72,8 @@ func wordsSubject(tool *api.DialogueToolCall, content string) subject {
 	return s
 }
 
-// inputSubject finds the subject in the input of a tool and in the files that the agent
-// names. Agents name the fields of their inputs as they like; these are the usual ones.
+// inputSubject finds the subject in the input of a tool and in the files that the agent names.
+// ACP does not define the fields of an input; these are the usual names.
 func inputSubject(kind string, raw json.RawMessage, files []string) (s subject) {
 	var input map[string]json.RawMessage
 	json.Unmarshal(raw, &input)

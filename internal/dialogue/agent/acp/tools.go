@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// toolCall is a tool call, or what has changed of one: what is absent stays.
+// toolCall is a new tool call, or a change of one. An absent field does not change.
 type toolCall struct {
 	ToolCallID, Title, Name, Kind, Status string
 	Content                               json.RawMessage // of a chunk: one block; of a tool call: a list
@@ -18,23 +18,23 @@ type toolCall struct {
 	RawInput, RawOutput                   json.RawMessage
 }
 
-// toolKinds are the kinds of tools as TRL has them.
+// toolKinds translate ACP's kinds of tools.
 var toolKinds = map[string]string{
 	"read": "read", "edit": "edit", "delete": "edit", "move": "edit", "search": "search", "execute": "execute", "fetch": "fetch",
 }
 
-// tool is a tool call as it is known until now.
+// tool is a tool call with all its changes so far.
 type tool struct {
 	item  api.DialogueItem
-	files []string // that it is about
+	files []string // the files that the agent names
 	about subject
-	// announced and asked say that the call was told as a new one, and that it was asked for.
+	// announced says that the agent has shown the call, asked that it has asked for permission.
 	announced, asked bool
-	denied           bool // a request for it was not allowed
+	denied           bool // its request was denied
 	named            bool // the agent has sent the name of the tool, not only its kind
 }
 
-// What tells of a tool call, beside updates.
+// The messages about a tool call, besides updates.
 const (
 	announced = "tool_call"
 	asked     = "session/request_permission"
@@ -43,7 +43,7 @@ const (
 // toolCall handles an update of a tool call.
 func (a *protocol) toolCall(u toolCall, told string) *tool {
 	var t *tool
-	for _, known := range a.tools { // the last one that has the id
+	for _, known := range a.tools { // the last one with the id counts
 		if known.item.NativeID == u.ToolCallID {
 			t = known
 		}
@@ -57,7 +57,7 @@ func (a *protocol) toolCall(u toolCall, told string) *tool {
 		a.tools = append(a.tools, t)
 	}
 	t.announced, t.asked = t.announced || told == announced, t.asked || told == asked
-	t.take(u)
+	t.change(u)
 	return t
 }
 
@@ -74,14 +74,14 @@ func (t *tool) isAnother(u toolCall, told string) bool {
 		input != "" && input != "{}" && jsonrpc.NotNull(u.RawInput) != nil && string(u.RawInput) != input)
 }
 
-// take puts what is told to what was told before.
-func (t *tool) take(u toolCall) {
+// change applies a change to the call.
+func (t *tool) change(u toolCall) {
 	tool := t.item.Tool
 	if u.Kind != "" {
 		tool.Kind = cmp.Or(toolKinds[u.Kind], "other")
 	}
 	if t.named = t.named || u.Name != ""; u.Name != "" || !t.named {
-		tool.Name = cmp.Or(u.Name, u.Kind, tool.Name, "other") // Most agents send only the kind of a tool.
+		tool.Name = cmp.Or(u.Name, u.Kind, tool.Name, "other") // most agents send only the kind
 	}
 	tool.Title = cmp.Or(u.Title, tool.Title)
 	if raw := jsonrpc.NotNull(u.RawInput); raw != nil {
@@ -112,7 +112,7 @@ func (t *tool) take(u toolCall) {
 		}
 	}
 	t.about = findSubject(tool, t.files)
-	if tool.Subject = ""; !t.about.told().SubjectGuessed() {
+	if tool.Subject = ""; !t.about.request().SubjectGuessed() {
 		tool.Subject = t.about.text
 	}
 }
@@ -132,7 +132,7 @@ func contentPart(raw json.RawMessage) api.DialoguePart {
 	return api.DialoguePart{Type: "data", Data: raw}
 }
 
-// tellTool tells a copy: the call goes on changing.
+// publishTool publishes a copy of the call, because the call itself may still change.
 func (a *protocol) publishTool(t *tool) {
 	told, tool := t.item, *t.item.Tool
 	told.Tool = &tool
@@ -144,8 +144,7 @@ func (t *tool) over() bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, t.item.Tool.Status)
 }
 
-// maxKeptTools is how many tool calls that have ended are remembered: an agent may tell
-// more of them.
+// maxKeptTools is how many ended tool calls are kept, because an agent may still change them.
 const maxKeptTools = 100
 
 // forgetTools drops the oldest tool calls that have ended.
@@ -160,7 +159,7 @@ func (a *protocol) forgetTools() {
 	})
 }
 
-// closeTools ends the tool calls of which the agent did not tell how they ended.
+// closeTools cancels the tool calls whose end the agent has not reported.
 func (a *protocol) closeTools() {
 	for _, t := range a.tools {
 		if !t.over() {
@@ -171,21 +170,21 @@ func (a *protocol) closeTools() {
 	a.forgetTools()
 }
 
-// request is a request of the agent that waits for an answer.
+// request is an open request of the agent.
 type request struct {
 	jsonrpc.Asked
-	name    string // ours
+	name    string // our id
 	tool    *tool
 	options []api.DialogueOption
 }
 
-// optionKinds are the kinds of options as TRL has them.
+// optionKinds translate ACP's kinds of options.
 var optionKinds = map[string]string{
 	"allow_once": "allow", "allow_always": "allow_always", "reject_once": "deny", "reject_always": "deny_always",
 }
 
-// request takes a question of the agent. There is one that can be answered: whether a tool
-// may be used. Files and terminals it was told that we have none of.
+// Request implements jsonrpc.Peer. TRL answers only requests for permission; it has told the agent
+// that it offers no files and terminals.
 func (a *protocol) Request(m jsonrpc.Message) (why string) {
 	if m.Method != "session/request_permission" {
 		return "unknown_type"
@@ -215,7 +214,7 @@ func (a *protocol) Request(m jsonrpc.Message) (why string) {
 	tool.Status = "awaiting_approval"
 	a.publishTool(r.tool)
 	a.requests = append(a.requests, r)
-	ask := r.tool.about.told()
+	ask := r.tool.about.request()
 	ask.RequestID, ask.NativeID, ask.Kind, ask.Tool, ask.ToolCallID = r.name, m.NativeID(), "permission", tool.Name, r.tool.item.ItemID
 	ask.Title, ask.Input, ask.Options = tool.Title, tool.Input, r.options
 	a.Publish(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &ask})
@@ -264,9 +263,9 @@ func (a *protocol) respond(answer agent.Response) *api.Error {
 	return nil
 }
 
-// choose finds the option that fits an answer; nil is none, which ACP understands as
-// cancelled. If the agent offers only a permanent permission, an answer that allows once
-// does not choose it.
+// choose finds the option that fits an answer. It returns nil for a denial without an option, for
+// which ACP has the outcome cancelled. An answer that allows once never chooses a permanent
+// permission, even if the agent offers nothing else.
 func (r *request) choose(answer agent.Response) (*api.DialogueOption, *api.Error) {
 	find := func(fits func(api.DialogueOption) bool) *api.DialogueOption {
 		if i := slices.IndexFunc(r.options, fits); i >= 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// send gives the agent a message, or keeps it until the turn has ended: a session takes
-// one prompt at a time.
+// send sends a message, after the messages before it are done: a session takes one prompt at a
+// time.
 func (a *protocol) send(m agent.Message) {
 	a.PublishSent(m)
 	a.prompts = append(a.prompts, &prompt{Message: m})
@@ -21,7 +21,7 @@ func (a *protocol) send(m agent.Message) {
 	a.next()
 }
 
-// next starts the turn of the message that has waited longest.
+// next starts the turn of the oldest message.
 func (a *protocol) next() {
 	if !a.ready || len(a.prompts) == 0 {
 		a.settle()
@@ -29,7 +29,7 @@ func (a *protocol) next() {
 	}
 	p := a.prompts[0]
 	if p.turn != "" {
-		return // It runs.
+		return // it has started
 	}
 	a.turns++
 	p.turn = a.IDs.Turn()
@@ -49,8 +49,8 @@ func (a *protocol) next() {
 	})
 }
 
-// settle tells the state when it has changed. ACP has none of its own: a message that is
-// not done is work.
+// settle publishes a changed state. ACP has no state, so the agent is running while a message is
+// not done.
 func (a *protocol) settle() {
 	running := len(a.prompts) > 0
 	if running == a.running || !a.ready {
@@ -64,7 +64,7 @@ func (a *protocol) settle() {
 	a.Publish(api.DialogueEvent{Type: api.DialogueEventState, State: state})
 }
 
-// outcomes are the stop reasons as outcomes of a turn.
+// outcomes translate ACP's stop reasons.
 var outcomes = map[string]string{
 	"end_turn": "completed", "max_tokens": "limit", "max_turn_requests": "limit", "refusal": "failed", "cancelled": "interrupted",
 }
@@ -85,7 +85,7 @@ func (a *protocol) turnEnded(p *prompt, result json.RawMessage, err *jsonrpc.Err
 	default:
 		turn.Outcome, turn.Native = outcomes[r.StopReason], r.StopReason
 		if turn.Outcome == "" {
-			turn.Outcome = "completed" // A reason that is newer than we are.
+			turn.Outcome = "completed" // a newer reason
 		}
 	}
 	if turn.Outcome == "interrupted" {
@@ -98,7 +98,7 @@ func (a *protocol) turnEnded(p *prompt, result json.RawMessage, err *jsonrpc.Err
 	if turn.Text == "" {
 		turn.Text = p.text
 	}
-	usage := p.used // told with its messages
+	usage := p.used // reported with its messages
 	if r.Usage != nil {
 		usage = r.Usage.usage()
 	} else if q := r.Meta.Quota.TokenCount; q.InputTokens+q.OutputTokens > 0 {
@@ -120,14 +120,14 @@ func (a *protocol) turnEnded(p *prompt, result json.RawMessage, err *jsonrpc.Err
 	a.next()
 }
 
-// tellUsage tells the figures of this process.
+// publishUsage publishes the figures of this process.
 func (a *protocol) publishUsage() {
 	usage := a.usage
 	a.Publish(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &usage})
 }
 
-// interrupt cancels the turn; all also drops what waits behind it. The agent ends the turn
-// itself, once it has stopped what it does; the requests that wait have to be answered.
+// interrupt cancels the turn; all also drops the queued messages. The agent ends the turn itself
+// when its work has stopped. Open requests still need an answer, see withdraw.
 func (a *protocol) interrupt(all bool) {
 	if all && len(a.prompts) > 0 {
 		for _, p := range a.prompts[1:] {
@@ -142,7 +142,7 @@ func (a *protocol) interrupt(all bool) {
 	}
 }
 
-// turn is the prompt that runs; nil when none does.
+// turn is the prompt whose turn runs; nil for none.
 func (a *protocol) turn() *prompt {
 	if len(a.prompts) > 0 && a.prompts[0].turn != "" {
 		return a.prompts[0]

@@ -13,7 +13,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// update is what an agent tells in a session: the fields of all updates.
+// update has the fields of all session updates.
 type update struct {
 	SessionUpdate string
 	toolCall
@@ -33,6 +33,7 @@ type update struct {
 	Error                 string
 }
 
+// Notification implements jsonrpc.Peer.
 func (a *protocol) Notification(m jsonrpc.Message) (why string) {
 	switch m.Method {
 	case "session/update":
@@ -48,10 +49,10 @@ func (a *protocol) Notification(m jsonrpc.Message) (why string) {
 			return ""
 		}
 		var u update
-		json.Unmarshal(p.Update, &u) // A field of another shape than we know is as if it were absent.
+		json.Unmarshal(p.Update, &u) // a field of an unexpected shape counts as absent
 		a.Step.Ignored = "session/update " + u.SessionUpdate
 		if a.loading && a.options.Epoch > 1 {
-			return "" // The dialogue has heard it.
+			return "" // the dialogue has it in its record
 		}
 		why = a.update(u)
 		if len(a.Step.Events) > 0 || why != "" {
@@ -67,7 +68,7 @@ func (a *protocol) Notification(m jsonrpc.Message) (why string) {
 		return ""
 	}
 	if strings.HasPrefix(m.Method, "_") && m.ID == nil {
-		return "" // An extension of the agent's own, of which it wants no answer.
+		return "" // an extension of this agent, which needs no answer
 	}
 	return "unknown_type"
 }
@@ -145,9 +146,10 @@ func (a *protocol) update(u update) (why string) {
 	return ""
 }
 
-// cost takes what the session has cost, of which what it cost before us is not ours. In a
-// session that was there before, that is the first figure: what the turn has cost in which
-// it comes is not told then, rather than that of all turns before it once more.
+// cost handles the cost of the whole session, and subtracts the cost before this process. In a
+// resumed session that is the first figure. If the figure already includes a turn of this
+// process, the cost of that turn is not published; otherwise the cost of all earlier turns would
+// be published twice.
 func (a *protocol) cost(amount float64) {
 	if a.costBefore == nil || a.turns == 0 {
 		before := 0.0
@@ -171,16 +173,16 @@ func (a *protocol) planID() string {
 	return a.plan
 }
 
-// growingText is something that is being said, in chunks that follow each other.
+// growingText is a text that the agent sends in chunks.
 type growingText struct {
 	item    api.DialogueItem
-	message string // the agent's id of the message, where it has one
+	message string // the agent's id of the message, if it sends one
 	last    strings.Builder
-	open    bool // the last part is a text that grows
+	open    bool // the last part still grows
 }
 
-// chunk takes a piece of what is said. Pieces of one kind, and of one message where the
-// agent tells that, make an item.
+// chunk handles a piece of a text. Successive pieces of one kind, with the same id of the message
+// if the agent sends one, make an item.
 func (a *protocol) chunk(kind string, u update) {
 	part := jsonrpc.Part(u.Content)
 	if kind == "user" {
@@ -216,14 +218,14 @@ func (a *protocol) chunk(kind string, u update) {
 	}
 }
 
-// echoes reports whether a part is what we sent ourselves, which some agents tell back.
+// echoes reports whether a part repeats the prompt, as some agents do.
 func echoes(p *prompt, part api.DialoguePart) bool {
 	return slices.ContainsFunc(p.Content, func(c api.DialogueContent) bool {
 		return c.Type == part.Type && strings.Contains(c.Text, part.Text)
 	})
 }
 
-// close puts the text that grew into its part.
+// close puts the text into its part, which does not grow any more.
 func (t *growingText) close() {
 	if t.open {
 		t.item.Parts[len(t.item.Parts)-1].Text = t.last.String()
@@ -241,7 +243,7 @@ func (a *protocol) publishText(t *growingText) {
 	a.Publish(api.DialogueEvent{Type: api.DialogueEventItem, NativeID: t.message, Item: &item})
 }
 
-// finishText ends what is being said, when something else begins.
+// finishText ends the text that the agent is writing.
 func (a *protocol) finishText(status string) {
 	t := a.saying
 	if t == nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/trl-dev/trl/internal/recent"
 )
 
-// callIndex finds tool calls by the ids that the model's server gave them, which several
-// may have: in one answer after the other, or in a subagent and above it.
+// callIndex finds tool calls by the ids of the model's server. Several calls may have the same
+// id: in one answer after the other, or in a subagent and in its parent.
 type callIndex struct {
-	last   *recent.Map[string] // our id of the last call with an id, in any scope
-	inside *recent.Map[string] // the same, by scope and id
-	agents *recent.Map[string] // the same of calls that start a subagent
-	// awaited are ids for calls that were spoken of before they were told: old versions tell
-	// of a subagent first.
+	last   *recent.Map[string] // our id of the last call with a native id, in any scope
+	inside *recent.Map[string] // our id of the last call, by scope and native id
+	agents *recent.Map[string] // our id of the last call that starts a subagent, by native id
+	// awaited has our ids of calls that the program has mentioned but not yet shown: old
+	// versions report a subagent before the call that starts it.
 	awaited *recent.Map[string]
-	native  *recent.Map[string] // the program's id of a call, by ours
-	// inputs are those that answers put in the place of the model's.
+	native  *recent.Map[string] // native ids, by ours
+	// inputs are the inputs that answers to requests gave to calls instead of the model's.
 	inputs *recent.Map[json.RawMessage]
 }
 
-// newCall makes the id of a tool call that begins.
+// newCall makes the id of a new tool call.
 func (p *protocol) newCall(scope string, b block) string {
 	id, _ := p.calls.awaited.Get(b.ID)
 	if id == "" {
@@ -38,7 +38,7 @@ func (p *protocol) newCall(scope string, b block) string {
 	return id
 }
 
-// awaitCall is the id of a tool call that was not told yet.
+// awaitCall is the id of a tool call that the program has not shown yet.
 func (p *protocol) awaitCall(native string) string {
 	id, _ := p.calls.awaited.Get(native)
 	if id == "" {
@@ -49,7 +49,7 @@ func (p *protocol) awaitCall(native string) string {
 	return id
 }
 
-// scope is the tool call whose subagent speaks.
+// scope is our id of the tool call whose subagent a line comes from.
 func (p *protocol) scope(native, task string) string {
 	if native == "" {
 		return ""
@@ -66,8 +66,8 @@ func (p *protocol) scope(native, task string) string {
 	return p.awaitCall(native)
 }
 
-// openCall is the tool call in a scope that has the program's id and no result yet: of
-// several the first, because they are done in order. Nil: there is none.
+// openCall is the tool call in a scope that has the native id and no result yet; of several the
+// first, because results come in order. It returns nil if there is none.
 func (p *protocol) openCall(scope, native string, fits func(*tool) bool) *tool {
 	for _, id := range p.toolOrder {
 		if t := p.tools[id]; t.open() && t.scope == scope && t.item.NativeID == native && fits(t) {
@@ -77,7 +77,7 @@ func (p *protocol) openCall(scope, native string, fits func(*tool) bool) *tool {
 	return nil
 }
 
-// call is the tool call that a result belongs to; nil when it was never told.
+// call is the tool call that a result belongs to; nil if the program has not shown it.
 func (p *protocol) call(scope, native string) *tool {
 	if t := p.openCall(scope, native, func(*tool) bool { return true }); t != nil {
 		return t
@@ -86,7 +86,7 @@ func (p *protocol) call(scope, native string) *tool {
 	return p.tools[id]
 }
 
-// askingCall is the id of the tool call that a request is about.
+// askingCall is our id of the tool call that a request is about.
 func (p *protocol) askingCall(in controlRequest) string {
 	if in.ToolUseID == "" {
 		return ""
@@ -108,7 +108,7 @@ func (p *protocol) askingCall(in controlRequest) string {
 	return p.callID(in.ToolUseID)
 }
 
-// callID is our id of the last tool call with the program's id.
+// callID is our id of the last tool call with a native id.
 func (p *protocol) callID(native string) string {
 	if native == "" {
 		return ""
@@ -119,7 +119,7 @@ func (p *protocol) callID(native string) string {
 	return p.awaitCall(native)
 }
 
-// taskID is our id of a task.
+// taskID is our id of the task with a native id.
 func (p *protocol) taskID(native string) string {
 	if native == "" {
 		return ""
@@ -132,7 +132,7 @@ func (p *protocol) taskID(native string) string {
 	return id
 }
 
-// changeInput notes that a tool is given another input than the model's.
+// changeInput records that an answer gave the tool another input than the model's.
 func (p *protocol) changeInput(id string, input json.RawMessage) {
 	p.calls.inputs.Put(id, input)
 	if t := p.tools[id]; t != nil {
@@ -148,14 +148,14 @@ func (t *tool) changeInput(input json.RawMessage) {
 	tool.Subject, tool.Title = s.text, s.title
 }
 
-// heardFrom translates the program's ids in a line that is told in a scope.
-func (p *protocol) heardFrom(l *wireLine) {
-	if l.Type != "tool_progress" { // which names the tool itself
+// resolveScope replaces the native id in the scope of a line by ours.
+func (p *protocol) resolveScope(l *wireLine) {
+	if l.Type != "tool_progress" { // whose scope is the tool itself
 		l.Scope = p.scope(l.Scope, l.text("agent_id"))
 	}
 }
 
-// newText makes an item of what was said, or finishes the one that is being written.
+// newText makes the item of a text, or returns the one that is being written.
 func (p *protocol) newText(scope, message, key string) api.DialogueItem {
 	item := api.DialogueItem{ItemID: p.writtenAs(scope, key), NativeID: message, Kind: "agent", Status: "final"}
 	if item.ItemID == "" {

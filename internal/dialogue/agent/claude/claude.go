@@ -1,5 +1,5 @@
 // Package claude drives Claude Code in its stream-json mode: one JSON object per line, in both
-// directions, on pipes. It is written for the behaviour of versions 2.1.197 to 2.1.325.
+// directions, on pipes. It is written for versions 2.1.197 and 2.1.325.
 //
 // Start reading at protocol (claude.go); Line (lines.go) takes each line of the program to the
 // file of its subject.
@@ -16,12 +16,11 @@ import (
 	"github.com/trl-dev/trl/internal/recent"
 )
 
-// claude is Claude Code, spoken to in stream-json: a JSON object a line, in both
-// directions, on pipes. It is written for what versions 2.1.197 and 2.1.325 do.
+// Agent is Claude Code.
 type Agent struct{}
 
-// Command gives only flags that old versions know too: one they do not know ends them.
-// What is newer is asked for in the first step, where they overlook it.
+// Command uses only flags that old versions know, because a version exits at an unknown flag.
+// Start asks for newer features, which old versions ignore there.
 func (Agent) Command(o agent.Options) (argv []string, env map[string]string, err error) {
 	argv = slices.Clone(o.Argv)
 	if len(argv) == 0 {
@@ -40,8 +39,8 @@ func (Agent) Command(o agent.Options) (argv []string, env map[string]string, err
 	if o.Resume != "" {
 		argv = append(argv, "--resume", o.Resume)
 	}
-	// It makes the program tell when it works and when it rests. What does not know it is
-	// understood without.
+	// The variable makes the program report when it works and when it is idle. For a version
+	// that does not know it, publishState derives the state.
 	return argv, map[string]string{"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}, nil
 }
 
@@ -77,67 +76,68 @@ func (Agent) New(o agent.Options) agent.Protocol {
 	}
 }
 
-// protocol is the conversation with one process of Claude Code. What is open is in
-// maps; what has ended, and may still be spoken of, in memories, which forget.
+// protocol is the conversation with one process of Claude Code. Maps hold the open turns,
+// messages, tool calls, tasks and requests; a recent.Map holds closed ones, to which the program
+// may still refer.
 type protocol struct {
 	options agent.Options
 	ids     agent.IDs
-	step    agent.Step        // what follows from the line or call that is being taken
-	line    wireLine          // the line that is being taken; empty in a call
-	room    fields            // for the fields of the next line
-	seen    *recent.Map[bool] // the lines that were taken
+	step    agent.Step        // the step of the current line or call
+	line    wireLine          // the current line; empty in a call
+	room    fields            // memory for the fields of the next line
+	seen    *recent.Map[bool] // lines that were handled, by type and uuid
 	ready   bool
-	context int64 // tokens of the last call of the model, of its window
-	window  int64 // how many that holds
+	context int64 // tokens in the context after the model's last answer
+	window  int64 // size of the context in tokens
 
-	controls int                            // control requests made until now
-	waits    map[string]func(controlAnswer) // what follows from their answers, by id
-	asked    *recent.Map[string]            // the program's own, by its id: the last as it came
-	requests map[string]*openRequest        // those of them that wait for an answer, by our id
-	waiting  []string                       // their ids, oldest first
+	controls int                            // number of TRL's last control request
+	waits    map[string]func(controlAnswer) // handlers of the answers to TRL's control requests, by id
+	asked    *recent.Map[string]            // hashes of the program's control requests, by the program's id
+	requests map[string]*openRequest        // requests that wait for an answer, by our id
+	waiting  []string                       // the ids of requests, oldest first
 
-	about   api.DialogueOpened // what was told of the program last
-	session string             // the id of the conversation, as the last line had it
+	about   api.DialogueOpened // facts about the program, as published last
+	session string             // the id of the conversation in the last line
 
-	state      api.DialogueState       // that was told last
-	ownState   string                  // the state in the program's words, once it tells any
-	turn       *turn                   // the open one
-	turns      int                     // begun until now
-	messages   map[string]*sentMessage // those that are not done
-	unfinished []string                // their ids, oldest first
-	finished   *recent.Map[bool]       // those that are
-	lifecycle  bool                    // the program tells what becomes of messages
-	hushed     bool                    // all was stopped, and nothing was sent since
+	state      api.DialogueState       // as published last
+	ownState   string                  // the state that the program reported last; empty if it never did
+	turn       *turn                   // the open turn; nil between turns
+	turns      int                     // how many turns have begun
+	messages   map[string]*sentMessage // messages that are not done
+	unfinished []string                // the ids of messages, oldest first
+	finished   *recent.Map[bool]       // the ids of messages that are done
+	lifecycle  bool                    // the program reports the progress of messages
+	hushed     bool                    // everything was interrupted, and no message was sent since
 	used       api.DialogueUsage       // by this process
-	totals     api.DialogueUsage       // that were told last, by a version that tells only them
-	usedBefore api.DialogueUsage       // what is to be added to them; less than 0 when they began with more
-	renamed    bool                    // the conversation got another id since
+	totals     api.DialogueUsage       // the last totals, of a version that reports no differences
+	usedBefore api.DialogueUsage       // added to totals; negative if the process began with totals above 0
+	renamed    bool                    // the conversation got another id since the last totals
 
-	blocks        *recent.Map[int]     // finished blocks, by the model's message
-	partials      map[string]*partials // what is being written, by scope
-	tools         map[string]*tool     // tool calls that something may still happen to
-	toolOrder     []string
+	blocks        *recent.Map[int]     // number of finished blocks, by the model's message
+	partials      map[string]*partials // blocks that the model is writing, by scope
+	tools         map[string]*tool     // tool calls that may still change, by our id
+	toolOrder     []string             // the ids of tools, oldest first
 	calls         callIndex
-	callTurn      *recent.Map[string]           // the turn of a tool call, and of what is below it
-	made          *recent.Map[[]string]         // the items that a line made, by its uuid
-	tasks         map[string]api.DialogueTask   // by the program's id; without those that ended before this turn
-	taskOrder     []string                      // the program's ids
-	finishedTasks *recent.Map[api.DialogueTask] // those
+	callTurn      *recent.Map[string]           // the turn of a tool call and of its subagent's items
+	made          *recent.Map[[]string]         // the items of a line, by its uuid
+	tasks         map[string]api.DialogueTask   // by the program's id, except finishedTasks
+	taskOrder     []string                      // the ids of tasks, oldest first
+	finishedTasks *recent.Map[api.DialogueTask] // tasks that ended before this turn, kept for late references
 	taskOf        *recent.Map[string]           // the task of a tool call
 	taskIDs       *recent.Map[string]           // our ids of tasks, by the program's
-	agents        int                           // subagents that work
-	reporting     bool                          // a task in the background has ended, and the turn that reports it has not begun
+	agents        int                           // number of subagents that work
+	reporting     bool                          // a background task has ended, and the turn that reports it has not begun
 }
 
-// Start asks for the newer features and for the version. The answer to the first says that
-// the program can be spoken to: it prints nothing before it is spoken to.
+// Start asks for newer features and for the version. The program prints nothing before this
+// first input; its answer shows that it takes messages.
 func (p *protocol) Start() agent.Step {
 	p.begin(wireLine{})
 	p.control(map[string]any{
 		"subtype": "initialize",
-		// What subagents say is told, not only what they do.
+		// Forward the texts of subagents, not only their tool calls.
 		"forwardSubagentText": true,
-		// An interrupt leaves subagents in the background alone: they can be stopped by themselves.
+		// An interrupt spares background subagents, because TRL can stop each by its id.
 		"perTaskStopAffordance": true,
 	}, p.initialized)
 	p.control(map[string]any{"subtype": "get_binary_version"}, p.versioned)
@@ -163,12 +163,12 @@ func (p *protocol) initialized(a controlAnswer) {
 		}
 	}
 	p.publishAbout(api.DialogueOpened{Version: r.Version, PermissionMode: r.Mode, Models: models})
-	if p.options.Resume != "" && isOlder(r.Version, usageSinceVersion) { // the oldest do not tell it here
+	if p.options.Resume != "" && isOlder(r.Version, usageSinceVersion) { // also if the version is unknown: the oldest do not report it
 		p.askTotals()
 	}
 }
 
-// versioned takes the version of the program. An old one does not know the question.
+// versioned handles the version of the program. An old version does not know the question.
 func (p *protocol) versioned(a controlAnswer) {
 	var r struct {
 		Version string `json:"version"`
@@ -177,7 +177,7 @@ func (p *protocol) versioned(a controlAnswer) {
 	p.publishAbout(api.DialogueOpened{Version: r.Version})
 }
 
-// Do takes a call.
+// Do implements agent.Protocol.
 func (p *protocol) Do(c agent.Call) agent.Step {
 	p.begin(wireLine{})
 	switch {
@@ -223,8 +223,8 @@ func (p *protocol) send(call string, m *agent.Message) {
 	p.answer(call, nil)
 }
 
-// interrupt stops the turn. What runs in the background is stopped one by one: the program
-// spares it, because Start said that it can be.
+// interrupt stops the turn. With all it also stops the background tasks, one by one, because
+// the program spares them (see perTaskStopAffordance in Start).
 func (p *protocol) interrupt(call string, all bool) {
 	request := map[string]any{"subtype": "interrupt"}
 	if all {
@@ -242,7 +242,8 @@ func (p *protocol) interrupt(call string, all bool) {
 	}
 }
 
-// set asks for each change by itself, and is answered when all are; the first error counts.
+// set requests each change separately, and answers the call after the last of them, with the
+// first error.
 func (p *protocol) set(call string, s agent.Setting) {
 	var open int
 	var failed *api.Error
@@ -282,7 +283,7 @@ func (p *protocol) set(call string, s agent.Setting) {
 	}
 }
 
-// control makes a control request. The answer may come after those to later ones.
+// control sends a control request. Answers may come in another order.
 func (p *protocol) control(request map[string]any, done func(controlAnswer)) {
 	p.controls++
 	id := fmt.Sprintf("trl-%d", p.controls)
@@ -308,7 +309,7 @@ func (p *protocol) answered(l *wireLine) {
 // controlAnswer is the answer to a control request.
 type controlAnswer struct {
 	response []byte
-	failed   string // why it was refused
+	failed   string // the reason of a refusal; empty for success
 }
 
 func (a controlAnswer) err(code api.Code, what string) *api.Error {
@@ -322,12 +323,12 @@ func (p *protocol) begin(l wireLine) {
 	p.step, p.line = agent.Step{}, l
 }
 
-// end closes a step: what the state is now follows from all of it.
+// end closes the step. It publishes the state last, because the whole step determines it.
 func (p *protocol) end() agent.Step {
 	p.publishState()
 	s := p.step
 	p.step, p.line = agent.Step{}, wireLine{}
-	clear(p.room) // the line is not ours to keep
+	clear(p.room) // it refers to the line, which belongs to the caller
 	return s
 }
 
@@ -344,10 +345,11 @@ func (p *protocol) answer(call string, err *api.Error) {
 	p.step.Answers = append(p.step.Answers, agent.Answer{ID: call, Err: err})
 }
 
-// write adds a line for the program. It is always marshalled: a line that is not JSON ends it.
+// write adds a line for the program. It always encodes JSON, because any other line ends the
+// program.
 func (p *protocol) write(v any) {
 	b, err := json.Marshal(v)
-	if err != nil { // only an input that is not JSON, which is checked before
+	if err != nil { // a RawMessage that is not JSON, which respond has checked
 		p.notice("error", "internal", "a line for the agent could not be made: "+err.Error())
 		return
 	}

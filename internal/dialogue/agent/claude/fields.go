@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// fields are those of a JSON object, each read where it is needed: most of a line never is,
-// and to decode all of it costs several times as much. A field that is missing, or of
-// another type than it is read as, counts as empty.
+// fields are the fields of a JSON object, decoded only when they are read: most of a line never
+// is, and decoding all of it takes several times as long. A field that is missing, or that has
+// another type than the caller reads, counts as empty.
 type fields []field
 
 type field struct {
-	name, value []byte // JSON, in the text of the object; the name without quotes
+	name, value []byte // slices of the object's text; the name without quotes
 }
 
-// readFields finds the fields of an object. Text must be valid JSON; if it is something else
-// than an object, it has no fields.
+// readFields finds the fields of an object. The text must be valid JSON; if it is no object, it
+// has no fields.
 func readFields(text []byte) fields {
-	// It is small enough to be inlined: then the fields of most objects need no heap.
+	// This function is small enough to be inlined, so the fields of most objects need no heap.
 	return appendFields(make(fields, 0, 12), text)
 }
 
-// appendFields is readFields that uses memory which is there.
+// appendFields is readFields with memory from the caller.
 func appendFields(all fields, text []byte) fields {
 	i := spaceEnd(text, 0)
 	if i == len(text) || text[i] != '{' {
@@ -36,7 +36,7 @@ func appendFields(all fields, text []byte) fields {
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = []byte(readText(text[i:end]))
 		}
-		i = spaceEnd(text, spaceEnd(text, end)+1) // behind the colon
+		i = spaceEnd(text, spaceEnd(text, end)+1) // after the colon
 		end = valueEnd(text, i)
 		all = append(all, field{name, text[i:end]})
 		i = end
@@ -44,7 +44,7 @@ func appendFields(all fields, text []byte) fields {
 	return all
 }
 
-// readElements finds the elements of an array in valid JSON; ok says that it is one.
+// readElements finds the elements of an array in valid JSON. It is not ok for anything else.
 func readElements(text []byte) (all [][]byte, ok bool) {
 	if len(text) == 0 || text[0] != '[' {
 		return nil, false
@@ -70,16 +70,16 @@ func readText(value []byte) (s string) {
 	return s
 }
 
-// lenient reads what fits; what does not is left as it was.
+// lenient decodes JSON. A field of an unexpected type keeps its value.
 func lenient(data []byte, v any) {
 	if len(data) > 0 {
 		_ = json.Unmarshal(data, v)
 	}
 }
 
-// raw is a field as it came, in the text of the object. Nil: there is none.
+// raw is the JSON of a field, a slice of the object's text; nil if there is no such field.
 func (f fields) raw(name string) []byte {
-	for i := len(f) - 1; i >= 0; i-- { // of two with a name, the last counts
+	for i := len(f) - 1; i >= 0; i-- { // the last of several fields with the same name counts
 		if string(f[i].name) == name {
 			return f[i].value
 		}
@@ -87,12 +87,12 @@ func (f fields) raw(name string) []byte {
 	return nil
 }
 
-// copied is a field as it came, to be kept.
+// copied is a copy of the JSON of a field, which may be kept.
 func (f fields) copied(name string) json.RawMessage { return bytes.Clone(f.raw(name)) }
 
 func (f fields) text(name string) string { return readText(f.raw(name)) }
 
-// wording is a text; if it is something else, its JSON.
+// wording is the text of a field, or its JSON if it is no text.
 func (f fields) wording(name string) string {
 	value := f.raw(name)
 	if len(value) == 0 || value[0] == '"' || string(value) == "null" {
@@ -103,8 +103,8 @@ func (f fields) wording(name string) string {
 
 func (f fields) flag(name string) bool { return string(f.raw(name)) == "true" }
 
-// mostNumber is the greatest number that counts as one. Sums of such numbers stay numbers,
-// and clients in other languages can read them.
+// mostNumber is the greatest number that number and fraction return; a greater one counts as 0.
+// Sums of such numbers do not overflow, and clients in other languages can read them.
 const mostNumber = 1 << 53
 
 func (f fields) number(name string) int64 {
@@ -134,7 +134,7 @@ func (f fields) texts(name string) []string {
 	return list
 }
 
-// What follows finds the ends of things in valid JSON, so it never looks behind the text.
+// These functions find the ends of values in valid JSON, so they never read past the text.
 
 func spaceEnd(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
@@ -143,7 +143,7 @@ func spaceEnd(text []byte, i int) int {
 	return i
 }
 
-// nextEnd is where the next field or element begins, or the end of the list is.
+// nextEnd is the start of the next field or element, or the end of the list.
 func nextEnd(text []byte, i int) int {
 	if i = spaceEnd(text, i); text[i] == ',' {
 		i = spaceEnd(text, i+1)

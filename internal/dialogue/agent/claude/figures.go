@@ -8,11 +8,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// usageSinceVersion is the first version whose results tell what was used since the one
-// before. Older ones tell only totals.
+// usageSinceVersion is the first version whose results report the usage since the previous
+// result. Older versions report only totals.
 const usageSinceVersion = "2.1.310"
 
-// isOlder compares versions. One that is not known counts as old.
+// isOlder compares versions. An unknown version counts as old.
 func isOlder(version, than string) bool {
 	numbers := func(s string) []int {
 		n := make([]int, 3)
@@ -22,21 +22,21 @@ func isOlder(version, than string) bool {
 	return slices.Compare(numbers(version), numbers(than)) < 0
 }
 
-// askTotals asks for the totals that the process begins with. Some versions begin with those
-// of the conversation that they resume, if its last process could save them; others with 0.
+// askTotals asks for the totals with which the process begins. Some versions begin with the
+// totals of the resumed conversation, if its last process could save them; others with 0.
 func (p *protocol) askTotals() {
 	p.control(map[string]any{"subtype": "get_usage"}, func(a controlAnswer) {
 		session := readFields(readFields(a.response).raw("session"))
 		models := readFields(session.raw("model_usage"))
 		if models == nil || p.blocks.Len() > 0 {
-			return // it does not tell, or has used some of it already
+			return // it does not know its totals, or they already include this process
 		}
 		p.totals = sumTotals(models, session.fraction("total_cost_usd"))
 		p.usedBefore = addUses(api.DialogueUsage{}, p.totals, -1)
 	})
 }
 
-// figures takes from a result what was used.
+// figures reads the usage from a result.
 func (p *protocol) figures(l *wireLine, turn *api.DialogueUsage) {
 	p.window = max(p.window, window(readFields(l.raw("modelUsage"))))
 	if models := readFields(l.raw("model_usage_since_last_result")); models != nil {
@@ -52,22 +52,22 @@ func (p *protocol) figures(l *wireLine, turn *api.DialogueUsage) {
 	totals := sumTotals(models, l.fraction("total_cost_usd"))
 	if totals.OutputTokens < p.totals.OutputTokens {
 		if !p.renamed {
-			return // of a result that has no figures, because something went wrong
+			return // a result after an error has no figures
 		}
-		p.usedBefore = p.used // some versions begin anew when the conversation is cleared
+		p.usedBefore = p.used // some versions count from 0 after the conversation is cleared
 	}
 	p.totals, p.renamed = totals, false
 	p.publishUsage(addUses(p.usedBefore, totals, 1))
 }
 
-// remembers takes how much of its window a call of the model has filled.
-func (p *protocol) remembers(usage fields) {
+// noteContext records how full the context is after an answer of the model.
+func (p *protocol) noteContext(usage fields) {
 	if n := usage.number("input_tokens") + usage.number("cache_read_input_tokens") + usage.number("cache_creation_input_tokens"); n > 0 {
 		p.context = n + usage.number("output_tokens")
 	}
 }
 
-// window is how much the models of a result can remember: that of the largest.
+// window is the largest context of the models in a result.
 func window(models fields) int64 {
 	var most int64
 	for _, model := range models {
@@ -82,7 +82,7 @@ func (p *protocol) publishUsage(u api.DialogueUsage) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventUsage, Usage: &u})
 }
 
-// sumTotals is sumUses, with the cost that the program tells: it may include more.
+// sumTotals is sumUses with the total cost that the program reports, which may include more.
 func sumTotals(models fields, cost float64) api.DialogueUsage {
 	sum := sumUses(models)
 	if cost != 0 {
@@ -91,8 +91,8 @@ func sumTotals(models fields, cost float64) api.DialogueUsage {
 	return sum
 }
 
-// sumUses adds up what each model took, in the order of their names: sums of fractions
-// depend on the order.
+// sumUses adds up the usage of the models, in the order of their names, because a sum of
+// fractions depends on the order.
 func sumUses(models fields) api.DialogueUsage {
 	var sum api.DialogueUsage
 	var cost float64
@@ -109,7 +109,7 @@ func sumUses(models fields) api.DialogueUsage {
 	return sum
 }
 
-// addUses adds b, times a factor, to a.
+// addUses returns a + times·b.
 func addUses(a, b api.DialogueUsage, times int64) api.DialogueUsage {
 	sum := api.DialogueUsage{
 		InputTokens: a.InputTokens + times*b.InputTokens, OutputTokens: a.OutputTokens + times*b.OutputTokens,

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// tool is a tool call that something may still happen to.
+// tool is a tool call that may still change.
 type tool struct {
 	item  api.DialogueItem
 	scope string
@@ -24,7 +24,8 @@ func (t *tool) open() bool {
 	return false
 }
 
-// assistant takes what the model said: one block a line, under the id of its message.
+// assistant handles a part of a message of the model: one line has one block, and the id of the
+// message.
 func (p *protocol) assistant(l *wireLine) {
 	said := readFields(l.raw("message"))
 	blocks, ok := readBlocks(said.raw("content"))
@@ -35,14 +36,14 @@ func (p *protocol) assistant(l *wireLine) {
 	if l.Scope == "" {
 		p.openTurn()
 		p.joinTurn(l.texts("user_message_uuids"))
-		p.remembers(readFields(said.raw("usage")))
+		p.noteContext(readFields(said.raw("usage")))
 	}
 	p.retractLines(l.texts("supersedes"))
 	aborted := l.flag("aborted")
 	message := cmp.Or(said.text("id"), l.UUID)
 	for _, b := range blocks {
 		if strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != "" {
-			// A tool that the model's own service has; the result is in the same message.
+			// The model's server has run this tool itself; the result is in the same message.
 			p.toolResult(l, b)
 			continue
 		}
@@ -68,7 +69,7 @@ func (p *protocol) assistant(l *wireLine) {
 		}
 		p.finishPartial(item.ItemID)
 		p.newItem(l.Scope, item)
-		if item.Tool == nil { // what becomes of a tool call, its result says
+		if item.Tool == nil { // the outcome of a tool call comes with its result
 			p.noteWritten(l.Scope, item)
 		}
 	}
@@ -76,8 +77,8 @@ func (p *protocol) assistant(l *wireLine) {
 
 func (b block) isCall() bool { return strings.HasSuffix(b.Type, "tool_use") && b.ID != "" }
 
-// blockItem is the item of a finished block, with its ids: those of the item that is being
-// written, if it is.
+// blockItem is the item of a finished block, with its ids. If the block was streamed, these are
+// the ids of the streamed item.
 func (p *protocol) blockItem(scope, message string, b block) api.DialogueItem {
 	n := p.finishedBlocks(message)
 	p.blocks.Put(message, n+1)
@@ -91,11 +92,11 @@ func (p *protocol) blockItem(scope, message string, b block) api.DialogueItem {
 	return item
 }
 
-// user takes what was said to the model: by a person, by the program, or by a tool.
+// user handles a message to the model, from a person, from the program or from a tool.
 func (p *protocol) user(l *wireLine) {
 	blocks, ok := readBlocks(readFields(l.raw("message")).raw("content"))
 	if !ok || l.UUID == "" {
-		// A terminal that echoes what was written to the program gives lines like this.
+		// A terminal that echoes the program's input makes such lines.
 		p.unparsed("bad_shape")
 		return
 	}
@@ -124,22 +125,22 @@ func (p *protocol) user(l *wireLine) {
 	if interrupted && l.Scope == "" && p.turn != nil {
 		p.turn.interrupted = true
 	}
-	// In a sub-transcript it is what the model asked the subagent for; otherwise, unless
-	// it is the echo of a person's message, the program speaks.
+	// In a sub-transcript, the message is the task that the model gives to the subagent.
+	// Elsewhere it comes from the program, unless it is the echo of a person's message.
 	byProgram := l.flag("isSynthetic") || interrupted || l.Scope == "" && !l.flag("isReplay") ||
 		strings.HasPrefix(text, "<local-command") || strings.HasPrefix(text, "<command-name>")
 	p.newItem(l.Scope, api.DialogueItem{ItemID: p.ids.Item(), NativeID: l.UUID, Kind: "user", Parts: parts, Status: "final", Synthetic: byProgram})
 }
 
-// newItem tells of an item, and remembers which line made it and what may follow.
+// newItem publishes an item, and remembers its line and, for a tool call, the call.
 func (p *protocol) newItem(scope string, item api.DialogueItem) {
 	item.TurnID = p.turnOf(scope)
-	p.makes(item.ItemID)
+	p.noteItem(item.ItemID)
 	if item.Tool == nil {
 		p.publishItem(scope, item)
 		return
 	}
-	item.Tool.TaskID, _ = p.taskOf.Get(item.ItemID) // old versions may tell of the task first
+	item.Tool.TaskID, _ = p.taskOf.Get(item.ItemID) // old versions may report the task first
 	t := &tool{item: item, scope: scope}
 	if input, changed := p.calls.inputs.Get(item.ItemID); changed {
 		t.changeInput(input)
@@ -148,8 +149,8 @@ func (p *protocol) newItem(scope string, item api.DialogueItem) {
 	p.publishTool(t)
 }
 
-// makes notes an item that the line makes, for when the line is taken back.
-func (p *protocol) makes(item string) {
+// noteItem remembers an item of the current line, in case the program retracts the line.
+func (p *protocol) noteItem(item string) {
 	if p.line.UUID != "" {
 		items, _ := p.made.Get(p.line.UUID)
 		p.made.Put(p.line.UUID, append(items, item))
@@ -160,7 +161,7 @@ func (p *protocol) publishItem(scope string, item api.DialogueItem) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventItem, Scope: scope, Item: &item})
 }
 
-// tellTool tells a tool call as a whole: an item takes the place of what was told of it.
+// publishTool publishes the whole tool call; the item replaces the earlier one.
 func (p *protocol) publishTool(t *tool) {
 	tool := *t.item.Tool
 	item := t.item
@@ -168,8 +169,8 @@ func (p *protocol) publishTool(t *tool) {
 	p.publishItem(t.scope, item)
 }
 
-// turnOf is the turn that an item belongs to. A subagent's is that of its tool call, also
-// when the turn is over.
+// turnOf is the turn of an item. Items of a subagent belong to the turn of its tool call, even
+// after that turn has ended.
 func (p *protocol) turnOf(scope string) string {
 	if id, ok := p.callTurn.Get(scope); ok && scope != "" {
 		return id
@@ -183,7 +184,7 @@ func (p *protocol) turnOf(scope string) string {
 // toolResult closes a tool call.
 func (p *protocol) toolResult(l *wireLine, b block) {
 	t := p.call(l.Scope, b.ToolUseID)
-	if t == nil { // its call was never told
+	if t == nil { // the program has not shown the call
 		t = &tool{scope: l.Scope, item: api.DialogueItem{
 			ItemID: cmp.Or(p.writtenAs(l.Scope, b.ToolUseID), p.awaitCall(b.ToolUseID)), NativeID: b.ToolUseID, Kind: "tool_call", Status: "final", TurnID: p.turnOf(l.Scope),
 			Tool: &api.DialogueToolCall{Name: "unknown", Kind: "other"},
@@ -196,7 +197,7 @@ func (p *protocol) toolResult(l *wireLine, b block) {
 	if t.item.Status == "streaming" {
 		t.item.Status = "final"
 	}
-	p.makes(t.item.ItemID)
+	p.noteItem(t.item.ItemID)
 	tool := t.item.Tool
 	tool.Output = contentParts(b.raw("content"))
 	tool.Status = "completed"
@@ -223,15 +224,15 @@ func (p *protocol) toolResult(l *wireLine, b block) {
 	if id := cmp.Or(shell, structured.text("agentId")); id != "" {
 		p.launched(id, t.item.ItemID, shell != "" || structured.text("status") == "async_launched")
 	}
-	// What was asked about it is settled, also when nobody said so.
+	// A request for the call needs no answer any more, even if the program did not withdraw it.
 	for _, id := range slices.Clone(p.waiting) {
-		if p.requests[id].told.ToolCallID == t.item.ItemID {
+		if p.requests[id].info.ToolCallID == t.item.ItemID {
 			p.closeRequest(id, "withdrawn")
 		}
 	}
 }
 
-// retractLines takes back what lines made that the program has replaced.
+// retractLines retracts the items of lines that the program has replaced.
 func (p *protocol) retractLines(uuids []string) {
 	var ids []string
 	for _, uuid := range uuids {

@@ -8,21 +8,21 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// wireLine is a line of the program. Types and subtypes grow with every version, so only
-// what is needed is read of it.
+// wireLine is a line of the program. Every version adds types and subtypes, so TRL reads only
+// the fields that it needs.
 type wireLine struct {
 	fields
-	whole     []byte // as it came
+	whole     []byte // the line itself
 	Type      string
 	Subtype   string
 	UUID      string
 	SessionID string
-	// Scope is the tool call whose subagent speaks, by our id once it is looked up; of a
-	// tool_progress, the tool itself.
+	// Scope is the tool call whose subagent the line comes from: its native id, and our id
+	// after resolveScope. Of a tool_progress it is the tool itself.
 	Scope string
 }
 
-// readLine reads a line, with the memory of one that is not needed any more.
+// readLine reads a line, and reuses the memory of the fields of an old one.
 func readLine(line []byte, old fields) wireLine {
 	f := appendFields(old[:0], line)
 	return wireLine{
@@ -34,7 +34,7 @@ func readLine(line []byte, old fields) wireLine {
 // block is a block of a message.
 type block struct {
 	fields
-	whole     []byte // as it came
+	whole     []byte // the block itself
 	Type      string
 	Text      string
 	ID        string
@@ -50,7 +50,7 @@ func readBlock(text []byte) block {
 	}
 }
 
-// readBlocks reads the content of a message, a text or blocks; ok says that it is one.
+// readBlocks reads the content of a message: a text, or blocks. It is not ok for anything else.
 func readBlocks(content []byte) (blocks []block, ok bool) {
 	if len(content) > 0 && content[0] == '"' {
 		return []block{{Type: "text", Text: readText(content)}}, true
@@ -62,7 +62,7 @@ func readBlocks(content []byte) (blocks []block, ok bool) {
 	return blocks, ok
 }
 
-// Line takes a line of the program.
+// Line implements agent.Protocol.
 func (p *protocol) Line(line []byte) agent.Step {
 	if !json.Valid(line) {
 		p.begin(wireLine{whole: line})
@@ -76,12 +76,12 @@ func (p *protocol) Line(line []byte) agent.Step {
 	case l.Type == "":
 		l.UUID = ""
 		p.unparsed("bad_shape")
-	case p.before(l):
+	case p.isRepeated(l):
 		p.step.Ignored = l.kind() + " (repeated)"
 	default:
 		p.follow(l)
-		p.heardFrom(l)
-		p.take(l)
+		p.resolveScope(l)
+		p.handle(l)
 	}
 	if len(p.step.Events) == 0 && p.step.Ignored == "" {
 		p.step.Ignored = l.kind()
@@ -102,7 +102,8 @@ func (l *wireLine) kind() string {
 	return kind
 }
 
-func (p *protocol) take(l *wireLine) {
+// handle passes a line on by its type.
+func (p *protocol) handle(l *wireLine) {
 	switch l.Type {
 	case "system":
 		p.system(l)
@@ -120,13 +121,13 @@ func (p *protocol) take(l *wireLine) {
 		p.request(l)
 	case "control_cancel_request":
 		if r := p.waitingFor(l.text("request_id")); r != nil {
-			p.closeRequest(r.told.RequestID, "withdrawn")
+			p.closeRequest(r.info.RequestID, "withdrawn")
 		}
 	case "command_lifecycle":
 		p.lifecycleOf(l)
 	case "conversation_reset":
-		// The line still has the old session id; the first one after it has the new, and
-		// says the same, also of versions that have no such line.
+		// This line still has the old session id. The next line has the new one, which
+		// means the same, also in versions that have no such line: see follow.
 	case "rate_limit_event":
 		p.rateLimit(l)
 	case "auth_status":
@@ -134,13 +135,13 @@ func (p *protocol) take(l *wireLine) {
 			p.notice("error", "auth", text)
 		}
 	case "tool_progress", "tool_use_summary", "prompt_suggestion", "active_goal", "keep_alive":
-		// A tool_progress names the tool itself as its parent: it is no sub-transcript.
+		// The parent of a tool_progress is the tool itself, so it is not in a sub-transcript.
 	default:
 		p.unparsed("unknown_type")
 	}
 }
 
-// unparsed tells of a line that says nothing we know.
+// unparsed publishes a line that TRL does not understand.
 func (p *protocol) unparsed(why string) {
 	const most = 4 << 10
 	text := p.line.whole
@@ -152,16 +153,15 @@ func (p *protocol) unparsed(why string) {
 	}})
 }
 
-// before reports whether a line was taken before, and remembers it. The byte offset of the
-// raw stream is what keeps a line from being taken twice; this is the second line of defence,
-// against a program that says something again. Control lines have no uuid: they are told
-// apart by their request ids, where they are taken.
-func (p *protocol) before(l *wireLine) bool {
+// isRepeated reports whether a line came before, and remembers it. The dialogue already drops
+// repeated output by its byte offset; this protects against a program that repeats a line.
+// Control lines have no uuid, and are compared by their request ids where they are handled.
+func (p *protocol) isRepeated(l *wireLine) bool {
 	if l.UUID == "" {
 		return false
 	}
 	key := l.Type + " " + l.SessionID + " " + l.UUID
-	if l.Type == "stream_event" { // pieces of several blocks may have come as one
+	if l.Type == "stream_event" { // events of several blocks may have the same uuid
 		ev := readFields(l.raw("event"))
 		key += " " + ev.text("type") + " " + string(ev.raw("index"))
 	}

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// memorySize is how many ids each memory holds: more than a program may refer back to.
+// memorySize is how many ids a recent.Map holds. A program does not refer back that far.
 const memorySize = 1 << 13
 
-// mostTools is how many tool calls are kept. There are never so many open ones, except
-// for those whose end the program does not tell.
+// mostTools is how many tool calls are kept. So many are never open at once, except calls whose
+// end the program does not report.
 const mostTools = 1000
 
-// keepTool adds a tool call, or puts it in the place of what was known of it.
+// keepTool adds or replaces a tool call.
 func (p *protocol) keepTool(t *tool) {
 	id := t.item.ItemID
 	if p.tools[id] == nil {
@@ -25,8 +25,8 @@ func (p *protocol) keepTool(t *tool) {
 	}
 }
 
-// forgetTools drops tool calls, the oldest first, until no more than most are left: those
-// that have ended, unless their tasks go on; others only when there are far too many.
+// forgetTools drops tool calls, oldest first, until at most that many are left. It keeps open
+// calls, and calls with a running task, unless there are more than mostTools of them.
 func (p *protocol) forgetTools(most int) {
 	busy := map[string]bool{}
 	for _, t := range p.tasks {
@@ -50,8 +50,8 @@ func (p *protocol) forgetTools(most int) {
 	drop(mostTools, func(string) bool { return true })
 }
 
-// forgetEnded drops what has ended before this turn. What is told of a task later brings it
-// back.
+// forgetEnded drops tasks, tool calls and streamed blocks that ended before this turn. A later
+// report on a task brings the task back.
 func (p *protocol) forgetEnded() {
 	p.taskOrder = slices.DeleteFunc(p.taskOrder, func(id string) bool {
 		t := p.tasks[id]
@@ -64,7 +64,7 @@ func (p *protocol) forgetEnded() {
 	})
 	p.forgetTools(0)
 	for _, scope := range slices.Sorted(maps.Keys(p.partials)) {
-		if scope != "" && p.tools[scope] == nil { // a subagent that is gone will not finish
+		if scope != "" && p.tools[scope] == nil { // its subagent has ended, and will not finish them
 			p.dropPartials(scope)
 		}
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// openRequest is a control request of the program that waits for an answer. The turn
-// waits with it.
+// openRequest is a control request of the program that waits for an answer. The turn waits with
+// it.
 type openRequest struct {
-	told        api.DialogueRequest
+	info        api.DialogueRequest // as published
 	subtype     string
 	input       json.RawMessage   // of the tool
 	suggestions []json.RawMessage // rules that would allow the same from now on
 }
 
-// controlRequest is what the program's control requests have that we answer.
+// controlRequest has the fields of the control requests that TRL answers.
 type controlRequest struct {
 	Subtype string `json:"subtype"`
 	// can_use_tool
@@ -46,8 +46,8 @@ type controlRequest struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// request takes a control request of the program. None is left without an answer, except
-// those that people answer.
+// request handles a control request of the program. It answers every request at once, except
+// requests that a client or the policy has to answer.
 func (p *protocol) request(l *wireLine) {
 	var in controlRequest
 	lenient(l.raw("request"), &in)
@@ -56,7 +56,7 @@ func (p *protocol) request(l *wireLine) {
 		p.unparsed("bad_shape")
 		return
 	}
-	// It makes its ids itself, and well; but if it asks something else, that is asked.
+	// A repeated request is ignored. Another request with the same id is not a repetition.
 	if last, known := p.asked.Get(native); known && last == requestHash(l) {
 		p.step.Ignored = l.Type + " (repeated)"
 		return
@@ -84,29 +84,29 @@ func (p *protocol) request(l *wireLine) {
 		p.unparsed("bad_shape")
 		return
 	default:
-		// A hook or an MCP server of the host: there are none, so nobody else answers.
+		// It is for a hook or an MCP server of the host. TRL has none.
 		p.reply(native, map[string]any{"subtype": "error", "error": "unsupported request: " + in.Subtype})
 		p.notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.100q, which was refused", in.Subtype))
 		return
 	}
 	told.RequestID = p.ids.Request()
-	p.requests[told.RequestID] = &openRequest{told: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
+	p.requests[told.RequestID] = &openRequest{info: told, subtype: in.Subtype, input: in.Input, suggestions: in.Suggestions}
 	p.waiting = append(p.waiting, told.RequestID)
 	p.publish(api.DialogueEvent{Type: api.DialogueEventRequestOpened, Request: &told})
 	p.moveTool(told.ToolCallID, "awaiting_approval")
 }
 
-// requestHash knows a control request again.
+// requestHash identifies the content of a control request.
 func requestHash(l *wireLine) string {
 	sum := sha256.Sum256(l.raw("request"))
 	return string(sum[:])
 }
 
-// waitingFor is the request that waits and has the program's id; nil when there is none. Of
-// several it is the last: that is the one which the program knows.
+// waitingFor is the open request with the program's id; nil if there is none. Of several it is
+// the last, because the program knows only that one.
 func (p *protocol) waitingFor(native string) *openRequest {
 	for _, id := range slices.Backward(p.waiting) {
-		if r := p.requests[id]; r.told.NativeID == native {
+		if r := p.requests[id]; r.info.NativeID == native {
 			return r
 		}
 	}
@@ -115,7 +115,8 @@ func (p *protocol) waitingFor(native string) *openRequest {
 
 var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
-// askForTool fills in a request to use a tool. Questions and plans come as tools, too.
+// askForTool fills in a request to use a tool. The program also sends questions and plans as
+// tools.
 func (p *protocol) askForTool(told *api.DialogueRequest, in controlRequest) {
 	told.Kind, told.Tool, told.Input, told.Editable = "permission", in.Tool, in.Input, true
 	s := toolSubject(in.Tool, in.Input)
@@ -136,7 +137,7 @@ func (p *protocol) askForTool(told *api.DialogueRequest, in controlRequest) {
 	case "ExitPlanMode":
 		told.Kind, told.Editable = "plan", false
 		if t := p.tools[told.ToolCallID]; t != nil && len(in.Input) <= len("{}") {
-			told.Input = t.item.Tool.Input // the request has it only when it is in a file
+			told.Input = t.item.Tool.Input // the request has the plan only if it is in a file
 		}
 	case "AskUserQuestion":
 		told.Kind, told.Options, told.Editable = "question", nil, false
@@ -174,8 +175,8 @@ func allowOrDeny(suggestions []json.RawMessage) []api.DialogueOption {
 	return append(options, api.DialogueOption{ID: "deny", Label: "Deny", Kind: "deny"})
 }
 
-// remembered picks from what the program suggests: rules, which allow the same again; only
-// if there are none, what allows more, such as another mode.
+// remembered picks the suggestions for "allow from now on": the rules, which allow the same
+// again; only without rules the other ones, such as another mode, which allow more.
 func remembered(suggestions []json.RawMessage) []json.RawMessage {
 	var rules []json.RawMessage
 	for _, s := range suggestions {
@@ -192,7 +193,7 @@ func remembered(suggestions []json.RawMessage) []json.RawMessage {
 	return rules
 }
 
-// respond answers a request.
+// respond answers an open request.
 func (p *protocol) respond(r *agent.Response) *api.Error {
 	req := p.requests[r.RequestID]
 	if req == nil {
@@ -201,15 +202,15 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 	decision, remember, answers := r.Decision, r.Remember, r.Answers
 	switch {
 	case r.Option == "":
-	case req.told.Kind == "question" && len(req.told.Questions) == 1 && answers == nil:
-		answers = map[string]string{req.told.Questions[0].Question: r.Option}
-	case slices.ContainsFunc(req.told.Options, func(o api.DialogueOption) bool { return o.ID == r.Option }):
+	case req.info.Kind == "question" && len(req.info.Questions) == 1 && answers == nil:
+		answers = map[string]string{req.info.Questions[0].Question: r.Option}
+	case slices.ContainsFunc(req.info.Options, func(o api.DialogueOption) bool { return o.ID == r.Option }):
 		remember = remember || r.Option == "allow_always"
 		decision, _, _ = strings.Cut(r.Option, "_")
 	default:
 		return req.invalid("there is no option %.60q", r.Option)
 	}
-	kind := req.told.Kind
+	kind := req.info.Kind
 	switch {
 	case r.Decision != "" && r.Decision != decision:
 		return req.invalid("option %.60q is not %s", r.Option, r.Decision)
@@ -220,8 +221,8 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 	case r.Input != nil && !json.Valid(r.Input):
 		return req.invalid("input is not JSON")
 	}
-	decision = cmp.Or(decision, "allow") // who answers wants it to go on
-	if decision == "allow" && len(req.told.Questions) > 0 && len(answers) == 0 &&
+	decision = cmp.Or(decision, "allow") // answers without a decision mean to continue
+	if decision == "allow" && len(req.info.Questions) > 0 && len(answers) == 0 &&
 		len(readFields(readFields(r.Input).raw("answers"))) == 0 {
 		return req.invalid("a question is allowed by answers to it")
 	}
@@ -230,7 +231,7 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 	case "can_use_tool":
 		response = req.toolAnswer(decision, r, answers)
 		if rules := remembered(req.suggestions); decision == "allow" && remember && len(rules) > 0 {
-			response["updatedPermissions"] = rules // null would be refused, and the tool not run
+			response["updatedPermissions"] = rules // not null, for which the program refuses to run the tool
 		}
 	case "elicitation":
 		response = map[string]any{"action": "decline"}
@@ -243,8 +244,8 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 			response = map[string]any{"behavior": "completed", "result": formContent(r.Input, answers)}
 		}
 	}
-	p.reply(req.told.NativeID, map[string]any{"subtype": "success", "response": response})
-	told := req.told
+	p.reply(req.info.NativeID, map[string]any{"subtype": "success", "response": response})
+	told := req.info
 	told.How, told.Decision, told.By = "answered", decision, r.By
 	if decision == "allow" && (r.Input != nil || len(answers) > 0) {
 		told.EffectiveInput = effectiveInput(req.input, response)
@@ -260,11 +261,11 @@ func (p *protocol) respond(r *agent.Response) *api.Error {
 }
 
 func (q *openRequest) invalid(format string, args ...any) *api.Error {
-	return api.Errorf(api.CodeInvalidParams, "request %q: %s", q.told.RequestID, fmt.Sprintf(format, args...))
+	return api.Errorf(api.CodeInvalidParams, "request %q: %s", q.info.RequestID, fmt.Sprintf(format, args...))
 }
 
-// toolAnswer allows or denies the use of a tool. Old versions need the input, also when it
-// is to stay as it is.
+// toolAnswer allows or denies the use of a tool. Old versions need the input in the answer, even
+// an unchanged one.
 func (q *openRequest) toolAnswer(decision string, r *agent.Response, answers map[string]string) map[string]any {
 	if decision == "deny" {
 		return map[string]any{"behavior": "deny", "message": cmp.Or(r.Message, "This was denied."), "interrupt": r.Interrupt}
@@ -278,7 +279,7 @@ func (q *openRequest) toolAnswer(decision string, r *agent.Response, answers map
 	if len(answers) > 0 {
 		byText := map[string]string{}
 		for key, answer := range answers {
-			for _, question := range q.told.Questions {
+			for _, question := range q.info.Questions {
 				if key == question.ID {
 					key = question.Question
 				}
@@ -290,7 +291,7 @@ func (q *openRequest) toolAnswer(decision string, r *agent.Response, answers map
 	return map[string]any{"behavior": "allow", "updatedInput": input}
 }
 
-// formContent is what was filled in: an object, or answers by name.
+// formContent is the content of a form: an object, or answers by name.
 func formContent(input json.RawMessage, answers map[string]string) any {
 	switch {
 	case input != nil:
@@ -301,7 +302,8 @@ func formContent(input json.RawMessage, answers map[string]string) any {
 	return map[string]any{}
 }
 
-// effectiveInput is what an answer puts in the place of the input; nil when it is the same.
+// effectiveInput is the input that an answer sets instead of the original one; nil if they are
+// equal.
 func effectiveInput(input json.RawMessage, response map[string]any) json.RawMessage {
 	for _, field := range []string{"updatedInput", "content", "result"} {
 		if given, ok := response[field]; ok {
@@ -322,10 +324,10 @@ func (p *protocol) reply(id string, response map[string]any) {
 	p.write(map[string]any{"type": "control_response", "response": response})
 }
 
-// closeRequest closes a request that the program does not want an answer to any more.
+// closeRequest closes a request that needs no answer any more.
 func (p *protocol) closeRequest(id, how string) {
 	if req := p.requests[id]; req != nil {
-		told := req.told
+		told := req.info
 		told.How, told.By = how, "agent"
 		p.dropRequest(told)
 	}

@@ -8,25 +8,25 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// partials is what is being written in one scope: the blocks of one message that
-// have begun and are not finished. Only the line with the finished block counts in the
-// end; what never gets one is taken back.
+// partials are the blocks of one message that the model is writing in one scope. The line with
+// the finished block replaces the streamed text; a block that never gets such a line is
+// retracted.
 type partials struct {
 	message string
-	open    []partial        // in the order in which they began
-	writing string           // the block that the model has begun and not ended
-	written api.DialogueItem // the same, told as finished
+	open    []partial        // oldest first
+	writing string           // the item of the block that the model has begun and not ended
+	written api.DialogueItem // the same item, if it was already published as finished
 }
 
 type partial struct {
 	index int64  // of the block in the message
-	key   string // the finished block has the same
+	key   string // identifies the finished block
 	id    string // of the item
-	field string // where its deltas go
+	field string // of the item, for deltas
 }
 
 func (p *protocol) streamed(l *wireLine) {
-	ev := readFields(l.raw("event")) // of the model's stream, as the program passes it on
+	ev := readFields(l.raw("event")) // an event of the model's stream
 	kind := ev.text("type")
 	if l.UUID == "" || kind == "" {
 		p.unparsed("bad_shape")
@@ -46,7 +46,7 @@ func (p *protocol) streamed(l *wireLine) {
 		delta := readFields(ev.raw("delta"))
 		text := cmp.Or(delta.text("text"), delta.text("thinking"), delta.text("partial_json"))
 		if s == nil || text == "" {
-			return // a signature, or a message whose beginning was not heard
+			return // a signature, or a message whose start was lost
 		}
 		index := ev.number("index")
 		for _, open := range s.open {
@@ -62,8 +62,8 @@ func (p *protocol) streamed(l *wireLine) {
 	}
 }
 
-// blockStarted tells of an item that is being written. The finished block is known again by
-// the id of its tool call, or by its number among the blocks of the message.
+// blockStarted publishes an item that the model begins to write. The id of its tool call, or its
+// number among the blocks of the message, identifies the finished block.
 func (p *protocol) blockStarted(scope string, index int64, b block) {
 	s := p.partials[scope]
 	if s == nil || s.message == "" || len(s.open) >= 1000 {
@@ -85,10 +85,10 @@ func (p *protocol) blockStarted(scope string, index int64, b block) {
 		key, item.NativeID, item.Kind, field = b.ID, b.ID, "tool_call", "input"
 		item.Tool = &api.DialogueToolCall{Name: b.Name, Kind: toolKind(b), Status: "pending"}
 	default:
-		return // told when it is finished
+		return // published when it is finished
 	}
 	if p.writtenAs(scope, key) != "" {
-		return // it began twice, or the numbers went wrong: what is finished counts
+		return // a repeated start, or a wrong number: the finished block will do
 	}
 	if item.Tool != nil {
 		item.ItemID = p.newCall(scope, b)
@@ -100,7 +100,7 @@ func (p *protocol) blockStarted(scope string, index int64, b block) {
 	p.publishItem(scope, item)
 }
 
-// writtenAs is the id of the item that is being written; empty when it is not.
+// writtenAs is the id of the item of a streamed block; empty if the block was not streamed.
 func (p *protocol) writtenAs(scope, key string) string {
 	if s := p.partials[scope]; s != nil {
 		for _, o := range s.open {
@@ -117,15 +117,15 @@ func (p *protocol) finishedBlocks(message string) int {
 	return n
 }
 
-// finishPartial says that an item is told as a whole now, in whatever scope: what is
-// finished must not be taken back.
+// finishPartial removes a finished item from the streamed blocks of all scopes, so that it is not
+// retracted.
 func (p *protocol) finishPartial(id string) {
 	for _, s := range p.partials {
 		s.open = slices.DeleteFunc(s.open, func(o partial) bool { return o.id == id })
 	}
 }
 
-// noteWritten keeps what is told as finished before the model has ended it.
+// noteWritten remembers an item that is published as finished before the model has ended it.
 func (p *protocol) noteWritten(scope string, item api.DialogueItem) {
 	if s := p.partials[scope]; s != nil && s.writing == item.ItemID {
 		item.TurnID = p.turnOf(scope)
@@ -133,8 +133,8 @@ func (p *protocol) noteWritten(scope string, item api.DialogueItem) {
 	}
 }
 
-// cutOff says that the model was interrupted. Old versions tell what it was writing as if
-// that were all of it.
+// cutOff marks the unfinished text of an interrupted model as aborted. Old versions send it as
+// if it were complete.
 func (p *protocol) cutOff(scope string) {
 	s := p.partials[scope]
 	if s == nil || s.writing == "" || s.written.ItemID != s.writing || s.written.Status != "final" {
@@ -144,8 +144,8 @@ func (p *protocol) cutOff(scope string) {
 	p.publishItem(scope, s.written)
 }
 
-// dropPartials takes back what was being written and will not be finished: the model is
-// asked again, or the turn is over.
+// dropPartials retracts the unfinished items of a scope: the model is called again, or the turn
+// has ended.
 func (p *protocol) dropPartials(scope string) {
 	s := p.partials[scope]
 	delete(p.partials, scope)

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// subject is what a tool is used on. Rules are compared with it, so it is what the tool
-// gets, to the letter.
+// subject is the command, path, address or text that a tool is used on. The policy compares its
+// rules with it, so it is exactly the input of the tool.
 type subject struct {
 	text  string
 	kind  string // command, path, address, or empty
 	title string // for people
-	// isTitle says that the text is only what the model wrote for people.
+	// isTitle says that the text is only a description, which the model wrote for people.
 	isTitle bool
 }
 
-// toolSubject finds what a tool is used on. Of a tool that is known, only the field counts
-// that it uses: the model may give others.
+// toolSubject finds the subject of a tool call. For a known tool it reads only the field that
+// the tool uses, because the model may give others.
 func toolSubject(name string, input json.RawMessage) subject {
 	in := readFields(input)
 	s := subject{title: in.text("description")}
@@ -37,7 +37,7 @@ func toolSubject(name string, input json.RawMessage) subject {
 	case "Grep", "Glob":
 		s.title = in.text("pattern")
 		place(cmp.Or(in.text("path"), "."))
-		if name == "Glob" && path.IsAbs(s.title) { // then it says where to look
+		if name == "Glob" && path.IsAbs(s.title) { // the pattern itself says where to look
 			fixed := s.title
 			if i := strings.IndexAny(fixed, "*?[{"); i >= 0 {
 				fixed = fixed[:i]

@@ -9,10 +9,10 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// system takes the lines in which the program speaks of itself.
+// system handles the lines that the program writes about itself.
 func (p *protocol) system(l *wireLine) {
 	switch l.Subtype {
-	case "init": // once a turn, not once a process
+	case "init": // once per turn, not once per process
 		p.publishAbout(api.DialogueOpened{Version: l.text("claude_code_version"), NativeSession: l.SessionID, Model: l.text("model"),
 			PermissionMode: l.text("permissionMode"), WorkingDir: l.text("cwd"), Tools: l.texts("tools"), Capabilities: l.texts("capabilities"),
 			Commands: agent.SlashCommands(l.texts("slash_commands"))})
@@ -51,13 +51,13 @@ func (p *protocol) system(l *wireLine) {
 		p.notice("warning", l.Subtype, cmp.Or(systemText(l), strings.ReplaceAll(l.Subtype, "_", " ")))
 	case "hook_started", "hook_progress", "memory_recall", "thinking_tokens", "commands_changed",
 		"files_persisted", "elicitation_complete", "plugin_install", "control_request_progress":
-		// Nothing that belongs to the conversation.
+		// These do not belong to the conversation.
 	default:
 		p.unparsed("unknown_subtype")
 	}
 }
 
-// retry tells that the model is called again. What it was writing is gone.
+// retry publishes that the program calls the model again, and retracts its unfinished answer.
 func (p *protocol) retry(l *wireLine) {
 	p.dropPartials(l.Scope)
 	cause := l.wording("error")
@@ -67,7 +67,7 @@ func (p *protocol) retry(l *wireLine) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventRetry, Retry: &api.DialogueRetry{Attempt: int(l.number("attempt")), Most: int(l.number("max_retries")), DelayMS: int64(l.fraction("retry_delay_ms")), Cause: cause}})
 }
 
-// hook tells of a hook that did not go well.
+// hook publishes the failure of a hook.
 func (p *protocol) hook(l *wireLine) {
 	if outcome := l.text("outcome"); outcome != "" && outcome != "success" {
 		p.notice("warning", "hook", strings.TrimSpace(fmt.Sprintf("hook %s: %s: %s", l.text("hook_name"), outcome, cmp.Or(l.text("stderr"), l.text("output")))))
@@ -81,7 +81,7 @@ func (p *protocol) rateLimit(l *wireLine) {
 	}
 }
 
-// systemText is the text of a line that has one, under the names that are used for it.
+// systemText is the text of a line. Lines have it in different fields.
 func systemText(l *wireLine) string {
 	return cmp.Or(l.wording("content"), l.wording("text"), l.wording("message"), l.wording("error"), l.wording("reason"))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// taskLine is what the lines about tasks have.
+// taskLine has the fields of the lines about tasks.
 type taskLine struct {
 	TaskID      string `json:"task_id"`
 	ToolUseID   string `json:"tool_use_id"`
@@ -29,8 +29,7 @@ type taskLine struct {
 	} `json:"tasks"`
 }
 
-// task takes a line about a task: work with a life of its own, which may outlive its tool
-// call and its turn.
+// task handles a line about a task, which may outlive its tool call and its turn.
 func (p *protocol) task(l *wireLine) {
 	var in taskLine
 	lenient(l.whole, &in)
@@ -42,7 +41,7 @@ func (p *protocol) task(l *wireLine) {
 	if !known && l.Subtype != "task_started" {
 		if now, known = p.options.EarlierTask(in.TaskID); known {
 			p.taskIDs.Put(in.TaskID, now.TaskID)
-			in.ToolUseID = "" // the call was in the earlier process
+			in.ToolUseID = "" // its call was in the earlier process
 		}
 	}
 	if !known {
@@ -65,7 +64,7 @@ func (p *protocol) task(l *wireLine) {
 		}
 	}
 	switch l.Subtype {
-	case "task_started": // again, when a task that had ended is taken up
+	case "task_started": // also when an ended task is continued
 		now.Status = "running"
 		now.Name = cmp.Or(in.Description, now.Name)
 	case "task_progress":
@@ -80,7 +79,7 @@ func (p *protocol) task(l *wireLine) {
 	p.publishTask(now)
 }
 
-// knownTask is what was told of a task, also of one that has ended.
+// knownTask is a task as published last, open or ended.
 func (p *protocol) knownTask(id string) (t api.DialogueTask, known bool) {
 	if t, known = p.tasks[id]; known {
 		return t, true
@@ -88,7 +87,7 @@ func (p *protocol) knownTask(id string) (t api.DialogueTask, known bool) {
 	return p.finishedTasks.Get(id)
 }
 
-// taskStatus is the status in our words. What is not known changes nothing.
+// taskStatus translates a status. An unknown one changes nothing.
 func taskStatus(word, old string) string {
 	switch word {
 	case "pending", "running", "paused":
@@ -101,14 +100,14 @@ func taskStatus(word, old string) string {
 	return old
 }
 
-// tellTask tells of a task if anything about it is new, and lets its tool call name it.
+// publishTask publishes a task that has changed, and puts its id into its tool call.
 func (p *protocol) publishTask(now api.DialogueTask) {
 	was, _ := p.knownTask(now.NativeID)
 	if was == now {
 		return
 	}
-	// The end of work in the background is reported to the model, in a turn that the program
-	// begins by itself. Until then the agent is not at rest: there is more to be heard.
+	// The program reports the end of a background task to the model, in a turn of its own. The
+	// agent is not idle until then.
 	if now.Background && was.Status == "running" && (now.Status == "completed" || now.Status == "failed") && p.turn == nil && !p.hushed {
 		p.reporting = true
 		p.publishState()
@@ -133,7 +132,7 @@ func (p *protocol) publishTask(now api.DialogueTask) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventTask, Task: &now})
 }
 
-// agentRuns is 1 for a subagent that works. A command in the background does not keep the
+// agentRuns is 1 for a subagent that works, else 0. A background command does not keep the
 // program busy.
 func agentRuns(t api.DialogueTask) int {
 	if t.Kind == "agent" && t.Status == "running" {
@@ -142,8 +141,8 @@ func agentRuns(t api.DialogueTask) int {
 	return 0
 }
 
-// launched takes from the result of a tool call that a task goes on, or was waited for.
-// Old versions say nowhere else that a task is in the background.
+// launched notes from the result of a tool call which task it started, and whether the task runs
+// in the background. Old versions do not report that elsewhere.
 func (p *protocol) launched(id, tool string, background bool) {
 	now, known := p.knownTask(id)
 	if !known {
@@ -154,8 +153,8 @@ func (p *protocol) launched(id, tool string, background bool) {
 	p.publishTask(now)
 }
 
-// backgroundTasks takes the list of all that runs in the background now. What is not on it,
-// and never told its end, is gone.
+// backgroundTasks handles the list of all running background tasks. A task that is not on it has
+// ended, even if its end was not reported.
 func (p *protocol) backgroundTasks(l *wireLine) {
 	var in taskLine
 	lenient(l.whole, &in)

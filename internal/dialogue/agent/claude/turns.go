@@ -13,18 +13,18 @@ type turn struct {
 	id          string
 	trigger     string
 	messages    []string
-	interrupted bool // the program said so in words
+	interrupted bool // a text of the program says so
 }
 
 // sentMessage is a message that was sent and is not done.
 type sentMessage struct {
 	state     string
-	turn      string // that answers it
-	lifecycle bool   // the program tells of it
-	noticed   bool   // it has shown in what the program does
+	turn      string // the turn that answers it
+	lifecycle bool   // the program reports its progress
+	noticed   bool   // the program has reacted to it
 }
 
-// openTurn begins a turn, unless there is one.
+// openTurn begins a turn, unless one is open.
 func (p *protocol) openTurn() {
 	if p.turn != nil {
 		return
@@ -40,14 +40,14 @@ func (p *protocol) openTurn() {
 			m.turn, t.trigger = t.id, "user"
 			t.messages = append(t.messages, id)
 		case m.state == "sent" && !p.lifecycle:
-			t.trigger = "user" // which messages it answers is told later
+			t.trigger = "user" // the result will say which messages it answers
 		}
 	}
 	if t.trigger == "agent" && p.turns == 0 && p.options.Resume != "" {
 		t.trigger = "resume"
 	}
 	if t.trigger == "agent" && p.hushed {
-		// What was stopped is reported to the model, in a turn that nobody asked for.
+		// The program reports the stopped tasks to the model, in an unwanted turn.
 		p.control(map[string]any{"subtype": "interrupt"}, func(controlAnswer) {})
 	}
 	p.turn = t
@@ -55,8 +55,8 @@ func (p *protocol) openTurn() {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventTurnStarted, Turn: &api.DialogueTurn{TurnID: t.id, Trigger: t.trigger, Messages: slices.Clone(t.messages)}})
 }
 
-// joinTurn says that messages are answered by the open turn. One that comes while the agent
-// works is taken into the turn, so a turn may have several.
+// joinTurn adds messages to the open turn. A message that arrives during a turn joins it, so a
+// turn may have several.
 func (p *protocol) joinTurn(ids []string) {
 	if p.turn == nil {
 		return
@@ -72,7 +72,7 @@ func (p *protocol) joinTurn(ids []string) {
 	}
 }
 
-// lifecycleOf takes what became of a message.
+// lifecycleOf handles the progress of a message.
 func (p *protocol) lifecycleOf(l *wireLine) {
 	p.lifecycle = true
 	id := l.text("command_uuid")
@@ -82,7 +82,7 @@ func (p *protocol) lifecycleOf(l *wireLine) {
 	}
 	m.lifecycle = true
 	switch l.text("state") {
-	case "queued": // also when one that was started is put back
+	case "queued": // also when a started message goes back to the queue
 		m.turn, m.noticed = "", false
 		p.moveMessage(id, "queued")
 	case "started":
@@ -95,12 +95,12 @@ func (p *protocol) lifecycleOf(l *wireLine) {
 	}
 }
 
-// ours reports whether a message was sent here.
+// ours reports whether TRL sent a message to this process.
 func (p *protocol) ours(id string) bool {
 	return p.finished.Has(id) || p.messages[id] != nil
 }
 
-// echoed takes the echo of a message: the agent has begun with it.
+// echoed handles the echo of a message: the agent has begun to work on it.
 func (p *protocol) echoed(id string) {
 	if m := p.messages[id]; m != nil && !m.lifecycle && m.state == "sent" {
 		p.moveMessage(id, "started")
@@ -122,14 +122,14 @@ func (p *protocol) moveMessage(id, state string) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventMessage, Message: &api.DialogueMessage{MessageID: id, State: state}})
 }
 
-// result is the end of a turn, but not of the agent's work: subagents may go on, and report
-// in a turn that no message started.
+// result handles the end of a turn. Subagents may go on, and report in a turn that no message
+// started.
 func (p *protocol) result(l *wireLine) {
 	wrong := strings.Join(l.texts("errors"), "; ")
-	text := l.text("result") // absent when something went wrong
+	text := l.text("result") // absent after an error
 	failed := l.flag("is_error")
 	if !p.ready && p.turn == nil && failed {
-		// It is what a conversation that cannot be resumed gives, in place of an answer.
+		// A conversation that cannot be resumed ends with a result instead of an answer.
 		p.step.Failed = cmp.Or(wrong, text, l.Subtype)
 		return
 	}
@@ -137,7 +137,7 @@ func (p *protocol) result(l *wireLine) {
 	p.joinTurn(l.texts("user_message_uuids"))
 	turn := p.turn
 	if turn.trigger == "user" && len(turn.messages) == 0 {
-		p.joinTurn(p.unnoticed()) // nothing says which; those that were there
+		p.joinTurn(p.unnoticed()) // old versions do not name the messages of a turn
 	}
 	if readFields(l.raw("origin")).text("kind") == "task-notification" {
 		turn.trigger = "agent"
@@ -174,22 +174,22 @@ func (p *protocol) result(l *wireLine) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventTurnEnded, Turn: told})
 }
 
-// settleTurn closes what cannot outlive a turn.
+// settleTurn closes the requests and messages of a turn that has ended.
 func (p *protocol) settleTurn(turn *turn) {
 	for _, id := range slices.Clone(p.waiting) {
-		if p.requests[id].told.TaskID == "" {
+		if p.requests[id].info.TaskID == "" {
 			p.closeRequest(id, "withdrawn")
 		}
 	}
 	for _, id := range slices.Clone(p.unfinished) {
 		m := p.messages[id]
-		if m.turn == turn.id && !m.lifecycle { // old versions do not say that it is done
+		if m.turn == turn.id && !m.lifecycle { // old versions do not report its end
 			p.moveMessage(id, "done")
 		}
 	}
 }
 
-// unnoticed are the messages that nothing was heard of.
+// unnoticed are the messages that the program has not mentioned.
 func (p *protocol) unnoticed() (ids []string) {
 	for _, id := range p.unfinished {
 		if m := p.messages[id]; m.state == "sent" && !m.lifecycle {
@@ -199,7 +199,7 @@ func (p *protocol) unnoticed() (ids []string) {
 	return ids
 }
 
-// stateChanged takes the program's own word for what it does.
+// stateChanged handles the state that the program reports.
 func (p *protocol) stateChanged(l *wireLine) {
 	p.ownState = cmp.Or(l.text("state"), p.ownState)
 	p.reporting = p.reporting && p.ownState != "idle"
@@ -209,7 +209,7 @@ func (p *protocol) stateChanged(l *wireLine) {
 	}
 }
 
-// tellState publishes a change between working and idle. The agent works during a turn, while
+// publishState publishes a change between working and idle. The agent works during a turn, while
 // a subagent works, while the program reports that it does, and while it has not noticed a
 // message yet. It is not enough that the program calls itself idle: old versions do so while
 // subagents work in the background.
@@ -229,8 +229,8 @@ func (p *protocol) publishState() {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventState, State: state})
 }
 
-// tellAbout tells what the program is and does, when anything in it is new. The first time
-// it always does: of a process that resumes there may be nothing else to tell.
+// publishAbout publishes new facts about the program. The first call always publishes, because a
+// resumed process may have no other fact than its name.
 func (p *protocol) publishAbout(new api.DialogueOpened) {
 	now, changed := p.about, false
 	for _, f := range []struct {
@@ -263,8 +263,8 @@ func (p *protocol) publishAbout(new api.DialogueOpened) {
 	p.publish(api.DialogueEvent{Type: api.DialogueEventOpened, Opened: &now})
 }
 
-// follow takes the id of the conversation from a line. It changes when the conversation is
-// cleared, and it is another from the start when one is forked.
+// follow publishes a new id of the conversation. The id changes when the conversation is cleared,
+// and differs from the resumed one when it is forked.
 func (p *protocol) follow(l *wireLine) {
 	if l.SessionID == "" || l.SessionID == p.session || l.Type == "conversation_reset" {
 		return
@@ -273,7 +273,7 @@ func (p *protocol) follow(l *wireLine) {
 	p.renamed = p.renamed || p.session != ""
 	p.session = l.SessionID
 	if before == "" || before == l.SessionID {
-		return // init tells it, with the rest
+		return // publishAbout publishes it with the line init
 	}
 	why := "forked"
 	if p.renamed {

@@ -9,8 +9,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// thread finds a thread. One that nobody told of is that of the subagent which is being
-// started, if there is one; otherwise that of a subagent of an earlier process, if it had one.
+// thread finds a thread. An unknown one belongs to the subagent that is being started, or else
+// to a subagent of an earlier process, or else to a new subagent.
 func (c *protocol) thread(id string) *thread {
 	if t := c.knownThread(id); t != nil {
 		return t
@@ -46,7 +46,7 @@ func (c *protocol) knownThread(id string) *thread {
 	return nil
 }
 
-// newThread adds the thread of a subagent that has begun.
+// newThread adds the thread of a new subagent.
 func (c *protocol) newThread(id string) *thread {
 	return c.addThread(&thread{id: id, task: &api.DialogueTask{TaskID: c.taskID(id), NativeID: id, Kind: "agent", Background: true, Status: "running"}})
 }
@@ -57,7 +57,7 @@ func (c *protocol) addThread(t *thread) *thread {
 	return t
 }
 
-// taskID is our id of the task that a thread is.
+// taskID is our id of the task of a thread.
 func (c *protocol) taskID(thread string) string {
 	if thread == "" {
 		return ""
@@ -70,10 +70,11 @@ func (c *protocol) taskID(thread string) string {
 	return id
 }
 
-// maxThreads is how many threads are known: that of a subagent may be heard of again.
+// maxThreads is how many threads are kept. Codex may mention the thread of a subagent again after
+// its end.
 const maxThreads = 1000
 
-// forgetThread makes room for another thread: that of the subagent which rests longest goes.
+// forgetThread makes room for another thread: it drops the oldest one whose subagent is idle.
 func (c *protocol) forgetThread() {
 	if len(c.threads) < maxThreads {
 		return
@@ -123,7 +124,7 @@ func (c *protocol) spawned(by *thread, thread, call, name string) {
 	c.taskStatus(t, t.task.Status, t.task.Summary)
 }
 
-// collab takes the end of a call that has to do with subagents.
+// collab handles the end of a tool call that starts, asks or ends subagents.
 func (c *protocol) collab(t *thread, it wireItem, call string) {
 	if it.Tool == "spawnAgent" {
 		for _, id := range it.ReceiverThreadIDs {
@@ -142,7 +143,7 @@ func (c *protocol) collab(t *thread, it wireItem, call string) {
 	}
 }
 
-// activity takes what a subagent is said to do after it was started.
+// activity handles the end of a subagent that Codex reports as an item.
 func (c *protocol) activity(it wireItem) {
 	status := map[string]string{"completed": "completed", "interrupted": "cancelled"}[it.Kind]
 	if status == "" || it.AgentThreadID == "" || it.AgentThreadID == c.main.id {

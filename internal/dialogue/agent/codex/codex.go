@@ -1,7 +1,7 @@
 // Package codex drives the app server of Codex, which speaks JSON-RPC on its stdin and stdout.
 // It is written for version 0.166.0.
 //
-// Start reading at protocol (codex.go); Notification (lines.go) and Request (requests.go) take
+// Start reading at protocol (codex.go); Notification (lines.go) and Request (requests.go) handle
 // the messages of the app server.
 package codex
 
@@ -17,10 +17,10 @@ import (
 	"github.com/trl-dev/trl/internal/recent"
 )
 
-// codex drives the app server of Codex, which speaks JSON-RPC over its stdin and stdout.
+// Agent is Codex.
 type Agent struct{}
 
-// Command implements Agent.
+// Command implements agent.Agent.
 func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	if _, _, err := parseMode(o.PermissionMode); err != nil {
 		return nil, nil, err
@@ -32,7 +32,7 @@ func (Agent) Command(o agent.Options) ([]string, map[string]string, error) {
 	return append(slices.Clone(argv), "app-server"), nil, nil
 }
 
-// New implements Agent.
+// New implements agent.Agent.
 func (Agent) New(o agent.Options) agent.Protocol {
 	return &protocol{
 		Conn: jsonrpc.New("", o.Epoch), options: o, warned: jsonrpc.NewSeen(), lines: jsonrpc.NewSeen(),
@@ -45,7 +45,7 @@ const memorySize = 1 << 13
 
 // parseMode reads a permission mode: when Codex asks (untrusted, on-request or never), what
 // its commands may touch (read-only, workspace-write or danger-full-access), or both with a
-// slash between, as in on-request/workspace-write. What is left out is Codex's own default.
+// slash between, as in on-request/workspace-write. An empty result means Codex's own default.
 func parseMode(mode string) (approval, sandbox string, err *api.Error) {
 	if mode == "" {
 		return "", "", nil
@@ -63,44 +63,45 @@ func parseMode(mode string) (approval, sandbox string, err *api.Error) {
 	return approval, sandbox, nil
 }
 
-// protocol is the conversation with one app server. The dialogue is one thread of it;
-// subagents are threads of their own, which are heard in the scope of the call that made them.
+// protocol is the conversation with one app server. The dialogue is one of its threads. Each
+// subagent has a thread of its own, whose items are in the scope of the call that started it.
 type protocol struct {
 	jsonrpc.Conn
 	options  agent.Options
 	opened   api.DialogueOpened
-	main     *thread   // nil until it is there
-	threads  []*thread // main, and those of subagents
+	main     *thread   // nil until Codex has opened it
+	threads  []*thread // main, and the threads of subagents
 	messages []*sentMessage
-	requests []*request // that wait
-	context  int64      // tokens of the last call of the model, of its window
-	window   int64      // how many that holds
-	// override is told to Codex with the next turn.
+	requests []*request // open requests
+	context  int64      // tokens in the context after the model's last answer
+	window   int64      // size of the context in tokens
+	// override is sent to Codex with the next turn.
 	override agent.Setting
-	// interrupts are calls that wait for the turn to begin that they are to stop.
+	// interrupts are the ids of calls that interrupt a turn which has not begun yet.
 	interrupts []string
-	running    bool              // as told last
-	told       bool              // that anything was told of the state
-	usage      api.DialogueUsage // as told last
-	forgotten  api.DialogueUsage // of threads that are no longer in threads
-	warned     jsonrpc.Seen      // texts that are repeated with every turn, and told once
-	lines      jsonrpc.Seen      // that begin or end a turn or an item
-	// turnIDs and taskIDs are our ids of turns, and of the tasks that threads are.
+	running    bool              // the state, as published last
+	told       bool              // the state was published
+	usage      api.DialogueUsage // as published last
+	forgotten  api.DialogueUsage // usage of threads that were dropped from threads
+	warned     jsonrpc.Seen      // warnings, which Codex repeats with every turn
+	lines      jsonrpc.Seen      // requests, and lines that begin or end a turn or an item
+	// turnIDs and taskIDs are our ids of turns and of subagents, by Codex's ids of turns and
+	// threads.
 	turnIDs, taskIDs *recent.Map[string]
 }
 
 // sentMessage is a message that was sent and is not done.
 type sentMessage struct {
 	agent.Message
-	turn    string // that takes it up, once it is known
+	turn    string // Codex's id of the turn that answers it; empty until known
 	started bool
-	asked   bool // it was written to Codex
-	refused bool // the turn that ran did not take it
+	asked   bool // turn/start was sent
+	refused bool // the running turn takes no messages
 }
 
 type params map[string]any
 
-// set puts into the parameters of a thread, or of a turn, how it is to work.
+// set adds settings to the parameters of a thread or of a turn.
 func (p params) set(s agent.Setting, turn bool) {
 	if s.Model != "" {
 		p["model"] = s.Model
@@ -118,11 +119,11 @@ func (p params) set(s agent.Setting, turn bool) {
 	}
 }
 
-// Start implements Protocol.
+// Start implements agent.Protocol.
 func (c *protocol) Start() agent.Step {
 	c.Ask("initialize", params{
 		"clientInfo": params{"name": "trl", "title": "TRL", "version": "1"},
-		// Without it Codex refuses to end commands that an interrupt leaves running.
+		// endCommands uses methods of the experimental API.
 		"capabilities": params{"experimentalApi": true, "requestAttestation": false},
 	}, c.initialized)
 	return c.TakeStep()
@@ -135,7 +136,7 @@ func (c *protocol) initialized(result json.RawMessage, err *jsonrpc.Error) {
 	}
 	var r struct{ UserAgent string }
 	json.Unmarshal(result, &r)
-	// It begins with our own name and the version of Codex: trl/0.166.0 (…).
+	// The user agent begins with TRL's name and Codex's version: trl/0.166.0 (…).
 	if agent, _, _ := strings.Cut(r.UserAgent, " "); strings.HasPrefix(agent, "trl/") {
 		c.opened.Version = strings.TrimPrefix(agent, "trl/")
 	}
@@ -154,7 +155,7 @@ func (c *protocol) initialized(result json.RawMessage, err *jsonrpc.Error) {
 	c.Ask(method, p, func(result json.RawMessage, err *jsonrpc.Error) { c.threadThere(method, result, err) })
 }
 
-// threadSettings is how a thread works, as its start and changes to it tell.
+// threadSettings are the settings of a thread, as Codex reports them at its start and later.
 type threadSettings struct {
 	Model          string
 	Cwd            string
@@ -172,7 +173,7 @@ func (c *protocol) threadThere(method string, result json.RawMessage, err *jsonr
 		threadSettings
 		Thread struct{ ID, CLIVersion string }
 	}
-	json.Unmarshal(result, &r) // A field of another shape than we know is as if it were absent.
+	json.Unmarshal(result, &r) // a field of an unexpected shape counts as absent
 	if r.Thread.ID == "" {
 		c.Step.Failed = "codex " + method + ": the answer names no thread"
 		return
@@ -194,11 +195,11 @@ func (c *protocol) threadThere(method string, result json.RawMessage, err *jsonr
 	}
 }
 
-// modelsThere takes the models that can be chosen. Codex has no other lists for people: its
-// slash commands are those of its own terminal program.
+// modelsThere publishes the models that a user can choose. There is no list of slash commands,
+// because those belong to Codex's own terminal program.
 func (c *protocol) modelsThere(result json.RawMessage, err *jsonrpc.Error) {
 	if err != nil {
-		return // an old one does not know the question
+		return // an old version does not know the question
 	}
 	var r struct {
 		Data []struct {
@@ -217,7 +218,7 @@ func (c *protocol) modelsThere(result json.RawMessage, err *jsonrpc.Error) {
 	}
 }
 
-// settings tells how the thread works when that has changed.
+// settings publishes changed settings of the main thread.
 func (c *protocol) settings(s threadSettings) {
 	before := c.opened
 	if s.Model != "" {
@@ -239,13 +240,13 @@ func (c *protocol) settings(s threadSettings) {
 	}
 }
 
-// Line implements Protocol.
+// Line implements agent.Protocol.
 func (c *protocol) Line(line []byte) agent.Step {
 	c.Receive(line, c)
 	return c.TakeStep()
 }
 
-// Do implements Protocol.
+// Do implements agent.Protocol.
 func (c *protocol) Do(call agent.Call) agent.Step {
 	switch {
 	case call.Send != nil:
@@ -262,7 +263,8 @@ func (c *protocol) Do(call agent.Call) agent.Step {
 	return c.TakeStep()
 }
 
-// send gives Codex a message. While a turn runs, Codex adds it to that turn, at its next step.
+// send sends a message. Codex adds a message that arrives during a turn to that turn, at its
+// next step.
 func (c *protocol) send(m agent.Message) {
 	c.PublishSent(m)
 	message := &sentMessage{Message: m}
@@ -289,7 +291,7 @@ func (c *protocol) turnStart(m *sentMessage) {
 	c.Ask("turn/start", p, func(result json.RawMessage, err *jsonrpc.Error) {
 		switch {
 		case err != nil && c.main.turn != "" && !m.refused:
-			// A turn that takes no messages, such as a review: it is for the next one.
+			// The turn takes no messages, such as a review. turnCompleted sends it again.
 			m.asked, m.refused = false, true
 			c.PublishMessage(m.ID, "queued")
 			return
@@ -306,14 +308,14 @@ func (c *protocol) turnStart(m *sentMessage) {
 		if m.turn == "" {
 			m.turn = r.Turn.ID
 		}
-		if !m.started && c.main.turn != "" && m.turn == c.main.turn { // it is taken up at the next step of a turn that runs
+		if !m.started && c.main.turn != "" && m.turn == c.main.turn { // the running turn takes it at its next step
 			c.PublishMessage(m.ID, "queued")
 		}
 		c.overridden(override)
 	})
 }
 
-// overridden tells how the thread works after a turn took our changes: Codex does not.
+// overridden publishes the settings that a turn has changed, because Codex does not report them.
 func (c *protocol) overridden(s agent.Setting) {
 	wasApproval, wasSandbox, _ := strings.Cut(c.opened.PermissionMode, "/")
 	approval, sandbox, _ := parseMode(s.PermissionMode)
@@ -325,14 +327,14 @@ func (c *protocol) overridden(s agent.Setting) {
 	}
 }
 
-// sandboxes are the sandboxes as a turn wants them; a thread is content with the word.
+// sandboxes are the sandboxes as the parameters of a turn. A thread takes just the word.
 var sandboxes = map[string]params{
 	"read-only":          {"type": "readOnly", "networkAccess": false},
 	"workspace-write":    {"type": "workspaceWrite", "writableRoots": []string{}, "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": false},
 	"danger-full-access": {"type": "dangerFullAccess"},
 }
 
-// set is for the next turn: Codex takes such changes only with the start of one.
+// set keeps settings for the next turn, because Codex takes them only when a turn starts.
 func (c *protocol) set(s agent.Setting) *api.Error {
 	if _, _, err := parseMode(s.PermissionMode); err != nil {
 		return err
@@ -346,9 +348,9 @@ func (c *protocol) set(s agent.Setting) *api.Error {
 	return nil
 }
 
-// interrupt stops the turn; all stops those of subagents too, and commands in the
-// background. Codex wants to be told which turn, so the one that was asked for and has not
-// begun is waited for.
+// interrupt stops the turn; all also stops the turns of subagents and background commands.
+// Codex needs the id of the turn, so the interrupt of a turn that has not begun waits for its
+// start.
 func (c *protocol) interrupt(call string, all bool) {
 	if all {
 		for _, t := range c.threads {
@@ -377,11 +379,11 @@ func (c *protocol) interrupt(call string, all bool) {
 	case len(c.messages) > 0:
 		c.interrupts = append(c.interrupts, call)
 	default:
-		c.Answer(call, nil) // Nothing runs: that is what was asked for.
+		c.Answer(call, nil) // nothing runs
 	}
 }
 
-// interruptLater takes up the interrupts that waited, when a turn has begun or none will.
+// interruptLater makes the waiting interrupts, once a turn has begun or none will.
 func (c *protocol) interruptLater() {
 	if c.main.turn == "" && len(c.messages) > 0 {
 		return

@@ -9,13 +9,14 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
+// fault is an error of the model or its server.
 type fault struct {
 	Message           string
 	CodexErrorInfo    json.RawMessage
 	AdditionalDetails string
 }
 
-// word is the kind of a fault: a string, or an object whose key it is.
+// word is the kind of a fault. Codex sends a string, or an object with the kind as its key.
 func (f fault) word() string {
 	var word string
 	if json.Unmarshal(f.CodexErrorInfo, &word) == nil && word != "" {
@@ -42,17 +43,17 @@ func (t tokens) usage() api.DialogueUsage {
 	}
 }
 
-// tokens takes the figures of a thread, each of which counts for itself, over all
-// processes. They are told as the sum over all threads since this process began.
+// tokens handles the figures of a thread. Codex counts each thread over all processes; TRL
+// publishes the sum over all threads since this process began.
 func (c *protocol) tokens(t *thread, total, last api.DialogueUsage) {
 	if t.total == nil && (t != c.main || c.options.Resume != "") {
 		if t.before = subtract(total, last); t == c.main && t.turn == "" {
-			t.before = total // They are told when a thread is resumed.
+			t.before = total // Codex sends them when it resumes a thread
 		}
 	}
 	if t.base == nil {
 		base := subtract(total, last)
-		t.base = &base // The first figures of a thread that was there before us.
+		t.base = &base // the first figures of a thread that existed before this process
 	}
 	t.total = &total
 	sum := c.forgotten
@@ -66,7 +67,7 @@ func (c *protocol) tokens(t *thread, total, last api.DialogueUsage) {
 	}
 }
 
-// used is what the thread has used in this process.
+// used is the usage of the thread in this process.
 func (t *thread) used() api.DialogueUsage {
 	if t.total == nil {
 		return api.DialogueUsage{}
@@ -74,7 +75,7 @@ func (t *thread) used() api.DialogueUsage {
 	return subtract(*t.total, t.before)
 }
 
-// subtract is never below nothing: Codex counts anew when it takes turns back.
+// subtract returns a - b, and never less than 0, because Codex counts from 0 after a rollback.
 func subtract(a, b api.DialogueUsage) api.DialogueUsage {
 	return api.DialogueUsage{
 		InputTokens: max(0, a.InputTokens-b.InputTokens), OutputTokens: max(0, a.OutputTokens-b.OutputTokens),
@@ -82,8 +83,8 @@ func subtract(a, b api.DialogueUsage) api.DialogueUsage {
 	}
 }
 
-// fault takes an error of the model: Codex tries again, or ends the turn with it. What was
-// being said is said anew in the next try, as another item.
+// fault handles an error of the model. Codex tries again, or ends the turn. A new try repeats the
+// unfinished texts as new items, so the old ones are retracted.
 func (c *protocol) fault(t *thread, ev event) {
 	var f fault
 	json.Unmarshal(ev.Error, &f)
@@ -98,14 +99,14 @@ func (c *protocol) fault(t *thread, ev event) {
 	if retry.Cause == "" {
 		retry.Cause = f.Message
 	}
-	// The numbers are only in the text: Reconnecting... 1/5.
+	// Only the text has the numbers: Reconnecting... 1/5.
 	if i := strings.LastIndex(f.Message, " "); i >= 0 {
 		fmt.Sscanf(f.Message[i+1:], "%d/%d", &retry.Attempt, &retry.Most)
 	}
 	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventRetry, Retry: retry})
 }
 
-// warn tells a warning once: some come with every turn.
+// warn publishes a warning once. Codex repeats some with every turn.
 func (c *protocol) warn(method string, ev event) {
 	text := ev.Message
 	if text == "" {
@@ -119,7 +120,7 @@ func (c *protocol) warn(method string, ev event) {
 }
 
 func (c *protocol) compacted(t *thread, turn string) {
-	if t.compact != turn || turn == "" { // It is told as an item and as a notification.
+	if t.compact != turn || turn == "" { // Codex reports it as an item and as a notification
 		t.compact = turn
 		c.scoped(t, api.DialogueEvent{Type: api.DialogueEventCompacted, Notice: &api.DialogueNotice{Level: "info", Code: "compacted", Text: "the conversation was compacted"}})
 	}

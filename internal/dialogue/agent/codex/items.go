@@ -14,11 +14,11 @@ import (
 type openItem struct {
 	item api.DialogueItem
 	turn string
-	keys []string           // what its parts are, as deltas name them
-	text []*strings.Builder // of its parts; of a tool call, one: the output until now
-	// background says that the turn ended while the command ran on.
+	keys []string           // of its parts, as deltas name them
+	text []*strings.Builder // of its parts; a tool call has one, its output so far
+	// background says that the command outlived its turn.
 	background bool
-	// ending says that the command is being ended because it was interrupted.
+	// ending says that TRL ends the command after an interrupt.
 	ending bool
 }
 
@@ -31,7 +31,7 @@ func (o *openItem) keep(item *api.DialogueItem) {
 	}
 }
 
-// said is the item with what was said until now.
+// said is the item with its text so far.
 func (o *openItem) said(status string) *api.DialogueItem {
 	item := o.item
 	item.Status = status
@@ -54,7 +54,7 @@ func (o *openItem) tool(status string) *api.DialogueItem {
 	return &item
 }
 
-// find is the item that is open and has Codex's id; of several the first.
+// find is the open item with Codex's id; of several the first.
 func (t *thread) find(id string) *openItem {
 	for _, o := range t.open {
 		if o.item.NativeID == id {
@@ -64,7 +64,7 @@ func (t *thread) find(id string) *openItem {
 	return nil
 }
 
-// dropTexts forgets the texts that are being said, and returns their ids.
+// dropTexts drops the open texts, and returns their ids.
 func (t *thread) dropTexts() (ids []string) {
 	t.open = slices.DeleteFunc(t.open, func(o *openItem) bool {
 		if o.item.Tool != nil {
@@ -76,7 +76,7 @@ func (t *thread) dropTexts() (ids []string) {
 	return ids
 }
 
-// item takes the begin or the end of an item.
+// item handles the start or the end of an item.
 func (c *protocol) item(t *thread, turn string, it wireItem, done bool) (why string) {
 	if it.ID == "" {
 		return "bad_shape"
@@ -110,7 +110,7 @@ func (c *protocol) item(t *thread, turn string, it wireItem, done bool) (why str
 	}
 	open := t.find(it.ID)
 	if !done && open != nil && open.item.Tool != nil && item.Tool != nil && string(open.item.Tool.Input) != string(item.Tool.Input) {
-		open = nil // another call, to which the model's server gave the same id
+		open = nil // another call with the same id of the model's server
 	}
 	if open != nil {
 		item.ItemID = open.item.ItemID
@@ -138,7 +138,7 @@ func (c *protocol) item(t *thread, turn string, it wireItem, done bool) (why str
 		item.Tool.TaskID = item.ItemID
 	}
 	if open != nil && open.ending && item.Tool != nil {
-		item.Tool.Status = "cancelled" // Codex says that it failed.
+		item.Tool.Status = "cancelled" // Codex reports it as failed
 	}
 	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: it.ID, Item: item})
 	if background {
@@ -153,8 +153,8 @@ func (c *protocol) item(t *thread, turn string, it wireItem, done bool) (why str
 	return ""
 }
 
-// userMessage tells that a message of ours is taken up, or shows one that is not ours: what
-// a subagent was told.
+// userMessage publishes that Codex has begun with a message. A message that TRL did not send, such
+// as the task of a subagent, becomes an item.
 func (c *protocol) userMessage(t *thread, turn string, it wireItem, done bool) {
 	for _, m := range c.messages {
 		if !m.is(it) || it.ClientID == "" && (t != c.main || !m.asked || m.turn != "" && m.turn != turn) {
@@ -176,8 +176,8 @@ func (c *protocol) userMessage(t *thread, turn string, it wireItem, done bool) {
 	}
 }
 
-// is reports whether a message is the one that Codex has taken up: it has the id that we
-// gave, or the same text where Codex does not tell the id.
+// is reports whether Codex's item is this message: it has the id from TRL, or the same content if
+// Codex sends no id.
 func (m *sentMessage) is(it wireItem) bool {
 	if it.ClientID != "" {
 		return it.ClientID == m.ID
@@ -187,12 +187,12 @@ func (m *sentMessage) is(it wireItem) bool {
 	})
 }
 
-// delta appends to a text that is being said. One that begins another part, or goes on
-// with an earlier one, is told as the whole item, because deltas go to the last part.
+// delta appends to an open text. A delta that begins another part, or continues an earlier one,
+// publishes the whole item, because published deltas go to the last part.
 func (c *protocol) delta(t *thread, id, key, text string) {
 	o := t.find(id)
 	if o == nil || o.item.Tool != nil {
-		return // The whole item is told at its end.
+		return // the end of the item has the whole text
 	}
 	i := slices.Index(o.keys, key)
 	if i < 0 {
@@ -209,8 +209,8 @@ func (c *protocol) delta(t *thread, id, key, text string) {
 	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: o.said("streaming")})
 }
 
-// maxOpenOutput is how much output is kept of a command that runs, for the case that Codex
-// never tells its end.
+// maxOpenOutput is how many bytes of output are kept of a running command, in case Codex never
+// reports its end.
 const maxOpenOutput = 1 << 20
 
 func (c *protocol) outputDelta(t *thread, id, text string) {
@@ -239,9 +239,9 @@ func (c *protocol) patchUpdated(t *thread, id string, changes json.RawMessage) {
 	c.scoped(t, api.DialogueEvent{Type: api.DialogueEventItem, NativeID: id, Item: item})
 }
 
-// closeItems ends what a turn left open: after an interrupt Codex does not tell the end of
-// what ran. Commands run on when their turn ends: after an interrupt they are ended, and
-// otherwise they are in the background now.
+// closeItems closes the open items of a turn that has ended: after an interrupt Codex does not
+// report their end. Commands outlive their turn. After an interrupt TRL ends them; otherwise they
+// become background tasks.
 func (c *protocol) closeItems(t *thread, outcome string) {
 	var commands []*openItem
 	open := t.open
@@ -273,8 +273,8 @@ func (c *protocol) closeItems(t *thread, outcome string) {
 	c.endCommands(t, commands)
 }
 
-// endCommands ends commands that run. Codex knows them by ids of processes, which it does
-// not tell with every item.
+// endCommands ends running commands. Codex ends them by the id of their process, which not every
+// item has, so endCommands asks for the list first.
 func (c *protocol) endCommands(t *thread, commands []*openItem) {
 	if len(commands) == 0 {
 		return
@@ -301,7 +301,7 @@ func shellTask(item *api.DialogueItem) api.DialogueEvent {
 	}}
 }
 
-// planned tells the plan of a turn, which Codex tells whole with every change.
+// planned publishes the plan of a turn. Codex sends the whole plan with every change.
 func (c *protocol) planned(t *thread, ev event) {
 	var b strings.Builder
 	if ev.Explanation != "" {

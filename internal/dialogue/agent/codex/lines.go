@@ -10,26 +10,26 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// thread is a thread of the app server: that of the dialogue, or that of a subagent.
+// thread is a thread of the app server: the dialogue, or a subagent.
 type thread struct {
 	id     string
 	task   *api.DialogueTask // the subagent; nil for the thread of the dialogue
-	told   api.DialogueTask  // as it was told last
-	active bool              // Codex says that it works
-	turn   string            // that runs
-	open   []*openItem       // items that have begun and not ended, in that order
-	text   string            // what was said last in the turn
-	// denials are the tool calls of the turn that were not allowed.
+	told   api.DialogueTask  // the task, as published last
+	active bool              // Codex reports that it works
+	turn   string            // Codex's id of the running turn; empty between turns
+	open   []*openItem       // oldest first
+	text   string            // the last text of the turn
+	// denials are the tool calls of the turn that were denied.
 	denials []string
-	total   *api.DialogueUsage // of all its turns, as told last
-	before  api.DialogueUsage  // what of total was used before this process
-	base    *api.DialogueUsage // total when the turn began, when that is known
-	compact string             // the turn that was told to be compacted last
+	total   *api.DialogueUsage // of all its turns, as Codex reported last
+	before  api.DialogueUsage  // the part of total from before this process
+	base    *api.DialogueUsage // total at the start of the turn; nil if unknown
+	compact string             // the turn whose compaction was published last
 	plan    string             // the item of the last plan
 	planOf  string             // its turn
 }
 
-// scope is the tool call in whose sub-transcript the thread is heard.
+// scope is the tool call that contains the thread's items.
 func (t *thread) scope() string {
 	if t.task == nil {
 		return ""
@@ -40,7 +40,7 @@ func (t *thread) scope() string {
 	return t.task.ToolCallID
 }
 
-// event is what notifications have in common.
+// event has the fields of all notifications.
 type event struct {
 	ThreadID, TurnID, ItemID string
 	Delta                    string
@@ -67,10 +67,11 @@ type event struct {
 	Name               string
 	Run                struct{ EventName, Status, StatusMessage string }
 	Review             struct{ Status, Rationale string }
-	// When an item began and ended; old versions do not tell.
+	// When an item began and ended; absent in old versions.
 	StartedAtMs, CompletedAtMs int64
 }
 
+// turnInfo is a turn as Codex reports it.
 type turnInfo struct {
 	ID         string
 	Status     string
@@ -78,8 +79,8 @@ type turnInfo struct {
 	DurationMs int64
 }
 
-// silentMethods are notifications that say nothing for a transcript: of other things that the
-// app server does, of what is told by another line too, or of what only a window would show.
+// silentMethods are the prefixes of notifications that TRL ignores: about other work of the app
+// server, about facts that another line reports too, or for the window of an editor.
 var silentMethods = []string{
 	"account/", "app/", "autoApprovalReview/", "command/exec/", "externalAgentConfig/", "fs/", "fuzzyFileSearch/",
 	"hook/started", "item/autoApprovalReview/started", "item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "item/mcpToolCall/progress",
@@ -89,12 +90,13 @@ var silentMethods = []string{
 	"turn/diff/", "turn/moderationMetadata", "windows",
 }
 
+// Notification implements jsonrpc.Peer.
 func (c *protocol) Notification(m jsonrpc.Message) (why string) {
 	var ev event
 	if len(m.Params) > 0 && m.Params[0] != '{' {
 		return "bad_shape"
 	}
-	json.Unmarshal(m.Params, &ev) // A field of another shape than we know is as if it were absent.
+	json.Unmarshal(m.Params, &ev) // a field of an unexpected shape counts as absent
 	defer c.settle()
 	switch m.Method {
 	case "thread/started":
@@ -125,8 +127,8 @@ func (c *protocol) Notification(m jsonrpc.Message) (why string) {
 	}
 	switch m.Method {
 	case "turn/started", "turn/completed", "item/started", "item/completed":
-		// One that comes again must not begin anew what has ended. But a model server that
-		// numbers calls anew in every answer may ask for the same thing with the same id.
+		// A repeated line must not start an ended turn or item again. But a model server
+		// that numbers calls anew in every answer may send the same call with the same id.
 		if c.lines.Again(m.Method+string(m.Params)) && !c.repeats(m.Method, ev) {
 			c.Step.Ignored = m.Method + " (repeated)"
 			return ""
@@ -134,7 +136,7 @@ func (c *protocol) Notification(m jsonrpc.Message) (why string) {
 	}
 	switch {
 	case c.main == nil && strings.HasPrefix(m.Method, "thread/"):
-		return "" // Of the thread that is being resumed: the answer will tell it all.
+		return "" // about the thread that is being resumed; the answer will have it all
 	case c.main == nil || ev.ThreadID == "":
 		return "unknown_type"
 	}
@@ -142,8 +144,8 @@ func (c *protocol) Notification(m jsonrpc.Message) (why string) {
 }
 
 // repeats reports whether a line that came before is about another item with the same id: the
-// first one has ended when it begins, or another has begun when it ends. A line that says
-// when that was is of one item.
+// first item has ended before the line that starts it, or another one is open at the line that
+// ends it. A line with a time belongs to one item only.
 func (c *protocol) repeats(method string, ev event) bool {
 	if c.main == nil || ev.ThreadID == "" || ev.StartedAtMs != 0 || ev.CompletedAtMs != 0 {
 		return false
@@ -165,7 +167,7 @@ func (c *protocol) turnID(native string) string {
 	return id
 }
 
-// inThread takes a notification about a thread.
+// inThread handles a notification about a thread.
 func (c *protocol) inThread(t *thread, method string, ev event) (why string) {
 	switch method {
 	case "thread/status/changed":
@@ -204,7 +206,7 @@ func (c *protocol) inThread(t *thread, method string, ev event) (why string) {
 	case "item/reasoning/textDelta":
 		c.delta(t, ev.ItemID, fmt.Sprint("content", ev.ContentIndex), ev.Delta)
 	case "item/reasoning/summaryPartAdded":
-		// The next delta says the same.
+		// The next delta implies it.
 	case "item/commandExecution/outputDelta":
 		c.outputDelta(t, ev.ItemID, ev.Delta)
 	case "item/fileChange/patchUpdated":
@@ -229,15 +231,15 @@ func (c *protocol) inThread(t *thread, method string, ev event) (why string) {
 	return ""
 }
 
-// scoped tells something that happened in a thread.
+// scoped publishes an event of a thread.
 func (c *protocol) scoped(t *thread, ev api.DialogueEvent) {
 	ev.Scope = t.scope()
 	c.Publish(ev)
 }
 
-// settle tells the state when it has changed. A message that is not done counts as work, so
-// there is no rest between it and its turn; and so does a turn, because Codex tells its end
-// a moment after the rest of its thread.
+// settle publishes a changed state. An unfinished message counts as work, so the agent is not
+// idle between the message and its turn. A turn counts as work, because Codex reports its end a
+// moment after its thread became idle.
 func (c *protocol) settle() {
 	if c.main == nil {
 		return
@@ -278,7 +280,7 @@ func (c *protocol) turnStarted(t *thread, id string) {
 	c.interruptLater()
 }
 
-// messagesOf are the messages that a turn answers. One whose turn is not known yet began it.
+// messagesOf are the messages that a turn answers. A message without a known turn started it.
 func (c *protocol) messagesOf(turn string) (ids []string) {
 	for _, m := range c.messages {
 		if m.turn == "" && m.asked {

@@ -13,24 +13,24 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// request is a request of Codex that waits for an answer.
+// request is an open request of Codex.
 type request struct {
-	id     json.RawMessage // Codex's own
-	name   string          // ours
+	id     json.RawMessage // Codex's id
+	name   string          // our id
 	method string
 	kind   string
 	thread *thread
-	item   string // that it is about
-	// options are the answers that Codex offers, and decisions what it is told for each.
+	item   string // Codex's id of the item that it is about
+	// options are the answers that Codex offers; decisions are the values to send for them.
 	options   []api.DialogueOption
 	decisions map[string]json.RawMessage
 	asked     requestParams
 }
 
-// requestParams is what requests tell: the fields of all of them.
+// requestParams has the fields of all requests.
 type requestParams struct {
 	ThreadID, TurnID, ItemID, Reason, Command, Cwd string
-	Kind                                           string // of what a command wants
+	Kind                                           string // what a command asks for
 	NetworkApprovalContext                         struct{ Protocol, Host string }
 	AvailableDecisions                             []json.RawMessage
 	GrantRoot                                      string
@@ -43,6 +43,7 @@ type requestParams struct {
 	Permissions                    json.RawMessage
 }
 
+// Request implements jsonrpc.Peer.
 func (c *protocol) Request(m jsonrpc.Message) (why string) {
 	if c.lines.Again(m.Method + m.NativeID() + string(m.Params)) { // Codex never uses an id again
 		c.Step.Ignored = m.Method + " (repeated)"
@@ -55,9 +56,9 @@ func (c *protocol) Request(m jsonrpc.Message) (why string) {
 	switch m.Method {
 	case "item/commandExecution/requestApproval":
 		switch host := a.NetworkApprovalContext.Host; {
-		case host != "": // The command runs, and wants to be let out.
+		case host != "": // the running command wants to reach this host
 			ask.Tool, ask.Subject, ask.SubjectKind = "network", a.NetworkApprovalContext.Protocol+"://"+host, "address"
-		case a.Kind != "" && a.Kind != "command": // It runs, and something else is asked, such as to write to it.
+		case a.Kind != "" && a.Kind != "command": // the request is about a running command, such as to write to it
 			ask.Tool = a.Kind
 		default:
 			ask.Tool, ask.Subject, ask.SubjectKind = "commandExecution", innerCommand(a.Command), "command"
@@ -66,13 +67,13 @@ func (c *protocol) Request(m jsonrpc.Message) (why string) {
 		r.offer(a.AvailableDecisions)
 	case "item/fileChange/requestApproval":
 		ask.Tool, ask.SubjectKind = "fileChange", "path"
-		if a.GrantRoot != "" { // It is about all that is below.
+		if a.GrantRoot != "" { // the request is for the whole directory
 			ask.Subject = strings.TrimSuffix(path.Clean(a.GrantRoot), "/") + "/"
 		}
 		r.offer(nil)
 	case "item/permissions/requestApproval":
-		// What is asked for may be several things at once, so it has no subject: no rule for
-		// a path must allow the network.
+		// The request may be for several permissions at once, so it has no subject: a rule for
+		// a path must not allow the network.
 		ask.Tool, ask.Input = "permissions", jsonrpc.NotNull(a.Permissions)
 	case "item/tool/requestUserInput":
 		ask.Kind, ask.Tool = "question", "requestUserInput"
@@ -118,8 +119,8 @@ func (c *protocol) Request(m jsonrpc.Message) (why string) {
 	return ""
 }
 
-// offer lists the answers to an approval. A decision is a word, or an object whose key is
-// the word; decline is understood also when it is not listed.
+// offer lists the answers to an approval. A decision is a word, or an object with the word as its
+// key. Codex understands decline and cancel even if it does not list them.
 func (r *request) offer(listed []json.RawMessage) {
 	if listed == nil {
 		listed = []json.RawMessage{[]byte(`"accept"`), []byte(`"acceptForSession"`)}
@@ -133,7 +134,7 @@ func (r *request) offer(listed []json.RawMessage) {
 		}
 		id := word
 		for n := 2; r.decisions[id] != nil && string(r.decisions[id]) != string(raw); n++ {
-			id = fmt.Sprint(word, "-", n) // The word is the same for a host to allow and one to deny.
+			id = fmt.Sprint(word, "-", n) // allowing and denying a host have the same word
 		}
 		if r.decisions[id] != nil {
 			continue
@@ -161,6 +162,7 @@ func (r *request) offer(listed []json.RawMessage) {
 	}
 }
 
+// decisionWord splits a decision into its word and the rest of the object.
 func decisionWord(raw json.RawMessage) (word string, detail json.RawMessage) {
 	if json.Unmarshal(raw, &word) == nil {
 		return word, nil
@@ -193,7 +195,7 @@ func (c *protocol) respond(a agent.Response) *api.Error {
 	}
 	c.scoped(r.thread, api.DialogueEvent{Type: api.DialogueEventRequestClosed, Request: closed})
 	c.resume(r)
-	// A refusal has no room for words, so they are added to the turn.
+	// A denial has no field for a message, so the message goes into the turn.
 	if decision == "deny" && a.Message != "" && !a.Interrupt && r.thread.turn != "" {
 		c.Ask("turn/steer", params{"threadId": r.thread.id, "expectedTurnId": r.thread.turn,
 			"input": []params{{"type": "text", "text": a.Message, "text_elements": []any{}}}}, func(json.RawMessage, *jsonrpc.Error) {})
@@ -201,7 +203,7 @@ func (c *protocol) respond(a agent.Response) *api.Error {
 	return nil
 }
 
-// resume tells that a tool call that waited goes on.
+// resume publishes that the tool call of a request continues.
 func (c *protocol) resume(r *request) {
 	if o := r.thread.find(r.item); o != nil && o.item.Tool != nil && o.item.Tool.Status == "awaiting_approval" {
 		o.item.Tool.Status = "running"
@@ -294,8 +296,8 @@ func (r *request) permissions(allow, remember bool) params {
 	return params{"permissions": granted, "scope": scope}
 }
 
-// userInput are the answers to questions, which are given by their ids or texts; to a
-// single one, also as the option that is chosen.
+// userInput translates the answers to questions. A client names a question by its id or text; the
+// answer to a single question may also be the chosen option.
 func (r *request) userInput(a agent.Response, allow bool) (params, *api.Error) {
 	answers := params{}
 	for _, q := range r.asked.Questions {
@@ -319,13 +321,13 @@ func (r *request) userInput(a agent.Response, allow bool) (params, *api.Error) {
 	return params{"answers": answers}, nil
 }
 
-// resolved closes a request that Codex no longer wants to be answered. It also comes, for
-// nothing, after our own answer.
+// resolved closes a request that needs no answer any more. Codex also sends it after TRL's own
+// answer, where it has no effect.
 func (c *protocol) resolved(native json.RawMessage) {
 	c.withdrawn(func(r *request) bool { return string(r.id) == string(native) })
 }
 
-// withdraw closes what a thread asked when its turn has ended.
+// withdraw closes the requests of a thread whose turn has ended.
 func (c *protocol) withdraw(t *thread) {
 	c.withdrawn(func(r *request) bool { return r.thread == t })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/jsonrpc"
 )
 
-// wireItem is an item as Codex tells it: the fields of all its types.
+// wireItem is an item as Codex sends it, with the fields of all types.
 type wireItem struct {
 	Type, ID, Status  string
 	ClientID          string          // userMessage
@@ -58,8 +58,8 @@ type fileChange struct {
 	Diff string `json:"diff"`
 }
 
-// item is the item as TRL tells it, with Codex's ids of it and of its task; nil when its type
-// is not known.
+// item is the item as TRL publishes it, but with Codex's ids for it and its task; nil for an
+// unknown type.
 func (it wireItem) item(done bool) *api.DialogueItem {
 	switch it.Type {
 	case "userMessage":
@@ -105,7 +105,7 @@ func (it wireItem) item(done bool) *api.DialogueItem {
 		tool.Status = "cancelled"
 	case "inProgress":
 		tool.Status = "running"
-	default: // The type has no status, or has words of its own.
+	default: // the type has no status, or other words for it
 		tool.Status = "running"
 		if done {
 			tool.Status = "completed"
@@ -144,7 +144,7 @@ func (it wireItem) userParts() (parts []api.DialoguePart) {
 	return parts
 }
 
-// toolCall is what an item of a tool says of it, without the status; nil for a type that is not known.
+// toolCall is the tool call of an item, without its status; nil for an unknown type.
 func (it wireItem) toolCall() *api.DialogueToolCall {
 	switch it.Type {
 	case "commandExecution":
@@ -209,8 +209,8 @@ func (it wireItem) toolCall() *api.DialogueToolCall {
 	return nil
 }
 
-// parts is the change of a file as old and new text. Codex tells a new or removed file
-// whole, and what has changed in others as a unified diff: each hunk of it is a part.
+// parts are the old and new texts of a change. Codex sends the whole text of a new or removed
+// file, and else a unified diff, of which each hunk becomes a part.
 func (ch fileChange) parts() (parts []api.DialoguePart) {
 	file := ch.Path
 	if ch.Kind.MovePath != nil && *ch.Kind.MovePath != "" {
@@ -238,19 +238,19 @@ func (ch fileChange) parts() (parts []api.DialoguePart) {
 			before.WriteString(line[1:])
 		case '+':
 			after.WriteString(line[1:])
-		case '\\': // No newline at the end of the file.
+		case '\\': // "No newline at end of file"
 		default:
 			before.WriteString(strings.TrimPrefix(line, " "))
 			after.WriteString(strings.TrimPrefix(line, " "))
 		}
 	}
 	if flush(); len(parts) == 0 {
-		parts = []api.DialoguePart{{Type: "diff", Path: file}} // It was only moved.
+		parts = []api.DialoguePart{{Type: "diff", Path: file}} // the file was only moved
 	}
 	return parts
 }
 
-// changedPath is the subject of a change: see CommonPath.
+// changedPath is the subject of a change: see agent.CommonPath.
 func changedPath(changes []fileChange) string {
 	var files []string
 	for _, ch := range changes {
@@ -262,8 +262,8 @@ func changedPath(changes []fileChange) string {
 	return agent.CommonPath(files)
 }
 
-// innerCommand is a command without the shell that Codex wraps around it: git status in
-// place of /bin/bash -lc 'git status'. What is not exactly that stays as it is.
+// innerCommand is a command without the shell that Codex wraps around it: git status instead of
+// /bin/bash -lc 'git status'. A command of any other form stays as it is.
 func innerCommand(command string) string {
 	words := strings.SplitN(command, " ", 3)
 	if len(words) < 3 || (words[1] != "-lc" && words[1] != "-c") {
@@ -280,8 +280,8 @@ func innerCommand(command string) string {
 	return command
 }
 
-// unquote takes the quotes off one word of a shell. It is not ok when there are
-// several, or when the shell would put something else in its place.
+// unquote removes the quotes from one word of a shell. It is not ok if there are several words, or
+// if the shell would expand something.
 func unquote(s string) (word string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
