@@ -31,6 +31,7 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/state"
 	"github.com/trl-dev/trl/internal/version"
 )
 
@@ -70,8 +71,8 @@ type daemon struct {
 	rpc      *rpc             // nil without gRPC
 	tokens   *server.Tokens   // nil without HTTP and gRPC
 	reaper   *process.Reaper
+	state    *state.Dir
 	runtime  *host.Runtime
-	stateDir string // the one that runtime has taken
 	keys     []byte // of ended sessions, from the program before
 	archive  *archive.Archive
 	registry *session.Registry
@@ -127,6 +128,13 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer d.state.Close()
+	d.runtime, err = host.New(host.Config{
+		State: d.state, RuntimeDir: d.config.RuntimeDir, Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
+	})
+	if err != nil {
+		return err
+	}
 	defer d.runtime.Close()
 	if err := d.openTokens(); err != nil {
 		return err
@@ -134,7 +142,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if d.archive, err = d.openArchive(); err != nil {
 		return err
 	}
-	events, err := journal.Open(filepath.Join(d.stateDir, "events.jsonl"), d.log)
+	events, err := journal.Open(filepath.Join(d.state.Path(), "events.jsonl"), d.log)
 	if err != nil {
 		return err
 	}
@@ -192,29 +200,23 @@ func (d *daemon) listen() (err error) {
 	return err
 }
 
-// openState takes the state directory. A daemon on stdio has one of its own below,
-// unless one was named, so that several can live beside each other and beside the one
-// that listens. It reports whether it is such a one: what is found there belonged to a
-// client that is gone.
+// openState takes the state directory. A daemon on stdio takes a directory of its own below it,
+// unless the configuration names one, so that several can run beside each other and beside the
+// daemon that listens. openState reports whether it did: the sessions that are found there
+// belonged to a client that is gone.
 func (d *daemon) openState() (slot bool, err error) {
-	c := host.Config{
-		StateDir: d.config.StateDir, RuntimeDir: d.config.RuntimeDir,
-		Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
-	}
+	c := state.Config{Path: d.config.StateDir, Logger: d.log}
 	if d.listener != nil {
 		c.Socket = d.listener.Addr().String()
 	}
 	if !d.o.Stdio || d.listener != nil || d.config.Origin("state_dir") != config.OriginDefault {
-		d.stateDir = c.StateDir
-		d.runtime, err = host.New(c)
+		d.state, err = state.Open(c)
 		return false, err
 	}
 	const most = 1000
 	for n := range most {
-		c.StateDir = filepath.Join(d.config.StateDir, "stdio", strconv.Itoa(n))
-		d.runtime, err = host.New(c)
-		if !errors.Is(err, place.ErrInUse) {
-			d.stateDir = c.StateDir
+		c.Path = filepath.Join(d.config.StateDir, "stdio", strconv.Itoa(n))
+		if d.state, err = state.Open(c); !errors.Is(err, place.ErrInUse) {
 			return true, err
 		}
 	}
@@ -226,13 +228,13 @@ func (d *daemon) spillDir() string {
 	if d.config.SpillDir != "" {
 		return d.config.SpillDir
 	}
-	return d.stateDir
+	return d.state.Path()
 }
 
 // openArchive finds what is to be read of sessions that have ended.
 func (d *daemon) openArchive() (*archive.Archive, error) {
 	return archive.Open(archive.Config{
-		Dir: filepath.Join(d.stateDir, "past"), KeyDir: filepath.Join(d.config.RuntimeDir, "past"),
+		Dir: filepath.Join(d.state.Path(), "past"), KeyDir: filepath.Join(d.config.RuntimeDir, "past"),
 		SpillDir: d.spillDir(), Keys: d.keys, Logger: d.log,
 	})
 }
@@ -254,7 +256,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		Archive:     d.archive,
 		TotalOutput: c.TotalOutputBytes,
 
-		RecordingsDir:   filepath.Join(d.stateDir, "recordings"),
+		RecordingsDir:   filepath.Join(d.state.Path(), "recordings"),
 		TotalRecordings: c.RecordingsTotalBytes,
 
 		MaxSessions:  int(c.MaxSessions),
@@ -291,7 +293,7 @@ func (d *daemon) newDialogues() *dialogue.Registry {
 	return dialogue.New(dialogue.Config{
 		Sessions:     d.registry,
 		Logger:       d.log,
-		Dir:          filepath.Join(d.stateDir, "dialogues"),
+		Dir:          filepath.Join(d.state.Path(), "dialogues"),
 		StartTimeout: config.Seconds(c.DialogueStartTimeoutS),
 		Grace:        config.Seconds(c.KillGraceS),
 		Stall:        config.Seconds(c.DialogueStallS),
@@ -344,7 +346,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers hear why.
 	if d.listener != nil {
-		d.listener.Watch(server.WatchConfig{Logger: d.log, Elsewhere: d.otherSocket, Moved: d.runtime.Listens})
+		d.listener.Watch(server.WatchConfig{Logger: d.log, Elsewhere: d.otherSocket, Moved: d.state.Listens})
 		tasks.Go(func() {
 			err := d.server.Serve(context.Background(), d.listener)
 			ends <- ending{"nobody can connect any more", err}
@@ -421,7 +423,7 @@ func (d *daemon) address() string {
 // stop ends connections and sessions at the same time: a client that waits for a
 // command is told at once, and one that reads slowly holds up nobody.
 func (d *daemon) stop() {
-	d.runtime.Stopping()
+	d.state.Stopping()
 	if d.config.KeepSessions {
 		// First the sessions: a call that waits for a command must not look like a caller who left.
 		d.talks.Leave()

@@ -192,7 +192,7 @@ func (d *daemon) become(r replacement) error {
 		given = append(given, "grpc="+strconv.Itoa(fd))
 	}
 	// First the sessions: a call that waits for a command must not look like a caller who left.
-	d.runtime.Stopping()
+	d.state.Stopping()
 	d.talks.Leave()
 	d.registry.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)

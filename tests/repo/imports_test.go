@@ -57,9 +57,10 @@ var mayImport = map[string][]string{
 	"internal/journal":       {"api", "internal/link"},
 	"internal/session":       {"api", "internal/archive", "internal/journal", "internal/link", "internal/version"},
 	"internal/service":       {"api", "internal/dialogue", "internal/journal", "internal/link", "internal/process", "internal/session", "internal/version"},
-	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/place", "internal/process", "internal/session", "internal/wire"},
+	"internal/state":         {"api", "internal/place"},
+	"internal/runtimes/host": {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/state", "internal/wire"},
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
-		"internal/server", "internal/service", "internal/session", "internal/version"},
+		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
 	// The command line. The interactive programs know no command.
 	"internal/cli/ui":     {"api", "internal/terminal/vt"},

@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// pollExit is waitExit for systems that cannot tell.
+// pollExit is waitExit for systems that cannot report the exit of a process that is not a child.
 func pollExit(ctx context.Context, info process.Info) bool {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -20,11 +20,11 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
-	locks "github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/runtimes/host"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/state"
 )
 
 // TestMain is also the runner: the runtime starts this program again for it.
@@ -95,6 +95,7 @@ func (p place) wantEmpty() {
 // daemon is the part of a daemon that owns sessions.
 type daemon struct {
 	*session.Registry
+	dir    *state.Dir
 	rt     *host.Runtime
 	reaper *process.Reaper
 	t      *testing.T
@@ -104,11 +105,17 @@ func (p place) start() daemon {
 	p.t.Helper()
 	reaper := process.NewReaper()
 	logger := slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	dir, err := state.Open(state.Config{Path: p.state, Logger: logger})
+	if err != nil {
+		reaper.Close()
+		p.t.Fatal(err)
+	}
 	rt, err := host.New(host.Config{
-		StateDir: p.state, RuntimeDir: p.runtime, Reaper: reaper, Logger: logger,
+		State: dir, RuntimeDir: p.runtime, Reaper: reaper, Logger: logger,
 		Environ: append(os.Environ(), "GORACE=atexit_sleep_ms=0", "TRL_TOKEN=no", "NOTIFY_SOCKET=no", "LISTEN_FDS=3", "VISIBLE=yes", "TERM=xterm"),
 	})
 	if err != nil {
+		dir.Close()
 		reaper.Close()
 		p.t.Fatal(err)
 	}
@@ -119,13 +126,14 @@ func (p place) start() daemon {
 	if err := r.Recover(p.t.Context(), false); err != nil {
 		p.t.Fatal(err)
 	}
-	return daemon{r, rt, reaper, p.t}
+	return daemon{r, dir, rt, reaper, p.t}
 }
 
 // stop ends the sessions too.
 func (d daemon) stop() {
 	d.Close(nil)
 	d.rt.Close()
+	d.dir.Close()
 	d.reaper.Close()
 }
 
@@ -133,6 +141,7 @@ func (d daemon) stop() {
 func (d daemon) leave() {
 	d.Leave()
 	d.rt.Close()
+	d.dir.Close()
 	d.reaper.Close()
 }
 
@@ -523,37 +532,23 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestStateDirectoryIsLocked(t *testing.T) {
+func TestRuntimeDirectoryOfOthersIsRefused(t *testing.T) {
 	p := newPlace(t)
-	d := p.start()
-	defer d.stop()
-	_, err := host.New(host.Config{StateDir: p.state, RuntimeDir: p.runtime, Reaper: d.reaper, Logger: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, locks.ErrInUse) || !strings.Contains(err.Error(), p.state) {
-		t.Errorf("got %v", err)
+	if err := os.MkdirAll(p.runtime, 0o700); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestDirectoriesOfOthersAreRefused(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		mode fs.FileMode
-		dir  func(place) string
-		want string
-	}{
-		{"state_dir", 0o777, func(p place) string { return p.state }, "others may write to it (mode 0777)"},
-		{"runtime_dir", 0o755, func(p place) string { return p.runtime }, "has mode 0755, must be 0700"},
-	} {
-		p := newPlace(t)
-		if err := os.MkdirAll(c.dir(p), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(c.dir(p), c.mode); err != nil {
-			t.Fatal(err)
-		}
-		_, err := host.New(host.Config{StateDir: p.state, RuntimeDir: p.runtime, Logger: slog.New(slog.DiscardHandler)})
-		if err == nil || !strings.Contains(err.Error(), c.name+": ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v", c.name, err)
-		}
+	if err := os.Chmod(p.runtime, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	dir, err := state.Open(state.Config{Path: p.state, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	_, err = host.New(host.Config{State: dir, RuntimeDir: p.runtime, Logger: log})
+	if err == nil || !strings.Contains(err.Error(), "runtime_dir: ") || !strings.Contains(err.Error(), "has mode 0755, must be 0700") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/state"
 )
 
 // program is how a runner is started.
@@ -21,15 +23,15 @@ type program struct {
 	args []string
 }
 
-// runnerName is the name of the small program, and argv[0] of whatever plays its part.
+// runnerName is the name of the small program, and argv[0] of every runner.
 const runnerName = "trl-runner"
 
-// SelfArgument is the first argument with which a program that has no runner beside
-// it is started again, to be the runner itself.
+// SelfArgument is the first argument of this program when it is started as a runner, because there
+// is no other.
 const SelfArgument = "__runner"
 
-// findProgram finds the runner: the one that was named, that inside of this program,
-// that beside it, or this program itself.
+// findProgram finds the program of the runner: the one that was named, the one embedded in this
+// program, the one beside it, or this program itself.
 func findProgram(named, stateDir string, log *slog.Logger) (program, error) {
 	if named != "" {
 		return program{named, []string{runnerName, SelfArgument}}, nil
@@ -37,7 +39,7 @@ func findProgram(named, stateDir string, log *slog.Logger) (program, error) {
 	if packed := embedded(runtime.GOOS, runtime.GOARCH); packed != nil {
 		path, err := unpack(packed, filepath.Join(stateDir, "runners"))
 		if err == nil {
-			err = unix.Access(path, unix.X_OK) // fails where programs may not be started from
+			err = unix.Access(path, unix.X_OK) // fails where no programs may be started, as with noexec
 		}
 		if err == nil {
 			return program{path, []string{runnerName}}, nil
@@ -54,8 +56,8 @@ func findProgram(named, stateDir string, log *slog.Logger) (program, error) {
 	return program{self, []string{runnerName, SelfArgument}}, nil
 }
 
-// executable is a path of this very program, also when it was replaced since it
-// was started: a daemon and its runners are of one version.
+// executable returns a path of the program that runs, even if its file was replaced since it was
+// started: a daemon and its runners have the same version.
 func executable() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -72,15 +74,16 @@ func executable() (string, error) {
 	return exe, nil
 }
 
-// unpack writes a compressed program into dir, unless it is there, and returns its
-// path. Those of other versions are removed: nothing but this starts them, and those
-// that run do not need their file. Neither of its forms is read as a whole into memory,
-// which the daemon would keep.
+// unpack writes a compressed program into dir, unless it is there, and returns its path. It
+// removes the programs of other versions: only this daemon starts programs from dir, and running
+// ones do not need their files. It never has the whole program in memory, because the daemon
+// would keep that memory.
 func unpack(packed io.ReadSeeker, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	// A gzip stream ends with checksum and length of its content (RFC 1952). They name it.
+	// A gzip stream ends with the checksum and length of its content (RFC 1952). They are the name
+	// of the file.
 	var end [8]byte
 	if _, err := packed.Seek(-int64(len(end)), io.SeekEnd); err != nil {
 		return "", err
@@ -99,7 +102,7 @@ func unpack(packed io.ReadSeeker, dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := replaceFile(path, unzip, 0o700); err != nil {
+		if err := state.ReplaceFile(path, unzip, 0o700); err != nil {
 			return "", err
 		}
 	}

@@ -114,11 +114,11 @@ func TestLastWords(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := lastWords(path); got != want {
+		if got, _ := lastLine(path); got != want {
 			t.Errorf("%.40q: got %q, want %q", text, got, want)
 		}
 	}
-	if got, _ := lastWords("/nonexistent/log"); got != "" {
+	if got, _ := lastLine("/nonexistent/log"); got != "" {
 		t.Errorf("no log: %q", got)
 	}
 }

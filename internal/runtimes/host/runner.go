@@ -20,6 +20,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/state"
 	"github.com/trl-dev/trl/internal/wire"
 )
 
@@ -47,14 +48,16 @@ func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runn
 		return nil, err
 	}
 	r := &runner{rt: rt, rec: record{
-		SessionID: about.SessionID, Dir: filepath.Join(rt.runtimeDir, about.SessionID), BootID: process.BootID(),
-		CreatedAt: about.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
-		Name: about.Name, Kind: about.Kind, Tags: about.Tags,
+		Record: state.Record{
+			SessionID: about.SessionID, Runtime: name, CreatedAt: about.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
+			Name: about.Name, Kind: about.Kind, Tags: about.Tags,
+		},
+		Dir: filepath.Join(rt.runtimeDir, about.SessionID), BootID: process.BootID(),
 	}}
 	if rt.cgroups != "" {
 		r.rec.Cgroup = filepath.Join(rt.cgroups, about.SessionID)
 	}
-	// The record comes first: whatever is made from here on, a later daemon knows of it.
+	// The record comes first: a later daemon then knows of everything that is made from here on.
 	if err := rt.writeRecord(r.rec); err != nil {
 		return nil, fmt.Errorf("session record: %w", err)
 	}
@@ -94,8 +97,8 @@ func (r *runner) start() error {
 		}
 		return fmt.Errorf("runner: %w", err)
 	}
-	// Not reaped before Done, so this is the process that was started. (One that
-	// ended at once has a start time too.)
+	// The process is not reaped before Done, so this is the one that was started. A process that
+	// ended at once has a start time too.
 	r.info, _ = process.Stat(r.proc.PID)
 	r.rec.RunnerPID, r.rec.RunnerStart = r.proc.PID, r.info.StartTime
 	if err := r.rt.writeRecord(r.rec); err != nil {
@@ -106,8 +109,8 @@ func (r *runner) start() error {
 	return nil
 }
 
-// openFiles opens the descriptors of the runner: nothing to read, its log twice,
-// and the socket it is to accept on.
+// openFiles opens the descriptors of the runner: an empty stdin, its log as stdout and stderr, and
+// the socket on which it accepts connections.
 func (r *runner) openFiles() ([]*os.File, error) {
 	var files []*os.File
 	null, err := os.Open(os.DevNull)
@@ -129,7 +132,7 @@ func (r *runner) openFiles() ([]*os.File, error) {
 	if chmodErr := os.Chmod(r.socket(), 0o600); err == nil {
 		err = chmodErr
 	}
-	// No copy of it may stay here: a connection to a runner that died must be refused.
+	// No copy of the socket may stay here: a connection to a runner that died must be refused.
 	l.Close()
 	if socket != nil {
 		files = append(files, socket)
@@ -139,7 +142,7 @@ func (r *runner) openFiles() ([]*os.File, error) {
 
 func (r *runner) socket() string { return filepath.Join(r.rec.Dir, socketName) }
 
-// adopt makes a runner of an earlier daemon ours. It reports false for one that is dead.
+// adopt starts to watch a runner of an earlier daemon. It reports false if the runner is dead.
 func (r *runner) adopt() bool {
 	now, ok := process.Stat(r.info.PID)
 	if r.info.PID <= 0 || !ok || now.StartTime != r.info.StartTime || now.Ended() {
@@ -154,7 +157,7 @@ func (r *runner) adopt() bool {
 	return true
 }
 
-// About is the session it was started for.
+// About returns the session that it was started for.
 func (r *runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,10 +175,10 @@ func (r *runner) Describe(name string, tags []string) error {
 	return r.rt.writeRecord(r.rec)
 }
 
-// Key is kept in the record, which only this user can read.
+// Key returns the key from the record, which only this user can read.
 func (r *runner) Key() string { return r.rec.Key }
 
-// Dial connects to the runner's socket and makes sure that it is ours.
+// Dial connects to the runner's socket and checks that it belongs to this user.
 func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", r.socket())
@@ -202,7 +205,7 @@ func (r *runner) Done() <-chan struct{} {
 	return r.done
 }
 
-// Kill ends the process at once.
+// Kill kills the process.
 func (r *runner) Kill() {
 	if r.proc != nil {
 		_ = r.proc.Signal(syscall.SIGKILL)
@@ -214,16 +217,16 @@ func (r *runner) Kill() {
 	}
 }
 
-// Remove ends what the runner left and forgets the session. What the runner had is
-// found by its group, by the marker in the environment, and among the orphans that
-// the system gave to us; a runner that reported a complete end is believed as to
-// the marker, which is looked for in all processes of the machine.
+// Remove ends the processes that the runner left behind and removes the files of the session. It
+// finds the processes in the session's cgroup, by the marker in their environment, and among the
+// orphans that this process adopted. After a clean end it does not look for the marker, because
+// that means a look at all processes of the machine.
 func (r *runner) Remove(clean bool) session.Remains {
 	if r.proc != nil {
 		select {
 		case <-r.proc.Done():
 			r.rt.Forget(r.proc.PID)
-		default: // it could not be killed: it stays known, as what it is
+		default: // it could not be killed, so sweep must still spare it
 		}
 	}
 	cause, noRoom := r.cause()
@@ -250,7 +253,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 	return remains
 }
 
-// killGroup ends everything in a group and tells what it was.
+// killGroup kills the processes of a cgroup and returns them.
 func killGroup(group *process.Cgroup) []process.Killed {
 	var killed []process.Killed
 	for _, pid := range group.Procs() {
@@ -264,7 +267,7 @@ func killGroup(group *process.Cgroup) []process.Killed {
 	return killed
 }
 
-// cause tells how the process ended, and what it said last. NoRoom says that the system
+// cause returns how the process ended, with the last line of its log. NoRoom says that the system
 // refused it a thread.
 func (r *runner) cause() (how string, noRoom bool) {
 	how = "it is gone"
@@ -276,9 +279,9 @@ func (r *runner) cause() (how string, noRoom bool) {
 			how = "it does not end"
 		}
 	}
-	said, noRoom := lastWords(filepath.Join(r.rec.Dir, logName))
-	if said != "" {
-		how += ": " + said
+	line, noRoom := lastLine(filepath.Join(r.rec.Dir, logName))
+	if line != "" {
+		how += ": " + line
 	}
 	return how, noRoom
 }
@@ -290,13 +293,13 @@ func describe(e process.Exit) string {
 	return fmt.Sprintf("exit status %d", e.Status)
 }
 
-// noThread is how the Go runtime begins to say that the system refused it a thread,
-// without and with the C library.
+// noThread are the beginnings of the messages of the Go runtime when the system refuses it a
+// thread: without and with the C library.
 var noThread = []string{"runtime: failed to create new OS thread", "runtime/cgo: pthread_create failed"}
 
-// lastWords finds the line in a runner's log that tells the most: the first of the
-// last crash, else the very last. NoRoom says that it crashed for want of a thread.
-func lastWords(path string) (last string, noRoom bool) {
+// lastLine finds the most useful line in a runner's log: the first one of the last crash, else the
+// very last one. NoRoom says that the runner crashed because it could not start a thread.
+func lastLine(path string) (last string, noRoom bool) {
 	const most = 64 << 10
 	f, err := os.Open(path)
 	if err != nil {
