@@ -46,20 +46,21 @@ func NewReaper() *Reaper {
 func (r *Reaper) loop() {
 	defer close(r.done)
 	// The signals of children that ended before Notify were lost.
-	r.reap()
+	r.Reap()
 	for {
 		select {
 		case <-r.sigs:
-			r.reap()
+			r.Reap()
 		case <-r.quit:
-			r.reap()
+			r.Reap()
 			return
 		}
 	}
 }
 
-// reap reaps every child that has ended.
-func (r *Reaper) reap() {
+// Reap reaps every child that has ended. The goroutine does that too, at each SIGCHLD; a caller
+// that learns of an end in another way need not wait for it.
+func (r *Reaper) Reap() {
 	for r.reapOne() {
 	}
 }

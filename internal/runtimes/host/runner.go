@@ -151,6 +151,8 @@ func (r *runner) adopt() bool {
 	r.done = make(chan struct{})
 	r.rt.watches.Go(func() {
 		if waitExit(r.rt.ctx, r.info) {
+			// After an upgrade it is a child of this process. No zombie may outlive the session.
+			r.rt.reaper.Reap()
 			close(r.done)
 		}
 	})
