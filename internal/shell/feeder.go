@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// feed writes all of queue to a pipe and closes it. Where the Go runtime can watch the pipe, a
+// writeAndClose writes all of queue to a pipe and closes it. Where the Go runtime can watch the pipe, a
 // slow reader does not block a thread.
-func feed(w int, queue [][]byte) {
+func writeAndClose(w int, queue [][]byte) {
 	unix.SetNonblock(w, watchesPipes)
 	f := os.NewFile(uintptr(w), "stdin")
 	defer f.Close()

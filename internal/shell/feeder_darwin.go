@@ -35,7 +35,7 @@ func (f *feeder) feed(data []byte) {
 	fd, err := openWriter(f.path)
 	close(f.opened)
 	if err == nil {
-		feed(fd, [][]byte{data})
+		writeAndClose(fd, [][]byte{data})
 	}
 }
 
@@ -130,7 +130,7 @@ func (p *inputPipe) release(rest [][]byte) {
 	switch {
 	case p.writeEnd() < 0:
 	case len(rest) > 0:
-		go feed(p.write, rest)
+		go writeAndClose(p.write, rest)
 	default:
 		unix.Close(p.write)
 	}

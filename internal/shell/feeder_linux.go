@@ -28,7 +28,7 @@ func newFeeder(_ string, data []byte) (*feeder, error) {
 	if err != nil {
 		return nil, err
 	}
-	go feed(w, [][]byte{data})
+	go writeAndClose(w, [][]byte{data})
 	return &feeder{path: "/proc/" + strconv.Itoa(os.Getpid()) + "/fd/" + strconv.Itoa(r), read: r}, nil
 }
 
@@ -102,7 +102,7 @@ func (p *inputPipe) release(rest [][]byte) {
 	switch {
 	case p.write < 0:
 	case len(rest) > 0:
-		go feed(p.write, rest)
+		go writeAndClose(p.write, rest)
 	default:
 		unix.Close(p.write)
 	}
