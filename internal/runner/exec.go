@@ -11,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/recent"
 	"github.com/trl-dev/trl/internal/shell"
 )
 
@@ -45,7 +46,7 @@ type Exec struct {
 
 	maxStdin int64 // of one write, and of what waits to be read
 	writeMu  sync.Mutex
-	writes   writes // guarded by writeMu
+	writes   *recent.Map[api.ExecInputResult] // guarded by writeMu; answers by write id; nil before the first
 }
 
 // newExec makes the n-th command of the session, which is queued.

@@ -6,32 +6,12 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/recent"
 	"github.com/trl-dev/trl/internal/shell"
 )
 
 // writesKept is how many write ids an exec remembers.
 const writesKept = 1024
-
-// writes are the answers to the last writes of an exec, by write id.
-type writes struct {
-	answers map[string]api.ExecInputResult
-	order   []string // a ring, once it is full
-	next    int
-}
-
-func (w *writes) keep(id string, answer api.ExecInputResult) {
-	if w.answers == nil {
-		w.answers = map[string]api.ExecInputResult{}
-	}
-	if len(w.order) < writesKept {
-		w.order = append(w.order, id)
-	} else {
-		delete(w.answers, w.order[w.next])
-		w.order[w.next] = id
-		w.next = (w.next + 1) % writesKept
-	}
-	w.answers[id] = answer
-}
 
 // input is exec.input. It answers when the bytes are in the queue of the exec's stdin.
 func (r *Runner) input(ctx context.Context, q *link.Request[*link.InputParams, *api.ExecInputResult]) error {
@@ -81,9 +61,11 @@ func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.
 func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, wake bool, err error) {
 	e.writeMu.Lock()
 	defer e.writeMu.Unlock()
-	if res, ok := e.writes.answers[p.WriteID]; ok && p.WriteID != "" {
-		res.Repeated = true
-		return res, false, nil
+	if e.writes != nil && p.WriteID != "" {
+		if res, ok := e.writes.Get(p.WriteID); ok {
+			res.Repeated = true
+			return res, false, nil
+		}
 	}
 	in := e.task.stdin()
 	select {
@@ -110,9 +92,13 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 		err = api.Errorf(api.CodeResourcePressure, "exec %q: %d bytes of input are waiting, and %d more would exceed %d (max_stdin_bytes); try again later",
 			e.ID, pending, len(data), e.maxStdin)
 	case err == nil:
-		if p.WriteID != "" {
-			e.writes.keep(p.WriteID, res)
+		if p.WriteID == "" {
+			break
 		}
+		if e.writes == nil {
+			e.writes = recent.New[api.ExecInputResult](writesKept)
+		}
+		e.writes.Put(p.WriteID, res)
 	}
 	return res, wake, err
 }

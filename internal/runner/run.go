@@ -37,7 +37,7 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, e
 	}
 	e, err = r.acceptLocked(p, stdin)
 	if err == nil {
-		r.runs.keep(p.RunID, e.ID)
+		r.keepRunLocked(p.RunID, e.ID)
 	}
 	return e, false, err
 }

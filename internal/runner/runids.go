@@ -11,35 +11,11 @@ import (
 // runsKept is how many run ids a runner remembers. A caller asks again within a minute or so.
 const runsKept = 4096
 
-// runs are the commands of the last requests that had a run id.
-type runs struct {
-	execs map[string]string // by run id
-	order []string          // a ring, once it is full
-	next  int
-}
-
-func (s *runs) keep(id, exec string) {
-	if id == "" {
-		return
-	}
-	if s.execs == nil {
-		s.execs = map[string]string{}
-	}
-	if len(s.order) < runsKept {
-		s.order = append(s.order, id)
-	} else {
-		delete(s.execs, s.order[s.next])
-		s.order[s.next] = id
-		s.next = (s.next + 1) % runsKept
-	}
-	s.execs[id] = exec
-}
-
 // knownRunLocked finds the command of a repeated request; nil for a new request. A command
 // that ran is never run again, even when the runner has forgotten it.
 func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
-	id, ok := r.runs.execs[runID]
-	if !ok || runID == "" {
+	id, ok := r.runs.Get(runID)
+	if !ok {
 		return nil, nil
 	}
 	if e := r.execs[id]; e != nil {
@@ -51,13 +27,21 @@ func (r *Runner) knownRunLocked(runID string) (*Exec, error) {
 	return nil, api.Errorf(api.CodeExecNotFound, "exec %q: has run, and is no longer kept", id)
 }
 
+// keepRunLocked remembers the command of a request; an empty one for a request that must not
+// start any.
+func (r *Runner) keepRunLocked(runID, execID string) {
+	if runID != "" {
+		r.runs.Put(runID, execID)
+	}
+}
+
 // drop is exec.drop: it gives up the command of a request whose caller went away. The request
 // may still be on its way, on a link that broke; then it starts nothing.
 func (r *Runner) drop(_ context.Context, p *link.DropParams) (*struct{}, error) {
 	r.mu.Lock()
 	e, err := r.knownRunLocked(p.RunID)
 	if e == nil && err == nil {
-		r.runs.keep(p.RunID, "")
+		r.keepRunLocked(p.RunID, "")
 	}
 	r.mu.Unlock()
 	if e != nil {

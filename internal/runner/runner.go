@@ -15,6 +15,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/recent"
 	"github.com/trl-dev/trl/internal/shell"
 )
 
@@ -56,36 +57,36 @@ type Runner struct {
 	reportsDue atomic.Int64 // calls of reportSoon since its goroutine last reported
 
 	mu         sync.Mutex
-	daemon     *peer             // guarded by mu; nil while there is none
-	conn       *link.Conn        // guarded by mu; that of the daemon
-	key        string            // guarded by mu; of its daemons; empty when they have none
-	created    bool              // guarded by mu
-	unwanted   bool              // guarded by mu; its daemon left before it was created
-	state      api.SessionState  // guarded by mu, written by to only
-	params     link.CreateParams // guarded by mu until created
-	found      shell.Program     // like params; the shell, where there is one
-	cwd        string            // guarded by mu
-	activity   time.Time         // guarded by mu
-	born       time.Time         // guarded by mu
-	others     bool              // guarded by mu; something besides the shell ran when that was looked for
-	alone      time.Time         // guarded by mu; when nothing was found that had been there before
-	commands   int64             // guarded by mu
-	restarts   int64             // guarded by mu
-	outcome    *api.ExecOutcome  // guarded by mu; of the program of a terminal or program session, once it has ended
-	cause      string            // guarded by mu
-	endedAt    time.Time         // guarded by mu
-	current    *Exec             // guarded by mu
-	queue      []*Exec           // guarded by mu
-	execs      map[string]*Exec  // guarded by mu
-	order      []*Exec           // guarded by mu; oldest first
-	runs       runs              // guarded by mu
-	kept       int64             // guarded by mu; memory of the output of the commands in order that have ended
-	ending     *ending           // guarded by mu; set once the session is being destroyed
-	fetch      *fetch            // guarded by mu; the export that the daemon fetches; nil for none
-	wanted     bool              // guarded by mu; a daemon has asked for an export and has not got all of it
-	loneTimer  *time.Timer       // guarded by mu; runs while no daemon is there
-	quietTimer *time.Timer       // guarded by mu; checkpoint and memory when nothing happens
-	returned   uint64            // guarded by mu; what had been allocated when memory was last returned
+	daemon     *peer               // guarded by mu; nil while there is none
+	conn       *link.Conn          // guarded by mu; that of the daemon
+	key        string              // guarded by mu; of its daemons; empty when they have none
+	created    bool                // guarded by mu
+	unwanted   bool                // guarded by mu; its daemon left before it was created
+	state      api.SessionState    // guarded by mu, written by to only
+	params     link.CreateParams   // guarded by mu until created
+	found      shell.Program       // like params; the shell, where there is one
+	cwd        string              // guarded by mu
+	activity   time.Time           // guarded by mu
+	born       time.Time           // guarded by mu
+	others     bool                // guarded by mu; something besides the shell ran when that was looked for
+	alone      time.Time           // guarded by mu; when nothing was found that had been there before
+	commands   int64               // guarded by mu
+	restarts   int64               // guarded by mu
+	outcome    *api.ExecOutcome    // guarded by mu; of the program of a terminal or program session, once it has ended
+	cause      string              // guarded by mu
+	endedAt    time.Time           // guarded by mu
+	current    *Exec               // guarded by mu
+	queue      []*Exec             // guarded by mu
+	execs      map[string]*Exec    // guarded by mu
+	order      []*Exec             // guarded by mu; oldest first
+	runs       *recent.Map[string] // guarded by mu; the ids of commands by run id
+	kept       int64               // guarded by mu; memory of the output of the commands in order that have ended
+	ending     *ending             // guarded by mu; set once the session is being destroyed
+	fetch      *fetch              // guarded by mu; the export that the daemon fetches; nil for none
+	wanted     bool                // guarded by mu; a daemon has asked for an export and has not got all of it
+	loneTimer  *time.Timer         // guarded by mu; runs while no daemon is there
+	quietTimer *time.Timer         // guarded by mu; checkpoint and memory when nothing happens
+	returned   uint64              // guarded by mu; what had been allocated when memory was last returned
 }
 
 // New makes a Runner. It does nothing until a daemon says create.
@@ -96,7 +97,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, drainer: d, store: output.NewStore(output.StoreConfig{}), shellTurn: make(chan struct{}, 1),
-		state: api.SessionCreating, execs: map[string]*Exec{},
+		state: api.SessionCreating, execs: map[string]*Exec{}, runs: recent.New[string](runsKept),
 	}
 	r.calls = r.routes()
 	if !cfg.Subreaper {

@@ -8,6 +8,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/recent"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -31,13 +32,13 @@ type keyboard struct {
 	goroutines *sync.WaitGroup
 
 	mu      sync.Mutex
-	queue   []typed // guarded by mu; what the pseudo-terminal has not taken
-	pending int64   // guarded by mu; bytes of it that somebody typed
-	replies int     // guarded by mu; bytes of it that are answers
-	taken   int64   // guarded by mu; bytes somebody typed in all
-	typing  bool    // guarded by mu; a goroutine empties the queue
-	ended   bool    // guarded by mu; nobody reads any more
-	writes  writes  // guarded by mu
+	queue   []typed               // guarded by mu; what the pseudo-terminal has not taken
+	pending int64                 // guarded by mu; bytes of it that somebody typed
+	replies int                   // guarded by mu; bytes of it that are answers
+	taken   int64                 // guarded by mu; bytes somebody typed in all
+	typing  bool                  // guarded by mu; a goroutine empties the queue
+	ended   bool                  // guarded by mu; nobody reads any more
+	writes  *recent.Map[struct{}] // guarded by mu; the newest write ids
 }
 
 // typed is a piece of the queue.
@@ -55,7 +56,7 @@ func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []by
 	}
 	k.mu.Lock() // one after another, so that a repetition finds the answer of the first
 	defer k.mu.Unlock()
-	if k.writes.known[p.WriteID] {
+	if k.writes.Has(p.WriteID) {
 		return api.SessionInputResult{Written: k.taken, Repeated: true}, nil
 	}
 	if k.ended {
@@ -78,7 +79,9 @@ func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []by
 	k.taken += int64(len(data))
 	k.pending += int64(len(data))
 	k.addLocked(typed{data: data})
-	k.writes.keep(p.WriteID)
+	if p.WriteID != "" {
+		k.writes.Put(p.WriteID, struct{}{})
+	}
 	return api.SessionInputResult{Bytes: int64(len(data)), Written: k.taken}, nil
 }
 
@@ -195,28 +198,4 @@ func (k *keyboard) unread() (unread bool, taken int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.queue) > 0 || k.pty.Unread() > 0, k.taken
-}
-
-// writes are the ids of the last writes.
-type writes struct {
-	known map[string]bool
-	order []string // a ring, once it is full
-	next  int
-}
-
-func (w *writes) keep(id string) {
-	if id == "" {
-		return
-	}
-	if w.known == nil {
-		w.known = map[string]bool{}
-	}
-	if len(w.order) < writesKept {
-		w.order = append(w.order, id)
-	} else {
-		delete(w.known, w.order[w.next])
-		w.order[w.next] = id
-		w.next = (w.next + 1) % writesKept
-	}
-	w.known[id] = true
 }

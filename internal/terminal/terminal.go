@@ -18,6 +18,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/recent"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -102,7 +103,7 @@ func Start(c Config) (*Terminal, error) {
 	t.screen.vt = t.screen.new(c.Cols, c.Rows)
 	t.shown = t.shownLocked()
 	t.huge.Store(c.Cols*c.Rows > hugeCells)
-	t.keyboard = keyboard{pty: pty, limit: c.MaxInput, name: c.Name, goroutines: &t.goroutines}
+	t.keyboard = keyboard{pty: pty, limit: c.MaxInput, name: c.Name, goroutines: &t.goroutines, writes: recent.New[struct{}](writesKept)}
 	t.news.changed, t.news.warn = c.Changed, c.Warn
 	if t.program, err = t.start(); err != nil {
 		pty.Close()
