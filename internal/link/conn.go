@@ -71,21 +71,21 @@ type Conn struct {
 	rwc   io.ReadWriteCloser
 	br    *bufio.Reader
 	stall time.Duration // see StallAfter
-	begun time.Time     // what heard counts from
-	heard atomic.Int64  // when the last frame arrived
+	begun time.Time     // when the connection was made
+	heard atomic.Int64  // when the last frame arrived, in nanoseconds since begun
 
 	wmu  sync.Mutex
-	wbuf []byte // guarded by wmu; begins with frames that wait for the next write
+	wbuf []byte // guarded by wmu; frames that wait for the next write
 
 	mu      sync.Mutex
 	nextID  uint32                             // guarded by mu
-	calls   map[uint32]chan Frame              // guarded by mu; our requests that wait
-	serving map[uint32]context.CancelCauseFunc // guarded by mu; their requests that run
+	calls   map[uint32]chan Frame              // guarded by mu; our requests that wait for an answer
+	serving map[uint32]context.CancelCauseFunc // guarded by mu; their requests that are being handled
 	err     error                              // guarded by mu; set when done closes
 	done    chan struct{}
 }
 
-// NewConn makes a Conn. Nothing is read before Serve.
+// NewConn makes a Conn. It reads nothing before Serve.
 func NewConn(rwc io.ReadWriteCloser) *Conn {
 	return &Conn{
 		rwc: rwc, br: bufio.NewReaderSize(rwc, 16<<10), begun: time.Now(),
@@ -93,11 +93,11 @@ func NewConn(rwc io.ReadWriteCloser) *Conn {
 	}
 }
 
-// StallAfter makes the connection fail when the other side takes nothing of what is
-// written for d. It is called before the connection is used.
+// StallAfter makes the connection fail when the other side takes none of the written bytes for
+// d. It is called before the connection is used.
 func (c *Conn) StallAfter(d time.Duration) { c.stall = d }
 
-// Silence is for how long nothing has arrived.
+// Silence returns for how long no frame has arrived.
 func (c *Conn) Silence() time.Duration { return time.Since(c.begun) - time.Duration(c.heard.Load()) }
 
 // Done is closed when the connection is gone.
@@ -119,7 +119,7 @@ func (c *Conn) fail(err error) {
 	close(c.done)
 	serving := slices.Collect(maps.Values(c.serving))
 	c.mu.Unlock()
-	c.rwc.Close() // first: what is given up has no answer
+	c.rwc.Close() // before the handlers are cancelled, so that they send no answer
 	for _, cancel := range serving {
 		cancel(ErrLost)
 	}
@@ -173,23 +173,23 @@ func (c *Conn) Serve(h Handler) error {
 	}
 }
 
-// request is one that was read.
+// request is a request that waits for a goroutine.
 type request struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	frame  Frame
 }
 
-// maxIdle is how many goroutines wait for another request.
+// maxIdle is how many goroutines are kept for further requests.
 const maxIdle = 4
 
-// handlers are the goroutines that answer requests. A few of them are kept for the next
-// ones, because a new one has to grow its stack again and again.
+// handlers are the goroutines that answer requests. A few of them are kept for further requests,
+// because a new goroutine has to grow its stack again.
 type handlers struct {
 	conn  *Conn
 	h     Handler
 	group sync.WaitGroup
-	next  chan request // taken by those that have nothing to do
+	next  chan request // received by idle goroutines
 	idle  atomic.Int32
 }
 
@@ -238,14 +238,14 @@ func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
 	}
 }
 
-// Call asks the other side and decodes the answer's header into result. When ctx
-// ends first the other side is told and ctx's error is returned.
+// Call sends a request, waits for the answer, decodes its header into result and returns its
+// body. If ctx ends first, Call cancels the request and returns the error of ctx.
 func (c *Conn) Call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
 	return c.CallUnless(ctx, nil, name, params, body, result)
 }
 
-// CallUnless is Call for a caller who also stops waiting when giveUp is closed, and then
-// gets ErrGivenUp.
+// CallUnless is Call for a caller that also stops waiting when giveUp is closed. It returns
+// ErrGivenUp then.
 func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, name string, params any, body []byte, result any) ([]byte, error) {
 	header, err := json.Marshal(params)
 	if err != nil {
@@ -308,7 +308,7 @@ func (f *Frame) decode(name string, result any) error {
 	return nil
 }
 
-// Notify sends an event. It returns when the event is written, or the link is gone.
+// Notify sends an event. It returns when the event is written or the connection is gone.
 func (c *Conn) Notify(name string, v any, body []byte) error {
 	header, err := json.Marshal(v)
 	if err != nil {
@@ -317,8 +317,8 @@ func (c *Conn) Notify(name string, v any, body []byte) error {
 	return c.write(Frame{Kind: KindEvent, Name: name, Header: header, Body: body})
 }
 
-// NotifyLater sends an event together with the next frame. It is for an event
-// that must arrive before an answer which is about to be sent.
+// NotifyLater sends an event together with the next frame. It is for an event that must arrive
+// before an answer that follows at once.
 func (c *Conn) NotifyLater(name string, v any) error {
 	header, err := encode(v)
 	if err != nil {
@@ -330,7 +330,7 @@ func (c *Conn) NotifyLater(name string, v any) error {
 	return err
 }
 
-// encode is json.Marshal, with a shorter way for what every command sends several times.
+// encode is json.Marshal, with a faster way for the event that every command sends three times.
 func encode(v any) ([]byte, error) {
 	if e, ok := v.(ExecEvent); ok && e.Outcome == nil && plain(e.ExecID) && plain(string(e.State)) {
 		b := make([]byte, 0, 128)
@@ -341,7 +341,7 @@ func encode(v any) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// plain reports whether s is the same in JSON.
+// plain reports whether JSON needs no escapes for s.
 func plain(s string) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -351,7 +351,7 @@ func plain(s string) bool {
 	return true
 }
 
-// Flush sends what NotifyLater left for the next frame.
+// Flush sends the events that NotifyLater left for the next frame.
 func (c *Conn) Flush() error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
@@ -394,7 +394,8 @@ func (c *Conn) sendLocked(b, body []byte) error {
 	return err
 }
 
-// writeAll writes b. With a stall time, each part of it must be taken within that time.
+// writeAll writes b. With a stall time, the other side must take a part of b within that time,
+// again and again.
 func (c *Conn) writeAll(b []byte) error {
 	limited, ok := c.rwc.(interface{ SetWriteDeadline(time.Time) error })
 	if c.stall <= 0 || !ok {

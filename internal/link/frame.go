@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Kind says what a frame is.
+// Kind is the kind of a frame.
 type Kind byte
 
 // The kinds of frames.
@@ -16,11 +16,11 @@ const (
 	KindRequest  Kind = 1 // Name, Header = params
 	KindResponse Kind = 2 // Header = result
 	KindError    Kind = 3 // Header = api.Error
-	KindCancel   Kind = 4 // the caller of request ID does not wait any more
-	KindEvent    Kind = 5 // Name, Header = what happened; ID is 0
+	KindCancel   Kind = 4 // the caller of request ID no longer waits
+	KindEvent    Kind = 5 // Name, Header = the event; ID is 0
 )
 
-// MaxFrame bounds what a peer may make us allocate.
+// MaxFrame bounds the memory that a frame of the other side can take.
 const MaxFrame = 256 << 20
 
 const headLen = 4 + 1 + 4 + 1 + 4
@@ -37,7 +37,7 @@ type Frame struct {
 	Body   []byte
 }
 
-// ErrFrame is what a malformed frame gives. The stream cannot be used after it.
+// ErrFrame is the error of a malformed frame. The stream cannot be used after it.
 var ErrFrame = errors.New("malformed frame")
 
 // appendHead appends everything but the body.
@@ -85,15 +85,15 @@ func ReadFrame(r io.Reader) (Frame, error) {
 	return f, nil
 }
 
-// bodies are buffers of large bodies that were released, for the next ones: clearing and
-// collecting one after another would cost more than filling them.
+// bodies are the buffers of released large bodies, for the next ones: clearing and collecting
+// each of them would cost more than filling it.
 var bodies sync.Pool // of *[]byte
 
-// largeBody is from where on a body is worth keeping.
+// largeBody is the size from which on a buffer is worth keeping.
 const largeBody = 32 << 10
 
-// Release gives back the body of a frame, which nobody uses any more. Bodies that are not
-// released are garbage as everything else.
+// Release gives back the body of a frame. The caller must not use it afterwards. Bodies that are
+// not released are collected as garbage.
 func Release(body []byte) {
 	if cap(body) >= largeBody && cap(body) <= maxStep {
 		bodies.Put(&body)
@@ -110,11 +110,11 @@ func buffer(n int) []byte {
 	return make([]byte, n)
 }
 
-// maxStep is how much is read at once, and how large a body may be that is kept.
+// maxStep is how many bytes are read at once, and the size of the largest buffer that is kept.
 const maxStep = 1<<20 + 64<<10
 
-// readN reads exactly n bytes. Large frames are read piece by piece, so that a
-// peer that only announces a length does not make us allocate it.
+// readN reads exactly n bytes. It reads large frames piece by piece, so that a peer that only
+// announces a length does not make us allocate it.
 func readN(r io.Reader, n int) ([]byte, error) {
 	buf := buffer(min(n, maxStep))
 	for got := 0; ; {

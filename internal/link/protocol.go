@@ -8,8 +8,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Protocol is the version of what is said over a link. A daemon works with
-// runners of its own version and of the one before.
+// Protocol is the version of the link's protocol. A daemon works with runners of its own version
+// and of the one before.
 const Protocol = 3
 
 // MinProtocol is the oldest version that is still understood.
@@ -42,20 +42,20 @@ const (
 	CallExport     = "export"
 )
 
-// EventSession is what a runner tells of itself: a SessionInfo, whenever it changed,
-// before the answer to the call that changed it.
+// EventSession is the event that reports a changed session. It carries a SessionInfo and arrives
+// before the answer to the call that caused the change.
 const EventSession = "session"
 
-// Ends are the limits that were asked for this session alone; nil: the daemon's.
+// Ends are the limits of this session alone; nil for those of the daemon.
 type Ends struct {
 	LifetimeS    *float64 `json:"lifetime_s,omitempty"`
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
 }
 
-// Ages are durations for the daemon's deadlines: a time of day may be set, and says
-// nothing of how much time has passed.
+// Ages are durations for the daemon's deadlines. They are not times of day, because the clock
+// may be set.
 type Ages struct {
-	// AgeMS is for how long the session has been there; nil from an older runner.
+	// AgeMS is the age of the session; nil from an older runner.
 	AgeMS *int64 `json:"age_ms,omitempty"`
 	// IdleMS is for how long nothing but the shell has run in it, for how long a program with
 	// an idle time-out has neither written nor been written to, or since when it has
@@ -76,8 +76,8 @@ type SessionDetails struct {
 	Ages
 }
 
-// EventExec is told whenever an exec comes into a state: an ExecEvent. A short command
-// may have several told at once.
+// EventExec is the event that reports the new state of an exec. It carries an ExecEvent. The
+// events of a short command may arrive together.
 const EventExec = "exec"
 
 // ExecEvent is one step in the life of an exec.
@@ -85,14 +85,14 @@ type ExecEvent struct {
 	ExecID string        `json:"exec_id"`
 	State  api.ExecState `json:"state"`
 	At     time.Time     `json:"at"`
-	// Outcome is set for state exited, and for closed when it never ran; not when it
-	// could not be run at all. It can be read by then: exec.read and exec.info have it
-	// when this is told. Each of its lists has at most 20 entries here.
+	// Outcome is set for the state exited, and for closed if the exec never ran; not if it could
+	// not start. When the event arrives, exec.read and exec.info have the outcome too. Each of
+	// its lists has at most 20 entries here.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }
 
-// DecodeExecEvent reads the header of an EventExec. There is a shorter way for the form
-// that encode gives those without an outcome, because there are three of them to every command.
+// DecodeExecEvent reads the header of an EventExec. It has a faster way for the form that encode
+// gives to events without an outcome, because every command has three of them.
 func DecodeExecEvent(header []byte) (e ExecEvent, err error) {
 	if rest, ok := bytes.CutPrefix(header, []byte(`{"exec_id":"`)); ok {
 		id, rest, okID := bytes.Cut(rest, []byte(`","state":"`))
@@ -109,13 +109,13 @@ func DecodeExecEvent(header []byte) (e ExecEvent, err error) {
 	return e, json.Unmarshal(header, &e)
 }
 
-// HelloParams introduces the daemon. A connection is a daemon's from its first hello on;
+// HelloParams introduces the daemon. A connection belongs to a daemon from its first hello on;
 // further ones only show that both sides are there.
 type HelloParams struct {
 	Version  string `json:"version"`
 	Protocol int    `json:"protocol"`
-	// Key is a secret that the daemon who started the runner gave it with its first hello,
-	// and left to later daemons. A connection without it never replaces one with it.
+	// Key is a secret that the daemon gave the runner with its first hello and left to later
+	// daemons. A connection without the key never replaces one that has it.
 	Key string `json:"key,omitempty"`
 }
 
@@ -125,8 +125,8 @@ type HelloResult struct {
 	Protocol  int    `json:"protocol"`
 	SessionID string `json:"session_id"`
 	PID       int    `json:"pid"`
-	// Created says whether create has succeeded. A runner whose first daemon went
-	// away before that ends by itself.
+	// Created reports whether create has succeeded. A runner whose first daemon went away before
+	// that ends on its own.
 	Created bool `json:"created"`
 }
 
@@ -136,13 +136,13 @@ type CreateParams struct {
 	Params    api.SessionCreateParams `json:"params"`
 	// BaseEnv is the runtime's environment; Params.Env goes over it.
 	BaseEnv map[string]string `json:"base_env"`
-	// RecordTo is the file for the recording, when there is to be one.
+	// RecordTo is the file for the recording; empty for none.
 	RecordTo  string    `json:"record_to,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Limits    Limits    `json:"limits"`
 }
 
-// SetParams changes what the session is called and when it ends. What is absent stays as it is.
+// SetParams changes the name, the tags and the limits of the session. A nil field changes nothing.
 type SetParams struct {
 	Name *string   `json:"name,omitempty"`
 	Tags *[]string `json:"tags,omitempty"`
@@ -151,7 +151,7 @@ type SetParams struct {
 
 // Limits are the parts of the configuration that a runner enforces.
 type Limits struct {
-	DefaultTimeoutS   float64 `json:"default_timeout_s"`   // of a command, when nobody says; 0 = none
+	DefaultTimeoutS   float64 `json:"default_timeout_s"`   // of a command without its own timeout; 0 = none
 	KillGraceS        float64 `json:"kill_grace_s"`        // between SIGTERM and SIGKILL
 	MaxCommands       int64   `json:"max_commands"`        // per session; 0 = no limit
 	MaxQueued         int     `json:"max_queued"`          // commands that wait for their turn
@@ -159,20 +159,20 @@ type Limits struct {
 	OutputBytes       int64   `json:"output_bytes"`        // kept per stream of one exec
 	SessionOutput     int64   `json:"session_output"`      // kept over all ended execs of the session
 	MemoryBytes       int64   `json:"memory_bytes"`        // of output in memory, the rest is in a file; 0 = all
-	SpillDir          string  `json:"spill_dir"`           // where that file is made, without a name
+	SpillDir          string  `json:"spill_dir"`           // the directory of that file, which has no name
 	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
 	RecordingBytes    int64   `json:"recording_bytes"`     // of one recording, which then stops; 0 = no limit
 	ReaderStallS      float64 `json:"reader_stall_s"`      // how long a command waits for a reader that takes nothing; 0 = for ever
-	RetentionS        float64 `json:"retention_s"`         // how long what has ended waits for a daemon that takes it over
-	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only while no daemon is there
-	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until a shell that does not answer is given up
+	RetentionS        float64 `json:"retention_s"`         // how long the remains of an ended session wait for a daemon that fetches them
+	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only without a daemon
+	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until the runner gives up a shell that does not answer
 }
 
-// ExecParams asks for a command. Stdin travels in the body, HasStdin says whether there is any.
+// ExecParams asks for a command. Its stdin travels in the body; HasStdin reports whether it has any.
 type ExecParams struct {
 	api.ExecParams
 	HasStdin bool `json:"has_stdin"`
-	// OpenStdin leaves stdin open for exec.input; what is in the body comes first.
+	// OpenStdin leaves stdin open for exec.input; the bytes of the body come first.
 	OpenStdin bool `json:"open_stdin,omitempty"`
 }
 
@@ -202,8 +202,8 @@ type ReadParams struct {
 	// Reader names the stream that reads. A command that waits for its reader waits for
 	// one of them; see ReadResult.Owner.
 	Reader string `json:"reader,omitempty"`
-	// Release says that the reader has given up: the command no longer waits for it. The
-	// answer is empty. A runner of an earlier version answers with output.
+	// Release says that the reader has left: the command no longer waits for it. The answer is
+	// empty; a runner of an earlier version answers with output.
 	Release bool `json:"release,omitempty"`
 }
 
@@ -213,14 +213,14 @@ type Chunk struct {
 	Stream string `json:"stream"` // api.EventStdout or api.EventStderr
 	Offset int64  `json:"offset"`
 	Len    int64  `json:"len"`
-	Gap    bool   `json:"gap,omitempty"` // Len bytes are gone; none of them is in the body
+	Gap    bool   `json:"gap,omitempty"` // Len bytes were dropped; none of them is in the body
 }
 
-// ReadResult is what was there. The bytes of the chunks follow each other in the body.
+// ReadResult describes the body, which has the bytes of the chunks one after another.
 type ReadResult struct {
 	Chunks []Chunk `json:"chunks"`
-	// Outcome is set once the command has ended and the reader has everything it
-	// wrote until then; Seq is then the number of the exit record.
+	// Outcome is set once the command has ended and the reader has all its output until then;
+	// Seq is then the number of the exit record.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 	Seq     int64            `json:"seq,omitempty"`
 	// Owner says that the command waits for this reader, as on a pipe.
@@ -232,19 +232,19 @@ type OutputParams struct {
 	ExecID string `json:"exec_id"`
 	Stream string `json:"stream"` // api.EventStdout or api.EventStderr
 	Offset int64  `json:"offset"`
-	// Tail, when it is positive, stands for the offset that many bytes before the end.
+	// Tail, if positive, replaces Offset by the offset that many bytes before the end.
 	Tail  int64 `json:"tail"`
 	Limit int   `json:"limit"`
-	// Wait answers only when there is a byte at the offset, or never will be.
+	// Wait answers only when there is a byte at the offset, or when there will never be one.
 	Wait bool `json:"wait"`
 }
 
-// OutputResult is what was there. The body begins at Offset.
+// OutputResult describes the body, which begins at Offset.
 type OutputResult struct {
-	Offset   int64         `json:"offset"` // behind the gap, if there is one
+	Offset   int64         `json:"offset"` // after the gap, if there is one
 	Total    int64         `json:"total"`
 	Gap      *api.Span     `json:"gap,omitempty"`      // [where the reader was, where the body begins)
-	NextGap  *api.Span     `json:"next_gap,omitempty"` // the first part behind the body that is gone
+	NextGap  *api.Span     `json:"next_gap,omitempty"` // the first dropped part after the body
 	State    api.ExecState `json:"state"`
 	Complete bool          `json:"complete"` // nothing follows the body, now or later
 }
@@ -256,15 +256,15 @@ type InputParams struct {
 	Close   bool   `json:"close"`
 }
 
-// AwaitResult says which process waits for input; none when the command has ended.
+// AwaitResult has the process that waits for input; none when the command has ended.
 type AwaitResult struct {
 	Process *api.Process `json:"process,omitempty"`
 }
 
 // TrimParams asks for less output to be kept.
 type TrimParams struct {
-	// Keep is how many bytes the session may keep now. First the output of commands
-	// that have ended goes, the oldest first; then the middle of what runs.
+	// Keep is how many bytes the session may keep. The output of ended commands is dropped first,
+	// oldest first; then the middle of the output of running ones.
 	Keep int64 `json:"keep"`
 }
 
@@ -272,16 +272,16 @@ type TrimParams struct {
 type DestroyParams struct {
 	Force bool   `json:"force"`
 	Cause string `json:"cause"`
-	// Export asks for everything that is to be read of the session, see ExportResult.
+	// Export asks for the readable remains of the session; see ExportResult.
 	Export bool `json:"export,omitempty"`
 }
 
-// DestroyResult is the receipt, with what is left to be told of a terminated session.
+// DestroyResult is the receipt: the final reports about a terminated session.
 type DestroyResult struct {
 	Killed []api.KilledProcess `json:"killed"`
 	Info   api.SessionDetails  `json:"info"`
 	Execs  []api.ExecInfo      `json:"execs"`
-	// Export is set when there is an export; the body begins it.
+	// Export is set if there is an export; the body has its first piece.
 	Export *ExportResult `json:"export,omitempty"`
 }
 
@@ -292,7 +292,7 @@ type ExportResult struct {
 }
 
 // SessionInputParams types into a terminal or writes to a program. The bytes are in the body;
-// with Paste they are pasted. Keys follow them.
+// with Paste the terminal gets them as a paste. Keys are typed after them.
 type SessionInputParams struct {
 	WriteID string   `json:"write_id,omitempty"`
 	Paste   bool     `json:"paste,omitempty"`
@@ -300,17 +300,17 @@ type SessionInputParams struct {
 	Close   bool     `json:"close,omitempty"`
 }
 
-// ResizeParams gives the terminal another size.
+// ResizeParams changes the size of the terminal.
 type ResizeParams struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
 }
 
-// ResizeResult is the size now.
+// ResizeResult is the new size.
 type ResizeResult struct {
 	Cols   int   `json:"cols"`
 	Rows   int   `json:"rows"`
-	Offset int64 `json:"offset"` // of the output from which on it holds
+	Offset int64 `json:"offset"` // output from this offset on is shown in this size
 }
 
 // SnapshotParams asks for a snapshot.
@@ -318,41 +318,41 @@ type SnapshotParams struct {
 	Scrollback int `json:"scrollback"` // lines above the screen; -1 for all
 }
 
-// SnapshotResult describes a snapshot: a fresh terminal of that size that is written the
-// body shows what the program's output up to Offset made.
+// SnapshotResult describes a snapshot: written to a fresh terminal of that size, the body shows
+// the same as the program's output up to Offset.
 type SnapshotResult struct {
 	Offset  int64  `json:"offset"`
 	Cols    int    `json:"cols"`
 	Rows    int    `json:"rows"`
 	Version uint64 `json:"version"`
-	Resizes int64  `json:"resizes"` // changes of size until then, for FollowParams
+	Resizes int64  `json:"resizes"` // changes of size up to Offset, for FollowParams
 }
 
-// FollowParams reads the output of a terminal on from Offset.
+// FollowParams reads the output of a terminal from Offset on.
 type FollowParams struct {
 	Offset int64 `json:"offset"`
 	Limit  int   `json:"limit"`
-	// Backlog is how far the reader may be behind; farther, and it is told so instead.
+	// Backlog is how many bytes the reader may be behind; beyond that the answer is Behind.
 	Backlog int64 `json:"backlog"`
 	// Wait answers only when there is something new, or the program has ended.
 	Wait bool `json:"wait"`
-	// Resizes is how many changes of size the reader has seen, or -1: it is told those from
-	// Offset on, and of several at Offset the last.
+	// Resizes is how many changes of size the reader has seen. With -1 it gets those from Offset
+	// on, and of several at Offset only the last.
 	Resizes int64 `json:"resizes"`
 }
 
 // FollowResult describes the body, which begins at the requested offset. The body does not
 // go beyond the offset of a resize, and does not end inside a UTF-8 sequence.
 type FollowResult struct {
-	// Behind says that the bytes are no longer kept or too many: a snapshot is needed.
+	// Behind reports that the bytes were dropped or are too many: the reader needs a snapshot.
 	Behind bool `json:"behind,omitempty"`
-	// Resize is set when the size changes behind the body.
+	// Resize is set if the size changes after the body.
 	Resize *ResizeResult `json:"resize,omitempty"`
 	// Resizes counts the changes of size up to the end of the body, and Resize.
 	Resizes int64 `json:"resizes"`
-	// Cols and Rows are the size of the terminal behind the body and Resize.
+	// Cols and Rows are the size of the terminal after the body and Resize.
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
-	// Outcome is set when the program has ended and the reader has everything.
+	// Outcome is set when the program has ended and the reader has all its output.
 	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
 }

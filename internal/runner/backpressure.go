@@ -8,12 +8,12 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// leastPaced is what the log of a command that waits for its reader keeps at least. It is
-// more than one read of a pipe can add, so that a reader that holds the command never
-// sees a gap.
+// leastPaced is how many bytes the log of a command with backpressure keeps at least. One read
+// of a pipe adds less, so the reader that the command waits for never sees a gap.
 const leastPaced = 1 << 20
 
-// nextDaemon is how long a command waits for a reader of the next daemon.
+// nextDaemon is how long a command waits for a reader of the next daemon. Clients look for a
+// daemon as long.
 const nextDaemon = 30 * time.Second
 
 // pace makes a command wait for the one reader of its output, as on a pipe. The reader is
@@ -26,14 +26,14 @@ const nextDaemon = 30 * time.Second
 type pace struct {
 	most     int64         // bytes that may wait for the reader
 	patience time.Duration // how long the command waits for a reader that takes nothing
-	reader   string        // the stream that reads; empty: the next one that comes
-	free     bool          // the command does not wait any more
+	reader   string        // the id of the stream; empty after the daemon's end: the next stream
+	free     bool          // the command no longer waits
 	handed   [2]int64      // where the reader is, by stream
 	since    time.Time     // since when the command waits; zero when it does not
 }
 
-// newPace holds an exec to the stream that started it, whose id is that of the exec. What
-// waits for the reader fits into memory, where the file of the log would be a detour.
+// newPace makes an exec wait for the stream that started it; that stream has the id of the exec.
+// The unread output fits into memory, so that it never goes through the file of the log.
 func newPace(execID string, logBytes, memory int64, patience time.Duration) *pace {
 	most := logBytes / 4
 	if memory > 0 {
@@ -42,8 +42,8 @@ func newPace(execID string, logBytes, memory int64, patience time.Duration) *pac
 	return &pace{most: most, patience: patience, reader: execID}
 }
 
-// took notes how far a reader has come. owner says that this reader is the one that the
-// command waits for, wake that the command may go on.
+// took notes how far a reader has read. owner reports whether the command waits for this reader,
+// wake whether the command may go on.
 func (e *Exec) took(reader string, chunks []link.Chunk) (owner, wake bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,7 +72,7 @@ func (e *Exec) took(reader string, chunks []link.Chunk) (owner, wake bool) {
 	return true, wake
 }
 
-// release lets the command run free when that reader has given up.
+// release stops the command's waiting, because the reader has left.
 func (e *Exec) release(reader string) {
 	e.mu.Lock()
 	if e.pace != nil && e.pace.reader == reader {
@@ -82,7 +82,7 @@ func (e *Exec) release(reader string) {
 	e.task.wake()
 }
 
-// orphan is called when the daemon is gone, and every reader with it.
+// orphan is called when the daemon is gone, and all readers with it.
 func (e *Exec) orphan() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,8 +113,7 @@ func (e *Exec) full() bool {
 	return true
 }
 
-// lapsed reports whether a command that has waited so long waits no longer. For the next
-// daemon it waits as long as clients look for one.
+// lapsed reports whether the command has waited long enough.
 func (p *pace) lapsed(waited time.Duration) bool {
 	if p.reader == "" && waited >= nextDaemon {
 		return true

@@ -16,13 +16,14 @@ import (
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
-// place is where a session is made.
+// place is the environment in which the program of a session starts.
 type place struct {
 	env  []string
 	path string // value of PATH
 	cwd  string
 }
 
+// createOnce is create.
 func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParams, *link.SessionDetails]) error {
 	p := *q.Params
 	r.mu.Lock()
@@ -46,8 +47,8 @@ func (r *Runner) createOnce(_ context.Context, q *link.Request[*link.CreateParam
 	return nil
 }
 
-// create starts the session. It has the shell's turn: whoever ends the session
-// meanwhile waits, and finds what there is to end.
+// create starts the session. It holds the shell's lock, so that an end of the session meanwhile
+// waits and finds all processes.
 func (r *Runner) create(p link.CreateParams) error {
 	r.lockShell()
 	defer r.unlockShell()
@@ -97,7 +98,7 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	return r.toLocked(api.SessionIdle, "")
 }
 
-// newCgroup makes the group of the session's processes, where that can be.
+// newCgroup makes a cgroup for the session's processes, where the system allows it.
 func (r *Runner) newCgroup() (fd int) {
 	var err error
 	if r.cgroup, err = process.NewCgroup(r.cfg.SessionID); err != nil {
@@ -148,8 +149,8 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	return r.toLocked(api.SessionRunning, "")
 }
 
-// programOf says what to start: the command, or for a terminal without one the shell,
-// which is interactive then.
+// programOf returns what to start: the command, or for a terminal without a command an
+// interactive shell.
 func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found shell.Program, err error) {
 	spec = process.Spec{Env: append(at.env, "PWD="+at.cwd), Dir: at.cwd}
 	if p.Command != nil {
@@ -158,7 +159,7 @@ func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found sh
 		return spec, found, err
 	}
 	found, err = shell.Find(p.Shell, at.path, at.cwd)
-	if e := api.AsError(err); e != nil && e.Code == api.CodeShellFailed { // one that we cannot drive will do
+	if e := api.AsError(err); e != nil && e.Code == api.CodeShellFailed { // a terminal also takes a shell that TRL cannot drive
 		found = shell.Program{Argv0: filepath.Base(p.Shell)}
 		found.Path, err = shell.FindProgram(p.Shell, at.path, at.cwd)
 	}
@@ -183,7 +184,7 @@ func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) 
 	if p.RecordTo == "" {
 		return terminal.Start(c)
 	}
-	// Nobody else's file, and nobody else's to read.
+	// The file must be new, and only its owner may read it.
 	f, err := os.OpenFile(p.RecordTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
@@ -197,7 +198,7 @@ func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) 
 	return t, err
 }
 
-// commandLine shows a command to people, as they would type it.
+// commandLine returns a command as a person would type it.
 func commandLine(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {

@@ -12,17 +12,16 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// ending is the one destruction of a session; later requests wait for the same one.
+// ending is the end of the session, which happens once; later requests wait for the same one.
 type ending struct {
 	own    bool          // no daemon asked for it
-	force  chan struct{} // has a value when somebody cannot wait for the grace time
+	force  chan struct{} // has a value when a caller cannot wait for the grace time
 	done   chan struct{}
 	result link.DestroyResult // set when done is closed
 }
 
-// destroy ends everything: what runs, what waits, the shell, and every process
-// below the runner. With exit, or when no daemon waits for an answer, the
-// runner process ends too.
+// destroy ends the session: the running command, the queued ones, the shell, and every process
+// below the runner. With exit no daemon asked for it, and the runner process ends too.
 func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	r.mu.Lock()
 	if e := r.ending; e != nil {
@@ -74,8 +73,8 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	return e.result
 }
 
-// lastOutcome is that of the command that ran in the shell when the session was
-// ended; nil for none. That of a program is the session's own.
+// lastOutcome returns the outcome of the command that ran in the shell when the session ended;
+// nil for none. The outcome of a program is that of the session.
 func (r *Runner) lastOutcome(current *Exec) *api.ExecOutcome {
 	if current == nil || r.program != nil {
 		return nil
@@ -84,7 +83,7 @@ func (r *Runner) lastOutcome(current *Exec) *api.ExecOutcome {
 	return oc
 }
 
-// forceCurrent hurries a command that is being given up with grace.
+// forceCurrent ends the grace time of a command that is being given up.
 func (r *Runner) forceCurrent() {
 	r.mu.Lock()
 	current := r.current
@@ -94,13 +93,13 @@ func (r *Runner) forceCurrent() {
 	}
 }
 
-// endProcesses ends everything below the runner, with that signal first, and then the session.
+// endProcesses ends all processes below the runner, with that signal first, and then the session.
 func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <-chan struct{}) link.DestroyResult {
 	res := link.DestroyResult{Killed: []api.KilledProcess{}, Execs: []api.ExecInfo{}}
 	if !r.isCreated() {
-		climb(r.ladder(syscall.SIGTERM, 0), force) // the shell that is being waited for
+		climb(r.ladder(syscall.SIGTERM, 0), force) // the shell that create waits for
 	}
-	r.lockShell() // for good
+	r.lockShell() // never unlocked: the session is over
 	var pid int
 	var killed []process.Killed
 	switch {
@@ -109,18 +108,18 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 		l := r.ladder(syscall.SIGTERM, grace)
 		l.Last(pid)
 		if first != syscall.SIGKILL {
-			l.Step() // asks the jobs before the shell
+			l.Step() // ends the jobs before the shell
 			r.shell.HangUp()
 		}
 		killed = climb(l, force)
 		if r.cgroup != nil {
-			_ = r.cgroup.Kill() // whoever left our tree in spite of all
+			_ = r.cgroup.Kill() // also processes that left the tree of the runner
 		}
 		r.shell.Close()
 		r.drainer.Close()
 		awaitReaped()
 	case r.program != nil:
-		r.program.stop(first) // in case it was only just created
+		r.program.stop(first) // it may have been created a moment ago
 		<-r.program.over
 		pid, killed = r.program.Process().PID, r.program.killed
 		r.drainer.Close()
@@ -150,15 +149,15 @@ func (r *Runner) isCreated() bool {
 }
 
 const (
-	// farewellTimeout is how long the runner of a session that ended by itself waits for
-	// the daemon to ask what is to be kept of it.
+	// farewellTimeout is how long the runner of a session that ended on its own waits for the
+	// daemon to ask for an export.
 	farewellTimeout = 5 * time.Second
-	// defaultRetention is how long it waits for a daemon, when no limit says how long.
+	// defaultRetention is how long it waits for a daemon, if no limit says how long.
 	defaultRetention = time.Hour
 )
 
-// leave is the end of a runner that nobody asked to end. What is to be read of its
-// session waits for a daemon that takes it over.
+// leave ends the runner of a session that ended on its own, later: the remains of the session
+// wait for a daemon that takes them over.
 func (r *Runner) leave() {
 	r.report(false)
 	r.mu.Lock()
@@ -188,22 +187,22 @@ func (r *Runner) waitThenExitLocked(d time.Duration) {
 	r.loneTimer = time.AfterFunc(d, r.exit)
 }
 
-// toldToEnd is what a signal does. Nothing waits for a daemon that is not there.
-func (r *Runner) toldToEnd() {
+// terminate is what a signal does. Without a daemon the runner exits at once.
+func (r *Runner) terminate() {
 	r.destroy(link.DestroyParams{Cause: "the runner was told to end"}, true)
 	if !r.hasDaemon() {
 		r.exit()
 	}
 }
 
-// exit ends the process. The directory goes last: as long as there is something to
-// fetch, a daemon can find the way.
+// exit ends the process. The directory goes last: a daemon finds the runner by it as long as
+// there is something to fetch.
 func (r *Runner) exit() {
 	os.RemoveAll(r.cfg.Dir)
 	r.cfg.Exit(0)
 }
 
-// ladder is one for everything that was started in the session.
+// ladder makes the kill ladder for all processes of the session.
 func (r *Runner) ladder(first syscall.Signal, grace time.Duration) *process.Ladder {
 	l := process.NewLadder(os.Getpid(), first, grace, nil)
 	if r.strays != nil {
@@ -212,7 +211,7 @@ func (r *Runner) ladder(first syscall.Signal, grace time.Duration) *process.Ladd
 	return l
 }
 
-// climb ends everything that the ladder is for.
+// climb ends all processes of the ladder.
 func climb(l *process.Ladder, force <-chan struct{}) []process.Killed {
 	defer l.Close()
 	for l.Step() > 0 && !l.GivenUp() {
@@ -226,7 +225,8 @@ func climb(l *process.Ladder, force <-chan struct{}) []process.Killed {
 	return l.Killed()
 }
 
-// awaitReaped gives the reaper the moment it needs, so that no zombie outlives us.
+// awaitReaped waits until all children are reaped, at most a second, so that no zombie outlives
+// the runner. It polls, because no event announces the last one.
 func awaitReaped() {
 	for deadline := time.Now().Add(time.Second); len(process.Children(os.Getpid())) > 0 && time.Now().Before(deadline); {
 		time.Sleep(200 * time.Microsecond)
@@ -256,8 +256,8 @@ const (
 	quietMemory     = 3 * time.Second
 )
 
-// scheduleQuiet arranges for what is done when nothing happens for a while: a
-// checkpoint that the budget did not allow, later the return of memory.
+// scheduleQuiet arranges for the work that is done when the session is quiet: a checkpoint that
+// the budget did not allow before, and later the return of memory.
 func (r *Runner) scheduleQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +272,7 @@ func (r *Runner) quiet() {
 	select {
 	case r.shellTurn <- struct{}{}:
 	default:
-		return // somebody works; they will schedule it again
+		return // a command runs, and schedules this again
 	}
 	r.mu.Lock()
 	busy := r.ending != nil || r.current != nil
@@ -284,9 +284,9 @@ func (r *Runner) quiet() {
 			r.drainer.Add(child, r.scheduleQuiet)
 		}
 	}
-	news := !busy && r.shell != nil && r.noteOthers(r.hasOthers())
+	changed := !busy && r.shell != nil && r.noteOthers(r.hasOthers())
 	r.unlockShell()
-	if news {
+	if changed {
 		r.reportSoon()
 	}
 	if !busy {
@@ -301,12 +301,12 @@ func (r *Runner) quiet() {
 	}
 }
 
-// leastWaste is how much memory must have been allocated since it was last returned for
-// another return to be worth it. The collector itself needs up to 0.4 MB, and keeps them.
+// leastWaste is how many bytes must have been allocated since memory was last returned for
+// another return to be worth it. The collector itself keeps up to 0.4 MB.
 const leastWaste = 1 << 20
 
-// wasteful reports whether there may be much memory to return. It asks the runtime for
-// what it counts anyway: runtime.ReadMemStats would take as much memory as a collection.
+// wasteful reports whether there may be much memory to return. It reads a counter that the
+// runtime keeps anyway: runtime.ReadMemStats would take as much memory as a collection.
 func (r *Runner) wasteful() bool {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// environment is the complete environment of the shell or program, sorted, and its PATH.
+// environment returns the whole environment of the shell or program, sorted, and its PATH.
 func environment(p link.CreateParams) (env []string, path string) {
 	merged := map[string]string{"TERM": "dumb"}
 	for k, v := range p.BaseEnv {
@@ -27,11 +27,12 @@ func environment(p link.CreateParams) (env []string, path string) {
 		merged["TERM"] = p.Params.Term
 	}
 	merged[api.SessionMarker] = p.SessionID
-	// They are those of a directory that we have left.
+	// These name a directory that the daemon was started in.
 	delete(merged, "PWD")
 	delete(merged, "OLDPWD")
 	if p.Params.Kind == "" || p.Params.Kind == api.KindShell {
-		// It would make a shell end by itself; the others, read a file nobody asked for.
+		// TMOUT would make the shell end on its own; the others would make it read a file that
+		// the caller did not ask for.
 		delete(merged, "TMOUT")
 		if !p.Params.RC {
 			delete(merged, "ENV")
@@ -45,7 +46,7 @@ func environment(p link.CreateParams) (env []string, path string) {
 	return env, merged["PATH"]
 }
 
-// otherTerminal are variables that tell of the terminal in which the daemon was started.
+// otherTerminal are variables that describe the terminal in which the daemon was started.
 var otherTerminal = []string{
 	"LINES", "COLUMNS", "TERMCAP", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "STY", "WINDOW",
 	"WINDOWID", "VTE_VERSION", "KITTY_WINDOW_ID", "KITTY_PID", "ITERM_SESSION_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID",

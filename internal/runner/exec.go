@@ -26,7 +26,7 @@ type Exec struct {
 	task    task
 	note    func(link.ExecEvent) // reports every change of state; called with mu held
 
-	kept int64 // guarded by the runner's mu; what its output takes, counted when it ended
+	kept int64 // guarded by the runner's mu; bytes of its output, counted when it ended
 
 	turn  chan struct{} // closed when a queued exec may run, or is given up
 	ended chan struct{} // closed when the outcome is known
@@ -37,14 +37,14 @@ type Exec struct {
 	startedAt time.Time        // guarded by mu
 	endedAt   time.Time        // guarded by mu
 	outcome   *api.ExecOutcome // guarded by mu; set before ended closes
-	err       error            // guarded by mu; why it could not be run at all
+	err       error            // guarded by mu; why it could not start
 	mark      int64            // guarded by mu; sequence number of the exit
-	exit      link.ExecEvent   // guarded by mu; what is told when the outcome can be read
+	exit      link.ExecEvent   // guarded by mu; reported by end, when the outcome can be read
 	cancelled bool             // guarded by mu; given up while queued
-	pace      *pace            // guarded by mu; nil when the command waits for nobody
-	cause     string           // guarded by mu; why it is given up, when nobody asked for that
+	pace      *pace            // guarded by mu; nil without backpressure
+	cause     string           // guarded by mu; why TRL gives it up without a request to cancel it
 
-	maxStdin int64 // of one write, and of what waits to be read
+	maxStdin int64 // bytes of one write, and bytes that wait to be read
 	writeMu  sync.Mutex
 	writes   *recent.Map[api.ExecInputResult] // guarded by writeMu; answers by write id; nil before the first
 }
@@ -88,13 +88,13 @@ func (e *Exec) exited(oc *api.ExecOutcome, err error) {
 // session's new state, so that a waiter never finds the session still running.
 func (e *Exec) end() {
 	e.mu.Lock()
-	e.mark = e.Log.Mark() // wakes the readers, who then find the outcome
+	e.mark = e.Log.Mark() // wakes the readers, which then find the outcome
 	e.note(e.exit)
 	e.mu.Unlock()
 	close(e.ended)
 }
 
-// because notes why the command is about to be given up; the first cause counts.
+// because notes why the command is about to be given up. The first cause counts.
 func (e *Exec) because(cause string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +103,7 @@ func (e *Exec) because(cause string) {
 	}
 }
 
-// giveUp is the end of a command that never ran.
+// giveUp ends a command that never ran.
 func (e *Exec) giveUp(oc *api.ExecOutcome) {
 	e.mu.Lock()
 	oc.CancelCause = e.cause
@@ -142,10 +142,10 @@ func (e *Exec) moveLocked(next api.ExecState) (link.ExecEvent, error) {
 	return event, nil
 }
 
-// maxListed is how many processes each list of an event names.
+// maxListed is how many processes each list of an event has at most.
 const maxListed = 20
 
-// brief is an outcome for an event, whose lists do not grow without bound.
+// brief returns the outcome for an event, with bounded lists.
 func brief(oc *api.ExecOutcome) *api.ExecOutcome {
 	if oc == nil || len(oc.LeftRunning) <= maxListed && len(oc.Killed) <= maxListed {
 		return oc
@@ -163,18 +163,19 @@ func (e *Exec) status() export.Status {
 	return export.Status{State: e.state, Outcome: e.outcome, Mark: e.mark, Err: e.err}
 }
 
-// result is the outcome after ended is closed.
+// result returns the outcome, or why the command could not start. It is final once ended is
+// closed.
 func (e *Exec) result() (*api.ExecOutcome, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.outcome, e.err
 }
 
-// maxCommandShown is how much of a command's text listings carry.
+// maxCommandShown is how many bytes of a command's text a listing has.
 const maxCommandShown = 4 << 10
 
-// Info is a snapshot. Of a running command it includes what its processes have used,
-// which takes a look at each.
+// Info returns a snapshot. For a running command it adds up the usage of its processes, which
+// takes a look at each.
 func (e *Exec) Info() api.ExecInfo {
 	info := e.snapshot()
 	if user, system, rss, ok := e.task.Usage(); ok && info.Outcome == nil {
@@ -183,7 +184,7 @@ func (e *Exec) Info() api.ExecInfo {
 	return info
 }
 
-// snapshot is Info without a look at running processes.
+// snapshot is Info without the usage of running processes.
 func (e *Exec) snapshot() api.ExecInfo {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -229,16 +230,17 @@ func (e *Exec) closed() bool {
 	return e.state == api.ExecClosed
 }
 
-// execID names the n-th command of a session, so that the session is found from it.
+// execID names the n-th command of a session. The id contains that of the session, so that the
+// daemon finds the session from it.
 func execID(session string, n int64) string {
 	return "x-" + strings.TrimPrefix(session, "s-") + "-" + strconv.FormatInt(n, 10)
 }
 
-// newOutcome turns what the shell tells into what the wire carries.
-func newOutcome(oc shell.Outcome, log *output.Log, started time.Time, cwd string, maxOutput int64) *api.ExecOutcome {
+// newOutcome makes the outcome of the API from that of the shell.
+func (e *Exec) newOutcome(oc shell.Outcome, started time.Time, cwd string) *api.ExecOutcome {
 	out := &api.ExecOutcome{
 		ExitCode: oc.ExitCode, DurationMS: time.Since(started).Milliseconds(), TimedOut: oc.TimedOut, Cancelled: oc.Cancelled,
-		StdoutBytes: log.Bytes(output.Stdout), StderrBytes: log.Bytes(output.Stderr), WorkingDir: cwd,
+		StdoutBytes: e.Log.Bytes(output.Stdout), StderrBytes: e.Log.Bytes(output.Stderr), WorkingDir: cwd,
 		LeftRunning: listHolders(oc.LeftRunning), Killed: listKilled(oc.Killed),
 		Usage:          api.Usage{UserMS: oc.UserMS, SystemMS: oc.SystemMS, MaxRSSBytes: oc.MaxRSSBytes},
 		ShellRestarted: oc.Restarted,
@@ -246,8 +248,8 @@ func newOutcome(oc shell.Outcome, log *output.Log, started time.Time, cwd string
 	if oc.Signal != 0 {
 		out.Signal = process.SignalName(oc.Signal)
 	}
-	out.StdoutTruncated = out.StdoutBytes > maxOutput
-	out.StderrTruncated = out.StderrBytes > maxOutput
+	limit := maxOutput(e.params)
+	out.StdoutTruncated, out.StderrTruncated = out.StdoutBytes > limit, out.StderrBytes > limit
 	return out
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// exportPiece is how much of an export goes with one answer.
+// exportPiece is how many bytes of an export one answer has.
 const exportPiece = 1 << 20
 
 // fetch is an export that the daemon is fetching. A goroutine writes the export, as fast as the
@@ -19,8 +19,8 @@ type fetch struct {
 	over bool // the last piece is on its way; guarded by the runner's mu
 }
 
-// dismissed answers destroy. If the daemon wants what remains, the first piece of it
-// comes with the answer, and the runner lives until the daemon says that it has all.
+// dismissed is destroy. If the daemon wants an export, the answer has its first piece, and the
+// runner lives until the daemon says that it has everything.
 func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParams, *link.DestroyResult]) error {
 	p := *q.Params
 	r.mu.Lock()
@@ -63,7 +63,7 @@ func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParam
 	return nil
 }
 
-// piece is the next of an export.
+// piece reads the next piece of an export.
 func (r *Runner) piece(x *fetch) ([]byte, link.ExportResult, error) {
 	buf := make([]byte, exportPiece)
 	n, err := io.ReadFull(x.r, buf)
@@ -100,7 +100,7 @@ func (r *Runner) continueExport(_ context.Context, q *link.Request[*struct{}, *l
 	return err
 }
 
-// lastScreen is what the terminal of the session shows at the end.
+// lastScreen returns the screen of the terminal at the end; nil for other sessions.
 func (r *Runner) lastScreen() *export.Screen {
 	r.mu.Lock()
 	p := r.program
@@ -115,14 +115,14 @@ func (r *Runner) lastScreen() *export.Screen {
 	return &export.Screen{SnapshotResult: res, Data: data}
 }
 
-// linger ends a runner whose daemon left while the session was being destroyed; later,
-// if what remains is still wanted, because the next daemon may fetch it.
+// linger ends a runner whose daemon left while the session was ending. If a daemon wanted the
+// export, the runner first waits for the next daemon, which may fetch it.
 func (r *Runner) linger(e *ending) {
 	<-e.done
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.conn != nil: // there is another one already
+	case r.conn != nil: // another daemon has connected
 	case r.wanted || e.own:
 		r.waitThenExitLocked(r.patienceLocked())
 	default:

@@ -40,13 +40,13 @@ func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.
 		e.task.wake()
 	}
 	if errors.Is(err, shell.ErrInputUnread) {
-		if len(data) == 0 && p.Close { // it is
+		if len(data) == 0 && p.Close { // the stdin is closed, as the caller wants it
 			return res, nil
 		}
 		if e.task.Running() {
 			return res, api.Errorf(api.CodeConflict, "exec %q: its stdin is closed; no process reads it", e.ID)
 		}
-		select { // it is about to end
+		select { // the command is about to end
 		case <-e.ended:
 			return res, e.hasEnded()
 		case <-ctx.Done():
@@ -56,8 +56,8 @@ func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.
 	return res, err
 }
 
-// write hands data to the command. It is one write at a time, so that a repetition
-// finds the answer of the first.
+// write hands data to the command. Writes are serialised, so that a repetition finds the answer
+// of the first.
 func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, wake bool, err error) {
 	e.writeMu.Lock()
 	defer e.writeMu.Unlock()
@@ -73,8 +73,8 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 		if in == nil || len(data) > 0 || !p.Close {
 			return res, false, e.hasEnded()
 		}
-		// Who only closes the input of a command that has read enough comes too late
-		// now and then, and need not know.
+		// A caller that only closes the input may come too late, when the command has read enough.
+		// That is no error.
 	default:
 	}
 	switch {
@@ -103,7 +103,7 @@ func (e *Exec) write(p link.InputParams, data []byte) (res api.ExecInputResult, 
 	return res, wake, err
 }
 
-// hasEnded is why nothing can be written to an exec any more.
+// hasEnded is the error of a write to an ended exec.
 func (e *Exec) hasEnded() error {
 	oc, err := e.result()
 	if oc == nil {

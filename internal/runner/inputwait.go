@@ -10,18 +10,18 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// How often a command is looked at while somebody waits for it to want input: often
-// at first, and when it has said something.
+// How often the processes of a command are checked while a caller waits for one to want input:
+// often at first and after output.
 const (
 	lookFirst = 5 * time.Millisecond
 	lookLast  = 100 * time.Millisecond
-	// lookShare bounds what the looks may take of a processor.
+	// lookShare bounds the checks to one part in so many of a processor.
 	lookShare = 20
 )
 
-// await is exec.await. The kernel does not wake us when a process begins to wait, so
-// the processes are looked at again and again. One is waiting when two looks find it
-// in the same place, with nothing left to read.
+// await is exec.await. The kernel does not wake us when a process begins to wait for input, so
+// the runner polls. A process is waiting if two checks find it in the same place, with nothing
+// left to read.
 func (r *Runner) await(ctx context.Context, p *api.ExecInfoParams) (*link.AwaitResult, error) {
 	e, err := r.find(p.ExecID)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Runner) await(ctx context.Context, p *api.ExecInfoParams) (*link.AwaitR
 	return &link.AwaitResult{Process: who}, err
 }
 
-// awaitInput returns the process that waits, nil when the command has ended.
+// awaitInput returns the process that waits for input; nil when the command has ended.
 func (e *Exec) awaitInput(ctx context.Context) (*api.Process, error) {
 	if t := terminalOf(e); t != nil {
 		return t.AwaitInput(ctx)
@@ -65,7 +65,7 @@ func (e *Exec) awaitInput(ctx context.Context) (*api.Process, error) {
 	}
 }
 
-// pause lets some time go by: less, but not nothing, when the log goes beyond seq.
+// pause waits for d, or less when output arrives after seq, but at least lookFirst.
 func (e *Exec) pause(ctx context.Context, d time.Duration, seq int64) (spoke, ended bool, err error) {
 	short := time.NewTimer(min(d, lookFirst))
 	defer short.Stop()

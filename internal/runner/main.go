@@ -21,24 +21,24 @@ const Name = "trl-runner"
 // listenerFD is where a runner finds its listening socket.
 const listenerFD = 3
 
-// spareThreads is how many threads a runner has beside the main one, those of the Go
-// runtime and that of the signals. It needs one that runs Go code and one for each
-// system call that blocks: the shell's poll, the Drainer's, the end of a process, a
-// file, /proc. Nothing else blocks: pipes, sockets and terminals are waited for
-// together.
+// spareThreads is how many threads a runner has beside the main thread, those of the Go
+// runtime and that of the signals. It needs one to run Go code and one for each blocking
+// system call: the poll of the shell, the poll of the Drainer, the wait for a process, a file,
+// /proc. Pipes, sockets and terminals share one poller.
 const spareThreads = 5
 
 func init() {
-	// The kernel lists a process's children by thread, and gives orphans to the main
-	// one: forking there too keeps all of them in one list. Only init can pin main.
+	// The kernel lists the children of a process by thread and gives orphans to the main
+	// thread. Forking on the main thread keeps all children in one list. Only init can pin
+	// the main goroutine to it.
 	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == Name {
 		runtime.LockOSThread()
-		runtime.MemProfileRate = 0 // nobody reads that profile, and it takes memory
+		runtime.MemProfileRate = 0 // the profile is never read, and it takes memory
 	}
 }
 
-// Main is the runner program. It must be called by the main goroutine, and
-// returns only when it cannot start; the runner ends by os.Exit.
+// Main is the runner program. The main goroutine must call it. It returns only if the runner
+// cannot start; a running runner ends by os.Exit.
 func Main() int {
 	id, dir := os.Getenv(api.SessionMarker), socketDir(listenerFD)
 	if id == "" || dir == "" {
@@ -47,8 +47,8 @@ func Main() int {
 	}
 	process.Sanitize()
 	subreaper := process.BecomeSubreaper()
-	// One session has little to do at once. What is not used is returned when nothing happens;
-	// until then garbage may gather: collecting it delays the command that runs meanwhile.
+	// One session has little to do at once. Memory is returned when the session is quiet; until
+	// then garbage may gather, because a collection would delay the running command.
 	runtime.GOMAXPROCS(1)
 	unix.SetNonblock(listenerFD, true)
 	listener := os.NewFile(listenerFD, "link")
@@ -75,13 +75,13 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
 		return 1
 	}
-	// Caught and dropped rather than ignored: children would inherit that.
+	// Catch and drop these signals: children would inherit that they are ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGXFSZ)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
-		r.toldToEnd()
+		r.terminate()
 	}()
 	go func() {
 		fmt.Fprintf(os.Stderr, "%s: accept: %s\n", Name, r.Serve(listener))
@@ -92,7 +92,7 @@ func Main() int {
 	return 0
 }
 
-// socketDir is the directory of a listening unix socket: the session's own.
+// socketDir returns the directory of a listening unix socket, which is the session's own.
 func socketDir(fd int) string {
 	addr, err := unix.Getsockname(fd)
 	if err != nil {

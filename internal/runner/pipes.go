@@ -12,8 +12,8 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// pipes are the stdin, stdout and stderr of a program. Goroutines: one reads each output
-// until its end, so that the program never waits for a reader; one waits for both and
+// pipes are the stdin, stdout and stderr of a program. Its goroutines: one for each output, which
+// reads to the end, so that the program never waits for a reader; one that waits for both and
 // for the program; and that of the Feed. Close ends them all.
 type pipes struct {
 	proc  *process.Process
@@ -26,8 +26,8 @@ type pipes struct {
 	done    chan struct{}
 }
 
-// startOnPipes starts a program. What it writes goes into log; at most maxInput bytes
-// wait for it to read them.
+// startOnPipes starts a program. Its output goes into log; at most maxInput bytes of input wait
+// until the program reads them.
 func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process, error), log *output.Log, maxInput int64) (*pipes, error) {
 	p := &pipes{in: shell.NewInput(maxInput, nil), done: make(chan struct{})}
 	var theirs []*os.File
@@ -76,7 +76,7 @@ func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process,
 	return p, nil
 }
 
-// read moves what the program writes into the log, until nobody can write any more.
+// read moves the output of the program into the log, until no process holds the pipe.
 func (p *pipes) read(f *os.File, log *output.Log, st output.Stream) {
 	defer f.Close()
 	for {
@@ -93,10 +93,10 @@ func (p *pipes) read(f *os.File, log *output.Log, st output.Stream) {
 // Process is the program.
 func (p *pipes) Process() *process.Process { return p.proc }
 
-// Done is closed when the program has ended and all it wrote is in the log.
+// Done is closed when the program has ended and its output is in the log.
 func (p *pipes) Done() <-chan struct{} { return p.done }
 
-// Close lets go of the pipes, whoever still holds the other ends. The program has ended.
+// Close closes the pipes, even if processes still hold the other ends. The program has ended.
 func (p *pipes) Close() {
 	p.feed.Close()
 	for _, f := range p.out {
@@ -105,7 +105,7 @@ func (p *pipes) Close() {
 	<-p.done
 }
 
-// LastOutput is when the program wrote last; zero when it never did.
+// LastOutput returns when the program last wrote; zero if it never did.
 func (p *pipes) LastOutput() time.Time {
 	if at := p.wrote.Load(); at != nil {
 		return *at

@@ -15,9 +15,9 @@ import (
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
-// program is what a session of kind terminal or program is: one process on a
-// pseudo-terminal or on three pipes, with everything it starts. It is the task of the
-// session's one Exec, and the session ends with it. One goroutine, watch.
+// program is the program of a session of kind terminal or program: one process on a
+// pseudo-terminal or on three pipes, with everything it starts. It is the task of the session's
+// one Exec, and the session ends with it. Its goroutine is watch.
 type program struct {
 	vessel
 	terminal *terminal.Terminal // the vessel; nil for kind program
@@ -25,27 +25,26 @@ type program struct {
 	exec     *Exec
 	command  []string
 	started  time.Time
-	typed    atomic.Pointer[time.Time] // when something was written to it last; nil: never
+	typed    atomic.Pointer[time.Time] // the last input; nil before the first
 
-	first chan syscall.Signal // asks for its end; has room for one
-	force chan struct{}       // has a value when its end cannot wait for the grace time
+	first chan syscall.Signal // has the first signal when its end is asked for; room for one
+	force chan struct{}       // has a value when the end cannot wait for the grace time
 
-	over   chan struct{}    // closed when nothing of it is left
+	over   chan struct{}    // closed when no process of it is left
 	killed []process.Killed // set when over is closed
 }
 
-// vessel is what a program runs on.
+// vessel connects a program to the runner: a terminal or pipes.
 type vessel interface {
 	Process() *process.Process
-	// Done is closed when the program has ended and all it wrote is in the log.
+	// Done is closed when the program has ended and its output is in the log.
 	Done() <-chan struct{}
-	// Close lets go of the program's input and output. What is in the log, and the last
-	// screen, stays readable.
+	// Close releases the program's input and output. The log and the last screen stay readable.
 	Close()
 	LastOutput() time.Time
 }
 
-// terminalOf is the terminal that the exec's program runs on; nil when there is none.
+// terminalOf returns the terminal of the exec's program; nil for other execs.
 func terminalOf(e *Exec) *terminal.Terminal {
 	if p, ok := e.task.(*program); ok {
 		return p.terminal
@@ -55,7 +54,7 @@ func terminalOf(e *Exec) *terminal.Terminal {
 
 func (p *program) Running() bool { return !happened(p.Process().Done()) }
 
-// Usage counts everything below the runner: there is nothing else.
+// Usage adds up all processes below the runner, because all of them belong to the program.
 func (p *program) Usage() (userMS, systemMS, maxRSSBytes int64, ok bool) {
 	if !p.Running() {
 		return 0, 0, 0, false
@@ -68,7 +67,7 @@ func (p *program) Usage() (userMS, systemMS, maxRSSBytes int64, ok bool) {
 	return userMS, systemMS, maxRSSBytes, true
 }
 
-// BlockedReader is for a program on pipes; a terminal looks itself.
+// BlockedReader is for a program on pipes; a terminal has its own way.
 func (p *program) BlockedReader() (shell.Reader, bool, error) {
 	if p.pipes == nil || !p.Running() {
 		return shell.Reader{}, false, nil
@@ -113,7 +112,7 @@ func (p *program) stop(sig syscall.Signal) {
 
 func (p *program) forget() {}
 
-// activity is when it last wrote or was written something.
+// activity returns when the last input or output was.
 func (p *program) activity() time.Time {
 	at := p.started
 	if out := p.LastOutput(); out.After(at) {
@@ -125,7 +124,7 @@ func (p *program) activity() time.Time {
 	return at
 }
 
-// describe adds to a snapshot of the session what the program can tell.
+// describe adds the program to a snapshot of the session.
 func (p *program) describe(info *api.SessionInfo) {
 	info.Command, info.ExecID = p.command, p.exec.ID
 	if at := p.activity(); at.After(info.LastActivity) {
@@ -138,14 +137,15 @@ func (p *program) describe(info *api.SessionInfo) {
 }
 
 const (
-	// settleTime is how long the end of output is awaited after the program's end, before
-	// those who hold it are ended: what only has to write its last words is not disturbed.
+	// settleTime is how long the runner waits for the end of output after the program's end,
+	// before it ends the processes that hold the output: some only have to write their last
+	// words.
 	settleTime = 20 * time.Millisecond
-	// drainTime is how long it is awaited when nobody below us holds it any more.
+	// drainTime is how long the runner waits for it when no process below the runner is left.
 	drainTime = time.Second
 )
 
-// watch sees the program to its end, and then ends the session.
+// watch waits for the end of the program and then ends the session.
 func (r *Runner) watch(p *program) {
 	cancelled := r.endOf(p)
 	exit := p.Process().Exit()
@@ -156,13 +156,13 @@ func (r *Runner) watch(p *program) {
 	cause := causeOf(exit)
 	if cancelled != 0 {
 		oc.ExitCode, oc.Cancelled = api.ExitCancelled, true
-		if oc.Signal == 0 { // it exited, because it was told to
+		if oc.Signal == 0 { // it handled the signal and exited
 			oc.Signal = strongest(cancelled, p.killed)
 		}
 		cause = "its program was cancelled"
 	}
 	e := p.exec
-	out := newOutcome(oc, e.Log, p.started, r.cwd, 0)
+	out := e.newOutcome(oc, p.started, r.cwd)
 	out.StdoutTruncated, out.StderrTruncated = hasGap(e.Log, output.Stdout), hasGap(e.Log, output.Stderr)
 	e.exited(out, nil)
 	r.mu.Lock()
@@ -177,8 +177,8 @@ func (r *Runner) watch(p *program) {
 	r.destroy(link.DestroyParams{Cause: cause}, true)
 }
 
-// endOf waits for the end of the program, or ends it, and everything that it left. It
-// returns the signal with which that was asked for, 0 when the program ended by itself.
+// endOf waits for the end of the program, or for a request to end it, and ends all processes that
+// are left. It returns the signal of the request; 0 if the program ended on its own.
 func (r *Runner) endOf(p *program) (cancelled syscall.Signal) {
 	select {
 	case <-p.Process().Done():
@@ -193,7 +193,7 @@ func (r *Runner) endOf(p *program) (cancelled syscall.Signal) {
 	l.HangUp()
 	p.killed = climb(l, p.force)
 	if r.cgroup != nil {
-		_ = r.cgroup.Kill() // whoever left our tree in spite of all
+		_ = r.cgroup.Kill() // also processes that left the tree of the runner
 	}
 	<-p.Process().Done()
 	happens(p.Done(), drainTime)
@@ -202,7 +202,7 @@ func (r *Runner) endOf(p *program) (cancelled syscall.Signal) {
 	return cancelled
 }
 
-// happens waits for c to be closed, at most for d.
+// happens waits until c is closed, at most for d.
 func happens(c <-chan struct{}, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -228,7 +228,7 @@ func causeOf(exit process.Exit) string {
 	return "the program exited with status " + strconv.Itoa(exit.Status)
 }
 
-// strongest is the last signal that had to be sent.
+// strongest returns the last signal that was necessary.
 func strongest(first syscall.Signal, killed []process.Killed) syscall.Signal {
 	for _, k := range killed {
 		if k.Signal == syscall.SIGKILL {

@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// readBuffers are for the bytes of answers. A stream at full speed needs a large one for
-// each, and collecting them as garbage would cost more than filling them.
+// readBuffers hold the bytes of answers. A stream at full speed needs a large buffer for each
+// answer, and collecting the buffers as garbage would cost more than filling them.
 var readBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read is exec.read.

@@ -16,22 +16,22 @@ import (
 // is running. A caller could not see the state of a shorter one.
 const reportRunningAfter = 2 * time.Millisecond
 
-// submit accepts a command: it may run at once, or waits in the queue. The command of a
-// request that was made before is returned as it is, with again.
+// submit accepts a command, which may run at once or waits in the queue. For a repeated request
+// it returns the command of the first one, and again.
 func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e, err := r.knownRunLocked(p.RunID); e != nil || err != nil {
 		return e, true, err
 	}
-	if !p.Wait { // for one that waits, an earlier command may make the directory
+	if !p.Wait { // an earlier command may still make the directory of one that waits
 		r.mu.Unlock()
 		err = shell.CheckDir(p.WorkingDir)
 		r.mu.Lock()
 		if err != nil {
 			return nil, false, err
 		}
-		if e, err := r.knownRunLocked(p.RunID); e != nil || err != nil { // accepted meanwhile
+		if e, err := r.knownRunLocked(p.RunID); e != nil || err != nil { // submitted meanwhile
 			return e, true, err
 		}
 	}
@@ -80,7 +80,7 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 		cmd.Log, cmd.Full = e.Log, e.full
 	}
 	e.task = shellTask{cmd, r.shell.Wake}
-	// What listings need of it is the text; the values must not live longer than the command.
+	// Listings need only the text; environment values and stdin must not outlive the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.ID] = e
 	r.order = append(r.order, e)
@@ -134,7 +134,7 @@ func (r *Runner) execute(e *Exec) *shell.Held {
 	e.task.forget()
 	var out *api.ExecOutcome
 	if err == nil {
-		out = newOutcome(oc, e.Log, started, r.shell.WorkingDir(), maxOutput(e.params))
+		out = e.newOutcome(oc, started, r.shell.WorkingDir())
 	}
 	e.exited(out, err)
 	r.ended(e, oc)
@@ -147,18 +147,18 @@ func (r *Runner) execute(e *Exec) *shell.Held {
 	return oc.Held
 }
 
-// drain reads what the processes that a command left running still write.
+// drain lets the Drainer read the output of processes that the command left running.
 func (r *Runner) drain(e *Exec, held *shell.Held) {
 	if held == nil {
 		return
 	}
 	r.drainer.Add(held, func() {
 		_ = e.to(api.ExecClosed)
-		go r.reportExecs(false) // who drains must not wait for the daemon
+		go r.reportExecs(false) // the Drainer must not wait for the daemon
 	})
 }
 
-// ended takes e off the session and lets the next one begin.
+// ended makes the session idle again, or begins the next command of the queue.
 func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.mu.Lock()
 	r.current = nil
@@ -169,7 +169,7 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	r.restarts = r.shell.Restarts()
 	died := oc.Died
 	if errors.Is(died, api.ErrResourcePressure) {
-		died = nil // the next command tries to start a shell again
+		died = nil // the next command tries again to start a shell
 	}
 	if r.state == api.SessionRunning {
 		_ = r.toLocked(api.SessionIdle, "")
@@ -185,8 +185,8 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 	}
 }
 
-// abandon gives up a command: one that waits is taken from the queue, one that
-// runs is stopped. It does not wait for the end.
+// abandon gives up a command: it removes a queued one from the queue and stops a running one,
+// without waiting for the end.
 func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
 	r.mu.Lock()
 	for i, q := range r.queue {

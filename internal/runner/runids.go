@@ -8,7 +8,8 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// runsKept is how many run ids a runner remembers. A caller asks again within a minute or so.
+// runsKept is how many run ids a runner remembers. A caller repeats a request within a minute or
+// so.
 const runsKept = 4096
 
 // knownRunLocked finds the command of a repeated request; nil for a new request. A command

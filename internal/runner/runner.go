@@ -19,12 +19,12 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// Config says what a Runner is made of.
+// Config is what a Runner needs.
 type Config struct {
 	SessionID string
 	Dir       string // private directory of the session
 	Version   string
-	Subreaper bool // orphans come to this process
+	Subreaper bool // the kernel makes orphans children of this process
 	// Start starts a process on the thread whose children are watched.
 	Start func(process.Spec) (*process.Process, error)
 	// Exit ends the runner process.
@@ -40,14 +40,15 @@ type Runner struct {
 	drainer *shell.Drainer
 	store   *output.Store // of all output
 	cgroup  *process.Cgroup
-	// strays finds what was started in the session since then and is not below the runner
-	// any more; nil where orphans come to the runner.
+	// strays finds processes of the session, started since then, that are no longer below the
+	// runner; nil where the runner is a subreaper.
 	strays    func(since uint64) []process.Info
 	startTime uint64 // of this process
 
-	// shellTurn is held by whoever uses the shell: a command, a checkpoint, the end.
+	// shellTurn is a lock for the use of the shell: by a command, a checkpoint, the end. It is
+	// taken by lockShell, before mu.
 	shellTurn chan struct{}
-	// shell is set by create, program instead of it when the session is not of kind shell.
+	// create sets shell, or program for a session of another kind.
 	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID
 	program *program
 
@@ -57,22 +58,22 @@ type Runner struct {
 	reportsDue atomic.Int64 // calls of reportSoon since its goroutine last reported
 
 	mu         sync.Mutex
-	daemon     *peer               // guarded by mu; nil while there is none
-	conn       *link.Conn          // guarded by mu; that of the daemon
-	key        string              // guarded by mu; of its daemons; empty when they have none
+	daemon     *peer               // guarded by mu; nil without a daemon
+	conn       *link.Conn          // guarded by mu; the daemon's connection
+	key        string              // guarded by mu; the key of its daemons; empty if they have none
 	created    bool                // guarded by mu
-	unwanted   bool                // guarded by mu; its daemon left before it was created
-	state      api.SessionState    // guarded by mu, written by to only
+	unwanted   bool                // guarded by mu; the daemon left before the session was created
+	state      api.SessionState    // guarded by mu, written by toLocked only
 	params     link.CreateParams   // guarded by mu until created
 	found      shell.Program       // like params; the shell, where there is one
 	cwd        string              // guarded by mu
 	activity   time.Time           // guarded by mu
 	born       time.Time           // guarded by mu
-	others     bool                // guarded by mu; something besides the shell ran when that was looked for
-	alone      time.Time           // guarded by mu; when nothing was found that had been there before
+	others     bool                // guarded by mu; other processes than the shell ran at the last check
+	alone      time.Time           // guarded by mu; when a check first found none again
 	commands   int64               // guarded by mu
 	restarts   int64               // guarded by mu
-	outcome    *api.ExecOutcome    // guarded by mu; of the program of a terminal or program session, once it has ended
+	outcome    *api.ExecOutcome    // guarded by mu; the outcome of the ended program of a terminal or program session
 	cause      string              // guarded by mu
 	endedAt    time.Time           // guarded by mu
 	current    *Exec               // guarded by mu
@@ -80,16 +81,16 @@ type Runner struct {
 	execs      map[string]*Exec    // guarded by mu
 	order      []*Exec             // guarded by mu; oldest first
 	runs       *recent.Map[string] // guarded by mu; the ids of commands by run id
-	kept       int64               // guarded by mu; memory of the output of the commands in order that have ended
+	kept       int64               // guarded by mu; bytes of output of the ended commands in order
 	ending     *ending             // guarded by mu; set once the session is being destroyed
 	fetch      *fetch              // guarded by mu; the export that the daemon fetches; nil for none
-	wanted     bool                // guarded by mu; a daemon has asked for an export and has not got all of it
-	loneTimer  *time.Timer         // guarded by mu; runs while no daemon is there
-	quietTimer *time.Timer         // guarded by mu; checkpoint and memory when nothing happens
-	returned   uint64              // guarded by mu; what had been allocated when memory was last returned
+	wanted     bool                // guarded by mu; a daemon has asked for an export and does not have all of it
+	loneTimer  *time.Timer         // guarded by mu; runs without a daemon
+	quietTimer *time.Timer         // guarded by mu; checkpoints and returns memory when the session is quiet
+	returned   uint64              // guarded by mu; bytes allocated in total when memory was last returned
 }
 
-// New makes a Runner. It does nothing until a daemon says create.
+// New makes a Runner. It does nothing until a daemon calls Create.
 func New(cfg Config) (*Runner, error) {
 	d, err := shell.NewDrainer()
 	if err != nil {
@@ -126,7 +127,7 @@ func (r *Runner) toLocked(next api.SessionState, cause string) error {
 	return nil
 }
 
-// Info is a snapshot.
+// Info returns a snapshot of the session.
 func (r *Runner) Info() api.SessionInfo {
 	r.mu.Lock()
 	info, p := r.infoLocked(), r.program
@@ -137,7 +138,7 @@ func (r *Runner) Info() api.SessionInfo {
 	return info
 }
 
-// infoLocked is Info without what only the program can tell.
+// infoLocked is Info without the state of the program.
 func (r *Runner) infoLocked() api.SessionInfo {
 	p := r.params.Params
 	info := api.SessionInfo{
@@ -180,7 +181,7 @@ func (r *Runner) set(_ context.Context, p *link.SetParams) (*link.SessionInfo, e
 	return &link.SessionInfo{SessionInfo: r.Info(), Ages: r.ages()}, nil
 }
 
-// ages tells how old the session is, and for how long it has been idle.
+// ages returns how old the session is and for how long it has been idle.
 func (r *Runner) ages() link.Ages {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,19 +202,19 @@ func (r *Runner) ages() link.Ages {
 	return a
 }
 
-// noteOthers notes whether something besides the shell runs. It reports whether that is news.
+// noteOthers notes whether other processes than the shell run. It reports whether that changed.
 func (r *Runner) noteOthers(others bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	news := r.others != others
+	changed := r.others != others
 	r.others = others
-	if news && !others {
+	if changed && !others {
 		r.alone = time.Now()
 	}
-	return news
+	return changed
 }
 
-// hasOthers looks whether something besides the shell runs.
+// hasOthers looks for processes other than the shell.
 func (r *Runner) hasOthers() bool {
 	for _, p := range process.Descendants(os.Getpid(), nil) {
 		if r.shell == nil || p.PID != r.shell.PID() {
@@ -263,7 +264,7 @@ func (r *Runner) details() *link.SessionDetails {
 	return &link.SessionDetails{SessionDetails: d, Ages: r.ages()}
 }
 
-// Details is everything session.info tells.
+// Details returns everything that session.info reports.
 func (r *Runner) Details() api.SessionDetails {
 	info := r.Info()
 	r.mu.Lock()
@@ -298,7 +299,7 @@ func (r *Runner) unlockShell() { <-r.shellTurn }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// signalOf is the first signal of a cancel.
+// signalOf returns the first signal of a cancel.
 func signalOf(name string) (syscall.Signal, error) {
 	if name == "" {
 		return syscall.SIGTERM, nil

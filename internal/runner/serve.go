@@ -14,9 +14,9 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Serve accepts connections on a listening unix socket, for ever. The newest one that has
-// said hello is the daemon, which is told about changes; an older one is closed. One that
-// does not say hello is nobody's.
+// Serve accepts connections on a listening unix socket, for ever. The newest connection with a
+// hello is the daemon, to which the runner reports; the earlier one is closed. A connection
+// without a hello is closed after helloTimeout.
 func (r *Runner) Serve(listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *Runner) Serve(listener *os.File) error {
 		}
 		if acceptErr != nil {
 			if acceptErr == unix.EMFILE || acceptErr == unix.ENFILE {
-				time.Sleep(100 * time.Millisecond) // nothing else helps; do not spin
+				time.Sleep(100 * time.Millisecond) // no event announces a free descriptor; do not spin
 			}
 			continue
 		}
@@ -51,14 +51,14 @@ func (r *Runner) Serve(listener *os.File) error {
 	}
 }
 
-// sendBuffer is how much the socket takes before the daemon reads it. With the default, a
-// piece of output at full speed would wait several times on its way.
+// sendBuffer is how many bytes the socket takes before the daemon reads them. With the default
+// a large piece of output would wait several times on its way.
 const sendBuffer = 512 << 10
 
-// helloTimeout is how long a connection may be there without a hello.
+// helloTimeout is how long a connection may stay without a hello.
 const helloTimeout = 30 * time.Second
 
-// serve answers on a connection. Numbers tell in which order connections were accepted.
+// serve answers on a connection. Connections are numbered in the order of their arrival.
 func (r *Runner) serve(rwc io.ReadWriteCloser, number int64) {
 	p := &peer{runner: r, conn: link.NewConn(rwc), number: number}
 	impatience := time.AfterFunc(helloTimeout, func() {
@@ -82,7 +82,7 @@ type peer struct {
 	conn    *link.Conn
 	number  int64
 	greeted atomic.Bool
-	proved  bool // it has shown the key; guarded by the runner's mu
+	proved  bool // it has the key; guarded by the runner's mu
 }
 
 // Handle implements link.Handler.
@@ -99,8 +99,8 @@ func (p *peer) Handle(ctx context.Context, in *link.Incoming) error {
 // Event implements link.Handler. A daemon sends no events.
 func (p *peer) Event(string, json.RawMessage, []byte) {}
 
-// welcome makes a peer the daemon, when it is the newest. Who does not know the key of
-// the daemon that is there cannot replace it.
+// welcome makes a peer the daemon if it is the newest. A peer without the key cannot replace one
+// that has it.
 func (r *Runner) welcome(p *peer, key string) error {
 	r.mu.Lock()
 	old := r.daemon
@@ -122,7 +122,7 @@ func (r *Runner) welcome(p *peer, key string) error {
 	r.setDaemonLocked(p)
 	p.greeted.Store(true)
 	r.loneTimer.Stop()
-	if r.fetch != nil { // it begins anew
+	if r.fetch != nil { // the new daemon fetches the export from its beginning
 		_ = r.fetch.r.Close()
 		r.fetch = nil
 	}
@@ -131,7 +131,7 @@ func (r *Runner) welcome(p *peer, key string) error {
 		old.conn.Close()
 	}
 	select {
-	case <-p.conn.Done(): // before it was known as the daemon
+	case <-p.conn.Done(): // it was gone before it became the daemon
 		r.left(p)
 	default:
 	}
@@ -161,8 +161,8 @@ func (r *Runner) hasDaemon() bool {
 // firstDaemonTimeout is how long a runner waits for the daemon that started it.
 const firstDaemonTimeout = 30 * time.Second
 
-// left is called when a daemon is gone. A session that was never created goes
-// with it; one that exists waits for the next daemon, up to its idle time-out.
+// left is called when a daemon is gone. A session that was not created yet ends. A created one
+// waits for the next daemon, up to its idle timeout.
 func (r *Runner) left(p *peer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +192,7 @@ func (r *Runner) idleTimeoutLocked() time.Duration {
 	return seconds(r.params.Limits.IdleTimeoutS)
 }
 
-// lone ends a session that nobody has used and no daemon has asked for.
+// lone ends a session that has been idle for its idle timeout without a daemon.
 func (r *Runner) lone() {
 	others := r.hasOthers()
 	r.mu.Lock()
@@ -226,6 +226,6 @@ func (p *peer) hello(_ context.Context, h *link.HelloParams) (*link.HelloResult,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// An older daemon is spoken to in its own words; it does not know the new ones.
+	// The runner speaks the protocol of an older daemon, which does not know the new one.
 	return &link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, h.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
 }

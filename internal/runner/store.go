@@ -10,11 +10,11 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// reportGrowth is by how much the kept output grows before the daemon is told of it in
-// the middle of a command.
+// reportGrowth is by how much the kept output of a running command grows before the runner
+// reports it.
 const reportGrowth = 8 << 20
 
-// newStore makes the place for the output of all commands.
+// newStore makes the store for the output of all commands.
 func (r *Runner) newStore(lim link.Limits) *output.Store {
 	return output.NewStore(output.StoreConfig{
 		MemoryBytes: lim.MemoryBytes, Dir: lim.SpillDir,
@@ -26,11 +26,12 @@ func (r *Runner) newStore(lim link.Limits) *output.Store {
 	})
 }
 
-// minTrim is as far as the output of a command that runs is cut down.
+// minTrim is how many bytes per stream a running command keeps at least.
 const minTrim = 64 << 10
 
-// trim drops output until the session keeps no more than it may: that of commands
-// that have ended, the oldest first, then the middle of what runs. Totals stay.
+// trim drops output until the session keeps no more than it may: first the output of ended
+// commands, oldest first, then the middle of the output of running ones. The totals still count
+// the dropped bytes.
 func (r *Runner) trim(_ context.Context, p *link.TrimParams) (*api.SessionInfo, error) {
 	r.mu.Lock()
 	var open []*Exec

@@ -7,27 +7,28 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// task is what an Exec runs: a command of the shell, or the program that is the session.
+// task is the running part of an Exec: a command of the shell, or the program of the session.
 // Its methods are safe for concurrent use.
 type task interface {
 	// Running reports whether it runs now.
 	Running() bool
 	// LastOutput is when it last wrote something; zero when it never did.
 	LastOutput() time.Time
-	// Usage is what it has used until now; false when it does not run.
+	// Usage is its CPU time and memory until now; false when it does not run.
 	Usage() (userMS, systemMS, maxRSSBytes int64, ok bool)
-	// BlockedReader looks for a process of it that waits for its stdin.
+	// BlockedReader looks for one of its processes that is blocked reading stdin.
 	BlockedReader() (shell.Reader, bool, error)
 	// reads reports whether exec.input would be accepted.
 	reads() bool
 	// stdin is the queue of its input; nil when it has none.
 	stdin() *shell.Input
-	// wake follows a write to stdin that asks for it, or a read by who paces the output.
+	// wake makes the loop of its pipes look again: after a write to stdin that asks for it, and
+	// after a read that makes room for more output.
 	wake()
-	// stop asks for its end, with that signal first, and does not wait. A second time it
-	// can only be hurried, by SIGKILL.
+	// stop asks for its end, with that signal first, and does not wait. A second call has an
+	// effect only with SIGKILL, which ends the grace time.
 	stop(syscall.Signal)
-	// forget drops what must not live longer than it: values and input.
+	// forget drops the environment values and the input, which must not outlive it.
 	forget()
 }
 

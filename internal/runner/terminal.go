@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
-// theProgram is that of a session of kind terminal or program.
+// theProgram returns the program of a session of kind terminal or program.
 func (r *Runner) theProgram() (*program, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,7 +25,7 @@ func (r *Runner) theProgram() (*program, error) {
 	return r.program, nil
 }
 
-// theTerminal is that of a session of kind terminal.
+// theTerminal returns the terminal of a session of kind terminal.
 func (r *Runner) theTerminal() (*terminal.Terminal, *program, error) {
 	p, err := r.theProgram()
 	if err == nil && p.terminal == nil {
@@ -46,7 +46,7 @@ func (r *Runner) wrongKindLocked(instead string) error {
 	return e
 }
 
-// ifLives refuses what cannot be done to a program that has ended.
+// ifLives returns an error if the program has ended.
 func (r *Runner) ifLives(p *program) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Runner) typed(ctx context.Context, q *link.Request[*link.SessionInputPa
 	return nil
 }
 
-// writeProgram is session.input of a program on pipes: exec.input, with other words.
+// writeProgram is session.input of a program on pipes, by way of exec.input.
 func (r *Runner) writeProgram(ctx context.Context, pr *program, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	if p.Paste || len(p.Keys) > 0 {
 		r.mu.Lock()
@@ -124,7 +124,7 @@ func (r *Runner) screen(_ context.Context, p *api.SessionScreenParams) (*api.Ses
 	return &res, nil
 }
 
-// snapshot is how session.attach begins.
+// snapshot is the beginning of session.attach.
 func (r *Runner) snapshot(ctx context.Context, q *link.Request[*link.SnapshotParams, *link.SnapshotResult]) error {
 	t, _, err := r.theTerminal()
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Runner) snapshot(ctx context.Context, q *link.Request[*link.SnapshotPar
 	return err
 }
 
-// follow is how session.attach goes on.
+// follow continues session.attach.
 func (r *Runner) follow(ctx context.Context, q *link.Request[*link.FollowParams, *link.FollowResult]) error {
 	t, pr, err := r.theTerminal()
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *Runner) follow(ctx context.Context, q *link.Request[*link.FollowParams,
 // warn writes to the runner's log.
 func (r *Runner) warn(err error) { fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err) }
 
-// quoted is the name of a session that is being made, or its id, for errors.
+// quoted returns the name of a session that is being created, or its id, for errors.
 func quoted(p link.CreateParams) string {
 	if p.Params.Name != "" {
 		return strconv.Quote(p.Params.Name)

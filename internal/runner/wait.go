@@ -29,7 +29,7 @@ func (r *Runner) wait(ctx context.Context, p *api.SessionWaitParams) (*api.Sessi
 	}
 	res.SessionID = r.cfg.SessionID
 	if res.Reason == api.WaitExit {
-		// The program has ended; how, is told when nothing of it is left.
+		// The program has ended; its outcome is known when no process of it is left.
 		select {
 		case <-pr.exec.ended:
 		case <-ctx.Done():
@@ -47,12 +47,12 @@ type waiting struct {
 	program *program
 	params  api.SessionWaitParams
 	begun   time.Time
-	seq     int64        // of the last record that was looked at
-	lines   *lineMatcher // nil when no text is awaited
+	seq     int64        // the last record that was searched
+	lines   *lineMatcher // nil if the caller does not wait for text
 }
 
-// inputSeen ends the waiting of which it is the cause: a process waits for input, or
-// whether one does cannot be seen.
+// inputSeen is the cause that ends the context of a wait: a process waits for input, or the
+// system does not show whether one does.
 type inputSeen struct {
 	process *api.Process
 	err     error
@@ -97,10 +97,11 @@ func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWait
 	return res, err
 }
 
-// run waits until something has happened. looking is ctx, or ends by inputSeen before.
+// run waits until one of the conditions holds. looking is derived from ctx and ends earlier, with
+// the cause inputSeen, when a process waits for input.
 func (w *waiting) run(ctx, looking context.Context) (res api.SessionWaitResult, err error) {
 	for {
-		ended := happened(w.program.exec.ended) // before the output is looked at, so that this is all
+		ended := happened(w.program.exec.ended) // before look, so that look sees the last output
 		if w.look(&res) {
 			res.Reason = api.WaitText
 			return res, nil
@@ -130,12 +131,12 @@ func (w *waiting) run(ctx, looking context.Context) (res api.SessionWaitResult, 
 	}
 }
 
-// leastLook is how long it is looked at least whether a process waits for input: that
-// takes two looks.
+// leastLook is the shortest time of a wait for input, because it takes two checks to see that a
+// process waits.
 const leastLook = 100 * time.Millisecond
 
-// deadlines are when the program has been idle for long enough, if nothing happens, and
-// when the waiting is over; zero for never.
+// deadlines returns when the program will have been idle for long enough, if nothing happens, and
+// when the wait times out; zero for never.
 func (w *waiting) deadlines() (idle, timeout time.Time) {
 	if period := w.params.Idle(); period != nil {
 		idle = w.program.activity().Add(*period)
@@ -162,8 +163,7 @@ func (w *waiting) pause(ctx context.Context, deadlines ...time.Time) error {
 	return w.program.exec.Log.Wait(ctx, w.seq)
 }
 
-// look tries the text on what has been written since the last look, and on the lines
-// that were not complete then.
+// look searches the output since the last look, including the lines that were not complete then.
 func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
 	log := w.program.exec.Log
 	if w.lines == nil {
@@ -193,19 +193,19 @@ func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
 	return found
 }
 
-// maxLine bounds how much of a line is looked at: the last part of it.
+// maxLine bounds how many bytes of a line are searched: its last ones.
 const maxLine = 64 << 10
 
 // lineMatcher tries an expression on the lines of two streams.
 type lineMatcher struct {
 	expr   *regexp.Regexp
-	line   [2][]byte // the last of each stream, which is not complete
+	line   [2][]byte // the last line of each stream, which is not complete
 	buf    []byte
 	match  string // the line that matched
 	groups []string
 }
 
-// add takes more of a stream and reports whether a line that it completes matches.
+// add appends to a stream and reports whether a line that is now complete matches.
 func (m *lineMatcher) add(st output.Stream, data []byte) bool {
 	for {
 		line, rest, complete := bytes.Cut(data, []byte{'\n'})
@@ -223,7 +223,7 @@ func (m *lineMatcher) add(st output.Stream, data []byte) bool {
 	}
 }
 
-// unfinished reports whether a line that is not complete matches: a question, perhaps.
+// unfinished reports whether an incomplete line matches. It may be a question.
 func (m *lineMatcher) unfinished() bool {
 	for _, line := range m.line {
 		if len(line) > 0 && m.try(line) {
