@@ -57,9 +57,9 @@ type Ends struct {
 type Ages struct {
 	// AgeMS is the age of the session; nil from an older runner.
 	AgeMS *int64 `json:"age_ms,omitempty"`
-	// IdleMS is for how long nothing but the shell has run in it, for how long a program with
-	// an idle time-out has neither written nor been written to, or since when it has
-	// ended; nil while something else runs.
+	// IdleMS is how long only the shell has run in the session, how long a program with an idle
+	// timeout has had neither input nor output, or how long ago the session ended; nil while the
+	// session is in use.
 	IdleMS *int64 `json:"idle_ms,omitempty"`
 	Ends
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 )
 
-// maxResizes is how many changes of size are remembered.
+// maxResizes is how many changes of size a terminal remembers.
 const maxResizes = 1024
 
-// resize is a change of size. What the program wrote from offset on is shown in that size.
+// resize is a change of size. Output from offset on is shown in that size.
 type resize struct {
 	offset     int64
 	cols, rows int
 }
 
-// resizes are the changes of size, the oldest forgotten. Each is numbered, from 0.
+// resizes are the newest changes of size. All changes are numbered, from 0.
 type resizes struct {
 	list      []resize
-	forgotten int64 // how many are not in the list any more
+	forgotten int64 // how many are no longer in the list
 	until     int64 // offset of the last of them
 }
 
@@ -33,11 +33,11 @@ func (r *resizes) add(s resize) {
 	r.list = append(r.list, s)
 }
 
-// count is how many there were.
+// count returns how many changes there were.
 func (r *resizes) count() int64 { return r.forgotten + int64(len(r.list)) }
 
-// next returns the first one that a reader has not seen, who is at offset and has seen
-// so many, or does not know (-1). It is not known if that may have been forgotten.
+// next returns the first change that a reader has not seen. The reader is at offset and has seen
+// that many changes; -1 if it does not know. known is false if the change may be forgotten.
 func (r *resizes) next(offset, seen int64) (s *resize, before int64, known bool) {
 	if seen < 0 {
 		if r.forgotten > 0 && offset <= r.until {
@@ -61,9 +61,8 @@ func (r *resizes) next(offset, seen int64) (s *resize, before int64, known bool)
 	return &r.list[seen-r.forgotten], seen, true
 }
 
-// Follow reads what the program writes on from an offset, see link.FollowParams. It is
-// complete when the program has ended and the reader has everything; how it ended is
-// left to the caller.
+// Follow reads output from an offset on; see link.FollowParams. The answer is complete when the
+// program has ended and the reader has all its output; the caller fills in the outcome.
 func (t *Terminal) Follow(ctx context.Context, p link.FollowParams) (res link.FollowResult, body []byte, complete bool, err error) {
 	for {
 		t.mu.Lock()
@@ -91,11 +90,11 @@ func (t *Terminal) Follow(ctx context.Context, p link.FollowParams) (res link.Fo
 	}
 }
 
-// followable is what a reader can be given.
+// followable is the part that a reader can get now.
 type followable struct {
 	to       int64             // the end of the bytes
-	res      link.FollowResult // once it has them
-	complete bool              // nothing follows them
+	res      link.FollowResult // the answer for all of them
+	complete bool              // no output follows them
 }
 
 // followableLocked finds out how far a reader can go now.
@@ -127,10 +126,10 @@ func (t *Terminal) followableLocked(p link.FollowParams) (f followable, err erro
 	return f, nil
 }
 
-// minFollow is the least that is read at a time, so that a character always fits.
+// minFollow is how many bytes are read at least, so that a character always fits.
 const minFollow = 64
 
-// followed reads the bytes.
+// followed reads the bytes of an answer.
 func (t *Terminal) followed(p link.FollowParams, f followable) (link.FollowResult, []byte, bool, error) {
 	size := min(f.to-p.Offset, int64(max(p.Limit, minFollow)))
 	body := make([]byte, size)

@@ -9,20 +9,20 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// How often processes are looked at while somebody waits for one to want input: often at
-// first, and when the program has written something.
+// How often processes are checked while a caller waits for one to want input: often at first and
+// after output.
 const (
 	inputFirst = 5 * time.Millisecond
 	inputLast  = 100 * time.Millisecond
-	inputLooks = inputLast // what somebody waits at least: it takes two looks
-	// inputShare bounds what the looks take of a processor: one part in so many.
+	inputLooks = inputLast // the shortest wait, because it takes two checks
+	// inputShare bounds the checks to one part in so many of a processor.
 	inputShare = 20
 )
 
-// AwaitInput waits until a process is blocked reading from the terminal with nothing
-// left to read, and says which; nil when the program has ended. The kernel does not wake
-// us when a process begins to wait, so the processes are looked at again and again. One
-// is waiting when two looks find it in the same place.
+// AwaitInput waits until a process is blocked reading from the terminal, with nothing left to
+// read, and returns that process; nil when the program has ended. The kernel does not wake us
+// when a process begins to wait, so AwaitInput polls. A process is waiting if two checks find it
+// in the same place.
 func (t *Terminal) AwaitInput(ctx context.Context) (*api.Process, error) {
 	var before blocked
 	seen := false
@@ -52,8 +52,8 @@ func (t *Terminal) AwaitInput(ctx context.Context) (*api.Process, error) {
 	}
 }
 
-// blocked is a process that waits. Two looks that give equal values saw one that has not
-// moved in between, and has not been given anything either.
+// blocked is a process that waits. If two checks return equal values, the process has not moved
+// in between and has received no input.
 type blocked struct {
 	process.Reader
 	taken int64
@@ -64,7 +64,7 @@ func (t *Terminal) blocked() (blocked, bool) {
 	if unread {
 		return blocked{}, false
 	}
-	// Also what has left the program's session may read from its terminal.
+	// A process that has left the program's session may read from its terminal too.
 	for _, p := range process.Descendants(os.Getpid(), nil) {
 		if r, ok := process.TerminalReader(p.PID, t.pty.Device()); ok {
 			return blocked{r, taken}, true
@@ -73,7 +73,7 @@ func (t *Terminal) blocked() (blocked, bool) {
 	return blocked{}, false
 }
 
-// pause lets some time go by: less, but not nothing, when something changes.
+// pause waits for d, or less when something changes, but at least inputFirst.
 func (t *Terminal) pause(ctx context.Context, d time.Duration, changes <-chan struct{}) (spoke, ended bool, err error) {
 	short, long := time.NewTimer(min(d, inputFirst)), time.NewTimer(d)
 	defer short.Stop()

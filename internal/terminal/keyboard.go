@@ -15,10 +15,10 @@ import (
 const (
 	// writesKept is how many write ids are remembered.
 	writesKept = 1024
-	// maxReplies is how many bytes of answers may wait for a program that asks and does
-	// not read. Those that do not fit are not given.
+	// maxReplies is how many bytes of answers may wait for a program that sends queries and does
+	// not read. Further answers are dropped.
 	maxReplies = 64 << 10
-	// typeSize is how much is typed at a time while the program does not keep up.
+	// typeSize is how many bytes are written at a time while the program does not keep up.
 	typeSize = 4 << 10
 )
 
@@ -32,12 +32,12 @@ type keyboard struct {
 	goroutines *sync.WaitGroup
 
 	mu      sync.Mutex
-	queue   []typed               // guarded by mu; what the pseudo-terminal has not taken
-	pending int64                 // guarded by mu; bytes of it that somebody typed
-	replies int                   // guarded by mu; bytes of it that are answers
-	taken   int64                 // guarded by mu; bytes somebody typed in all
+	queue   []typed               // guarded by mu; input that the pseudo-terminal has not taken
+	pending int64                 // guarded by mu; bytes in the queue that clients typed
+	replies int                   // guarded by mu; bytes in the queue that are answers
+	taken   int64                 // guarded by mu; bytes that clients have typed in all
 	typing  bool                  // guarded by mu; a goroutine empties the queue
-	ended   bool                  // guarded by mu; nobody reads any more
+	ended   bool                  // guarded by mu; the program has ended
 	writes  *recent.Map[struct{}] // guarded by mu; the newest write ids
 }
 
@@ -47,14 +47,14 @@ type typed struct {
 	reply bool
 }
 
-// Input types: data, pasted if it is to be, and then keys. It answers when the bytes are
-// accepted; as a rule the kernel has them by then, but for a program that does not read.
+// Input types data, as a paste if p says so, and then keys. It returns when the bytes are
+// accepted. By then the kernel has them, unless the program does not read.
 func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	k := &t.keyboard
 	if p.Close {
 		return api.SessionInputResult{}, invalid("close", "is for programs; in a terminal the key ctrl-d ends the input")
 	}
-	k.mu.Lock() // one after another, so that a repetition finds the answer of the first
+	k.mu.Lock() // held to the end, so that a repetition finds the id of the first write
 	defer k.mu.Unlock()
 	if k.writes.Has(p.WriteID) {
 		return api.SessionInputResult{Written: k.taken, Repeated: true}, nil
@@ -85,7 +85,7 @@ func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []by
 	return api.SessionInputResult{Bytes: int64(len(data)), Written: k.taken}, nil
 }
 
-// translate makes bytes of what is to be typed, as the program wants them now.
+// translate returns the bytes of the input in the encoding that the program has asked for.
 func (t *Terminal) translate(p link.SessionInputParams, data []byte) (typed []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,8 @@ func invalid(field, format string, args ...any) error {
 	return e
 }
 
-// reply types an answer to the program's question. It takes no room from what somebody types.
+// reply types the answer to a query of the program. It does not count against the limit of
+// typed input.
 func (k *keyboard) reply(data []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,7 +147,7 @@ func (k *keyboard) addLocked(piece typed) {
 	}
 }
 
-// empty types what waits, as the program reads it.
+// empty writes the queue, as fast as the program reads.
 func (k *keyboard) empty() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,7 +185,7 @@ func (k *keyboard) wroteLocked(n int, err error) {
 	}
 }
 
-// end forgets what waits: the program has ended.
+// end drops the queue, because the program has ended.
 func (k *keyboard) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,8 +193,8 @@ func (k *keyboard) end() {
 	k.queue, k.pending, k.replies = nil, 0, 0
 }
 
-// unread reports whether something was typed that the program has not read, and how
-// much was typed in all.
+// unread reports whether there is input that the program has not read, and how many bytes clients
+// have typed in all.
 func (k *keyboard) unread() (unread bool, taken int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

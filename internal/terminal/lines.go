@@ -6,24 +6,23 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// lookCells is about how many cells above the screen are read at a time: a millisecond's
-// work, in which the program waits.
+// lookCells is about how many cells above the screen are read at a time. That takes a
+// millisecond, during which the program waits.
 const lookCells = 100_000
 
-// lineLook reads the lines of a terminal as they come: each that was written since the
-// look before, also when it has left the screen meanwhile. The rows of a line that was
-// wrapped are joined.
+// lineLook reads the new lines of a terminal: each line that was written since the last look,
+// even if it has left the screen meanwhile. It joins the rows of a wrapped line.
 type lineLook struct {
-	since *uint64 // of the first look: only what was written after that version; nil: all that is shown
+	since *uint64 // the first look reads only lines written after this version; nil: the whole screen
 
 	begun   bool
 	version uint64 // of the screen at the last look
-	epoch   uint64 // in which absolute numbers mean what they meant then
+	epoch   uint64 // absolute row numbers are comparable only within an epoch
 	rebuilt int
-	next    int64 // absolute number of the first row to read: what is above it cannot have changed
+	next    int64 // absolute number of the first row to read: rows above it cannot have changed
 }
 
-// read returns the lines, or with more those that come first.
+// read returns the new lines; with more, only the first of them.
 func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 	top := v.ScreenLine()
 	cols, rows := v.Size()
@@ -34,7 +33,7 @@ func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 	case !l.begun:
 		l.next, l.version = 0, *l.since
 	case l.epoch != v.Epoch() || l.rebuilt != s.rebuilt:
-		// Where a line was says nothing now, only when it was written.
+		// Row numbers of the last look are void; the version of each row still counts.
 		l.next = 0
 	}
 	all := !l.begun && l.since == nil
@@ -64,8 +63,8 @@ func (l *lineLook) read(s *screen, v *vt.Terminal) (lines []string, more bool) {
 	return lines, false
 }
 
-// blanksBeforeCursor are the blanks between the text in the cursor's row and the cursor.
-// A line has none at its end; but a prompt that ends in one is to be found with it.
+// blanksBeforeCursor returns the blanks between the text in the cursor's row and the cursor. The
+// text of a line has no blanks at its end, but a caller may wait for a prompt that ends in one.
 func blanksBeforeCursor(v *vt.Terminal) string {
 	cursor := v.Cursor()
 	used := 0

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// newsEvery is how long notices are apart, at least.
+// newsEvery is the least time between two notices.
 const newsEvery = 100 * time.Millisecond
 
-// notices calls out when there is news, not too often. The calls come from the goroutine
-// of a timer, which holds no lock.
+// notices calls changed and warn, not too often, from the goroutine of a timer that holds no
+// lock.
 type notices struct {
 	changed func()
 	warn    func(error)
 
 	mu       sync.Mutex
-	news     bool           // guarded by mu; changed is to be called
-	warnings []error        // guarded by mu; warn is to be called with them
-	last     time.Time      // guarded by mu; when something was called
-	timer    *time.Timer    // guarded by mu; nil unless something is due
+	news     bool           // guarded by mu; changed is due
+	warnings []error        // guarded by mu; warn is due for each
+	last     time.Time      // guarded by mu; the time of the last calls
+	timer    *time.Timer    // guarded by mu; nil if no call is due
 	closed   bool           // guarded by mu
-	pending  sync.WaitGroup // what is due or under way
+	pending  sync.WaitGroup // calls that are due or under way
 }
 
-// maxWarnings is how many may wait to be told.
+// maxWarnings is how many warnings may wait; further ones are dropped.
 const maxWarnings = 10
 
-// tell says that something has changed, or that something went wrong.
-func (n *notices) tell(warning error) {
+// notify makes a call due: warn with a warning, changed without one.
+func (n *notices) notify(warning error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// readSize is more than Linux gives at a time.
+	// readSize is more than a read on Linux returns.
 	readSize = 8 << 10
-	// drainSize is more than a pseudo-terminal holds: what it still gives beyond that was
-	// written by somebody who outlived the program.
+	// drainSize is more than a pseudo-terminal holds: bytes beyond that come from processes that
+	// outlived the program.
 	drainSize = 1 << 20
-	// hugePiece is how much is shown at a time on a screen of more than hugeCells.
+	// hugePiece is how many bytes are shown at a time on a screen of more than hugeCells.
 	hugePiece = 128
 	hugeCells = 50_000
-	// hangupPause keeps a program that hangs up its terminal again and again from
-	// keeping us busy.
+	// hangupPause is the least time between two reopenings, for a program that hangs up its
+	// terminal again and again.
 	hangupPause = 10 * time.Millisecond
 )
 
-// watch ends the reading when the program has ended.
+// watch interrupts read when the program has ended.
 func (t *Terminal) watch() {
 	select {
 	case <-t.program.Done():
@@ -33,7 +33,7 @@ func (t *Terminal) watch() {
 	t.pty.Interrupt()
 }
 
-// read reads what the program writes until it has ended.
+// read reads the output of the program until it has ended.
 func (t *Terminal) read() {
 	defer t.finish()
 	buf := make([]byte, readSize)
@@ -53,20 +53,20 @@ func (t *Terminal) read() {
 	}
 }
 
-// hungUp makes the terminal usable again that was hung up: by the program, or because
-// that has just ended and nobody told us yet.
+// hungUp makes the terminal usable again after a hangup. Either the program hung it up, or the
+// program has just ended and its Done is about to close.
 func (t *Terminal) hungUp() {
 	pause := time.NewTimer(hangupPause)
 	defer pause.Stop()
 	select {
 	case <-pause.C:
-		t.pty.Reopen() // when it cannot be done, it is tried again
+		t.pty.Reopen() // if it fails, the next read fails, and hungUp tries again
 	case <-t.program.Done():
 	case <-t.closing:
 	}
 }
 
-// drain reads what the program has left behind.
+// drain reads the output that the program left in the pseudo-terminal.
 func (t *Terminal) drain(buf []byte) {
 	for left := drainSize; left > 0; {
 		n, err := t.pty.TryRead(buf)
@@ -78,8 +78,8 @@ func (t *Terminal) drain(buf []byte) {
 	}
 }
 
-// take takes in what the program wrote: all at once, or on a huge screen, where a few bytes
-// can mean much work, in pieces between which others have their turn.
+// take processes output: all at once, or on a huge screen, where a few bytes can cause much work,
+// in pieces, so that other users of mu get their turn.
 func (t *Terminal) take(p []byte) {
 	for len(p) > hugePiece && t.huge.Load() {
 		t.takePiece(p[:hugePiece])
@@ -89,8 +89,8 @@ func (t *Terminal) take(p []byte) {
 }
 
 func (t *Terminal) takePiece(p []byte) {
-	// The log first: what is on the screen can be read there. It may have to wait for a
-	// disk, but not with mu.
+	// The log comes first, so that everything on the screen is in the log. It may wait for a
+	// disk, so mu is not held.
 	t.config.Log.Append(output.Stdout, p)
 	now := time.Now()
 	t.wrote.Store(&now)
@@ -107,10 +107,10 @@ func (t *Terminal) takePiece(p []byte) {
 	t.unlockChanged(now)
 }
 
-// finish says that nothing follows.
+// finish marks the end of output.
 func (t *Terminal) finish() {
 	t.keyboard.end()
-	t.config.Log.Flush() // a character that was begun does not end any more
+	t.config.Log.Flush() // an unfinished character will not be finished
 	if t.recorder != nil {
 		t.recorder.finish(time.Now(), t.program)
 	}
@@ -121,7 +121,7 @@ func (t *Terminal) finish() {
 	t.unlockChanged(time.Now())
 }
 
-// charTail is the last bytes of a stream, to tell whether it ends inside a character.
+// charTail has the last bytes of a stream, which show whether it ends inside a character.
 type charTail struct {
 	bytes [utf8.UTFMax - 1]byte
 	n     int
@@ -135,7 +135,7 @@ func (c *charTail) add(p []byte) {
 	c.n = copy(c.bytes[:], p)
 }
 
-// unfinished is how many bytes at the end begin a character whose rest is missing.
+// unfinished returns how many bytes at the end begin a character whose rest is missing.
 func (c *charTail) unfinished() int { return unfinished(c.bytes[:c.n]) }
 
 func unfinished(p []byte) int {

@@ -12,17 +12,17 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/cast"
 )
 
-// maxUnrecorded is how far a disk may fall behind before the recording is given up.
+// maxUnrecorded is how many bytes may wait for the disk before the recording is given up.
 const maxUnrecorded = 8 << 20
 
-// errTooSlow is why a recording stops that cannot be written as fast as the program writes.
+// errTooSlow stops a recording that the disk cannot write as fast as the program writes output.
 var errTooSlow = errors.New("the disk is too slow for it")
 
-// recorder writes the recording of a terminal from a goroutine of its own, so that a
-// slow or broken disk hurts nothing but the recording. The goroutine ends after finish.
+// recorder writes the recording of a terminal. It has its own goroutine, so that a slow or broken
+// disk affects only the recording. The goroutine ends after finish.
 type recorder struct {
 	config Config
-	tell   func(error) // what Info has to say has changed, or what is wrong
+	notify func(error) // Info has changed, or with an error, a warning
 
 	mu      sync.Mutex
 	queue   []recorded    // guarded by mu
@@ -34,7 +34,7 @@ type recorder struct {
 	done    chan struct{} // closed when all is written
 }
 
-// recorded is something to be written.
+// recorded is an event of the recording.
 type recorded struct {
 	at         time.Time
 	code       string // of package cast
@@ -43,8 +43,8 @@ type recorded struct {
 	status     int
 }
 
-func newRecorder(c Config, begun time.Time, tell func(error)) *recorder {
-	r := &recorder{config: c, tell: tell, work: make(chan struct{}, 1), done: make(chan struct{})}
+func newRecorder(c Config, begun time.Time, notify func(error)) *recorder {
+	r := &recorder{config: c, notify: notify, work: make(chan struct{}, 1), done: make(chan struct{})}
 	r.addLocked(recorded{at: begun}) // the header
 	go r.run()
 	return r
@@ -59,13 +59,13 @@ func (r *recorder) resize(at time.Time, cols, rows int) {
 	r.addLocked(recorded{at: at, code: cast.Resize, cols: cols, rows: rows})
 }
 
-// Pieces of output that are as close to each other become one event, up to that size.
+// Pieces of output within mergeWithin become one event, up to mergeSize.
 const (
 	mergeWithin = time.Millisecond
 	mergeSize   = 16 << 10
 )
 
-// bytes adds an event with a copy of p. What follows at once on what waits becomes part of it.
+// bytes adds an event with a copy of p, or adds p to the last event of the queue if that is recent.
 func (r *recorder) bytes(at time.Time, code string, p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *recorder) wake() {
 	}
 }
 
-// finish ends the recording, with how the program ended if it has.
+// finish ends the recording, with the exit status of the program if it has ended.
 func (r *recorder) finish(at time.Time, p *process.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *recorder) finish(at time.Time, p *process.Process) {
 // closePatience is how long a disk may take to write the rest of a recording.
 const closePatience = 5 * time.Second
 
-// wait waits until all is written, but not for ever.
+// wait waits until the recording is written, at most closePatience.
 func (r *recorder) wait() {
 	late := time.NewTimer(closePatience)
 	defer late.Stop()
@@ -129,13 +129,13 @@ func (r *recorder) wait() {
 // stopLocked gives the recording up.
 func (r *recorder) stopLocked(why error) {
 	r.stopped, r.queue, r.pending = why, nil, 0
-	r.tell(nil)
+	r.notify(nil)
 	if !errors.Is(why, cast.ErrLimit) {
-		r.tell(fmt.Errorf("the recording stops: %w", why))
+		r.notify(fmt.Errorf("the recording stops: %w", why))
 	}
 }
 
-// run writes what is to be written until nothing follows.
+// run writes the events of the queue until the last one.
 func (r *recorder) run() {
 	defer close(r.done)
 	defer r.config.Record.Close()
@@ -178,7 +178,7 @@ func (r *recorder) write(w *cast.Writer, e recorded) (*cast.Writer, error) {
 	return w, w.Exit(e.at, e.status)
 }
 
-// env is the value of a variable of the program.
+// env returns the value of an environment variable of the program.
 func (c *Config) env(name string) string {
 	for _, v := range c.Env {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {

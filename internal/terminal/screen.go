@@ -10,31 +10,30 @@ import (
 )
 
 const (
-	// rebuildFrom is how much of the output a new screen is made from.
+	// rebuildFrom is how many bytes of output a new screen is made from.
 	rebuildFrom = 256 << 10
-	// rebuildPiece is how much of it is shown at a time, and brokenPiece what is given up
-	// at a time where there is something that the screen cannot bear.
+	// rebuildPiece is how many of them are written at a time. In a piece that breaks the screen,
+	// brokenPiece is how many bytes are left out at a time.
 	rebuildPiece = 4 << 10
 	brokenPiece  = 64
 )
 
-// screen is a vt.Terminal that a bug in it cannot take away: when it panics, another one
-// takes its place, made from the end of the output. It is guarded by Terminal.mu.
+// screen is a vt.Terminal that survives its own bugs: when it panics, a new one takes its place,
+// made from the end of the output. It is guarded by Terminal.mu.
 type screen struct {
 	vt   *vt.Terminal
 	new  func(cols, rows int) *vt.Terminal
-	show func(*vt.Terminal, []byte) // (*vt.Terminal).Write, but for tests
+	show func(*vt.Terminal, []byte) // (*vt.Terminal).Write, except in tests
 	log  *output.Log
 	warn func(error)
 
-	base    uint64    // what the versions of earlier ones have come to
-	rebuilt int       // how often
-	version uint64    // when it was looked at last
-	changed time.Time // when that had risen
+	base    uint64    // the sum of the versions of earlier screens
+	rebuilt int       // how often the screen was made anew
+	version uint64    // the version at the last note
+	changed time.Time // when note last found a new version
 }
 
-// do calls f, which must be able to be called again. offset is how much of the log is on
-// the screen.
+// do calls f, possibly several times. offset is how many bytes of the log are on the screen.
 func (s *screen) do(offset int64, f func(*vt.Terminal)) {
 	if err := s.try(f); err != nil {
 		s.rebuild(offset, err)
@@ -45,8 +44,7 @@ func (s *screen) do(offset int64, f func(*vt.Terminal)) {
 	}
 }
 
-// write shows p, which is in the log behind offset. Of what breaks the screen a piece is
-// left out.
+// write shows p, which is in the log at offset. It leaves out a piece that breaks the screen.
 func (s *screen) write(offset int64, p []byte) {
 	err := s.try(func(v *vt.Terminal) { s.show(v, p) })
 	if err == nil {
@@ -56,7 +54,7 @@ func (s *screen) write(offset int64, p []byte) {
 	s.pieces(p)
 }
 
-// pieces shows p piece by piece, on a new screen after each that breaks it.
+// pieces shows p piece by piece, with a new screen after each piece that breaks it.
 func (s *screen) pieces(p []byte) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), brokenPiece)]
@@ -98,7 +96,7 @@ func (s *screen) rebuild(offset int64, why error) {
 			from = gapTo
 			continue
 		case err != nil || n == 0:
-			from = offset // the rest is not published yet
+			from = offset // the log does not have the rest yet
 		}
 		if s.try(func(v *vt.Terminal) { s.show(v, buf[:n]) }) != nil {
 			s.replace()
@@ -106,13 +104,13 @@ func (s *screen) rebuild(offset int64, why error) {
 		}
 		from += int64(n)
 	}
-	s.try(func(v *vt.Terminal) { v.Replies() }) // they were given when the questions came
+	s.try(func(v *vt.Terminal) { v.Replies() }) // drop them: the queries were answered before
 }
 
-// at is the version of the screen. It rises also over a rebuild.
+// at returns the version of the screen. It also rises with a rebuild.
 func (s *screen) at() uint64 { return s.base + s.vt.Version() }
 
-// since is what version means to the present vt.Terminal.
+// since translates a version into one of the present vt.Terminal.
 func (s *screen) since(version uint64) uint64 {
 	if version < s.base {
 		return 0
@@ -120,7 +118,7 @@ func (s *screen) since(version uint64) uint64 {
 	return version - s.base
 }
 
-// note takes down when the screen changed.
+// note remembers when the screen changed.
 func (s *screen) note(now time.Time) {
 	if v := s.at(); v != s.version {
 		s.version, s.changed = v, now

@@ -7,11 +7,11 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// maxLook bounds the text of one look, so that no answer is too large to be sent. The
-// oldest lines above the screen are left out.
+// maxLook bounds the text of one answer, so that it can be sent. The oldest lines above the
+// screen are left out.
 var maxLook = 16 << 20
 
-// look reads what a terminal shows; all but the version and the offset.
+// look reads the screen of a terminal, without the version and the offset.
 func look(v *vt.Terminal, p api.SessionScreenParams) api.SessionScreenResult {
 	res := api.SessionScreenResult{
 		Cursor: cursorOf(v), Title: v.Title(), Alternate: v.Alternate(), Modes: modesOf(v), WorkingDir: v.WorkingDir(), ScrollbackLines: v.ScrollbackLen(),
@@ -24,7 +24,7 @@ func look(v *vt.Terminal, p api.SessionScreenParams) api.SessionScreenResult {
 	if p.Format == api.FormatCells || p.SinceVersion != nil {
 		res.Lines = []api.ScreenLine{}
 	}
-	// From the bottom up, so that what does not fit is the oldest.
+	// From the bottom up, so that the oldest lines are left out.
 	var text []string
 	var buf []byte
 	var runs []vt.Run
@@ -58,7 +58,7 @@ func look(v *vt.Terminal, p api.SessionScreenParams) api.SessionScreenResult {
 	return res
 }
 
-// What a line and a run take besides their text, about, when they are sent.
+// About how many bytes a line and a run take besides their text when they are sent.
 const (
 	lineSize = 32
 	runSize  = 96
@@ -96,7 +96,7 @@ func runsOf(runs []vt.Run) []api.ScreenRun {
 	return list
 }
 
-// underlines are the names of the styles that are not a single line.
+// underlines are the names of the underline styles; a single line has none.
 var underlines = [...]string{0: "", 1: "", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 func attrsOf(s vt.Style) string {

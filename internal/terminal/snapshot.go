@@ -11,13 +11,13 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// batchTime is how long a program may take to draw something that belongs together, or
-// to finish a sequence. After that it is taken as it is.
+// batchTime is how long a program may take to finish a batch of drawing or an escape sequence.
+// After that the screen is read as it is.
 var batchTime = 150 * time.Millisecond
 
-// Snapshot returns bytes that make a fresh terminal of that size show the same, with at
-// most that many lines above the screen (-1: all), and what else it takes to go on from
-// there. It waits a little while the program draws something that belongs together.
+// Snapshot returns bytes that make a fresh terminal of that size show the same, with at most
+// that many lines above the screen (-1: all), and where to continue reading. It waits for the
+// end of a batch of drawing, at most batchTime.
 func (t *Terminal) Snapshot(ctx context.Context, scrollback int) (res link.SnapshotResult, data []byte, err error) {
 	if err := t.lockBetweenBatches(ctx); err != nil {
 		return res, nil, err
@@ -28,8 +28,8 @@ func (t *Terminal) Snapshot(ctx context.Context, scrollback int) (res link.Snaps
 		res.Cols, res.Rows = v.Size()
 	})
 	res.Offset, res.Version, res.Resizes = t.offset, t.screen.at(), t.resizes.count()
-	// The first bytes of a character are left to who reads on from here: a terminal that
-	// is given a character in two pieces may lose it.
+	// The reader that continues from here gets an unfinished character whole: a terminal that
+	// receives a character in two pieces may lose it.
 	if n := t.tail.unfinished(); !t.complete && bytes.HasSuffix(data, t.tail.bytes[t.tail.n-n:t.tail.n]) {
 		data = data[:len(data)-n]
 		res.Offset -= int64(n)
@@ -37,8 +37,8 @@ func (t *Terminal) Snapshot(ctx context.Context, scrollback int) (res link.Snaps
 	return res, data, nil
 }
 
-// Screen tells what is shown. It waits as Snapshot does. The id and the state of the
-// session are left to the caller.
+// Screen reads the screen. It waits as Snapshot does. The caller fills in the id and the state
+// of the session.
 func (t *Terminal) Screen(p api.SessionScreenParams) (res api.SessionScreenResult) {
 	t.lockBetweenBatches(context.Background())
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *Terminal) Screen(p api.SessionScreenParams) (res api.SessionScreenResul
 	return res
 }
 
-// lockBetweenBatches takes mu at a moment when the program is not in the middle of
-// drawing something, or has been for long. After an error mu is not held.
+// lockBetweenBatches takes mu when the program is not in a batch of drawing, or after batchTime.
+// After an error mu is not held.
 func (t *Terminal) lockBetweenBatches(ctx context.Context) error {
 	late := time.NewTimer(batchTime)
 	defer late.Stop()
@@ -80,8 +80,8 @@ func (t *Terminal) lockBetweenBatches(ctx context.Context) error {
 	}
 }
 
-// Past is what a terminal showed last, made from its last snapshot. It is safe for
-// concurrent use.
+// Past is the last screen of a terminal, made from its last snapshot. It is safe for concurrent
+// use.
 type Past struct {
 	snapshot link.SnapshotResult
 
@@ -105,7 +105,7 @@ func (p *Past) clear() {
 	p.vt = vt.New(vt.Config{Cols: p.snapshot.Cols, Rows: p.snapshot.Rows, Scrollback: api.MaxScrollback})
 }
 
-// do calls f, and again on an empty screen if this one breaks: that is better than none.
+// do calls f, and again on an empty screen if this one breaks, which is better than no answer.
 func (p *Past) do(f func()) {
 	defer func() {
 		if recover() != nil {
@@ -116,12 +116,12 @@ func (p *Past) do(f func()) {
 	f()
 }
 
-// Screen tells what was shown. The id and the state of the session are left to the caller.
+// Screen reads the last screen. The caller fills in the id and the state of the session.
 func (p *Past) Screen(q api.SessionScreenParams) (res api.SessionScreenResult) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q.SinceVersion != nil {
-		// When a row changed is not known any more, but nothing is newer than the last.
+		// The versions of the rows are lost, but no row is newer than the last version.
 		since := uint64(0)
 		if *q.SinceVersion >= p.snapshot.Version {
 			since = p.vt.Version()
@@ -133,7 +133,7 @@ func (p *Past) Screen(q api.SessionScreenParams) (res api.SessionScreenResult) {
 	return res
 }
 
-// Snapshot is as that of a Terminal.
+// Snapshot is like that of a Terminal.
 func (p *Past) Snapshot(scrollback int) (res link.SnapshotResult, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,9 +22,9 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// Config says what to start and how.
+// Config is what a Terminal needs.
 type Config struct {
-	Name       string   // how errors call it, such as: session "s-1"
+	Name       string   // used in errors, such as: session "s-1"
 	Path       string   // the program, found by the caller
 	Args       []string // with the program's own name first
 	Env        []string // all of it, as KEY=VALUE
@@ -33,28 +33,29 @@ type Config struct {
 	Cols, Rows int
 	Scrollback int         // lines kept above the screen
 	Version    string      // of TRL, for programs that ask the terminal
-	Log        *output.Log // takes what the program writes, as output.Stdout
+	Log        *output.Log // takes the program's output, as output.Stdout
 	MaxInput   int64       // bytes that may wait until the program reads them; 0: no bound
 
 	Record      io.WriteCloser // takes an asciicast and is closed after it; nil: none. Its Name, if it has one, is its path
-	RecordInput bool           // what is typed is recorded too
+	RecordInput bool           // the recording has the input too
 	RecordLimit int64          // of the recording, in bytes; 0: none
 	Title       string         // the command line, for the recording
 
 	// Start starts a child, as process.Reaper does.
 	Start func(process.Spec) (*process.Process, error)
-	// Changed, if set, is told that Info has news, at most ten times a second, and Warn what
-	// went wrong without anybody having asked. Close waits for a call that is under way.
+	// Changed, if set, is called when Info has changed, at most ten times a second. Warn, if set,
+	// is called for problems that no caller gets as an error. Close waits for a call that is
+	// under way.
 	Changed func()
 	Warn    func(error)
 }
 
-// Terminal is a program on a pseudo-terminal. All methods may be called from any
-// goroutine. What was shown last can be read also after Close.
+// Terminal is a program on a pseudo-terminal. It is safe for concurrent use. The last screen can
+// be read after Close.
 //
-// It has a goroutine that reads what the program writes, one that waits for the end of
-// the program, one that types while the program does not read, and one that writes the
-// recording. Close ends them all.
+// Its goroutines: one reads the output of the program, one waits for the end of the program, one
+// writes input while the program does not read, and one writes the recording. Close ends them
+// all.
 type Terminal struct {
 	config   Config
 	pty      *process.PTY
@@ -67,22 +68,22 @@ type Terminal struct {
 
 	closing    chan struct{} // closed by the first Close
 	closeOnce  sync.Once
-	done       chan struct{} // closed when nothing follows
+	done       chan struct{} // closed at the end of output
 	goroutines sync.WaitGroup
 
 	mu       sync.Mutex
 	screen   screen        // guarded by mu
 	offset   int64         // guarded by mu; bytes in the log and on the screen
-	tail     charTail      // guarded by mu; whether they end inside a character
-	output   time.Time     // guarded by mu; when the last of them came
-	typed    time.Time     // guarded by mu; when somebody typed last
+	tail     charTail      // guarded by mu; the last of these bytes
+	output   time.Time     // guarded by mu; when the last output came
+	typed    time.Time     // guarded by mu; when the last input came
 	resizes  resizes       // guarded by mu
-	complete bool          // guarded by mu; nothing follows
-	wake     chan struct{} // guarded by mu; closed by the next change, nil while nobody waits
-	shown    shown         // guarded by mu; what was told of last
+	complete bool          // guarded by mu; no output follows
+	wake     chan struct{} // guarded by mu; closed by the next change; nil without waiters
+	shown    shown         // guarded by mu; at the last notice
 }
 
-// shown is what makes news when it changes.
+// shown are the values whose changes cause a notice.
 type shown struct {
 	cols, rows int
 	title      string
@@ -96,7 +97,7 @@ func Start(c Config) (*Terminal, error) {
 		return nil, c.failed("make a pseudo-terminal", err)
 	}
 	t := &Terminal{config: c, pty: pty, closing: make(chan struct{}), done: make(chan struct{})}
-	t.screen = screen{log: c.Log, warn: t.news.tell, changed: time.Now(), show: (*vt.Terminal).Write}
+	t.screen = screen{log: c.Log, warn: t.news.notify, changed: time.Now(), show: (*vt.Terminal).Write}
 	t.screen.new = func(cols, rows int) *vt.Terminal {
 		return vt.New(vt.Config{Cols: cols, Rows: rows, Scrollback: c.Scrollback, Version: c.Version})
 	}
@@ -110,7 +111,7 @@ func Start(c Config) (*Terminal, error) {
 		return nil, c.failed("start "+c.Path, err)
 	}
 	if c.Record != nil {
-		t.recorder = newRecorder(c, time.Now(), t.news.tell)
+		t.recorder = newRecorder(c, time.Now(), t.news.notify)
 	}
 	t.goroutines.Go(t.watch)
 	t.goroutines.Go(t.read)
@@ -145,8 +146,8 @@ func (t *Terminal) start() (*process.Process, error) {
 // Process is the program.
 func (t *Terminal) Process() *process.Process { return t.program }
 
-// Done is closed when the program has ended and what it wrote is in the log, or after
-// Close. Processes that it left running are not waited for.
+// Done is closed when the program has ended and its output is in the log, or after Close. It
+// does not wait for processes that the program left running.
 func (t *Terminal) Done() <-chan struct{} { return t.done }
 
 // Close hangs up the pseudo-terminal and waits until the goroutines have ended. A second
@@ -154,7 +155,7 @@ func (t *Terminal) Done() <-chan struct{} { return t.done }
 func (t *Terminal) Close() {
 	t.closeOnce.Do(func() {
 		close(t.closing)
-		<-t.done // what is there is still read
+		<-t.done // read the rest of the output first
 		t.pty.Close()
 		t.news.close()
 	})
@@ -164,7 +165,7 @@ func (t *Terminal) Close() {
 	}
 }
 
-// Info tells of the terminal, but for its viewers.
+// Info returns the state of the terminal, without its viewers.
 func (t *Terminal) Info() api.TerminalInfo {
 	t.mu.Lock()
 	s := t.shownLocked()
@@ -176,7 +177,7 @@ func (t *Terminal) Info() api.TerminalInfo {
 	return info
 }
 
-// LastOutput is when the program wrote something last; zero when it never did.
+// LastOutput returns when the program last wrote; zero if it never did.
 func (t *Terminal) LastOutput() time.Time {
 	if at := t.wrote.Load(); at != nil {
 		return *at
@@ -184,7 +185,7 @@ func (t *Terminal) LastOutput() time.Time {
 	return time.Time{}
 }
 
-// Resize gives the terminal another size. The same size as before does nothing.
+// Resize changes the size of the terminal. The present size has no effect.
 func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 	t.mu.Lock()
 	if t.complete {
@@ -201,8 +202,8 @@ func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 		t.mu.Unlock()
 		return res, nil
 	}
-	// A program that has begun a character and not finished it has shown nothing of it:
-	// the size may as well have changed before it.
+	// An unfinished character is not on the screen yet, so the size may as well have changed
+	// before it.
 	t.resizes.add(resize{offset: at, cols: cols, rows: rows})
 	now := time.Now()
 	t.screen.do(t.offset, func(v *vt.Terminal) { v.Resize(cols, rows) })
@@ -213,7 +214,8 @@ func (t *Terminal) Resize(cols, rows int) (link.ResizeResult, error) {
 	return res, nil
 }
 
-// setSize sets what programs are told, unless it is so: the program may have set it too.
+// setSize sets the size of the pseudo-terminal, unless it has that size: the program may have set
+// it too.
 func (t *Terminal) setSize(cols, rows int) error {
 	if c, r, err := t.pty.Size(); err != nil || c == cols && r == rows {
 		return err
@@ -242,8 +244,8 @@ func (t *Terminal) changesLocked() <-chan struct{} {
 	return t.wake
 }
 
-// unlockChanged releases mu after something has happened on the screen, tells everybody,
-// and answers what the program has asked.
+// unlockChanged releases mu after a change of the screen, wakes the waiters, and answers the
+// queries of the program.
 func (t *Terminal) unlockChanged(now time.Time) {
 	t.screen.note(now)
 	var replies []byte
@@ -262,6 +264,6 @@ func (t *Terminal) unlockChanged(now time.Time) {
 		t.keyboard.reply(replies)
 	}
 	if news {
-		t.news.tell(nil)
+		t.news.notify(nil)
 	}
 }

@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// lookEvery is how long two looks at a busy screen are apart, at least.
+	// lookEvery is the least time between two looks at a busy screen.
 	lookEvery = 10 * time.Millisecond
-	// lookShare bounds what the looks of one who waits take of a processor: so many times
-	// as long as the last one took is nothing done, but not longer than lookLast.
+	// lookShare bounds the looks of one wait to a share of a processor: after a look, the wait
+	// pauses for that many times its duration, at most lookLast.
 	lookShare = 4
 	lookLast  = 250 * time.Millisecond
-	// maxParts is in how many parts one look is made, for the largest of all scrollbacks.
+	// maxParts is in how many parts one look reads the largest scrollback.
 	maxParts = 1 + api.MaxScrollback*api.MaxCols/lookCells
 )
 
-// Wait waits until something of what p names is the case, or the program has ended, and
-// says which. How the program ended, and the id of the session, are left to the caller.
+// Wait waits until one of the conditions of p holds, or until the program has ended, and returns
+// which. The caller fills in the outcome of the program and the id of the session.
 //
-// Idle is a screen on which nothing has changed while nothing was typed either, so that
-// who types and then waits does not find the idleness of before.
+// A terminal is idle while its screen does not change and nothing is typed. Typing restarts the
+// idle period, so a caller who types and then waits does not match the silence before the
+// keystroke.
 func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	w := waiter{t: t, params: p}
 	if p.Text != "" {
@@ -50,37 +51,37 @@ func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 	return w.wait(ctx)
 }
 
-// waiter is one call of Wait. While it waits for a process to wait for input it has a
-// goroutine, which ends before Wait returns.
+// waiter is one call of Wait. If it waits for a process to wait for input, it has a goroutine,
+// which ends before Wait returns.
 type waiter struct {
 	t       *Terminal
 	params  api.SessionWaitParams
-	pattern *regexp.Regexp // nil: nobody waits for text
+	pattern *regexp.Regexp // nil: not for text
 	lines   lineLook
-	input   <-chan inputResult // nil: nobody asked
+	input   <-chan inputResult // nil: not for input
 	timeout <-chan time.Time   // nil: none
-	over    bool               // the time is over: this look is the last
+	over    bool               // the timeout has passed: this look is the last
 }
 
-// inputResult is what AwaitInput has found.
+// inputResult is the result of AwaitInput.
 type inputResult struct {
 	process *api.Process
 	err     error
 }
 
-// moment is what one look has seen.
+// moment is the state of the terminal at one look.
 type moment struct {
 	version  uint64
 	cursor   api.ScreenCursor
-	lines    []string        // that were written since the look before
-	more     bool            // not all of them: the rest is to be looked at next
+	lines    []string        // the lines that were written since the last look
+	more     bool            // lines has only the first of them
 	complete bool            // the program has ended
-	idleAt   time.Time       // when it will be idle, if nothing happens
+	idleAt   time.Time       // when the terminal will be idle, if nothing happens
 	changes  <-chan struct{} // closed when something happens
 }
 
-// awaitInput looks for a process that waits for input, beside the rest. The function it
-// returns ends that.
+// awaitInput starts the goroutine that looks for a process that waits for input. The returned
+// function ends it.
 func (w *waiter) awaitInput(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	found, ended := make(chan inputResult, 1), make(chan struct{})
@@ -124,7 +125,7 @@ func (w *waiter) wait(ctx context.Context) (api.SessionWaitResult, error) {
 	}
 }
 
-// look looks at everything at one moment.
+// look reads the state of the terminal.
 func (w *waiter) look() (m moment) {
 	t := w.t
 	t.mu.Lock()
@@ -153,7 +154,7 @@ func (t *Terminal) idleAtLocked(long time.Duration) (at time.Time) {
 		if !v.InBatch() && !v.Unfinished() {
 			return
 		}
-		// It is in the middle of something, unless it has left that as it is.
+		// The program is drawing, unless it has stopped in the middle.
 		if left := t.output.Add(batchTime); left.After(at) {
 			at = left
 		}
@@ -164,7 +165,7 @@ func (t *Terminal) idleAtLocked(long time.Duration) (at time.Time) {
 	return at
 }
 
-// decide fills in what has happened, if something has.
+// decide fills in the reason if one of the conditions holds.
 func (w *waiter) decide(now moment, res *api.SessionWaitResult) {
 	for _, line := range now.lines {
 		if groups := w.pattern.FindStringSubmatch(line); groups != nil {
@@ -176,7 +177,7 @@ func (w *waiter) decide(now moment, res *api.SessionWaitResult) {
 	switch {
 	case at != nil && (at.X == nil || *at.X == now.cursor.X) && (at.Y == nil || *at.Y == now.cursor.Y):
 		res.Reason = api.WaitCursor
-	case now.more: // what else there is to see comes first
+	case now.more: // the other lines come first
 	case now.complete:
 		res.Reason = api.WaitExit
 	case w.params.Idle() != nil && !time.Now().Before(now.idleAt):
@@ -184,9 +185,9 @@ func (w *waiter) decide(now moment, res *api.SessionWaitResult) {
 	}
 }
 
-// sleep returns when it is worth to look again: when something has changed or it may be
-// idle, but not before pause is over; or when the time is. It returns also when
-// somebody waits for input.
+// sleep returns when another look is worthwhile: pause after the last look if something has
+// changed, when the terminal may be idle, or at the timeout. It returns the process that waits
+// for input, if there is one.
 func (w *waiter) sleep(ctx context.Context, now moment, pause time.Duration) (*api.Process, error) {
 	rest := time.NewTimer(pause)
 	defer rest.Stop()
