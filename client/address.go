@@ -67,7 +67,7 @@ func isHTTP(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-// DefaultSocket is where the daemon of this user listens unless it was told otherwise:
+// DefaultSocket is where the daemon of this user listens by default:
 // $TRL_SOCKET_PATH, else trl/trl.sock in /run/user/<uid> where that exists, else
 // /tmp/trl-<uid>/trl.sock. DialUser also finds a daemon that listens elsewhere.
 func DefaultSocket() string {
@@ -94,7 +94,7 @@ func Token(address, file string) (string, error) {
 	if token := os.Getenv("TRL_AUTH_TOKEN"); token != "" {
 		return token, nil
 	}
-	if !IsLocal(address) { // the token of this machine is nobody else's business
+	if !IsLocal(address) { // the token of this machine must not leave it
 		return "", nil
 	}
 	token, err := ReadToken(file)

@@ -11,11 +11,11 @@ type viewer struct {
 	params api.SessionAttachParams
 
 	// Used by Recv alone.
-	next  *int64 // the byte behind the last one the reader has; nil when it has none
-	owner bool   // the size of the terminal followed this viewer when that was last told
+	next  *int64 // the first byte that the reader does not have yet; nil when it has none
+	owner bool   // the last push said that this viewer owns the size of the terminal
 
-	size *api.TerminalSize // guarded by Stream.mu; how large the viewer is
-	told *api.TerminalSize // guarded by Stream.mu; how large it said it was when it was attached
+	size *api.TerminalSize // guarded by Stream.mu; the size of the viewer
+	sent *api.TerminalSize // guarded by Stream.mu; the size that session.attach sent
 }
 
 // SessionAttach implements api.Service. The Stream is a *Stream. Attached again after a
@@ -23,7 +23,7 @@ type viewer struct {
 // when that is too long ago; Seq counts on. A viewer that owned the size owns it again.
 func (c *Client) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
 	s := c.newStream(ctx, "session.attach")
-	s.viewer = &viewer{params: p, next: p.FromOffset, size: p.Size, told: p.Size}
+	s.viewer = &viewer{params: p, next: p.FromOffset, size: p.Size, sent: p.Size}
 	s.again = func() any { return s.attachAgain() }
 	return s.open(p, true)
 }
@@ -38,14 +38,14 @@ func (s *Stream) attachAgain() api.SessionAttachParams {
 	q.Snapshot, q.FromOffset = v.next == nil && q.Snapshot, v.next
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v.told = v.size
+	v.sent = v.size
 	q.Size, q.TakeSize = v.size, v.owner && v.size != nil
 	return q
 }
 
-// Resize tells the size of the viewer of a stream of session.attach; it may be called at
-// any time. The size is told again whenever the stream is attached again: an error that
-// only says that the connection is lost needs no answer.
+// Resize sends the size of the viewer of a session.attach stream to the daemon. It may be called
+// at any time. The stream sends the size again whenever it attaches again, so a caller can ignore
+// the error of a lost connection.
 func (s *Stream) Resize(ctx context.Context, cols, rows int) (api.SessionResizeResult, error) {
 	if s.viewer == nil {
 		return api.SessionResizeResult{}, api.Errorf(api.CodeInvalidParams, "%s: has no size", s.method)
@@ -64,13 +64,13 @@ func (s *Stream) Resize(ctx context.Context, cols, rows int) (api.SessionResizeR
 	return s.client.SessionResize(ctx, p)
 }
 
-// resizeAgain tells a size that the viewer got while it was attached again with another.
+// resizeAgain sends a size that the viewer got while the stream attached again with another one.
 func (s *Stream) resizeAgain() {
 	s.mu.Lock()
-	size, told := s.viewer.size, s.viewer.told
+	size, sent := s.viewer.size, s.viewer.sent
 	s.mu.Unlock()
-	if size != nil && (told == nil || *size != *told) {
-		_, _ = s.Resize(s.ctx, size.Cols, size.Rows) // lost once more, it is told once more
+	if size != nil && (sent == nil || *size != *sent) {
+		_, _ = s.Resize(s.ctx, size.Cols, size.Rows) // if this is lost, too, the next attach sends the size
 	}
 }
 

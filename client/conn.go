@@ -269,8 +269,8 @@ func callID(raw json.RawMessage) (uint64, bool) {
 	return id, err == nil
 }
 
-// push hands a push to its stream, and waits while that is full. Pushes of
-// streams that nobody knows are thrown away.
+// push hands a push to its stream, and waits while the stream is full. It drops pushes of
+// unknown streams.
 func (c *conn) push(ev push) {
 	c.mu.Lock()
 	s := c.streams[ev.StreamID]

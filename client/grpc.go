@@ -25,8 +25,8 @@ const (
 	DefaultConnectTimeout   = 10 * time.Second
 )
 
-// aloneBytes is how large a request is that goes in a call of its own: if the daemon
-// refuses it, nobody else is hurt.
+// aloneBytes is the size from which a request gets a gRPC call of its own: if the daemon rejects
+// it, no other request is lost with the call.
 const aloneBytes = 1 << 20
 
 // GRPCOptions says how a daemon is reached over gRPC. Zero values stand for the defaults.
@@ -77,8 +77,8 @@ type remote struct {
 	address string // host and port
 	tls     *tls.Config
 	o       GRPCOptions
-	lost    func()        // called when the call that calls share is lost
-	dialing chan struct{} // of capacity 1: whoever is in it makes the next link
+	lost    func()        // called when the gRPC call that requests share is lost
+	dialing chan struct{} // a semaphore of one: its holder makes the next link
 
 	mu     sync.Mutex
 	link   *link // guarded by mu; may be lost

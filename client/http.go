@@ -52,11 +52,11 @@ func DialHTTP(address, token string) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = maxIdleConns, maxIdleConns
 	transport.DisableCompression = true // output is exact, and the loopback is fast
-	transport.ForceAttemptHTTP2 = false // a stream that nobody reads must not hold up the others
+	transport.ForceAttemptHTTP2 = false // a stream without a reader must not hold up the others
 	transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	w := &web{base: u.Scheme + "://" + u.Host, token: token, client: &http.Client{
 		Transport: transport,
-		// The token is for this daemon, not for whoever it points to.
+		// The token is for this daemon, not for the target of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	w.life, w.end = context.WithCancel(context.Background())

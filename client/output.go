@@ -107,8 +107,8 @@ func (w *web) raw(ctx context.Context, p api.ExecOutputParams) (api.OutputBytes,
 	}
 }
 
-// bytes makes one request for output. What the headers tell is filled in also when there
-// is an error.
+// bytes makes one request for output. It fills in the values of the headers even if there is an
+// error.
 func (w *web) bytes(ctx context.Context, path string, header http.Header, limit int64) (out api.OutputBytes, status int, err error) {
 	resp, end, err := w.request(ctx, http.MethodGet, path, nil, header)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// remoteQueue is how many bytes a RemoteSession reads ahead of who takes them.
+// remoteQueue is how many bytes a RemoteSession reads ahead of its reader.
 const remoteQueue = 1 << 20
 
 // RemoteOptions says what a RemoteSession follows, and how. Zero values stand for the
@@ -28,9 +28,9 @@ type RemoteOptions struct {
 	// Attach follows the screen of a terminal instead of its bytes alone, as session.attach
 	// does. A viewer that was away for too long gets a snapshot.
 	Attach *api.SessionAttachParams
-	// Backoff says how a lost connection is looked for.
+	// Backoff says when and for how long a RemoteSession tries to reconnect.
 	Backoff Backoff
-	// OnState is told every change of state, in order, from one goroutine, which does
+	// OnState is called for every change of state, in order, from one goroutine, which does
 	// nothing else meanwhile. It must not call Close.
 	OnState func(StateChange)
 }
@@ -64,7 +64,7 @@ type RemoteSession struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when run has ended
 	again   chan struct{} // of capacity 1: Retry was called
-	writing chan struct{} // of capacity 1: whoever is in it writes
+	writing chan struct{} // a semaphore of one: its holder writes
 
 	// Used by run alone.
 	seq  int64            // of the last push
@@ -254,7 +254,7 @@ func (r *RemoteSession) failure() error {
 	return r.ended
 }
 
-// changed wakes everybody who waits. mu is held.
+// changed wakes every waiter. mu is held.
 func (r *RemoteSession) changed() {
 	close(r.news)
 	r.news = make(chan struct{})

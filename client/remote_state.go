@@ -75,8 +75,7 @@ func (e *RemoteError) Error() string {
 
 func (e *RemoteError) Unwrap() error { return e.Cause }
 
-// failureOf tells what is worth another try from what is not. The reason is that of the
-// latter.
+// failureOf reports whether another attempt may succeed after err; if not, the reason.
 func failureOf(err error) (reason Reason, again bool) {
 	if err == error(errClosed) {
 		return ReasonUnreachable, false
@@ -135,11 +134,11 @@ type pacer struct {
 	until time.Time
 }
 
-// over says that all is well.
+// over resets the pauses after a success.
 func (p *pacer) over() { p.pause = 0 }
 
-// wait pauses before the next try. It reports false when there is to be none: because it
-// was tried long enough, or ctx has ended.
+// wait pauses before the next attempt. It returns false if there will be none: because the time
+// for attempts is over, or ctx has ended.
 func (p *pacer) wait(ctx context.Context) bool {
 	now := time.Now()
 	if p.pause == 0 {

@@ -18,7 +18,7 @@ import (
 // that serve it, and a slow consumer does not block other calls.
 type socket struct {
 	paths   func() []string // where the daemon may listen, best first; asked before each connection
-	dialing chan struct{}   // of capacity 1: whoever is in it makes the next connection
+	dialing chan struct{}   // a semaphore of one: its holder makes the next connection
 	lost    func()          // called when the connection that calls share is lost
 
 	mu     sync.Mutex
@@ -60,9 +60,9 @@ func (s *socket) dial(ctx context.Context) (net.Conn, error) {
 	return nil, first
 }
 
-// dialUnix connects to a socket of this user, and to no other: whoever listens there is sent
-// commands and variables. The owner of the file is checked before, that of the process
-// behind it after the connection is made.
+// dialUnix connects to a socket of this user, and to no other, because the process that listens
+// there receives commands and variables. It checks the owner of the file before it connects, and
+// the owner of that process afterwards.
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	if err := place.CheckSocket(path); err != nil {
 		return nil, err

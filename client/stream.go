@@ -137,8 +137,8 @@ func (s *Stream) Start() api.StreamStart {
 	return start
 }
 
-// Watch has f told that the connection is lost, and why, and with nil that the stream goes
-// on. It is called before Recv, which calls f.
+// Watch makes Recv call f with the reason when the connection is lost, and with nil when the
+// stream continues. Call Watch before the first Recv.
 func (s *Stream) Watch(f func(lost error)) { s.watch = f }
 
 // Close gives the stream up; the command goes on or not as its parameters said.
@@ -225,7 +225,7 @@ func (s *Stream) reattach(cause error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	if time.Since(s.attached) > lastPause { // the daemon was there, if only there was nothing to tell
+	if time.Since(s.attached) > lastPause { // the daemon was there; it had nothing to push
 		s.outage.over()
 	}
 	_ = s.source().Close()
@@ -255,7 +255,7 @@ func (s *Stream) reattach(cause error) error {
 	return cause
 }
 
-// goesOn tells everybody that the stream is attached again.
+// goesOn announces that the stream is attached again.
 func (s *Stream) goesOn() {
 	if s.viewer != nil {
 		s.resizeAgain()

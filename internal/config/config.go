@@ -154,7 +154,7 @@ func (c Config) Entries() []Entry {
 	return list
 }
 
-// OriginDefault is the origin of a value that nobody set.
+// OriginDefault is the origin of a value that was not set.
 const OriginDefault = "default"
 
 // Origin says where the value of key came from: "default", "file PATH", "env NAME" or "flag --name".
@@ -165,8 +165,8 @@ func (c Config) Origin(key string) string {
 	return OriginDefault
 }
 
-// Notes are things that look wrong but stop nobody, such as a variable whose name
-// is nearly that of a setting.
+// Notes are probable mistakes that are not errors, such as a variable whose name is nearly
+// that of a setting.
 func (c Config) Notes() []string { return c.notes }
 
 // Limits returns every number of the configuration by its key, for system.info.

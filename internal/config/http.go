@@ -43,8 +43,8 @@ func (c *Config) checkHTTP() error {
 	return nil
 }
 
-// checkAddress refuses what cannot be listened on. An empty host would be all
-// interfaces of the machine, which nobody should get by leaving something out.
+// checkAddress rejects an address on which the daemon cannot listen. It also rejects an empty
+// host: that would mean all interfaces of the machine, which must be said in words.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)

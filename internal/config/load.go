@@ -82,7 +82,7 @@ func (c *Config) put(s setting, v any, origin string) error {
 	return nil
 }
 
-// filePath returns the file to read, and whether somebody named it.
+// filePath returns the file to read, and whether the user named it.
 func filePath(flags *pflag.FlagSet, env map[string]string) (path string, explicit bool) {
 	if flags != nil && flags.Changed(flagConfig) {
 		return flags.Lookup(flagConfig).Value.String(), true
@@ -112,7 +112,7 @@ func (c *Config) applyFile(path string, text []byte) error {
 	for key := range values {
 		keys = append(keys, key)
 	}
-	sort.Strings(keys) // so that of several mistakes the same one is told each time
+	sort.Strings(keys) // so that of several mistakes the same one is reported each time
 	origin := "file " + path
 	for _, key := range keys {
 		s, ok := find(key)
@@ -241,8 +241,8 @@ func RegisterFile(flags *pflag.FlagSet) {
 	flags.String(flagConfig, "", "configuration file (TRL_CONFIG)")
 }
 
-// flagValue keeps what was typed; Load understands it, so that a mistake is told
-// in the same words wherever it was made.
+// flagValue keeps the text of a flag. Load parses it, so that a mistake gets the same message
+// wherever it was made.
 type flagValue struct {
 	kind kind
 	text string

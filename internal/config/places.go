@@ -42,8 +42,8 @@ func usable(dir string) bool {
 	return checkPrivate(dir, info) == nil
 }
 
-// MakePrivate makes dir with its parents, for this user alone. One that exists must
-// be a directory of this user that nobody else may enter.
+// MakePrivate makes dir with its parents, for this user alone. An existing dir must belong to
+// this user, and other users must not be able to enter it.
 func MakePrivate(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err

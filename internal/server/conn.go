@@ -16,7 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// errClientGone is why requests are given up when nobody waits for them any more.
+// errClientGone cancels the requests of a client that has disconnected: their answers have no reader.
 var errClientGone = errors.New("the client has disconnected")
 
 // lastFlush bounds the sending of the last answers to a client that is slow.
@@ -56,7 +56,7 @@ type conn struct {
 	writer   *wire.Writer
 	slots    chan struct{} // one entry per request that runs
 	streams  atomic.Int64  // how many of them stream
-	bodies   atomic.Bool   // bytes may follow a request; the client has been told
+	bodies   atomic.Bool   // bytes may follow a request; an earlier answer said so
 	running  sync.WaitGroup
 	owed     sync.WaitGroup // those of running that end by themselves
 	reading  sync.WaitGroup // the goroutine of read, where there is one
@@ -124,8 +124,8 @@ func (c *conn) shuttingDown() bool {
 }
 
 // awaitAnswers waits for the answers to a client that has ended its input, as long as
-// it can still read them. On stdio nobody but this client can make anything happen, so
-// endless streams are not waited for.
+// it can still read them. On stdio this client was the only one that could cause events, so
+// awaitAnswers does not wait for endless streams.
 func (c *conn) awaitAnswers() {
 	stop := c.watch()
 	defer stop()
@@ -146,8 +146,8 @@ func (c *conn) awaitAnswers() {
 	}
 }
 
-// watch ends the connection when the client closes it while nobody reads. The
-// returned function stops that.
+// watch ends the connection when the client closes it while the server does not read from it.
+// The returned function stops the watch.
 func (c *conn) watch() (stop func()) {
 	if c.output != nil {
 		return wire.WatchFile(c.output, func() { c.cancel(errClientGone) })
@@ -217,7 +217,7 @@ func (c *conn) readLines() error {
 	}
 }
 
-// body reads the bytes behind a request, where the client was told that there may be any.
+// body reads the bytes behind a request, if an earlier answer allowed the client to send some.
 func (c *conn) body(line []byte) (body []byte, taken int64, err error) {
 	if frames, ok := c.rwc.(*frameStream); ok {
 		body = frames.takeBody()

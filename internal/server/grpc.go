@@ -41,7 +41,7 @@ const (
 
 // GRPCConfig says how a Server speaks gRPC. Zero values stand for the defaults.
 type GRPCConfig struct {
-	// Tokens says who may call. It is required.
+	// Tokens decides which callers are admitted. It is required.
 	Tokens *Tokens
 	// TLS, when it is set, is spoken on every connection. A client whose certificate it
 	// has verified needs no token.
@@ -89,7 +89,7 @@ func (s *Server) NewGRPC(cfg GRPCConfig) *GRPC {
 		grpc.WriteBufferSize(grpcWriteBuffer),
 		grpc.StaticStreamWindowSize(grpcStreamWindow), grpc.StaticConnWindowSize(grpcConnWindow),
 		grpc.ConnectionTimeout(DefaultHeaderTimeout),
-		// A call too many is told so; far too many wait at the client.
+		// A call beyond the limit gets an error; calls far beyond it wait at the client.
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxConnections + spareConnections)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: grpcSilence, Timeout: grpcPatience, MaxConnectionIdle: DefaultIdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPingEvery, PermitWithoutStream: true}),
@@ -155,7 +155,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	defer stop()
 	frames.stalled = time.AfterFunc(frames.timeout, func() {
 		c.cancel(fmt.Errorf("the peer took nothing for %s", frames.timeout))
-		c.writer.Close() // nobody waits for what it has
+		c.writer.Close() // its peer no longer reads
 	})
 	frames.stalled.Stop()
 	if refusal := s.addConn(c); refusal != nil {
@@ -164,7 +164,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	}
 	defer s.removeConn(c)
 	err := c.serve()
-	// Whoever still receives or sends is let go by the end of this call.
+	// The end of this call releases goroutines that still receive or send.
 	g.leaving.Go(func() {
 		c.writer.Wait()
 		c.reading.Wait()
@@ -224,7 +224,8 @@ func certified(ctx context.Context) bool {
 	return ok && len(info.State.VerifiedChains) > 0
 }
 
-// end ends it when no call is left: clients are told, and cut off when they do not leave.
+// end stops the gRPC server once no call is left: it asks clients to leave, and disconnects
+// those that do not.
 func (g *GRPC) end() {
 	done := make(chan struct{})
 	go func() {

@@ -29,7 +29,7 @@ func (s *frameStream) Read(p []byte) (int, error) {
 		var f rpc.Frame
 		if err := s.stream.RecvMsg(&f); err != nil {
 			if err != io.EOF {
-				err = io.ErrUnexpectedEOF // as on a connection that broke; package grpc has told the client why
+				err = io.ErrUnexpectedEOF // as on a broken connection; package grpc has sent the client the reason
 			}
 			return 0, err
 		}

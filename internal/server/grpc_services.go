@@ -14,9 +14,9 @@ import (
 // reflectionPrefix is what the methods of the reflection services begin with.
 const reflectionPrefix = "/grpc.reflection."
 
-// offerHealth adds the standard health service. Like /healthz and /readyz it answers
-// everybody: load balancers have no token, and it tells nothing but whether calls are
-// served. They are from Ready on until the end.
+// offerHealth adds the standard health service. Like /healthz and /readyz it needs no token:
+// load balancers have none, and the answer reveals only whether calls are served, which is so
+// from Ready until the end.
 func (g *GRPC) offerHealth() {
 	g.health = health.NewServer()
 	g.health.SetServingStatus(rpc.TRL_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
@@ -24,7 +24,7 @@ func (g *GRPC) offerHealth() {
 	healthpb.RegisterHealthServer(g.grpc, g.health)
 }
 
-// guard asks who calls the reflection services for a token, of any scope. Call asks
+// guard requires a token, of any scope, for the reflection services. Call checks the token
 // itself, because it needs the scope.
 func (g *GRPC) guard(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if strings.HasPrefix(info.FullMethod, reflectionPrefix) {

@@ -19,7 +19,7 @@ type Handover struct {
 }
 
 // HandOver makes descriptors for the next program. The listener itself may be closed
-// then; the socket stays, and who connects meanwhile waits in its queue.
+// then; the socket stays, and clients that connect meanwhile wait in its queue.
 func (l *Listener) HandOver() (Handover, error) {
 	var h Handover
 	l.mu.Lock()
@@ -42,8 +42,9 @@ func (l *Listener) HandOver() (Handover, error) {
 	return h, nil
 }
 
-// Adopt takes a socket that listens already: from the daemon before, with its lock; or
-// from a service manager, who needs no lock to have one of us, and keeps the socket.
+// Adopt takes over a socket that already listens: from the previous daemon, with its lock; or
+// from a service manager, which keeps the socket and starts only one daemon, so that no lock is
+// needed.
 func Adopt(h Handover) (*Listener, error) {
 	unix.CloseOnExec(h.Socket)
 	f := os.NewFile(uintptr(h.Socket), "socket")
@@ -58,8 +59,8 @@ func Adopt(h Handover) (*Listener, error) {
 		return nil, fmt.Errorf("inherited socket: %s is not a unix socket", any.Addr())
 	}
 	ln.SetUnlinkOnClose(false)
-	// The kernel tells clients who called listen(2) last. That must be the daemon, not its
-	// service manager.
+	// Clients ask the kernel which process called listen(2) last. That must be the daemon, not
+	// its service manager.
 	if err := listenAgain(ln); err != nil {
 		ln.Close()
 		return nil, fmt.Errorf("inherited socket: %w", err)
@@ -70,7 +71,7 @@ func Adopt(h Handover) (*Listener, error) {
 		l.lock = os.NewFile(uintptr(h.Lock), "lock")
 	}
 	l.inode, err = os.Lstat(l.path)
-	if errors.Is(err, fs.ErrNotExist) { // removed while nobody watched it
+	if errors.Is(err, fs.ErrNotExist) { // removed while no daemon watched it
 		_, err = l.restore()
 	}
 	if err != nil {

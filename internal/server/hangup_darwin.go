@@ -8,11 +8,11 @@ import (
 )
 
 // watchHangup calls gone when the peer has closed both directions. The returned
-// function ends the watch and waits for it. Nobody may read until then.
+// function ends the watch and waits for it. The connection must not be read until then.
 //
 // EVFILT_WRITE has EV_EOF when the peer can read no more, which is not so while it
 // has only shut down writing (kqueue(2)). The kqueue is our own, because that of the
-// runtime does not tell the two apart.
+// Go runtime does not distinguish the two.
 func watchHangup(_ net.Conn, sc syscall.Conn, gone func()) (stop func()) {
 	none := func() {}
 	raw, err := sc.SyscallConn()

@@ -9,7 +9,7 @@ import (
 )
 
 // watchHangup calls gone when the peer has closed both directions. The returned
-// function ends the watch and waits for it. Nobody may read until then.
+// function ends the watch and waits for it. The connection must not be read until then.
 //
 // A unix socket whose peer has only shut down writing is readable (end of file)
 // and has POLLRDHUP; POLLHUP comes when the peer is closed (unix_poll in the

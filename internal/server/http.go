@@ -24,14 +24,14 @@ const (
 const (
 	// maxHeaderBytes bounds the header of a request; net/http adds a little.
 	maxHeaderBytes = 32 << 10
-	// spareConnections is how many connections beyond the limit are told so. More
-	// than that are closed without a word.
+	// spareConnections is how many connections beyond the limit get an error as their answer.
+	// Further ones are closed without an answer.
 	spareConnections = 64
 )
 
 // HTTPConfig says how a Server speaks HTTP. Zero values stand for the defaults.
 type HTTPConfig struct {
-	// Tokens says who may call. It is required.
+	// Tokens decides which callers are admitted. It is required.
 	Tokens *Tokens
 	// TLS, when it is set, is spoken on every connection.
 	TLS *tls.Config
@@ -40,7 +40,7 @@ type HTTPConfig struct {
 	Hosts []string
 	// Origins are those of the web pages that may call, beside the daemon's own.
 	Origins []string
-	// MaxConnections is how many there may be at once. One more is told RESOURCE_PRESSURE.
+	// MaxConnections limits the connections at any one time. One more gets RESOURCE_PRESSURE.
 	MaxConnections int
 	// HeaderTimeout bounds the time a request's header takes, IdleTimeout the time
 	// between requests. BodyTimeout is how long nothing may come of a body.
@@ -177,8 +177,8 @@ func (h *HTTP) addConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(c.ctx, webConnKey{}, c)
 }
 
-// connState is told by net/http what becomes of a connection. It does not tell the end
-// of one that was taken from it.
+// connState is called by net/http when the state of a connection changes. net/http does not
+// report the end of a connection that was hijacked.
 func (h *HTTP) connState(nc net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateIdle: // only now is the answer on its way

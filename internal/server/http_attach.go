@@ -39,7 +39,7 @@ func resumeViewer(fields map[string]json.RawMessage, offset int64) {
 	fields["from_offset"] = strconv.AppendInt(nil, offset, 10)
 }
 
-// viewerEnd is the id of the last event of a viewer, who need not come back.
+// viewerEnd is the id of the last event of a viewer, after which there is nothing to resume.
 const viewerEnd = "end"
 
 // viewerID is the id of a push to a viewer: the offset to come back with. Its seq would be

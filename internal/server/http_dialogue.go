@@ -17,8 +17,8 @@ func (x *exchange) dialogueEvents(id string) {
 		map[string]any{"dialogue_id": id})
 }
 
-// dialogueResumable tells of the stream of a dialogue. That of one that has ended is over
-// too; it is not when the dialogue is resumed meanwhile, and then events come soon.
+// dialogueResumable describes the stream of a dialogue. The stream of an ended dialogue is over
+// too, unless the dialogue is resumed meanwhile; then events come soon.
 func (x *exchange) dialogueResumable(ctx context.Context, p *api.DialogueEventsParams) (resumable, error) {
 	info, err := x.http.server.cfg.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: p.DialogueID})
 	return resumable{name: fmt.Sprintf("dialogue %q", p.DialogueID), last: info.Seq, over: p.NoFollow || info.State == api.DialogueEnded}, err
@@ -47,7 +47,7 @@ func (x *exchange) dialogueRaw(id string) {
 	o := output{method: x.method, name: fmt.Sprintf("dialogue %q", id), stream: p.Stream}
 	o.read = func(ctx context.Context, offset, limit int64, _ bool) (api.OutputBytes, error) {
 		if limit == 0 {
-			offset, limit = begin.Total, 1 // whether something follows is told there
+			offset, limit = begin.Total, 1 // a read at the end reports whether more follows
 		}
 		r, err := read(ctx, offset, limit)
 		out := api.OutputBytes{Bytes: api.Data(r.Data, r.DataBase64)}

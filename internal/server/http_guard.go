@@ -13,9 +13,9 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// hostAllowed refuses a request that is addressed to somebody else. A page of a
-// foreign name that was made to point to this machine (DNS rebinding) is found out
-// here, because a browser says which name it means.
+// hostAllowed rejects a request that names another host. It finds a web page whose foreign name
+// was made to point to this machine (DNS rebinding), because a browser sends the name that it
+// asked for.
 func (x *exchange) hostAllowed() bool {
 	host := hostName(x.r.Host)
 	local, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -177,8 +177,8 @@ func (x *exchange) presented() []string {
 	return tokens
 }
 
-// complain logs what a client did wrong, once a minute for each address and fault: a page
-// that is refused does not hide somebody who guesses tokens.
+// complain logs a client's fault, once a minute for each address and fault, so that a rejected
+// web page that keeps trying does not hide an attacker that guesses tokens.
 func (x *exchange) complain(message string, args ...any) {
 	if x.http.complaints.due(x.conn.peer()+" "+message, time.Now()) {
 		x.log.Warn(message, args...)

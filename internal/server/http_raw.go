@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// Headers that tell of raw output, because its bytes say nothing of themselves. With
-// follow they come as trailers, except the first.
+// Headers that describe raw output, whose bytes describe nothing. With follow they come as
+// trailers, except the first.
 const (
 	headerOffset     = "X-Trl-Offset"      // of the first byte
 	headerNextOffset = "X-Trl-Next-Offset" // where to read on
@@ -32,7 +32,7 @@ type output struct {
 	method string // of the API, that reads it
 	name   string // of what it belongs to, for people
 	stream string
-	// read reads a piece of it. With a limit of 0 it tells only how long the stream is.
+	// read reads a piece of the stream. With a limit of 0 it reports only the length of the stream.
 	read func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error)
 }
 
@@ -170,11 +170,11 @@ func (x *exchange) describe(now api.OutputBytes, p rawSpan) {
 	header.Set("Accept-Ranges", "bytes")
 	header.Set(headerOffset, strconv.FormatInt(p.first, 10))
 	header.Set(headerTotal, strconv.FormatInt(now.TotalBytes, 10))
-	x.tell(now.State, p.last, p.gap, now.State == api.ExecClosed && p.last == now.TotalBytes && p.gap == nil)
+	x.describeEnd(now.State, p.last, p.gap, now.State == api.ExecClosed && p.last == now.TotalBytes && p.gap == nil)
 }
 
-// tell sets the headers, or trailers, that say where the body ends and why.
-func (x *exchange) tell(state api.ExecState, next int64, gap *api.Span, complete bool) {
+// describeEnd sets the headers, or trailers, that say where the body ends and why.
+func (x *exchange) describeEnd(state api.ExecState, next int64, gap *api.Span, complete bool) {
 	header := x.w.Header()
 	header.Set(headerState, string(state))
 	header.Set(headerComplete, strconv.FormatBool(complete))
@@ -253,7 +253,7 @@ func (x *exchange) follow(o output, offset int64) {
 			x.log.Debug("raw output interrupted", "of", o.name, "offset", offset, "error", err)
 			panic(http.ErrAbortHandler) // a proper end would look complete
 		case out.Offset != offset:
-			x.tell(out.State, out.Offset, &api.Span{From: offset, To: out.Offset}, false)
+			x.describeEnd(out.State, out.Offset, &api.Span{From: offset, To: out.Offset}, false)
 			return
 		}
 		if !x.writeRaw(out.Bytes) || x.w.FlushError() != nil {
@@ -261,7 +261,7 @@ func (x *exchange) follow(o output, offset int64) {
 		}
 		offset += int64(len(out.Bytes))
 		if out.Complete {
-			x.tell(out.State, offset, nil, true)
+			x.describeEnd(out.State, offset, nil, true)
 			return
 		}
 	}

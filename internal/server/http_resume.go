@@ -33,7 +33,7 @@ func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage
 	if len(params) > 0 {
 		// What is wrong can be seen only before the parameters are changed.
 		if err := m.Check(params); err != nil || json.Unmarshal(params, &fields) != nil {
-			return params, nil, nil // the method tells what
+			return params, nil, nil // the method reports the fault
 		}
 	}
 	r := &resumption{seq: seq}
@@ -49,7 +49,7 @@ func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage
 		resumeViewer(fields, seq)
 	case dialogueMethod:
 		r.dialogue = new(api.DialogueEventsParams)
-		_ = json.Unmarshal(params, r.dialogue) // the method tells what is wrong
+		_ = json.Unmarshal(params, r.dialogue) // the method reports the fault
 		fallthrough
 	default:
 		delete(fields, "from_offset")
@@ -88,7 +88,7 @@ func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *
 	next, err := recv(x.log, s) // does not wait: nothing more comes
 	last := next.Type == api.EventExit || next.Type == api.EventEnd
 	switch {
-	case errors.Is(err, io.EOF), err == nil && last && next.Seq <= r.seq: // told again
+	case errors.Is(err, io.EOF), err == nil && last && next.Seq <= r.seq: // the reader already has it
 		return nil, true, nil
 	case err != nil:
 		return nil, false, explain(err, x.conn.ctx, x.shuttingDown())

@@ -36,7 +36,7 @@ type exchange struct {
 // endpoint is what a path stands for.
 type endpoint struct {
 	allow string // the HTTP methods, with commas
-	need  Scope  // "" when nobody has to say who they are
+	need  Scope  // "" if no token is needed
 	// early says that it answers also before the Service can be called.
 	early bool
 	serve func(x *exchange)
@@ -125,7 +125,7 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 	x.ctx = api.WithConn(r.Context(), c.ctx)
 	if r.Body != http.NoBody {
 		body := &body{ReadCloser: r.Body, rc: x.w.rc, timeout: h.cfg.BodyTimeout}
-		body.extend() // also when nobody reads it: net/http does, at the end
+		body.extend() // even if the handler does not read the body: net/http does, at the end
 		r.Body = body
 	}
 	x.route(open)
@@ -182,7 +182,7 @@ func (x *exchange) recovered(r any) {
 	switch {
 	case r == nil:
 		return
-	case r == http.ErrAbortHandler: // the connection is to be cut off
+	case r == http.ErrAbortHandler: // the handler asks net/http to cut the connection
 		panic(r)
 	}
 	x.log.Error("http request panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))

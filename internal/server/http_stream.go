@@ -188,7 +188,7 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 type pushes struct {
 	x      *exchange
 	sse    bool
-	viewer bool               // of a terminal, who comes back with an offset
+	viewer bool               // of a terminal, which resumes with an offset
 	cancel context.CancelFunc // ends the stream: the client is gone
 
 	mu    sync.Mutex

@@ -31,17 +31,16 @@ type Listener struct {
 	path   string            // guarded by mu; another one after move
 	socket *net.UnixListener // guarded by mu; another one after restore
 	lock   *os.File          // guarded by mu; nil for a socket of a service manager
-	inode  fs.FileInfo       // guarded by mu; of the socket, so that nobody else's is ever removed
+	inode  fs.FileInfo       // guarded by mu; of the socket, so that no other socket is ever removed
 	keep   bool              // guarded by mu; the socket stays when the listener is closed
 	closed bool              // guarded by mu
 }
 
-// Listen makes a socket at the path that only this user can reach: mode 0600 in a
-// directory of this user that nobody else can write to, which is made with 0700 when
-// it is missing; or in a sticky directory such as /tmp, where nobody else can replace
-// it, and both ends ask the kernel who the other one is. The lock is the file
-// <path>.lock, which stays. What a crashed daemon left at the path is replaced; a
-// daemon that lives is not disturbed, the error is then ErrRunning.
+// Listen makes a socket at the path that only this user can reach: mode 0600 in a directory of
+// this user that other users cannot write to, which Listen makes with mode 0700 if it is missing;
+// or in a sticky directory such as /tmp, where other users cannot replace the socket, and both
+// ends ask the kernel for the user of the other end. The lock is the file <path>.lock, which
+// stays. Listen replaces the socket of a crashed daemon; if a daemon runs, the error is ErrRunning.
 //
 // A daemon that was killed while it started a runner may still hold both for a
 // moment, in a child that has not yet become the runner. So a daemon that seems to
@@ -100,8 +99,8 @@ func listen(path string) (*Listener, error) {
 	return l, nil
 }
 
-// privateDir makes sure of a directory in which nobody but this user and root can replace
-// this user's files.
+// privateDir makes a directory, or checks that only this user and root can replace this user's
+// files in it.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -213,8 +212,8 @@ func (l *Listener) current() *net.UnixListener {
 	return l.socket
 }
 
-// removeStale removes a socket that nobody listens to. Its lock was free, but the
-// lock file may have been removed under a daemon that lives, so the socket is asked.
+// removeStale removes a socket on which no daemon listens. Its lock was free, but the lock file
+// may have been removed while its daemon runs, so removeStale tries to connect first.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -78,7 +78,7 @@ func (c *counts) streamed(t transport, n int) { c.bytes[t].Add(int64(n)) }
 
 // metrics answers in the text format of Prometheus.
 func (x *exchange) metrics() {
-	// Who only counts keeps no daemon from ending by itself.
+	// Scraping metrics must not keep an idle daemon alive.
 	ctx := api.WithConn(x.ctx, context.Background())
 	s := x.http.server
 	svc := s.cfg.Service

@@ -226,8 +226,8 @@ func (c *conn) push(ev *api.StreamEvent, data []byte) bool {
 	return c.writer.SendWith(e.Bytes(), data) == nil
 }
 
-// sendAnswer waits for room before the answer takes memory a second time, as JSON. With bodies
-// it tells the client that bytes may follow its requests.
+// sendAnswer waits for room before the answer takes memory a second time, as JSON. With bodies,
+// the answer says that bytes may follow later requests.
 func (c *conn) sendAnswer(id json.RawMessage, method string, result any, bodies bool) bool {
 	_ = c.writer.WaitRoom(c.ctx, c.server.cfg.MaxUnsentBytes)
 	var raw wire.Raw

@@ -40,15 +40,14 @@ type Config struct {
 	// MaxRequestBytes is the longest line of a client. A longer one is answered
 	// with REQUEST_TOO_LARGE and not stored.
 	MaxRequestBytes int
-	// MaxConnections is how many clients are served at once. One more is told
-	// RESOURCE_PRESSURE.
+	// MaxConnections is how many clients are served at once. One more gets RESOURCE_PRESSURE.
 	MaxConnections int
 	// MaxInFlight is how many requests of one connection run at once. The next is
 	// not read before one of them is answered. A stream may have no end, so a few of
-	// them are not for streams: one stream too many is told RESOURCE_PRESSURE.
+	// them are not for streams: a stream beyond that gets RESOURCE_PRESSURE.
 	MaxInFlight int
 	// BufferBytes is what all requests above 64 KiB may take together, from their
-	// first byte to their answer. One that would need more is told RESOURCE_PRESSURE.
+	// first byte to their answer. A request that would need more gets RESOURCE_PRESSURE.
 	BufferBytes int64
 	// MaxUnsentBytes is how much of the answers of one connection may wait for a
 	// slow client before no more requests are read and no more answers made.
@@ -210,7 +209,7 @@ func (s *Server) welcome(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// refuse tells a client why it is not served and closes the connection.
+// refuse sends a client the reason why it is not served, and closes the connection.
 func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 	defer nc.Close()
 	e := wire.NewEncoder()
@@ -223,7 +222,7 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 // ServeConn serves one client over rwc, which it closes. At the end of input, the requests
 // that were read are answered, and streams of commands go on until these exit; then all
 // other streams end, and ServeConn returns nil. If rwc has a method Output for the file
-// that answers are written to, and nobody can read that any more, the client is gone.
+// that answers are written to, and that file has no reader any more, the client is gone.
 // ServeConn also returns when ctx ends or Shutdown is called, even if rwc is a file whose
 // Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {

@@ -27,7 +27,7 @@ func nearest(name string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	// Those who know JSON-RPC try other separators and cases first.
+	// Callers used to other JSON-RPC services try other separators and letter cases.
 	name = strings.NewReplacer("/", ".", "_", ".", ":", ".").Replace(strings.ToLower(name))
 	var names []string
 	for _, m := range api.Methods() {

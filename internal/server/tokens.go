@@ -32,7 +32,7 @@ const (
 // covers reports whether a token of scope s is enough where need is asked for.
 func (s Scope) covers(need Scope) bool { return s == ScopeFull || s == need }
 
-// Bounds of a token. Nobody should get in by guessing.
+// Bounds of the length of a token, so that it cannot be guessed.
 const (
 	minToken = 16
 	maxToken = 512
@@ -150,7 +150,7 @@ func (t *Tokens) current() []secret {
 	return list
 }
 
-// stamp tells one state of a file from another. The zero value is that of no file.
+// stamp identifies a state of a file. The zero value stands for a missing file.
 type stamp struct {
 	inode   uint64
 	size    int64
@@ -165,8 +165,8 @@ func stampOf(path string) stamp {
 	return stampOfInfo(info)
 }
 
-// readTokenFile reads a file that nobody else may read. The stamp is that of the file
-// also when its contents cannot be used.
+// readTokenFile reads a file, which other users must not be able to read. The stamp is valid
+// even if the contents are not.
 func readTokenFile(path string) ([]secret, stamp, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -228,8 +228,8 @@ func parseTokens(text []byte) ([]secret, error) {
 	return list, nil
 }
 
-// makeTokenFile makes a file with a new token, if there is none at the path. Whoever
-// reads it finds all of it or nothing.
+// makeTokenFile makes a file with a new token, unless the path exists. A reader finds the whole
+// file or none.
 func makeTokenFile(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

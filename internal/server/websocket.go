@@ -45,7 +45,7 @@ func (x *exchange) webSocket() {
 	go func() {
 		defer close(alive)
 		if stream.keepAlive(c.ctx, x.http.cfg.KeepAlive) != nil {
-			c.cancel(errClientGone) // who reads may be waiting for something else
+			c.cancel(errClientGone) // the reader may be waiting for something else
 		}
 	}()
 	if err := c.serve(); err != nil {
@@ -161,9 +161,8 @@ func (s *wsStream) CloseNow() error {
 	return nil
 }
 
-// keepAlive sends something that means nothing while the connection is silent, until
-// ctx ends or the connection does. Nobody insists on an answer: TCP finds out about a
-// client that is gone.
+// keepAlive sends a ping while the connection is silent, until ctx or the connection ends. A
+// missing pong is no fault: TCP detects a client that is gone.
 func (s *wsStream) keepAlive(ctx context.Context, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -25,7 +25,7 @@ export interface ProgramOptions extends Pick<CreateParams, "workingDir" | "env" 
 export interface OneRunOptions
   extends Pick<RunOptions, "timeoutS" | "stdin" | "maxOutputBytes">, Pick<SessionOptions, "shell" | "workingDir" | "env">, Abortable {}
 
-/** Which events to be told of. */
+/** Which events to push. */
 export interface EventOptions extends Camel<EventSubscribeParams>, StreamOptions {}
 
 /** A client of one daemon. Everything it does may be done at the same time. */

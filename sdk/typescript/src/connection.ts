@@ -16,7 +16,7 @@ const maxRaw = 8 * 1024 * 1024;
 export interface LineIO {
   readonly readable: AsyncIterable<Uint8Array>;
   readonly writable: Writable;
-  /** Says whether somebody waits for something: only then does the connection keep the process alive. */
+  /** Says whether a caller waits for something: only then does the connection keep the process alive. */
   hold(wanted: boolean): void;
   destroy(): void;
   /** Adds what is known about the end, for the error. */
@@ -38,8 +38,8 @@ interface Waiting {
 
 /**
  * One connection that speaks the line protocol. Calls and streams may share it.
- * Nothing is read while a stream has enough for its consumer, unless somebody waits
- * for something else: that may lie behind what nobody takes.
+ * Nothing is read while a stream has enough for its consumer, unless another caller waits:
+ * its answer may lie behind the data of that stream.
  */
 export class LineConnection {
   #io: LineIO;
@@ -65,7 +65,7 @@ export class LineConnection {
 
   async call(request: WireRequest, signal?: AbortSignal): Promise<unknown> {
     const answer = (await this.#send(request, signal, false)) as Answer;
-    if (!answer.ok) throw TrlError.from(answer.error); // made here, so that its stack tells who called
+    if (!answer.ok) throw TrlError.from(answer.error); // made here, so that its stack names the caller
     return answer.data;
   }
 
@@ -83,7 +83,7 @@ export class LineConnection {
     return queue;
   }
 
-  /** Ends the connection. Whoever waits gets an error. */
+  /** Ends the connection. Waiting callers get an error. */
   lose(cause: string): void {
     if (this.#lost) return;
     this.#lost = this.#refusal ?? new ConnectionLostError(`daemon: connection lost: ${this.#io.explain?.(cause) ?? cause}`, true);
@@ -160,7 +160,7 @@ export class LineConnection {
     }
   }
 
-  /** Whether somebody has more than enough, and nobody waits. */
+  /** Whether a stream has more than enough, and no caller waits. */
   #mayPause(): boolean {
     let full = false;
     for (const queue of this.#streams.values()) {
@@ -254,7 +254,7 @@ class PushQueue implements Pushes {
     this.end(new ConnectionLostError("stream: closed by this side", true));
   }
 
-  /** Ends the stream. What has arrived before can still be taken if it is to be kept. */
+  /** Ends the stream. Pushes that arrived before can still be read, if the stream keeps them. */
   end(error: unknown, keep = false): void {
     if (this.#over) return;
     this.#over = { error };

@@ -19,7 +19,7 @@ export interface SendOptions extends Abortable {
 /** What a request of the agent is answered with. */
 export interface Answer extends Omit<Camel<wire.DialogueRespondParams>, "dialogueId" | "requestId"> {}
 
-/** Which events of a dialogue to be told of. */
+/** Which events of a dialogue to push. */
 export interface DialogueEventOptions extends Omit<Camel<wire.DialogueEventsParams>, "dialogueId">, StreamOptions {}
 
 /** Which part of what the agent's program wrote, or read, is wanted. */
@@ -125,7 +125,7 @@ export class Dialogue {
     return this.respond(request, { decision: "allow", ...answer });
   }
 
-  /** Denies what a request asks for; the message is told to the agent. */
+  /** Denies a request; the agent gets the message. */
   async deny(request: string | Pick<DialogueRequest, "requestId">, message = ""): Promise<DialogueInfo> {
     return this.respond(request, { decision: "deny", ...(message && { message }) });
   }
@@ -171,7 +171,7 @@ export class Dialogue {
     return this.#trl.call("dialogue.terminate", { dialogueId: this.id, ...rest }, { signal });
   }
 
-  /** Starts the agent again, in the same dialogue. The environment of before is not kept. */
+  /** Starts the agent again, in the same dialogue. It gets only the environment given here. */
   async resume(options: Abortable & { env?: Record<string, string>; prompt?: string } = {}): Promise<DialogueInfo> {
     const { signal, ...rest } = options;
     return this.#trl.call("dialogue.resume", { dialogueId: this.id, ...rest }, { signal });

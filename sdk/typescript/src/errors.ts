@@ -5,7 +5,7 @@ import type { ErrorBody, ErrorCode } from "./types.js";
 export type Code = ErrorCode | (string & {});
 
 /**
- * What a method answers when it cannot do what it was asked. A command that
+ * The error of a method that could not do its work. A command that
  * fails is not an error but a result; see `ok` and `check`. Each code has a class below;
  * one that this version does not know is a plain TrlError.
  */
@@ -21,7 +21,7 @@ export class TrlError extends Error {
     this.details = details;
   }
 
-  /** What tells this error from others with the same code, such as "starting"; "" if nothing does. */
+  /** Distinguishes errors with the same code, such as "starting"; "" if the code says it all. */
   get reason(): string {
     return typeof this.details.reason === "string" ? this.details.reason : "";
   }
@@ -33,7 +33,7 @@ export class TrlError extends Error {
   }
 }
 
-/** A parameter is missing, unknown, or has a value that cannot be. */
+/** A parameter is missing, unknown, or has an invalid value. */
 export class InvalidParamsError extends TrlError {}
 
 /** The daemon does not know the method; it may be older than this client. */
@@ -78,7 +78,7 @@ export class AuthFailedError extends TrlError {}
 /** The token does not allow this. */
 export class ForbiddenError extends TrlError {}
 
-/** The name is taken, or somebody else was first. */
+/** The name is taken, or another caller was first. */
 export class ConflictError extends TrlError {}
 
 /** There is no dialogue with that id or name. */

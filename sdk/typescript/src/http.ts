@@ -113,7 +113,7 @@ export class HTTPTransport implements Transport {
     if (this.#closing.signal.aborted) return this.#closing.signal.reason;
     if (cause instanceof TrlError) return cause;
     const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause;
-    const refused = (inner as { code?: string } | null)?.code === "ECONNREFUSED"; // as far as the platform tells
+    const refused = (inner as { code?: string } | null)?.code === "ECONNREFUSED"; // if the platform reports it
     return new ConnectionLostError(`daemon at ${this.#base}: ${reason(inner)}`, !refused, cause);
   }
 }

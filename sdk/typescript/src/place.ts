@@ -20,7 +20,7 @@ export function defaultSocket(): string {
   return found ?? paths[0]!;
 }
 
-/** Throws for a socket of another user, who would be sent commands and variables. Root is trusted. */
+/** Throws for a socket of another user, which would receive commands and variables. Root is trusted. */
 export function checkSocket(path: string): void {
   const owner = look(() => statSync(path))?.uid ?? uid();
   if (owner === uid() || owner === 0) return;
@@ -35,7 +35,7 @@ function look(stat: () => Stats): Stats | undefined {
   try {
     return stat();
   } catch {
-    return undefined; // connecting tells why
+    return undefined; // the attempt to connect reports the reason
   }
 }
 

@@ -52,7 +52,7 @@ export interface LifecycleEvent extends Partial<ExecOutcome> {
   cause?: string;
 }
 
-/** The events numbered from `from` to `to` are too old to be told. */
+/** The events with the numbers from `from` to `to` are no longer kept. */
 export interface MissedEvent {
   type: "missed";
   seq: number;

@@ -48,7 +48,7 @@ export interface InputOptions extends Abortable {
   writeId?: string;
 }
 
-/** What every kind of session has. */
+/** The methods that every kind of session has. */
 export abstract class AnySession {
   readonly id: string;
   /** The session as it was when it was created or found. */
@@ -144,7 +144,7 @@ export class Exec {
     this.id = id;
   }
 
-  /** Waits until the command exits, or until what the options ask for; null when timeoutS is over first. */
+  /** Waits until the command exits or meets a condition of the options; null when timeoutS is over first. */
   async wait(options: WaitOptions = {}): Promise<WaitEvent | null> {
     const { signal, ...rest } = options;
     const result = await this.#trl.call("exec.wait", { execIds: [this.id], ...rest }, { signal });

@@ -124,7 +124,7 @@ export class SocketTransport implements Transport {
   }
 }
 
-/** Whether nobody listens on the socket. */
+/** Whether no daemon listens on the socket. */
 function isAbsent(error: unknown): boolean {
   const cause = error instanceof ConnectionLostError ? (error.cause as { code?: string } | undefined) : undefined;
   return cause?.code === "ENOENT" || cause?.code === "ECONNREFUSED";

@@ -28,7 +28,7 @@ export abstract class Chunk<T extends string> {
     this.#raw = push.raw;
     this.#base64 = push.data_base64;
     const { raw } = push;
-    // Text that nobody asks for is not made of the bytes.
+    // The bytes become text only when a reader asks for it.
     if (raw) Object.defineProperty(this, "data", { configurable: true, enumerable: true, get: () => this.#text(decodeText(raw)) });
     else this.#text(push.data ?? "");
   }
@@ -67,7 +67,7 @@ export interface Exit extends ExecOutcome {
   seq: number;
 }
 
-/** What a stream of a command yields. Tell them apart by `type`. */
+/** The items of the stream of a command, distinguished by `type`. */
 export type StreamItem = OutputChunk | Gap | Exit;
 
 /** What a subscription yields. */

@@ -30,7 +30,7 @@ export interface BytesOptions extends StreamOptions {
   fromOffset?: number;
 }
 
-/** A session that is one program. It ends with the program; what it left can still be read. */
+/** A session that is one program. It ends with the program; its output stays readable. */
 abstract class ProgramSession extends AnySession {
   /** The program as a command: its output by offset, its exit, its signals. */
   readonly exec: Exec;
@@ -41,7 +41,7 @@ abstract class ProgramSession extends AnySession {
     this.exec = new Exec(trl, info.execId ?? "");
   }
 
-  /** Waits until what the options ask for, or the end of the program; null when timeoutS is over first. */
+  /** Waits for a condition of the options, or the end of the program; null when timeoutS is over first. */
   async wait(options: SessionWaitOptions): Promise<SessionWaitResult | null> {
     const { signal, ...rest } = options;
     const result = await this.trl.call("session.wait", { sessionId: this.id, ...rest }, { signal });
@@ -172,7 +172,7 @@ export interface Resize {
   ownerId?: string;
 }
 
-/** What an attached viewer gets. Tell them apart by `type`. */
+/** The items of a viewer, distinguished by `type`. */
 export type TerminalItem = Snapshot | TerminalOutput | Resize | Exit;
 
 /**
@@ -201,7 +201,7 @@ export class TerminalStream extends PushStream<TerminalItem> {
     return this.#viewerId;
   }
 
-  /** Tells the size of this viewer. The terminal follows it if this viewer owns the size. */
+  /** Sets the size of this viewer. The terminal follows it if this viewer owns the size. */
   async resize(cols: number, rows: number, options: Abortable = {}): Promise<SessionResizeResult> {
     this.#size = { cols, rows };
     const viewerId = await this.viewerId();
@@ -220,7 +220,7 @@ export class TerminalStream extends PushStream<TerminalItem> {
     const from_offset = this.#offset();
     if (from_offset === undefined) return { method, params };
     const { take_size: _take, ...rest } = params;
-    // Who owned the size keeps it; the daemon may still know the viewer that is gone.
+    // A viewer that owned the size keeps it; the daemon may still know its lost connection.
     return { method, params: { ...rest, from_offset, ...(this.#size && { size: this.#size }), ...(this.#owned && { take_size: true }) } };
   }
 

@@ -29,7 +29,7 @@ class Lane(Protocol):
         """Return the next message; ConnectionLost when there will be none."""
 
     def stale(self) -> bool:
-        """Tell whether it cannot carry another conversation."""
+        """Report whether it cannot carry another conversation."""
 
     def close(self) -> None:
         """Give it up, and whatever it carries; a receive ends."""
@@ -182,7 +182,7 @@ class StdioProcess:
             raise target.unreachable(e) from e
 
     async def write(self, data: bytes) -> None:
-        """Write one line. That it cannot be written is told by the reader."""
+        """Write one line. If that fails, the reader gets the error."""
         self.write_soon(data)
         try:
             await self._stdin.drain()
@@ -263,7 +263,7 @@ class Pool:
         self._unowned: set[str] = set()  # ephemeral sessions that could not be owned again yet
 
     async def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
-        """Ask for something on a lane of its own."""
+        """Make a request on a lane of its own."""
         lane = await self._take(patience_s)
         try:
             data = await answer_to(lane, method, params)
@@ -284,7 +284,7 @@ class Pool:
         return data
 
     async def dial(self) -> Lane:
-        """Make a lane that nobody else uses."""
+        """Make a lane for one user."""
         if self._closed:
             raise ConnectionLost("client: is closed")
         lane = await self._dialer.dial()
@@ -318,7 +318,7 @@ class Pool:
             self._bound[session_id] = lane
 
     async def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; a daemon that is gone is waited for."""
+        """Make a lane; wait for a daemon that is gone."""
         backoff = Backoff(patience_s)
         while True:
             try:
@@ -330,7 +330,7 @@ class Pool:
             await self.pause(delay)
 
     def closed(self) -> bool:
-        """Tell whether the client has been closed."""
+        """Report whether the client has been closed."""
         return self._closed
 
     async def pause(self, seconds: float) -> None:
@@ -350,7 +350,7 @@ class Pool:
         self._all.discard(lane)
 
     def discard_from_anywhere(self, lane: Lane) -> None:
-        """Give a lane up from any thread: where garbage is collected nobody can choose."""
+        """Give a lane up from any thread: the garbage collector may run in any."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.discard, lane)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AnySession:
-    """What every kind of session has. Used with "async with", it is destroyed at the end."""
+    """The methods that every kind of session has. Used with "async with", it is destroyed at the end."""
 
     def __init__(self, client: Client, session_id: str) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class AnySession:
         try:
             await self._client._do(_request.session_destroy(self.id, False), patient=e is None)
         except TrlError as failure:
-            # The end of the session must not hide what went wrong in it.
+            # A failure to end the session must not hide the error that left it.
             if e is None and failure.code != "SESSION_NOT_FOUND":
                 raise
 
@@ -45,7 +45,7 @@ class AnySession:
         return f"<trl.aio.{type(self).__name__} {self.id}>"
 
     async def info(self) -> types.SessionDetails:
-        """Tell everything about the session."""
+        """Return everything about the session."""
         return await self._client._do(_request.session_info(self.id))
 
     async def set(self, **what: Unpack[SessionSetOptions]) -> types.SessionInfo:
@@ -73,7 +73,7 @@ class Session(AnySession):
         return Stream(self._client._pool, Cursor(_request.exec_stream(self.id, command, options)))
 
     async def cancel(self, signal: str | None = None) -> types.ExecInfo:
-        """Stop what runs now."""
+        """Stop the command that runs now."""
         return await self._client._do(_request.exec_cancel({"session_id": self.id}, signal))
 
     async def execs(self, state: types.ExecState | None = None) -> list[types.ExecInfo]:
@@ -91,7 +91,7 @@ class Exec:
         return f"<trl.aio.Exec {self.id}>"
 
     async def wait(self, **options: Unpack[WaitOptions]) -> types.WaitEvent:
-        """Wait until the command exits, or until what the options say; TimeoutError after timeout_s."""
+        """Wait until the command exits or meets a condition of the options; TimeoutError after timeout_s."""
         return _request.only(await self._client._do(_request.exec_wait([self.id], False, options)), self.id)
 
     async def input(self, data: str | bytes, *, close: bool = False, write_id: str | None = None) -> types.ExecInputResult:
@@ -103,7 +103,7 @@ class Exec:
         return await self.input(b"", close=True)
 
     async def output(self, **options: Unpack[OutputOptions]) -> ExecOutputResult:
-        """Read a piece of what was printed: by offset, from the end, or the lines that match."""
+        """Read a part of the output: by offset, from the end, or the lines that match."""
         return await self._client._do(_request.exec_output(self.id, options))
 
     def stream(self, **options: Unpack[AttachOptions]) -> Stream:
@@ -115,12 +115,12 @@ class Exec:
         return await self._client._do(_request.exec_cancel({"exec_id": self.id}, signal))
 
     async def info(self) -> types.ExecInfo:
-        """Tell the state and outcome."""
+        """Return the state and outcome."""
         return await self._client._do(_request.exec_info(self.id))
 
 
 class ProgramSession(AnySession):
-    """A session that is one program. It ends with the program; what it left can still be read."""
+    """A session that is one program. It ends with the program; its output stays readable."""
 
     def __init__(self, client: Client, info: types.SessionInfo) -> None:
         super().__init__(client, info.session_id)
@@ -128,7 +128,7 @@ class ProgramSession(AnySession):
         """The program as a command: its output by offset, its exit, its signals."""
 
     async def wait(self, **options: Unpack[SessionWaitOptions]) -> types.SessionWaitResult:
-        """Wait until what the options say, or the end of the program; TimeoutError after timeout_s."""
+        """Wait for a condition of the options, or the end of the program; TimeoutError after timeout_s."""
         return await self._client._do(_request.session_wait(self.id, options))
 
 
@@ -148,7 +148,7 @@ class Terminal(ProgramSession):
         return await self._client._do(_request.session_input(self.id, {"paste": text, "keys": list(keys)}, write_id))
 
     async def screen(self, **options: Unpack[ScreenOptions]) -> types.SessionScreenResult:
-        """Tell what the terminal shows now, or showed last."""
+        """Return the screen of the terminal: the present one, or the last one."""
         return await self._client._do(_request.session_screen(self.id, options))
 
     async def resize(self, cols: int, rows: int, *, force: bool = False) -> types.SessionResizeResult:
@@ -156,7 +156,7 @@ class Terminal(ProgramSession):
         return await self._client._do(_request.session_resize(self.id, cols, rows, force=force))
 
     def attach(self, **options: Unpack[ViewerOptions]) -> Viewer:
-        """Iterate over what makes a terminal show the screen, and all that follows."""
+        """Iterate over bytes that draw the screen on a terminal, and all further output."""
         cursor = ViewerCursor(_request.session_attach(self.id, options))
         return Viewer(self._client, cursor)
 
@@ -184,11 +184,11 @@ class Program(ProgramSession):
         return await self.input(b"", close=True)
 
     def stdout(self, from_offset: int = 0) -> Stream:
-        """Iterate over stdout from a byte on, and the exit. Bytes that are not kept any more are an error."""
+        """Iterate over stdout from a byte on, and the exit. Bytes that are no longer kept are an error."""
         return self._output({"stream": "stdout", "from_offset": from_offset})
 
     def stderr(self, from_offset: int = 0) -> Stream:
-        """Iterate over stderr from a byte on, and the exit. Bytes that are not kept any more are an error."""
+        """Iterate over stderr from a byte on, and the exit. Bytes that are no longer kept are an error."""
         return self._output({"stream": "stderr", "from_offset": from_offset})
 
     def _output(self, options: AttachOptions) -> Stream:

@@ -143,10 +143,10 @@ class Stream(AsyncIterator[StreamEvent]):
 
 
 class Viewer(Stream):
-    """What a terminal shows: a snapshot, the bytes that follow, changes of size, the exit.
+    """The screen of a terminal: a snapshot, the bytes that follow, changes of size, the exit.
 
-    After a lost connection it goes on with exactly the bytes that are missing; or with a new
-    snapshot, when they are too many.
+    After a lost connection it continues with exactly the missing bytes; or with a new snapshot, if
+    they are too many.
     """
 
     def __init__(self, client: Client, cursor: ViewerCursor) -> None:
@@ -160,7 +160,7 @@ class Viewer(Stream):
         return self._viewer.viewer_id
 
     async def resize(self, cols: int, rows: int) -> types.SessionResizeResult:
-        """Tell the size of this viewer. The terminal follows it if this viewer owns the size."""
+        """Set the size of this viewer. The terminal follows it if this viewer owns the size."""
         self._viewer.size = {"cols": cols, "rows": rows}
         await self.open()
         request = _request.session_resize(self._viewer.session_id, cols, rows, viewer_id=self.viewer_id)

@@ -39,7 +39,7 @@ class Dialogue:
         try:
             self._client._do(_talk.terminate(self.id, False, False), patient=e is None)
         except TrlError as failure:
-            # The end of the dialogue must not hide what went wrong in it.
+            # A failure to end the dialogue must not hide the error that left it.
             if e is None and failure.code != "DIALOGUE_NOT_FOUND":
                 raise
 
@@ -47,7 +47,7 @@ class Dialogue:
         return f"<trl.Dialogue {self.id}>"
 
     def info(self) -> types.DialogueInfo:
-        """Tell everything about the dialogue."""
+        """Return everything about the dialogue."""
         return self._client._do(_talk.info(self.id))
 
     def send(self, message: Message, *, message_id: str | None = None) -> types.DialogueSendResult:
@@ -59,7 +59,7 @@ class Dialogue:
         return self.wait(self.send(message, message_id=message_id))
 
     def wait(self, after: types.DialogueSendResult | Reply) -> Reply:
-        """Wait for what a message leads to; after the requests of a reply are answered, for what comes then."""
+        """Wait for the reply to a message; or, once the requests of a reply are answered, for the rest of it."""
         reply = Reply(after.message_id, after.seq)
         reply.requests = self._waiting()
         if reply.requests:
@@ -88,15 +88,15 @@ class Dialogue:
         return self._client._do(_talk.respond(self.id, request, answer))
 
     def allow(self, request: str | types.DialogueRequest, *, remember: bool = False) -> types.DialogueInfo:
-        """Allow what a request asks for."""
+        """Allow a request."""
         return self.respond(request, decision="allow", remember=remember)
 
     def deny(self, request: str | types.DialogueRequest, message: str = "") -> types.DialogueInfo:
-        """Deny what a request asks for; the message is told to the agent."""
+        """Deny a request; the agent gets the message."""
         return self.respond(request, decision="deny", message=message)
 
     def interrupt(self) -> types.DialogueInfo:
-        """Stop what the agent does now. The dialogue goes on."""
+        """Stop the agent's current turn. The dialogue goes on."""
         return self._client._do(_talk.simple("dialogue.interrupt", self.id))
 
     def set(self, **what: Unpack[SetOptions]) -> types.DialogueInfo:
@@ -104,15 +104,15 @@ class Dialogue:
         return self._client._do(_talk.change(self.id, what))
 
     def events(self, **options: Unpack[DialogueEventOptions]) -> DialogueEvents:
-        """Iterate over what has happened and happens, from any event on, until the agent's program has ended."""
+        """Iterate over past and future events, from any event on, until the agent's program has ended."""
         return DialogueEvents(Stream(self._client._pool, Cursor(_talk.events(self.id, options))))
 
     def transcript(self) -> types.DialogueTranscriptResult:
-        """Tell the transcript: turns, items with their tool calls, tasks, requests."""
+        """Return the transcript: turns, items with their tool calls, tasks, requests."""
         return self._client._do(_talk.transcript(self.id))
 
     def raw(self, **options: Unpack[RawOptions]) -> _talk.DialogueRawResult:
-        """Read a piece of what the agent's program wrote; with stream="stdin", of what was sent to it."""
+        """Read a part of the raw output of the agent's program; with stream="stdin", of its input."""
         return self._client._do(_talk.raw(self.id, options))
 
     def terminate(self, *, force: bool = False, forget: bool = False) -> types.DialogueInfo:
@@ -120,7 +120,7 @@ class Dialogue:
         return self._client._do(_talk.terminate(self.id, force, forget))
 
     def resume(self, *, env: Mapping[str, str] | None = None, prompt: str = "") -> types.DialogueInfo:
-        """Start the agent again, in the same dialogue. The environment of before is not kept."""
+        """Start the agent again, in the same dialogue. It gets only the environment given here."""
         return self._client._do(_talk.resume(self.id, env, prompt))
 
     def retry(self) -> types.DialogueInfo:

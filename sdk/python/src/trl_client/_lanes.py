@@ -35,7 +35,7 @@ class Lane(Protocol):
         """Return the next message; ConnectionLost when there will be none."""
 
     def stale(self) -> bool:
-        """Tell whether it cannot carry another conversation."""
+        """Report whether it cannot carry another conversation."""
 
     def shutdown(self) -> None:
         """Make a receive in another thread end."""
@@ -190,7 +190,7 @@ class StdioProcess:
         self._reader.start()
 
     def write(self, data: bytes) -> None:
-        """Write one line whole. That it cannot be written is told by the reader."""
+        """Write one line whole. If that fails, the reader gets the error."""
         with self._writing:
             left = memoryview(data)
             try:
@@ -286,7 +286,7 @@ class Pool:
             self._streams.add(stream)
 
     def answer_to(self, method: str, params: Mapping[str, Any], patience_s: float) -> Any:
-        """Ask for something on a lane of its own."""
+        """Make a request on a lane of its own."""
         lane = self._take(patience_s)
         try:
             data = answer_to(lane, method, params)
@@ -305,7 +305,7 @@ class Pool:
         return data
 
     def dial(self) -> Lane:
-        """Make a lane that nobody else uses."""
+        """Make a lane for one user."""
         if self._closed.is_set():
             raise ConnectionLost("client: is closed")
         lane = self._dialer.dial()
@@ -313,7 +313,7 @@ class Pool:
         return lane
 
     def dial_patiently(self, patience_s: float) -> Lane:
-        """Make a lane; a daemon that is gone is waited for."""
+        """Make a lane; wait for a daemon that is gone."""
         backoff = Backoff(patience_s)
         while True:
             try:
@@ -325,7 +325,7 @@ class Pool:
             self.pause(delay)
 
     def closed(self) -> bool:
-        """Tell whether the client has been closed."""
+        """Report whether the client has been closed."""
         return self._closed.is_set()
 
     def pause(self, seconds: float) -> None:

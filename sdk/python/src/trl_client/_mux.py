@@ -12,7 +12,7 @@ from .types import STREAMING
 
 MAX_QUEUED = 8 << 20
 """How many bytes wait for the reader of a stream. One that is further behind is cut off and comes
-back when it has caught up: it holds up nobody else."""
+back when it has caught up: it does not hold up the others."""
 
 Item = Union[Message, ConnectionLost]
 
@@ -49,7 +49,7 @@ class Mux:
         self._lost: ConnectionLost | None = None
 
     def lost(self) -> bool:
-        """Tell whether the pipe is gone."""
+        """Report whether the pipe is gone."""
         with self._lock:
             return self._lost is not None
 

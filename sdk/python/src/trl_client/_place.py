@@ -41,7 +41,7 @@ def default_socket() -> str:
 
 
 def check_owner(uid: int) -> None:
-    """Refuse another user, who would be sent commands and variables; root is trusted."""
+    """Reject a daemon of another user, which would receive commands and variables; root is trusted."""
     if uid not in (os.getuid(), 0):
         raise Stranger(uid)
 

@@ -1,4 +1,4 @@
-"""What can be asked of a daemon, as values: the synchronous and the asyncio client send the same."""
+"""Requests as values: the synchronous and the asyncio client send the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .results import ExecOutputResult, ExecResult
 T = TypeVar("T")
 
 MISTAKEN = {"cwd": "working_dir", "directory": "working_dir", "input": "stdin", "environment": "env"}
-"""What options are called elsewhere."""
+"""Names that other libraries use for options."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Request(Generic[T]):
     decode: Callable[[Any], T]
 
     def repeatable(self) -> bool:
-        """Tell whether sending it a second time does no harm."""
+        """Report whether it may safely be sent a second time."""
         return repeatable(self.method, self.params)
 
 
 def repeatable(method: str, params: Mapping[str, Any]) -> bool:
-    """Tell whether a request may be sent again when nobody knows what became of the first."""
+    """Report whether a request may be sent again if it is unknown whether the first one arrived."""
     if method in ("exec.input", "session.input"):
         return bool(params.get("write_id"))
     if method in ("exec.run", "exec.start"):
@@ -209,7 +209,7 @@ def event_subscribe(options: EventOptions) -> Request[types.StreamStart]:
 
 
 def only(result: types.ExecWaitResult, exec_id: str) -> types.WaitEvent:
-    """Return what happened to the one command that was waited for."""
+    """Return the event of the only command of a wait."""
     if not result.happened:
         raise TimeoutError(f"exec {exec_id!r}: nothing of what was waited for has happened in time")
     return result.happened[0]

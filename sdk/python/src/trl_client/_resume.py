@@ -56,12 +56,12 @@ class Backoff:
 
 
 def gone(error: TrlError) -> bool:
-    """Tell whether an error means that the daemon, or its way to a session, is not there now."""
+    """Report whether an error means that the daemon, or its way to a session, cannot be reached now."""
     return error.code == "RUNTIME_UNAVAILABLE"
 
 
 def not_begun(error: TrlError) -> bool:
-    """Tell whether what was asked for has certainly not been done."""
+    """Report whether the request has certainly not been carried out."""
     return gone(error) and error.reason == STARTING
 
 
@@ -93,7 +93,7 @@ class Retry:
         self._begun = clock()
 
     def params(self) -> Mapping[str, Any]:
-        """Return the parameters for now: of the time to wait, some may be over."""
+        """Return the parameters for this attempt: the timeout without the time that has passed."""
         params = self._request.params
         if self._request.method not in ("exec.wait", "session.wait"):
             return params
@@ -132,7 +132,7 @@ class Cursor:
         return self._first
 
     def goes_on_after(self, error: TrlError) -> bool:
-        """Tell whether asking again helps, and starts no command a second time."""
+        """Report whether asking again helps, and starts no command a second time."""
         return not_begun(error) or gone(error) and self._resumable()
 
     def _resumable(self) -> bool:
@@ -203,7 +203,7 @@ class Cursor:
 
 
 class WholeCursor(Cursor):
-    """Where the reader of a protocol is, who cannot go on behind a gap."""
+    """The position of a reader of a protocol, which cannot continue after a gap."""
 
     def accept(self, push: Push) -> StreamEvent | None:
         """Take a push; bytes that are not kept any more are an error."""

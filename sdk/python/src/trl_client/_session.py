@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AnySession:
-    """What every kind of session has. Used with "with", it is destroyed at the end."""
+    """The methods that every kind of session has. Used with "with", it is destroyed at the end."""
 
     def __init__(self, client: Client, session_id: str) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class AnySession:
         try:
             self._client._do(_request.session_destroy(self.id, False), patient=e is None)
         except TrlError as failure:
-            # The end of the session must not hide what went wrong in it.
+            # A failure to end the session must not hide the error that left it.
             if e is None and failure.code != "SESSION_NOT_FOUND":
                 raise
 
@@ -46,7 +46,7 @@ class AnySession:
         return f"<trl.{type(self).__name__} {self.id}>"
 
     def info(self) -> types.SessionDetails:
-        """Tell everything about the session."""
+        """Return everything about the session."""
         return self._client._do(_request.session_info(self.id))
 
     def set(self, **what: Unpack[SessionSetOptions]) -> types.SessionInfo:
@@ -74,7 +74,7 @@ class Session(AnySession):
         return Stream(self._client._pool, Cursor(_request.exec_stream(self.id, command, options)))
 
     def cancel(self, signal: str | None = None) -> types.ExecInfo:
-        """Stop what runs now."""
+        """Stop the command that runs now."""
         return self._client._do(_request.exec_cancel({"session_id": self.id}, signal))
 
     def execs(self, state: types.ExecState | None = None) -> list[types.ExecInfo]:
@@ -92,7 +92,7 @@ class Exec:
         return f"<trl.Exec {self.id}>"
 
     def wait(self, **options: Unpack[WaitOptions]) -> types.WaitEvent:
-        """Wait until the command exits, or until what the options say; TimeoutError after timeout_s."""
+        """Wait until the command exits or meets a condition of the options; TimeoutError after timeout_s."""
         return _request.only(self._client._do(_request.exec_wait([self.id], False, options)), self.id)
 
     def input(self, data: str | bytes, *, close: bool = False, write_id: str | None = None) -> types.ExecInputResult:
@@ -104,7 +104,7 @@ class Exec:
         return self.input(b"", close=True)
 
     def output(self, **options: Unpack[OutputOptions]) -> ExecOutputResult:
-        """Read a piece of what was printed: by offset, from the end, or the lines that match."""
+        """Read a part of the output: by offset, from the end, or the lines that match."""
         return self._client._do(_request.exec_output(self.id, options))
 
     def stream(self, **options: Unpack[AttachOptions]) -> Stream:
@@ -116,12 +116,12 @@ class Exec:
         return self._client._do(_request.exec_cancel({"exec_id": self.id}, signal))
 
     def info(self) -> types.ExecInfo:
-        """Tell the state and outcome."""
+        """Return the state and outcome."""
         return self._client._do(_request.exec_info(self.id))
 
 
 class ProgramSession(AnySession):
-    """A session that is one program. It ends with the program; what it left can still be read."""
+    """A session that is one program. It ends with the program; its output stays readable."""
 
     def __init__(self, client: Client, info: types.SessionInfo) -> None:
         super().__init__(client, info.session_id)
@@ -129,7 +129,7 @@ class ProgramSession(AnySession):
         """The program as a command: its output by offset, its exit, its signals."""
 
     def wait(self, **options: Unpack[SessionWaitOptions]) -> types.SessionWaitResult:
-        """Wait until what the options say, or the end of the program; TimeoutError after timeout_s."""
+        """Wait for a condition of the options, or the end of the program; TimeoutError after timeout_s."""
         return self._client._do(_request.session_wait(self.id, options))
 
 
@@ -149,7 +149,7 @@ class Terminal(ProgramSession):
         return self._client._do(_request.session_input(self.id, {"paste": text, "keys": list(keys)}, write_id))
 
     def screen(self, **options: Unpack[ScreenOptions]) -> types.SessionScreenResult:
-        """Tell what the terminal shows now, or showed last."""
+        """Return the screen of the terminal: the present one, or the last one."""
         return self._client._do(_request.session_screen(self.id, options))
 
     def resize(self, cols: int, rows: int, *, force: bool = False) -> types.SessionResizeResult:
@@ -157,7 +157,7 @@ class Terminal(ProgramSession):
         return self._client._do(_request.session_resize(self.id, cols, rows, force=force))
 
     def attach(self, **options: Unpack[ViewerOptions]) -> Viewer:
-        """Iterate over what makes a terminal show the screen, and all that follows."""
+        """Iterate over bytes that draw the screen on a terminal, and all further output."""
         cursor = ViewerCursor(_request.session_attach(self.id, options))
         return Viewer(self._client, cursor)
 
@@ -185,11 +185,11 @@ class Program(ProgramSession):
         return self.input(b"", close=True)
 
     def stdout(self, from_offset: int = 0) -> Stream:
-        """Iterate over stdout from a byte on, and the exit. Bytes that are not kept any more are an error."""
+        """Iterate over stdout from a byte on, and the exit. Bytes that are no longer kept are an error."""
         return self._output({"stream": "stdout", "from_offset": from_offset})
 
     def stderr(self, from_offset: int = 0) -> Stream:
-        """Iterate over stderr from a byte on, and the exit. Bytes that are not kept any more are an error."""
+        """Iterate over stderr from a byte on, and the exit. Bytes that are no longer kept are an error."""
         return self._output({"stream": "stderr", "from_offset": from_offset})
 
     def _output(self, options: AttachOptions) -> Stream:

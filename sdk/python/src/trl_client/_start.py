@@ -13,7 +13,7 @@ START_PATIENCE_S = 30.0
 
 
 def absent(cause: OSError) -> bool:
-    """Tell whether nobody listens on the socket."""
+    """Report whether no daemon listens on the socket."""
     return cause.errno in (errno.ENOENT, errno.ECONNREFUSED)
 
 

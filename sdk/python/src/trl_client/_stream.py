@@ -79,7 +79,7 @@ class Stream(Iterator[StreamEvent]):
         if lane is None:
             return
         lane.shutdown()
-        # A thread that reads closes the lane itself: its descriptor must not go to another meanwhile.
+        # A thread that reads closes the lane itself: its descriptor must not be reused meanwhile.
         if self._reading.acquire(blocking=False):
             try:
                 self._drop()
@@ -108,7 +108,7 @@ class Stream(Iterator[StreamEvent]):
                 while event is None and not self._closed and not self._cursor.over:
                     event = self._receive()
             except BaseException:
-                # After an interrupt nobody knows what was read of a line. The next one begins anew.
+                # After an interrupt, part of a line may have been read. The next step reconnects.
                 self._drop()
                 raise
             if event is None or self._closed or self._cursor.over:
@@ -151,7 +151,7 @@ class Stream(Iterator[StreamEvent]):
 
     def _attach(self, lane: Lane) -> None:
         self._lane = lane
-        # Here the lane is set before the look; who closes does it the other way round, so one sees the other.
+        # The lane is set before the check; close does it in the reverse order, so one of them sees the other.
         if self._closed or self._pool.closed():
             raise ConnectionLost("client: is closed")
         request = self._cursor.request()
@@ -164,10 +164,10 @@ class Stream(Iterator[StreamEvent]):
 
 
 class Viewer(Stream):
-    """What a terminal shows: a snapshot, the bytes that follow, changes of size, the exit.
+    """The screen of a terminal: a snapshot, the bytes that follow, changes of size, the exit.
 
-    After a lost connection it goes on with exactly the bytes that are missing; or with a new
-    snapshot, when they are too many.
+    After a lost connection it continues with exactly the missing bytes; or with a new snapshot, if
+    they are too many.
     """
 
     def __init__(self, client: Client, cursor: ViewerCursor) -> None:
@@ -181,7 +181,7 @@ class Viewer(Stream):
         return self._viewer.viewer_id
 
     def resize(self, cols: int, rows: int) -> types.SessionResizeResult:
-        """Tell the size of this viewer. The terminal follows it if this viewer owns the size."""
+        """Set the size of this viewer. The terminal follows it if this viewer owns the size."""
         self._viewer.size = {"cols": cols, "rows": rows}
         self.open()
         request = _request.session_resize(self._viewer.session_id, cols, rows, viewer_id=self.viewer_id)

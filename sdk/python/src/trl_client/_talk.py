@@ -56,7 +56,7 @@ class Reply:
         return self.turn.text if self.turn is not None else ""
 
     def done(self, event: types.DialogueEvent) -> bool:
-        """Take an event; tell whether there is nothing more to wait for."""
+        """Take an event; report whether there is nothing more to wait for."""
         self.seq = event.seq
         if event.type == "turn_ended" and event.turn is not None:
             self.turn = event.turn
@@ -70,7 +70,7 @@ class Reply:
 
 
 def may_rest(event: types.DialogueEvent, reply: Reply) -> bool:
-    """Tell whether the agent may be at rest after a turn, of which it did not say which messages it was for."""
+    """Report whether the agent may be at rest after a turn, without saying which messages the turn was for."""
     return event.type == "state" and event.state == "idle" and reply.turn is not None
 
 

@@ -130,7 +130,7 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 def says_something(fd: int) -> bool:
-    """Tell whether there is something to read. Where nothing was asked for, it is the end."""
+    """Report whether there is something to read. On an idle connection that is the end of file."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(0))

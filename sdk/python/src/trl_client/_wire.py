@@ -59,7 +59,7 @@ class Wire(Protocol):
         """Return the next message that has been received whole."""
 
     def reusable(self) -> bool:
-        """Tell whether another request can follow."""
+        """Report whether another request can follow."""
 
 
 class LineWire:
@@ -128,7 +128,7 @@ class Messages:
         return push._replace(raw=raw), size + n
 
     def empty(self) -> bool:
-        """Tell whether everything has been taken."""
+        """Report whether everything has been taken."""
         return self._push is None and self._cutter.empty()
 
 
@@ -164,7 +164,7 @@ class Cutter:
         return self._whole() if self._size == n else None
 
     def empty(self) -> bool:
-        """Tell whether everything has been taken."""
+        """Report whether everything has been taken."""
         return not self._pieces and self._size == 0
 
     def _take(self, end: int, past: int = 0) -> None:
@@ -192,7 +192,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_request(id: str, method: str, params: Mapping[str, Any]) -> bytes:
-    """Return a request as a line. It asks a stream to send output as bytes, which a daemon of before ignores."""
+    """Return a request as a line. It asks a stream to send output as bytes, which an older daemon ignores."""
     raw = {"raw": True} if method in STREAMING else {}
     return encode_json({"id": id, "method": method, "params": params, **raw}) + b"\n"
 

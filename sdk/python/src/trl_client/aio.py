@@ -44,13 +44,13 @@ def connect(
     tls: ssl.SSLContext | None = None, stdio: Sequence[str] | None = None,
     start: bool = True, reconnect: bool = True, patience_s: float = 30.0,
 ) -> Opening[Client]:
-    """Connect to a daemon: on a unix socket (that of this user when nothing is said), by HTTP, or on
-    the stdin and stdout of a program to start.
+    """Connect to a daemon: on a unix socket (by default that of this user's daemon), by HTTP, or on
+    the stdin and stdout of a program that connect starts.
 
-    The daemon of this user is started when none runs, by the program trl on PATH; start=False forbids it.
+    If the daemon of this user does not run, the program trl on PATH starts it; start=False forbids it.
 
-    A daemon that goes away later is waited for, for patience_s: streams are read on where they
-    were, and requests that do no harm when sent twice are sent again. reconnect=False turns it off.
+    When the connection is lost, the client tries to reconnect for patience_s: streams continue where
+    they were, and requests that may safely be sent twice are sent again. reconnect=False turns it off.
     """
     target = find_target(socket, url, token, tls, stdio, start)
 
@@ -182,7 +182,7 @@ class Client:
         return Stream(self._pool, Cursor(_request.event_subscribe(options)))
 
     async def info(self) -> types.SystemInfoResult:
-        """Tell version, platform, limits and methods of the daemon."""
+        """Return version, platform, limits and methods of the daemon."""
         return types.SystemInfoResult.from_dict(await self.call("system.info"))
 
     async def _do(self, request: Request[T], patient: bool = True) -> T:

@@ -1,4 +1,4 @@
-"""What can go wrong: an answer of the daemon, no answer, or a command that failed and was checked."""
+"""The errors: of the daemon, of the connection, and of a checked command that failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TrlError(Exception):
 
     @property
     def reason(self) -> str:
-        """What tells this error from others with the same code, such as "starting"; "" if nothing does."""
+        """Distinguishes errors with the same code, such as "starting"; "" if the code says it all."""
         reason = self.details.get("reason")
         return reason if isinstance(reason, str) else ""
 
@@ -33,7 +33,7 @@ class TrlError(Exception):
 
 
 class InvalidParams(TrlError):
-    """A parameter is missing, unknown, or has a value that cannot be."""
+    """A parameter is missing, unknown, or has an invalid value."""
 
 
 class MethodNotFound(TrlError):
@@ -93,7 +93,7 @@ class Forbidden(TrlError):
 
 
 class Conflict(TrlError):
-    """The name is taken, or somebody else was first."""
+    """The name is taken, or another caller was first."""
 
 
 class DialogueNotFound(TrlError):

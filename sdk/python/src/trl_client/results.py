@@ -19,7 +19,7 @@ def exact_bytes(text: str, text_base64: str) -> bytes:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Tell whether bytes are text."""
+    """Report whether bytes are text."""
     try:
         data.decode()
     except UnicodeDecodeError:
