@@ -76,8 +76,8 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return dialSocket(ctx, func() []string { return []string{path} })
 }
 
-// DialUser connects to the daemon of this user, whatever the environment of the process that
-// started it: at the default places for its socket, or where the holder of the lock of the
+// DialUser connects to the daemon of this user, independent of the environment of the process
+// that started it: at the default places for its socket, or where the holder of the lock of the
 // state directory listens. The places are looked up again whenever the daemon is lost.
 func DialUser(ctx context.Context, stateDir string) (*Client, error) {
 	return dialSocket(ctx, func() []string { return place.Find(stateDir) })
@@ -103,8 +103,8 @@ func New(rwc io.ReadWriteCloser) *Client {
 	return c
 }
 
-// Done is closed when the Client is of no more use: it was closed, or the one
-// connection it was given is gone.
+// Done is closed when the Client is of no more use: it was closed, or it has lost the only
+// connection that it can have.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
 func (c *Client) finish() {

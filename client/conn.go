@@ -33,7 +33,7 @@ type conn struct {
 	rwc      io.ReadWriteCloser
 	writer   *wire.Writer
 	ended    func()
-	done     chan struct{} // closed when the connection is gone
+	done     chan struct{} // closed when the connection has ended
 	read     chan struct{} // closed when the reader has ended
 	takesRaw atomic.Bool   // the daemon takes bytes behind requests
 
@@ -118,7 +118,7 @@ func (c *conn) writeFailed(cause error) {
 	}
 }
 
-// failure is why the connection is gone. sent says whether a request had been sent.
+// failure returns the reason why the connection has ended. sent says whether a request had been sent.
 func (c *conn) failure(sent bool) error {
 	c.mu.Lock()
 	err, refused := c.err, c.refusal != nil
@@ -206,7 +206,7 @@ func (c *conn) forget(id uint64) {
 	c.mu.Unlock()
 }
 
-// receive hands out what the daemon says until the connection is gone.
+// receive hands out answers and pushes until the connection ends.
 func (c *conn) receive() error {
 	lines := wire.NewReader(c.rwc, maxAnswer, keepBuffer, nil)
 	for {

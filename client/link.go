@@ -20,8 +20,8 @@ import (
 	"github.com/trl-dev/trl/internal/rpc"
 )
 
-// Windows of HTTP/2: what a daemon may send before anybody has taken it, of one stream
-// and of all together.
+// Windows of HTTP/2: how many bytes a daemon may send ahead of the readers, for one stream and
+// for all together.
 const (
 	streamWindow = 1 << 20
 	linkWindow   = 8 << 20
@@ -153,7 +153,7 @@ func (l *link) watch() {
 
 var errStalled = errors.New("the connection has stalled")
 
-// ping reports whether anything came after it was asked for.
+// ping asks the peer for an answer, and reports whether any bytes came.
 func (l *link) ping() bool {
 	before := l.nc.lastRead()
 	ctx, cancel := context.WithTimeout(l.life, l.way.o.KeepAliveTimeout)

@@ -132,7 +132,7 @@ func (r *RemoteSession) Retry() {
 	}
 }
 
-// Close lets go of the session, which goes on. A Recv or Write that waits returns
+// Close stops following the session, which goes on. A waiting Recv or Write returns
 // io.ErrClosedPipe.
 func (r *RemoteSession) Close() {
 	r.cancel()
@@ -149,11 +149,11 @@ func (r *RemoteSession) Recv(ctx context.Context) (Piece, error) {
 			r.queue[0] = Piece{}
 			r.queue = r.queue[1:]
 			r.bytes -= pieceBytes(p)
-			r.changed()
+			r.changedLocked()
 			r.mu.Unlock()
 			return p, nil
 		}
-		err, news := r.failure(), r.news
+		err, news := r.failureLocked(), r.news
 		r.mu.Unlock()
 		if err != nil {
 			return Piece{}, err
@@ -230,7 +230,7 @@ func (r *RemoteSession) inputOnce(ctx context.Context, p api.ExecInputParams) er
 func (r *RemoteSession) awaitUp(ctx context.Context) error {
 	for {
 		r.mu.Lock()
-		up, err, news := r.change.State.up(), r.failure(), r.news
+		up, err, news := r.change.State.up(), r.failureLocked(), r.news
 		r.mu.Unlock()
 		switch {
 		case up && !errors.Is(err, io.ErrClosedPipe):
@@ -246,16 +246,16 @@ func (r *RemoteSession) awaitUp(ctx context.Context) error {
 	}
 }
 
-// failure is why nothing comes any more, nil while something may. mu is held.
-func (r *RemoteSession) failure() error {
+// failureLocked returns the reason why no more bytes come; nil while some may.
+func (r *RemoteSession) failureLocked() error {
 	if r.ended == nil && r.change.State == StateFailed {
 		return &RemoteError{SessionID: r.session, Reason: r.change.Reason, Cause: r.change.Cause}
 	}
 	return r.ended
 }
 
-// changed wakes every waiter. mu is held.
-func (r *RemoteSession) changed() {
+// changedLocked wakes every waiter.
+func (r *RemoteSession) changedLocked() {
 	close(r.news)
 	r.news = make(chan struct{})
 }
@@ -269,7 +269,7 @@ func (r *RemoteSession) to(next State, reason Reason, cause error) {
 		c.Cause = api.Errorf(api.CodeInternal, "session %q: cannot move from %q to %q", r.session, r.change.State, next)
 	}
 	r.change = c
-	r.changed()
+	r.changedLocked()
 	r.mu.Unlock()
 	if r.o.OnState != nil {
 		r.o.OnState(c)

@@ -26,7 +26,7 @@ func (r *RemoteSession) run() {
 	}
 	r.mu.Lock()
 	r.ended = end
-	r.changed()
+	r.changedLocked()
 	r.mu.Unlock()
 }
 
@@ -193,7 +193,7 @@ func (r *RemoteSession) put(p Piece) bool {
 		if len(r.queue) == 0 || r.bytes < remoteQueue {
 			r.queue = append(r.queue, p)
 			r.bytes += pieceBytes(p)
-			r.changed()
+			r.changedLocked()
 			r.mu.Unlock()
 			return true
 		}

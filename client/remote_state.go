@@ -100,10 +100,10 @@ func failureOf(err error) (reason Reason, again bool) {
 
 // Backoff says how a lost connection is looked for. Zero values stand for the defaults.
 type Backoff struct {
-	// First is the pause before the first try, which is doubled for each until it is Most.
-	// Every pause is cut by a random part of up to a half.
+	// First is the pause before the first attempt. It doubles with each attempt, up to Most.
+	// A random part of up to a half is taken off every pause.
 	First, Most time.Duration
-	// GiveUp is how long is tried after each loss. Negative: for ever.
+	// GiveUp limits the attempts after each loss. Negative: no limit.
 	GiveUp time.Duration
 }
 

@@ -116,7 +116,7 @@ func (s *socket) connection(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// living returns the shared connection unless it is gone, and an error after close.
+// living returns the shared connection, or nil if it has ended; and an error after close.
 func (s *socket) living() (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@ type Stream struct {
 	cancel context.CancelCauseFunc
 	method string
 	start  api.StreamStart
-	again  func() any  // the parameters to go on with
-	owns   bool        // the command is cancelled when the stream is given up
+	again  func() any  // returns the parameters with which the stream continues
+	owns   bool        // the end of the stream cancels the command
 	watch  func(error) // see Watch
 	viewer *viewer     // of session.attach; nil for other streams
 
@@ -147,7 +147,7 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// end lets go of everything. A Recv that waits returns the cause.
+// end releases everything. A waiting Recv returns the cause.
 func (s *Stream) end(cause error) {
 	s.cancel(cause)
 	s.mu.Lock()

@@ -60,7 +60,7 @@ func toSync(text string) string {
 }
 
 // withoutAwaitedParens turns (await f(x)).y into await f(x).y, which is not asyncio code, but
-// reads well once await is gone.
+// reads well after the removal of await.
 func withoutAwaitedParens(text string) string {
 	const open = "(await "
 	for from := 0; ; {

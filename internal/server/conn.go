@@ -76,7 +76,7 @@ func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer strin
 	return c
 }
 
-// serve reads and answers requests until the client is gone, then closes the connection.
+// serve reads and answers requests until the client disconnects, then closes the connection.
 func (c *conn) serve() error {
 	c.log.Debug("connection opened")
 	if err := c.read(); errors.Is(err, io.EOF) && c.halfClose {
@@ -108,7 +108,7 @@ func (c *conn) flush() error {
 	return c.writer.WaitRoom(ctx, 0)
 }
 
-// cut ends the connection without waiting for anybody.
+// cut ends the connection at once: neither requests nor answers are completed.
 func (c *conn) cut() {
 	c.writer.Close()
 	if ws, ok := c.rwc.(interface{ CloseNow() error }); ok {

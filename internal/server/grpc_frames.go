@@ -52,7 +52,7 @@ func (s *frameStream) takeBody() []byte {
 }
 
 // Write sends the frames that are complete. A frame counts as taken when there is room
-// for the next; one that is large is given more time for that.
+// for the next; a large one may take longer.
 func (s *frameStream) Write(p []byte) (int, error) {
 	defer s.stalled.Stop()
 	for rest := p; ; {

@@ -120,8 +120,8 @@ func (h *HTTP) Serve(ln net.Listener) error {
 	return fmt.Errorf("http: accept: %w", err)
 }
 
-// ListenHTTP listens on a host and port. What everybody on the way could read, because
-// it goes beyond this machine without TLS, must be asked for.
+// ListenHTTP listens on a host and port. An address that other machines can reach needs secure:
+// otherwise anyone on the network path could read the token.
 func ListenHTTP(address string, secure bool) (*net.TCPListener, error) {
 	return listenTCP("http", address, secure, "give tls_cert and tls_key, or http_insecure if the network is trusted")
 }

@@ -32,8 +32,8 @@ func (x *exchange) attach(id string) {
 		map[string]any{"session_id": id, "read_only": true})
 }
 
-// resumeViewer makes the parameters of a viewer that comes back with the id of its last
-// event, which is where the output goes on behind it.
+// resumeViewer makes the parameters of a viewer that resumes with the id of its last event,
+// which is the offset where the output continues.
 func resumeViewer(fields map[string]json.RawMessage, offset int64) {
 	delete(fields, "snapshot")
 	fields["from_offset"] = strconv.AppendInt(nil, offset, 10)

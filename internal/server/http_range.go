@@ -13,8 +13,8 @@ type byteRange struct {
 	last  int64 // inclusive; -1 for the end. Without first: how many
 }
 
-// parseRange reads a Range header (RFC 9110, 14.1). One in other units than bytes is
-// to be ignored; that is ok false without an error.
+// parseRange reads a Range header (RFC 9110, 14.1). A range in other units than bytes must be
+// ignored: ok is then false, without an error.
 func parseRange(header string) (r byteRange, ok bool, cause *api.Error) {
 	unit, spec, found := strings.Cut(header, "=")
 	if !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") {

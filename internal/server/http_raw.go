@@ -18,7 +18,7 @@ const (
 	headerTotal      = "X-Trl-Total-Bytes" // that the stream has had until now
 	headerState      = "X-Trl-State"       // of the command
 	headerComplete   = "X-Trl-Complete"    // true: nothing follows, now or later
-	headerGap        = "X-Trl-Gap"         // FROM-TO: bytes that are gone, where the body ends
+	headerGap        = "X-Trl-Gap"         // FROM-TO: the bytes after the body that are no longer kept
 )
 
 // rawType is the type of bare bytes.
@@ -144,7 +144,7 @@ func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawS
 	return rawSpan{first: offset, last: total}, nil
 }
 
-// cutAtGap ends the part where bytes are gone.
+// cutAtGap ends the part before the first bytes that are no longer kept.
 func (p *rawSpan) cutAtGap(now api.OutputBytes) {
 	gap := now.NextGap
 	if now.Gap != nil { // at the very beginning
@@ -185,7 +185,8 @@ func (x *exchange) describeEnd(state api.ExecState, next int64, gap *api.Span, c
 	header.Set(headerNextOffset, strconv.FormatInt(next, 10))
 }
 
-// gone answers a request whose first byte is gone: the headers say where it goes on.
+// gone answers a request whose first byte is no longer kept: the headers say where the output
+// continues.
 func (x *exchange) gone(o output, p rawSpan) {
 	e := api.Errorf(api.CodeInvalidParams, "%s: the bytes %d to %d of %s are no longer kept; the output continues at %d", o.name, p.gap.From, p.gap.To-1, o.stream, p.gap.To)
 	e.Details = map[string]any{"gap": p.gap, "next_offset": p.gap.To}
@@ -230,8 +231,8 @@ func (x *exchange) whole(o output, p rawSpan) {
 	}
 }
 
-// follow sends what there is and what comes, until the output is complete or a part of
-// it is gone.
+// follow sends present and future output, until the output is complete or a part of it is no
+// longer kept.
 func (x *exchange) follow(o output, offset int64) {
 	header := x.w.Header()
 	header.Set("Content-Type", rawType)

@@ -11,7 +11,7 @@ import (
 // has to take that much in the time.
 const pieceBytes = 64 << 10
 
-// reply writes an answer. A client that takes nothing for the timeout is given up.
+// reply writes an answer. It gives a client up that takes nothing for the timeout.
 type reply struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -55,10 +55,10 @@ func (w *reply) Write(p []byte) (int, error) {
 	}
 }
 
-// Flush sends what was written.
+// Flush sends the buffered bytes.
 func (w *reply) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written, and says when the client is gone.
+// FlushError sends the buffered bytes, and returns an error if the client has disconnected.
 func (w *reply) FlushError() error {
 	if w.status == 0 {
 		w.status = http.StatusOK

@@ -11,15 +11,15 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// resumption is what a client that comes back says it has.
+// resumption is the position of a client that resumes a stream.
 type resumption struct {
 	execID   string // of a command
 	dialogue *api.DialogueEventsParams
 	seq      int64
 }
 
-// resume puts the number of a client that comes back into the parameters. Without
-// such a number it returns them as they are.
+// resume puts the number with which a client resumes into the parameters. Without such a number
+// it returns them unchanged.
 func (x *exchange) resume(m api.Method, params json.RawMessage) (json.RawMessage, *resumption, *api.Error) {
 	given := x.r.Header.Values(lastEventID)
 	if len(given) == 0 || given[0] == "" {
@@ -96,7 +96,7 @@ func (x *exchange) first(ctx context.Context, s api.Stream, r *resumption) (ev *
 	return &next, false, nil
 }
 
-// resumable is what is known of a stream that a client comes back to.
+// resumable describes a stream that a client resumes.
 type resumable struct {
 	name string // for people
 	last int64  // the highest number that a push can have had; negative when it is not known

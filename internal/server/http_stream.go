@@ -20,7 +20,7 @@ import (
 const (
 	ndjsonType = "application/x-ndjson"
 	sseType    = "text/event-stream"
-	// lastEventID is the header with which a client of server-sent events comes back.
+	// lastEventID is the header with which a client of server-sent events resumes.
 	lastEventID = "Last-Event-ID"
 )
 
@@ -170,7 +170,7 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil && ctx.Err() != nil && !x.shuttingDown():
-			return // the client is gone
+			return // the client has disconnected
 		case err != nil:
 			ev = api.StreamEvent{StreamID: start.StreamID, Seq: seq, Type: api.EventError, Error: explain(err, x.conn.ctx, x.shuttingDown())}
 		}
@@ -189,7 +189,7 @@ type pushes struct {
 	x      *exchange
 	sse    bool
 	viewer bool               // of a terminal, which resumes with an offset
-	cancel context.CancelFunc // ends the stream: the client is gone
+	cancel context.CancelFunc // ends the stream: the client has disconnected
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu, as writing to x.w is
@@ -252,7 +252,7 @@ func (p *pushes) event(ev *api.StreamEvent) error {
 	return p.send(ev.Type, id, e.Bytes())
 }
 
-// send sends a line of JSON. The id, if there is one, is what a client comes back with.
+// send sends a line of JSON. A client resumes with the id, if there is one.
 func (p *pushes) send(name, id string, line []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,11 +266,11 @@ func (p *pushes) send(name, id string, line []byte) error {
 		line = p.frame
 	}
 	p.x.http.server.counts.streamed(transportHTTP, len(line))
-	return p.write(line)
+	return p.writeLocked(line)
 }
 
-// write writes and does not wait for more. mu is held.
-func (p *pushes) write(b []byte) error {
+// writeLocked writes and flushes.
+func (p *pushes) writeLocked(b []byte) error {
 	_, err := p.x.w.Write(b)
 	if err == nil {
 		err = p.x.w.FlushError()
@@ -289,9 +289,9 @@ func (p *pushes) keepAlive() {
 	switch {
 	case p.over:
 	case p.sse:
-		_ = p.write([]byte(": keep-alive\n\n"))
+		_ = p.writeLocked([]byte(": keep-alive\n\n"))
 	default:
-		_ = p.write([]byte("\n"))
+		_ = p.writeLocked([]byte("\n"))
 	}
 }
 

@@ -43,8 +43,8 @@ type Listener struct {
 // stays. Listen replaces the socket of a crashed daemon; if a daemon runs, the error is ErrRunning.
 //
 // A daemon that was killed while it started a runner may still hold both for a
-// moment, in a child that has not yet become the runner. So a daemon that seems to
-// live is asked, and one that does not answer is given the time to be gone.
+// moment, in a child that has not yet become the runner. So Listen calls a daemon that seems to
+// run, and waits a while for the end of one that does not answer.
 func Listen(path string) (*Listener, error) {
 	for deadline := time.Now().Add(goneTimeout); ; time.Sleep(goneTimeout / 100) {
 		l, err := listen(path)
@@ -108,7 +108,7 @@ func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// Lstat, because a link in a place like /tmp could be anybody's. One of root's is part
+	// Lstat, because any user could have made a link in a place like /tmp. A link of root is part
 	// of the system: /tmp itself is a link on macOS.
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink && place.Owner(info) == 0 && os.Geteuid() != 0 {
@@ -140,7 +140,7 @@ func lockFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && place.Owner(info) != os.Geteuid() { // in a sticky directory anybody may have made it
+	if err == nil && place.Owner(info) != os.Geteuid() { // in a sticky directory another user may have made it
 		err = place.ErrStranger
 	}
 	if err == nil {

@@ -106,7 +106,7 @@ func (l *Listener) restore() (bool, error) {
 	if err := privateDir(filepath.Dir(l.path)); err != nil {
 		return false, fmt.Errorf("socket %s: %w", l.path, err)
 	}
-	if err := l.lockAgain(); err != nil {
+	if err := l.relockLocked(); err != nil {
 		return false, err
 	}
 	if err := l.bind(); err != nil {
@@ -115,8 +115,8 @@ func (l *Listener) restore() (bool, error) {
 	return true, nil
 }
 
-// lockAgain takes the lock of the path again if its file was removed too. mu is held.
-func (l *Listener) lockAgain() error {
+// relockLocked takes the lock of the path again if its file was removed too.
+func (l *Listener) relockLocked() error {
 	if l.lock == nil {
 		return nil
 	}

@@ -122,8 +122,8 @@ func panicked(log *slog.Logger, method string, r any) *api.Error {
 	return api.Errorf(api.CodeInternal, "%s: internal fault; the daemon's log has the details", method)
 }
 
-// explain turns an error into what the client sees. A call that was given up
-// because the daemon ends, and with it the connection, says so.
+// explain turns an error into the error for the client. The error of a call that was cancelled
+// because the daemon ends, and with it the connection, has that as its reason.
 func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	e := api.AsError(err)
 	// The cause of the connection's end has no code.

@@ -52,8 +52,8 @@ type Config struct {
 	// MaxUnsentBytes is how much of the answers of one connection may wait for a
 	// slow client before no more requests are read and no more answers made.
 	MaxUnsentBytes int
-	// WriteTimeout is how long a client may take nothing of what it is sent before
-	// it is given up.
+	// WriteTimeout is how long a client may read nothing of its data before its connection is
+	// closed.
 	WriteTimeout time.Duration
 }
 
@@ -131,8 +131,8 @@ func (s *Server) Connections() int {
 }
 
 // Serve serves the clients that connect to ln, until ctx ends or Shutdown is
-// called, and closes ln. It returns when all these clients are gone; nil, unless
-// accepting itself does not work any more.
+// called, and closes ln. It returns when all these clients have disconnected; nil, unless
+// accepting connections fails.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrShutdown)
@@ -222,7 +222,7 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 // ServeConn serves one client over rwc, which it closes. At the end of input, the requests
 // that were read are answered, and streams of commands go on until these exit; then all
 // other streams end, and ServeConn returns nil. If rwc has a method Output for the file
-// that answers are written to, and that file has no reader any more, the client is gone.
+// that answers are written to, and that file has no reader any more, the client has disconnected.
 // ServeConn also returns when ctx ends or Shutdown is called, even if rwc is a file whose
 // Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {

@@ -7,7 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/near"
 )
 
-// unknownMethod names what was asked for and, if one is near, what was perhaps meant.
+// unknownMethod names the unknown method and, if one is similar, the method that the caller
+// probably meant.
 func unknownMethod(name string) *api.Error {
 	shown := name
 	if len(shown) > 64 {

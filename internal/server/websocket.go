@@ -162,7 +162,7 @@ func (s *wsStream) CloseNow() error {
 }
 
 // keepAlive sends a ping while the connection is silent, until ctx or the connection ends. A
-// missing pong is no fault: TCP detects a client that is gone.
+// missing pong is no fault: TCP detects a client that has vanished.
 func (s *wsStream) keepAlive(ctx context.Context, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -62,8 +62,8 @@ var commentPhrases = []phrase{
 
 // plainPackages are the packages whose comments have none of phrases and commentPhrases.
 var plainPackages = []string{
-	"cmd/trl", "cmd/trl-runner", "internal/gen", "internal/near", "internal/output", "internal/place",
-	"internal/process", "internal/recent", "internal/rpc", "internal/shell", "internal/version", "internal/wire",
+	"api", "client", "cmd/trl", "cmd/trl-runner", "internal/config", "internal/gen", "internal/near", "internal/output", "internal/place",
+	"internal/process", "internal/recent", "internal/rpc", "internal/server", "internal/shell", "internal/version", "internal/wire",
 }
 
 // TestEnglishIsPlain keeps the phrases out of the contract and the documents. Code blocks and
