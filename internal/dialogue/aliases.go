@@ -7,18 +7,18 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// aliases map the ids of this version to the agent's ids that an older trl recorded for the
-// same process: further events use the ids of the record, and answers find their requests.
-// Without such a record it is empty.
+// aliases map the ids that this version of trl makes to the ids that an older version recorded for
+// the same process, so that later events continue the recorded items and answers find their
+// requests. It is empty if the record has no such ids.
 type aliases struct {
-	recorded map[string]string // the record's id, by the one that this version makes
-	made     map[string]string // the other way round
+	recorded map[string]string // the recorded id, by the id that this version makes
+	made     map[string]string // the id that this version makes, by the recorded id
 }
 
-// madeHere are ids of this version.
+// madeHere matches ids of this version.
 var madeHere = regexp.MustCompile(`^[ikrt]\d+\.\d+$`)
 
-// learn takes an event of this version and its counterpart in the record.
+// learn compares an event of this version with the recorded event that it stands for.
 func (a *aliases) learn(made, recorded api.DialogueEvent) {
 	switch {
 	case made.Item != nil && recorded.Item != nil && made.Item.Kind == recorded.Item.Kind:
@@ -32,8 +32,8 @@ func (a *aliases) learn(made, recorded api.DialogueEvent) {
 	}
 }
 
-// adopt takes an event of this version that has no counterpart in the record. What is open
-// there under the agent's id is the same thing.
+// adopt handles an event of this version that was not recorded. An item, task or request that is
+// open in the record under the agent's own id is the same thing.
 func (a *aliases) adopt(made api.DialogueEvent, open func(id string) bool) {
 	id, native := "", ""
 	switch {
@@ -59,7 +59,7 @@ func (a *aliases) put(made, recorded string) {
 	a.recorded[made], a.made[recorded] = recorded, made
 }
 
-// renamed is an event of this version with the ids of the record.
+// renamed returns an event of this version with recorded ids.
 func (a *aliases) renamed(ev api.DialogueEvent) api.DialogueEvent {
 	if len(a.recorded) == 0 {
 		return ev
@@ -72,7 +72,7 @@ func (a *aliases) renamed(ev api.DialogueEvent) api.DialogueEvent {
 		}
 	}
 	all := func(ids []string) []string {
-		ids = append([]string(nil), ids...) // the protocol may keep its own
+		ids = append([]string(nil), ids...) // the protocol may keep the slice
 		for i := range ids {
 			rename(&ids[i])
 		}
@@ -114,7 +114,7 @@ func (a *aliases) renamed(ev api.DialogueEvent) api.DialogueEvent {
 	return ev
 }
 
-// call is a call with the ids of this version.
+// call returns a call with the ids of this version.
 func (a *aliases) call(c agent.Call) agent.Call {
 	if c.Respond == nil {
 		return c

@@ -58,8 +58,8 @@ func makeOlder(t *testing.T, dir string, without api.DialogueEventType) (request
 	return request
 }
 
-// What was open when an older daemon was replaced goes on under the ids that were told: a
-// request can be answered, and a tool call is not told twice.
+// Items and requests that were open when an older daemon was replaced go on under their recorded
+// ids: a request can be answered, and a tool call is not published twice.
 func TestReplayOfOlderIDs(t *testing.T) {
 	s := recorded(t)
 	for _, without := range []api.DialogueEventType{"", api.DialogueEventUsage, api.DialogueEventMessage, api.DialogueEventState} {

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// mortal is a program whose session can be destroyed, by the dialogue or by somebody else.
+// mortal is a program whose session can be destroyed, by the dialogue or by another client.
 type mortal struct {
 	speaker
 	mu    sync.Mutex
@@ -30,12 +30,12 @@ func (m *mortal) endCause() string {
 	return m.cause
 }
 
-// TestCauseOfTheEnd: a session that somebody else destroyed is the cause of the end, even when
-// the dialogue is terminated before it hears of that; a session that the dialogue destroyed is not.
+// TestCauseOfTheEnd: a session that another client destroyed is the cause of the end, even if the
+// dialogue is terminated before it receives the exit; a session that the dialogue destroyed is not.
 func TestCauseOfTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name            string
-		destroyed       bool // by somebody else
+		destroyed       bool // by another client
 		terminate, hard bool
 		want            string
 	}{

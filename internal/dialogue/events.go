@@ -16,13 +16,13 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
-// Events pushes what happens, from behind an event on.
+// Events streams the events after a number.
 func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.Stream, error) {
 	if err := d.index(); err != nil {
 		return nil, err
 	}
 	size, seq, _, _ := d.record.state()
-	if p.AfterSeq > seq { // it may be one that is not written yet
+	if p.AfterSeq > seq { // the event may exist and not be written yet
 		d.mu.Lock()
 		seq = max(seq, d.seq)
 		d.mu.Unlock()
@@ -49,12 +49,13 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 	return s, nil
 }
 
-// index finds out where the events are, of a dialogue of an earlier daemon.
+// index loads the offsets of the events, if they are not known: an ended dialogue of an earlier
+// daemon has none in memory.
 func (d *Dialogue) index() error {
 	if d.record.isIndexed() {
 		return nil
 	}
-	d.mu.Lock() // one that is being recovered is indexed when this can be had
+	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.record.isIndexed() || d.removed {
 		return nil
@@ -77,13 +78,13 @@ type stream struct {
 	left     sync.Once
 
 	// Used by Recv alone.
-	at    int64  // where the next event is in the file
-	ahead []byte // what was read of the file from there on
-	after int64  // the last event that was pushed, or left out
+	at    int64  // offset of the next event in the file
+	ahead []byte // bytes of the file from at on
+	after int64  // the number of the last event that was pushed or skipped
 	ended bool
 
 	mu   sync.Mutex
-	file *os.File // guarded by mu; nil when closed, or nothing was written yet
+	file *os.File // guarded by mu; nil after leave, and before the first event is written
 }
 
 func (s *stream) Start() api.StreamStart { return s.start }
@@ -107,7 +108,7 @@ func (s *stream) leave() {
 	})
 }
 
-// Recv returns the next push. The last one has the type end.
+// Recv returns the next event. The last one has the type end.
 func (s *stream) Recv() (api.StreamEvent, error) {
 	for {
 		if s.ended {
@@ -141,7 +142,7 @@ func (s *stream) Recv() (api.StreamEvent, error) {
 	}
 }
 
-// read reads the next event, which ends before size.
+// read reads the next event. The events end at size.
 func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 		}
 	}
 	n := bytes.IndexByte(s.ahead, '\n')
-	for n < 0 { // a line may be much longer than what is usually read
+	for n < 0 { // an event may be much longer than readAhead
 		have := int64(len(s.ahead))
 		more := make([]byte, min(max(readAhead, 2*have), size-s.at))
 		if _, err := s.file.ReadAt(more, s.at); err != nil {
@@ -173,10 +174,10 @@ func (s *stream) read(size int64) (ev api.DialogueEvent, err error) {
 	return ev, nil
 }
 
-// readAhead is how much is read at once.
+// readAhead is how many bytes one read of the file usually returns.
 const readAhead = 32 << 10
 
-// openEvents opens the events, for a reader.
+// openEvents opens the file of events for a reader.
 func (d *Dialogue) openEvents() (*os.File, error) {
 	f, err := os.Open(filepath.Join(d.record.dir, eventsFile))
 	if errors.Is(err, os.ErrNotExist) {

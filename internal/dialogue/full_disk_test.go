@@ -14,7 +14,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// speaker is a program that writes what a test gives it.
+// speaker is a program whose output a test provides.
 type speaker struct {
 	vanished
 	pieces chan piece
@@ -39,7 +39,7 @@ func speaking(t *testing.T) (*Dialogue, *agentProcess, chan piece) {
 	return d, p, pieces
 }
 
-// fill makes the disk full for what f writes to, and returns how that is undone.
+// fill makes writes to f fail as on a full disk; empty undoes that.
 func fill(t *testing.T, d *Dialogue, f **os.File) (empty func()) {
 	t.Helper()
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
@@ -129,8 +129,8 @@ func TestFullDiskAndTheEnd(t *testing.T) {
 	})
 }
 
-// TestFullDiskThenRestart: what was told late, because there was no room, is what the next
-// daemon comes to as well.
+// TestFullDiskThenRestart: events that were published late, because the disk was full, are the same
+// after the next daemon replays the record.
 func TestFullDiskThenRestart(t *testing.T) {
 	s := recorded(t)
 	hello := []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")

@@ -2,27 +2,27 @@ package dialogue
 
 import "bytes"
 
-// lines cuts the stdout of a program into lines. What comes is addressed by byte, so it
-// can come again, from any offset and cut anywhere, and counts once.
+// lines cuts the stdout of a program into lines. Output is addressed by byte, so pieces may repeat
+// and be cut anywhere; every byte counts once.
 type lines struct {
-	limit int64 // bytes of a line that are taken; of a longer one only the beginning is
-	end   int64 // where what has come ends
+	limit int64 // the most bytes of a line that are kept; the rest of a longer line is dropped
+	end   int64 // offset of the end of the output so far
 
-	start   int64  // where the line begins that is not complete
-	partial []byte // what there is of it
-	excess  int64  // how many bytes of it were too many
-	lost    bool   // it begins in a gap: what there is of it is only its end
+	start   int64  // offset of the incomplete line
+	partial []byte // its bytes so far, up to limit
+	excess  int64  // how many of its bytes were dropped
+	lost    bool   // its beginning is lost in a gap
 }
 
-// line is one line, without its end.
+// line is one line, without its newline.
 type line struct {
 	start int64
-	text  []byte // its beginning, when it is too long
-	size  int64  // of the whole line
+	text  []byte // only the beginning of a line that is too long
+	size  int64  // bytes of the whole line
 	lost  bool   // its beginning is missing
 }
 
-// unseen takes off what has come before.
+// unseen drops the part of data that was already added.
 func (l *lines) unseen(offset int64, data []byte) (int64, []byte) {
 	if offset >= l.end {
 		return offset, data
@@ -33,15 +33,15 @@ func (l *lines) unseen(offset int64, data []byte) (int64, []byte) {
 	return l.end, data[l.end-offset:]
 }
 
-// skip says that the bytes up to an offset are lost. It returns the line that was begun.
+// skip marks the bytes up to an offset as lost. It returns the incomplete line before them.
 func (l *lines) skip(to int64) (cut line, any bool) {
 	cut, any = line{l.start, l.partial, l.end - l.start, l.lost}, l.end > l.start
 	l.end, l.start, l.partial, l.excess, l.lost = to, to, nil, 0, true
 	return cut, any
 }
 
-// add takes data that begins where the last ended, and calls each with every line that
-// it completes. The text is valid only during the call.
+// add appends data, which starts at l.end, and calls each with every line that it completes. The
+// text is valid only during the call.
 func (l *lines) add(data []byte, each func(line)) {
 	for len(data) > 0 {
 		n := bytes.IndexByte(data, '\n')
@@ -73,5 +73,5 @@ func (l *lines) add(data []byte, each func(line)) {
 	}
 }
 
-// tail is what there is of a line that has no end.
+// tail returns the incomplete last line.
 func (l *lines) tail() []byte { return l.partial }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// told is a line as a test compares it.
+// told is a line in a form that a test can compare.
 func told(l line) string {
 	return fmt.Sprintf("%d:%d:%v:%s", l.start, l.size, l.lost, l.text)
 }

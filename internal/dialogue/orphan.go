@@ -9,16 +9,17 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// A session of an agent that nobody owns would live for ever. There are two ways to one: a
-// daemon died between making it and noting it, and another daemon could not be reached when
-// it was to end. Here such sessions are known by their tag; over there they are looked for
-// when the record says that there may be one (about.Stray), until they are gone.
+// An orphan is a session of an agent that no dialogue owns; it would live for ever. There are two
+// ways to get one: a daemon died after it created the session and before it noted the session's id,
+// or another daemon could not be reached when the session had to end. Orphans of this daemon are
+// found by their tag. Another daemon is asked when the record says that it may have one
+// (about.Orphan), until there is none.
 
-// chasePause is how often another daemon is asked that could not be reached.
+// orphanPause is the time between two attempts to reach another daemon.
 const orphanPause = 5 * time.Second
 
-// chase tries in the background until it is done, as long as another daemon is looked for.
-// After that the next start does.
+// chase repeats an attempt in the background until it succeeds, at most for Config.Reconnect. After
+// that, the next start of the daemon tries again.
 func (r *Registry) chase(try func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,11 +37,12 @@ func (r *Registry) chase(try func() bool) {
 	})
 }
 
-// lateTime is after how long it is looked once more: what a daemon asked for before it died
-// may still have been on its way.
+// secondLook is the time after which orphans are looked for once more: a request that a daemon sent
+// before it died may have arrived in the meantime.
 const secondLook = 5 * time.Second
 
-// lookTwice looks now and once more. It is an error when one of them is, or the daemon ends.
+// lookTwice looks now, and again after secondLook. It returns the first error, or one if the daemon
+// ends.
 func (r *Registry) lookTwice(look func() error) error {
 	if err := look(); err != nil {
 		return err
@@ -53,8 +55,8 @@ func (r *Registry) lookTwice(look func() error) error {
 	}
 }
 
-// removeUncreated removes the remains of a dialogue whose creation was never answered. It reports
-// whether nothing is left.
+// removeUncreated removes a dialogue whose creation was never answered, and its sessions. It
+// reports whether nothing is left.
 func (r *Registry) removeUncreated(a about) bool {
 	if at := a.Params.Remote; at != nil {
 		if err := r.lookTwice(func() error { return endRemoteSessions(r.ctx, *at, a.ID) }); err != nil {
@@ -70,7 +72,7 @@ func (r *Registry) removeUncreated(a about) bool {
 	return true
 }
 
-// endLocalOrphans ends the sessions of a dialogue in this daemon, other than the one it owns.
+// endLocalOrphans ends the sessions of a dialogue in this daemon, except the one that it owns.
 func (r *Registry) endLocalOrphans(id, owned string) {
 	for _, s := range r.config.Sessions.List() {
 		if s.ID() == owned || s.Info().Owner() != id {
@@ -85,19 +87,19 @@ func (r *Registry) endLocalOrphans(id, owned string) {
 	}
 }
 
-// chaseOrphansLocked looks for the sessions of a dialogue that has ended until they are gone, when
-// there may be any. mu is held.
+// chaseOrphansLocked ends the sessions that an ended dialogue may have on another daemon, in the
+// background.
 func (d *Dialogue) chaseOrphansLocked() {
 	if d.about.Orphan && d.about.Created && d.about.Params.Remote != nil {
 		d.registry.chase(func() bool { return d.endOrphans() == nil })
 	}
 }
 
-// endOrphans ends the sessions over there of a dialogue that has ended, when there may be any.
+// endOrphans ends the sessions that an ended dialogue may have on another daemon.
 func (d *Dialogue) endOrphans() error {
 	err := d.registry.lookTwice(func() error {
 		select {
-		case d.starting <- struct{}{}: // what is being started is none
+		case d.starting <- struct{}{}: // a session that is being started right now is not an orphan
 			defer func() { <-d.starting }()
 			return d.killOrphans()
 		case <-d.registry.ctx.Done():
@@ -118,7 +120,7 @@ func (d *Dialogue) endOrphans() error {
 	return nil
 }
 
-// killOrphans is one look for them. moving is held.
+// killOrphans is one attempt of endOrphans. The caller holds starting.
 func (d *Dialogue) killOrphans() error {
 	d.mu.Lock()
 	at, stray := d.about.Params.Remote, d.about.Orphan && d.process == nil

@@ -7,15 +7,14 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// decide is the first rule of a policy that fits a request; nil when none does, or the
-// request is left to people.
+// decide returns the first rule of a policy that matches a request; nil if none does, or if a
+// person must decide.
 //
-// A rule that denies or asks, and has a pattern, cannot be compared with a subject that is
-// not known. Behind such a rule nothing allows the request: people decide. A tool that is not
-// known may be the tool of any such rule: then the pattern decides and, if the rule has none,
-// people do.
+// A rule that denies or asks and has a pattern cannot be compared with an unknown subject. After
+// such a rule, nothing allows the request: a person decides. An unknown tool may be the tool of any
+// such rule: then the pattern decides or, if the rule has none, a person does.
 func decide(p *api.DialoguePolicy, r api.DialogueRequest) *api.DialogueRule {
-	if p == nil || r.Kind != "permission" { // a question or a plan is for people
+	if p == nil || r.Kind != "permission" { // a person answers questions and plans
 		return nil
 	}
 	doubt := false
@@ -47,10 +46,10 @@ func toolUnknown(r api.DialogueRequest) bool { return r.Tool == "" || r.Tool == 
 // anything reports whether a pattern matches every subject.
 func anything(pattern string) bool { return pattern == "" || pattern == "*" }
 
-// concerns reports whether the pattern of a rule is that of a request. Where the subject is
-// only what the agent wrote for people, or is not known, a rule that denies or asks looks for
-// its pattern in all texts of the request; also where the tool is not known, because then
-// nobody knows which of the texts the tool uses.
+// concerns reports whether the pattern of a rule matches a request. If the subject is unknown, or
+// only text that the agent wrote for people, a rule that denies or asks looks for its pattern in
+// all texts of the request. It does so too if the tool is unknown, because then any of the texts
+// may be the one that the tool uses.
 func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	switch {
 	case anything(rule.Pattern):
@@ -68,13 +67,13 @@ func concerns(rule api.DialogueRule, r api.DialogueRequest) bool {
 	return false
 }
 
-// joins are the characters that make more than one command of a command, or let it write
-// elsewhere: "git *" must not allow "git status; rm -rf ~".
+// joins are the characters that combine commands or redirect output: "git *" must not allow "git
+// status; rm -rf ~".
 const joins = "\n\r;|&`$()<>"
 
-// describes reports whether the pattern of a rule is that of a subject. The same thing can be
-// written in several ways: what is allowed has to fit in all of them, what is not in one.
-// A subject of another kind may be a command as well as a path.
+// describes reports whether the pattern of a rule matches a subject. The same thing can be written
+// in several ways: a rule that allows must match all of them, any other rule only one. A subject of
+// another kind may be a command or a path.
 func describes(rule api.DialogueRule, kind, subject string) bool {
 	if anything(rule.Pattern) {
 		return true
@@ -94,11 +93,11 @@ func describes(rule api.DialogueRule, kind, subject string) bool {
 		if !allow {
 			ways = append(ways, directory)
 		} else if !strings.HasPrefix(cleanPath(rule.Pattern), upwards(cleanPath(subject))) {
-			return false // * is for what is below, not for ..
+			return false // * stands for names below a directory, not for ..
 		}
 	}
 	if allow && kind == "address" && !fits(site(rule.Pattern), site(subject), "@") {
-		return false // * in the name of a site is not for the path of another one
+		return false // * in a host name must not match a part of a path
 	}
 	for _, way := range ways {
 		if fits(way(rule.Pattern), way(subject), forbidden) != allow {
@@ -108,11 +107,11 @@ func describes(rule api.DialogueRule, kind, subject string) bool {
 	return allow
 }
 
-// singleBlanks is a command without the blanks that mean nothing.
+// singleBlanks returns a command without redundant blanks.
 func singleBlanks(command string) string { return strings.Join(strings.Fields(command), " ") }
 
-// cleanPath is a path, or an address, without what leads back and forth. A slash at its end
-// stays: it stands for all that is in a directory.
+// cleanPath returns a path or an address without . and .. elements. A slash at its end stays: it
+// stands for everything in a directory.
 func cleanPath(p string) string {
 	clean := path.Clean(p)
 	if strings.HasSuffix(p, "/") && clean != "/" {
@@ -121,7 +120,7 @@ func cleanPath(p string) string {
 	return clean
 }
 
-// site is the beginning of an address, up to its path.
+// site returns the part of an address before its path.
 func site(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -133,13 +132,13 @@ func site(address string) string {
 	return scheme + "://" + rest
 }
 
-// directory is the directory itself for all that is in it: who keeps out of /etc/* does not
-// want /etc to be searched either.
+// directory returns the directory of a pattern such as /etc/*: a rule that denies the files must
+// also deny a search of the directory itself.
 func directory(p string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(cleanPath(p), "*"), "/")
 }
 
-// upwards is what of a clean path leads out of the directory where it begins.
+// upwards returns the ../ elements at the start of a clean path.
 func upwards(clean string) string {
 	below := clean
 	for strings.HasPrefix(below, "../") {
@@ -151,16 +150,15 @@ func upwards(clean string) string {
 	return strings.TrimSuffix(clean, below)
 }
 
-// fits reports whether s is what the pattern describes; * stands for anything without the
-// forbidden characters.
+// fits reports whether a pattern matches s; * stands for any text without the forbidden characters.
 func fits(pattern, s, forbidden string) bool {
-	fit := make([]bool, len(s)+1) // fit[i]: the pattern up to here describes s[:i]
+	fit := make([]bool, len(s)+1) // fit[i]: the pattern so far matches s[:i]
 	fit[0] = true
 	match(fit, pattern, s, forbidden)
 	return fit[len(s)]
 }
 
-// match takes the places of s where a pattern may begin, and leaves those where it may end.
+// match replaces the positions in s where a pattern may start by those where it may end.
 func match(fit []bool, pattern, s, forbidden string) {
 	for _, p := range []byte(pattern) {
 		if p == '*' {

@@ -11,7 +11,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// action is what a policy does with a request; empty when it is left to people.
+// action is the action of the rule that decides a request; empty if a person decides.
 func action(p *api.DialoguePolicy, tool, kind, subject string) string {
 	rule := decide(p, api.DialogueRequest{Kind: "permission", Tool: tool, SubjectKind: kind, Subject: subject})
 	if rule == nil {
@@ -49,8 +49,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyInDoubt: a rule that denies or asks is not got around by a request that does not
-// say clearly what it is about, whatever rule follows.
+// TestPolicyInDoubt: a request with an unclear subject does not get around a rule that denies or
+// asks, whatever rule follows.
 func TestPolicyInDoubt(t *testing.T) {
 	type request = api.DialogueRequest
 	policy := &api.DialoguePolicy{Rules: []api.DialogueRule{
@@ -194,8 +194,8 @@ func TestPolicyCommandLines(t *testing.T) {
 	}
 }
 
-// TestPatterns: whether a pattern describes a subject of each kind, in a rule that allows and
-// in one that does not. The kind "" is of a subject of which nobody knows what it is.
+// TestPatterns: whether a pattern matches a subject of each kind, in a rule that allows and in one
+// that does not. The kind "" is that of an unknown subject.
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct {
 		kinds, pattern, subject string
@@ -278,7 +278,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestPolicyExample: the policy in the documentation does what is said of it there.
+// TestPolicyExample: the policy in the documentation does what the documentation says.
 func TestPolicyExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dialogues.md")
 	if err != nil {

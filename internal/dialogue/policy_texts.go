@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mentions reports whether a text has somewhere in it what a pattern describes, between the
-// beginnings and ends of words. Such a text is a sentence with a command in it, or a command
-// with a remark behind it: "Run `rm -rf x`", "rm -rf x [in /tmp] (clean up)".
+// mentions reports whether a pattern matches a part of a text that starts and ends at word
+// boundaries. Such a text is a sentence with a command in it, or a command with a remark behind it:
+// "Run `rm -rf x`", "rm -rf x [in /tmp] (clean up)".
 func mentions(pattern, text string) bool {
 	for _, way := range []func(string) string{strings.Clone, singleBlanks, cleanPath} {
 		p, s := way(pattern), way(text)
@@ -27,7 +27,7 @@ func mentions(pattern, text string) bool {
 	return false
 }
 
-// wordEdge reports whether no word goes on over a place of a text.
+// wordEdge reports whether position i is a word boundary.
 func wordEdge(s string, i int) bool {
 	return i == 0 || i == len(s) || !wordByte(s[i-1]) || !wordByte(s[i])
 }
@@ -36,8 +36,8 @@ func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// inputTexts are all texts in the input of a tool. A list of words is also a text of its own:
-// it may be a command.
+// inputTexts returns all texts in the input of a tool. A list of words is also joined to one text,
+// because it may be a command.
 func inputTexts(input json.RawMessage) []string {
 	var value any
 	if json.Unmarshal(input, &value) != nil {

@@ -11,47 +11,47 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// program is the process of an agent, as it is reached. Its methods are safe for
-// concurrent use, but for recv, which is used by one goroutine at a time.
+// program is the way to an agent's process, in this daemon or in another. Its methods are safe for
+// concurrent use, except recv, which only one goroutine at a time may call.
 type program interface {
-	// ids are those of the session and of the command in it.
+	// ids returns the ids of the session and of the command in it.
 	ids() (sessionID, execID string)
-	// dir is where it was started.
+	// dir returns the working directory in which the program was started.
 	dir() string
-	// recv returns what the program wrote next, or its exit. It begins at the beginning,
-	// or near where it was, so that something may come again. The error is a *lost when
-	// the program cannot be reached any more, although it may live.
+	// recv returns the next piece of output, or the exit. It starts at the beginning of the output,
+	// or near the last piece, so pieces may repeat. The error is an *unreachable if the program
+	// cannot be reached although it may live.
 	recv(ctx context.Context) (piece, error)
-	// write writes to the program once, however often it is called with the same id.
+	// write writes to the program. Repeating it with the same id has no effect.
 	write(ctx context.Context, id string, data []byte) error
-	// given is how many bytes the program has been written in all.
+	// stdinBytes returns how many bytes were written to the program in all.
 	stdinBytes(ctx context.Context) (int64, error)
 	// closeInput ends the program's stdin.
 	closeInput(ctx context.Context) error
 	// cancel ends the program and everything it started: SIGTERM, the grace time, SIGKILL.
 	cancel(ctx context.Context) error
-	// kill ends the session at once.
+	// kill destroys the session at once.
 	kill(ctx context.Context) error
-	// reopen looks for a program that could not be reached.
+	// reopen tries to reach a program that could not be reached.
 	reopen(ctx context.Context) error
-	// ended says why the session has ended, when it has.
+	// endCause returns why the session has ended; empty if it has not.
 	endCause() string
-	// away is since when the program cannot be reached and is looked for; zero when it can.
+	// lostSince returns since when the program cannot be reached; zero if it can.
 	lostSince() time.Time
-	// close lets go of the program, which goes on.
+	// close releases the connection to the program, which goes on.
 	close()
 }
 
-// piece is a part of what a program wrote, or its end.
+// piece is a piece of a program's output, or its exit.
 type piece struct {
 	stream string // stdout or stderr
 	offset int64
 	data   []byte
-	gap    int64 // when not 0, the bytes from offset up to here are lost
+	gap    int64 // if not 0, the bytes from offset up to gap are lost
 	exit   *api.ExecOutcome
 }
 
-// lost is why a program cannot be reached.
+// unreachable is the error when a program that may still live cannot be reached.
 type unreachable struct {
 	reason string
 	retry  bool
@@ -61,7 +61,7 @@ type unreachable struct {
 func (e *unreachable) Error() string { return fmt.Sprintf("%s: %s", e.reason, e.cause) }
 func (e *unreachable) Unwrap() error { return e.cause }
 
-// readBytes is how much is read at once.
+// readBytes is the most that one read returns.
 const readBytes = 256 << 10
 
 // local is a program in a session of this daemon.
@@ -84,7 +84,7 @@ func (l *local) recv(ctx context.Context) (piece, error) {
 	for len(l.ready) == 0 {
 		r, text, err := l.session.Read(ctx, link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true})
 		if session.IsUnreachable(err) && ctx.Err() == nil {
-			continue // what the program writes waits for us
+			continue // the output waits in the runner
 		}
 		if err != nil { // its runner is gone
 			l.awaitEnd(ctx)
@@ -159,7 +159,7 @@ func (l *local) lostSince() time.Time { return time.Time{} }
 
 func (l *local) close() {}
 
-// vanished is a program that ended while no daemon ran.
+// vanished is a program whose session ended while no daemon ran.
 type vanished struct{ sessionID, execID string }
 
 var errVanished = errors.New("its session has ended")

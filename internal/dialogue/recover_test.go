@@ -15,8 +15,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// What the policy answers comes behind all that the line says: a tool that was allowed does
-// not wait any more, and the next daemon comes to the same.
+// TestPolicyAnswersBehindTheLine: the policy's answer comes after all events of the line, so an
+// allowed tool does not wait any more, and the next daemon replays the same order.
 func TestPolicyAnswersBehindTheLine(t *testing.T) {
 	s := recorded(t)
 	asked := s.calls[1].Offset
@@ -40,7 +40,7 @@ func TestPolicyAnswersBehindTheLine(t *testing.T) {
 	}
 }
 
-// Of several requests that a new policy fits, each is answered once.
+// TestPolicyAnswersOnce: if a new policy matches several requests, each is answered once.
 func TestPolicyAnswersOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
@@ -60,7 +60,8 @@ func TestPolicyAnswersOnce(t *testing.T) {
 	}
 }
 
-// A daemon that died between telling the end and noting it told it: it is not told twice.
+// TestEndIsToldOnce: a daemon may die after it published the end and before it saved dialogue.json.
+// The next one does not publish the end again.
 func TestEndIsToldOnce(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -91,7 +92,8 @@ func TestEndIsToldOnce(t *testing.T) {
 	}
 }
 
-// When what the program wrote is lost, the record stays, and goes on with its numbers.
+// TestReplayWithoutOutput: if recorded output is lost, the record stays, and new events continue
+// its numbers.
 func TestReplayWithoutOutput(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -120,8 +122,8 @@ func TestReplayWithoutOutput(t *testing.T) {
 	}
 }
 
-// Without room on the disk the end cannot be kept, but readers do not wait for it for ever,
-// and what comes later is whole.
+// TestNoRoomForTheEnd: on a full disk the end cannot be written, but readers do not wait for it for
+// ever, and later events are complete.
 func TestNoRoomForTheEnd(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -160,7 +162,7 @@ func TestNoRoomForTheEnd(t *testing.T) {
 	}
 }
 
-// A call of which only a half was written does not spoil those behind it.
+// TestHalfACall: an incomplete call in the record does not spoil those behind it.
 func TestHalfACall(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, _ := begin(t, dir)
@@ -180,7 +182,8 @@ func TestHalfACall(t *testing.T) {
 	}
 }
 
-// Only what was being made is removed: what was said stays although the rest is damaged.
+// TestOnlyTheBeginningIsRemoved: only a record whose creation was interrupted is removed. Events
+// stay even if the rest is damaged.
 func TestOnlyTheBeginningIsRemoved(t *testing.T) {
 	base := t.TempDir()
 	for name, stays := range map[string]bool{"d-nothing": false, "d-begun": false, "d-said": true} {
@@ -203,7 +206,7 @@ func TestOnlyTheBeginningIsRemoved(t *testing.T) {
 	}
 }
 
-// What is being started is not forgotten below it.
+// TestNotForgottenWhileStarting: a dialogue that is being started cannot be forgotten.
 func TestNotForgottenWhileStarting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
@@ -223,8 +226,8 @@ func TestNotForgottenWhileStarting(t *testing.T) {
 	}
 }
 
-// When the end could not be written, it is when the dialogue is resumed: nothing of the old
-// process is open in the new one.
+// TestEndIsWrittenLater: an end that could not be written is written when the dialogue is resumed,
+// so that nothing of the old process is open in the new one.
 func TestEndIsWrittenLater(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -256,8 +259,8 @@ func TestEndIsWrittenLater(t *testing.T) {
 	}
 }
 
-// A record that is damaged loses nothing by being read; who goes on writing puts aside what
-// makes no sense.
+// TestDamagedRecord: reading a damaged record changes nothing; before events are appended, the
+// unreadable part is moved to a separate file.
 func TestDamagedRecord(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -295,7 +298,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// Without what the program wrote, the events are still those that were told.
+// TestReplayWithoutTheFile: without the recorded output, the events are still those of the record.
 func TestReplayWithoutTheFile(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -320,7 +323,8 @@ func TestReplayWithoutTheFile(t *testing.T) {
 	}
 }
 
-// A policy whose time comes while the agent cannot be reached waits until it can.
+// TestDenyWhileAway: if deny_after_s passes while the agent cannot be reached, the requests are
+// denied when it is reached again.
 func TestDenyWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := recorded(t)

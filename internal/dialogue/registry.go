@@ -18,64 +18,65 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// Config is what a Host needs to know.
+// Config is the configuration of a Registry.
 type Config struct {
 	Sessions *session.Registry
 	Logger   *slog.Logger
-	// Dir is where the records are; made when it is needed.
+	// Dir holds the records. It is created with the first dialogue.
 	Dir string
-	// StartTimeout is how long an agent may take to answer for the first time.
+	// StartTimeout is how long an agent may take to answer, for the first time and to each call.
 	StartTimeout time.Duration
-	// Grace is how long an agent may take to end by itself, when its input has ended.
+	// Grace is how long an agent may take to exit on its own after its input has ended.
 	Grace time.Duration
-	// Stall is how long an agent that works may say nothing; 0 = for ever.
+	// Stall is how long a working agent may be silent before it is reported as stalled; 0 means for
+	// ever.
 	Stall time.Duration
-	// Reconnect is how long another daemon is looked for when the connection is lost.
+	// Reconnect is how long the dialogues try to reach another daemon after a connection is lost.
 	Reconnect time.Duration
-	// LineBytes is how long a line of an agent may be.
+	// LineBytes bounds the length of a line of an agent.
 	LineBytes int64
-	// TotalBytes bounds the records; those of dialogues that have ended go, the oldest
-	// first; 0 = no bound.
+	// TotalBytes bounds the size of all records; 0 means no bound. The records of ended dialogues
+	// are removed, the oldest first.
 	TotalBytes int64
 }
 
-// Host has the dialogues of a daemon.
+// Registry has the dialogues of a daemon.
 //
-// Goroutines: those of the dialogues, and sweep while it runs; Close and Leave wait for
-// them. A Host is safe for concurrent use.
+// Goroutines: those of the dialogues, sweep, and chase while it looks for orphans; Close and Leave
+// wait for them. A Registry is safe for concurrent use.
 type Registry struct {
 	config     Config
 	log        *slog.Logger
-	streams    atomic.Int64            // how many have been numbered
-	done       chan struct{}           // closed when the dialogues go on without us
+	streams    atomic.Int64            // how many event streams were opened
+	done       chan struct{}           // closed when this daemon has ended or left all dialogues
 	ctx        context.Context         // ends when no more agents are started
 	stopStarts context.CancelCauseFunc // ends ctx
 	tasks      sync.WaitGroup
 
-	reservation sync.Mutex // held by who takes a name
+	reservation sync.Mutex // held from checking that a name is free until it is taken
 
 	mu        sync.Mutex
-	closing   bool                 // guarded by mu; nothing begins any more
+	closing   bool                 // guarded by mu; no dialogue or goroutine is started any more
 	dialogues map[string]*Dialogue // guarded by mu; by id
-	starting  map[string]reserved  // guarded by mu; what is being started, by id
+	starting  map[string]reserved  // guarded by mu; the names of dialogues that are being started, by id
 	sweeping  bool                 // guarded by mu
 }
 
-// New makes a Host without dialogues.
+// New returns a Registry without dialogues.
 func New(c Config) *Registry {
 	r := &Registry{config: c, log: c.Logger, done: make(chan struct{}), dialogues: map[string]*Dialogue{}, starting: map[string]reserved{}}
 	r.ctx, r.stopStarts = context.WithCancelCause(context.Background())
 	return r
 }
 
-// Get finds a dialogue by its id or name. Of several that had the name, it is the one
-// that lives, or else the youngest.
+// Get finds a dialogue by its id or name, and waits until it is recovered. If several dialogues had
+// the name, it returns the one that lives, or else the youngest.
 func (r *Registry) Get(ref string) (*Dialogue, error) {
 	r.mu.Lock()
 	d := r.dialogues[ref]
 	r.mu.Unlock()
 	if d != nil {
-		<-d.ready // who asks for it waits until it is recovered, and nobody else
+		<-d.ready // only callers that ask for this dialogue wait for its recovery
 		return d, nil
 	}
 	for _, one := range r.all() {
@@ -103,7 +104,7 @@ func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	return list
 }
 
-// all is every dialogue, oldest first.
+// all returns the dialogues, oldest first.
 func (r *Registry) all() []*Dialogue {
 	r.mu.Lock()
 	list := make([]*Dialogue, 0, len(r.dialogues))
@@ -120,8 +121,8 @@ func (r *Registry) all() []*Dialogue {
 	return list
 }
 
-// Create starts an agent in a dialogue of its own, and returns when it has answered. When
-// it cannot, or ctx ends before, nothing is left of it.
+// Create starts an agent in a new dialogue, and returns when the agent has answered. If that fails,
+// or ctx ends first, nothing is left of the dialogue.
 func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
 	if p.Runtime == "" {
 		p.Runtime = "host"
@@ -175,7 +176,7 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 	return info, nil
 }
 
-// undo removes what there is of a dialogue that could not be created.
+// undo removes a dialogue that could not be created.
 func (d *Dialogue) undo() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,7 +186,7 @@ func (d *Dialogue) undo() {
 }
 
 // discardLocked removes the record. While another daemon may still have the session, the record
-// stays, hidden from clients, until that session has ended. mu is held.
+// stays, hidden from clients, until that session has ended.
 func (d *Dialogue) discardLocked() error {
 	d.removed = true
 	d.record.end()
@@ -201,7 +202,7 @@ func (d *Dialogue) discardLocked() error {
 	return nil
 }
 
-// noteCreated notes that the dialogue is complete: the next daemon is to keep it.
+// noteCreated notes in the record that the dialogue is complete, so that the next daemon keeps it.
 func (d *Dialogue) noteCreated() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +213,8 @@ func (d *Dialogue) noteCreated() error {
 	return nil
 }
 
-// endIfClosing ends a program that was started while the daemon began to end.
+// endIfClosing ends the process if the daemon began to shut down while the process was started:
+// Close and Leave may have missed it.
 func (d *Dialogue) endIfClosing() error {
 	d.registry.mu.Lock()
 	late := d.registry.closing
@@ -224,7 +226,7 @@ func (d *Dialogue) endIfClosing() error {
 	return api.ErrDaemonEnding
 }
 
-// closed is a channel for who cannot wait.
+// alreadyClosed is a channel for callers that do not wait.
 var alreadyClosed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -238,11 +240,11 @@ func (r *Registry) newDialogue(rec *record, a about) *Dialogue {
 	}
 }
 
-// reserved is what two dialogues cannot have at once: a name, and the agent's own
-// conversation.
+// reserved holds the things that two live dialogues cannot share: a name, and a conversation of the
+// agent.
 type reserved struct{ name, agent, native string }
 
-// clash says what of it another has too; empty for nothing.
+// clash names the thing that both reserve; empty if there is none.
 func (r reserved) clash(other reserved) string {
 	switch {
 	case r.name != "" && r.name == other.name:
@@ -253,15 +255,16 @@ func (r reserved) clash(other reserved) string {
 	return ""
 }
 
-// reserve takes for a dialogue that is to be started what no other may have.
+// reserve takes the name and the conversation for a dialogue that is about to be started, or
+// returns a conflict.
 func (r *Registry) reserve(id string, want reserved) error {
-	r.reservation.Lock() // nothing is started between looking and taking
+	r.reservation.Lock() // so that two callers cannot both find a name free
 	defer r.reservation.Unlock()
 	taken := map[string]reserved{}
 	r.mu.Lock()
 	maps.Copy(taken, r.starting)
 	r.mu.Unlock()
-	for _, d := range r.all() { // after those that are starting, which become these
+	for _, d := range r.all() { // in this order: a dialogue moves from r.starting to r.dialogues
 		if info := d.Info(); info.State != api.DialogueEnded {
 			taken[d.id] = reserved{info.Name, info.Agent, info.NativeSession}
 		}
@@ -288,7 +291,7 @@ func (r *Registry) release(id string) {
 	r.tasks.Done()
 }
 
-// forget removes what is kept of a dialogue that has ended.
+// forget removes an ended dialogue and its record.
 func (r *Registry) forget(d *Dialogue) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -304,7 +307,7 @@ func (r *Registry) forget(d *Dialogue) error {
 	return d.discardLocked()
 }
 
-// sweepSoon lets the records be looked after, soon.
+// sweepSoon starts sweep, unless it is about to run.
 func (r *Registry) sweepSoon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,10 +318,10 @@ func (r *Registry) sweepSoon() {
 	r.tasks.Go(r.sweep)
 }
 
-// sweep removes the records that are too many.
+// sweep removes the oldest records of ended dialogues while all records take more than TotalBytes.
 func (r *Registry) sweep() {
 	r.mu.Lock()
-	r.sweeping = false // what ends from now on is another one's business
+	r.sweeping = false // a dialogue that ends from now on needs another sweep
 	r.mu.Unlock()
 	type past struct {
 		d     *Dialogue
@@ -346,8 +349,8 @@ func (r *Registry) sweep() {
 	}
 }
 
-// Close ends all dialogues and waits until nothing is left of them. When force is done,
-// they are killed.
+// Close ends all dialogues and waits for their processes and goroutines. The processes are killed
+// when force is closed.
 func (r *Registry) Close(force <-chan struct{}) {
 	list := r.refuseStarts()
 	var all sync.WaitGroup
@@ -359,7 +362,7 @@ func (r *Registry) Close(force <-chan struct{}) {
 	close(r.done)
 }
 
-// Leave lets the programs go on; a later daemon finds them.
+// Leave lets go of the processes, which go on; the next daemon recovers them.
 func (r *Registry) Leave() {
 	list := r.refuseStarts()
 	close(r.done)

@@ -11,26 +11,26 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
-// remote is a program in a session of another daemon, reached over gRPC. What is read
-// follows by offset however often the connection breaks; what is written carries ids.
+// remote is a program in a session of another daemon, reached over gRPC. Output is read by offset
+// and input carries ids, so neither is lost or repeated when the connection breaks.
 type remote struct {
 	at        api.DialogueRemote
-	patience  time.Duration // how long the daemon is looked for after a loss
+	patience  time.Duration // how long to try to reach the daemon after a connection is lost
 	sessionID string
 	execID    string
-	startDir  string // where the program was started, when we started it
+	startDir  string // the program's working directory; empty if an earlier daemon started it
 
 	mu     sync.Mutex
 	client *client.Client        // guarded by mu
 	reader *client.RemoteSession // guarded by mu; nil before the first recv and after a failure
-	since  time.Time             // guarded by mu; without a reader, since when it is looked for; zero at the beginning
+	since  time.Time             // guarded by mu; since when there is no reader; zero before the first recv
 	closed bool                  // guarded by mu
 	cause  string                // guarded by mu; why the session has ended
 
-	after int64 // used by recv alone: the last push
+	after int64 // the number of the last push; used by recv alone
 }
 
-// dialRemote connects to the daemon that is to have the session, or has it.
+// dialRemote connects to the daemon that has the session, or will have it.
 func dialRemote(ctx context.Context, at api.DialogueRemote) (*client.Client, error) {
 	o := client.GRPCOptions{CAFile: at.CAFile, CertFile: at.CertFile, KeyFile: at.KeyFile, ServerName: at.ServerName}
 	if at.TokenFile != "" {
@@ -43,7 +43,7 @@ func dialRemote(ctx context.Context, at api.DialogueRemote) (*client.Client, err
 	return client.DialGRPC(ctx, at.Address, o)
 }
 
-// createRemote makes a session there.
+// createRemote creates a session on another daemon.
 func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Duration, p api.SessionCreateParams) (*remote, error) {
 	c, err := dialRemote(ctx, at)
 	if err != nil {
@@ -60,12 +60,12 @@ func createRemote(ctx context.Context, at api.DialogueRemote, patience time.Dura
 	return &remote{at: at, patience: patience, client: c, sessionID: info.SessionID, execID: info.ExecID, startDir: info.WorkingDir}, nil
 }
 
-// unanswered is the error of a session of which it is not known whether it was made.
+// unanswered is the error of a session.create without an answer: the session may exist.
 type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// endRemoteSessions ends the sessions of a dialogue over there.
+// endRemoteSessions ends the sessions that a dialogue has on another daemon.
 func endRemoteSessions(ctx context.Context, at api.DialogueRemote, dialogueID string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -87,8 +87,7 @@ func endRemoteSessions(ctx context.Context, at api.DialogueRemote, dialogueID st
 	return nil
 }
 
-// adoptRemote is a program that an earlier daemon started there. The connection is made
-// by recv.
+// adoptRemote returns a program that an earlier daemon started. recv connects to it.
 func adoptRemote(at api.DialogueRemote, patience time.Duration, sessionID, execID string) *remote {
 	return &remote{at: at, patience: patience, since: time.Now(), sessionID: sessionID, execID: execID}
 }
@@ -97,7 +96,7 @@ func (r *remote) ids() (sessionID, execID string) { return r.sessionID, r.execID
 
 func (r *remote) dir() string { return r.startDir }
 
-// connection is the way to the daemon, made when there is none.
+// connection returns the connection to the daemon, and dials if there is none.
 func (r *remote) connection(ctx context.Context) (*client.Client, error) {
 	r.mu.Lock()
 	c, closed := r.client, r.closed
@@ -134,7 +133,7 @@ func (r *remote) recv(ctx context.Context) (piece, error) {
 	for {
 		p, err := reader.Recv(ctx)
 		if err != nil {
-			return piece{}, asLost(err)
+			return piece{}, asUnreachable(err)
 		}
 		r.after = max(r.after, p.Event.Seq)
 		switch p.Type {
@@ -149,7 +148,7 @@ func (r *remote) recv(ctx context.Context) (piece, error) {
 	}
 }
 
-// awaitEnd waits until the session has ended with its program, and remembers why.
+// awaitEnd waits until the session has ended with its program, and keeps the cause.
 func (r *remote) awaitEnd(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -165,7 +164,7 @@ func (r *remote) awaitEnd(ctx context.Context) {
 	}
 }
 
-// seek is follow for as long as the daemon is looked for.
+// seek is follow with retries, until patience has passed since the loss.
 func (r *remote) seek(ctx context.Context) (*client.RemoteSession, error) {
 	r.mu.Lock()
 	if r.reader == nil && r.since.IsZero() {
@@ -179,7 +178,7 @@ func (r *remote) seek(ctx context.Context) (*client.RemoteSession, error) {
 			return reader, nil
 		}
 		var away *unreachable
-		if err = asLost(err); !errors.As(err, &away) || !away.retry || time.Now().Add(pause).After(end) {
+		if err = asUnreachable(err); !errors.As(err, &away) || !away.retry || time.Now().Add(pause).After(end) {
 			return nil, err
 		}
 		select {
@@ -195,7 +194,7 @@ const (
 	seekPauseMost = 2 * time.Second
 )
 
-// follow is what the output comes from, made when there is none.
+// follow returns the reader of the output, and opens one if there is none.
 func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {
 	r.mu.Lock()
 	reader := r.reader
@@ -223,15 +222,16 @@ func (r *remote) follow(ctx context.Context) (*client.RemoteSession, error) {
 	return reader, nil
 }
 
-// asLost tells a program that cannot be reached from one whose end is known.
-func asLost(err error) error {
+// asUnreachable returns an *unreachable if the program may still live although it cannot be
+// reached.
+func asUnreachable(err error) error {
 	var failed *client.RemoteError
 	if errors.As(err, &failed) {
 		return &unreachable{reason: string(failed.Reason), retry: failed.Reason == client.ReasonUnreachable, cause: failed.Cause}
 	}
 	var e *api.Error
 	if !errors.As(err, &e) {
-		return err // the dialogue is being left
+		return err // the caller's context has ended
 	}
 	switch e.Code {
 	case api.CodeAuthFailed, api.CodeForbidden:
@@ -293,18 +293,18 @@ func (r *remote) kill(ctx context.Context) error {
 	return err
 }
 
-// reopen makes the connection anew, with the credentials as they are now.
+// reopen connects again, with the credentials as they are now on the disk.
 func (r *remote) reopen(ctx context.Context) error {
 	r.drop()
 	_, err := r.follow(ctx)
 	if err != nil {
 		r.drop()
-		return asLost(err)
+		return asUnreachable(err)
 	}
 	return nil
 }
 
-// drop lets go of the connection.
+// drop closes the connection.
 func (r *remote) drop() {
 	r.mu.Lock()
 	reader, c := r.reader, r.client

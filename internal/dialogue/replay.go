@@ -9,22 +9,24 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// replay brings a process of an earlier daemon back to where it was: its protocol gets the
-// same lines and calls in the same order, and so makes the same events. Those that are in
-// the record are taken from there; those that the earlier daemon could not write any more
-// are written now. A nil replay is a process that needs none.
+// replay brings the protocol of a process of an earlier daemon back to where it was. The protocol
+// gets the same lines and calls in the same order, and so makes the same events. Events that are in
+// the record are taken from there; events that the earlier daemon could not write any more are
+// written now. It is nil for a process that is not being replayed.
 type replay struct {
-	recorded *pastEvents // the events of this epoch that are in the record, not met again yet
-	diverged bool        // this program makes other events than the one that wrote them; the record is right
-	stdin    int64       // bytes that are in the record of what was sent
+	recorded *pastEvents // the recorded events of this epoch that were not made again yet
+	diverged bool        // this version of trl makes other events than the one that wrote the record; the record is right
+	stdin    int64       // bytes in the recorded stdin
 }
 
-// resendBytes is more than can wait for a program that does not read. What the earlier daemon
-// could not bring to it is sent by the next one, from the byte on that it has been given.
+// resendBytes is how much recorded input is queued again: more than can be waiting for a program
+// that does not read. Of the queued input, only the bytes that the program does not have yet are
+// written.
 const resendBytes = 2*mostUnsent + 64<<20
 
-// next makes ev the next event of the record, when there is one. It returns those before
-// it that the dialogue made by itself. It sets a negative number when ev is not to be.
+// next replaces ev with the next recorded event, if there is one. It returns the recorded events
+// before it that the dialogue made itself. It sets ev.Seq to -1 if the recorded events show that ev
+// must be dropped.
 func (r *replay) next(ev *api.DialogueEvent) (before []api.DialogueEvent) {
 	if r == nil || ev.NativeID == own {
 		return nil
@@ -49,7 +51,8 @@ func (r *replay) next(ev *api.DialogueEvent) (before []api.DialogueEvent) {
 	return before
 }
 
-// resend reports whether text was sent by an earlier daemon. The last of it is sent again.
+// resend reports whether text is in the recorded stdin. If so, it queues text again, because the
+// earlier daemon may not have written it to the program.
 func (r *replay) resend(p *agentProcess, text []byte) bool {
 	if r == nil || p.stdinBytes >= r.stdin {
 		return false
@@ -59,8 +62,8 @@ func (r *replay) resend(p *agentProcess, text []byte) bool {
 	return true
 }
 
-// rejoinLocked brings p to where the record says it was. When a part of the record is missing, it
-// comes as near as it can, and the error says so. mu is held, and nothing runs yet.
+// rejoinLocked replays the record of a process. If a part of the record is missing, it comes as
+// close as it can and returns an error. The goroutines of p do not run yet.
 func (d *Dialogue) rejoinLocked(p *agentProcess, known *pastEvents) error {
 	calls, missing := d.record.loadCalls(d.about.Epoch)
 	stdout, err := os.Open(d.record.path("stdout", d.about.Epoch))
@@ -95,7 +98,7 @@ func (d *Dialogue) rejoinLocked(p *agentProcess, known *pastEvents) error {
 	return missing
 }
 
-// feedLocked gives p what the program wrote, up to an offset; a negative one is the end.
+// feedLocked passes recorded stdout to the protocol, up to an offset; -1 means all.
 func (d *Dialogue) feedLocked(p *agentProcess, from io.Reader, to int64) error {
 	buf := make([]byte, readBytes)
 	for to < 0 || p.lines.end < to {

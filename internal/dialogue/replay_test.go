@@ -19,7 +19,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
-// quiet is a dialogue without goroutines: a test gives it what a program writes.
+// quiet returns a dialogue without goroutines: the test provides the agent's output.
 func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *agentProcess) {
 	t.Helper()
 	h := New(Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), LineBytes: 1 << 20, StartTimeout: time.Minute})
@@ -54,7 +54,7 @@ func begin(t *testing.T, dir string) (*Dialogue, *agentProcess) {
 	return d, p
 }
 
-// again is the dialogue as the next daemon finds it.
+// again returns the dialogue as the next daemon recovers it.
 func again(t *testing.T, dir string) (*Dialogue, *agentProcess) {
 	t.Helper()
 	d, p, err := tryAgain(t, dir, io.Discard)
@@ -82,7 +82,7 @@ func tryAgain(t *testing.T, dir string, log io.Writer) (*Dialogue, *agentProcess
 	return d, p, d.rejoinLocked(p, known)
 }
 
-// eventsIn are the events of a record, without what another run makes otherwise.
+// eventsIn returns the events of a record, without the times.
 func eventsIn(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, eventsFile))
@@ -102,7 +102,7 @@ func eventsIn(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// script is what happens in the test: what the program writes, and calls at offsets.
+// script is the course of a test: the agent's output, and calls at offsets of it.
 type script struct {
 	stdout []byte
 	calls  []callAt
@@ -129,7 +129,7 @@ func recorded(t *testing.T) script {
 	return s
 }
 
-// play lets happen what is behind the offset that p has come to, up to another.
+// play plays the script from the offset that p has reached up to another.
 func (s script) play(d *Dialogue, p *agentProcess, to int64) {
 	for _, c := range s.calls {
 		if c.Offset < p.lines.end || c.Offset >= to || p.calls >= len(s.calls) {
@@ -143,8 +143,8 @@ func (s script) play(d *Dialogue, p *agentProcess, to int64) {
 	d.receive(p, piece{stream: api.EventStdout, offset: p.lines.end, data: s.stdout[p.lines.end:to]})
 }
 
-// A daemon may end at any byte, and may or may not have written all its events: the next
-// one comes to the same.
+// TestReplayFromAnywhere: a daemon may die at any byte, with or without having written all events;
+// the next one reaches the same state.
 func TestReplayFromAnywhere(t *testing.T) {
 	s := recorded(t)
 	base := t.TempDir()
@@ -192,7 +192,8 @@ func TestReplayFromAnywhere(t *testing.T) {
 	}
 }
 
-// What was sent last is sent again under the same name, since it may not have arrived.
+// TestReplaySendsAgain: the last input is sent again with the same id, because it may not have
+// arrived.
 func TestReplaySendsAgain(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
@@ -293,8 +294,8 @@ func TestNarrowInput(t *testing.T) {
 	}
 }
 
-// Much may wait to be written when a daemon dies: nothing of it is left out, and what has
-// arrived is not sent again.
+// TestReplaySendsMuchAgain: however much input was queued when a daemon died, none of it is lost
+// and none is sent twice.
 func TestReplaySendsMuchAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)
@@ -336,7 +337,8 @@ func TestReplaySendsMuchAgain(t *testing.T) {
 	}
 }
 
-// What waits for an agent that never reads is bounded; it can still be ended.
+// TestDeafAgent: the input queued for an agent that never reads is bounded, and the agent can still
+// be ended.
 func TestDeafAgent(t *testing.T) {
 	d, p := begin(t, filepath.Join(t.TempDir(), "d-1"))
 	d.receive(p, piece{stream: api.EventStdout, data: []byte(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}` + "\n")})

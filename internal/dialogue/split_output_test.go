@@ -12,7 +12,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// told in pieces of any size, every recording makes the same events, at the same offsets.
+// TestRecordingsInPieces: every recording makes the same events, at the same offsets, in pieces of
+// any size.
 func TestRecordingsInPieces(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("agent", "*", "testdata", "*-*", "*.jsonl"))
 	if len(files) < 80 {
@@ -40,8 +41,8 @@ func TestRecordingsInPieces(t *testing.T) {
 	}
 }
 
-// inPieces are the events of a program that writes text in pieces of these sizes, some of
-// which come twice.
+// inPieces returns the events of a program that writes text in pieces of these sizes, some of which
+// are repeated.
 func inPieces(t *testing.T, name string, text []byte, size func() int) string {
 	t.Helper()
 	a, err := findAgent(name)

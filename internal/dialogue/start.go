@@ -16,8 +16,8 @@ import (
 // resetLocked gives the dialogue an empty tracker.
 func (d *Dialogue) resetLocked() { d.tracker = transcript.NewTracker() }
 
-// start starts the agent's program, as the next epoch, and returns when the agent has
-// answered. When it cannot, or ctx ends before, the program is gone.
+// start starts the agent's process, as the next epoch, and returns when the agent has answered. If
+// that fails, or ctx ends first, the process has ended.
 func (d *Dialogue) start(ctx context.Context, resume string) error {
 	d.mu.Lock()
 	params, env := d.about.Params, d.env
@@ -46,7 +46,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 		return err
 	}
 	prog, err := d.openSession(ctx, api.SessionCreateParams{
-		Name: d.id, // which only one can have: there are never two agents
+		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
 	})
@@ -80,7 +80,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	return d.awaitAnswer(ctx, p)
 }
 
-// noteOrphan records whether an ownerless session may exist.
+// noteOrphan notes in the record whether a session without an owner may exist.
 func (d *Dialogue) noteOrphan(yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,11 +101,11 @@ func errNoRecord(err error) error {
 	return api.Errorf(code, "dialogue: its record cannot be written: %s", err)
 }
 
-// errNoAnswer is why an agent that does not answer is given up.
+// errNoAnswer is the cause when an agent does not answer in time.
 var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_timeout_s)")
 
-// openSession makes the session of the program. Another one of the dialogue that has its name is a
-// stray.
+// openSession creates the session of the agent. If another session has its name, that is an orphan
+// of this dialogue: it is ended, and openSession tries again.
 func (d *Dialogue) openSession(ctx context.Context, p api.SessionCreateParams) (program, error) {
 	prog, err := d.createSession(ctx, p)
 	if errors.Is(err, api.ErrConflict) {
@@ -168,7 +168,7 @@ func (d *Dialogue) awaitAnswer(ctx context.Context, p *agentProcess) error {
 // lastWords is how long an agent that refused may take to exit on its own.
 const lastWords = 200 * time.Millisecond
 
-// startError makes the answer to a start that did not succeed.
+// startError returns the error of a start that failed with err. p is nil when there is no process.
 func (d *Dialogue) startError(ctx context.Context, err error, p *agentProcess) error {
 	e := api.AsError(err)
 	var given *api.Error
@@ -178,7 +178,7 @@ func (d *Dialogue) startError(ctx context.Context, err error, p *agentProcess) e
 	switch cause := context.Cause(ctx); {
 	case cause != nil && cause != errNoAnswer:
 		return cause
-	case cause != nil && p == nil: // there was not even the time to start it
+	case cause != nil && p == nil: // the time was over before the process was started
 		e = api.AsError(cause)
 	}
 	out := api.Errorf(api.CodeAgentFailed, "agent %s: %s", d.about.Params.Agent, e.Message)
@@ -264,7 +264,8 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	return d.Info(), nil
 }
 
-// finishVanished ends a process that no longer exists, although its end was not observed.
+// finishVanished finishes a process whose session no longer exists, although its exit was not
+// observed.
 func (d *Dialogue) finishVanished(ctx context.Context) error {
 	d.mu.Lock()
 	p := d.process
@@ -285,7 +286,7 @@ func (d *Dialogue) finishVanished(ctx context.Context) error {
 	}
 }
 
-// reopen reads the events of a dialogue that has ended.
+// reopen loads the events of an ended dialogue and moves it to the state starting.
 func (d *Dialogue) reopen(env map[string]string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,8 +306,8 @@ func (d *Dialogue) reopen(env map[string]string) error {
 	return nil
 }
 
-// reloadLocked reads the events of a dialogue that has ended. When the end itself could not be
-// written, that is done now: what was open must not be so in the next process. mu is held.
+// reloadLocked reads the events of an ended dialogue. If the end itself could not be written at the
+// time, it is written now, so that nothing of the old process is open in the next one.
 func (d *Dialogue) reloadLocked() error {
 	d.resetLocked()
 	d.messages = map[string]int64{}
@@ -335,11 +336,11 @@ func (d *Dialogue) reloadLocked() error {
 	return d.record.write(d.seq, true)
 }
 
-// markEnded lets a dialogue be ended again whose program could not be started at all.
+// markEnded moves a dialogue back to the state ended when its process could not be started at all.
 func (d *Dialogue) markEnded() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.info != nil || d.process != nil { // the end of the program was told, or it was left
+	if d.info != nil || d.process != nil { // the process was started, and finish or leave handles its end
 		return
 	}
 	d.moveLocked(api.DialogueEnded)
@@ -347,7 +348,7 @@ func (d *Dialogue) markEnded() {
 	d.chaseOrphansLocked()
 }
 
-// settleLocked keeps what is to be known of a dialogue that has ended. mu is held.
+// settleLocked saves the last snapshot of a dialogue that has ended, and releases the rest.
 func (d *Dialogue) settleLocked() {
 	info := d.infoLocked()
 	d.about.Info = &info
