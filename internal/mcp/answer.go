@@ -12,11 +12,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// An answer is text for a model and, beside it, the same as fields for a program. Some
-// clients show their model the fields and not the text, so nothing is in the text alone.
+// answer is the result of a tool: text for a model, and the same as fields for a program. Some
+// clients show their model only the fields, so the text has nothing that the fields lack.
 type answer interface{ text() string }
 
-// execAnswer is about one command.
+// execAnswer describes one command.
 type execAnswer struct {
 	ExecID     string `json:"exec_id"`
 	SessionID  string `json:"session_id"`
@@ -31,7 +31,7 @@ type execAnswer struct {
 	Stderr     string `json:"stderr,omitempty"`
 	Note       string `json:"note" jsonschema:"the outcome, and how to continue"`
 
-	bracket bool // in text, the note stands in brackets, so that it cannot be taken for output
+	bracket bool // in the text, the note stands in brackets, so that it does not look like output
 }
 
 func (a execAnswer) text() string {
@@ -50,15 +50,15 @@ func (a execAnswer) text() string {
 	return b.String()
 }
 
-// outcome takes how a command ended, if it has.
+// outcome copies the outcome of a command that has ended.
 func (a *execAnswer) outcome(o *api.ExecOutcome) {
 	if o != nil {
 		a.ExitCode, a.Signal, a.TimedOut, a.Cancelled, a.DurationMS = &o.ExitCode, o.Signal, o.TimedOut, o.Cancelled, &o.DurationMS
 	}
 }
 
-// stateOf is the state of a command in the words of the tools: whether its output is
-// complete is of no use to a model.
+// stateOf returns the state of a command as the tools name it. Whether the output is complete is of
+// no use to a model.
 func stateOf(s api.ExecState) string {
 	if s == api.ExecClosed {
 		s = api.ExecExited
@@ -66,7 +66,7 @@ func stateOf(s api.ExecState) string {
 	return string(s)
 }
 
-// endLine is text with a newline at its end, if there is any text.
+// endLine adds a newline to a text that does not end with one.
 func endLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
@@ -74,7 +74,7 @@ func endLine(text string) string {
 	return text + "\n"
 }
 
-// outputAnswer is a part of what a command printed.
+// outputAnswer is a part of a command's output.
 type outputAnswer struct {
 	ExecID     string `json:"exec_id"`
 	Stream     string `json:"stream"`
@@ -87,7 +87,7 @@ type outputAnswer struct {
 
 func (a outputAnswer) text() string { return a.Data + "\n[" + a.Note + "]" }
 
-// screenAnswer is what a terminal shows.
+// screenAnswer is the screen of a terminal.
 type screenAnswer struct {
 	SessionID string `json:"session_id"`
 	Screen    string `json:"screen"`
@@ -114,24 +114,24 @@ func (a screenAnswer) text() string {
 	return b.String()
 }
 
-// inTools turns what errors call methods and fields of the API into what a model has.
-var inTools = strings.NewReplacer("dialogue.resume", "dialogue_start with resume", "dialogue.retry", "dialogue_send", "params.", "")
+// toolNames replaces the API's method and field names in error messages by those of the tools.
+var toolNames = strings.NewReplacer("dialogue.resume", "dialogue_start with resume", "dialogue.retry", "dialogue_send", "params.", "")
 
-// failure is an error as a model reads it: with its code.
+// failure returns an error with its code, for a model to read.
 func failure(err error) error {
 	e := api.AsError(err)
-	return errors.New(string(e.Code) + ": " + inTools.Replace(e.Message))
+	return errors.New(string(e.Code) + ": " + toolNames.Replace(e.Message))
 }
 
-func (c *conn) begun(ctx context.Context, r *mcp.CallToolRequest) call {
+func (c *conn) newCall(ctx context.Context, r *mcp.CallToolRequest) call {
 	return call{c.request(ctx, r.Session), r, time.Now().Add(c.Patience)}
 }
 
-// add adds a tool that answers with fields, and with text. An error is an answer too.
+// add adds a tool that answers with fields and with text. A failure is also an answer.
 func add[In any, Out answer](c *conn, t *mcp.Tool, f func(call, In) (Out, error)) {
-	c.know(t.Name, argumentsOf[In]())
+	c.registerArguments(t.Name, argumentsOf[In]())
 	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
-		out, err := f(c.begun(ctx, r), in)
+		out, err := f(c.newCall(ctx, r), in)
 		if err != nil {
 			return nil, out, failure(err)
 		}
@@ -141,9 +141,9 @@ func add[In any, Out answer](c *conn, t *mcp.Tool, f func(call, In) (Out, error)
 
 // addText adds a tool that answers with text alone.
 func addText[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
-	c.know(t.Name, argumentsOf[In]())
+	c.registerArguments(t.Name, argumentsOf[In]())
 	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		text, err := f(c.begun(ctx, r), in)
+		text, err := f(c.newCall(ctx, r), in)
 		if err != nil {
 			return nil, nil, failure(err)
 		}

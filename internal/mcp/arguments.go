@@ -15,7 +15,7 @@ import (
 	"github.com/trl-dev/trl/internal/near"
 )
 
-// argumentsOf are the names of a tool's arguments.
+// argumentsOf returns the names of a tool's arguments.
 func argumentsOf[In any]() (names []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
@@ -25,15 +25,15 @@ func argumentsOf[In any]() (names []string) {
 	return names
 }
 
-// know remembers the arguments of a tool. It is called before the server serves.
-func (c *conn) know(tool string, names []string) {
+// registerArguments stores the names of a tool's arguments. It is called before the server serves.
+func (c *conn) registerArguments(tool string, names []string) {
 	if c.arguments == nil {
 		c.arguments = map[string][]string{}
 	}
 	c.arguments[tool] = names
 }
 
-// otherNames are what tools of other servers call the same argument.
+// otherNames maps argument names of other servers' tools to the names used here.
 var otherNames = map[string][]string{
 	"cmd": {"command"}, "script": {"command"}, "code": {"command"}, "program": {"command"},
 	"cwd": {"working_dir"}, "dir": {"working_dir"}, "directory": {"working_dir"}, "workdir": {"working_dir"}, "path": {"working_dir"},
@@ -42,12 +42,12 @@ var otherNames = map[string][]string{
 	"message": {"text", "prompt"}, "task": {"prompt"}, "prompt": {"text"}, "limit": {"max_bytes"},
 }
 
-// checkArguments refuses calls with arguments that a tool does not have, before the SDK does,
-// whose words do not say what was meant, and arguments that encoding/json would change.
+// checkArguments refuses arguments that a tool does not have, with a suggestion that the SDK's own
+// message lacks, and arguments that encoding/json would silently change.
 func (c *conn) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if p, ok := r.GetParams().(*mcp.CallToolParamsRaw); ok && method == "tools/call" {
-			err := ambiguous(p.Arguments)
+			err := checkJSON(p.Arguments)
 			if err == nil {
 				err = c.unknownArgument(p.Name, p.Arguments)
 			}
@@ -61,10 +61,10 @@ func (c *conn) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ambiguous refuses arguments with text that is no text, or in which a name appears twice.
-func ambiguous(arguments json.RawMessage) error {
+// checkJSON refuses arguments that are not valid Unicode text, or in which a name appears twice.
+func checkJSON(arguments json.RawMessage) error {
 	if !json.Valid(arguments) {
-		return nil // for the SDK to refuse
+		return nil // the SDK refuses it
 	}
 	if err := api.CheckJSON(arguments); err != nil {
 		return fmt.Errorf("%s: %s", api.CodeInvalidParams, strings.TrimPrefix(api.AsError(err).Message, "params."))
@@ -76,7 +76,7 @@ func (c *conn) unknownArgument(tool string, arguments json.RawMessage) error {
 	known, ok := c.arguments[tool]
 	var given map[string]json.RawMessage
 	if !ok || len(arguments) == 0 || json.Unmarshal(arguments, &given) != nil {
-		return nil // for the SDK to refuse
+		return nil // the SDK refuses it
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(known, name) {

@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/trl-dev/trl/api"
 )
 
-// dialogueSettings are how an agent works. They can be changed while it does.
+// dialogueSettings are the settings of an agent that can be changed while it works.
 type dialogueSettings struct {
 	Model      string   `json:"model,omitempty"`
 	Mode       string   `json:"permission_mode,omitempty" jsonschema:"in the agent's words, such as plan"`
@@ -108,14 +104,14 @@ func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, note, err := c.reach(ctx, id)
+	info, note, err := c.reconnect(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	if in.given() {
 		settings, err := in.changes(id)
 		if err == nil {
-			err = unreached(info)
+			err = checkReachable(info)
 		}
 		if err == nil {
 			info, err = c.set(ctx, settings)
@@ -127,9 +123,9 @@ func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
 	}
 	var answer string
 	if in.Text == "" {
-		answer, err = c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
-	} else if err = unreached(info); err == nil {
-		answer, err = c.say(ctx, id, in.Text, in.TimeoutS, in.MaxBytes)
+		answer, err = c.followDialogue(ctx, info, in.TimeoutS, in.MaxBytes)
+	} else if err = checkReachable(info); err == nil {
+		answer, err = c.sendAndFollow(ctx, id, in.Text, in.TimeoutS, in.MaxBytes)
 	}
 	if err != nil {
 		return "", err
@@ -137,9 +133,9 @@ func (c *conn) dialogueSend(ctx call, in dialogueSendInput) (string, error) {
 	return note + answer, nil
 }
 
-// say gives the agent a message and tells what comes of it.
-func (c *conn) say(ctx call, id, text string, timeoutS float64, limit int64) (string, error) {
-	sent, err := within(ctx, func(ctx context.Context) (api.DialogueSendResult, error) {
+// sendAndFollow sends the agent a message and returns its reaction.
+func (c *conn) sendAndFollow(ctx call, id, text string, timeoutS float64, limit int64) (string, error) {
+	sent, err := askAgent(ctx, func(ctx context.Context) (api.DialogueSendResult, error) {
 		return c.Service.DialogueSend(ctx, api.DialogueSendParams{DialogueID: id, Text: text})
 	})
 	if err != nil {
@@ -149,9 +145,9 @@ func (c *conn) say(ctx call, id, text string, timeoutS float64, limit int64) (st
 	if err != nil {
 		return "", err
 	}
-	info.State, info.Seq = api.DialogueRunning, sent.Seq // what was before is no answer
-	answer, err := c.follows(ctx, info, timeoutS, limit)
-	if ctx.Err() != nil { // the client does not want it any more
+	info.State, info.Seq = api.DialogueRunning, sent.Seq // earlier events are no answer to this message
+	answer, err := c.followDialogue(ctx, info, timeoutS, limit)
+	if ctx.Err() != nil { // the client cancelled the call
 		_, _ = c.Service.DialogueInterrupt(api.WithConn(context.WithoutCancel(ctx), c.life), api.DialogueInterruptParams{DialogueID: id})
 		return "", ctx.Err()
 	}
@@ -172,9 +168,9 @@ func (c *conn) dialogueRespond(ctx call, in dialogueRespondInput) (string, error
 			return "", err
 		}
 	}
-	info, note, err := c.reach(ctx, id)
+	info, note, err := c.reconnect(ctx, id)
 	if err == nil {
-		err = unreached(info)
+		err = checkReachable(info)
 	}
 	if err != nil {
 		return "", err
@@ -192,14 +188,14 @@ func (c *conn) dialogueRespond(ctx call, in dialogueRespondInput) (string, error
 		}
 		p.RequestID = open[0].RequestID
 	}
-	info, err = within(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueRespond(ctx, p) })
+	info, err = askAgent(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueRespond(ctx, p) })
 	if err != nil {
 		if e := api.AsError(err); e.Details["field"] == "request_id" {
 			err = api.Errorf(e.Code, "%s: dialogue_send lists those that wait", e.Message)
 		}
 		return "", err
 	}
-	answer, err := c.follows(ctx, info, in.TimeoutS, in.MaxBytes)
+	answer, err := c.followDialogue(ctx, info, in.TimeoutS, in.MaxBytes)
 	if err != nil {
 		return "", err
 	}
@@ -212,19 +208,19 @@ func (c *conn) dialogueStop(ctx call, in dialogueStopInput) (string, error) {
 		return "", err
 	}
 	if in.Interrupt {
-		info, note, err := c.reach(ctx, id)
+		info, note, err := c.reconnect(ctx, id)
 		if err == nil {
-			err = unreached(info)
+			err = checkReachable(info)
 		}
 		if err == nil {
-			info, err = within(ctx, func(ctx context.Context) (api.DialogueInfo, error) {
+			info, err = askAgent(ctx, func(ctx context.Context) (api.DialogueInfo, error) {
 				return c.Service.DialogueInterrupt(ctx, api.DialogueInterruptParams{DialogueID: id})
 			})
 		}
 		if err != nil {
 			return "", err
 		}
-		answer, err := c.follows(ctx, info, 0, 0)
+		answer, err := c.followDialogue(ctx, info, 0, 0)
 		return note + answer, err
 	}
 	info, err := c.Service.DialogueTerminate(ctx, api.DialogueTerminateParams{DialogueID: id})
@@ -238,7 +234,8 @@ func (c *conn) dialogueStop(ctx call, in dialogueStopInput) (string, error) {
 	return fmt.Sprintf("ended %s%s; dialogue_start {\"resume\": %q} goes on with it", info.DialogueID, how, info.DialogueID), nil
 }
 
-// dialogueOf is the dialogue that is meant: without a name the one that was started last.
+// dialogueOf returns the dialogue with a name or id; without one, the dialogue that was started
+// last.
 func (c *conn) dialogueOf(name string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,9 +245,9 @@ func (c *conn) dialogueOf(name string) (id string, err error) {
 	return id, nil
 }
 
-// reach is where the dialogue is. An agent that cannot be reached is looked for again; note
-// tells when it is found.
-func (c *conn) reach(ctx call, id string) (info api.DialogueInfo, note string, err error) {
+// reconnect returns the current state of a dialogue. If its agent cannot be reached, it tries
+// again, and note says when that succeeds.
+func (c *conn) reconnect(ctx call, id string) (info api.DialogueInfo, note string, err error) {
 	info, err = c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: id})
 	if err != nil || info.State != api.DialogueError {
 		return info, "", err
@@ -259,7 +256,7 @@ func (c *conn) reach(ctx call, id string) (info api.DialogueInfo, note string, e
 	defer cancel()
 	found, err := c.Service.DialogueRetry(wait, api.DialogueRetryParams{DialogueID: id})
 	switch {
-	case err != nil && wait.Err() != nil && ctx.Err() == nil: // it is looked for all the same
+	case err != nil && wait.Err() != nil && ctx.Err() == nil: // the daemon goes on trying
 		return info, "", nil
 	case err != nil:
 		return info, "", err
@@ -269,145 +266,13 @@ func (c *conn) reach(ctx call, id string) (info api.DialogueInfo, note string, e
 	return found, note, nil
 }
 
-// unreached refuses what needs an agent that cannot be reached.
-func unreached(info api.DialogueInfo) error {
+// checkReachable returns an error if the agent cannot be reached.
+func checkReachable(info api.DialogueInfo) error {
 	switch {
 	case info.State != api.DialogueError:
 		return nil
 	case info.Error != nil && info.Error.Reason == "disk":
-		return api.Errorf(api.CodeResourcePressure, "nothing was done: %s", faultText(info))
+		return api.Errorf(api.CodeResourcePressure, "nothing was done: %s", faultNote(info))
 	}
-	return api.Errorf(api.CodeRuntimeUnavailable, "nothing was done: %s", faultText(info))
-}
-
-// leastTime is what an agent has for an answer also when the client's patience is at its end.
-const leastTime = 2 * time.Second
-
-// within asks something of an agent, within the client's patience.
-func within[T any](ctx call, ask func(context.Context) (T, error)) (T, error) {
-	wait, cancel := context.WithTimeout(ctx, max(time.Until(ctx.until), leastTime))
-	defer cancel()
-	answer, err := ask(wait)
-	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		err = api.Errorf(api.CodeAgentFailed, "the agent has not answered yet, and the request may still take effect: check with dialogue_send, or end it with dialogue_stop")
-	}
-	return answer, err
-}
-
-// follows waits for an agent that works, within the client's patience, and tells what
-// happened since the model last looked.
-func (c *conn) follows(ctx call, info api.DialogueInfo, timeoutS float64, limit int64) (string, error) {
-	began := time.Now()
-	patience := ctx.until.Sub(began)
-	if timeoutS > 0 {
-		patience = min(patience, time.Duration(timeoutS*float64(time.Second)))
-	}
-	wait, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	c.mu.Lock()
-	after, known := c.heard[info.DialogueID]
-	c.mu.Unlock()
-	if !known { // what others talked about is for dialogue_read
-		after = info.Seq
-	}
-	var d digest
-	stop := c.progress(ctx, d.glance)
-	seq, err := c.hear(wait, info, after, &d)
-	stop()
-	if err != nil && (wait.Err() == nil || ctx.Err() != nil) {
-		return "", err
-	}
-	c.mu.Lock()
-	c.heard[info.DialogueID] = max(c.heard[info.DialogueID], seq)
-	c.mu.Unlock()
-	now, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: info.DialogueID})
-	if err != nil {
-		return "", err
-	}
-	return c.tell(ctx, now, d.text(), time.Since(began), limit)
-}
-
-// hear takes in the events behind after: of an agent that works until it does not, of
-// another those that there are. It returns the number of the last.
-func (c *conn) hear(ctx context.Context, info api.DialogueInfo, after int64, d *digest) (seq int64, err error) {
-	working := info.State == api.DialogueRunning || info.State == api.DialogueStarting
-	if !working && info.Seq <= after {
-		return after, nil
-	}
-	s, err := c.Service.DialogueEvents(ctx, api.DialogueEventsParams{DialogueID: info.DialogueID, AfterSeq: after, NoDeltas: true, NoFollow: !working})
-	if err != nil {
-		return after, err
-	}
-	defer s.Close()
-	for {
-		push, err := s.Recv()
-		if errors.Is(err, io.EOF) || err == nil && push.Type == api.EventEnd {
-			return max(after, push.Seq), nil
-		}
-		if err != nil {
-			return after, err
-		}
-		if push.Event == nil {
-			continue
-		}
-		after = push.Seq
-		d.add(*push.Event)
-		if !working || push.Seq <= info.Seq || push.Event.Type != api.DialogueEventState {
-			continue
-		}
-		switch push.Event.State {
-		case api.DialogueIdle, api.DialogueError, api.DialogueEnded:
-			return after, nil
-		case api.DialogueRequiresAction: // unless a rule has answered already
-			now, err := c.Service.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: info.DialogueID})
-			if err != nil {
-				return after, err
-			}
-			if now.Requests > 0 {
-				// It may be a later one that waits: what came before it is to be told, too.
-				now.State = api.DialogueRequiresAction
-				return c.hear(ctx, now, after, d)
-			}
-		}
-	}
-}
-
-// tell makes an answer: the news, and where the dialogue is.
-func (c *conn) tell(ctx call, info api.DialogueInfo, news string, waited time.Duration, limit int64) (string, error) {
-	id := info.DialogueID
-	var b strings.Builder
-	b.WriteString(cut(news, bytesOr(limit), fmt.Sprintf("dialogue_read {\"dialogue\": %q, \"tail\": %d}", id, len(news))))
-	if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
-		b.WriteByte('\n')
-	}
-	switch info.State {
-	case api.DialogueRequiresAction:
-		open, err := c.openRequests(ctx, id)
-		if err != nil {
-			return "", err
-		}
-		for _, r := range open {
-			b.WriteString(requestText(id, r))
-		}
-		fmt.Fprintf(&b, "[%s waits for your answer]", id)
-	case api.DialogueRunning, api.DialogueStarting:
-		fmt.Fprintf(&b, "[%s still works after %s; go on with dialogue_send {\"dialogue\": %q}, or stop it with dialogue_stop]", id, waited.Round(time.Second/10), id)
-	case api.DialogueError:
-		fmt.Fprintf(&b, "[%s]", faultText(info))
-	case api.DialogueEnded:
-		fmt.Fprintf(&b, "[%s has ended; dialogue_start {\"resume\": %q} goes on with it]", id, id)
-	default:
-		fmt.Fprintf(&b, "[%s is %s]", id, info.State)
-	}
-	return b.String(), nil
-}
-
-func (c *conn) openRequests(ctx context.Context, id string) (open []api.DialogueRequest, err error) {
-	tr, err := c.Service.DialogueTranscript(ctx, api.DialogueTranscriptParams{DialogueID: id})
-	for _, r := range tr.Requests {
-		if r.How == "" {
-			open = append(open, r)
-		}
-	}
-	return open, err
+	return api.Errorf(api.CodeRuntimeUnavailable, "nothing was done: %s", faultNote(info))
 }

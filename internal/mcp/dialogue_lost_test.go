@@ -15,7 +15,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// link is the way to another daemon, which can be closed.
+// link is a TCP proxy to another daemon; a test can close and reopen it.
 type link struct {
 	t       *testing.T
 	address string // where it listens
@@ -37,7 +37,7 @@ func newLink(t *testing.T, target string) *link {
 	return l
 }
 
-// open lets others connect, always at the same address.
+// open accepts connections, always at the same address.
 func (l *link) open() {
 	l.t.Helper()
 	ln, err := net.Listen("tcp", l.address)
@@ -77,7 +77,7 @@ func pass(from, to net.Conn) {
 	to.Close()
 }
 
-// close ends the connections, and lets nobody connect.
+// close ends the connections and refuses new ones.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +91,8 @@ func (l *link) close() {
 	l.live = nil
 }
 
-// TestDialogueLost: an agent that runs with another daemon, which cannot be reached for a
-// while, is looked for again by whatever needs it.
+// TestDialogueLost: if the agent runs with another daemon that cannot be reached for a while, every
+// tool that needs the agent tries again.
 func TestDialogueLost(t *testing.T) {
 	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0"))
 	way := newLink(t, far.GRPC(t))
@@ -113,7 +113,7 @@ func TestDialogueLost(t *testing.T) {
 		t.Errorf("%s works in %s", id, dir)
 	}
 
-	// What needs it says that it is lost, and what to do.
+	// Every tool that needs the agent says that it is lost, and what to do.
 	way.close()
 	p.is(id, api.DialogueError)
 	lost := id + ` cannot be reached: .*; dialogue_send looks for it again`
@@ -149,7 +149,7 @@ func TestDialogueLost(t *testing.T) {
 	way.open()
 	p.does("dialogue_stop", map[string]any{"interrupt": true}, found+`\[`+id+` is idle\]`)
 
-	// What cannot be reached ends all the same, and that it may not have is said.
+	// An unreachable agent can be stopped; the answer says that it may still run.
 	way.close()
 	p.is(id, api.DialogueError)
 	p.does("dialogue_stop", nil, `ended `+id+`: .*could not be reached, and is ended when it can be; dialogue_start .*`)
@@ -220,7 +220,7 @@ func TestDialogueDeaf(t *testing.T) {
 	p.refuses("dialogue_stop", map[string]any{"dialogue": "d-1", "interrupt": true}, "AGENT_FAILED: the agent has not answered yet, and the request may still take effect")
 }
 
-// TestDialogueFaults: each fault is told with what can be done about it.
+// TestDialogueFaults: each fault comes with a hint on what to do about it.
 func TestDialogueFaults(t *testing.T) {
 	service := &faulty{}
 	p := serve(t, 50*time.Millisecond, service)

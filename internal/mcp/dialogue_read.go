@@ -45,15 +45,15 @@ func (c *conn) dialogueRead(ctx call, in dialogueReadInput) (string, error) {
 	return b.String(), nil
 }
 
-// mostRaw is how much dialogue.raw answers at once.
-const mostRaw = 4 << 20
+// maxRaw is the most that one dialogue.raw returns.
+const maxRaw = 4 << 20
 
-// readRaw reads what the agent's program wrote or was sent.
+// readRaw reads the stdout or stdin of the agent's program.
 func (c *conn) readRaw(ctx call, id string, in dialogueReadInput) (string, error) {
 	if in.Raw != api.EventStdout && in.Raw != "stdin" {
 		return "", api.Errorf(api.CodeInvalidParams, "raw: %.40q is not stdout or stdin", in.Raw)
 	}
-	limit := min(bytesOr(in.MaxBytes), mostRaw)
+	limit := min(bytesOr(in.MaxBytes), maxRaw)
 	p := api.DialogueRawParams{DialogueID: id, Stream: in.Raw, Epoch: in.Epoch, Offset: in.Offset, Limit: &limit}
 	if in.Tail > 0 {
 		one := int64(1)
@@ -69,7 +69,7 @@ func (c *conn) readRaw(ctx call, id string, in dialogueReadInput) (string, error
 	}
 	data := api.Data(r.Data, r.DataBase64)
 	if r.Offset+int64(len(data)) < r.Total {
-		data = whole(data)
+		data = wholeCharacters(data)
 	}
 	end := r.Offset + int64(len(data))
 	var b strings.Builder
@@ -85,7 +85,7 @@ func (c *conn) readRaw(ctx call, id string, in dialogueReadInput) (string, error
 	return b.String(), nil
 }
 
-// writeItems writes a transcript, that of subagents below their calls.
+// writeItems writes a transcript, with the items of subagents indented below their tool calls.
 func writeItems(b *strings.Builder, items []api.DialogueItem, margin string, full bool) {
 	put := func(text string) {
 		if text = strings.TrimSpace(text); text != "" {
@@ -104,7 +104,7 @@ func writeItems(b *strings.Builder, items []api.DialogueItem, margin string, ful
 			if output := strings.TrimSpace(plainText(it.Tool.Output)); full {
 				put(output)
 			} else if strings.Contains(output, "\n") {
-				put(cut(output, shortOutput, ""))
+				put(shorten(output, shortOutput, ""))
 			}
 		case it.Kind == "user":
 			put("> " + text)
@@ -116,8 +116,8 @@ func writeItems(b *strings.Builder, items []api.DialogueItem, margin string, ful
 	}
 }
 
-// whole leaves out a character at the end of a text that is not all there.
-func whole(data []byte) []byte {
+// wholeCharacters drops an incomplete UTF-8 character at the end of data.
+func wholeCharacters(data []byte) []byte {
 	for n := range min(utf8.UTFMax, len(data)) {
 		if utf8.Valid(data[:len(data)-n]) {
 			return data[:len(data)-n]

@@ -15,23 +15,23 @@ func (c *conn) dialogueStart(ctx call, in dialogueStartInput) (string, error) {
 	}
 	c.mu.Lock()
 	c.dialogue = info.DialogueID
-	c.heard[info.DialogueID] = info.Seq
-	gone := c.gone
+	c.reported[info.DialogueID] = info.Seq
+	gone := c.disconnected
 	if fresh && in.Name == "" {
 		c.ownDialogues = append(c.ownDialogues, info.DialogueID)
 	}
 	c.mu.Unlock()
 	if gone {
 		c.destroyOwn()
-		return "", errGone
+		return "", errDisconnected
 	}
 	if in.Prompt == "" {
-		return c.tell(ctx, info, "", 0, in.MaxBytes)
+		return c.dialogueAnswer(ctx, info, dialogueNews{})
 	}
-	return c.say(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
+	return c.sendAndFollow(ctx, info.DialogueID, in.Prompt, in.TimeoutS, in.MaxBytes)
 }
 
-// startAgent starts the agent, in a fresh dialogue or in one that has ended.
+// startAgent starts the agent, in a new dialogue or in one that has ended.
 func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInfo, fresh bool, err error) {
 	policy, err := in.policy()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInf
 	return info, true, err
 }
 
-// resume starts the agent of a dialogue that has ended again.
+// resume starts the agent of an ended dialogue again.
 func (c *conn) resume(ctx call, was api.DialogueInfo, in dialogueStartInput) (api.DialogueInfo, error) {
 	id := was.DialogueID
 	gone := was.Error != nil && was.Error.Reason == "session_gone"
@@ -91,7 +91,7 @@ func (s dialogueSettings) given() bool {
 	return s.Model != "" || s.Mode != "" || s.Rules != nil || s.DenyAfterS != nil
 }
 
-// String is what was given, in words.
+// String names the settings that were given.
 func (s dialogueSettings) String() string {
 	var list []string
 	if s.Model != "" {
@@ -106,7 +106,7 @@ func (s dialogueSettings) String() string {
 	return strings.Join(list, ", ")
 }
 
-// policy is what the rules ask for; nil when there are none.
+// policy returns the policy that the rules describe; nil if there are none.
 func (s dialogueSettings) policy() (*api.DialoguePolicy, error) {
 	if s.Rules == nil && s.DenyAfterS == nil {
 		return nil, nil
@@ -124,7 +124,7 @@ func (s dialogueSettings) policy() (*api.DialoguePolicy, error) {
 	return p, nil
 }
 
-// changes are what is to be set in a dialogue.
+// changes returns the parameters that apply the settings to a dialogue.
 func (s dialogueSettings) changes(id string) (p api.DialogueSetParams, err error) {
 	if s.Rules == nil && s.DenyAfterS != nil {
 		return p, api.Errorf(api.CodeInvalidParams, "deny_after_s: needs rules, [] for none: both replace the earlier policy")
@@ -134,7 +134,7 @@ func (s dialogueSettings) changes(id string) (p api.DialogueSetParams, err error
 	return p, err
 }
 
-// set changes how an agent works.
+// set changes the settings of an agent.
 func (c *conn) set(ctx call, p api.DialogueSetParams) (api.DialogueInfo, error) {
-	return within(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueSet(ctx, p) })
+	return askAgent(ctx, func(ctx context.Context) (api.DialogueInfo, error) { return c.Service.DialogueSet(ctx, p) })
 }

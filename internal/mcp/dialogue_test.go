@@ -63,7 +63,8 @@ func TestDialogueRequests(t *testing.T) {
 	p.does("dialogue_respond", map[string]any{"answers": map[string]string{"Which?": "Blue"}}, `.*Blue.*\[.* is idle\]`)
 }
 
-// TestDialogueOptions: what an agent offers is listed, and that its input cannot be changed.
+// TestDialogueOptions: a request lists the options that an agent offers, and says that its input
+// cannot be changed.
 func TestDialogueOptions(t *testing.T) {
 	p := connect(t, 0)
 	ask := `\[asks \(permission\): .*"decision": "allow" or "deny"\}\]\n  input: \{.*\}\n  or "option": "always": Always\n\[d-\S+ waits for your answer\]`
@@ -73,7 +74,7 @@ func TestDialogueOptions(t *testing.T) {
 	p.does("dialogue_respond", map[string]any{"option": "always"}, `\[.* → completed: done with always: ls\]\n\[.* is idle\]`)
 }
 
-// asking is a service with one dialogue, which asks something.
+// asking is a service with one dialogue, which has an open request.
 type asking struct {
 	api.Service
 	request api.DialogueRequest
@@ -83,7 +84,7 @@ func (a *asking) DialogueTranscript(context.Context, api.DialogueTranscriptParam
 	return api.DialogueTranscriptResult{DialogueID: "d-1", State: api.DialogueRequiresAction, Requests: []api.DialogueRequest{a.request}}, nil
 }
 
-// TestDialogueRequestText: what a request is told with, beside its title.
+// TestDialogueRequestText: the lines of a request below its title.
 func TestDialogueRequestText(t *testing.T) {
 	option := func(id, kind string) api.DialogueOption {
 		return api.DialogueOption{ID: id, Label: "Label " + id, Kind: kind}
@@ -112,7 +113,7 @@ func TestDialogueRequestText(t *testing.T) {
 	}
 }
 
-// TestDialogueSettings: an agent is told to work otherwise, and what it need not ask for.
+// TestDialogueSettings: a model changes the settings and the rules of an agent.
 func TestDialogueSettings(t *testing.T) {
 	p := connect(t, 0)
 	agent := trltest.FakeAgent(t)
@@ -125,7 +126,7 @@ func TestDialogueSettings(t *testing.T) {
 		p.refuses("dialogue_send", map[string]any{"rules": []string{bad}}, "write allow, deny or ask, then a tool")
 		p.refuses("dialogue_start", map[string]any{"program": []string{agent}, "rules": []string{bad}}, "write allow, deny or ask, then a tool")
 	}
-	// New rules also answer what waits, and what comes of it is told.
+	// New rules also answer open requests, and the tool returns what the agent then does.
 	p.does("dialogue_send", map[string]any{"rules": []string{"allow *"}}, `\[set: rules\]\n\[Bash: make \(all\) → completed.*\]\n\[.* is idle\]`)
 	p.does("dialogue_send", map[string]any{"model": "second", "permission_mode": "acceptEdits", "text": "settings; ask Bash rm x"},
 		`\[set: model second, permission_mode acceptEdits\]\nsecond acceptEdits\n\[Bash: rm x → completed.*\]\n\[.* is idle\]`)
@@ -133,7 +134,7 @@ func TestDialogueSettings(t *testing.T) {
 	p.closesRequests(m[1])
 	p.does("dialogue_send", nil, `.*\[Bash: rm y → failed.*\]\n\[.* is idle\]`)
 
-	// It goes on as it was, unless it is told otherwise.
+	// A resumed agent keeps its settings, unless new ones are given.
 	p.refuses("dialogue_start", map[string]any{"resume": m[1]}, "CONFLICT: "+m[1]+` has not ended, it is idle: go on with dialogue_send {"dialogue": "`+m[1]+`"}`)
 	p.does("dialogue_stop", nil, `ended .*`)
 	p.refuses("dialogue_send", map[string]any{"model": "third"}, "dialogue_start with resume starts the agent again")
@@ -143,8 +144,8 @@ func TestDialogueSettings(t *testing.T) {
 		`third acceptEdits\n\[Read: /x → completed.*\]\n\[.* is idle\]`)
 }
 
-// closesRequests waits until nothing of a dialogue waits for an answer. It looks without
-// following: nobody is there.
+// closesRequests waits until a dialogue has no open request. It does not follow the dialogue, so
+// that no client does.
 func (p *peer) closesRequests(id string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -161,7 +162,7 @@ func (p *peer) closesRequests(id string) {
 	}
 }
 
-// TestDialogueOwnID: a conversation that the agent has had with others is gone on with.
+// TestDialogueOwnID: a conversation that the agent had without TRL can be continued.
 func TestDialogueOwnID(t *testing.T) {
 	p := connect(t, 0)
 	agent := trltest.FakeAgent(t)
@@ -172,7 +173,7 @@ func TestDialogueOwnID(t *testing.T) {
 	}
 	p.refuses("dialogue_start", map[string]any{"program": []string{agent, "-fail-resume"}, "resume": "nobody"}, `"nobody" is no dialogue (list shows them), and as a conversation of the agent's own: `)
 	p.refuses("dialogue_start", map[string]any{"program": []string{agent}, "resume": "d-nobody"}, "DIALOGUE_NOT_FOUND")
-	p.closed() // it is new, and nobody named it
+	p.closed() // it is new and has no name
 	if info, err := p.service.DialogueInfo(t.Context(), api.DialogueInfoParams{DialogueID: m[1]}); err != nil || info.State != api.DialogueEnded {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -213,7 +214,8 @@ func TestDialoguePatience(t *testing.T) {
 		`long .*\n\[[\d,]+ of 50,\d+ bytes left out: dialogue_read \{"dialogue": "d-\S+", "tail": 50\d+\}\]\n.*long end\n\[.* is idle\]`)
 }
 
-// TestDialogueEnd: what the client did not name ends with it, and what it gave up is interrupted.
+// TestDialogueEnd: dialogues without a name end with the client, and a cancelled call interrupts
+// the agent.
 func TestDialogueEnd(t *testing.T) {
 	p := connect(t, 0)
 	agent := trltest.FakeAgent(t)

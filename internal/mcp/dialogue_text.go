@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// shortLine is how much of a line an answer has where it is one of many.
+	// shortLine is the most bytes of a line that stands among others.
 	shortLine = 160
-	// shortOutput is how much of what a tool gave dialogue_read has, unless all is asked for.
+	// shortOutput is the most bytes of a tool's output in dialogue_read, unless the model asks for
+	// all.
 	shortOutput = 1000
 )
 
-// digest turns events into text for a model: the agent's text, and its tool calls in short.
-// It is safe for concurrent use.
+// digest turns events into text for a model: the agent's text, and one line per tool call. It is
+// safe for concurrent use.
 type digest struct {
 	mu   sync.Mutex
 	b    strings.Builder // guarded by mu
 	last string          // guarded by mu; the last line
-	// told are the items that are in it; guarded by mu.
-	told map[string]bool
+	// written are the ids of the items that are in the text; guarded by mu.
+	written map[string]bool
 }
 
 func (d *digest) text() string {
@@ -32,8 +33,8 @@ func (d *digest) text() string {
 	return d.b.String()
 }
 
-// glance is what the agent did last, in one line.
-func (d *digest) glance() string {
+// status describes in one line what the agent did last.
+func (d *digest) status() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return cmp.Or(d.last, "working")
@@ -44,7 +45,7 @@ func (d *digest) add(ev api.DialogueEvent) {
 	defer d.mu.Unlock()
 	switch ev.Type {
 	case api.DialogueEventItem:
-		d.item(ev.Scope, *ev.Item)
+		d.addItem(ev.Scope, *ev.Item)
 	case api.DialogueEventTurnEnded:
 		if ev.Turn.Outcome != "completed" {
 			d.note("the turn is %s%s", ev.Turn.Outcome, colon(ev.Turn.Text))
@@ -68,12 +69,12 @@ func (d *digest) add(ev api.DialogueEvent) {
 	}
 }
 
-func (d *digest) item(scope string, it api.DialogueItem) {
-	if scope != "" || it.Status == "streaming" || d.told[it.ItemID] {
+func (d *digest) addItem(scope string, it api.DialogueItem) {
+	if scope != "" || it.Status == "streaming" || d.written[it.ItemID] {
 		return
 	}
-	if d.told == nil {
-		d.told = map[string]bool{}
+	if d.written == nil {
+		d.written = map[string]bool{}
 	}
 	switch {
 	case it.Kind == "agent" || it.Kind == "plan":
@@ -91,7 +92,7 @@ func (d *digest) item(scope string, it api.DialogueItem) {
 	default:
 		return
 	}
-	d.told[it.ItemID] = true
+	d.written[it.ItemID] = true
 }
 
 func (d *digest) note(format string, args ...any) {
@@ -102,7 +103,7 @@ func finished(t *api.DialogueToolCall) bool {
 	return t.Status == "completed" || t.Status == "failed" || t.Status == "cancelled" || t.Status == "lost"
 }
 
-// toolLine is a tool call in one line.
+// toolLine describes a tool call in one line.
 func toolLine(t *api.DialogueToolCall) string {
 	how := t.Status
 	if t.ExitCode != nil {
@@ -117,7 +118,7 @@ func toolLine(t *api.DialogueToolCall) string {
 	return fmt.Sprintf("[%s%s → %s]", t.Name, colon(firstLine(cmp.Or(t.Subject, t.Title))), how)
 }
 
-// requestText tells what the agent asks, and how it is answered.
+// requestText describes a request of the agent, and how to answer it.
 func requestText(id string, r api.DialogueRequest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[asks (%s)%s; dialogue_respond {\"dialogue\": %q, \"request_id\": %q, ", r.Kind, colon(requestTitle(r)), id, r.RequestID)
@@ -127,9 +128,9 @@ func requestText(id string, r api.DialogueRequest) string {
 			fmt.Fprintf(&b, "  %s\n", firstLine(r.Reason))
 		}
 		if len(r.Input) > 0 {
-			fmt.Fprintf(&b, "  %s: %s\n", inputTitle(r), cut(string(r.Input), shortOutput, ""))
+			fmt.Fprintf(&b, "  %s: %s\n", inputTitle(r), shorten(string(r.Input), shortOutput, ""))
 		}
-		for _, o := range choices(r.Options) {
+		for _, o := range furtherOptions(r.Options) {
 			fmt.Fprintf(&b, "  or \"option\": %q: %s%s\n", o.ID, o.Label, colon(firstLine(o.Description)))
 		}
 		return b.String()
@@ -148,7 +149,7 @@ func requestText(id string, r api.DialogueRequest) string {
 	return b.String()
 }
 
-// inputTitle tells what the input of a request is, and what can be made of it.
+// inputTitle introduces the input of a request, and says whether it can be changed.
 func inputTitle(r api.DialogueRequest) string {
 	switch {
 	case r.Editable:
@@ -159,8 +160,8 @@ func inputTitle(r api.DialogueRequest) string {
 	return "input"
 }
 
-// choices are the options that are more than a plain allow or deny.
-func choices(options []api.DialogueOption) (list []api.DialogueOption) {
+// furtherOptions returns the options other than a plain allow or deny.
+func furtherOptions(options []api.DialogueOption) (list []api.DialogueOption) {
 	plain := map[string]bool{}
 	for _, o := range options {
 		if (o.Kind == "allow" || o.Kind == "deny") && !plain[o.Kind] {
@@ -172,8 +173,8 @@ func choices(options []api.DialogueOption) (list []api.DialogueOption) {
 	return list
 }
 
-// faultText tells why a dialogue cannot go on, and what can be done about it.
-func faultText(info api.DialogueInfo) string {
+// faultNote says why a dialogue cannot go on, and what to do about it.
+func faultNote(info api.DialogueInfo) string {
 	id, f := info.DialogueID, info.Error
 	if f == nil {
 		f = &api.DialogueFault{}
@@ -193,7 +194,7 @@ func requestTitle(r api.DialogueRequest) string {
 	return strings.TrimSpace(r.Tool + " " + firstLine(cmp.Or(r.Subject, r.Title)))
 }
 
-// plainText is what parts say; what is no text is named.
+// plainText returns the text of parts. Other parts are only named.
 func plainText(parts []api.DialoguePart) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -209,8 +210,8 @@ func plainText(parts []api.DialoguePart) string {
 	return b.String()
 }
 
-// cut leaves out the middle of a text that is longer than limit, and says how to read it.
-func cut(text string, limit int64, how string) string {
+// shorten omits the middle of a text that is longer than limit. how is the call that reads it.
+func shorten(text string, limit int64, how string) string {
 	n := int64(len(text))
 	if n <= limit {
 		return text
@@ -240,7 +241,7 @@ func colon(s string) string {
 	return ": " + s
 }
 
-// listDialogues lists the agents that run, and the last that have ended.
+// listDialogues lists the live dialogues and the latest ended ones.
 func listDialogues(b *strings.Builder, all []api.DialogueInfo) {
 	var ended []api.DialogueInfo
 	line := func(d api.DialogueInfo) {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// defaultBytes is how much of a stream an answer has when the model does not say.
+	// defaultBytes bounds each stream in an answer, unless the model sets a limit.
 	defaultBytes = 8000
-	// listed is how many commands of a session list shows.
+	// listed is how many commands of a session, and how many ended dialogues, the tool list shows.
 	listed = 10
 )
 
@@ -25,14 +25,14 @@ func bytesOr(n int64) int64 {
 	return min(n, api.MaxOutputLimit)
 }
 
-// follow waits for one command, within the client's patience, and tells what happened
-// and what it printed since the model last looked.
-func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (execAnswer, error) {
+// followExec waits for one command, within the client's patience, and returns its outcome and the
+// output since the model last looked.
+func (c *conn) followExec(ctx call, p api.ExecWaitParams, limit int64) (execAnswer, error) {
 	id := p.ExecIDs[0]
 	if p.TimeoutS == nil || *p.TimeoutS > c.Patience.Seconds() {
 		p.TimeoutS = seconds(c.Patience.Seconds())
 	}
-	stop := c.progress(ctx, func() string { return c.glance(ctx, id) })
+	stop := c.progress(ctx, func() string { return c.execStatus(ctx, id) })
 	began := time.Now()
 	r, err := c.Service.ExecWait(ctx, p)
 	waited := time.Since(began)
@@ -48,25 +48,25 @@ func (c *conn) follow(ctx call, p api.ExecWaitParams, limit int64) (execAnswer, 
 		return execAnswer{}, err
 	}
 	a := execAnswer{ExecID: id, SessionID: info.SessionID, State: stateOf(info.State), bracket: true}
-	if a.Stdout, a.Stderr, err = c.news(ctx, id, bytesOr(limit)); err != nil {
+	if a.Stdout, a.Stderr, err = c.newOutput(ctx, id, bytesOr(limit)); err != nil {
 		return execAnswer{}, err
 	}
 	if len(r.Happened) > 0 {
-		a.Note = happened(id, r.Happened[0])
+		a.Note = waitNote(id, r.Happened[0])
 		a.outcome(r.Happened[0].Outcome)
 		return a, nil
 	}
 	goOn := fmt.Sprintf("go on with wait {\"exec_id\": %q}, or stop it with cancel", id)
 	if info.State == api.ExecQueued {
-		a.Note = fmt.Sprintf("not started after %s: %s; %s", waited.Round(time.Second/10), c.before(ctx, info), goOn)
+		a.Note = fmt.Sprintf("not started after %s: %s; %s", waited.Round(time.Second/10), c.waitsFor(ctx, info), goOn)
 	} else {
 		a.Note = fmt.Sprintf("still running after %s; %s", waited.Round(time.Second/10), goOn)
 	}
 	return a, nil
 }
 
-// before says what a queued command waits for.
-func (c *conn) before(ctx call, queued api.ExecInfo) string {
+// waitsFor says what a queued command waits for.
+func (c *conn) waitsFor(ctx call, queued api.ExecInfo) string {
 	list, err := c.Service.ExecList(ctx, api.ExecListParams{SessionID: queued.SessionID, State: api.ExecRunning})
 	if err != nil || len(list.Execs) == 0 {
 		return "it waits for its turn in session " + queued.SessionID
@@ -74,8 +74,8 @@ func (c *conn) before(ctx call, queued api.ExecInfo) string {
 	return fmt.Sprintf("it waits for %s in session %s", list.Execs[0].ExecID, queued.SessionID)
 }
 
-// happened says what the waiting is over for.
-func happened(id string, h api.WaitEvent) string {
+// waitNote says why the waiting ended.
+func waitNote(id string, h api.WaitEvent) string {
 	switch h.Reason {
 	case api.UntilOutputMatch:
 		return fmt.Sprintf("matched on %s: %s; %s still runs", h.Stream, h.Match.Text, id)
@@ -122,16 +122,16 @@ func processes(n int) string {
 
 func millis(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
-// news is what a command printed since the model last looked: all of it, or the
-// beginning and the end.
-func (c *conn) news(ctx call, id string, limit int64) (stdout, stderr string, err error) {
+// newOutput returns the output since the model last looked: all of it, or the beginning and the
+// end.
+func (c *conn) newOutput(ctx call, id string, limit int64) (stdout, stderr string, err error) {
 	for stream, text := range map[string]*string{api.EventStdout: &stdout, api.EventStderr: &stderr} {
 		at := position{id, stream}
 		c.mu.Lock()
 		from := c.seen[at]
 		c.mu.Unlock()
 		var end int64
-		if *text, end, err = c.piece(ctx, at, from, limit); err != nil {
+		if *text, end, err = c.readFrom(ctx, at, from, limit); err != nil {
 			return "", "", err
 		}
 		c.mu.Lock()
@@ -141,9 +141,9 @@ func (c *conn) news(ctx call, id string, limit int64) (stdout, stderr string, er
 	return stdout, stderr, nil
 }
 
-// piece reads a stream from an offset to its present end, cut in the middle when it
-// is longer than limit.
-func (c *conn) piece(ctx call, at position, from, limit int64) (text string, end int64, err error) {
+// readFrom reads a stream from an offset to its current end, and omits the middle if it is longer
+// than limit.
+func (c *conn) readFrom(ctx call, at position, from, limit int64) (text string, end int64, err error) {
 	head, err := c.Service.ExecOutput(ctx, api.ExecOutputParams{ExecID: at.exec, Stream: at.stream, Offset: from, Limit: &limit})
 	if err != nil {
 		return "", 0, err
@@ -170,7 +170,7 @@ func (c *conn) piece(ctx call, at position, from, limit int64) (text string, end
 	return b.String(), tail.NextOffset, nil
 }
 
-// progress tells a client that asked for it how something gets on, until stop is called.
+// progress sends progress notifications to a client that asked for them, until stop is called.
 func (c *conn) progress(ctx call, glance func() string) (stop func()) {
 	token := ctx.request.Params.GetProgressToken()
 	if token == nil {
@@ -200,8 +200,8 @@ func (c *conn) progress(ctx call, glance func() string) (stop func()) {
 	}
 }
 
-// glance is how a command is doing, in one line.
-func (c *conn) glance(ctx call, id string) string {
+// execStatus describes in one line how a command is doing.
+func (c *conn) execStatus(ctx call, id string) string {
 	info, err := c.Service.ExecInfo(ctx, api.ExecInfoParams{ExecID: id})
 	if err != nil {
 		return ""
@@ -216,7 +216,7 @@ func (c *conn) glance(ctx call, id string) string {
 	return text
 }
 
-// listExecs lists the last commands of a session.
+// listExecs lists the latest commands of a session.
 func listExecs(b *strings.Builder, execs []api.ExecInfo, session string) {
 	var own []api.ExecInfo
 	for _, x := range execs {
@@ -241,7 +241,7 @@ func listExecs(b *strings.Builder, execs []api.ExecInfo, session string) {
 	}
 }
 
-// number writes a number with separators, for readers.
+// number formats a number with thousands separators.
 func number(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -1,9 +1,9 @@
-// Package mcp offers TRL to models: a few tools over the Model Context Protocol, on
-// stdio and on HTTP, on top of any api.Service.
+// Package mcp offers TRL to models: a few tools over the Model Context Protocol, on stdio and on
+// HTTP, on top of any api.Service.
 //
-// Answers are small: the beginning and the end of a command's output, the size of the
-// omitted part, and the call that reads it. No call takes longer than its client waits: a
-// longer one returns "still running" and the call that continues it.
+// Answers are small: the beginning and the end of a command's output, the size of the omitted part,
+// and the call that reads it. No call takes longer than its client waits: a longer one returns
+// "still running" and the call that continues it.
 package mcp
 
 import (
@@ -25,28 +25,29 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a call may take: clients give up after 60 s.
+	// DefaultPatience bounds a call. Clients give up after 60 s.
 	DefaultPatience = 50 * time.Second
-	// idleTimeout is how long an HTTP client may be silent before its sessions go.
+	// idleTimeout is how long an HTTP client may be silent before its connection and its sessions
+	// end.
 	idleTimeout = time.Hour
-	// endTimeout bounds the end of the sessions of a client that is gone.
+	// endTimeout bounds the time to end the sessions of a client that has disconnected.
 	endTimeout = 30 * time.Second
-	// progressEvery is how often a client that asked for it hears of a running command.
+	// progressEvery is the time between two progress notifications, for clients that ask for them.
 	progressEvery = time.Second
 )
 
-// Config is what the tools need.
+// Config is the configuration of the tools.
 type Config struct {
 	Service api.Service
 	Logger  *slog.Logger
-	// Patience bounds each call; DefaultPatience when zero.
+	// Patience bounds each call; zero means DefaultPatience.
 	Patience time.Duration
-	// Groups are the groups of tools to offer; all when empty.
+	// Groups are the groups of tools to offer; empty means all.
 	Groups []string
-	// Shell is that of new sessions. When it is empty, PreferShell is taken where it exists
-	// and the daemon has no default_shell of its own.
+	// Shell is the shell of new sessions. If it is empty, PreferShell is used, where it exists and
+	// the daemon has no default_shell of its own.
 	Shell, PreferShell string
-	// TextShell reads the command of a terminal when Shell is empty and the model names none.
+	// TextShell interprets the command of a terminal if Shell is empty and the model names none.
 	TextShell string
 }
 
@@ -54,16 +55,16 @@ type Config struct {
 const (
 	GroupShell    = "shell"    // run, start, wait, output, input, cancel, list, destroy
 	GroupTerminal = "terminal" // terminal_start, terminal_type, terminal_screen
-	GroupDialogue = "dialogue" // dialogue_start and its like
+	GroupDialogue = "dialogue" // dialogue_start, dialogue_send, dialogue_respond, dialogue_read, dialogue_stop
 )
 
-// Groups are all of them.
+// Groups are all groups of tools.
 var Groups = []string{GroupShell, GroupTerminal, GroupDialogue}
 
-// common are the tools that terminals need as well as commands do.
-var common = []string{"list", "destroy"}
+// sharedTools are the tools of GroupShell that terminals need too.
+var sharedTools = []string{"list", "destroy"}
 
-// CheckGroups refuses a group of tools that does not exist.
+// CheckGroups returns an error if a group of tools does not exist.
 func CheckGroups(groups []string) error {
 	for _, g := range groups {
 		if !slices.Contains(Groups, g) {
@@ -75,7 +76,7 @@ func CheckGroups(groups []string) error {
 
 func (c Config) has(group string) bool { return len(c.Groups) == 0 || slices.Contains(c.Groups, group) }
 
-// instructions tell a model how the tools go together.
+// instructions explain to a model how the tools work together.
 func (c Config) instructions() string {
 	text := "Sessions and programs that live on between calls."
 	if c.has(GroupShell) {
@@ -99,8 +100,8 @@ Programs that want a screen or keys (vim, top, python3, ssh, gdb): "terminal_sta
 Other coding agents as helpers: "dialogue_start" with a task, then "dialogue_send", and "dialogue_respond" when they ask.`
 )
 
-// Handler serves clients over streamable HTTP. A client may leave groups of tools out with
-// ?tools=shell,terminal. Their sessions end with ctx.
+// Handler serves clients over streamable HTTP. A client can select groups of tools with
+// ?tools=shell,terminal. The clients' sessions end with ctx.
 func Handler(ctx context.Context, c Config) http.Handler {
 	own := func(r *http.Request) Config {
 		own := c
@@ -121,40 +122,41 @@ func Handler(ctx context.Context, c Config) http.Handler {
 	})
 }
 
-// conn is one client. Goroutines: one that waits for the end of the client's
-// session, from its first call on; it ends with the client.
+// conn is one client. Goroutines: from its first call on, one that waits for the client to
+// disconnect and then ends its sessions.
 type conn struct {
 	Config
 	server *mcp.Server
 	parent context.Context
-	// arguments are the names of the arguments of each tool; not written once the server serves.
+	// arguments are the names of the arguments of each tool. They do not change after newConn.
 	arguments map[string][]string
 
 	begin sync.Once
-	// life is done when the client is gone. Set by the first call: a client that calls
-	// nothing costs nothing.
+	// life ends when the client disconnects. It is set by the first call, because a client that
+	// calls nothing costs nothing.
 	life   context.Context
 	finish sync.Once
 
-	// turn is held while the default session is looked for or made.
-	turn sync.Mutex
-	home string // guarded by turn; id of the default session
+	// homeMu is held while the default session is looked up or created, so that two calls do not
+	// create two.
+	homeMu sync.Mutex
+	home   string // guarded by homeMu; the id of the default session
 
-	mu   sync.Mutex
-	seen map[position]int64 // guarded by mu; how far the model has read
-	own  []string           // guarded by mu; sessions that nobody named
-	// terminal is the one that was started last; guarded by mu.
+	mu          sync.Mutex
+	seen        map[position]int64 // guarded by mu; the offset up to which the model has read
+	ownSessions []string           // guarded by mu; the sessions without a name, which end with the client
+	// terminal is the id of the terminal that was started last; guarded by mu.
 	terminal string
-	dialogue string           // guarded by mu; the one that was started last
-	heard    map[string]int64 // guarded by mu; by dialogue: the last event that the model has heard of
-	// ownDialogues are those that nobody named; guarded by mu.
+	dialogue string           // guarded by mu; the id of the dialogue that was started last
+	reported map[string]int64 // guarded by mu; by dialogue: the number of the last event that the model knows
+	// ownDialogues are the dialogues without a name, which end with the client; guarded by mu.
 	ownDialogues []string
-	gone         bool // guarded by mu; no more of them are made
+	disconnected bool // guarded by mu; new sessions and dialogues are ended at once
 }
 
-var errGone = api.Errorf(api.CodeCancelled, "the client has disconnected")
+var errDisconnected = api.Errorf(api.CodeCancelled, "the client has disconnected")
 
-// position names one stream of one command.
+// position identifies one stream of one command.
 type position struct{ exec, stream string }
 
 func newConn(ctx context.Context, c Config) *conn {
@@ -162,9 +164,9 @@ func newConn(ctx context.Context, c Config) *conn {
 		c.Patience = DefaultPatience
 	}
 	if c.Logger != nil {
-		c.Logger = slog.New(quiet{c.Logger.Handler()})
+		c.Logger = slog.New(demoteInfo{c.Logger.Handler()})
 	}
-	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}, heard: map[string]int64{}}
+	conn := &conn{Config: c, parent: ctx, seen: map[position]int64{}, reported: map[string]int64{}}
 	conn.server = mcp.NewServer(&mcp.Implementation{Name: "trl", Title: "TRL", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: c.instructions(), Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{},
 	})
@@ -173,22 +175,24 @@ func newConn(ctx context.Context, c Config) *conn {
 	return conn
 }
 
-// quiet logs as details what the SDK tells as news, such as each client that comes or
-// goes: clients show their users what a server writes to stderr.
-type quiet struct{ slog.Handler }
+// demoteInfo logs the SDK's info messages at debug level, such as each client that connects: MCP
+// clients show their users what a server writes to stderr.
+type demoteInfo struct{ slog.Handler }
 
-func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+func (q demoteInfo) Enabled(ctx context.Context, level slog.Level) bool {
 	if level == slog.LevelInfo {
 		level = slog.LevelDebug
 	}
 	return q.Handler.Enabled(ctx, level)
 }
 
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
-func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }
+func (q demoteInfo) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return demoteInfo{q.Handler.WithAttrs(attrs)}
+}
+func (q demoteInfo) WithGroup(name string) slog.Handler { return demoteInfo{q.Handler.WithGroup(name)} }
 
-// request is the context of one call: it ends with the call, and tells the service
-// how long the client lives.
+// request returns the context of one call. It ends with the call, and carries the lifetime of the
+// client for the service.
 func (c *conn) request(ctx context.Context, s *mcp.ServerSession) context.Context {
 	c.begin.Do(func() {
 		life, cancel := context.WithCancel(c.parent)
@@ -202,12 +206,12 @@ func (c *conn) request(ctx context.Context, s *mcp.ServerSession) context.Contex
 	return api.WithConn(ctx, c.life)
 }
 
-// addTools adds the tools of the groups that are asked for.
+// addTools adds the tools of the configured groups.
 func (c *conn) addTools() {
 	c.addShellTools()
 	if !c.has(GroupShell) {
 		for name := range c.arguments {
-			if !slices.Contains(common, name) || !c.has(GroupTerminal) {
+			if !slices.Contains(sharedTools, name) || !c.has(GroupTerminal) {
 				c.server.RemoveTools(name)
 			}
 		}
@@ -220,74 +224,75 @@ func (c *conn) addTools() {
 	}
 }
 
-// fresh asks for a session of the shell that was named, or else of the one to take.
-func (c *conn) fresh(shell string) api.SessionCreateParams {
+// newSession returns the parameters of a new session with the given shell, or else the configured
+// one.
+func (c *conn) newSession(shell string) api.SessionCreateParams {
 	return api.SessionCreateParams{Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
 }
 
-// session finds the session a tool is to work in, and makes it when it is not there:
-// the default one for the client's own time, a named one for good. fresh says that it
-// was made now.
+// session finds the session for a tool, or creates it: the default session for the lifetime of the
+// client, a named one for good. fresh says that it was created now.
 func (c *conn) session(ctx context.Context, name, shell string) (id string, fresh bool, err error) {
 	if name != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
 		if err == nil && info.State != api.SessionTerminated {
-			return info.SessionID, false, hasShell(info, shell)
+			return info.SessionID, false, checkShell(info, shell)
 		}
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
-		p := c.fresh(shell)
+		p := c.newSession(shell)
 		p.Name = name
 		made, err := c.Service.SessionCreate(ctx, p)
 		return made.SessionID, true, err
 	}
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.homeMu.Lock()
+	defer c.homeMu.Unlock()
 	if c.home != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: c.home})
 		if err == nil && info.State != api.SessionTerminated {
-			return c.home, false, hasShell(info, shell)
+			return c.home, false, checkShell(info, shell)
 		}
-		// Another session in its place would have lost the directory and the variables.
+		// Do not replace a session that may exist: its directory and variables would be lost.
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
 	}
-	p := c.fresh(shell)
+	p := c.newSession(shell)
 	p.Ephemeral = true
 	c.home, err = c.create(ctx, p)
 	return c.home, true, err
 }
 
-// hasShell refuses a shell that a session which is there already does not have.
-func hasShell(info api.SessionDetails, shell string) error {
+// checkShell returns an error if an existing session has another shell than the model asks for.
+func checkShell(info api.SessionDetails, shell string) error {
 	if shell == "" || filepath.Base(shell) == filepath.Base(info.Shell) {
 		return nil
 	}
 	return api.Errorf(api.CodeConflict, "session %q: has the shell %s, not %s; give session another name", cmp.Or(info.Name, info.SessionID), info.Shell, shell)
 }
 
-// spare makes a session for one background command, in the directory of the default one.
-func (c *conn) spare(ctx context.Context, shell string) (id string, err error) {
-	p := c.fresh(shell)
+// createSpare creates a session for one background command, in the directory of the default
+// session.
+func (c *conn) createSpare(ctx context.Context, shell string) (id string, err error) {
+	p := c.newSession(shell)
 	p.WorkingDir, p.Ephemeral = c.homeDir(ctx), true
 	return c.create(ctx, p)
 }
 
-// discard ends a session that was made for a command which could not be started.
+// discard ends a session whose only command could not be started.
 func (c *conn) discard(ctx context.Context, id string) {
 	c.mu.Lock()
-	c.own = slices.DeleteFunc(c.own, func(own string) bool { return own == id })
+	c.ownSessions = slices.DeleteFunc(c.ownSessions, func(own string) bool { return own == id })
 	c.mu.Unlock()
 	_, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
 }
 
-// homeDir is where the default session is; "" when there is none.
+// homeDir returns the directory of the default session; empty if there is none.
 func (c *conn) homeDir(ctx context.Context) string {
-	c.turn.Lock()
+	c.homeMu.Lock()
 	home := c.home
-	c.turn.Unlock()
+	c.homeMu.Unlock()
 	if home == "" {
 		return ""
 	}
@@ -298,29 +303,29 @@ func (c *conn) homeDir(ctx context.Context) string {
 	return info.WorkingDir
 }
 
-// create makes a session. One that is ephemeral ends with the client: we end it, and if
-// we are killed before, the service sees that our connection is gone.
+// create creates a session. An ephemeral one ends with the client: conn.end destroys it and, if
+// this process is killed first, the service notices that its connection is gone.
 func (c *conn) create(ctx context.Context, p api.SessionCreateParams) (id string, err error) {
 	made, err := c.Service.SessionCreate(ctx, p)
 	if err != nil || !p.Ephemeral {
 		return made.SessionID, err
 	}
 	c.mu.Lock()
-	c.own = append(c.own, made.SessionID)
-	gone := c.gone
+	c.ownSessions = append(c.ownSessions, made.SessionID)
+	gone := c.disconnected
 	c.mu.Unlock()
 	if gone {
 		c.destroyOwn()
-		return "", errGone
+		return "", errDisconnected
 	}
 	return made.SessionID, nil
 }
 
-// end ends what the client did not name. It returns when that is done.
+// end ends the sessions and dialogues without a name, and waits for that.
 func (c *conn) end() {
 	c.finish.Do(func() {
 		c.mu.Lock()
-		c.gone = true
+		c.disconnected = true
 		c.mu.Unlock()
 		c.destroyOwn()
 	})
@@ -328,10 +333,10 @@ func (c *conn) end() {
 
 func (c *conn) destroyOwn() {
 	c.mu.Lock()
-	own, dialogues := c.own, c.ownDialogues
-	c.own, c.ownDialogues = nil, nil
+	own, dialogues := c.ownSessions, c.ownDialogues
+	c.ownSessions, c.ownDialogues = nil, nil
 	c.mu.Unlock()
-	// The client is gone and with it every context.
+	// Every context of the client has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	var all sync.WaitGroup

@@ -257,8 +257,8 @@ func (p *peer) structured(tool string, args map[string]any) map[string]any {
 	return fields
 }
 
-// TestStructured: what a program goes by is in fields, and so is all that the text says:
-// some clients show their model nothing else.
+// TestStructured: the fields have everything that the text says, because some clients show their
+// model only the fields.
 func TestStructured(t *testing.T) {
 	p := connect(t, 0)
 	has := func(s map[string]any, want map[string]any) {
@@ -283,7 +283,7 @@ func TestStructured(t *testing.T) {
 	has(s, map[string]any{"screen": "hi", "cols": 30, "rows": 5, "cursor_line": 2, "cursor_column": 1, "exit_code": 4, "note": "the program has ended with exit code 4"})
 }
 
-// TestShell: bash where it exists, unless somebody chooses another.
+// TestShell: bash where it exists, unless the caller or the configuration selects another shell.
 func TestShell(t *testing.T) {
 	needs(t, "bash")
 	needs(t, "fish")
@@ -401,7 +401,7 @@ func TestProgressAndCancellation(t *testing.T) {
 	}
 }
 
-// TestEnd: what the client did not name ends with it.
+// TestEnd: sessions without a name end with the client.
 func TestEnd(t *testing.T) {
 	p := connect(t, 0)
 	p.does("run", map[string]any{"command": "true"}, ".*")

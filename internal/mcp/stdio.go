@@ -13,9 +13,9 @@ import (
 	"github.com/trl-dev/trl/internal/wire"
 )
 
-// Serve talks to one client until ctx ends, which is an error, or the client ends its input.
-// At the end of input, all requests that were read are answered first, unless out is a file
-// that nobody can read any more. What the client did not name ends with it.
+// Serve serves one client until ctx ends, which is an error, or the client ends its input. At the
+// end of input, Serve first answers all requests that it has read, unless out is a file whose
+// reader has gone. Sessions and dialogues without a name end with the client.
 func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.Writer) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -28,18 +28,18 @@ func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.Writer) error
 	return cmp.Or(err, ctx.Err())
 }
 
-// keepOpen is a writer that is not ours to close.
+// keepOpen is a writer that the SDK must not close.
 type keepOpen struct{ io.Writer }
 
 // Close does nothing.
 func (keepOpen) Close() error { return nil }
 
-// answersFirst is a transport that ends its input only when each request has its answer: the
-// SDK cancels the requests in progress, and those in its queue, when the input ends.
+// answersFirst is a transport that reports the end of its input only after every request is
+// answered. The SDK cancels requests that are in progress or queued when the input ends.
 type answersFirst struct {
 	mcp.Transport
-	// ctx ends the input, and with it the requests in progress. The SDK's own context for
-	// reading never ends.
+	// ctx ends the input, and with it the requests in progress. The context that the SDK reads with
+	// never ends.
 	ctx context.Context
 }
 
@@ -60,13 +60,13 @@ type answeringConn struct {
 	mu       sync.Mutex
 	pending  map[jsonrpc.ID]bool // guarded by mu; the requests without an answer
 	answered chan struct{}       // guarded by mu; set at the end of input, closed when pending is empty
-	// broken is closed by breakOnce, when answers cannot be written any more.
+	// broken is closed by breakOnce when answers can no longer be written.
 	broken    chan struct{}
 	breakOnce sync.Once
 }
 
-// Read reads the next message. It returns the end of input, or an error, when each request
-// has its answer.
+// Read reads the next message. It returns the end of input, or an error, only after every request
+// is answered.
 func (c *answeringConn) Read(context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(c.ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *answeringConn) Read(context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// wait waits until each request has its answer, or cannot get one.
+// wait waits until every request is answered, or can no longer be answered.
 func (c *answeringConn) wait() {
 	answered := make(chan struct{})
 	c.mu.Lock()

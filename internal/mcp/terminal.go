@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// still is how long a screen must not change to be worth a look.
-	still = 300 * time.Millisecond
-	// restless is how long a program that keeps busy is waited for.
-	restless = 10 * time.Second
-	// screenBytes is how much of a screen and the lines above it an answer has.
+	// screenStill is how long a screen must not change before it is returned.
+	screenStill = 300 * time.Millisecond
+	// busyLimit is how long a busy program is waited for.
+	busyLimit = 10 * time.Second
+	// screenBytes bounds the screen and the lines above it in an answer.
 	screenBytes = 20000
 )
 
@@ -70,7 +70,7 @@ func (c *conn) addTerminalTools() {
 }
 
 func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, error) {
-	p := c.fresh(in.Shell)
+	p := c.newSession(in.Shell)
 	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
 	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.homeDir(ctx)), in.Env
 	if strings.TrimSpace(in.Command) != "" {
@@ -92,11 +92,11 @@ func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, err
 	c.mu.Lock()
 	c.terminal = id
 	c.mu.Unlock()
-	return c.show(ctx, id, 0, func() (string, error) { return c.atRest(ctx, id, 0) })
+	return c.screenAfter(ctx, id, 0, func() (string, error) { return c.waitAtRest(ctx, id, 0) })
 }
 
-// plainWords are the words of a command in which a shell has nothing to do; nil for any other. The
-// program is then started without a shell, which may change its environment: bash removes PS1.
+// plainWords returns the words of a command without any shell syntax; nil for any other command.
+// The program is then started without a shell, which may change its environment: bash removes PS1.
 func plainWords(command string) []string {
 	const marks = "_-./:@%+, "
 	plain := func(r rune) bool {
@@ -108,8 +108,8 @@ func plainWords(command string) []string {
 	return strings.Fields(command)
 }
 
-// inPlaceOfShell makes one program the program of the terminal, and not a child of a
-// shell that ctrl-c would reach too. What may be more than one program is left as it is.
+// inPlaceOfShell makes a single program replace the shell. Otherwise ctrl-c would reach the shell
+// too. A command that may be more than one program stays as it is.
 func inPlaceOfShell(command string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if strings.ContainsAny(command, ";&|\n(){}!") || strings.Contains(first, "=") {
@@ -123,9 +123,9 @@ func (c *conn) terminalType(ctx call, in terminalTypeInput) (screenAnswer, error
 	if err != nil {
 		return screenAnswer{}, err
 	}
-	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
+	p := waitParams(id, in.Match, in.IdleS, in.TimeoutS)
 	if in.Match != "" {
-		// What was there before is no answer to what is typed now.
+		// Only lines that change after the input may match.
 		now, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id})
 		if err != nil {
 			return screenAnswer{}, err
@@ -137,11 +137,11 @@ func (c *conn) terminalType(ctx call, in terminalTypeInput) (screenAnswer, error
 	if err != nil {
 		return screenAnswer{}, err
 	}
-	return c.show(ctx, id, 0, func() (string, error) {
+	return c.screenAfter(ctx, id, 0, func() (string, error) {
 		if in.Match == "" && in.IdleS <= 0 {
-			return c.atRest(ctx, id, in.TimeoutS)
+			return c.waitAtRest(ctx, id, in.TimeoutS)
 		}
-		return c.happened(ctx, p)
+		return c.waitForScreen(ctx, p)
 	})
 }
 
@@ -150,14 +150,15 @@ func (c *conn) terminalScreen(ctx call, in terminalScreenInput) (screenAnswer, e
 	if err != nil {
 		return screenAnswer{}, err
 	}
-	p := watch(id, in.Match, in.IdleS, in.TimeoutS)
+	p := waitParams(id, in.Match, in.IdleS, in.TimeoutS)
 	if in.Match == "" && in.IdleS <= 0 {
 		p.Exit, p.TimeoutS = true, new(float64)
 	}
-	return c.show(ctx, id, in.Scrollback, func() (string, error) { return c.happened(ctx, p) })
+	return c.screenAfter(ctx, id, in.Scrollback, func() (string, error) { return c.waitForScreen(ctx, p) })
 }
 
-// terminalOf is the terminal that is meant: without a name the one that was started last.
+// terminalOf returns the terminal with a name or id; without one, the terminal that was started
+// last.
 func (c *conn) terminalOf(name string) (id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +168,8 @@ func (c *conn) terminalOf(name string) (id string, err error) {
 	return id, nil
 }
 
-// watch is what a model asks to wait for.
-func watch(id, match string, idleS, timeoutS float64) api.SessionWaitParams {
+// waitParams returns the parameters of the wait that a model asks for.
+func waitParams(id, match string, idleS, timeoutS float64) api.SessionWaitParams {
 	p := api.SessionWaitParams{SessionID: id, Text: match}
 	if idleS > 0 {
 		p.IdleS = seconds(idleS)
@@ -179,14 +180,14 @@ func watch(id, match string, idleS, timeoutS float64) api.SessionWaitParams {
 	return p
 }
 
-// seconds is a time to wait for, at least a millisecond, the shortest idle period.
+// seconds returns a time to wait: at least a millisecond, the shortest idle period.
 func seconds(s float64) *float64 {
 	s = max(s, 0.001)
 	return &s
 }
 
-// happened waits, within the client's patience, and says what for the waiting is over.
-func (c *conn) happened(ctx call, p api.SessionWaitParams) (note string, err error) {
+// waitForScreen waits, within the client's patience, and says why the waiting ended.
+func (c *conn) waitForScreen(ctx call, p api.SessionWaitParams) (note string, err error) {
 	if p.TimeoutS == nil || *p.TimeoutS > c.Patience.Seconds() {
 		p.TimeoutS = seconds(c.Patience.Seconds())
 	}
@@ -203,11 +204,11 @@ func (c *conn) happened(ctx call, p api.SessionWaitParams) (note string, err err
 	case r.TimedOut && p.IdleS != nil:
 		return fmt.Sprintf("still changing after %s", waited), nil
 	}
-	return ended(r), nil
+	return exitNote(r), nil
 }
 
-// ended says how the program ended; "" when it has not.
-func ended(r api.SessionWaitResult) string {
+// exitNote says how the program ended; empty if it has not.
+func exitNote(r api.SessionWaitResult) string {
 	switch {
 	case r.Reason != api.WaitExit:
 		return ""
@@ -219,10 +220,10 @@ func ended(r api.SessionWaitResult) string {
 	return "the program has ended"
 }
 
-// atRest waits until the screen is still and the program waits for input: then it has
-// done what it was told. One that is busy for long is not waited for to its end.
-func (c *conn) atRest(ctx call, id string, timeoutS float64) (note string, err error) {
-	limit := restless
+// waitAtRest waits until the screen is still and the program waits for input: then it has processed
+// its input. It gives up on a program that is busy for too long.
+func (c *conn) waitAtRest(ctx call, id string, timeoutS float64) (note string, err error) {
+	limit := busyLimit
 	if timeoutS > 0 {
 		limit = time.Duration(timeoutS * float64(time.Second))
 	}
@@ -233,32 +234,32 @@ func (c *conn) atRest(ctx call, id string, timeoutS float64) (note string, err e
 		return c.Service.SessionWait(ctx, p)
 	}
 	for {
-		r, err := wait(api.SessionWaitParams{IdleS: seconds(still.Seconds())})
+		r, err := wait(api.SessionWaitParams{IdleS: seconds(screenStill.Seconds())})
 		switch {
 		case err != nil:
 			return "", err
 		case r.TimedOut:
 			return fmt.Sprintf("still changing after %s", limit), nil
 		case r.Reason == api.WaitExit:
-			return ended(r), nil
+			return exitNote(r), nil
 		}
 		quiet := r.Version
 		r, err = wait(api.SessionWaitParams{WaitingForInput: true})
 		switch {
-		case errors.Is(err, api.ErrRuntimeUnavailable): // not every system tells
+		case errors.Is(err, api.ErrRuntimeUnavailable): // not every system can report this
 			return "", nil
 		case err != nil:
 			return "", err
 		case r.TimedOut:
 			return "busy: it does not wait for input; look again with terminal_screen", nil
 		case r.Reason == api.WaitExit || r.Version == quiet:
-			return ended(r), nil
+			return exitNote(r), nil
 		}
 	}
 }
 
-// show waits for what is worth a look, and answers the screen and a note on it.
-func (c *conn) show(ctx call, id string, scrollback int, wait func() (note string, err error)) (screenAnswer, error) {
+// screenAfter waits, and then returns the screen with a note.
+func (c *conn) screenAfter(ctx call, id string, scrollback int, wait func() (note string, err error)) (screenAnswer, error) {
 	stop := c.progress(ctx, func() string { return c.lastLine(ctx, id) })
 	note, err := wait()
 	stop()
@@ -284,7 +285,7 @@ func (c *conn) show(ctx call, id string, scrollback int, wait func() (note strin
 	return a, nil
 }
 
-// lastLine is the last line of a screen that has something, to tell how it gets on.
+// lastLine returns the last line of a screen that is not empty, as a sign of progress.
 func (c *conn) lastLine(ctx context.Context, id string) string {
 	s, err := c.Service.SessionScreen(ctx, api.SessionScreenParams{SessionID: id})
 	if err != nil {

@@ -49,7 +49,7 @@ func TestTerminalScrollback(t *testing.T) {
 	p.does("terminal_type", map[string]any{"keys": []string{"ctrl-c"}}, `.*; the program has ended.*`)
 }
 
-// TestTerminalPatience: a screen that never rests, or never shows what is waited for, is answered all the same.
+// TestTerminalPatience: a tool also returns a screen that never rests, or that never matches.
 func TestTerminalPatience(t *testing.T) {
 	p := connect(t, 700*time.Millisecond)
 	p.does("terminal_start", map[string]any{"command": "while :; do date +%N; sleep 0.05; done", "session": "clock"}, `.*; still changing after \S+\]`)
@@ -90,7 +90,7 @@ func TestTerminalPython(t *testing.T) {
 	p.does("terminal_type", map[string]any{"text": "exit(7)\n", "match": "never"}, `.*; the program has ended with exit code 7\]`)
 }
 
-// TestTerminalIsNoShell: each kind says what the other is for.
+// TestTerminalIsNoShell: the error of a tool for the wrong kind of session names the right tool.
 func TestTerminalIsNoShell(t *testing.T) {
 	p := connect(t, 0)
 	p.does("terminal_start", map[string]any{"command": "cat", "session": "term"}, `.*`)
@@ -103,7 +103,8 @@ func TestTerminalIsNoShell(t *testing.T) {
 	}
 }
 
-// TestTerminalWords: a program and its plain arguments need no shell, and find what they need.
+// TestTerminalWords: a program with plain arguments is started without a shell, and has its
+// environment.
 func TestTerminalWords(t *testing.T) {
 	p := connect(t, 0)
 	p.does("terminal_start", map[string]any{"command": "sh", "env": map[string]string{"PS1": "me> "}}, `me>\n\[.*`)

@@ -115,7 +115,7 @@ func (c *conn) addShellTools() {
 type call struct {
 	context.Context
 	request *mcp.CallToolRequest
-	until   time.Time // when the client's patience ends
+	until   time.Time // when the client's patience runs out
 }
 
 func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
@@ -134,7 +134,7 @@ func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 	if err != nil {
 		return execAnswer{}, err
 	}
-	a, err := c.follow(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
+	a, err := c.followExec(ctx, api.ExecWaitParams{ExecIDs: []string{info.ExecID}}, in.MaxBytes)
 	if ctx.Err() != nil { // the client does not want it any more
 		_, _ = c.Service.ExecCancel(api.WithConn(context.WithoutCancel(ctx), c.life), api.ExecCancelParams{ExecID: info.ExecID})
 		return execAnswer{}, ctx.Err()
@@ -147,7 +147,7 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	var id string
 	var err error
 	if in.Session == "" {
-		id, err = c.spare(ctx, in.Shell)
+		id, err = c.createSpare(ctx, in.Shell)
 	} else {
 		id, _, err = c.session(ctx, in.Session, in.Shell)
 	}
@@ -183,7 +183,7 @@ func (c *conn) wait(ctx call, in waitInput) (execAnswer, error) {
 	if in.TimeoutS > 0 {
 		p.TimeoutS = seconds(in.TimeoutS)
 	}
-	return c.follow(ctx, p, in.MaxBytes)
+	return c.followExec(ctx, p, in.MaxBytes)
 }
 
 func (c *conn) output(ctx call, in outputInput) (outputAnswer, error) {
@@ -266,9 +266,9 @@ func (c *conn) list(ctx call, _ listInput) (string, error) {
 			return "", err
 		}
 	}
-	c.turn.Lock()
+	c.homeMu.Lock()
 	home := c.home
-	c.turn.Unlock()
+	c.homeMu.Unlock()
 	var b strings.Builder
 	for _, s := range sessions.Sessions {
 		what := s.Shell
