@@ -15,7 +15,7 @@ import (
 // next.
 type agentProcess struct {
 	program program
-	ctx     context.Context // ends when the dialogue lets go of the process
+	ctx     context.Context // ends when the dialogue releases the process
 	letGo   context.CancelFunc
 	done    chan struct{} // closed when the process has ended, or was left to the next daemon
 	retry   chan struct{} // has a value when a failed connection or write must be tried again now
@@ -84,7 +84,7 @@ func (d *Dialogue) readOutput(p *agentProcess) {
 			if !d.awaitRetry(p, lost) {
 				return
 			}
-		case err != nil: // its runner is gone, and with it the exit status
+		case err != nil: // its runner has ended, and the exit status is lost
 			d.finish(p, nil)
 			return
 		case got.exit != nil:
@@ -274,7 +274,7 @@ func (d *Dialogue) endLocked(p *agentProcess, sessionCause string, outcome *api.
 	switch {
 	case p.opening.step != openAnswered:
 		end.Cause, end.Text = "start_failed", cmp.Or(p.opening.why, p.ending.why)
-	case sessionCause == "destroyed" && !destroyedByUs: // also if the process was asked to end before its exit was received
+	case sessionCause == "destroyed" && !destroyedByUs: // also if the end was requested before the exit was received
 		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
 	case p.ending.isRequested():
 		end.Cause, end.Text = "closed", p.ending.why

@@ -119,7 +119,7 @@ func within(done, hurried <-chan struct{}, most time.Duration) bool {
 	return false
 }
 
-// leave lets go of the process, which goes on for the next daemon.
+// leave releases the process, which goes on for the next daemon.
 func (d *Dialogue) leave() {
 	d.mu.Lock()
 	p := d.process

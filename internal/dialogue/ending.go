@@ -24,7 +24,7 @@ const (
 	endDestroying endStep = "destroying" // the dialogue destroys its session; it stays here if that fails
 	endDestroyed  endStep = "destroyed"  // the dialogue has destroyed its session
 	endVanished   endStep = "vanished"   // its session no longer exists, and the dialogue did not destroy it
-	endLeft       endStep = "left"       // it goes on for the next daemon; this one has let go of it
+	endLeft       endStep = "left"       // it goes on for the next daemon; this one has released it
 	endOver       endStep = "over"       // the dialogue has recorded its end
 )
 
@@ -73,13 +73,13 @@ func (e *ending) because(why string) {
 
 func (e *ending) isHurried() bool { return e.step != endNone && e.step != endAsked }
 
-// isRequested reports whether the process was asked to end.
+// isRequested reports whether the end of the process was requested.
 func (e *ending) isRequested() bool { return e.why != "" }
 
 // isLeft reports whether the next daemon takes over the process.
 func (e *ending) isLeft() bool { return e.step == endLeft }
 
-// isGivenUp reports whether the dialogue no longer waits for the process: it was asked to end, or
+// isGivenUp reports whether the dialogue no longer waits for the process: its end was requested, or
 // its session no longer exists. A process that the next daemon takes over is not given up.
 func (e *ending) isGivenUp() bool { return (e.isRequested() || e.step == endVanished) && !e.isLeft() }
 

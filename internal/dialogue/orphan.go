@@ -9,7 +9,7 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// An orphan is a session of an agent that no dialogue owns; it would live for ever. There are two
+// An orphan is a session of an agent that no dialogue owns; it would never end. There are two
 // ways to get one: a daemon died after it created the session and before it noted the session's id,
 // or another daemon could not be reached when the session had to end. Orphans of this daemon are
 // found by their tag. Another daemon is asked when the record says that it may have one

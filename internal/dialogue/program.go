@@ -86,7 +86,7 @@ func (l *local) recv(ctx context.Context) (piece, error) {
 		if session.IsUnreachable(err) && ctx.Err() == nil {
 			continue // the output waits in the runner
 		}
-		if err != nil { // its runner is gone
+		if err != nil { // its runner has ended
 			l.awaitEnd(ctx)
 			return piece{}, err
 		}

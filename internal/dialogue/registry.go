@@ -28,8 +28,8 @@ type Config struct {
 	StartTimeout time.Duration
 	// Grace is how long an agent may take to exit on its own after its input has ended.
 	Grace time.Duration
-	// Stall is how long a working agent may be silent before it is reported as stalled; 0 means for
-	// ever.
+	// Stall is how long a working agent may be silent before it is reported as stalled; 0 means
+	// without a limit.
 	Stall time.Duration
 	// Reconnect is how long the dialogues try to reach another daemon after a connection is lost.
 	Reconnect time.Duration
@@ -362,7 +362,7 @@ func (r *Registry) Close(force <-chan struct{}) {
 	close(r.done)
 }
 
-// Leave lets go of the processes, which go on; the next daemon recovers them.
+// Leave releases the processes, which go on; the next daemon recovers them.
 func (r *Registry) Leave() {
 	list := r.refuseStarts()
 	close(r.done)

@@ -53,7 +53,7 @@ func (d *Dialogue) watchStallLocked(p *agentProcess) {
 	p.stallTimer = time.AfterFunc(patience, func() { d.checkStall(p) })
 }
 
-// stallTimeLocked is how long a working agent may be silent; 0 means for ever.
+// stallTimeLocked is how long a working agent may be silent; 0 means without a limit.
 func (d *Dialogue) stallTimeLocked() time.Duration {
 	if s := d.about.Params.StallS; s != nil {
 		return time.Duration(*s * float64(time.Second))

@@ -304,7 +304,7 @@ func (c *conn) homeDir(ctx context.Context) string {
 }
 
 // create creates a session. An ephemeral one ends with the client: conn.end destroys it and, if
-// this process is killed first, the service notices that its connection is gone.
+// this process is killed first, the service notices that its connection has closed.
 func (c *conn) create(ctx context.Context, p api.SessionCreateParams) (id string, err error) {
 	made, err := c.Service.SessionCreate(ctx, p)
 	if err != nil || !p.Ephemeral {

@@ -62,7 +62,7 @@ var commentPhrases = []phrase{
 
 // plainPackages are the packages whose comments have none of phrases and commentPhrases.
 var plainPackages = []string{
-	"api", "client", "cmd/trl", "cmd/trl-runner", "internal/config", "internal/gen", "internal/near", "internal/output", "internal/place",
+	"api", "client", "cmd/trl", "cmd/trl-runner", "internal/config", "internal/dialogue", "internal/gen", "internal/mcp", "internal/near", "internal/output", "internal/place",
 	"internal/process", "internal/recent", "internal/rpc", "internal/server", "internal/shell", "internal/version", "internal/wire",
 }
 
