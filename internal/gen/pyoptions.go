@@ -96,7 +96,7 @@ func writeOptions(c *contract) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// pythonArgument is the type of a value that a caller gives: any mapping and any sequence will do.
+// pythonArgument returns the type of an argument, which may be any mapping or any sequence.
 func (k kind) pythonArgument() string {
 	switch {
 	case k.word == "enum" || k.word == "object":

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// syncFiles are the modules of the synchronous Python client that follow from the asyncio ones.
-// Connections (_lanes.py) and streams (_stream.py) are written by hand: threads and tasks differ
-// there in more than words.
+// syncFiles are the modules of the synchronous Python client that are generated from the asyncio
+// ones. Connections (_lanes.py) and streams (_stream.py) are written by hand, because threads and
+// tasks need different code there.
 var syncFiles = []struct{ from, to string }{
 	{"aio.py", "client.py"},
 	{"_aio_session.py", "_session.py"},
@@ -42,7 +42,7 @@ var syncWords = []struct {
 	{regexp.MustCompile(`client with asyncio\b`), "synchronous client"},
 }
 
-// writeSync returns the text of a synchronous module; dir is where the asyncio one is.
+// writeSync returns the text of a synchronous module, generated from the asyncio module in dir.
 func writeSync(dir, from string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, from))
 	if err != nil {
@@ -59,8 +59,8 @@ func toSync(text string) string {
 	return strings.TrimLeft(text, "\n")
 }
 
-// withoutAwaitedParens turns (await f(x)).y into await f(x).y, which is not asyncio code, but
-// reads well after the removal of await.
+// withoutAwaitedParens turns (await f(x)).y into await f(x).y. That is wrong in asyncio code, but right
+// after syncWords has removed await.
 func withoutAwaitedParens(text string) string {
 	const open = "(await "
 	for from := 0; ; {
