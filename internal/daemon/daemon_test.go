@@ -29,6 +29,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/runtimes/host"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // daemonArgument makes this program a daemon, with the environment as its configuration.
@@ -250,15 +251,6 @@ func (p place) processes() []int {
 	return pids
 }
 
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("does not happen: %s", what)
-		}
-	}
-}
-
 func TestServeAndStop(t *testing.T) {
 	p := newPlace(t, "TRL_MAX_SESSIONS=2")
 	d := p.start()
@@ -290,7 +282,7 @@ func TestServeAndStop(t *testing.T) {
 		_, err := d.ExecRun(context.Background(), api.ExecParams{SessionID: id, Command: "sleep 1000 | cat"})
 		failed <- err
 	}()
-	waitFor(t, "running", func() bool {
+	testkit.Eventually(t, "running", func() bool {
 		r, err := d.SessionList(t.Context(), api.SessionListParams{State: api.SessionRunning})
 		return err == nil && len(r.Sessions) == 1
 	})
@@ -312,7 +304,7 @@ func TestSecondSignalForces(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "stopping", func() bool { return strings.Contains(d.log.String(), "ending session") })
+	testkit.Eventually(t, "stopping", func() bool { return strings.Contains(d.log.String(), "ending session") })
 	began := time.Now()
 	d.stop()
 	if took := time.Since(began); took > 20*time.Second {
@@ -344,7 +336,7 @@ func TestNextDaemonWaitsForTheLast(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "no socket", func() bool { _, err := os.Stat(p.socket()); return errors.Is(err, fs.ErrNotExist) })
+	testkit.Eventually(t, "no socket", func() bool { _, err := os.Stat(p.socket()); return errors.Is(err, fs.ErrNotExist) })
 	began := time.Now()
 	next := p.start()
 	defer next.stop()
@@ -381,14 +373,14 @@ func TestDaemonIsKilled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "exit", func() bool {
+	testkit.Eventually(t, "exit", func() bool {
 		x, err := d.ExecInfo(t.Context(), api.ExecInfoParams{ExecID: exec})
 		return err == nil && x.Outcome != nil && x.Outcome.ExitCode == 0 && x.StdoutBytes == 5
 	})
 	if r := d.run("build", `echo "$PWD $v $A"; f`); r.Stdout != "/usr kept 1\nkept\n" {
 		t.Errorf("run again: %+v", r)
 	}
-	waitFor(t, "end of the ephemeral one", func() bool {
+	testkit.Eventually(t, "end of the ephemeral one", func() bool {
 		info, err := d.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: tied})
 		return err == nil && info.State == api.SessionTerminated && info.Cause == "the connection that owned it closed"
 	})
@@ -447,18 +439,18 @@ func TestCallerGoesAway(t *testing.T) {
 			failed <- err
 		}()
 	}
-	waitFor(t, "running", func() bool {
+	testkit.Eventually(t, "running", func() bool {
 		r, err := d.SessionList(t.Context(), api.SessionListParams{State: api.SessionRunning})
 		return err == nil && len(r.Sessions) == 2
 	})
 	c.Close()
 	<-failed
 	<-failed
-	waitFor(t, "end", func() bool {
+	testkit.Eventually(t, "end", func() bool {
 		i, err := d.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: info.SessionID})
 		return err == nil && i.State == api.SessionTerminated
 	})
-	waitFor(t, "cancelled", func() bool {
+	testkit.Eventually(t, "cancelled", func() bool {
 		x, err := d.ExecList(t.Context(), api.ExecListParams{SessionID: kept})
 		return err == nil && len(x.Execs) == 1 && x.Execs[0].Outcome != nil && x.Execs[0].Outcome.Cancelled
 	})
@@ -617,7 +609,7 @@ func TestStdioThatIsKilled(t *testing.T) {
 	}
 	// The next one ends what nobody can ask for any more.
 	second, stdin, stdout := p.talk()
-	waitFor(t, "nobody's session ended", func() bool {
+	testkit.Eventually(t, "nobody's session ended", func() bool {
 		list := ask(t, stdin, stdout, `{"id":1,"method":"session.list"}`)
 		return len(list["sessions"].([]any)) == 0
 	})

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -166,18 +168,16 @@ func TestDialogueLost(t *testing.T) {
 // is waits until a dialogue is in a state.
 func (p *peer) is(id string, state api.DialogueState) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallyNoProblem(p.t, func() string {
 		info, err := p.service.DialogueInfo(p.t.Context(), api.DialogueInfoParams{DialogueID: id})
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		if info.State == state {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%+v", info)
-		}
-	}
+		return fmt.Sprintf("%+v", info)
+	})
 }
 
 // faulty is a service whose dialogues cannot go on.

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -148,18 +150,16 @@ func TestDialogueSettings(t *testing.T) {
 // that no client does.
 func (p *peer) closesRequests(id string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallyNoProblem(p.t, func() string {
 		info, err := p.service.DialogueInfo(p.t.Context(), api.DialogueInfoParams{DialogueID: id})
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		if info.Requests == 0 {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%+v", info)
-		}
-	}
+		return fmt.Sprintf("%+v", info)
+	})
 }
 
 // TestDialogueOwnID: a conversation that the agent had without TRL can be continued.
@@ -239,16 +239,14 @@ func TestDialogueEnd(t *testing.T) {
 	}
 	p.does("dialogue_send", nil, `(?s).*is idle\]`)
 	p.closed()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallyNoProblem(t, func() string {
 		list, err := p.service.DialogueList(t.Context(), api.DialogueListParams{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(list.Dialogues) == 2 && list.Dialogues[0].State == api.DialogueIdle && list.Dialogues[1].State == api.DialogueEnded {
-			break
+			return ""
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", list.Dialogues)
-		}
-	}
+		return fmt.Sprintf("%+v", list.Dialogues)
+	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/mcp"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -415,7 +416,7 @@ func TestEnd(t *testing.T) {
 func (p *peer) alone(names ...string) {
 	p.t.Helper()
 	want := fmt.Sprint(names)
-	for deadline := time.Now().Add(patience); ; {
+	testkit.EventuallyNoProblem(p.t, func() string {
 		list, err := p.service.SessionList(context.Background(), api.SessionListParams{})
 		if err != nil {
 			p.t.Fatal(err)
@@ -425,13 +426,10 @@ func (p *peer) alone(names ...string) {
 			have = append(have, s.Name)
 		}
 		if fmt.Sprint(have) == want {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("sessions: %q, want %q", have, names)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return fmt.Sprintf("sessions: %q, want %q", have, names)
+	})
 }
 
 func TestHTTP(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // newCgroup makes a group for a test, or skips the test if the system does not allow groups.
@@ -41,7 +42,7 @@ func TestCgroupKill(t *testing.T) {
 		})
 		hidden := p.number(t)
 		// There is no subreaper here, so init or another process has adopted it.
-		eventually(t, "it is an orphan", func() bool { return mustStat(t, hidden).PPID != p.PID })
+		testkit.Eventually(t, "it is an orphan", func() bool { return mustStat(t, hidden).PPID != p.PID })
 		if slices.Contains(pidsOf(marked()), hidden) {
 			t.Error("it carries the mark")
 		}

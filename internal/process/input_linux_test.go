@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 const syscallLine = "7 0x7fa7d75b0000 0x2 0xffffffffffffffff 0x0 0x7 0x0 0x7fffa3d37c78 0x7fa7d772c2ad\n"
@@ -159,7 +160,7 @@ func TestBlockedReader(t *testing.T) {
 		defer r.Close()
 		check := func(name string, c *child) {
 			pipe := pipeOf(c)
-			eventually(t, name+" waits for its input", func() bool {
+			testkit.Eventually(t, name+" waits for its input", func() bool {
 				_, ok := process.BlockedReader(c.PID, pipe, false)
 				if i, _ := process.Stat(c.PID); i.State == 'T' {
 					unix.Kill(c.PID, unix.SIGCONT)
@@ -167,7 +168,7 @@ func TestBlockedReader(t *testing.T) {
 				return ok
 			})
 			// The value is the same as long as the process does not run.
-			eventually(t, name+" stays where it is", func() bool {
+			testkit.Eventually(t, name+" stays where it is", func() bool {
 				first, ok := process.BlockedReader(c.PID, pipe, false)
 				second, again := process.BlockedReader(c.PID, pipe, false)
 				return ok && again && first == second && first.PID == c.PID
@@ -199,7 +200,7 @@ func TestNotBlockedReader(t *testing.T) {
 		defer r.Close()
 		check := func(name string, c *child, pid int) {
 			pipe := pipeOf(c)
-			eventually(t, name+" has come to its place", func() bool { return settled(pid) })
+			testkit.Eventually(t, name+" has come to its place", func() bool { return settled(pid) })
 			for range 20 {
 				if got, ok := process.BlockedReader(pid, pipe, true); ok {
 					t.Errorf("%s: seen as %+v", name, got)
@@ -226,7 +227,7 @@ func TestNotBlockedReader(t *testing.T) {
 		c.wait(t)
 		// A shell that waits for its child, which waits for something else.
 		waits := shell(t, r, "sleep 1000; :")
-		eventually(t, "the shell has a child", func() bool { return len(process.Children(waits.PID)) == 1 })
+		testkit.Eventually(t, "the shell has a child", func() bool { return len(process.Children(waits.PID)) == 1 })
 		sleep := process.Children(waits.PID)[0]
 		check("wait", waits, waits.PID)
 		unix.Kill(sleep, unix.SIGKILL)
@@ -286,7 +287,7 @@ func TestBlockedOnTerminal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, script+" waits at its terminal", func() bool {
+			testkit.Eventually(t, script+" waits at its terminal", func() bool {
 				_, ok := process.BlockedReader(p.PID, process.FileID{}, true)
 				return ok
 			})
@@ -302,7 +303,7 @@ func TestBlockedOnTerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "cat reads the master", func() bool {
+		testkit.Eventually(t, "cat reads the master", func() bool {
 			i, _ := process.Stat(p.PID)
 			return i.Name == "cat" && settled(p.PID)
 		})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // long is a grace time that no test waits for.
@@ -81,14 +82,14 @@ func TestKillTree(t *testing.T) {
 				// Between fork and exec a child has the command line of its parent.
 				for _, want := range c.want {
 					command, _, _ := strings.Cut(want, " SIG")
-					eventually(t, command+" runs", func() bool {
+					testkit.Eventually(t, command+" runs", func() bool {
 						return c.later || slices.ContainsFunc(marked(), func(i process.Info) bool {
 							return strings.HasPrefix(process.CommandLine(i.PID), command)
 						})
 					})
 				}
 				if strings.HasPrefix(c.name, "stopped") {
-					eventually(t, "a process is stopped", func() bool {
+					testkit.Eventually(t, "a process is stopped", func() bool {
 						return slices.ContainsFunc(marked(), func(i process.Info) bool { return i.State == 'T' })
 					})
 				}
@@ -208,7 +209,7 @@ func TestLadderRepeatsLostSignal(t *testing.T) {
 			t.Errorf("the receipt has the living: %q", lines(k))
 		}
 		io.WriteString(c.in, "go on\n")
-		eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
+		testkit.Eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
 		if e := c.wait(t); e.Signal != syscall.SIGTERM {
 			t.Errorf("got %+v", e)
 		}
@@ -270,7 +271,7 @@ func TestLadderAsksTheNextProgram(t *testing.T) {
 		defer l.Close()
 		l.Step()
 		io.WriteString(c.in, "x")
-		eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
+		testkit.Eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
 		if e := c.wait(t); e.Signal != syscall.SIGTERM {
 			t.Errorf("got %+v", e)
 		}
@@ -292,7 +293,7 @@ func TestLadderForce(t *testing.T) {
 			t.Fatalf("%d left", left)
 		}
 		l.Force()
-		eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
+		testkit.Eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
 		if k := l.Killed(); len(k) != 1 || k[0].Signal != syscall.SIGKILL {
 			t.Errorf("the receipt is %q", lines(k))
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 const statLine = `4242 (sleep) S 4000 4242 4241 34816 4242 4194304 98 7 0 0 1 2 30 40 20 0 1 0 987654 5677056 257 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0` + "\n"
@@ -221,7 +222,7 @@ func TestLeaderlessProcess(t *testing.T) {
 		defer r.Close()
 		c := helper(t, r, "leaderless")
 		c.expect(t, "ready")
-		eventually(t, "the main thread has ended", func() bool {
+		testkit.Eventually(t, "the main thread has ended", func() bool {
 			text, err := os.ReadFile("/proc/" + strconv.Itoa(c.PID) + "/stat")
 			return err == nil && strings.Contains(string(text), ") Z ")
 		})
@@ -255,9 +256,9 @@ func TestOldKernel(t *testing.T) {
 		defer r.Close()
 		c := shell(t, r, `(setsid sh -c 'trap "" TERM; echo $$; sleep 300; :' &) & wait; read x`)
 		orphan := c.number(t)
-		eventually(t, "the orphan is ours", func() bool { return mustStat(t, orphan).PPID == os.Getpid() })
+		testkit.Eventually(t, "the orphan is ours", func() bool { return mustStat(t, orphan).PPID == os.Getpid() })
 		var below []int
-		eventually(t, "the orphan has a child", func() bool { below = process.Children(orphan); return len(below) == 1 })
+		testkit.Eventually(t, "the orphan has a child", func() bool { below = process.Children(orphan); return len(below) == 1 })
 		want := []int{c.PID, orphan, below[0]}
 		slices.Sort(want)
 		if got := pidsOf(process.Descendants(os.Getpid(), nil)); !slices.Equal(got, want) {

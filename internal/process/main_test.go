@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // The environment variables of the test binary when it starts itself again.
@@ -171,20 +172,10 @@ func marked() []process.Info {
 	return process.Marked(envMark, mark(), self.StartTime)
 }
 
-// eventually polls for a condition that the system does not report.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 // allReaped waits until the Reaper has reaped all children.
 func allReaped(t *testing.T) {
 	t.Helper()
-	eventually(t, "no children are left", func() bool { return len(process.Children(os.Getpid())) == 0 })
+	testkit.Eventually(t, "no children are left", func() bool { return len(process.Children(os.Getpid())) == 0 })
 }
 
 func mustStat(t *testing.T, pid int) process.Info {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // onTerminal starts a script on a pseudo-terminal of its own.
@@ -138,7 +139,7 @@ func TestPTYTakesWhatThereIsRoomFor(t *testing.T) {
 				t.Fatal("there is room for everything")
 			}
 		}
-		eventually(t, "something is unread", func() bool { return pty.Unread() > 0 })
+		testkit.Eventually(t, "something is unread", func() bool { return pty.Unread() > 0 })
 		// A write that waits ends with Close.
 		failed := make(chan error, 1)
 		go func() {
@@ -192,12 +193,12 @@ func TestTerminalReader(t *testing.T) {
 			_, ok := process.TerminalReader(pid, pty.Device())
 			return ok
 		}
-		eventually(t, "it waits for input", func() bool { return reads(p.PID, pty) })
+		testkit.Eventually(t, "it waits for input", func() bool { return reads(p.PID, pty) })
 		if reads(p.PID, other) {
 			t.Error("it is seen to read the terminal of another")
 		}
 		pty.Write([]byte("\n"))
-		eventually(t, "it sleeps", func() bool { return !reads(p.PID, pty) })
+		testkit.Eventually(t, "it sleeps", func() bool { return !reads(p.PID, pty) })
 		other.Write([]byte("\n"))
 		<-q.Done()
 		p.Signal(9)

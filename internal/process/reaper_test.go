@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestExitCode(t *testing.T) {
@@ -107,7 +108,7 @@ func TestReaperOrphans(t *testing.T) {
 			}
 		}
 		c.wait(t)
-		eventually(t, "the orphan is ours", func() bool { return mustStat(t, pid).PPID == os.Getpid() })
+		testkit.Eventually(t, "the orphan is ours", func() bool { return mustStat(t, pid).PPID == os.Getpid() })
 		io.WriteString(c.in, "end\n")
 		if e := <-ends; e.pid != pid || e.exit.Code() != 7 {
 			t.Errorf("got %+v, want %d with 7", e, pid)

@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // endAlone lets the program end while no daemon is there.
@@ -24,7 +25,7 @@ func (d *daemon) endAlone(t *testing.T) {
 	pid := d.details().ShellPID
 	d.leave()
 	touch(t, d.dir+"/go")
-	eventually(t, "the program ends", func() bool { return !alive(pid) })
+	testkit.Eventually(t, "the program ends", func() bool { return !alive(pid) })
 }
 
 // untilGo is a script that ends with status 9 when endAlone says so.
@@ -50,7 +51,7 @@ func TestEndWithoutDaemon(t *testing.T) {
 		if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello); err != nil || !hello.Created {
 			t.Fatalf("%+v, %v", hello, err)
 		}
-		eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
+		testkit.Eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
 		info := d.details()
 		if *info.ExitCode != 9 || info.Cause != "the program exited with status 9" || info.ExecID != d.one() || info.TerminatedAt == nil || info.Name != "alone" {
 			t.Errorf("%s", text(info))
@@ -102,7 +103,7 @@ func TestDaemonDiesAtTheEnd(t *testing.T) {
 	d.terminated()
 	before := descriptors(t, d)
 	d.leave()
-	eventually(t, "the runner is alone", func() bool { return descriptors(t, d) < before })
+	testkit.Eventually(t, "the runner is alone", func() bool { return descriptors(t, d) < before })
 	time.Sleep(50 * time.Millisecond) // in which it could do the wrong thing
 	d.connect()
 	_, exported := d.destroyAndFetch()
@@ -121,7 +122,7 @@ func TestShellEndsWithoutDaemon(t *testing.T) {
 	id := d.run("echo kept").ExecID
 	d.endAlone(t)
 	d.connect()
-	eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
+	testkit.Eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
 	res, exported := d.destroyAndFetch()
 	d.safe()
 	past, err := export.Open(bytes.NewReader(exported), int64(len(exported)))
@@ -257,5 +258,5 @@ func TestTerminalManyLooks(t *testing.T) {
 		group.Wait()
 	}
 	// The runner hears of the last that went away a moment later.
-	eventually(t, "no descriptor is left", func() bool { return descriptors(t, d) <= before })
+	testkit.Eventually(t, "no descriptor is left", func() bool { return descriptors(t, d) <= before })
 }

@@ -11,10 +11,10 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // open starts a command whose stdin is written later.
@@ -277,12 +277,12 @@ func TestInputUnread(t *testing.T) {
 		if r := d.run("echo after"); r.stdout != "after\n" {
 			t.Errorf("the next command: %q", r.stdout)
 		}
-		for deadline := time.Now().Add(10 * time.Second); descriptors(t, d) > before; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d descriptors, before %d", descriptors(t, d), before)
+		testkit.EventuallyNoProblem(t, func() string {
+			if n := descriptors(t, d); n > before {
+				return fmt.Sprintf("%d descriptors, before %d", n, before)
 			}
-			time.Sleep(5 * time.Millisecond)
-		}
+			return ""
+		})
 	})
 }
 

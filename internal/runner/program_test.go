@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -28,16 +27,6 @@ func (d *daemon) typed(p link.SessionInputParams, data string) (api.SessionInput
 	var res api.SessionInputResult
 	_, err := d.conn.Call(context.Background(), link.CallInput, p, []byte(data), &res)
 	return res, err
-}
-
-// eventually waits for something that nothing tells of.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen that %s", what)
-		}
-	}
 }
 
 func TestProgramLife(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // visitor is another connection to a runner.
@@ -67,7 +68,7 @@ func TestKey(t *testing.T) {
 	<-first.done
 	second.leave()
 	older := d.visitor(t) // a daemon of an earlier version, which knows no keys
-	eventually(t, "an older daemon is welcome", func() bool { return hello(older.conn, "") == nil })
+	testkit.Eventually(t, "an older daemon is welcome", func() bool { return hello(older.conn, "") == nil })
 	last := d.visitor(t)
 	if err := hello(last.conn, "secret"); err != nil {
 		t.Fatal(err)

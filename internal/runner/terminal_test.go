@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // onTerminal asks for a script of sh on a terminal.
@@ -68,7 +69,7 @@ func TestTerminalLife(t *testing.T) {
 	if s := d.screen(); strings.TrimSpace(s.Text) != want || s.State != api.SessionRunning || s.SessionID != d.id {
 		t.Errorf("%s", text(s))
 	}
-	eventually(t, "the title is told", func() bool {
+	testkit.Eventually(t, "the title is told", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.last.Terminal != nil && d.last.Terminal.Title == "a title"

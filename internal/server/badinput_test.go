@@ -12,6 +12,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // heap is what is in use after a collection.
@@ -103,7 +104,7 @@ func TestLargeRequestsShareABudget(t *testing.T) {
 	if got := stdout(t, holder.answer()); got != "a" {
 		t.Errorf("%q", got)
 	}
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "the memory of the released request is free again", func() bool {
 		second.send(run(3, "echo "+large))
 		return second.answer().Error == nil
 	})
@@ -122,7 +123,7 @@ func TestUnfinishedLargeRequestsGiveTheirRoomBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Close()
-		waitFor(t, func() bool { return d.Connections() == 0 })
+		testkit.Eventually(t, "no connection is open", func() bool { return d.Connections() == 0 })
 	}
 	p := d.dial(t)
 	p.send(run(1, "echo "+strings.Repeat("x", 1<<20+1<<19)))
@@ -147,7 +148,7 @@ func TestManyConnections(t *testing.T) {
 				fmt.Fprintf(peers[i], `{"id":%d,"method":"sys`, i)
 			}
 		}
-		waitFor(t, func() bool { return d.Connections() == clients+1 })
+		testkit.Eventually(t, "all clients are connected", func() bool { return d.Connections() == clients+1 })
 		other.ping()
 	})
 	if n := runtime.NumGoroutine() - goroutines; n > clients+100 {
@@ -169,7 +170,7 @@ func TestManyConnections(t *testing.T) {
 		for _, p := range peers {
 			p.Close()
 		}
-		waitFor(t, func() bool { return d.Connections() == 1 })
+		testkit.Eventually(t, "one connection is open", func() bool { return d.Connections() == 1 })
 	})
 	other.ping()
 }

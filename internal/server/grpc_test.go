@@ -22,6 +22,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/rpc"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // door is a Server that speaks gRPC, with the small service of this package. It is called
@@ -280,16 +281,7 @@ func TestGRPCEnd(t *testing.T) {
 		p.say(`{"id":1,"method":"exec.run","params":{"session_id":"s","command":"wait"}}`)
 		<-d.service.started
 		leave(p)
-		eventually(t, func() bool { return d.service.running.Load() == 0 && d.Connections() == 0 })
-	}
-}
-
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
+		testkit.Eventually(t, "no request is running and no connection is open", func() bool { return d.service.running.Load() == 0 && d.Connections() == 0 })
 	}
 }
 
@@ -354,7 +346,7 @@ func TestGRPCManyConnections(t *testing.T) {
 	}
 	d.call(cc).ended(codes.ResourceExhausted, "RESOURCE_PRESSURE: connection: max_connections (2) reached")
 	calls[0].hangUp()
-	eventually(t, func() bool { return d.Connections() == 1 })
+	testkit.Eventually(t, "one connection is open", func() bool { return d.Connections() == 1 })
 	p := d.call(cc)
 	p.say(`{"id":1,"method":"system.ping"}`)
 	p.expect(`{"id":1`)
@@ -369,7 +361,7 @@ func TestGRPCManyConnections(t *testing.T) {
 		t.Errorf("one connection too many: %d bytes, %v", n, err)
 	}
 	cc.Close()
-	eventually(t, func() bool { return d.Connections() == 0 })
+	testkit.Eventually(t, "no connection is open", func() bool { return d.Connections() == 0 })
 	p = d.call(d.dial())
 	p.say(`{"id":1,"method":"system.ping"}`)
 	p.expect(`{"id":1`)
@@ -382,14 +374,14 @@ func TestGRPCNeverReads(t *testing.T) {
 	cc := d.dial()
 	p := d.call(cc)
 	p.say(`{"id":1,"method":"exec.stream","params":{"session_id":"s","command":"count 1000000"}}`)
-	eventually(t, func() bool { return d.service.received.Load() > 0 })
+	testkit.Eventually(t, "a push has been taken", func() bool { return d.service.received.Load() > 0 })
 	q := d.call(cc)
 	for range 20 { // over the same TCP connection
 		q.say(`{"id":1,"method":"system.ping"}`)
 		q.expect(`{"id":1`)
 	}
 	<-d.service.closed
-	eventually(t, func() bool { return d.Connections() == 1 })
+	testkit.Eventually(t, "one connection is open", func() bool { return d.Connections() == 1 })
 	if n := d.service.received.Load(); n > 200 {
 		t.Errorf("%d pushes were made for nobody", n)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // head is the beginning of a request that may do everything.
@@ -239,7 +240,7 @@ func TestHTTPTooManyConnections(t *testing.T) {
 		c.Close()
 	}
 	one.Close()
-	waitFor(t, func() bool { return w.Connections() <= 1 })
+	testkit.Eventually(t, "at most one connection is open", func() bool { return w.Connections() <= 1 })
 	w.ping()
 }
 
@@ -322,7 +323,7 @@ func TestHTTPShutdown(t *testing.T) {
 	if _, err := io.WriteString(half, "GET /hea"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return w.Connections() == 5 })
+	testkit.Eventually(t, "five connections are open", func() bool { return w.Connections() == 5 })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	begin := time.Now()

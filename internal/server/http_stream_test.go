@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // lineReader reads the lines of an answer that has not ended.
@@ -219,7 +220,7 @@ func TestHTTPReaderThatTakesNothing(t *testing.T) {
 	fmt.Fprintf(conn, "POST /v1/exec.stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		fullToken, len(body), body)
 	receive(t, w.service.closed)
-	waitFor(t, func() bool { return w.Connections() == 0 })
+	testkit.Eventually(t, "no connection is open", func() bool { return w.Connections() == 0 })
 	if n := w.service.received.Load(); n > 1000 {
 		t.Errorf("%d pushes", n)
 	}
@@ -256,7 +257,7 @@ func TestHTTPClientGone(t *testing.T) {
 			conn.Close()
 			receive(t, w.service.closed)
 		}
-		waitFor(t, func() bool { return w.service.running.Load() == 0 && w.Connections() == 0 })
+		testkit.Eventually(t, "no request is running and no connection is open", func() bool { return w.service.running.Load() == 0 && w.Connections() == 0 })
 	}
 }
 

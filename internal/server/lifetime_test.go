@@ -14,6 +14,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestDisconnectEndsRequests: a client that is gone takes its requests with it.
@@ -35,7 +36,7 @@ func TestDisconnectEndsRequests(t *testing.T) {
 			waitReadable(t, p)
 		}
 		p.Close()
-		waitFor(t, func() bool { return d.service.running.Load() == 0 && d.Connections() == 1 })
+		testkit.Eventually(t, "no request is running and one connection is open", func() bool { return d.service.running.Load() == 0 && d.Connections() == 1 })
 		other.ping()
 	}
 }
@@ -93,7 +94,7 @@ func TestHalfClose(t *testing.T) {
 	// Only now is the client gone.
 	p.Close()
 	receive(t, d.service.closed)
-	waitFor(t, func() bool { return d.Connections() == 0 })
+	testkit.Eventually(t, "no connection is open", func() bool { return d.Connections() == 0 })
 }
 
 func TestHalfCloseThenEnd(t *testing.T) {
@@ -112,7 +113,7 @@ func TestConnTellsTheLifetime(t *testing.T) {
 	p.send(run(1, "wait")) // waits for api.Conn too
 	receive(t, d.service.started)
 	p.Close()
-	waitFor(t, func() bool { return d.service.running.Load() == 0 })
+	testkit.Eventually(t, "no request is running", func() bool { return d.service.running.Load() == 0 })
 }
 
 func TestShutdownAnswersWhatRuns(t *testing.T) {

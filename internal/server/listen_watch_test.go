@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -9,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // watched is a listener whose socket is watched, and that greets who connects.
@@ -37,21 +38,17 @@ func watched(t *testing.T, path string, log io.Writer) *server.Listener {
 // greeted connects until somebody greets: the socket comes back a moment after it went.
 func greeted(t *testing.T, path string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	testkit.EventuallyNoProblem(t, func() string {
 		nc, err := net.Dial("unix", path)
-		if err == nil {
-			text, _ := io.ReadAll(nc)
-			nc.Close()
-			if string(text) == "hello" {
-				return
-			}
+		if err != nil {
+			return err.Error()
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody is at %s: %v", path, err)
+		defer nc.Close()
+		if text, err := io.ReadAll(nc); string(text) != "hello" {
+			return fmt.Sprintf("%s: reads %q, %v", path, text, err)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return ""
+	})
 }
 
 func TestRemovedSocketComesBack(t *testing.T) {
@@ -107,11 +104,12 @@ func TestReplacedSocketIsNotTaken(t *testing.T) {
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "cannot be created again"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing is reported: %s", log)
+	testkit.EventuallyNoProblem(t, func() string {
+		if text := log.String(); !strings.Contains(text, "cannot be created again") {
+			return "nothing is reported: " + text
 		}
-	}
+		return ""
+	})
 	if text, err := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
 	}

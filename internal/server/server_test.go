@@ -20,6 +20,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -371,21 +372,9 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	three.eof()
 	one.Close()
-	waitFor(t, func() bool { return d.Connections() == 1 })
+	testkit.Eventually(t, "one connection is open", func() bool { return d.Connections() == 1 })
 	d.dial(t).ping()
 	two.ping()
-}
-
-// waitFor is for states that nothing announces.
-func waitFor(t testing.TB, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
-	}
 }
 
 // TestMaxInFlight proves that the reader pauses, and goes on.
@@ -421,5 +410,5 @@ func TestPausedReaderSeesTheEnd(t *testing.T) {
 	receive(t, d.service.started)
 	receive(t, d.service.started)
 	p.Close()
-	waitFor(t, func() bool { return d.service.running.Load() == 0 && d.Connections() == 0 })
+	testkit.Eventually(t, "no request is running and no connection is open", func() bool { return d.service.running.Load() == 0 && d.Connections() == 0 })
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func streamRequest(id, session, command string) string {
@@ -171,7 +172,7 @@ func TestClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	other.ping()
 	p.send(run(1, "wait"), run(2, "size 8000000"))
 	receive(t, d.service.started)
-	waitFor(t, func() bool { return d.service.running.Load() == 0 && d.Connections() == 1 })
+	testkit.Eventually(t, "no request is running and one connection is open", func() bool { return d.service.running.Load() == 0 && d.Connections() == 1 })
 	other.ping()
 	rest, _ := io.ReadAll(p)
 	if !strings.HasPrefix(string(rest), `{"id":2`) || len(rest) > 4<<20 {

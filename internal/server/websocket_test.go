@@ -18,6 +18,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // socket is a client that sees messages.
@@ -133,7 +134,7 @@ func TestWebSocket(t *testing.T) {
 		t.Error(err)
 	}
 	receive(t, w.service.closed)
-	waitFor(t, func() bool { return w.service.running.Load() == 0 })
+	testkit.Eventually(t, "no request is running", func() bool { return w.service.running.Load() == 0 })
 }
 
 func TestWebSocketGoneWithoutGoodbye(t *testing.T) {
@@ -142,7 +143,7 @@ func TestWebSocketGoneWithoutGoodbye(t *testing.T) {
 	s.send(run(1, "wait"))
 	receive(t, w.service.started)
 	s.CloseNow()
-	waitFor(t, func() bool { return w.service.running.Load() == 0 && w.Connections() == 0 })
+	testkit.Eventually(t, "no request is running and no connection is open", func() bool { return w.service.running.Load() == 0 && w.Connections() == 0 })
 }
 
 func TestWebSocketMessagesAreText(t *testing.T) {
@@ -259,7 +260,7 @@ func TestWebSocketReaderThatTakesNothing(t *testing.T) {
 	s := w.mustWebSocket(bearer(fullToken))
 	s.send(streamRequest("1", "a", "count 100000"))
 	receive(t, w.service.closed)
-	waitFor(t, func() bool { return w.Connections() == 0 })
+	testkit.Eventually(t, "no connection is open", func() bool { return w.Connections() == 0 })
 }
 
 // TestWebSocketKeepAlive in a time of its own: a ping after 15 s of silence.

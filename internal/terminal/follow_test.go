@@ -13,6 +13,7 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/terminal"
 	"github.com/trl-dev/trl/internal/terminal/vt"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // viewer follows a terminal as an attached client does.
@@ -272,7 +273,7 @@ say(b"\xe2\x80")
 `)
 	v := term.attach()
 	for i := range len("€uro … – 漢字 🙂") {
-		eventually(t, "a byte has come", func() bool { return term.Screen(api.SessionScreenParams{}).Offset > int64(i) })
+		testkit.Eventually(t, "a byte has come", func() bool { return term.Screen(api.SessionScreenParams{}).Offset > int64(i) })
 		// Whoever comes now begins between two characters.
 		res, data := term.snapshot()
 		if !utf8.ValidString("€uro … – 漢字 🙂"[:res.Offset]) || !utf8.Valid(data) {

@@ -11,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestInput(t *testing.T) {
@@ -126,7 +127,7 @@ for mode in b"", b"\x1b[?1h", b"\x1b[?2004h":
     say(repr(got).encode() + b"\r\n")
 `)
 	for i := range 3 {
-		eventually(t, "it is ready", func() bool { return strings.Count(term.text(), "ready") == i+1 })
+		testkit.Eventually(t, "it is ready", func() bool { return strings.Count(term.text(), "ready") == i+1 })
 		term.press("up", "ctrl-c")
 		term.input(link.SessionInputParams{Paste: true, Keys: []string{"."}}, "x")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // reaper is the one of this process.
@@ -62,7 +63,7 @@ func start(t *testing.T, args []string, changes ...func(*terminal.Config)) *tty 
 	t.Cleanup(func() {
 		term.Close()
 		process.KillAll(process.Descendants(os.Getpid(), nil), syscall.SIGKILL, 0)
-		eventually(t, "no process is left", func() bool { return len(process.Children(os.Getpid())) == 0 })
+		testkit.Eventually(t, "no process is left", func() bool { return len(process.Children(os.Getpid())) == 0 })
 		if now := openFiles(); now != files {
 			t.Errorf("%d files are open, before it were %d", now, files)
 		}
@@ -97,16 +98,6 @@ func openFiles() int {
 		return 0
 	}
 	return len(names)
-}
-
-// eventually waits for something that nobody tells us of.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
 }
 
 // patience is how long anything may take before a test is given up.

@@ -11,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestScreen(t *testing.T) {
@@ -90,7 +91,7 @@ func TestHugeScreenIsBounded(t *testing.T) {
 func TestNothingIsShownInsideABatch(t *testing.T) {
 	terminal.SetBatchTime(t.Cleanup, 20*time.Second)
 	term := sh(t, `printf 'before \033[?2026h half'; read x; printf '\033[1;1Hwhole  \033[?2026l'; read x`)
-	eventually(t, "the batch has begun", func() bool { return strings.HasSuffix(logged(term), "half") })
+	testkit.Eventually(t, "the batch has begun", func() bool { return strings.HasSuffix(logged(term), "half") })
 	done := make(chan string)
 	go func() { _, data := term.snapshot(); done <- string(data) }()
 	go func() { done <- term.text() }()
@@ -104,7 +105,7 @@ func TestNothingIsShownInsideABatch(t *testing.T) {
 
 func TestABatchThatNeverEndsIsShown(t *testing.T) {
 	term := sh(t, `printf 'before \033[?2026h half'; exec cat`)
-	eventually(t, "the batch has begun", func() bool { return strings.HasSuffix(logged(term), "half") })
+	testkit.Eventually(t, "the batch has begun", func() bool { return strings.HasSuffix(logged(term), "half") })
 	if _, data := term.snapshot(); !strings.Contains(string(data), "half") {
 		t.Errorf("%q", data)
 	}
@@ -164,7 +165,7 @@ func TestScreenIsRebuilt(t *testing.T) {
 	// What breaks it is left out, and it goes on.
 	term.BreakAt("poison")
 	term.typeText("poison\n")
-	eventually(t, "the poison was taken", func() bool { return strings.Contains(logged(term), "got poison\r\n") })
+	testkit.Eventually(t, "the poison was taken", func() bool { return strings.Contains(logged(term), "got poison\r\n") })
 	for i := range 5 { // more than is given up with the poison
 		term.typeText(fmt.Sprintf("then this %d\n", i))
 		term.see(fmt.Sprintf("got then this %d", i))

@@ -14,6 +14,7 @@ import (
 	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestProgramEnds(t *testing.T) {
@@ -206,7 +207,7 @@ func TestChangedIsTold(t *testing.T) {
 		t.Errorf("title %q", got)
 	}
 	enter()
-	eventually(t, "the last title is told", func() bool {
+	testkit.Eventually(t, "the last title is told", func() bool {
 		<-told
 		return term.Info().Title == "title 1999"
 	})

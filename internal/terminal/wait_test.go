@@ -11,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/terminal"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestWaitForText(t *testing.T) {
@@ -200,12 +201,12 @@ func TestWaitForInput(t *testing.T) {
 		t.Errorf("it did not wait yet:\n%s", term.text())
 	}
 	term.typeText("import subprocess; subprocess.call(['sh', '-c', 'read x; sleep 1000'])\n")
-	eventually(t, "its child waits", func() bool {
+	testkit.Eventually(t, "its child waits", func() bool {
 		res, err := term.AwaitInput(patience(t))
 		return err == nil && res != nil && res.PID != term.Process().PID
 	})
 	term.typeText("\n")
-	eventually(t, "nobody waits", func() bool {
+	testkit.Eventually(t, "nobody waits", func() bool {
 		res, err := term.Wait(patience(t), api.SessionWaitParams{WaitingForInput: true, TimeoutS: ptr(0.0)})
 		return err == nil && res.Reason == api.WaitTimeout
 	})
@@ -219,7 +220,7 @@ func TestInputThatWaitsIsNotWaitedFor(t *testing.T) {
 	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
 	// It cannot read what it is given, but hangs in the same system call.
 	term.Process().Signal(syscall.SIGSTOP)
-	eventually(t, "it is stopped", func() bool {
+	testkit.Eventually(t, "it is stopped", func() bool {
 		info, ok := process.Stat(term.Process().PID)
 		return ok && info.State == 'T'
 	})

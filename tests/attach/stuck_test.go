@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestTerminalThatNobodyReads: who looks at a program that writes without end, in a window
@@ -104,15 +106,12 @@ func (p *place) stuck(t *testing.T, args ...string) (*process.PTY, *exec.Cmd) {
 			_ = cmd.Wait()
 		}
 	})
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.Eventually(t, fmt.Sprintf("the terminal of %q is full", args), func() bool {
 		room := []unix.PollFd{{Fd: int32(slave.Fd()), Events: unix.POLLOUT}}
-		if n, err := unix.Poll(room, 0); err == nil && n == 0 {
-			return pty, cmd
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%q: its terminal is not full after %s", args, patience)
-		}
-	}
+		n, err := unix.Poll(room, 0)
+		return err == nil && n == 0
+	})
+	return pty, cmd
 }
 
 // statusOf waits for the end of a program.

@@ -1,13 +1,15 @@
 package attach_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // tmux is a tmux server of its own with one window, in which a shell runs.
@@ -53,11 +55,13 @@ func (m *tmux) see(pattern string) {
 
 func (m *tmux) until(what string, holds func(text string) bool) {
 	m.t.Helper()
-	for end := time.Now().Add(patience); !holds(m.text()); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			m.t.Fatalf("not within %s: %s; it shows\n%s", patience, what, m.text())
+	testkit.EventuallyNoProblem(m.t, func() string {
+		text := m.text()
+		if holds(text) {
+			return ""
 		}
-	}
+		return fmt.Sprintf("not true: %s; tmux shows\n%s", what, text)
+	})
 }
 
 // same waits until tmux shows what the session shows.

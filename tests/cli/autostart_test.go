@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // daemons lists the daemons of the sandbox.
@@ -98,7 +100,7 @@ func TestAutoExit(t *testing.T) {
 		if o := s.run(t, "run", "echo hello"); o.stdout != "hello\n" {
 			t.Fatalf("%+v", o)
 		}
-		eventually(t, "the daemon ends by itself", func() bool {
+		testkit.Eventually(t, "the daemon ends by itself", func() bool {
 			_, err := os.Lstat(s.socket())
 			return err != nil && len(s.daemons()) == 0
 		})
@@ -116,7 +118,7 @@ func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 			t.Fatalf("%+v", o)
 		}
 	}
-	eventually(t, "the last one has ended", func() bool { return len(s.daemons()) == 0 })
+	testkit.Eventually(t, "the last one has ended", func() bool { return len(s.daemons()) == 0 })
 }
 
 // TestDaemonThatTakesTheConnectionWithIt plays a daemon that ends just when somebody
@@ -245,7 +247,7 @@ func TestStopWaitsForOneThatIsEnding(t *testing.T) {
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no socket", func() bool { _, err := os.Lstat(s.socket()); return err != nil })
+	testkit.Eventually(t, "no socket", func() bool { _, err := os.Lstat(s.socket()); return err != nil })
 	if o := s.run(t, "stop"); o.status != 0 || o.stderr != "" {
 		t.Errorf("%+v", o)
 	}

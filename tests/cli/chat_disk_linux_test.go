@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // fillDisk makes the disk full for the daemon: it may write to no file behind its first
@@ -62,7 +64,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 		}
 		return string(text)
 	}
-	eventually(t, "it tells that it waits", func() bool { return strings.Contains(said(), "! dialogue d-") })
+	testkit.Eventually(t, "it tells that it waits", func() bool { return strings.Contains(said(), "! dialogue d-") })
 	if text := said(); !strings.Contains(text, "its record cannot be written: ") || !strings.Contains(text, "it continues when the disk has room\n") {
 		t.Errorf("it tells %s", text)
 	}

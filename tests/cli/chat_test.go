@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -103,7 +104,7 @@ func (s *sandbox) states(t *testing.T) string {
 // not passed on yet.
 func (s *sandbox) sent(t *testing.T, dialogue, text string) {
 	t.Helper()
-	eventually(t, "the message is sent", func() bool {
+	testkit.Eventually(t, "the message is sent", func() bool {
 		return strings.Contains(s.run(t, "dialogue", "events", dialogue).stdout, text)
 	})
 }
@@ -323,7 +324,7 @@ func TestChatJSONWithoutTheDaemon(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the agent works", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
+	testkit.Eventually(t, "the agent works", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
 	vanish(t, s)
 	if err := os.WriteFile(filepath.Join(s.work, "g.open"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -407,7 +408,7 @@ func TestChatWaitsForBackground(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the work is in the background", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
+		testkit.Eventually(t, "the work is in the background", func() bool { _, err := os.Stat(filepath.Join(s.work, "g.reached")); return err == nil })
 		if err := os.WriteFile(filepath.Join(s.work, "g.open"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -447,7 +448,7 @@ func TestChatPrintsItsOwnAnswer(t *testing.T) {
 				t.Fatalf("%s, %s: %+v", agent, c.name, o)
 			}
 			gate := filepath.Join(s.work, "g"+string(rune('0'+i)))
-			eventually(t, "the agent works", func() bool { _, err := os.Stat(gate + ".reached"); return err == nil })
+			testkit.Eventually(t, "the agent works", func() bool { _, err := os.Stat(gate + ".reached"); return err == nil })
 			cmd := s.command(s.trl, "chat", "-p", "--dialogue", "q", "say late"+c.name)
 			var out bytes.Buffer
 			errs, err := os.Create(filepath.Join(s.dir, "stderr"))
@@ -472,7 +473,7 @@ func TestChatPrintsItsOwnAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.name == "asks" {
-				eventually(t, "the request waits", func() bool { return said() != "" })
+				testkit.Eventually(t, "the request waits", func() bool { return said() != "" })
 				if o := s.run(t, "dialogue", "respond", "q", "allow"); o.status != 0 {
 					t.Errorf("%s: the request of the earlier turn was answered: %+v", agent, o)
 				}

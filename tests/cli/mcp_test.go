@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 const mcpHello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}
@@ -108,7 +110,7 @@ func TestMCPClientGone(t *testing.T) {
 		if _, err := answers.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the call runs", func() bool { return os.Remove(started) == nil })
+		testkit.Eventually(t, "the call runs", func() bool { return os.Remove(started) == nil })
 		if err := leave(cmd.Process.Pid, in, out); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // away are the ways in which a daemon goes and comes back.
@@ -38,14 +40,14 @@ var away = map[string]func(*testing.T, *sandbox){
 func vanish(t *testing.T, s *sandbox) {
 	t.Helper()
 	var info struct{ PID int }
-	eventually(t, "a daemon serves", func() bool {
+	testkit.Eventually(t, "a daemon serves", func() bool {
 		o := s.run(t, "--no-start", "call", "system.info")
 		return o.status == 0 && json.Unmarshal([]byte(o.stdout), &info) == nil
 	})
 	if err := unix.Kill(info.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is gone", func() bool { return !slices.ContainsFunc(s.daemons(), func(p proc) bool { return p.pid == info.PID }) })
+	testkit.Eventually(t, "it is gone", func() bool { return !slices.ContainsFunc(s.daemons(), func(p proc) bool { return p.pid == info.PID }) })
 }
 
 // TestRunOutlivesTheDaemon: the command runs once, and its caller gets all of its output and
@@ -68,7 +70,7 @@ func TestRunOutlivesTheDaemon(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "begun", func() bool { _, err := os.Stat(begun); return err == nil })
+				testkit.Eventually(t, "begun", func() bool { _, err := os.Stat(begun); return err == nil })
 				goAway(t, s)
 				goAway(t, s) // and again
 				if err := os.WriteFile(goOn, nil, 0o600); err != nil {
@@ -119,12 +121,12 @@ func TestRunIsTiedAfterAnUpgrade(t *testing.T) {
 		if line, err := l.stdout.ReadString('\n'); line != "again\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		eventually(t, "running", runs)
+		testkit.Eventually(t, "running", runs)
 		if err := unix.Kill(l.cmd.Process.Pid, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, l.cmd)
-		eventually(t, "cancelled", func() bool { return !runs() })
+		testkit.Eventually(t, "cancelled", func() bool { return !runs() })
 	}
 }
 

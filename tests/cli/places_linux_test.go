@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // account is a user of this machine, with a user id that nobody else has: the default places
@@ -143,7 +145,7 @@ func TestLogout(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	before := a.trlWith(t, nil, "call", "system.info")
-	eventually(t, "removed", func() bool { return os.RemoveAll(a.login()) == nil })
+	testkit.Eventually(t, "removed", func() bool { return os.RemoveAll(a.login()) == nil })
 	after := a.trlWith(t, nil, "call", "system.info")
 	if pid := `"pid"`; before.status != 0 || after.status != 0 || line(before.stdout, pid) != line(after.stdout, pid) {
 		t.Errorf("%+v\n%+v", before, after)
@@ -185,7 +187,7 @@ func TestSocketIsRemoved(t *testing.T) {
 	if err := stop.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "signalled", func() bool {
+	testkit.Eventually(t, "signalled", func() bool {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		return strings.TrimSpace(strings.TrimPrefix(line(string(status), "ShdPnd:"), "ShdPnd:")) != "0000000000000000"
 	})

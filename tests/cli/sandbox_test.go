@@ -191,19 +191,6 @@ func (s *sandbox) close(t *testing.T) {
 
 var fault = regexp.MustCompile(`(?m)^panic: |^fatal error: |WARNING: DATA RACE`)
 
-// eventually waits until a condition holds that nobody announces, such as the end
-// of a process that is not ours.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // proc is a process somebody left behind.
 type proc struct {
 	pid     int

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // live is a command that was started and has said its first line.
@@ -196,7 +198,7 @@ func TestSignalEndsTheWaitForTheBackground(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_KILL_GRACE_S=600")
 	l := s.startLive(t, "run", `sh -c 'trap "" TERM HUP INT; while :; do sleep 0.1; done' >/dev/null 2>&1 & echo started; exit 3`)
-	eventually(t, "the session is being ended", func() bool {
+	testkit.Eventually(t, "the session is being ended", func() bool {
 		return strings.Contains(s.run(t, "ps", "-a").stdout, "\t3\t") || s.run(t, "ls", "-q").stdout == ""
 	})
 	l.signal(t, unix.SIGINT)
@@ -248,8 +250,8 @@ func TestKilledCLILeavesNothing(t *testing.T) {
 	if status := wait(t, l.cmd); status != 137 {
 		t.Errorf("status %d, want 137", status)
 	}
-	eventually(t, "the processes of the throw-away session are gone", func() bool { return len(carriers([]byte(l.mark))) == 0 })
-	eventually(t, "the throw-away session is gone", func() bool { return s.run(t, "ls", "-q").stdout == "" })
+	testkit.Eventually(t, "the processes of the throw-away session are gone", func() bool { return len(carriers([]byte(l.mark))) == 0 })
+	testkit.Eventually(t, "the throw-away session is gone", func() bool { return s.run(t, "ls", "-q").stdout == "" })
 }
 
 // TestKilledCLICancelsInNamedSession: the session stays, its command does not.
@@ -275,7 +277,7 @@ func TestCommandOfAnEndedSessionRunsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		ran := filepath.Join(s.work, "ran")
-		eventually(t, "it runs", func() bool { _, err := os.Stat(ran); return err == nil })
+		testkit.Eventually(t, "it runs", func() bool { _, err := os.Stat(ran); return err == nil })
 		if o := s.run(t, "kill", "work"); o.status != 0 {
 			t.Errorf("%+v", o)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // acpAgent is a dialogue with the fake agent, which speaks the Agent Client Protocol.
@@ -165,7 +166,7 @@ func TestACPResume(t *testing.T) {
 	if info.Epoch != 2 || info.NativeSession != native {
 		t.Errorf("%+v", info)
 	}
-	eventually(t, "the turn is over", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle && w.said(d.DialogueID) == "second" })
+	testkit.Eventually(t, "the turn is over", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle && w.said(d.DialogueID) == "second" })
 	for _, item := range w.transcript(d.DialogueID).Items {
 		if len(item.Parts) > 0 && strings.Contains(item.Parts[0].Text, "before") {
 			t.Errorf("told again: %+v", item)

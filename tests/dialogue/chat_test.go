@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/dialogue/programs"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -38,7 +39,7 @@ func TestChatPrintsBackground(t *testing.T) {
 			}
 			over := make(chan error, 1)
 			go func() { over <- cmd.Wait() }()
-			eventually(t, "the agent has answered and works in the background", func() bool {
+			testkit.Eventually(t, "the agent has answered and works in the background", func() bool {
 				for _, d := range must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues {
 					r.id, r.session = d.DialogueID, d.SessionID
 				}
@@ -105,7 +106,7 @@ func TestChatRetries(t *testing.T) {
 				t.Log(screen)
 			}
 		}()
-		eventually(t, text, func() bool {
+		testkit.Eventually(t, text, func() bool {
 			screen = must(a.SessionScreen(a.ctx, api.SessionScreenParams{SessionID: s.SessionID}))(a.world).Text
 			return strings.Count(screen, text) == times
 		})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -219,7 +220,7 @@ func newGates(t *testing.T) gates { return gates{t, t.TempDir()} }
 // reached waits until a script waits at a gate.
 func (g gates) reached(name string) {
 	g.t.Helper()
-	eventually(g.t, "the agent waits at "+name, func() bool {
+	testkit.Eventually(g.t, "the agent waits at "+name, func() bool {
 		_, err := os.Stat(filepath.Join(g.dir, name+".reached"))
 		return err == nil
 	})
@@ -407,12 +408,12 @@ func TestResumeCut(t *testing.T) {
 		_, err := w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
 		begun <- err
 	}()
-	eventually(t, "it is being resumed", func() bool {
+	testkit.Eventually(t, "it is being resumed", func() bool {
 		text, err := os.ReadFile(filepath.Join(w.daemon.StateDir, "dialogues", d.DialogueID, "dialogue.json"))
 		return err == nil && strings.Contains(string(text), `"epoch": 2`)
 	})
 	w.restart(func() { <-begun })
-	eventually(t, "it has answered", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle })
+	testkit.Eventually(t, "it has answered", func() bool { return w.info(d.DialogueID).State == api.DialogueIdle })
 	w.says(d.DialogueID, "say hello")
 	w.restart(nil)
 	w.says(d.DialogueID, "say hello again")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -119,7 +120,7 @@ func TestCreateGivenUp(t *testing.T) {
 		_, err := other.DialogueCreate(w.ctx, fake("-silent", "-heard", heard))
 		done <- err
 	}()
-	eventually(t, "the agent hears of it", func() bool {
+	testkit.Eventually(t, "the agent hears of it", func() bool {
 		text, _ := os.ReadFile(heard)
 		return strings.Contains(string(text), "initialize")
 	})
@@ -131,7 +132,7 @@ func TestCreateGivenUp(t *testing.T) {
 	if err := <-done; !errors.Is(err, api.ErrRuntimeUnavailable) {
 		t.Errorf("%v", err)
 	}
-	eventually(t, "nothing is left", func() bool {
+	testkit.Eventually(t, "nothing is left", func() bool {
 		list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions
 		left, _ := filepath.Glob(filepath.Join(w.daemon.StateDir, "dialogues", "d-*"))
 		return len(list) == 0 && len(left) == 0
@@ -361,7 +362,7 @@ func TestEndsByItself(t *testing.T) {
 		if strings.HasPrefix(c.script, "spawn") {
 			var pid int
 			_, _ = fmt.Sscanf(w.said(d.DialogueID), "spawned %d", &pid)
-			eventually(t, "what it started is gone", func() bool { return !alive(pid) })
+			testkit.Eventually(t, "what it started is gone", func() bool { return !alive(pid) })
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -209,7 +210,7 @@ func TestFlood(t *testing.T) {
 	}
 	const all, line = 200_000_000, 1 << 20
 	w.send(d.DialogueID, fmt.Sprintf("flood %d %d; say done", all, line))
-	eventually(t, "the agent is done", func() bool {
+	testkit.Eventually(t, "the agent is done", func() bool {
 		info := w.info(d.DialogueID)
 		return info.Turns == 1 && info.State == api.DialogueIdle
 	})

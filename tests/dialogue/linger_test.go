@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestLinger: a dialogue that is there for who follows it ends when nobody does, also when
@@ -18,7 +19,7 @@ func TestLinger(t *testing.T) {
 		f.state(api.DialogueIdle)
 		w.says(d.DialogueID, "silence 2s; say hello") // longer than it would live alone
 		f.close()
-		eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
+		testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
 		if end := w.ended(d, "closed"); end.Text != "nobody followed it (linger_s)" {
 			t.Errorf("%+v", end)
 		}
@@ -29,7 +30,7 @@ func TestLinger(t *testing.T) {
 
 	d = w.create(p)
 	w.restart(nil)
-	eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
+	testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
 	w.ended(d, "closed")
 	p.LingerS = seconds(-1)
 	_, err := w.DialogueCreate(w.ctx, p)

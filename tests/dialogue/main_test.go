@@ -254,13 +254,3 @@ func count(events []api.DialogueEvent, kind api.DialogueEventType) (n int) {
 	}
 	return n
 }
-
-// eventually is for what nothing announces.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func seconds(s float64) *float64 { return &s }
@@ -131,7 +132,7 @@ func TestDenyAfter(t *testing.T) {
 	p.Policy = &api.DialoguePolicy{DenyAfterS: seconds(0.2), Rules: []api.DialogueRule{{Tool: "Read", Action: "allow"}}}
 	d := w.create(p)
 	r := w.send(d.DialogueID, "ask Bash rm; say on")
-	eventually(t, "the turn is over", func() bool {
+	testkit.Eventually(t, "the turn is over", func() bool {
 		info := w.info(d.DialogueID)
 		return info.State == api.DialogueIdle && info.Turns == 1
 	})
@@ -162,7 +163,7 @@ func TestDenyAfter(t *testing.T) {
 	f.until(api.DialogueEventRequestOpened)
 	w.restart(nil)
 	f.close()
-	eventually(t, "it is denied", func() bool {
+	testkit.Eventually(t, "it is denied", func() bool {
 		info := w.info(d.DialogueID)
 		return info.State == api.DialogueIdle && info.Turns == 3
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // deaths are the points at which an agent is killed: what is asked, and until when is waited.
@@ -25,7 +26,7 @@ var deaths = map[string]struct {
 	}},
 	"in a request": {"ask", func(r *real, f *follower) { f.request() }},
 	"in subagents": {"agents_long", func(r *real, f *follower) {
-		eventually(r.T, "both subagents run a command", func() bool {
+		testkit.Eventually(r.T, "both subagents run a command", func() bool {
 			text, _ := os.ReadFile(filepath.Join(r.dir, "started"))
 			return string(text) == "started\nstarted\n"
 		})
@@ -39,7 +40,7 @@ var deaths = map[string]struct {
 // runsInBackground waits until a subagent has called its tool.
 func (r *real) runsInBackground() {
 	r.Helper()
-	eventually(r.T, "the subagent calls a tool", func() bool { return strings.Contains(outlineOf(r.transcript(r.id)), "\n  tool_call") })
+	testkit.Eventually(r.T, "the subagent calls a tool", func() bool { return strings.Contains(outlineOf(r.transcript(r.id)), "\n  tool_call") })
 }
 
 // TestClaudeKilled: after kill -9 nothing of the agent is left, its record is closed, and the
@@ -130,7 +131,7 @@ func (r *real) resumed() {
 	old := r.session
 	r.resume()
 	// It may tell of what it lost before it rests.
-	eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
+	testkit.Eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
 	if info := r.info(r.id); info.Epoch != 2 || info.Ended != nil || r.session == old {
 		r.Errorf("resumed: %+v\n%s", info, brief(r.events(r.id)))
 	}
@@ -182,7 +183,7 @@ func claudeRestarts(r *real) {
 	q := f.request()
 	f.close()
 	r.restart(nil)
-	eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
+	testkit.Eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
 	tr := r.transcript(r.id)
 	if len(tr.Requests) != 1 || tr.Requests[0].RequestID != q.RequestID || tr.Requests[0].How != "" {
 		t.Errorf("requests after the restart: %+v", tr.Requests)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -143,5 +144,5 @@ func TestClaudeDoesNotStart(t *testing.T) {
 	if list := must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues; len(list) != 1 || list[0].DialogueID != r.id {
 		t.Errorf("dialogues: %+v", list)
 	}
-	eventually(t, "no process of the agent is left", func() bool { return len(carriers("HOME="+r.params.Env["HOME"])) == 0 })
+	testkit.Eventually(t, "no process of the agent is left", func() bool { return len(carriers("HOME="+r.params.Env["HOME"])) == 0 })
 }

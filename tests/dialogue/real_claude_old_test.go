@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/dialogue/programs"
 )
 
@@ -115,7 +116,7 @@ func TestClaudeOldSubagents(t *testing.T) {
 func (r *real) saved(text string) {
 	r.Helper()
 	pattern := filepath.Join(r.params.Env["CLAUDE_CONFIG_DIR"], "projects", "*", r.info(r.id).NativeSession+".jsonl")
-	eventually(r.T, "the agent has saved "+text, func() bool {
+	testkit.Eventually(r.T, "the agent has saved "+text, func() bool {
 		files, _ := filepath.Glob(pattern)
 		if len(files) == 0 {
 			return false

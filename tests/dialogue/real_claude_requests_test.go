@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func (r *real) exists(name string) bool {
@@ -215,7 +216,7 @@ func claudeInterrupts(r *real) {
 	}
 	r.file("started")
 	interrupt(f)
-	eventually(t, "the command is gone", func() bool { return !r.runs("sleep 1000") })
+	testkit.Eventually(t, "the command is gone", func() bool { return !r.runs("sleep 1000") })
 
 	f = r.ask("touch")
 	f.request()
@@ -258,7 +259,7 @@ func claudeInterrupts(r *real) {
 func TestClaudeInterruptsSubagents(t *testing.T) {
 	r := useClaude(t, "--allowedTools", "Bash,Agent").open()
 	f := r.ask("agents_long")
-	eventually(t, "both subagents run a command", func() bool {
+	testkit.Eventually(t, "both subagents run a command", func() bool {
 		text, _ := os.ReadFile(filepath.Join(r.dir, "started"))
 		return string(text) == "started\nstarted\n"
 	})
@@ -266,7 +267,7 @@ func TestClaudeInterruptsSubagents(t *testing.T) {
 	if turn := f.rest(); turn.Outcome != "interrupted" {
 		t.Errorf("interrupted: %+v", turn)
 	}
-	eventually(t, "the commands are gone", func() bool { return !r.runs("sleep 1000") })
+	testkit.Eventually(t, "the commands are gone", func() bool { return !r.runs("sleep 1000") })
 	r.looks(`
 		user: [[agents_long]]
 		agent: Two that take long.

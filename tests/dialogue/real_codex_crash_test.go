@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestCodexKilled: after kill -9 nothing of the agent is left, its record is closed, and the
@@ -46,7 +47,7 @@ func TestCodexDaemonRestarts(t *testing.T) {
 	q := f.request()
 	f.close()
 	r.restart(nil)
-	eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
+	testkit.Eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
 	tr := r.transcript(r.id)
 	if len(tr.Requests) != 1 || tr.Requests[0].RequestID != q.RequestID || tr.Requests[0].How != "" {
 		t.Errorf("requests after the restart: %+v", tr.Requests)
@@ -173,5 +174,5 @@ func TestCodexDoesNotStart(t *testing.T) {
 	if list := must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues; len(list) != 0 {
 		t.Errorf("dialogues: %+v", list)
 	}
-	eventually(t, "no process of the agent is left", func() bool { return len(carriers("HOME="+r.params.Env["HOME"])) == 0 })
+	testkit.Eventually(t, "no process of the agent is left", func() bool { return len(carriers("HOME="+r.params.Env["HOME"])) == 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestCodexAnswers: turns with everything that a single agent does, in one dialogue.
@@ -296,7 +297,7 @@ func TestCodexInterrupt(t *testing.T) {
 	f.running()
 	r.file("started")
 	interrupt(f)
-	eventually(t, "the command is gone", func() bool { return !r.runs("sleep 1000") })
+	testkit.Eventually(t, "the command is gone", func() bool { return !r.runs("sleep 1000") })
 
 	f = r.ask("ask")
 	f.request()
@@ -353,7 +354,7 @@ func TestCodexSet(t *testing.T) {
 // TestCodexModels: the models that can be chosen are known, also after a restart.
 func TestCodexModels(t *testing.T) {
 	r := useCodex(t).open()
-	eventually(t, "the models are known", func() bool { return len(r.info(r.id).Models) > 0 })
+	testkit.Eventually(t, "the models are known", func() bool { return len(r.info(r.id).Models) > 0 })
 	model := r.info(r.id).Models[0]
 	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: model}))(r.world)
 	if turn := r.talk("turn1"); turn.Outcome != "completed" || r.info(r.id).Model != model {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/dialogue/model"
 	"github.com/trl-dev/trl/tests/dialogue/programs"
 )
@@ -173,7 +174,7 @@ func (r *real) answers(request api.DialogueRequest, p api.DialogueRespondParams)
 // file waits for a file in the directory of the agent: a command of it has come so far.
 func (r *real) file(name string) {
 	r.Helper()
-	eventually(r.T, name+" is there", func() bool {
+	testkit.Eventually(r.T, name+" is there", func() bool {
 		_, err := os.Stat(filepath.Join(r.dir, name))
 		return err == nil
 	})
@@ -209,7 +210,7 @@ func (r *real) survives() {
 	}
 	before := tell()
 	r.restart(nil)
-	eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
+	testkit.Eventually(r.T, "the agent rests", func() bool { return r.info(r.id).State == api.DialogueIdle })
 	if after := tell(); after != before {
 		r.Errorf("after a restart the dialogue is told differently:\n%s\nbefore:\n%s", after, before)
 	}
@@ -343,7 +344,7 @@ func (r *real) runs(regex string) bool {
 // nothingLeft waits until no process of the agent is left, the commands of its tools included.
 func (r *real) nothingLeft() {
 	r.Helper()
-	eventually(r.T, fmt.Sprint("no process of session ", r.session, " is left"), func() bool { return len(r.processes()) == 0 })
+	testkit.Eventually(r.T, fmt.Sprint("no process of session ", r.session, " is left"), func() bool { return len(r.processes()) == 0 })
 }
 
 // kill kills the program of the agent with SIGKILL, and only it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -216,7 +217,7 @@ func TestRemoteCreateIsAtomic(t *testing.T) {
 			wantError(t, err, c.code, "")
 		}
 		a.nothingLeft(c.name)
-		eventually(t, "nothing is left over there: "+c.name, func() bool { return len(a.farSessions()) == 0 })
+		testkit.Eventually(t, "nothing is left over there: "+c.name, func() bool { return len(a.farSessions()) == 0 })
 	}
 }
 
@@ -323,7 +324,7 @@ func TestEndsWhenReached(t *testing.T) {
 		t.Errorf("over there are %+v", list)
 	}
 	a.proxy.listen()
-	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
 
 	// The same when nothing is kept of it.
 	d = a.create(a.fake())
@@ -334,8 +335,8 @@ func TestEndsWhenReached(t *testing.T) {
 		t.Errorf("what is forgotten: %v", err)
 	}
 	a.proxy.listen()
-	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
-	eventually(t, "nothing is left here", func() bool {
+	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+	testkit.Eventually(t, "nothing is left here", func() bool {
 		left, _ := filepath.Glob(filepath.Join(a.daemon.StateDir, "dialogues", "*"+d.DialogueID))
 		return len(left) == 0
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -72,7 +73,7 @@ func TestDaemonEnds(t *testing.T) {
 		}, true},
 		{"is replaced", []trltest.Option{trltest.Args("--log-level", "info")}, func(w *world) {
 			w.daemon.Signal(w.T, syscall.SIGUSR2)
-			eventually(w.T, "the next one has begun", func() bool { return strings.Count(w.daemon.Stderr(), `"msg":"daemon started"`) == 2 })
+			testkit.Eventually(w.T, "the next one has begun", func() bool { return strings.Count(w.daemon.Stderr(), `"msg":"daemon started"`) == 2 })
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestRecordsAreBounded(t *testing.T) {
 		w.terminate(d.DialogueID)
 		ids = append(ids, d.DialogueID)
 	}
-	eventually(t, "the old ones are gone", func() bool {
+	testkit.Eventually(t, "the old ones are gone", func() bool {
 		return len(must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues) <= 2
 	})
 	_, err := w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: ids[0]})
@@ -246,7 +247,7 @@ func TestFloodWithoutDaemon(t *testing.T) {
 				if c.whole {
 					g.reached("b")
 				} else { // it is full before
-					eventually(t, "much is written", func() bool {
+					testkit.Eventually(t, "much is written", func() bool {
 						info, err := os.Stat(tee)
 						return err == nil && info.Size() > 3<<20
 					})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // edit changes a file.
@@ -50,7 +51,7 @@ func TestStraySession(t *testing.T) {
 	for _, id := range []string{begun, resumed, half.SessionID} {
 		must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: id, Exit: true}))(w)
 	}
-	eventually(t, "what was being made is gone", func() bool {
+	testkit.Eventually(t, "what was being made is gone", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})
@@ -73,7 +74,7 @@ func TestRemoteStraySession(t *testing.T) {
 		_, err := a.DialogueCreate(a.ctx, a.fake("-silent"))
 		begun <- err
 	}()
-	eventually(t, "the agent runs", func() bool {
+	testkit.Eventually(t, "the agent runs", func() bool {
 		list := a.farSessions()
 		return len(list) == 1 && list[0].State == api.SessionRunning
 	})
@@ -91,8 +92,8 @@ func TestRemoteStraySession(t *testing.T) {
 		t.Errorf("over there are %+v", list)
 	}
 	a.restart(func() { a.proxy.listen() })
-	eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
-	eventually(t, "nothing is left here", func() bool {
+	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
+	testkit.Eventually(t, "nothing is left here", func() bool {
 		left, err := os.ReadDir(dialogues)
 		return err == nil && len(left) == 0
 	})

@@ -15,18 +15,9 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
-
-// eventually is for states that nothing announces.
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
-	}
-}
 
 // TestUpgradeKeepsTheAddress: the next program listens at the same port, and who follows
 // a command goes on.
@@ -43,7 +34,7 @@ func TestUpgradeKeepsTheAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, r, 3+3*i, "two")
-		eventually(t, func() bool { return strings.Count(f.Stderr(), `"msg":"daemon started"`) == int(i)+2 })
+		testkit.Eventually(t, "the next daemon has started", func() bool { return strings.Count(f.Stderr(), `"msg":"daemon started"`) == int(i)+2 })
 	}
 	if now := f.GRPC(t); now != before {
 		t.Errorf("%s became %s", before, now)
@@ -111,12 +102,12 @@ func TestCallerWhoLeaves(t *testing.T) {
 		}
 		return info.State
 	}
-	eventually(t, func() bool { return state(session) == api.SessionRunning })
+	testkit.Eventually(t, "the session is running", func() bool { return state(session) == api.SessionRunning })
 	f.client.Close()
 	if err := <-done; !errors.Is(err, api.ErrRuntimeUnavailable) {
 		t.Error(err)
 	}
-	eventually(t, func() bool { return state(session) == api.SessionIdle && state(own.SessionID) == api.SessionTerminated })
+	testkit.Eventually(t, "the session is idle and the ephemeral one has ended", func() bool { return state(session) == api.SessionIdle && state(own.SessionID) == api.SessionTerminated })
 }
 
 // TestLargeRequests: one that is refused hurts nobody else on the connection.
@@ -194,7 +185,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Helper()
 		var s api.SystemStatsResult
 		var err error
-		eventually(t, func() bool {
+		testkit.Eventually(t, "two connections are left", func() bool {
 			s, err = f.near.SystemStats(timeout(t), api.SystemStatsParams{})
 			return err != nil || s.Connections == 2 // f.near and the calls of f.client
 		})
@@ -217,7 +208,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	all.Wait()
 	var after api.SystemStatsResult
-	eventually(t, func() bool { // TCP connections are counted out a moment after their calls
+	// The daemon counts a TCP connection out a moment after its calls.
+	testkit.Eventually(t, "the daemon has no more descriptors and goroutines than before", func() bool {
 		after = settle()
 		return after.OpenFDs <= before.OpenFDs && after.Goroutines <= before.Goroutines+2
 	})

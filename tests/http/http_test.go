@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -87,16 +87,6 @@ func call[R any](c *client, method string, params any) R {
 func (c *client) session() string {
 	c.t.Helper()
 	return call[api.SessionInfo](c, "session.create", api.SessionCreateParams{}).SessionID
-}
-
-// waitFor is for states that nothing announces.
-func waitFor(t testing.TB, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen")
-		}
-	}
 }
 
 // noisy is a command that writes bytes of every kind to stdout and to a file.
@@ -237,18 +227,18 @@ func TestCallerWhoLeaves(t *testing.T) {
 	state := func(id string) api.SessionState {
 		return call[api.SessionDetails](c, "session.info", api.SessionInfoParams{SessionID: id}).State
 	}
-	waitFor(t, func() bool { return state(session) == api.SessionRunning })
+	testkit.Eventually(t, "the session is running", func() bool { return state(session) == api.SessionRunning })
 	cancel()
 	if err := <-failed; err == nil {
 		t.Error("it was answered")
 	}
-	waitFor(t, func() bool { return state(session) == api.SessionIdle })
+	testkit.Eventually(t, "the session is idle", func() bool { return state(session) == api.SessionIdle })
 	list := call[api.ExecListResult](c, "exec.list", api.ExecListParams{SessionID: session})
 	if o := list.Execs[0].Outcome; o == nil || !o.Cancelled {
 		t.Errorf("%+v", list.Execs[0])
 	}
 	other.http.CloseIdleConnections()
-	waitFor(t, func() bool { return state(own) == api.SessionTerminated })
+	testkit.Eventually(t, "the ephemeral session has ended", func() bool { return state(own) == api.SessionTerminated })
 }
 
 // TestTokenStaysWithTheDaemon: no child sees it, no log has it, no file but its own.
@@ -287,7 +277,7 @@ func TestHTTPOverRestarts(t *testing.T) {
 	session := c.session()
 	call[api.ExecResult](c, "exec.run", map[string]any{"session_id": session, "command": "V=kept"})
 	d.Signal(t, syscall.SIGUSR2)
-	waitFor(t, func() bool { return strings.Count(d.Stderr(), `"msg":"daemon started"`) == 2 })
+	testkit.Eventually(t, "the next daemon has started", func() bool { return strings.Count(d.Stderr(), `"msg":"daemon started"`) == 2 })
 	if r := call[api.ExecResult](c, "exec.run", map[string]any{"session_id": session, "command": "echo $V"}); r.Stdout != "kept\n" {
 		t.Errorf("%+v", r)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -22,7 +23,7 @@ func TestIdleMeansNothingRuns(t *testing.T) {
 	create(t, service, api.SessionCreateParams{Name: "program", Kind: api.KindProgram, Command: []string{"cat"}})
 	for range 2 { // one after another, so that the others had their time more than once
 		idle := create(t, service, api.SessionCreateParams{}).SessionID
-		eventually(t, func() string {
+		testkit.EventuallyNoProblem(t, func() string {
 			info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: idle})
 			if err != nil || info.State != api.SessionTerminated || info.Cause != "idle for 1s (idle_timeout_s)" {
 				return fmt.Sprintf("%+v, %v", info, err)
@@ -40,7 +41,7 @@ func TestIdleMeansNothingRuns(t *testing.T) {
 				t.Errorf("%s: nothing runs", name)
 			}
 			run(t, service, name, "kill $!")
-			eventually(t, func() string {
+			testkit.EventuallyNoProblem(t, func() string {
 				info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: info.SessionID})
 				if err != nil || info.State != api.SessionTerminated {
 					return fmt.Sprintf("%+v, %v", info, err)

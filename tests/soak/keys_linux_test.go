@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -44,7 +45,7 @@ func TestUpgradeKeepsKeys(t *testing.T) {
 		if _, err := service.SystemUpgrade(ctx, api.SystemUpgradeParams{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() string {
+		testkit.EventuallyNoProblem(t, func() string {
 			service = daemon.Client(t)
 			info, err := service.SystemInfo(ctx, api.SystemInfoParams{})
 			if err != nil || info.StartedAt.Equal(old.StartedAt) {

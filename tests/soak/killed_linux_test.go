@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -119,7 +120,7 @@ func TestRunnerKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() string {
+			testkit.EventuallyNoProblem(t, func() string {
 				if n := len(matching(`^sleep 28\.2$`)); n < 4 {
 					return fmt.Sprintf("only %d processes have started", n)
 				}
@@ -128,7 +129,7 @@ func TestRunnerKilled(t *testing.T) {
 			if err := syscall.Kill(info.RunnerPID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() string {
+			testkit.EventuallyNoProblem(t, func() string {
 				info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: victim.SessionID})
 				if err != nil || info.State != api.SessionTerminated || info.Cause == "" {
 					return fmt.Sprintf("session.info: state %q, cause %q, %v", info.State, info.Cause, err)
@@ -162,7 +163,7 @@ func TestBothKilled(t *testing.T) {
 	if err := syscall.Kill(info.RunnerPID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		if n := len(matching(`^sleep 28\.3$`)); n < 4 {
 			return fmt.Sprintf("only %d orphans; the test proves nothing", n)
 		}
@@ -171,7 +172,7 @@ func TestBothKilled(t *testing.T) {
 	daemon.Restart(t)
 	gone(t, `sleep 28\.3$`)
 	service = daemon.Client(t)
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		list, err := service.SessionList(context.Background(), api.SessionListParams{})
 		if err != nil {
 			t.Fatal(err)

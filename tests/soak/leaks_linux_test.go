@@ -12,6 +12,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -31,7 +32,7 @@ func TestLeaks(t *testing.T) {
 	destroy(t, service, first.SessionID)
 	// At rest only when it stays so: a goroutine on its way out would be missed below.
 	before, still := measure(t, daemon, service), 0
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		last := before
 		if before = measure(t, daemon, service); before != last || before.Children > 0 {
 			still = 0
@@ -54,7 +55,7 @@ func TestLeaks(t *testing.T) {
 	}
 	group.Wait()
 
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		after := measure(t, daemon, service)
 		if after.Goroutines <= before.Goroutines {
 			after.Goroutines = before.Goroutines

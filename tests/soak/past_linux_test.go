@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -129,7 +130,7 @@ func TestPast(t *testing.T) {
 			if err := runnerOf(t, service, id).Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}
-			eventually(t, func() string {
+			testkit.EventuallyNoProblem(t, func() string {
 				if info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: id}); err != nil || info.State != api.SessionTerminated {
 					return fmt.Sprintf("session %s: %s, %v", id, info.State, err)
 				}
@@ -250,7 +251,7 @@ func TestTotalOutput(t *testing.T) {
 		}
 		ids, execs = append(ids, id), append(execs, fmt.Sprintf("x-%s-2", id[2:]))
 	}
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		total := int64(0)
 		for i, id := range ids {
 			info, err := service.SessionInfo(ctx, api.SessionInfoParams{SessionID: id})

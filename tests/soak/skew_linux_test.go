@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -64,7 +65,7 @@ func TestVersionSkew(t *testing.T) {
 			daemon.Use(c.second)
 			daemon.Restart(t)
 			service = daemon.Client(t)
-			eventually(t, func() string {
+			testkit.EventuallyNoProblem(t, func() string {
 				info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: id})
 				if err != nil || info.State != api.SessionIdle {
 					return fmt.Sprintf("%s, %v", info.State, err)
@@ -99,7 +100,7 @@ func TestTerminalOfLaterVersion(t *testing.T) {
 	daemon := trltest.Start(t)
 	service := daemon.Client(t)
 	info := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "echo up; sleep 1000"}})
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID})
 		if err != nil || out.Data != "up\r\n" {
 			return fmt.Sprintf("%+v, %v", out, err)
@@ -110,7 +111,7 @@ func TestTerminalOfLaterVersion(t *testing.T) {
 	daemon.Use(old)
 	daemon.Restart(t)
 	service = daemon.Client(t)
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		now, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: info.SessionID})
 		if err != nil || now.State != api.SessionRunning || now.ExecID != info.ExecID {
 			return fmt.Sprintf("%+v, %v", now, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -46,7 +47,7 @@ func TestStrays(t *testing.T) {
 // started waits until so many of the processes run.
 func started(t *testing.T, number string, want int) {
 	t.Helper()
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		if n := len(matching("^sleep " + strings.ReplaceAll(number, ".", `\.`) + "$")); n != want {
 			return fmt.Sprintf("%d of sleep %s, want %d", n, number, want)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -195,7 +196,7 @@ func (l *life) confirm(id, word string) error {
 
 // settle waits until nothing of the sessions that came and went is left.
 func (l *life) settle(service api.Service) {
-	eventually(l.t, func() string {
+	testkit.EventuallyNoProblem(l.t, func() string {
 		list, err := service.SessionList(context.Background(), api.SessionListParams{})
 		if err != nil {
 			return err.Error()

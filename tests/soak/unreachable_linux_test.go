@@ -16,6 +16,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -32,7 +33,7 @@ func ticks(t *testing.T, service api.Service, session, dir string) (exec string,
 		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() string {
+		testkit.EventuallyNoProblem(t, func() string {
 			info, err := service.ExecInfo(context.Background(), api.ExecInfoParams{ExecID: x.ExecID})
 			if err != nil || info.State != api.ExecClosed {
 				return fmt.Sprintf("%+v, %v", info, err)
@@ -66,7 +67,7 @@ func stop(t *testing.T, service api.Service, session string) (goOn func()) {
 
 func reachable(t *testing.T, service api.Service, session string, want bool) {
 	t.Helper()
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: session})
 		if err != nil || info.Reachable != want || (info.UnreachableSince == nil) != want || (info.UnreachableWhy == "") != want {
 			return fmt.Sprintf("%+v, %v", info, err)
@@ -337,7 +338,7 @@ func TestRunOutlivesItsLink(t *testing.T) {
 		}
 		return ""
 	}
-	eventually(t, ran)
+	testkit.EventuallyNoProblem(t, ran)
 	for range 10 {
 		if err := greet(t, daemon, id, key, func() {}); err != nil {
 			t.Fatal(err)

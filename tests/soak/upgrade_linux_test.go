@@ -14,6 +14,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -44,7 +45,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("exec.run over an upgrade: %+v, %v", r, err)
 		}
 	})
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: waiting})
 		if err != nil || info.State != api.SessionRunning {
 			return fmt.Sprintf("%+v %v", info.State, err)
@@ -86,7 +87,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("system.upgrade: %+v, %v", r, err)
 		}
 		c.Close()
-		eventually(t, func() string {
+		testkit.EventuallyNoProblem(t, func() string {
 			c := l.dial()
 			defer c.Close()
 			info, err := c.SystemInfo(context.Background(), api.SystemInfoParams{})

@@ -15,30 +15,12 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // patience bounds a wait for something that must come true by itself.
 const patience = 30 * time.Second
-
-// eventually waits until problem returns "", and fails with what it last said.
-func eventually(t *testing.T, problem func() string) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		p := problem()
-		if p == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("still after %s: %s", patience, p)
-			return
-		}
-		<-tick.C
-	}
-}
 
 // process is one line of the kernel's table.
 type process struct {
@@ -104,7 +86,7 @@ func matching(regex string) []process {
 
 func gone(t *testing.T, regex string) {
 	t.Helper()
-	eventually(t, func() string {
+	testkit.EventuallyNoProblem(t, func() string {
 		if left := matching(regex); len(left) > 0 {
 			return fmt.Sprintf("there is %v", left)
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestAttach sees a snapshot, what is typed, and the end.
@@ -94,11 +94,7 @@ func letGo(t *testing.T, dir string) {
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the program does not end")
-		}
-	}
+	testkit.Eventually(t, "the program has ended", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
 // TestEndWithoutADaemon: the program ends while there is no daemon. The next one has

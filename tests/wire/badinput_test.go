@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -91,11 +92,12 @@ func TestBadInput(t *testing.T) {
 // settled waits until only this client is connected.
 func settled(t *testing.T, c *client.Client) {
 	t.Helper()
-	for end := time.Now().Add(patience); stats(t, c).Connections != 1; {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections are left", stats(t, c).Connections)
+	testkit.EventuallyNoProblem(t, func() string {
+		if n := stats(t, c).Connections; n != 1 {
+			return fmt.Sprintf("%d connections are left", n)
 		}
-	}
+		return ""
+	})
 }
 
 func longLine(t *testing.T, d *trltest.Daemon) {

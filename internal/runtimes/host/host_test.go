@@ -25,6 +25,7 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/host"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/state"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestMain is also the runner: the runtime starts this program again for it.
@@ -245,7 +246,7 @@ func TestRunnerIsKilled(t *testing.T) {
 		_, err := s.Run(t.Context(), api.ExecParams{Command: "exec sleep 1005"})
 		failed <- err
 	}()
-	waitFor(t, func() bool { return s.Info().State == api.SessionRunning })
+	testkit.Eventually(t, "the session is running", func() bool { return s.Info().State == api.SessionRunning })
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +382,7 @@ func TestNextDaemonFindsSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, func() bool { info, ok := process.Stat(doomedPID); return !ok || info.Ended() })
+	testkit.Eventually(t, "the killed runner has ended", func() bool { info, ok := process.Stat(doomedPID); return !ok || info.Ended() })
 	d = p.start()
 	defer d.stop()
 	if len(d.List()) != 3 {
@@ -416,7 +417,7 @@ func TestNextDaemonFindsSessions(t *testing.T) {
 	if err := syscall.Kill(stuckPID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { s, err := d.Get("stuck"); return err == nil && s.Info().Reachable })
+	testkit.Eventually(t, "the session \"stuck\" is reachable", func() bool { s, err := d.Get("stuck"); return err == nil && s.Info().Reachable })
 
 	// One that is not our child dies: noticed at once.
 	pid := runnerPID(t, s)
@@ -525,7 +526,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	process.KillAll(process.Marked(api.SessionMarker, boot.ID(), 0), syscall.SIGKILL, 0)
 	reaper := process.NewReaper()
 	defer reaper.Close()
-	waitFor(t, func() bool { _, ok := process.Stat(bootPID); return !ok })
+	testkit.Eventually(t, "the killed runner has been reaped", func() bool { _, ok := process.Stat(bootPID); return !ok })
 	if c := process.OpenCgroup(group); c != nil {
 		_ = c.Remove()
 		c.Close()
@@ -549,15 +550,5 @@ func TestRuntimeDirectoryOfOthersIsRefused(t *testing.T) {
 	_, err = host.New(host.Config{State: dir, RuntimeDir: p.runtime, Logger: log})
 	if err == nil || !strings.Contains(err.Error(), "runtime_dir: ") || !strings.Contains(err.Error(), "has mode 0755, must be 0700") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// waitFor waits for something that nobody tells of.
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("does not happen")
-		}
 	}
 }
