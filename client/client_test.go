@@ -21,6 +21,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,11 +38,7 @@ type daemon struct {
 // listen returns the listener of a daemon and its address.
 func listen(t *testing.T) (*net.UnixListener, string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "cli")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.Dir(t)
 	path := filepath.Join(dir, "s")
 	ln, err := net.Listen("unix", path)
 	if err != nil {

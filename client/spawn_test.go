@@ -11,17 +11,14 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // places gives a daemon that is started by the client directories of its own.
 func places(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "cli")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.Dir(t)
 	for _, name := range []string{"STATE", "RUNTIME"} {
 		sub := filepath.Join(dir, strings.ToLower(name))
 		if err := os.Mkdir(sub, 0o700); err != nil {

@@ -78,19 +78,13 @@ type place struct {
 }
 
 func newPlace(t *testing.T, env ...string) place {
-	dir, err := os.MkdirTemp("/tmp", "trl-daemon-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Dir(t)
 	p := place{t: t, dir: dir, env: append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // else each process takes a second to end
 
 		"TRL_RUNTIME_DIR=" + filepath.Join(dir, "run"), "TRL_KILL_GRACE_S=1",
 	}, env...)}
-	t.Cleanup(func() {
-		p.wantNothing()
-		os.RemoveAll(dir)
-	})
+	t.Cleanup(p.wantNothing)
 	return p
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/runner"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestMain lets the test binary be the runner, so that the real program is tested.
@@ -126,13 +127,7 @@ func (d *daemon) create(p api.SessionCreateParams, recordTo string) (details api
 // launch starts a runner process.
 func launch(t testing.TB) *daemon {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "trl-test-")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "trl-test-")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.MemoryDir(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/link.sock", Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +138,7 @@ func launch(t testing.TB) *daemon {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	d := &daemon{t: t, dir: dir, id: "s-" + strings.TrimPrefix(filepath.Base(dir), "trl-test-"), over: make(chan struct{})}
+	d := &daemon{t: t, dir: dir, id: "s-" + strings.TrimPrefix(filepath.Base(dir), "trl"), over: make(chan struct{})}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -173,9 +168,6 @@ func (d *daemon) end() {
 	_ = d.cmd.Wait()
 	d.conn.Close()
 	<-d.done
-	if _, err := os.Stat(d.dir); err == nil {
-		os.RemoveAll(d.dir)
-	}
 }
 
 func (d *daemon) connect() {

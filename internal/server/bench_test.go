@@ -11,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // BenchmarkRoundTrip is one request after another, beside its floor: two
@@ -18,7 +19,7 @@ import (
 func BenchmarkRoundTrip(b *testing.B) {
 	const ask = `{"id":"1","method":"exec.run","params":{"session_id":"s","command":"echo hello"}}` + "\n"
 	b.Run("floor", func(b *testing.B) {
-		ln, err := net.Listen("unix", filepath.Join(shortDir(b), "s"))
+		ln, err := net.Listen("unix", filepath.Join(testkit.Dir(b), "s"))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func TestShutdownCutsOffTheStubborn(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	svc := newService()
 	s := server.New(server.Config{Service: svc})
-	socket := shortDir(t) + "/trl/s"
+	socket := testkit.Dir(t) + "/trl/s"
 	ln, err := server.Listen(socket)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func mustListen(t *testing.T, path string) *server.Listener {
@@ -28,7 +29,7 @@ func mustListen(t *testing.T, path string) *server.Listener {
 func TestListenIsPrivate(t *testing.T) {
 	old := syscall.Umask(0) // the worst one
 	defer syscall.Umask(old)
-	path := filepath.Join(shortDir(t), "new", "trl", "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "new", "trl", "trl.sock")
 	mustListen(t, path)
 	for file, want := range map[string]os.FileMode{
 		filepath.Dir(path): os.ModeDir | 0o700, path: os.ModeSocket | 0o600, path + ".lock": 0o600,
@@ -40,7 +41,7 @@ func TestListenIsPrivate(t *testing.T) {
 }
 
 func TestListenOncePerPath(t *testing.T) {
-	path := filepath.Join(shortDir(t), "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	first := mustListen(t, path)
 	_, err := server.Listen(path)
 	if !errors.Is(err, server.ErrRunning) || err.Error() != "daemon: already running on "+path {
@@ -67,7 +68,7 @@ func TestListenOncePerPath(t *testing.T) {
 }
 
 func TestListenReplacesTheStale(t *testing.T) {
-	path := filepath.Join(shortDir(t), "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestListenReplacesTheStale(t *testing.T) {
 
 // TestListenNeverStealsTheLiving: not even from one whose lock file was removed.
 func TestListenNeverStealsTheLiving(t *testing.T) {
-	path := filepath.Join(shortDir(t), "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	mustListen(t, path)
 	if err := os.Remove(path + ".lock"); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestListenNeverStealsTheLiving(t *testing.T) {
 
 // TestCloseRemovesOnlyItsOwn: when the socket was removed and another daemon made a new one.
 func TestCloseRemovesOnlyItsOwn(t *testing.T) {
-	path := filepath.Join(shortDir(t), "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	first := mustListen(t, path)
 	os.Remove(path)
 	os.Remove(path + ".lock")
@@ -111,7 +112,7 @@ func TestCloseRemovesOnlyItsOwn(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	base := shortDir(t)
+	base := testkit.Dir(t)
 	file := filepath.Join(base, "file")
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)

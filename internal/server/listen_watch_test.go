@@ -70,7 +70,7 @@ func TestRemovedSocketComesBack(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(shortDir(t), "run", "trl.sock")
+			path := filepath.Join(testkit.Dir(t), "run", "trl.sock")
 			ln := watched(t, path, io.Discard)
 			for range 3 { // not only once
 				greeted(t, path)
@@ -95,7 +95,7 @@ func TestRemovedSocketComesBack(t *testing.T) {
 
 // TestReplacedSocketIsNotTaken: a file that somebody put in the place of the socket stays.
 func TestReplacedSocketIsNotTaken(t *testing.T) {
-	path := filepath.Join(shortDir(t), "trl.sock")
+	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	log := &logBuffer{}
 	watched(t, path, log)
 	if err := os.WriteFile(path+".new", []byte("precious"), 0o600); err != nil {
@@ -122,7 +122,7 @@ func TestReplacedSocketIsNotTaken(t *testing.T) {
 
 // TestSocketMoves: where the directory cannot be made again, there is another place.
 func TestSocketMoves(t *testing.T) {
-	base := shortDir(t)
+	base := testkit.Dir(t)
 	path, other := filepath.Join(base, "up", "run", "trl.sock"), filepath.Join(base, "tmp", "trl.sock")
 	for _, err := range []error{
 		os.Mkdir(base+"/real", 0o700), os.WriteFile(base+"/file", nil, 0o600), os.Symlink("real", base+"/up"),
@@ -161,7 +161,7 @@ func TestSocketMoves(t *testing.T) {
 
 // TestStickyDirectory: nobody but its owner can replace a socket there.
 func TestStickyDirectory(t *testing.T) {
-	dir := filepath.Join(shortDir(t), "tmp")
+	dir := filepath.Join(testkit.Dir(t), "tmp")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

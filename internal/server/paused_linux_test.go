@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // deadlines is a listener whose connections tell of their read deadlines, and
@@ -57,7 +58,7 @@ func (c deadlineConn) SetReadDeadline(t time.Time) error {
 func TestShutdownOfAPausedReader(t *testing.T) {
 	svc := newService()
 	s := server.New(server.Config{Service: svc, MaxInFlight: 1})
-	ln, err := server.Listen(shortDir(t) + "/s")
+	ln, err := server.Listen(testkit.Dir(t) + "/s")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -55,20 +54,10 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "srv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func start(t testing.TB, cfg server.Config) *daemon {
 	t.Helper()
 	d := &daemon{service: newService(), log: &logBuffer{}, served: make(chan error, 1)}
-	d.socket = filepath.Join(shortDir(t), "trl", "trl.sock")
+	d.socket = filepath.Join(testkit.Dir(t), "trl", "trl.sock")
 	cfg.Service = d.service
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))

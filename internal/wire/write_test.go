@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/internal/wire"
 )
 
@@ -25,11 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // socketPair returns two connected unix sockets.
 func socketPair(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "wire")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.Dir(t)
 	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -34,18 +35,8 @@ type sandbox struct {
 func newSandbox(t *testing.T, env ...string) *sandbox {
 	t.Helper()
 	trl := trltest.Binary(t)
-	dir, err := os.MkdirTemp("/tmp", "trlcli") // t.TempDir is too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := "/dev/shm"
-	if _, err := os.Stat(memory); err != nil {
-		memory = "/tmp"
-	}
-	runtimeDir, err := os.MkdirTemp(memory, "trlcli")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Dir(t)
+	runtimeDir := testkit.MemoryDir(t)
 	s := &sandbox{dir: dir, work: filepath.Join(dir, "work"), trl: trl}
 	for _, name := range []string{"home", "work"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -59,11 +50,7 @@ func newSandbox(t *testing.T, env ...string) *sandbox {
 		// A program with the race detector would sleep a second before it exits.
 		"GORACE=atexit_sleep_ms=0 log_path=" + filepath.Join(dir, "race"),
 	}, env...)
-	t.Cleanup(func() {
-		s.close(t)
-		_ = os.RemoveAll(dir)
-		_ = os.RemoveAll(runtimeDir)
-	})
+	t.Cleanup(func() { s.close(t) })
 	return s
 }
 

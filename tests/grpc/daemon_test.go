@@ -48,11 +48,7 @@ func second(_, b string) string { return b }
 
 // TestRefusesToStart where callers could not be told from each other.
 func TestRefusesToStart(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "trl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.Dir(t)
 	is := newIssuer(t, "ours")
 	server := is.issue("server", time.Hour)
 	d := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0"))

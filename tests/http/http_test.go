@@ -295,11 +295,7 @@ func TestHTTPOverRestarts(t *testing.T) {
 
 // TestHTTPRefusesToStart where callers could not be told from each other.
 func TestHTTPRefusesToStart(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "trl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.Dir(t)
 	open := filepath.Join(dir, "open")
 	if err := os.WriteFile(open, []byte("0123456789abcdef"), 0o644); err != nil {
 		t.Fatal(err)

@@ -16,11 +16,7 @@ import (
 // macOS: the keys of ended sessions are in its memory alone, and the next program gets
 // them. No key is written to the disk.
 func TestUpgradeKeepsKeys(t *testing.T) {
-	runtimeDir, err := os.MkdirTemp("/tmp", "trl-disk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(runtimeDir) })
+	runtimeDir := testkit.Dir(t)
 	daemon := trltest.Start(t, trltest.Env("TRL_RUNTIME_DIR="+runtimeDir))
 	service := daemon.Client(t)
 	id := create(t, service, api.SessionCreateParams{}).SessionID

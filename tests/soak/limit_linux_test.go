@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -39,11 +40,7 @@ func unprivileged(t *testing.T) bool {
 		return true
 	}
 	uid := 60000 + os.Getpid()%5000
-	dir, err := os.MkdirTemp("/tmp", "trl-limit")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.Dir(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

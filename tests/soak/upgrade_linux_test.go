@@ -173,11 +173,7 @@ func TestUpgradeRefused(t *testing.T) {
 
 // TestSocketActivation starts the daemon as systemd does, with a socket that listens.
 func TestSocketActivation(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "trl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.Dir(t)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/s", Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

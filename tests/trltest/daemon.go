@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // patience bounds every wait of this package. It is long, because the machine may
@@ -84,10 +85,7 @@ func KeepsProcesses() Option { return func(o *options) { o.dirty = true } }
 // data race nor a panic.
 func Start(t testing.TB, opts ...Option) *Daemon {
 	t.Helper()
-	root, err := os.MkdirTemp("/tmp", "trl") // t.TempDir is too long for sockets
-	if err != nil {
-		t.Fatalf("trltest: %s", err)
-	}
+	root := testkit.Dir(t)
 	d := &Daemon{root: root, binary: Binary(t), StateDir: filepath.Join(root, "state")}
 	for _, opt := range opts {
 		opt(&d.opts)
@@ -98,13 +96,7 @@ func Start(t testing.TB, opts ...Option) *Daemon {
 	if !d.opts.stdio {
 		d.Socket = filepath.Join(root, "run", "trl.sock")
 	}
-	shm := "/dev/shm"
-	if _, err := os.Stat(shm); err != nil {
-		shm = "/tmp"
-	}
-	if d.RuntimeDir, err = os.MkdirTemp(shm, "trl"); err != nil {
-		t.Fatalf("trltest: %s", err)
-	}
+	d.RuntimeDir = testkit.MemoryDir(t)
 	if err := os.Mkdir(filepath.Join(root, "home"), 0o700); err != nil {
 		t.Fatalf("trltest: %s", err)
 	}
@@ -113,8 +105,6 @@ func Start(t testing.TB, opts ...Option) *Daemon {
 		if t.Failed() {
 			t.Logf("trltest: stderr of the daemon:\n%s", tail(d.Stderr(), 16<<10))
 		}
-		os.RemoveAll(d.root)
-		os.RemoveAll(d.RuntimeDir)
 	})
 	d.start(t)
 	return d

@@ -46,18 +46,13 @@ type place struct {
 }
 
 func newPlace(t *testing.T) place {
-	// Short, because a socket's address is; private, as a runtime directory must be.
-	dir, err := os.MkdirTemp("/tmp", "trl-host-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Dir(t)
 	p := place{t: t, state: filepath.Join(dir, "state"), runtime: filepath.Join(dir, "run"), log: &bytes.Buffer{}, mu: &sync.Mutex{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log:\n%s", p.logged())
 		}
 		p.wantEmpty()
-		os.RemoveAll(dir)
 	})
 	return p
 }
