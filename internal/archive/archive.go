@@ -28,13 +28,13 @@ import (
 const (
 	// maxEntries bounds the sessions, however little each takes.
 	maxEntries = 256
-	// maxLoaded is how many logs are held for their readers; memoryBytes is how much of
-	// them is in memory.
+	// maxLoaded is how many logs stay loaded for their readers; memoryBytes is how many bytes of
+	// them are in memory.
 	maxLoaded   = 16
 	memoryBytes = 4 << 20
 
 	keySize = 32
-	// stampSize is that of the time behind a key in its file.
+	// stampSize is the size of the time behind a key in its file.
 	stampSize = 8
 	tmp       = ".tmp"
 )
@@ -43,13 +43,13 @@ const (
 type Config struct {
 	Dir    string // of the encrypted files; made when it is needed
 	KeyDir string // of the keys; made when it is needed
-	// SpillDir is where the output that somebody reads is held, in a file without a name.
+	// SpillDir is where output that is being read is kept, in a file without a name.
 	SpillDir string
-	// Keys are those that the program before had in its memory, as Keys returned them.
+	// Keys are the keys that the program before this one had in memory, as its Keys returned them.
 	Keys   []byte
 	Logger *slog.Logger
-	// Clock is the time since the machine's start, without the time it was asleep. It goes on
-	// over daemons, and cannot be set. When nil it is the system's.
+	// Clock returns the time since the machine's start, without the time it was asleep. It is the
+	// same for all daemons, and cannot be set. If it is nil, it is the system's.
 	Clock func() time.Duration
 }
 
@@ -62,22 +62,22 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// Archive is the set of sessions that are kept. It is safe for concurrent use and has
+// Archive is the set of archived sessions. It is safe for concurrent use and has
 // no goroutines.
 type Archive struct {
 	config   Config
 	log      *slog.Logger
-	store    *output.Store // of what is loaded
+	store    *output.Store // of the loaded output
 	keyFiles bool          // keys are written to files
 
 	mu      sync.Mutex
 	entries map[string]*Entry // guarded by mu; by session
-	order   []*Entry          // guarded by mu; the one that ended first is first
+	order   []*Entry          // guarded by mu; by the time of their end, oldest first
 	size    int64             // guarded by mu; of all entries
-	loaded  []*loaded         // guarded by mu; the one that was used last is last
+	loaded  []*loaded         // guarded by mu; by the time of their last use, oldest first
 }
 
-// Open finds the sessions that an earlier daemon kept. What cannot be read is removed.
+// Open finds the sessions that an earlier daemon archived. It removes those that cannot be read.
 func Open(c Config) (*Archive, error) {
 	if c.Clock == nil {
 		c.Clock = monotonic
@@ -118,9 +118,9 @@ func Open(c Config) (*Archive, error) {
 // idSize is the length of a session's id.
 const idSize = len("s-0123456789")
 
-// Keys returns the keys that are in memory alone, for the program that takes the place
-// of this one: without them it could not read what was kept. It is nil where the keys
-// are in files, and has at most 11 KiB.
+// Keys returns the keys that are in memory only, for the program that takes the place of this one
+// and could not read the archived sessions without them. It returns nil where the keys are in
+// files, and at most 11 KiB.
 func (a *Archive) Keys() []byte {
 	if a.keyFiles {
 		return nil
@@ -132,7 +132,7 @@ func (a *Archive) Keys() []byte {
 	return keys
 }
 
-// givenKey finds the key of a session in what Keys returned; nil for none.
+// givenKey finds the key of a session in Config.Keys; nil for none.
 func (a *Archive) givenKey(id string) []byte {
 	const each = idSize + keySize
 	for rest := a.config.Keys; len(rest) >= each; rest = rest[each:] {
@@ -143,21 +143,21 @@ func (a *Archive) givenKey(id string) []byte {
 	return nil
 }
 
-// Entries returns what is kept, the session that ended first being first.
+// Entries returns the archived sessions, by the time of their end, oldest first.
 func (a *Archive) Entries() []*Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.order)
 }
 
-// Size returns how many bytes all of it takes.
+// Size returns how many bytes all entries take.
 func (a *Archive) Size() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.size
 }
 
-// Shrink removes the oldest sessions until n bytes are free, or nothing is left.
+// Shrink removes the oldest sessions until n bytes are free, or no session is left.
 func (a *Archive) Shrink(n int64) {
 	for _, e := range a.Entries() {
 		if n <= 0 {
@@ -168,20 +168,20 @@ func (a *Archive) Shrink(n int64) {
 	}
 }
 
-// Clear removes everything.
+// Clear removes all sessions.
 func (a *Archive) Clear() {
 	for _, e := range a.Entries() {
 		e.Remove()
 	}
-	// They may belong to somebody else as well.
+	// Only if they are empty: other files may be there too.
 	_ = os.Remove(a.config.Dir)
 	_ = os.Remove(a.config.KeyDir)
 }
 
-// add takes a new entry in, and forgets the oldest when there are too many.
+// add adds a new entry, and removes the oldest ones if there are too many.
 func (a *Archive) add(e *Entry) {
 	a.mu.Lock()
-	if old := a.entries[e.id]; old != nil { // whose files have been replaced
+	if old := a.entries[e.id]; old != nil { // its files have been replaced
 		a.order = slices.DeleteFunc(a.order, func(x *Entry) bool { return x == old })
 		a.size -= old.size
 	}
@@ -198,7 +198,7 @@ func (a *Archive) add(e *Entry) {
 	}
 }
 
-// Create begins to keep a session. The export of its runner is written to the Writer.
+// Create starts to archive a session. The caller writes the export of its runner to the Writer.
 func (a *Archive) Create(id string) (*Writer, error) {
 	if err := os.MkdirAll(a.config.Dir, 0o700); err != nil {
 		return nil, err
@@ -217,19 +217,19 @@ func (a *Archive) Create(id string) (*Writer, error) {
 	return w, nil
 }
 
-// Writer takes an export. It is for one goroutine.
+// Writer writes an export into the archive. Only one goroutine may use it.
 type Writer struct {
 	entry *Entry
 	f     *os.File
 	*sealer
 }
 
-// Write takes a piece of the export.
+// Write encrypts a piece of the export.
 func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), w.seal(p, w.f)
 }
 
-// Close completes the entry. After an error nothing is left of it.
+// Close completes the entry. After an error no file of it is left.
 func (w *Writer) Close() (*Entry, error) {
 	e := w.entry
 	err := w.finish(w.f)
@@ -253,14 +253,14 @@ func (w *Writer) Close() (*Entry, error) {
 	return e, nil
 }
 
-// Abort gives it up.
+// Abort removes the files of the incomplete entry.
 func (w *Writer) Abort() {
 	_ = w.f.Close()
 	w.entry.removeFiles()
 	_ = os.Remove(w.entry.path() + tmp)
 }
 
-// loaded is the output of one command that somebody reads, or has read lately.
+// loaded is the output of one command that is being read, or was read lately.
 type loaded struct {
 	entry *Entry
 	id    string
@@ -268,14 +268,14 @@ type loaded struct {
 	users int // guarded by the archive's mu
 }
 
-// borrow returns the output of a command. It must be given back.
+// borrow returns the output of a command. The caller must call giveBack.
 func (a *Archive) borrow(e *Entry, id string) (*loaded, error) {
 	if l := a.find(e, id); l != nil {
 		return l, nil
 	}
 	e.loading.Lock()
 	defer e.loading.Unlock()
-	if l := a.find(e, id); l != nil { // somebody else was faster
+	if l := a.find(e, id); l != nil { // another goroutine has loaded it meanwhile
 		return l, nil
 	}
 	exec, err := e.past.Load(a.store, id)
@@ -302,8 +302,8 @@ func (a *Archive) find(e *Entry, id string) *loaded {
 	return nil
 }
 
-// giveBack ends the use of what was borrowed. What nobody uses goes when there is much
-// of it, or when its session is forgotten.
+// giveBack ends the use of borrowed output; nil for none. It releases unused output if more than
+// maxLoaded logs are loaded, or if the session has been removed.
 func (a *Archive) giveBack(l *loaded) {
 	a.mu.Lock()
 	if l != nil {

@@ -16,22 +16,22 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Entry is one session. It is safe for concurrent use.
+// Entry is one archived session. It is safe for concurrent use.
 type Entry struct {
 	archive *Archive
 	id      string
 	key     []byte
-	since   time.Duration // on the archive's Clock, when it came there
+	since   time.Duration // when it was archived, by the archive's Clock
 	size    int64         // of the file
-	text    int64         // how much is in it
+	text    int64         // of the decrypted content
 	past    *export.Session
-	loading sync.Mutex // held by who loads a log
+	loading sync.Mutex // held while a log is loaded
 }
 
-// ID is the session's id.
+// ID returns the session's id.
 func (e *Entry) ID() string { return e.id }
 
-// Result is what its runner told last.
+// Result returns the last report of the session's runner.
 func (e *Entry) Result() link.DestroyResult { return e.past.Result }
 
 // Read answers exec.read.
@@ -61,7 +61,7 @@ func (e *Entry) use(id string, read func(*export.Exec) error) error {
 	return read(l.exec)
 }
 
-// Remove forgets the session. It may be called more than once.
+// Remove removes the session from the archive. It may be called more than once.
 func (e *Entry) Remove() {
 	a := e.archive
 	a.mu.Lock()
@@ -78,7 +78,7 @@ func (e *Entry) Remove() {
 	}
 }
 
-// Age is for how long the session has been in the archive, of this daemon or an earlier one.
+// Age returns for how long the session has been in the archive, of this daemon or an earlier one.
 func (e *Entry) Age() time.Duration { return max(0, e.archive.config.Clock()-e.since) }
 
 // Kept reports whether the session is still in the archive.
@@ -91,10 +91,10 @@ func (e *Entry) Kept() bool {
 func (e *Entry) path() string    { return filepath.Join(e.archive.config.Dir, e.id) }
 func (e *Entry) keyPath() string { return filepath.Join(e.archive.config.KeyDir, e.id) }
 
-// sessionID is what an id looks like. Ids become paths, so those of files are checked.
+// sessionID is the form of an id. Ids become paths, so those in file names are checked.
 var sessionID = regexp.MustCompile(`^s-[0-9a-f]{10}$`)
 
-// find makes an entry of the files of an earlier daemon.
+// find reads the key of an entry that an earlier daemon wrote, and opens it.
 func (e *Entry) find() (err error) {
 	if !sessionID.MatchString(e.id) {
 		return errors.New("is not the name of a session")
@@ -105,7 +105,7 @@ func (e *Entry) find() (err error) {
 		}
 	}
 	switch len(e.key) {
-	case keySize: // handed over by the program before, or of an earlier version
+	case keySize: // from Config.Keys, or a file of an earlier version
 		e.since = e.archive.config.Clock()
 	case keySize + stampSize:
 		e.since = time.Duration(binary.BigEndian.Uint64(e.key[keySize:]))
@@ -116,7 +116,7 @@ func (e *Entry) find() (err error) {
 	return e.open()
 }
 
-// open reads what is told of the session at once.
+// open reads the runner's last report, but no output.
 func (e *Entry) open() error {
 	f, err := os.Open(e.path())
 	if err != nil {
@@ -144,8 +144,8 @@ func (e *Entry) open() error {
 	return nil
 }
 
-// ReadAt reads what was exported. It opens the file each time: what is rarely read
-// need not hold a descriptor.
+// ReadAt reads the decrypted export. It opens the file each time, because entries are rarely read
+// and would hold a descriptor each.
 func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 	f, err := os.Open(e.path())
 	if err != nil {
@@ -165,7 +165,7 @@ func (e *Entry) writeKey() error {
 	return os.WriteFile(e.keyPath(), binary.BigEndian.AppendUint64(slices.Clone(e.key), uint64(e.since)), 0o600)
 }
 
-// removeFiles removes the key first: what is left then is nothing.
+// removeFiles removes the key first: without it the other file cannot be read.
 func (e *Entry) removeFiles() {
 	if e.archive.keyFiles {
 		_ = os.Remove(e.keyPath())

@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal"
 )
 
-// Screen answers screen: what the terminal showed last.
+// Screen answers session.screen with the last screen.
 func (e *Entry) Screen(p api.SessionScreenParams) (api.SessionScreenResult, error) {
 	past, err := e.terminal()
 	if err != nil {
@@ -17,7 +17,7 @@ func (e *Entry) Screen(p api.SessionScreenParams) (api.SessionScreenResult, erro
 	return past.Screen(p), nil
 }
 
-// Snapshot answers snapshot: the last screen.
+// Snapshot answers snapshot with the last screen.
 func (e *Entry) Snapshot(p link.SnapshotParams) (link.SnapshotResult, []byte, error) {
 	past, err := e.terminal()
 	if err != nil {
@@ -27,8 +27,8 @@ func (e *Entry) Snapshot(p link.SnapshotParams) (link.SnapshotResult, []byte, er
 	return r, data, nil
 }
 
-// terminal restores the terminal as it was when its program ended. That takes some
-// milliseconds, and memory only while somebody looks.
+// terminal restores the terminal as it was when its program ended. That takes some milliseconds,
+// but no memory while the screen is not read.
 func (e *Entry) terminal() (*terminal.Past, error) {
 	screen, err := e.past.Screen()
 	if err != nil {
@@ -40,8 +40,8 @@ func (e *Entry) terminal() (*terminal.Past, error) {
 	return terminal.Restore(screen.Data, screen.SnapshotResult), nil
 }
 
-// Follow answers follow, for who was not fast enough to read everything before the end.
-// Changes of size are not told any more.
+// Follow answers follow, for a viewer that had not read all output before the end. It reports no
+// changes of size.
 func (e *Entry) Follow(p link.FollowParams) (link.FollowResult, []byte, error) {
 	r := link.FollowResult{Resizes: max(p.Resizes, 0)}
 	info := e.past.Result.Info
@@ -69,8 +69,7 @@ func (e *Entry) Follow(p link.FollowParams) (link.FollowResult, []byte, error) {
 	return r, body, nil
 }
 
-// torn is how many bytes at the end are the beginning of a character; 0 when there is
-// nothing else.
+// torn returns how many bytes at the end are an incomplete character; 0 if b is nothing else.
 func torn(b []byte) int {
 	for n := 1; n < min(utf8.UTFMax, len(b)); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {

@@ -21,11 +21,11 @@ const (
 
 var errSeal = errors.New("is damaged")
 
-// sealer encrypts what is written.
+// sealer encrypts a text in chunks.
 type sealer struct {
 	aead cipher.AEAD
 	n    int64
-	text []byte // of the chunk that is not complete
+	text []byte // of the incomplete chunk
 	buf  []byte
 }
 
@@ -40,7 +40,7 @@ func newAEAD(key []byte) cipher.AEAD {
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
-		panic(err) // the cipher is no AES
+		panic(err) // the cipher is not AES
 	}
 	return aead
 }
@@ -54,7 +54,8 @@ func nonce(n int64, last bool) []byte {
 	return b[:]
 }
 
-// seal takes p, and writes the chunks that are complete: those that something follows.
+// seal appends p to the text and writes the complete chunks. The last chunk is written by finish,
+// because its nonce says that it is the last.
 func (s *sealer) seal(p []byte, w io.Writer) error {
 	for len(p) > 0 {
 		if len(s.text) == chunkSize {
@@ -80,7 +81,7 @@ func (s *sealer) chunk(w io.Writer, last bool) error {
 	return err
 }
 
-// textSize is how much text a sealed file of that size has.
+// textSize returns how many bytes of text a sealed file of that size has.
 func textSize(size int64) (int64, error) {
 	body := size - int64(len(header))
 	chunks := (body + chunkSize + overhead - 1) / (chunkSize + overhead)
@@ -90,7 +91,7 @@ func textSize(size int64) (int64, error) {
 	return 0, errSeal
 }
 
-// unseal reads text of a sealed file with that much text.
+// unseal decrypts a part of a sealed file, which has total bytes of text.
 func unseal(src io.ReaderAt, key []byte, total int64, p []byte, off int64) (n int, err error) {
 	if off < 0 || off > total {
 		return 0, errSeal

@@ -38,33 +38,33 @@ import (
 // answerTimeout is how long clients may take to read their last answers.
 const answerTimeout = 5 * time.Second
 
-// spareThreads is how many files the daemon can wait for at the same time without
-// another thread. Sockets and runners take none.
+// spareThreads is how many files the daemon can wait for at the same time without starting another
+// thread. Sockets and runners need none.
 const spareThreads = 24
 
-// Options are what a caller of Run decides beside the configuration.
+// Options are the caller's choices beside the configuration.
 type Options struct {
 	Logger *slog.Logger
 	// Stdio serves one client on Stdin and Stdout. The end of Stdin ends the daemon.
-	// There is no socket then, unless one was asked for with a flag.
+	// There is no socket then, unless a flag names one.
 	Stdio  bool
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
-	// ReadyFD is a descriptor that "ready" is written to when the daemon serves, and
-	// that is closed then or when it cannot; 0 for none.
+	// ReadyFD is a descriptor to which the daemon writes "ready" when it serves; 0 for none. The
+	// daemon closes it then, or when it fails to start.
 	ReadyFD int
 }
 
-// daemon is the parts, in the order in which they are started.
+// daemon has the parts of the daemon, in the order in which they are started.
 type daemon struct {
 	config config.Config
 	o      Options
 	log    *slog.Logger
 	ready  *os.File
-	// executable is the file this program was started from, which may be another one later.
+	// executable is the path that this program was started from. The file may have been replaced.
 	executable string
 	replace    chan replacement
-	manager    string // the socket of a service manager who wants to know how we are
+	manager    string // the socket of the service manager to which the daemon reports, see notify; "" for none
 
 	listener *server.Listener // nil without a socket
 	web      *web             // nil without HTTP
@@ -73,20 +73,19 @@ type daemon struct {
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
-	keys     []byte // of ended sessions, from the program before
+	keys     []byte // of archived sessions, from the program before this one
 	archive  *archive.Archive
 	registry *session.Registry
 	talks    *dialogue.Registry
 	server   *server.Server
 }
 
-// ErrRunning is what Run returns when another daemon has the socket.
+// ErrRunning is the error of Run when another daemon has the socket.
 var ErrRunning = server.ErrRunning
 
-// Run runs the daemon until ctx ends, its client on stdio is gone, or it has had
-// nothing to do for long enough. Then it ends all sessions, unless it is to keep them;
-// while it does so, SIGTERM or SIGINT makes it do without the grace time. It must be
-// the only thing in its process that has children.
+// Run runs the daemon until ctx ends, its client on stdio has closed the connection, or it has been
+// idle for auto_exit_s. Then it ends all sessions, unless keep_sessions is set; meanwhile SIGTERM
+// or SIGINT makes it skip the grace time. Nothing else in this process may start children.
 func Run(ctx context.Context, c config.Config, o Options) error {
 	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1)}
 	d.executable, _ = os.Executable()
@@ -97,13 +96,13 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	defer d.tellReady("")
 	process.Sanitize()
-	// Who reads our log, or our answers, may go before us: the sessions have to be ended all
-	// the same. They are not to inherit it, so the signal is taken and not ignored.
+	// The reader of the log or of the answers may exit first, and the sessions must be ended all
+	// the same. The signal is caught, not ignored, because children would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	process.ReserveThreads(spareThreads + runtime.GOMAXPROCS(0))
-	// Little lives here, and much passes through: without this the collector would run for
-	// every few megabytes of output, and take half of the time. It is never touched, so it
-	// takes no memory; it counts as if it did.
+	// The daemon keeps little and passes much through: without this the garbage collector would
+	// run for every few megabytes of output, and take half of the time. The slice counts as
+	// allocated, but it is never touched, so it takes no memory.
 	headroom := make([]byte, 32<<20)
 	defer runtime.KeepAlive(headroom)
 	for _, note := range c.Notes() {
@@ -170,7 +169,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	return d.serve(ctx)
 }
 
-// listen makes the socket, before anything else: it is what keeps a second daemon out.
+// listen makes the socket, before anything else: the socket keeps a second daemon out.
 func (d *daemon) listen() (err error) {
 	given, err := inherit()
 	d.keys = takeKeys(given.keys)
@@ -223,7 +222,7 @@ func (d *daemon) openState() (slot bool, err error) {
 	return true, err
 }
 
-// spillDir is where output is held that is in files without a name.
+// spillDir returns the directory for output in files without a name.
 func (d *daemon) spillDir() string {
 	if d.config.SpillDir != "" {
 		return d.config.SpillDir
@@ -231,7 +230,7 @@ func (d *daemon) spillDir() string {
 	return d.state.Path()
 }
 
-// openArchive finds what is to be read of sessions that have ended.
+// openArchive finds the archived sessions.
 func (d *daemon) openArchive() (*archive.Archive, error) {
 	return archive.Open(archive.Config{
 		Dir: filepath.Join(d.state.Path(), "past"), KeyDir: filepath.Join(d.config.RuntimeDir, "past"),
@@ -239,7 +238,7 @@ func (d *daemon) openArchive() (*archive.Archive, error) {
 	})
 }
 
-// chosenShell is the default_shell that somebody has configured; "" when nobody has.
+// chosenShell returns the configured default_shell, "" if none is configured.
 func chosenShell(c config.Config) string {
 	if c.Origin("default_shell") == config.OriginDefault {
 		return ""
@@ -303,8 +302,8 @@ func (d *daemon) newDialogues() *dialogue.Registry {
 	})
 }
 
-// retention is for how long a runner waits for the next daemon; one that is not to wait
-// is told a negative number.
+// retention returns for how long a runner waits for the next daemon; a negative number if it must
+// not wait, because 0 means the default.
 func retention(seconds float64) float64 {
 	if seconds <= 0 {
 		return -1
@@ -334,17 +333,17 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 	return svc
 }
 
-// serve serves until there is a reason to stop, and stops.
+// serve serves until there is a reason to stop, and then stops.
 func (d *daemon) serve(ctx context.Context) error {
 	type ending struct {
 		why string
 		err error
 	}
-	stopSignals := d.upgradeOnSignal() // before anybody can know that the daemon serves
+	stopSignals := d.upgradeOnSignal() // before a client can know that the daemon serves
 	ends := make(chan ending, 2)
 	var webEnded, rpcEnded chan error
 	var tasks sync.WaitGroup
-	// The server ends the contexts of requests itself, so that their callers hear why.
+	// The server ends the contexts of requests itself, so that their callers learn why.
 	if d.listener != nil {
 		d.listener.Watch(server.WatchConfig{Logger: d.log, Elsewhere: d.otherSocket, Moved: d.state.Listens})
 		tasks.Go(func() {
@@ -372,7 +371,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
-	debug.FreeOSMemory() // what only the start needed
+	debug.FreeOSMemory() // memory that only the start needed
 	process.TrimProgram()
 	notify(d.manager, "READY=1")
 
@@ -404,8 +403,8 @@ func (d *daemon) serve(ctx context.Context) error {
 	return end.err
 }
 
-// otherSocket is where the daemon listens when its socket cannot be made again, "" for a
-// socket that was named.
+// otherSocket returns where the daemon listens if its socket cannot be made again; "" if the
+// configuration names the socket.
 func (d *daemon) otherSocket() string {
 	if d.config.Origin("socket") != config.OriginDefault {
 		return ""
@@ -420,12 +419,13 @@ func (d *daemon) address() string {
 	return d.listener.Addr().String()
 }
 
-// stop ends connections and sessions at the same time: a client that waits for a
-// command is told at once, and one that reads slowly holds up nobody.
+// stop ends connections and sessions at the same time: a client that waits for a command gets its
+// answer at once, and a client that reads slowly does not delay the others.
 func (d *daemon) stop() {
 	d.state.Stopping()
 	if d.config.KeepSessions {
-		// First the sessions: a call that waits for a command must not look like a caller who left.
+		// First the sessions: otherwise a call that waits for a command would look as if its caller
+		// had gone, and the command would be cancelled.
 		d.talks.Leave()
 		d.registry.Leave()
 	}
@@ -450,8 +450,8 @@ func (d *daemon) stop() {
 	tasks.Wait()
 }
 
-// tellReady writes a word to who started the daemon, once; without a word it only
-// closes the descriptor.
+// tellReady writes a word to Options.ReadyFD and closes it, once; without a word it only closes
+// it.
 func (d *daemon) tellReady(word string) {
 	if d.ready == nil {
 		return
@@ -463,17 +463,18 @@ func (d *daemon) tellReady(word string) {
 	d.ready = nil
 }
 
-// stdio makes one connection of two files. Output is the second, if it is one.
+// stdio is a connection made of two streams.
 type stdio struct {
 	io.ReadCloser
 	io.WriteCloser
 }
 
-// Output is what the server watches, to know when the client is gone.
+// Output returns the file that the server watches to learn that the client is gone; nil if the
+// second stream is not a file.
 func (s stdio) Output() *os.File {
 	f, _ := s.WriteCloser.(*os.File)
 	return f
 }
 
-// Close closes both.
+// Close closes both streams.
 func (s stdio) Close() error { return errors.Join(s.ReadCloser.Close(), s.WriteCloser.Close()) }

@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 )
 
-// rpc is the door for gRPC. It is open while sessions are still being found, so that who
-// asks can be told.
+// rpc serves gRPC. It listens while sessions are still being recovered, so that clients get an
+// answer that says so.
 type rpc struct {
 	listener *net.TCPListener
 	secure   bool         // it speaks TLS
@@ -16,8 +16,8 @@ type rpc struct {
 	ended    chan error
 }
 
-// listenGRPC listens for gRPC if that is asked for. A daemon on stdio does so only for a
-// flag, as with its socket. given is a descriptor of the program before, or 0.
+// listenGRPC listens for gRPC if the configuration says so. For a daemon on stdio only a flag counts,
+// as for its socket. given is a descriptor of the program before this one, or 0.
 func (d *daemon) listenGRPC(given int) (err error) {
 	c := d.config
 	if c.GRPC == "" || d.o.Stdio && !strings.HasPrefix(c.Origin("grpc"), "flag ") {
@@ -35,7 +35,7 @@ func (d *daemon) listenGRPC(given int) (err error) {
 	return err
 }
 
-// startGRPC begins to serve. Until Ready, everybody is told to come back.
+// startGRPC starts to serve. Until Ready, every answer says that the daemon is starting.
 func (d *daemon) startGRPC() error {
 	r := d.rpc
 	if r == nil {
@@ -57,14 +57,14 @@ func (d *daemon) startGRPC() error {
 	return nil
 }
 
-// stopGRPC waits for its end after the server was shut down.
+// stopGRPC waits until gRPC has ended. The server has been shut down before.
 func (d *daemon) stopGRPC() {
 	if d.rpc != nil && d.rpc.grpc != nil {
 		<-d.rpc.ended
 	}
 }
 
-// grpcAddress is the daemon's address for gRPC, "" without it.
+// grpcAddress returns the daemon's address for gRPC, "" without gRPC.
 func (d *daemon) grpcAddress() string {
 	switch {
 	case d.rpc == nil:

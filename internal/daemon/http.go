@@ -17,19 +17,19 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 )
 
-// web is the door for HTTP. It is open while sessions are still being found, so that
-// who asks can be told.
+// web serves HTTP. It listens while sessions are still being recovered, so that clients get an
+// answer that says so.
 type web struct {
 	listener *net.TCPListener
 	secure   bool // it speaks TLS
 	http     *server.HTTP
 	ended    chan error
-	// forget ends what the clients of MCP have left.
+	// forget ends the sessions of MCP that its clients left open.
 	forget context.CancelFunc
 }
 
-// listenHTTP listens for HTTP if that is asked for. A daemon on stdio does so only for a
-// flag, as with its socket. given is a descriptor of the program before, or 0.
+// listenHTTP listens for HTTP if the configuration says so. For a daemon on stdio only a flag counts,
+// as for its socket. given is a descriptor of the program before this one, or 0.
 func (d *daemon) listenHTTP(given int) (err error) {
 	c := d.config
 	if c.HTTP == "" || d.o.Stdio && !strings.HasPrefix(c.Origin("http"), "flag ") {
@@ -47,8 +47,7 @@ func (d *daemon) listenHTTP(given int) (err error) {
 	return err
 }
 
-// openTokens reads the tokens, or makes the first one: without a token there is neither
-// HTTP nor gRPC.
+// openTokens reads the tokens, or makes the first one: HTTP and gRPC need a token.
 func (d *daemon) openTokens() (err error) {
 	if d.web == nil && d.rpc == nil {
 		return nil
@@ -61,7 +60,7 @@ func (d *daemon) openTokens() (err error) {
 	return err
 }
 
-// startHTTP begins to serve. Until Ready, everybody is told to come back.
+// startHTTP starts to serve. Until Ready, every answer says that the daemon is starting.
 func (d *daemon) startHTTP(svc api.Service) error {
 	w := d.web
 	if w == nil {
@@ -90,7 +89,7 @@ func (d *daemon) startHTTP(svc api.Service) error {
 // preferredShell is the shell for models, if it exists and the configuration names no other.
 const preferredShell = "bash"
 
-// textShell is the shell that reads the text of models where a session has no shell.
+// textShell returns the shell that runs the text of models in sessions without a shell.
 func textShell(c config.Config) string {
 	if chosen := chosenShell(c); chosen != "" {
 		return chosen
@@ -104,7 +103,7 @@ func textShell(c config.Config) string {
 	return api.DefaultShell
 }
 
-// stopHTTP ends it after the server was shut down.
+// stopHTTP waits until HTTP has ended. The server has been shut down before.
 func (d *daemon) stopHTTP() {
 	if d.web != nil && d.web.http != nil {
 		d.web.forget()
@@ -112,7 +111,7 @@ func (d *daemon) stopHTTP() {
 	}
 }
 
-// url is the base of the daemon's URLs, "" without HTTP.
+// url returns the base of the daemon's URLs, "" without HTTP.
 func (d *daemon) url() string {
 	switch {
 	case d.web == nil:
@@ -123,7 +122,7 @@ func (d *daemon) url() string {
 	return "http://" + d.web.listener.Addr().String()
 }
 
-// handOverTCP makes a descriptor of a listener for the next program.
+// handOverTCP duplicates the descriptor of a listener for the next program.
 func handOverTCP(ln *net.TCPListener) (fd int, err error) {
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -138,7 +137,7 @@ func handOverTCP(ln *net.TCPListener) (fd int, err error) {
 func adoptTCP(name string, fd int) (*net.TCPListener, error) {
 	unix.CloseOnExec(fd)
 	f := os.NewFile(uintptr(fd), name)
-	defer f.Close() // FileListener has its own
+	defer f.Close() // FileListener duplicates the descriptor
 	ln, err := net.FileListener(f)
 	if err != nil {
 		return nil, fmt.Errorf("inherited %s socket: %w", name, err)

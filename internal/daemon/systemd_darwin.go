@@ -6,5 +6,5 @@ const selfPath = ""
 // fromManager takes nothing: launchd hands over sockets in a way of its own.
 func fromManager() (inherited, error) { return inherited{}, nil }
 
-// notify tells nobody.
+// notify does nothing: there is no such service manager here.
 func notify(path, state string) {}

@@ -15,8 +15,8 @@ const selfPath = "/proc/self/exe"
 // firstActivated is the first descriptor that systemd passes; see sd_listen_fds(3).
 const firstActivated = 3
 
-// fromManager takes the sockets of a service manager: LISTEN_FDS of them, if LISTEN_PID
-// is us. The variables are removed, so that no child takes them for its own.
+// fromManager takes the sockets of a service manager: LISTEN_FDS of them, if LISTEN_PID is this
+// process. It removes the variables, so that no child takes them for its own.
 func fromManager() (in inherited, err error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -44,8 +44,8 @@ func fromManager() (in inherited, err error) {
 	return in, nil
 }
 
-// notify tells a service manager how the daemon is; see sd_notify(3). Without one it
-// does nothing.
+// notify reports the state of the daemon to the service manager at path, if there is one; see
+// sd_notify(3).
 func notify(path, state string) {
 	if path == "" {
 		return

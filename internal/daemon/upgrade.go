@@ -25,33 +25,33 @@ import (
 )
 
 const (
-	// handoverVariable tells a new program what it gets from the one before.
+	// handoverVariable names the descriptors that a program leaves open for the next one.
 	handoverVariable = "TRL_HANDOVER"
-	// notifyVariable is what a service manager tells its socket with; see sd_notify(3).
+	// notifyVariable is the variable in which a service manager passes its socket; see sd_notify(3).
 	notifyVariable = "NOTIFY_SOCKET"
 	// tryTimeout bounds the trial of a new program.
 	tryTimeout = 20 * time.Second
-	// tryOutput bounds what a program that is tried may say.
+	// tryOutput bounds the output of a program that is tried.
 	tryOutput = 64 << 10
 )
 
-// CheckFlag makes `trl serve` look at its settings, print a Program and end.
+// CheckFlag makes `trl serve` check its settings, print a Program and exit.
 const CheckFlag = "check"
 
-// Program is what a trl says of itself before it takes over.
+// Program is what `trl serve --check` prints.
 type Program struct {
 	Version  string `json:"version"`
 	Protocol int    `json:"protocol"`
 }
 
-// Self is the program that runs.
+// Self returns the program that runs.
 func Self() Program { return Program{Version: version.Version, Protocol: link.Protocol} }
 
-// replacement is a program that was tried and shall take over.
+// replacement is a program that was tried and is to take over.
 type replacement struct{ binary string }
 
-// upgrade tries a program and arranges for it to take over. An empty binary is the
-// file that this daemon was started from, as it is now.
+// upgrade tries a program and makes serve hand over to it. An empty binary stands for the file that
+// this daemon was started from, as it is now.
 func (d *daemon) upgrade(ctx context.Context, binary string) (api.SystemUpgradeResult, error) {
 	if d.listener == nil {
 		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: serves on stdio and cannot be replaced")
@@ -74,8 +74,8 @@ func (d *daemon) upgrade(ctx context.Context, binary string) (api.SystemUpgradeR
 	return api.SystemUpgradeResult{PID: os.Getpid(), Binary: binary, From: version.Version, To: next.Version}, nil
 }
 
-// try runs the program far enough to know that it would start with our arguments and
-// settings, and can talk to our runners.
+// try runs a program with CheckFlag, to know that it would start with the arguments and settings of
+// this daemon, and understands its runners.
 func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGKILL) })
 	defer stop()
 	said, _ := io.ReadAll(io.LimitReader(r, tryOutput))
-	r.Close() // one that says more is not worth listening to
+	r.Close() // trl does not print more
 	<-p.Done()
 	d.runtime.Forget(p.PID)
 	text := strings.TrimSpace(string(said))
@@ -121,7 +121,8 @@ func (d *daemon) try(ctx context.Context, binary string) (Program, error) {
 	return next, nil
 }
 
-// args are the arguments of this program, without what was for its first start only.
+// args returns the arguments of this program, without --ready-fd, which was for the first start
+// only.
 func (d *daemon) args() []string {
 	args := slices.Clone(os.Args)
 	for i := 1; i < len(args); {
@@ -138,7 +139,7 @@ func (d *daemon) args() []string {
 	return args
 }
 
-// upgradeOnSignal asks for an upgrade at each SIGUSR2, until stop is called.
+// upgradeOnSignal calls upgrade at each SIGUSR2, until stop is called.
 func (d *daemon) upgradeOnSignal() (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGUSR2)
@@ -165,8 +166,8 @@ func (d *daemon) upgradeOnSignal() (stop func()) {
 	}
 }
 
-// become makes this process run the new program. It returns only when that is not
-// possible, not even with the program it runs now; the sessions stay in any case.
+// become makes this process run the new program by exec, or the present one again if that fails. It
+// returns only if both fail. The sessions live on in any case.
 func (d *daemon) become(r replacement) error {
 	d.log.Info("daemon is replaced", "binary", r.binary)
 	h, err := d.listener.HandOver()
@@ -191,7 +192,8 @@ func (d *daemon) become(r replacement) error {
 		}
 		given = append(given, "grpc="+strconv.Itoa(fd))
 	}
-	// First the sessions: a call that waits for a command must not look like a caller who left.
+	// First the sessions: otherwise a call that waits for a command would look as if its caller had
+	// gone, and the command would be cancelled.
 	d.state.Stopping()
 	d.talks.Leave()
 	d.registry.Leave()
@@ -218,7 +220,7 @@ func (d *daemon) become(r replacement) error {
 	return err
 }
 
-// inherited is what the program before, or a service manager, has left open for us.
+// inherited are the descriptors that the program before this one, or a service manager, left open.
 type inherited struct {
 	socket server.Handover // Socket is 0 for none
 	http   int             // 0 for none
@@ -226,8 +228,8 @@ type inherited struct {
 	keys   int             // 0 for none
 }
 
-// handOverKeys puts the keys of ended sessions into a pipe, which has room for all of
-// them, and returns the end that the next program reads; 0 for none. They touch no disk.
+// handOverKeys writes the keys of archived sessions into a pipe, which has room for all of them, and
+// returns the end that the next program reads; 0 for none. So the keys are never on a disk.
 func handOverKeys(keys []byte) (fd int, err error) {
 	if len(keys) == 0 {
 		return 0, nil
@@ -247,7 +249,7 @@ func handOverKeys(keys []byte) (fd int, err error) {
 	return unix.Dup(int(r.Fd())) // not closed by exec
 }
 
-// takeKeys reads what handOverKeys left.
+// takeKeys reads the keys that handOverKeys wrote.
 func takeKeys(fd int) []byte {
 	if fd <= 0 {
 		return nil
@@ -258,7 +260,8 @@ func takeKeys(fd int) []byte {
 	return keys
 }
 
-// inherit takes it from the environment, so that no child sees it.
+// inherit finds the inherited descriptors by the environment, and removes the variables, so that no
+// child sees them.
 func inherit() (in inherited, err error) {
 	if text, ok := os.LookupEnv(handoverVariable); ok {
 		os.Unsetenv(handoverVariable)

@@ -76,7 +76,7 @@ type starting struct {
 	cancel  context.CancelCauseFunc
 }
 
-// describeRequest sets what is known of a session before its runner reports.
+// describeRequest describes a session by its request until its runner reports.
 func (s *Session) describeRequest(p api.SessionCreateParams) {
 	now := time.Now().UTC()
 	s.details.Kind, s.details.Command, s.details.Shell, s.details.WorkingDir, s.details.Tags = p.Kind, p.Command, p.Shell, p.WorkingDir, p.Tags

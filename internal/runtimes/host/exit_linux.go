@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// waitExit waits until a process that is not our child has ended; false when ctx
-// ends first. It costs no thread: a pidfd becomes readable when its process ends.
+// waitExit waits until a process that this process did not start has ended; it returns false if ctx
+// ends first. It needs no thread: a pidfd becomes readable when its process ends.
 func waitExit(ctx context.Context, info process.Info) bool {
 	fd, err := unix.PidfdOpen(info.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -19,7 +19,7 @@ func waitExit(ctx context.Context, info process.Info) bool {
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
-	// If the start time still fits, it is the right process that the descriptor holds.
+	// If the start time still matches, the descriptor is that of the right process.
 	if now, ok := process.Stat(info.PID); !ok || now.StartTime != info.StartTime {
 		return true
 	}

@@ -27,7 +27,7 @@ type Exec struct {
 	seq     int64
 	exit    int64     // the number of the exit, 0 before
 	wrote   time.Time // when it last wrote
-	input   []byte    // what was written to stdin and not read yet
+	input   []byte    // written to stdin and not read yet
 	given   int64     // how much was written to stdin
 	closed  bool      // stdin has come to its end
 	writes  map[string]api.ExecInputResult
@@ -73,7 +73,7 @@ func (x *Exec) Hold() (release func()) {
 	return func() { close(held) }
 }
 
-// Input waits for what is written to stdin and returns it; "" at its end.
+// Input waits for input on stdin and returns it; "" at the end of stdin.
 func (x *Exec) Input(ctx context.Context) string {
 	stop := context.AfterFunc(ctx, func() { x.r.mu.Lock(); x.r.changedLocked(); x.r.mu.Unlock() })
 	defer stop()
@@ -171,7 +171,7 @@ func (r *Runner) drop(params json.RawMessage) (any, []byte, error) {
 	})
 }
 
-// run does what the command does.
+// run runs the command.
 func (r *Runner) run(ctx context.Context, x *Exec) {
 	defer x.cancel()
 	code := 0

@@ -72,14 +72,14 @@ func (r *Runner) trim(p link.TrimParams) (api.SessionInfo, error) {
 	return r.info, nil
 }
 
-// Trims returns what it was told to keep, one after another.
+// Trims returns the limits of the calls of trim, in their order.
 func (r *Runner) Trims() []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]int64(nil), r.trims...)
 }
 
-// lastScreen is that of a terminal, as a terminal would be told of it.
+// lastScreen returns the last screen of a terminal, as a real runner exports it.
 func (r *Runner) lastScreen() *export.Screen {
 	if r.info.Kind != api.KindTerminal {
 		return nil

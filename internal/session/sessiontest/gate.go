@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// gate is the runner's end of a connection. Like a socket it takes what the daemon writes
-// also while the runner is frozen, up to a limit.
+// gate is the runner's end of a connection. Like a socket it buffers what the daemon writes while
+// the runner is frozen, up to a limit.
 type gate struct {
 	net.Conn
 	runner *Runner
@@ -16,7 +16,7 @@ type gate struct {
 	rest  []byte
 }
 
-// fill takes what the daemon writes.
+// fill buffers what the daemon writes.
 func (g *gate) fill() {
 	defer close(g.parts)
 	for {

@@ -10,13 +10,14 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// errDead is what nobody hears.
+// errDead is the error of calls to a runner that has ended. Its connection is closed, so no daemon
+// sees it.
 var errDead = errors.New("the runner is dead")
 
 // Event takes none.
 func (r *Runner) Event(string, json.RawMessage, []byte) {}
 
-// protocol is what it speaks.
+// protocol returns the protocol that it speaks.
 func (r *Runner) protocol() int {
 	if r.Protocol != 0 {
 		return r.Protocol
@@ -200,7 +201,7 @@ func (r *Runner) tellExec(x *Exec, state api.ExecState, outcome *api.ExecOutcome
 	}
 }
 
-// Say changes what the runner tells of itself, and tells it.
+// Say changes the runner's report and sends it.
 func (r *Runner) Say(change func(*api.SessionInfo)) {
 	r.mu.Lock()
 	change(&r.info)
@@ -219,7 +220,7 @@ func (r *Runner) result(x *Exec) (any, []byte, error) {
 	return link.RunResult{ExecID: x.info.ExecID, StdoutLen: len(out), ExecOutcome: *x.info.Outcome}, append(out, x.streamLocked(api.EventStderr)...), nil
 }
 
-// stream is what is left of one stream.
+// stream returns the kept part of one stream.
 func (x *Exec) stream(name string) []byte {
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()

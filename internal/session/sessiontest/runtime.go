@@ -104,7 +104,7 @@ type Runner struct {
 	NoDial bool
 	// CreateError is what create answers.
 	CreateError error
-	// Protocol is told in hello; 0 for the right one. One before 3 has no terminals.
+	// Protocol is the answer to hello; 0 for the present one. Runners before 3 have no terminals.
 	Protocol int
 	// Refuse is what hello answers.
 	Refuse error
@@ -150,7 +150,7 @@ func (r *Runner) About() session.About {
 	return r.about
 }
 
-// Describe changes what About tells.
+// Describe changes the answer of About.
 func (r *Runner) Describe(name string, tags []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,28 +161,28 @@ func (r *Runner) Describe(name string, tags []string) error {
 // Key is none.
 func (r *Runner) Key() string { return "" }
 
-// Dials tells how often it was connected to.
+// Dials returns how often a daemon has connected to it.
 func (r *Runner) Dials() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dials
 }
 
-// Hellos tells how often a daemon said hello.
+// Hellos returns how often a daemon has said hello.
 func (r *Runner) Hellos() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hellos
 }
 
-// Created returns what it was created with, or nil.
+// Created returns the parameters of create, or nil.
 func (r *Runner) Created() *link.CreateParams {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.created
 }
 
-// Clean tells whether it was removed as one that had ended properly.
+// Clean reports whether Remove was called for a clean end.
 func (r *Runner) Clean() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +263,7 @@ func (r *Runner) LoseRequest(name string) {
 	r.miss = name
 }
 
-// loses reports whether this call is the one that is to be lost.
+// loses reports whether this call is the one to lose.
 func (r *Runner) loses(which *string, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -333,7 +333,7 @@ func (r *Runner) Remove(clean bool) session.Remains {
 	return remains
 }
 
-// Skew makes the times it tells differ by d from now on, as a clock that is set does.
+// Skew makes its reported times differ by d from now on, as if the clock had been set.
 func (r *Runner) Skew(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
