@@ -16,7 +16,7 @@ import (
 type agentProcess struct {
 	program program
 	ctx     context.Context // ends when the dialogue releases the process
-	letGo   context.CancelFunc
+	release context.CancelFunc
 	done    chan struct{} // closed when the process has ended, or was left to the next daemon
 	retry   chan struct{} // has a value when a failed connection or write must be tried again now
 	input   outbox
@@ -46,7 +46,7 @@ func (d *Dialogue) newProcess(prog program, protocol agent.Protocol) *agentProce
 		lines: lines{limit: d.registry.config.LineBytes}, lastOutput: time.Now(),
 	}
 	p.input.notify = make(chan struct{}, 1)
-	p.ctx, p.letGo = context.WithCancel(context.Background())
+	p.ctx, p.release = context.WithCancel(context.Background())
 	return p
 }
 
@@ -66,7 +66,7 @@ func (d *Dialogue) startGoroutines(p *agentProcess) {
 // readOutput receives the agent's output until the process ends, or is left to the next daemon.
 func (d *Dialogue) readOutput(p *agentProcess) {
 	defer func() {
-		p.letGo()
+		p.release()
 		p.input.close()
 		p.program.close()
 		close(p.done)

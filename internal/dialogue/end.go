@@ -134,7 +134,7 @@ func (d *Dialogue) leave() {
 	if p == nil {
 		return
 	}
-	p.letGo()
+	p.release()
 	<-p.done
 	d.mu.Lock()
 	d.record.end()
@@ -192,7 +192,7 @@ func (d *Dialogue) reap(p *agentProcess) {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.letGo()
+		p.release()
 		<-p.done
 	}
 }

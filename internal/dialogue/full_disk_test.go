@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 				if err := d.record.load(func(api.DialogueEvent) { written++ }); err != nil || written != seq {
 					t.Errorf("%d events are written, of %d: %v", written, seq, err)
 				}
-				p.letGo()
+				p.release()
 				<-p.done
 			})
 		})
@@ -163,7 +163,7 @@ func TestFullDiskThenRestart(t *testing.T) {
 				time.Sleep(3 * roomPause)
 				do(agent.Call{Send: &agent.Message{ID: "3f1c5a52-0000-4000-8000-000000000002", Content: []api.DialogueContent{{Type: "text", Text: "more"}}}})
 				synctest.Wait()
-				p.letGo()
+				p.release()
 				<-p.done
 				d.record.end()
 				state, want := d.Info().State, eventsIn(t, d.record.dir)

@@ -60,9 +60,9 @@ func TestPolicyAnswersOnce(t *testing.T) {
 	}
 }
 
-// TestEndIsToldOnce: a daemon may die after it published the end and before it saved dialogue.json.
+// TestEndIsPublishedOnce: a daemon may die after it published the end and before it saved dialogue.json.
 // The next one does not publish the end again.
-func TestEndIsToldOnce(t *testing.T) {
+func TestEndIsPublishedOnce(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")
 	d, p := begin(t, dir)

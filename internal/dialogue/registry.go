@@ -48,7 +48,7 @@ type Registry struct {
 	config     Config
 	log        *slog.Logger
 	streams    atomic.Int64            // how many event streams were opened
-	done       chan struct{}           // closed when this daemon has ended or left all dialogues
+	done       chan struct{}           // closed when this daemon no longer serves the dialogues
 	ctx        context.Context         // ends when no more agents are started
 	stopStarts context.CancelCauseFunc // ends ctx
 	tasks      sync.WaitGroup

@@ -39,7 +39,7 @@ func quiet(t *testing.T, dir string, fresh bool) (*Dialogue, *agentProcess) {
 	d.resetLocked()
 	p := d.newProcess(vanished{}, a.New(o))
 	d.process = p
-	t.Cleanup(func() { r.end(); p.letGo() })
+	t.Cleanup(func() { r.end(); p.release() })
 	return d, p
 }
 
