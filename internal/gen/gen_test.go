@@ -235,3 +235,15 @@ func TestDeprecations(t *testing.T) {
 		t.Error("api.Deprecations lists a field whose comment does not say so")
 	}
 }
+
+func TestWrapProse(t *testing.T) {
+	long := strings.Repeat("word ", 30)
+	text := "# " + long + "\n\n" + long + "\nmore\n- " + long + "\n  more\n- short\n\n| " + long + "|\n\n```text\n" + long + "\n\n- " + long + "\n```\nend"
+	short := strings.TrimSpace(strings.Repeat("word ", 20)) // 99 letters
+	item := "- " + strings.TrimSpace(strings.Repeat("word ", 19))
+	want := "# " + long + "\n\n" + short + "\n" + strings.Repeat("word ", 10) + "more\n" + item + "\n  " + strings.Repeat("word ", 11) + "more\n- short\n\n| " +
+		long + "|\n\n```text\n" + long + "\n\n- " + long + "\n```\nend"
+	if got := wrapProse(text); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -20,7 +20,7 @@ carries the ` + "`id`" + ` of its request, which may be any JSON scalar. Pushes 
 ` + "```text\n" + firstLines + "```" + `
 
 - A session_id may be the id or the name of a session; a dialogue_id may be the id or the name of a dialogue. Ids are opaque.
-- Times are RFC 3339 in UTC. Names that end in _ms or _s are durations. Lists are never null. Optional fields are marked "may be absent".
+- Times are RFC 3339 in UTC. Parameters give durations in seconds, with fractions, and end in _s; results have durations in seconds (_s) or milliseconds (_ms). Lists are never null. Optional fields are marked "may be absent".
 - Text is UTF-8. If the bytes are not UTF-8, the text has replacement characters, and the field with _base64 has the exact bytes.
 - A command that fails, is killed or times out is a result, not an error.
 - The stream that starts a command delivers all of its output: the command waits for it, as on a pipe (see backpressure). A stream of an earlier command may have gaps.
@@ -56,7 +56,41 @@ func writePage(c *contract) ([]byte, error) {
 	c.pageWords(&b)
 	pageStability(&b)
 	b.WriteString(pageHTTP())
-	return b.Bytes(), nil
+	return []byte(wrapProse(b.String())), nil
+}
+
+// wrapProse wraps the paragraphs and list items of Markdown at 100 columns. Tables, headings,
+// comments and code blocks keep their lines.
+func wrapProse(text string) string {
+	const width = 100
+	var out, paragraph []string
+	flush := func() {
+		if len(paragraph) == 0 {
+			return
+		}
+		indent := ""
+		if strings.HasPrefix(paragraph[0], "- ") {
+			indent = "  "
+		}
+		out = append(out, strings.Join(wrap(strings.Join(paragraph, " "), width-len(indent)), "\n"+indent))
+		paragraph = nil
+	}
+	code := false
+	for _, line := range strings.Split(text, "\n") {
+		fence := strings.HasPrefix(line, "```")
+		if code || fence || line == "" || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "<!--") {
+			flush()
+			out = append(out, line)
+			code = code != fence
+			continue
+		}
+		if strings.HasPrefix(line, "- ") {
+			flush()
+		}
+		paragraph = append(paragraph, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
 }
 
 func anchor(heading string) string {
