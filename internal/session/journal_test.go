@@ -20,8 +20,8 @@ import (
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 )
 
-// told lists the events after a number the way a test can read them.
-func told(j *journal.Journal, after int64) []string {
+// published lists the events after a number in a readable form.
+func published(j *journal.Journal, after int64) []string {
 	var list []string
 	events, _ := j.Read(after, 1<<20)
 	for _, ev := range events {
@@ -66,7 +66,7 @@ func TestEventsOfALife(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		want(t, told(w.Journal(), 0),
+		want(t, published(w.Journal(), 0),
 			"1 session.created build", "2 session.running build", "3 exec.running build 1",
 			"4 session.idle build", "5 exec.exited build 1 exit 7", "6 exec.closed build 1")
 		if _, err := s.Start(t.Context(), api.ExecParams{Command: "hang"}); err != nil {
@@ -75,7 +75,7 @@ func TestEventsOfALife(t *testing.T) {
 		if _, err := w.Destroy(t.Context(), "build", false); err != nil {
 			t.Fatal(err)
 		}
-		want(t, told(w.Journal(), 6),
+		want(t, published(w.Journal(), 6),
 			"7 session.running build", "8 exec.running build 2", "9 session.idle build",
 			"10 exec.exited build 2 exit 130", "11 exec.closed build 2", "12 session.terminated build (destroyed)")
 		s = w.get(w.create(api.SessionCreateParams{Name: "crash"}).SessionID)
@@ -85,15 +85,15 @@ func TestEventsOfALife(t *testing.T) {
 		synctest.Wait()
 		w.rt.Runner(s.ID()).Crash("killed by SIGKILL")
 		<-s.Done()
-		want(t, told(w.Journal(), 12),
+		want(t, published(w.Journal(), 12),
 			"13 session.created crash", "14 session.running crash", "15 exec.running crash 1",
 			"16 exec.closed crash 1 (its runner died: killed by SIGKILL)",
 			"17 session.terminated crash (its runner died: killed by SIGKILL)")
 	})
 }
 
-// TestSessionThatNeverWasIsNotTold: half of a life would puzzle everybody.
-func TestSessionThatNeverWasIsNotTold(t *testing.T) {
+// TestSessionThatNeverWasIsNotPublished: a subscriber never sees half of a life.
+func TestSessionThatNeverWasIsNotPublished(t *testing.T) {
 	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error {
 		r.CreateError = errors.New("no")
 		return nil
@@ -102,11 +102,11 @@ func TestSessionThatNeverWasIsNotTold(t *testing.T) {
 		if _, err := w.Create(t.Context(), api.SessionCreateParams{}); err == nil {
 			t.Fatal("created")
 		}
-		want(t, told(w.Journal(), 0))
+		want(t, published(w.Journal(), 0))
 	})
 }
 
-// TestEventsSurviveTheDaemon: what happened while none was there is told once, by the next.
+// TestEventsSurviveTheDaemon: the next daemon publishes once what happened while none ran.
 func TestEventsSurviveTheDaemon(t *testing.T) {
 	finish := make(chan struct{})
 	rt := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
@@ -150,7 +150,7 @@ func TestEventsSurviveTheDaemon(t *testing.T) {
 			if err := next.Recover(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
-			got := told(next.Journal(), 9)
+			got := published(next.Journal(), 9)
 			slices.Sort(got)
 			for i, line := range got { // sessions are taken over at the same time
 				_, got[i], _ = strings.Cut(line, " ")
@@ -187,10 +187,10 @@ func TestBrokenLinkLosesNoEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		got := strings.Join(told(w.Journal(), 0), "\n")
+		got := strings.Join(published(w.Journal(), 0), "\n")
 		for _, line := range []string{"exec.running  1", "exec.exited  1 exit 3", "exec.closed  1"} {
 			if strings.Count(got, line) != 1 {
-				t.Errorf("%q is not told once:\n%s", line, got)
+				t.Errorf("%q is not published once:\n%s", line, got)
 			}
 		}
 	})
@@ -251,7 +251,7 @@ func TestJournalFile(t *testing.T) {
 		}
 		empty := size()
 		j := r.Journal()
-		if told(j, 0); size() == empty {
+		if published(j, 0); size() == empty {
 			t.Error("read and not written")
 		}
 		before := size()
@@ -290,7 +290,7 @@ func TestJournalFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := next.Journal().Last(); got != last {
-			t.Errorf("%d events after %d were told anew: %s", got-last, last, told(next.Journal(), last))
+			t.Errorf("%d events after %d were published again: %s", got-last, last, published(next.Journal(), last))
 		}
 		if events, first := next.Journal().Read(0, 1<<20); first != 1 || events[len(events)-1].ExecID != running.ExecID {
 			t.Errorf("%d events, first %d", len(events), first)
@@ -334,7 +334,7 @@ func TestTornJournal(t *testing.T) {
 			r.Leave()
 			again := open(t, path)
 			defer again.Close()
-			if got := told(again, int64(lines)); len(got) != 1 || got[0] != fmt.Sprint(lines+1, " session.created new") {
+			if got := published(again, int64(lines)); len(got) != 1 || got[0] != fmt.Sprint(lines+1, " session.created new") {
 				t.Fatalf("cut at %d: %v", cut, got)
 			}
 		})

@@ -138,7 +138,7 @@ func (s *Session) watch(c *runnerConn) {
 }
 
 // reach connects to the runner, however long that takes. It returns nil when the runner has
-// exited, has nothing to offer, or is left to a later daemon.
+// exited, has no session or none to keep, or is left to a later daemon.
 func (s *Session) reach() *runnerConn {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		c, err := s.reconnect()
@@ -147,7 +147,7 @@ func (s *Session) reach() *runnerConn {
 		case err == nil:
 			return c
 		case errors.Is(err, errNotCreated):
-			s.giveUpRecovery()
+			s.endUncreated()
 			return nil
 		case errors.Is(err, errNothingToKeep):
 			return nil
@@ -175,9 +175,9 @@ func (s *Session) reach() *runnerConn {
 	}
 }
 
-// giveUpRecovery forgets a session whose runner an earlier daemon started, but never gave a
-// session.
-func (s *Session) giveUpRecovery() {
+// endUncreated ends and forgets a session that its runner does not have: an earlier daemon ended,
+// or the link broke, before the session was created.
+func (s *Session) endUncreated() {
 	s.mu.Lock()
 	s.endLocked(endForced, "was never completed")
 	s.mu.Unlock()

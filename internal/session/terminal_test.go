@@ -45,8 +45,8 @@ func (w world) typed(ref, text string) {
 	}
 }
 
-// told is what the journal has, the types alone.
-func (w world) told() []string {
+// published lists the types of the events in the journal.
+func (w world) published() []string {
 	synctest.Wait()
 	events, _ := w.Journal().Read(0, 100)
 	var list []string
@@ -84,8 +84,8 @@ func TestTerminalRunsFromItsBeginningToItsEnd(t *testing.T) {
 					t.Errorf("ended at %s, not %s", info.TerminatedAt, ended)
 				}
 				want := []string{"session.created", "session.running", "exec.running", "exec.exited", "exec.closed", "session.terminated"}
-				if got := w.told(); !slices.Equal(got, want) {
-					t.Errorf("told %q", got)
+				if got := w.published(); !slices.Equal(got, want) {
+					t.Errorf("published %q", got)
 				}
 				x, err := s.ExecInfo(t.Context(), exec)
 				if err != nil || x.Outcome == nil || x.Outcome.ExitCode != 3 {
@@ -100,7 +100,7 @@ func TestTerminalRunsFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
-// TestProgramThatEndsAtOnce: it is created all the same, and everything is told.
+// TestProgramThatEndsAtOnce: it is created all the same, and every event is published.
 func TestProgramThatEndsAtOnce(t *testing.T) {
 	place := newShelf(t)
 	rt := &sessiontest.Runtime{Command: func(_ context.Context, x *sessiontest.Exec) int { x.Stdout("x"); return 7 }}
@@ -112,8 +112,8 @@ func TestProgramThatEndsAtOnce(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		want := []string{"session.created", "session.running", "exec.running", "exec.exited", "exec.closed", "session.terminated"}
-		if got := w.told(); !slices.Equal(got, want) {
-			t.Errorf("told %q", got)
+		if got := w.published(); !slices.Equal(got, want) {
+			t.Errorf("published %q", got)
 		}
 	})
 }
@@ -339,8 +339,8 @@ func TestProgramThatEndedWithoutADaemon(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		want := []string{"session.created", "session.running", "exec.running", "exec.exited", "exec.closed", "session.terminated"}
-		if got := w.told(); !slices.Equal(got, want) {
-			t.Errorf("told %q", got)
+		if got := w.published(); !slices.Equal(got, want) {
+			t.Errorf("published %q", got)
 		}
 		time.Sleep(51 * time.Minute)
 		synctest.Wait()
