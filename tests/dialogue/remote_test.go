@@ -21,7 +21,7 @@ type away struct {
 	*world
 	far       *trltest.Daemon
 	there     *client.Client // by its socket
-	proxy     *proxy
+	proxy     *testkit.Proxy
 	tokenFile string
 }
 
@@ -30,7 +30,7 @@ func startAway(t *testing.T, args ...string) *away {
 	t.Parallel() // they wait more than they work
 	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0", "--retention-s", "60"))
 	a := &away{world: start(t, trltest.Args(args...)), far: far, there: far.Client(t), tokenFile: filepath.Join(t.TempDir(), "token")}
-	a.proxy = newProxy(t, far.GRPC(t))
+	a.proxy = testkit.NewProxy(t, strings.TrimPrefix(far.GRPC(t), "grpc://"))
 	t.Cleanup(func() { a.daemon.Stop(t) }) // before the proxy is gone
 	a.token(far.Token(t))
 	return a
@@ -47,7 +47,7 @@ func (a *away) token(token string) {
 // fake is a dialogue with a fake agent over there.
 func (a *away) fake(flags ...string) api.DialogueCreateParams {
 	p := fake(flags...)
-	p.Runtime, p.Remote = "remote", &api.DialogueRemote{Address: "grpc://" + a.proxy.address, TokenFile: a.tokenFile}
+	p.Runtime, p.Remote = "remote", &api.DialogueRemote{Address: "grpc://" + a.proxy.Address(), TokenFile: a.tokenFile}
 	return p
 }
 
@@ -60,7 +60,7 @@ func (a *away) farRestarts(between func()) {
 	}
 	a.far.Restart(a.T)
 	a.there = a.far.Client(a.T)
-	a.proxy.aim(a.far.GRPC(a.T))
+	a.proxy.Aim(strings.TrimPrefix(a.far.GRPC(a.T), "grpc://"))
 }
 
 // farSessions are those that live over there.
@@ -125,27 +125,29 @@ func TestRemoteIsAsLocal(t *testing.T) {
 		at   func(where string)
 	}{
 		{"undisturbed", func(string) {}},
-		{"cut everywhere", func(string) { a.proxy.cut() }},
+		{"cut everywhere", func(string) { a.proxy.Cut() }},
 		{"away for a while", func(string) {
-			a.proxy.refuse()
-			a.proxy.cut()
+			a.proxy.Refuse()
+			a.proxy.Cut()
 			time.Sleep(50 * time.Millisecond)
-			a.proxy.listen()
+			a.proxy.Listen()
 		}},
 		{"this daemon dies", func(string) { a.restart(nil) }},
 		{"the other daemon dies", func(string) { a.farRestarts(nil) }},
 		{"chaos", func(where string) {
 			if where == "idle" {
-				a.proxy.chaos(40_000)
+				// A push of up to 64 KiB needs a connection that carries all of it, so the limit grows.
+				a.proxy.Chaos(testkit.Chaos{Faults: []testkit.Fault{testkit.FaultCut, testkit.FaultReset}, Within: 40_000, Grows: true})
+				a.proxy.Cut()
 			}
 		}},
 	} {
 		g := newGates(t)
 		run(c.name, a.fake("-seed", "far", "-gates", g.dir), g, c.at).equals(t, c.name, want)
 		if c.name == "chaos" {
-			n := a.proxy.calm()
-			t.Logf("%d connections were broken", n)
-			if n == 0 {
+			a.proxy.Calm()
+			t.Logf("broken connections: %v", a.proxy.Faults())
+			if len(a.proxy.Faults()) == 0 {
 				t.Error("there was no chaos")
 			}
 		}
@@ -207,7 +209,7 @@ func TestRemoteCreateIsAtomic(t *testing.T) {
 			a.token("not the token at all, but long enough")
 		}
 		if c.name == "unreachable" {
-			a.proxy.refuse()
+			a.proxy.Refuse()
 		}
 		_, err := a.DialogueCreate(a.ctx, p)
 		switch {
@@ -259,8 +261,8 @@ func TestUnreachable(t *testing.T) {
 	d := a.create(a.fake("-gates", g.dir))
 	r := a.send(d.DialogueID, "say hello; gate a; say in between; gate b; say through b")
 	g.reached("a")
-	a.proxy.refuse()
-	a.proxy.cut()
+	a.proxy.Refuse()
+	a.proxy.Cut()
 	a.failed(d.DialogueID, r.Seq, "unreachable", true)
 	g.open("a") // it goes on alone
 	g.reached("b")
@@ -270,7 +272,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	a.restart(nil) // another daemon does not reach it either
 	a.failed(d.DialogueID, info.Seq, "unreachable", true)
-	a.proxy.listen()
+	a.proxy.Listen()
 	a.back(d.DialogueID, g, "b")
 	texts := map[string]int{}
 	for _, item := range a.transcript(d.DialogueID).Items {
@@ -285,8 +287,8 @@ func TestUnreachable(t *testing.T) {
 	// It can be terminated although nobody can be reached.
 	r = a.send(d.DialogueID, "say again; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
-	a.proxy.refuse()
-	a.proxy.cut()
+	a.proxy.Refuse()
+	a.proxy.Cut()
 	a.failed(d.DialogueID, r.Seq, "unreachable", true)
 	if info := a.terminate(d.DialogueID); info.State != api.DialogueEnded {
 		t.Errorf("%+v", info)
@@ -301,7 +303,7 @@ func TestUnreachable(t *testing.T) {
 	if list := a.farSessions(); len(list) != 1 {
 		t.Errorf("over there are %+v", list)
 	}
-	a.proxy.listen()
+	a.proxy.Listen()
 	info = must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
 	if list := a.farSessions(); len(list) != 1 || list[0].SessionID != info.SessionID {
 		t.Errorf("over there are %+v, want %s", list, info.SessionID)
@@ -315,26 +317,26 @@ func TestEndsWhenReached(t *testing.T) {
 	d := a.create(a.fake())
 	r := a.send(d.DialogueID, "say hello; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
-	a.proxy.refuse()
-	a.proxy.cut()
+	a.proxy.Refuse()
+	a.proxy.Cut()
 	if info := a.terminate(d.DialogueID); info.State != api.DialogueEnded {
 		t.Errorf("%+v", info)
 	}
 	if list := a.farSessions(); len(list) != 1 {
 		t.Errorf("over there are %+v", list)
 	}
-	a.proxy.listen()
+	a.proxy.Listen()
 	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
 
 	// The same when nothing is kept of it.
 	d = a.create(a.fake())
-	a.proxy.refuse()
-	a.proxy.cut()
+	a.proxy.Refuse()
+	a.proxy.Cut()
 	must(a.DialogueTerminate(a.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(a.world)
 	if _, err := a.DialogueInfo(a.ctx, api.DialogueInfoParams{DialogueID: d.DialogueID}); !errors.Is(err, api.ErrDialogueNotFound) {
 		t.Errorf("what is forgotten: %v", err)
 	}
-	a.proxy.listen()
+	a.proxy.Listen()
 	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
 	testkit.Eventually(t, "nothing is left here", func() bool {
 		left, _ := filepath.Glob(filepath.Join(a.daemon.StateDir, "dialogues", "*"+d.DialogueID))
@@ -376,14 +378,14 @@ func TestRunnerGone(t *testing.T) {
 	r := a.send(d.DialogueID, "say x; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
 	pid := must(a.there.SessionInfo(a.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(a.world).RunnerPID
-	a.proxy.refuse()
+	a.proxy.Refuse()
 	a.farRestarts(func() {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	})
-	a.proxy.listen()
-	a.proxy.cut()
+	a.proxy.Listen()
+	a.proxy.Cut()
 	f := a.follow(d.DialogueID, r.Seq)
 	var ended *api.DialogueEnd
 	for ended == nil {

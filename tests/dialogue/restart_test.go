@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,12 +26,7 @@ func TestDaemonDiesAnywhere(t *testing.T) {
 		script += fmt.Sprintf("; silence 15ms; say part %d; tool Bash ls; ask Bash rm %d; lines 5; think so", i, i)
 	}
 	script += "; subagent; background-task; say end"
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("TRL_CHAOS_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Logf("TRL_CHAOS_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := testkit.Random(t)
 	run := func(kills int) tale {
 		p := fake("-seed", "anywhere")
 		p.Policy = allowAll

@@ -82,8 +82,8 @@ func TestRemoteStraySession(t *testing.T) {
 		if err := <-begun; err == nil {
 			t.Error("it began")
 		}
-		a.proxy.refuse()
-		a.proxy.cut()
+		a.proxy.Refuse()
+		a.proxy.Cut()
 	})
 	if list := must(a.DialogueList(a.ctx, api.DialogueListParams{}))(a.world).Dialogues; len(list) != 0 {
 		t.Errorf("a dialogue that was half made: %+v", list)
@@ -91,7 +91,7 @@ func TestRemoteStraySession(t *testing.T) {
 	if list := a.farSessions(); len(list) != 1 {
 		t.Errorf("over there are %+v", list)
 	}
-	a.restart(func() { a.proxy.listen() })
+	a.restart(func() { a.proxy.Listen() })
 	testkit.Eventually(t, "nothing is left over there", func() bool { return len(a.farSessions()) == 0 })
 	testkit.Eventually(t, "nothing is left here", func() bool {
 		left, err := os.ReadDir(dialogues)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -37,12 +38,18 @@ func timeout(t testing.TB) context.Context {
 // far is a daemon behind a proxy, and a client of it that notices soon when it is lost.
 type far struct {
 	*trltest.Daemon
-	proxy  *proxy
+	proxy  *testkit.Proxy
 	client *client.Client
 	near   *client.Client // by the socket
 }
 
 var quick = client.GRPCOptions{KeepAlive: 200 * time.Millisecond, KeepAliveTimeout: 500 * time.Millisecond, ConnectTimeout: time.Second}
+
+// everyFault disturbs connections in every way a proxy can, within so many bytes.
+func everyFault(within int) testkit.Chaos {
+	faults := []testkit.Fault{testkit.FaultCut, testkit.FaultReset, testkit.FaultStall, testkit.FaultHalf, testkit.FaultOtherHalf}
+	return testkit.Chaos{Faults: faults, Within: within, Delays: true}
+}
 
 func startFar(t *testing.T, args ...string) *far {
 	t.Helper()
@@ -58,11 +65,11 @@ func startFarWith(t *testing.T, token string, args ...string) *far {
 	if token == "" {
 		token = f.Token(t)
 	}
-	f.proxy = newProxy(t, strings.TrimPrefix(address, "grpc://"))
+	f.proxy = testkit.NewProxy(t, strings.TrimPrefix(address, "grpc://"))
 	o := quick
 	o.Token = token
 	var err error
-	if f.client, err = client.DialGRPC(timeout(t), "grpc://"+f.proxy.address, o); err != nil {
+	if f.client, err = client.DialGRPC(timeout(t), "grpc://"+f.proxy.Address(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.client.Close() })
@@ -207,7 +214,7 @@ func TestChaosOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, seen := f.open(t, x.SessionID, client.RemoteOptions{ExecID: x.ExecID})
-	f.proxy.chaos(seed(t), 200_000)
+	f.proxy.Chaos(everyFault(200_000))
 	out, exit := take(t, r)
 	want, err := os.ReadFile(file)
 	if err != nil {
@@ -217,7 +224,7 @@ func TestChaosOutput(t *testing.T) {
 	if string(out[api.EventStderr]) != "end\n" || exit == nil || exit.ExitCode != 7 {
 		t.Errorf("%q, %+v", out[api.EventStderr], exit)
 	}
-	t.Logf("%d connections, %d times reconnected, %v", f.proxy.connections(), seen.count(client.StateReconnected), f.proxy.deeds)
+	t.Logf("%d connections, %d times reconnected, %v", f.proxy.Connections(), seen.count(client.StateReconnected), f.proxy.Faults())
 	if seen.count(client.StateReconnected) < 5 {
 		t.Error("it was hardly disturbed")
 	}
@@ -238,7 +245,7 @@ func TestChaosStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	f.proxy.chaos(seed(t), 200_000)
+	f.proxy.Chaos(everyFault(200_000))
 	var got []byte
 	for {
 		ev, err := s.Recv()
@@ -258,7 +265,7 @@ func TestChaosStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameBytes(t, got, want)
-	t.Logf("%d connections, %v", f.proxy.connections(), f.proxy.deeds)
+	t.Logf("%d connections, %v", f.proxy.Connections(), f.proxy.Faults())
 }
 
 // TestChaosInput: whatever happens to the connection, each piece is read once, in order.
@@ -271,7 +278,7 @@ func TestChaosInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, seen := f.open(t, x.SessionID, client.RemoteOptions{ExecID: x.ExecID})
-	f.proxy.chaos(seed(t), 30_000)
+	f.proxy.Chaos(everyFault(30_000))
 	want := pieces(t, r, 200)
 	if err := r.CloseInput(timeout(t)); err != nil {
 		t.Fatal(err)
@@ -284,7 +291,7 @@ func TestChaosInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameBytes(t, got, want)
-	t.Logf("%d connections, %d times reconnected, %v", f.proxy.connections(), seen.count(client.StateReconnected), f.proxy.deeds)
+	t.Logf("%d connections, %d times reconnected, %v", f.proxy.Connections(), seen.count(client.StateReconnected), f.proxy.Faults())
 }
 
 // pieces writes n pieces of all sizes and returns them.
@@ -307,7 +314,7 @@ func TestChaosProgram(t *testing.T) {
 	f := startFar(t, large...)
 	s := f.session(t, api.SessionCreateParams{Kind: api.KindProgram, Command: []string{"cat"}})
 	r, seen := f.open(t, s.SessionID, client.RemoteOptions{})
-	f.proxy.chaos(seed(t), 60_000)
+	f.proxy.Chaos(everyFault(60_000))
 	written := make(chan []byte, 1)
 	go func() {
 		defer close(written)
@@ -322,7 +329,7 @@ func TestChaosProgram(t *testing.T) {
 	if exit == nil || exit.ExitCode != 0 {
 		t.Errorf("%+v", exit)
 	}
-	t.Logf("%d connections, %d times reconnected, %v", f.proxy.connections(), seen.count(client.StateReconnected), f.proxy.deeds)
+	t.Logf("%d connections, %d times reconnected, %v", f.proxy.Connections(), seen.count(client.StateReconnected), f.proxy.Faults())
 }
 
 // TestChaosTerminal: a viewer that comes back with its offset gets exactly what is missing.
@@ -332,7 +339,7 @@ func TestChaosTerminal(t *testing.T) {
 	s := f.session(t, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "read go; seq 1 100000; printf 'é€😀'; read end"}})
 	from := int64(0)
 	r, seen := f.open(t, s.SessionID, client.RemoteOptions{Attach: &api.SessionAttachParams{FromOffset: &from}})
-	f.proxy.chaos(seed(t), 60_000)
+	f.proxy.Chaos(everyFault(60_000))
 	if err := r.Write(timeout(t), []byte("\r")); err != nil {
 		t.Fatal(err)
 	}
@@ -374,5 +381,5 @@ func TestChaosTerminal(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d connections, %d times reconnected, %v", f.proxy.connections(), seen.count(client.StateReconnected), f.proxy.deeds)
+	t.Logf("%d connections, %d times reconnected, %v", f.proxy.Connections(), seen.count(client.StateReconnected), f.proxy.Faults())
 }

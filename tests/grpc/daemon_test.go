@@ -133,7 +133,7 @@ func TestLargeRequests(t *testing.T) {
 	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
-	if n := f.proxy.connections(); n != 1 {
+	if n := f.proxy.Connections(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -65,8 +65,8 @@ func TestGivesUpAndTriesAgain(t *testing.T) {
 	f.print(t, r, "one")
 	expect(t, r, 0, "one")
 	for i := range int64(2) {
-		f.proxy.refuse()
-		f.proxy.each((*pair).close)
+		f.proxy.Refuse()
+		f.proxy.Cut()
 		f.print(t, r, "two")
 		if e := failed(t, r); e.Reason != client.ReasonUnreachable || !strings.Contains(e.Error(), "connection refused") || !errors.Is(e, api.ErrRuntimeUnavailable) {
 			t.Errorf("%v", e)
@@ -80,7 +80,7 @@ func TestGivesUpAndTriesAgain(t *testing.T) {
 		r.Retry() // too early
 		seen.await(client.StateReconnecting)
 		seen.await(client.StateFailed)
-		f.proxy.listen()
+		f.proxy.Listen()
 		r.Retry()
 		seen.await(client.StateReconnected)
 		expect(t, r, 3+3*i, "two")
@@ -101,7 +101,7 @@ func TestStallIsNoticed(t *testing.T) {
 	r, seen := f.printer(t, client.RemoteOptions{})
 	f.print(t, r, "one")
 	expect(t, r, 0, "one")
-	f.proxy.each((*pair).stall)
+	f.proxy.Stall()
 	if c := seen.await(client.StateReconnecting); !strings.Contains(c.Cause.Error(), "stalled") {
 		t.Errorf("%+v", c)
 	}
@@ -110,17 +110,17 @@ func TestStallIsNoticed(t *testing.T) {
 	expect(t, r, 3, "two")
 
 	// A write into it is done once it is noticed.
-	f.proxy.each((*pair).stall)
+	f.proxy.Stall()
 	if err := r.Write(timeout(t), []byte("three")); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, r, 6, "three")
 	// A connection that is only quiet is not touched.
-	before := f.proxy.connections()
+	before := f.proxy.Connections()
 	for range 5 {
 		time.Sleep(quick.KeepAlive)
 	}
-	if n := f.proxy.connections(); n != before {
+	if n := f.proxy.Connections(); n != before {
 		t.Errorf("%d connections more", n-before)
 	}
 }
@@ -129,8 +129,8 @@ func TestStallIsNoticed(t *testing.T) {
 func TestSessionGone(t *testing.T) {
 	f := startFar(t, "--retention-s", "0")
 	r, seen := f.printer(t, client.RemoteOptions{})
-	f.proxy.refuse()
-	f.proxy.each((*pair).close)
+	f.proxy.Refuse()
+	f.proxy.Cut()
 	seen.await(client.StateReconnecting)
 	session, exec := r.IDs()
 	if _, err := f.near.SessionDestroy(timeout(t), api.SessionDestroyParams{SessionID: session, Force: true}); err != nil {
@@ -143,7 +143,7 @@ func TestSessionGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.proxy.listen()
+	f.proxy.Listen()
 	e := failed(t, r)
 	if e.Reason != client.ReasonSessionGone || !errors.Is(e, api.ErrExecNotFound) && !errors.Is(e, api.ErrSessionNotFound) {
 		t.Errorf("%v", e)
@@ -165,9 +165,9 @@ func TestSessionGone(t *testing.T) {
 // still checks that a session that has failed is not looked for.
 func still(t *testing.T, f *far, r *client.RemoteSession) {
 	t.Helper()
-	before := f.proxy.connections()
+	before := f.proxy.Connections()
 	time.Sleep(10 * forEver.Most)
-	if n := f.proxy.connections(); n != before || r.State().State != client.StateFailed {
+	if n := f.proxy.Connections(); n != before || r.State().State != client.StateFailed {
 		t.Errorf("%d connections more, %+v", n-before, r.State())
 	}
 }
@@ -189,7 +189,7 @@ func TestRejected(t *testing.T) {
 	f := startFarWith(t, first, "--token-file", tokens)
 	r, seen := f.printer(t, client.RemoteOptions{})
 	give(second)
-	f.proxy.each((*pair).close)
+	f.proxy.Cut()
 	if e := failed(t, r); e.Reason != client.ReasonAuthRejected || api.AsError(e).Code != api.CodeAuthFailed {
 		t.Errorf("%v", e)
 	}
@@ -229,8 +229,8 @@ func TestRefused(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	f := startFar(t)
 	r, seen := f.printer(t, client.RemoteOptions{})
-	f.proxy.refuse()
-	f.proxy.each((*pair).close)
+	f.proxy.Refuse()
+	f.proxy.Cut()
 	seen.await(client.StateReconnecting)
 	ends := make(chan error, 2)
 	go func() { _, err := r.Recv(timeout(t)); ends <- err }()
@@ -253,9 +253,9 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 
 	// A write that is on its way into a connection that does not answer.
-	f.proxy.listen()
+	f.proxy.Listen()
 	r, _ = f.printer(t, client.RemoteOptions{})
-	f.proxy.each((*pair).stall)
+	f.proxy.Stall()
 	go func() { ends <- r.Write(timeout(t), []byte("x")) }()
 	r.Close()
 	if err := <-ends; !errors.Is(err, io.ErrClosedPipe) {
@@ -318,7 +318,7 @@ func TestSnapshotThenBytes(t *testing.T) {
 	}
 	at := p.Offset
 	for i, text := range []string{"one", "\xff\x00", "three"} {
-		f.proxy.each((*pair).close)
+		f.proxy.Cut()
 		seen.await(client.StateReconnecting)
 		if err := r.Write(timeout(t), []byte(text)); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -207,8 +208,8 @@ func TestTLSWithCertificates(t *testing.T) {
 	cli(t, []string{"TRL_CA_FILE=" + ours.file, "TRL_CLIENT_CERT=" + me.cert, "TRL_CLIENT_KEY=" + me.key}, address, "hello\n", "")
 
 	// Who is not trusted any more is not let in again, and does not try.
-	proxy := newProxy(t, strings.TrimPrefix(address, "grpcs://"))
-	c, err := client.DialGRPC(timeout(t), "grpcs://"+proxy.address, as(me, ""))
+	proxy := testkit.NewProxy(t, strings.TrimPrefix(address, "grpcs://"))
+	c, err := client.DialGRPC(timeout(t), "grpcs://"+proxy.Address(), as(me, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestTLSWithCertificates(t *testing.T) {
 	f := &far{Daemon: d, proxy: proxy, client: c, near: d.Client(t)}
 	r, seen := f.printer(t, client.RemoteOptions{})
 	trust(theirs)
-	proxy.each((*pair).close)
+	proxy.Cut()
 	if e := failed(t, r); e.Reason != client.ReasonAuthRejected {
 		t.Errorf("%v", e)
 	}
