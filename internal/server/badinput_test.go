@@ -15,6 +15,10 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
+// These tests send bad input to a server with a fake service, where limits can be small and the heap
+// can be measured exactly. tests/wire/badinput_test.go does it to the whole daemon, to find what the
+// parts behind the server keep: memory, descriptors, goroutines.
+
 // heap is what is in use after a collection.
 func heap() int64 {
 	var m runtime.MemStats

@@ -43,8 +43,9 @@ func dial(t *testing.T, d *trltest.Daemon) *net.UnixConn {
 	return conn.(*net.UnixConn)
 }
 
-// TestBadInput does to the real daemon what a bad client can do, while another one
-// works: nothing of it may be left afterwards.
+// TestBadInput sends bad input to the real daemon while another client works, and compares the
+// memory, descriptors and goroutines of the whole process. internal/server/badinput_test.go tests
+// each limit alone, with a fake service.
 func TestBadInput(t *testing.T) {
 	d := trltest.Start(t)
 	good := d.Client(t)

@@ -1,4 +1,7 @@
-package service_test
+// Package exec_test reads the output of commands, waits for them and subscribes to their events with
+// the real daemon, also when that daemon is killed and replaced. The rules themselves are tested in
+// internal/service, in memory.
+package exec_test
 
 import (
 	"context"
@@ -10,13 +13,17 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// real starts a daemon and a client of it, and a context that is long enough for anything.
-func real(t *testing.T) (*trltest.Daemon, *client.Client, context.Context) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start starts a daemon and a client of it, with a context that limits the whole test.
+func start(t *testing.T) (*trltest.Daemon, *client.Client, context.Context) {
 	t.Helper()
 	d := trltest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -35,6 +42,16 @@ func must[R any](r R, err error) func(*testing.T) R {
 	}
 }
 
+func num(n int64) *int64     { return &n }
+func sec(s float64) *float64 { return &s }
+
+func wantError(t *testing.T, err error, code api.Code, text string) {
+	t.Helper()
+	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("got  %v\nwant %s: %s", err, code, text)
+	}
+}
+
 // until reads pushes up to the first of a type.
 func until(t *testing.T, st api.Stream, last string) []api.StreamEvent {
 	t.Helper()
@@ -50,10 +67,10 @@ func until(t *testing.T, st api.Stream, last string) []api.StreamEvent {
 	}
 }
 
-// TestReallyNothingIsLost kills the daemon under a command that goes on printing, with
-// readers of its output and of the events; the next daemon tells them the rest.
-func TestReallyNothingIsLost(t *testing.T) {
-	d, c, ctx := real(t)
+// TestNothingIsLost kills the daemon while a command prints, with readers of its output and of the
+// events; they read the rest from the next daemon.
+func TestNothingIsLost(t *testing.T) {
+	d, c, ctx := start(t)
 	build := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "build"}))(t)
 	doomed := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "doomed"}))(t)
 	zero := int64(0)
@@ -128,17 +145,17 @@ func TestReallyNothingIsLost(t *testing.T) {
 		"exec.running " + build.SessionID, "exec.exited " + build.SessionID, "exec.closed " + build.SessionID,
 	} {
 		if count[key] != 1 {
-			t.Errorf("%s was told %d times", key, count[key])
+			t.Errorf("%s was published %d times", key, count[key])
 		}
 	}
 	_, err := c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(1 << 40)})
 	wantError(t, err, api.CodeInvalidParams, "params.after_seq")
 }
 
-// TestReallyWaitingAcrossDaemons: a command whose caller died with the daemon goes on,
-// and the next daemon hears of its end.
-func TestReallyWaitingAcrossDaemons(t *testing.T) {
-	d, c, ctx := real(t)
+// TestWaitingAcrossDaemons: a command whose caller died with the daemon goes on,
+// and the next daemon reports its end.
+func TestWaitingAcrossDaemons(t *testing.T) {
+	d, c, ctx := start(t)
 	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
 	caller, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,9 +183,9 @@ func TestReallyWaitingAcrossDaemons(t *testing.T) {
 	}
 }
 
-// TestReallyWaiting talks to a program that asks, as an agent would.
-func TestReallyWaiting(t *testing.T) {
-	_, c, ctx := real(t)
+// TestWaiting talks to a program that asks, as an agent would.
+func TestWaiting(t *testing.T) {
+	_, c, ctx := start(t)
 	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
 	x := must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, StdinOpen: true}))(t)
 	wait := func(p api.ExecWaitParams) api.WaitEvent {
@@ -215,10 +232,9 @@ func TestReallyWaiting(t *testing.T) {
 	}
 }
 
-// TestReallyManyReaders: each reader of a flood that is larger than what is kept sees the
-// same bytes, or is told which are gone.
-func TestReallyManyReaders(t *testing.T) {
-	_, c, ctx := real(t)
+// TestManyReaders: all readers of one command read the same bytes.
+func TestManyReaders(t *testing.T) {
+	_, c, ctx := start(t)
 	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
 	st := must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{
 		SessionID: "a", Command: `i=0; while [ $i -lt 20000 ]; do echo "this is line number $i of many"; i=$((i+1)); done`,
