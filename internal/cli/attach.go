@@ -76,9 +76,9 @@ You stay attached when the daemon restarts, and see the same screen.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&readOnly, "read-only", "r", false, "look only: nothing that you type arrives")
+	flags.BoolVarP(&readOnly, "read-only", "r", false, "only look: your keys are not sent")
 	flags.BoolVar(&take, "take", false, "make the terminal's size follow your window")
-	flags.BoolVar(&force, "force", false, "attach also where TERM says that your terminal shows no screens, and pass UTF-8 on whatever the locale is")
+	flags.BoolVar(&force, "force", false, "attach even if TERM says that your terminal cannot show a screen, and send it UTF-8 whatever the locale is")
 	registerDetachKey(flags)
 	return cmd
 }
@@ -164,5 +164,5 @@ func noTerminal(what, session string) error {
 
 func registerDetachKey(flags *pflag.FlagSet) {
 	config.Register(flags, "detach_key")
-	flags.Lookup("detach-key").Usage = "`KEY` that leaves it, such as ctrl-]; none for no key"
+	flags.Lookup("detach-key").Usage = "`KEY` that detaches, such as ctrl-]; none for no key"
 }

@@ -73,7 +73,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				words = args[:dash]
 				if f.create.Argv = args[dash:]; len(f.create.Argv) == 0 {
-					return ui.UsageErrorf(cmd, "there is no program behind --")
+					return ui.UsageErrorf(cmd, "there is no program after --")
 				}
 			}
 			r := &chatRun{app: a, cmd: cmd, flags: &f, prompt: strings.Join(words, " ")}
@@ -83,27 +83,27 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.create.Agent, "agent", "claude", "how the `AGENT` is spoken to: claude, codex or acp")
+	flags.StringVar(&f.create.Agent, "agent", "claude", "protocol of the `AGENT`: claude, codex or acp")
 	flags.StringVar(&f.create.Model, "model", "", "`MODEL` to use (default: the agent's)")
 	flags.StringVar(&f.create.PermissionMode, "permission-mode", "", "`MODE` in the agent's words, such as acceptEdits or plan (default: the agent's)")
-	flags.StringVar(&f.create.WorkingDir, "cwd", "", "`DIR` where it works (default: yours)")
-	flags.VarP(&f.env, "env", "e", "set a variable for it; KEY alone passes yours on")
+	flags.StringVar(&f.create.WorkingDir, "cwd", "", "`DIR` in which the agent works (default: yours)")
+	flags.VarP(&f.env, "env", "e", "set a variable for the agent; KEY alone passes yours on")
 	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
-	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a free `WORD` to tell dialogues apart; may be repeated")
+	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
 	f.policy.register(flags)
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")
 	flags.Var(&f.timeout, "timeout", "with -p, leave after this time (30, 1.5s, 2m; 0 is never)")
-	flags.StringVar(&f.join, "dialogue", "", "go on with the dialogue of this `NAME` or id; it stays when you leave")
-	flags.StringVar(&f.resume, "resume", "", "start the agent of a `DIALOGUE` that has ended again")
+	flags.StringVar(&f.join, "dialogue", "", "join the running dialogue of this `NAME` or id; its agent goes on when you leave")
+	flags.StringVar(&f.resume, "resume", "", "start the agent of an ended `DIALOGUE` again")
 	flags.BoolVar(&f.keep, "keep", false, "do not end the agent when you leave")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON; implies -p")
-	flags.StringVar(&f.remote.Address, "remote", "", "have it run with the daemon at this `ADDRESS`, such as grpcs://box.example:7331")
+	flags.StringVar(&f.remote.Address, "remote", "", "run the agent on the daemon at this `ADDRESS`, such as grpcs://box.example:7331")
 	flags.StringVar(&f.remote.TokenFile, "remote-token-file", "", "`FILE` with the token for that daemon")
-	flags.StringVar(&f.remote.CAFile, "remote-ca-file", "", "`FILE` of certificates that its own is checked against")
-	flags.StringVar(&f.remote.CertFile, "remote-cert-file", "", "`FILE` of a certificate to show it")
-	flags.StringVar(&f.remote.KeyFile, "remote-key-file", "", "`FILE` of the key of that certificate")
-	flags.StringVar(&f.remote.ServerName, "remote-server-name", "", "`NAME` in its certificate, if not that of the address")
+	flags.StringVar(&f.remote.CAFile, "remote-ca-file", "", "`FILE` with certificates that sign the certificate of that daemon")
+	flags.StringVar(&f.remote.CertFile, "remote-cert-file", "", "`FILE` with the client certificate for that daemon")
+	flags.StringVar(&f.remote.KeyFile, "remote-key-file", "", "`FILE` with the key of the client certificate")
+	flags.StringVar(&f.remote.ServerName, "remote-server-name", "", "`NAME` in the certificate of that daemon, if not that of the address")
 	a.completeFlag(cmd, "agent", cobra.FixedCompletions([]string{"claude", "codex", "acp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.completeFlag(cmd, "dialogue", a.completeLiving)
 	a.completeFlag(cmd, "resume", a.completeEnded)

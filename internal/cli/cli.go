@@ -71,7 +71,7 @@ one command to the next; or a terminal, in which a program such as vim or top ru
 whether anyone is attached or not. A dialogue is a conversation with a coding agent, in
 its own session. A small daemon owns the sessions; trl starts it in the background when
 needed, and it exits on its own when it is idle.`,
-		Example: `  trl run 'echo hello'                 run a command in a throw-away session
+		Example: `  trl run 'echo hello'                 run a command in a temporary session
   trl run -s build 'cd src && make'    run it in the session "build", which stays
   trl run -s build 'git status'        still in src
   trl new -t ed -- vim notes           run vim in a terminal; Ctrl-\ leaves it,
@@ -90,7 +90,7 @@ needed, and it exits on its own when it is idle.`,
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVarP(&short, "version", "V", false, "print the version; trl version tells more")
+	root.Flags().BoolVarP(&short, "version", "V", false, "print the version; trl version prints more")
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -110,7 +110,7 @@ needed, and it exits on its own when it is idle.`,
 	global := root.PersistentFlags()
 	registerGlobalSettings(global)
 	global.BoolVar(&a.noStart, "no-start", false, "do not start a daemon when none runs")
-	global.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr about what is done")
+	global.BoolVarP(&a.verbose, "verbose", "v", false, "print more details on stderr")
 	global.SortFlags = false
 
 	commands := a.commands()

@@ -66,8 +66,8 @@ works at its next step, or after the turn. Prints the id of the message.`,
 	flags.SetInterspersed(true)
 	flags.SortFlags = false
 	flags.StringArrayVar(&images, "image", nil, "add the picture in this `FILE`; may be repeated")
-	flags.StringVar(&p.MessageID, "message-id", "", "a `UUID` for it: repeated, it is not sent again")
-	flags.BoolVar(&asJSON, "json", false, "print what became of it, as JSON")
+	flags.StringVar(&p.MessageID, "message-id", "", "a `UUID` for the message: repeated with the same id, it is not sent again")
+	flags.BoolVar(&asJSON, "json", false, "print the state of the message as JSON")
 	_ = cmd.MarkFlagFilename("image")
 	return cmd
 }
@@ -156,10 +156,10 @@ the id is optional if only one request is open. The first answer counts.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&p.Message, "message", "m", "", "a `TEXT` for the agent, with a denial")
-	flags.BoolVar(&p.Interrupt, "interrupt", false, "also end the turn when it is denied")
-	flags.StringVar(&input, "input", "", "`JSON` in place of the input of the tool that is allowed")
-	flags.BoolVar(&p.Remember, "remember", false, "allow the same from now on, where the agent offers it")
+	flags.StringVarP(&p.Message, "message", "m", "", "with deny, a `TEXT` for the agent")
+	flags.BoolVar(&p.Interrupt, "interrupt", false, "with deny, also end the turn")
+	flags.StringVar(&input, "input", "", "with allow, `JSON` that replaces the input of the tool")
+	flags.BoolVar(&p.Remember, "remember", false, "with allow, allow the same from now on, if the agent offers that")
 	flags.StringVar(&p.Option, "option", "", "`ID` of one of the answers that the agent offers")
 	flags.StringArrayVar(&answers, "answer", nil, "`QUESTION=ANSWER`, by the question's text or id; may be repeated")
 	flags.BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
@@ -239,7 +239,7 @@ requests. New rules replace all earlier ones.`,
 				return err
 			}
 			if p.Model == "" && p.PermissionMode == "" && p.Policy == nil {
-				return ui.UsageErrorf(cmd, "what is to change? --model, --permission-mode, --allow, --deny or --policy")
+				return ui.UsageErrorf(cmd, "what should change? --model, --permission-mode, --allow, --deny or --policy")
 			}
 			_, err = a.ofDialogue(cmd, asJSON, func(ctx context.Context, c *client.Client) (api.DialogueInfo, error) {
 				return c.DialogueSet(ctx, p)

@@ -128,7 +128,7 @@ same directory, with your current environment. Prints the id of the dialogue.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.VarP(&env, "env", "e", "set a variable for it; KEY alone passes yours on")
+	flags.VarP(&env, "env", "e", "set a variable for the agent; KEY alone passes yours on")
 	flags.BoolVar(&asJSON, "json", false, "print the dialogue as JSON")
 	return cmd
 }

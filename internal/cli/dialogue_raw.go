@@ -45,9 +45,9 @@ A resumed agent has had several processes: --epoch 1 is the first; the default i
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&follow, "follow", "f", false, "go on until the agent has ended")
+	flags.BoolVarP(&follow, "follow", "f", false, "follow until the agent has ended")
 	flags.IntVar(&p.Epoch, "epoch", 0, "which process of the agent, from `1` on")
-	flags.BoolVar(&sent, "stdin", false, "what the program was sent")
+	flags.BoolVar(&sent, "stdin", false, "print the program's stdin instead of its stdout")
 	flags.Int64Var(&p.Offset, "offset", 0, "begin at this `BYTE`")
 	flags.BoolVar(&asJSON, "json", false, "print pieces with their offsets, each as a line of JSON")
 	return cmd

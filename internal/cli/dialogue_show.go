@@ -73,9 +73,9 @@ field without a value is "-". On a terminal they are aligned.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens next")
-	flags.Int64Var(&p.AfterSeq, "after", 0, "only what came after the event of this `SEQ`")
-	flags.BoolVar(&p.NoDeltas, "no-deltas", false, "without the pieces of what is still being written")
+	flags.BoolVarP(&follow, "follow", "f", false, "follow new events")
+	flags.Int64Var(&p.AfterSeq, "after", 0, "only the events after this `SEQ`")
+	flags.BoolVar(&p.NoDeltas, "no-deltas", false, "without the pieces of unfinished items")
 	flags.BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
 	return cmd
 }

@@ -48,8 +48,8 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&e.follow, "follow", "f", false, "go on with what happens next")
-	flags.Int64Var(&e.after, "after", 0, "only what came after the event of this `SEQ`")
+	flags.BoolVarP(&e.follow, "follow", "f", false, "follow new events")
+	flags.Int64Var(&e.after, "after", 0, "only the events after this `SEQ`")
 	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session or exec; may be repeated")
 	flags.VarP(&e.session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.BoolVar(&e.json, "json", false, "print each event as a line of JSON")
@@ -75,7 +75,7 @@ func (e *events) print(ctx context.Context, c *client.Client) error {
 	}
 	switch {
 	case e.after > last:
-		return ui.WithHint(fmt.Errorf("--after: there is no event %d yet, the last is %d", e.after, last), "`trl events` prints those that are remembered, with their numbers")
+		return ui.WithHint(fmt.Errorf("--after: there is no event %d yet, the last is %d", e.after, last), "`trl events` prints the kept events with their numbers")
 	case !e.follow && e.after == last:
 		return nil
 	}
@@ -148,7 +148,7 @@ func (e *events) line(ev api.StreamEvent) error {
 	}
 	if ev.Type == api.EventMissed {
 		if ev.From != nil && ev.To != nil {
-			e.app.Stderr.Linef("trl: %s before %d not remembered", ui.Plural(int(*ev.To-*ev.From), "event is", "events are"), *ev.To)
+			e.app.Stderr.Linef("trl: %s before %d not kept", ui.Plural(int(*ev.To-*ev.From), "event is", "events are"), *ev.To)
 		}
 		return out.Err
 	}

@@ -38,7 +38,7 @@ func ended(e api.ExecInfo) bool { return e.State == api.ExecExited || e.State ==
 // noExec adds a hint to the error about a command whose session has ended.
 func noExec(err error) error {
 	if errors.Is(err, api.ErrSessionTerminated) {
-		return ui.WithHint(err, "`trl ls -a` tells why it has ended")
+		return ui.WithHint(err, "`trl ls -a` shows why it has ended")
 	}
 	return err
 }

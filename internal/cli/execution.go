@@ -257,7 +257,7 @@ func (r *run) checkLimits() error {
 	if name == "" {
 		return nil
 	}
-	return ui.WithHint(fmt.Errorf("session %q: is there already; %s is for a new one", r.flags.session, name),
+	return ui.WithHint(fmt.Errorf("session %q: already exists; %s is for a new one", r.flags.session, name),
 		"leave out %s; `trl call session.set` changes the limits of a session", name)
 }
 

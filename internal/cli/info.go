@@ -139,7 +139,7 @@ func terminalFacts(t api.TerminalInfo) [][2]string {
 	if r := t.Recording; r != nil {
 		about := fmt.Sprintf("%s (%s)", r.Path, ui.BytesText(float64(r.Bytes)))
 		if r.Input {
-			about += ", with what is typed"
+			about += ", with keys"
 		}
 		if r.Stopped != "" {
 			about += "; stopped: " + r.Stopped

@@ -11,7 +11,7 @@ import (
 type limitFlags struct{ lifetime, idleTimeout ui.SecondsFlag }
 
 func (f *limitFlags) register(flags *pflag.FlagSet, session string) {
-	flags.Var(&f.lifetime, "lifetime", "end "+session+" after this time, also when it is in use (0 is never)")
+	flags.Var(&f.lifetime, "lifetime", "end "+session+" after this time, even if it is in use (0 is never)")
 	flags.Var(&f.idleTimeout, "idle-timeout", "end "+session+" when it has been idle for this time (0 is never)")
 }
 

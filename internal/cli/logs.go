@@ -66,8 +66,8 @@ a line on stderr reports each missing part.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&l.follow, "follow", "f", false, "go on until the command has ended; its exit status is yours")
-	flags.Int64Var(&l.since, "since", 0, "only what came after the push of this `SEQ` (see --json)")
+	flags.BoolVarP(&l.follow, "follow", "f", false, "follow until the command has ended, and exit with its status")
+	flags.Int64Var(&l.since, "since", 0, "only the output after the push with this `SEQ` (see --json)")
 	flags.BoolVar(&onlyStdout, "stdout", false, "only stdout")
 	flags.BoolVar(&onlyStderr, "stderr", false, "only stderr")
 	flags.Var(&l.tail, "tail", "only the last bytes of each stream (4096, 64K, 8M)")
@@ -193,7 +193,7 @@ func (l *logs) take(ev api.StreamEvent) error {
 		return l.app.Stdout.JSONLine(ev)
 	case ev.Type == api.EventGap && *ev.To > l.skip[ev.Stream]:
 		l.progress.clear()
-		l.app.Stderr.Linef("trl: %d bytes of %s are gone here", *ev.To-max(*ev.From, l.skip[ev.Stream]), ev.Stream)
+		l.app.Stderr.Linef("trl: %d bytes of %s are missing here", *ev.To-max(*ev.From, l.skip[ev.Stream]), ev.Stream)
 	case ev.Type == api.EventStdout || ev.Type == api.EventStderr:
 		data := api.Data(ev.Data, ev.DataBase64)
 		if late := l.skip[ev.Type] - *ev.Offset; late > 0 {

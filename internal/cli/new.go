@@ -92,11 +92,11 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours)")
-	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
+	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
 	f.limits.register(flags, "the session")
-	flags.StringArrayVar(&p.Tags, "tag", nil, "a free `WORD` to tell sessions apart; may be repeated")
+	flags.StringArrayVar(&p.Tags, "tag", nil, "a `WORD` of your choice to group sessions; may be repeated")
 	flags.BoolVar(&p.Login, "login", false, "start a login shell")
 	flags.BoolVar(&p.RC, "rc", false, "read the shell's rc files")
 	flags.BoolVarP(&f.terminal, "terminal", "t", false, "start a terminal")
@@ -105,7 +105,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	flags.BoolVarP(&f.detach, "detach", "d", false, "do not attach to the terminal, print its id")
 	f.register(flags)
 	flags.BoolVar(&p.Record, "record", false, "record the terminal: trl play, trl export --cast")
-	flags.BoolVar(&p.RecordInput, "record-input", false, "record also what is typed, passwords too")
+	flags.BoolVar(&p.RecordInput, "record-input", false, "also record what is typed, including passwords")
 	registerDetachKey(flags)
 	flags.BoolVar(&f.asJSON, "json", false, "print the session as JSON")
 	a.completeFlag(cmd, "shell", completeShells)
@@ -128,7 +128,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 	_, person := a.Terminal()
 	attaches := f.terminal && person && !f.detach && !f.asJSON
 	if attaches {
-		if err := ui.CheckWindow("trl new -t", "-d makes it without showing it"); err != nil {
+		if err := ui.CheckWindow("trl new -t", "-d starts it without attaching"); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func lostError(id string, lost map[string]int64, status int) error {
 		}
 	}
 	return &ui.Failure{
-		Err:    fmt.Errorf("exec %s: lost %s: written faster than they could be taken away", id, strings.Join(parts, " and ")),
+		Err:    fmt.Errorf("exec %s: lost %s: the command wrote faster than trl could read", id, strings.Join(parts, " and ")),
 		Status: status,
 		Hint:   "let the command write to a file, or raise output_bytes (see `trl config`)",
 	}
@@ -119,7 +119,7 @@ func (a *app) report(id string, o api.ExecOutcome, throwAway bool) {
 	}
 	if throwAway && len(o.LeftRunning) > 0 && (a.Stderr.TTY || a.verbose) {
 		for _, p := range o.LeftRunning {
-			say("trl: ends with the throw-away session: %s (pid %d)", ui.Printable(p.Command), p.PID)
+			say("trl: ends with the temporary session: %s (pid %d)", ui.Printable(p.Command), p.PID)
 		}
 	}
 	if !a.verbose {

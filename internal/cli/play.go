@@ -75,8 +75,8 @@ If stdout is not a terminal, all of it is printed at once.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Float64Var(&p.speed, "speed", 1, "play it that much faster")
-	flags.Var(&idle, "idle-limit", "pause at most this long (default: as the recording says)")
+	flags.Float64Var(&p.speed, "speed", 1, "play faster by this factor")
+	flags.Var(&idle, "idle-limit", "pause at most this long (default: from the recording)")
 	return cmd
 }
 

@@ -19,9 +19,9 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) register(flags *pflag.FlagSet) {
-	flags.Var(&ruleFlag{&f.rules, "allow"}, "allow", "allow what fits this rule, such as Read or \"Bash(git *)\"; may be repeated")
-	flags.Var(&ruleFlag{&f.rules, "deny"}, "deny", "deny what fits this rule; may be repeated")
-	flags.StringVar(&f.file, "policy", "", "`FILE` of JSON with rules that are tried after these (see trl call --help dialogue.set)")
+	flags.Var(&ruleFlag{&f.rules, "allow"}, "allow", "allow requests that match this rule, such as Read or \"Bash(git *)\"; may be repeated")
+	flags.Var(&ruleFlag{&f.rules, "deny"}, "deny", "deny requests that match this rule; may be repeated")
+	flags.StringVar(&f.file, "policy", "", "JSON `FILE` with rules to try after these (see trl call --help dialogue.set)")
 }
 
 func (f *policyFlags) given() bool { return f.rules != nil || f.file != "" }

@@ -75,7 +75,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 				output = recordingName(p)
 			}
 			if _, err := os.Stat(output); output != "-" && err == nil {
-				return fmt.Errorf("%s: is there already", output)
+				return fmt.Errorf("%s: already exists", output)
 			}
 			if _, err := os.Stat(filepath.Dir(output)); err != nil { // fail now, not after the recording
 				return asNamed(output, "", err)
@@ -96,9 +96,9 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	flags.SetInterspersed(false)
 	flags.SortFlags = false
 	flags.StringVarP(&output, "output", "o", "", "write to this `FILE`, - for stdout (default: one named after the program and the time)")
-	flags.BoolVar(&withKeys, "input", false, "record also what is typed, passwords too")
+	flags.BoolVar(&withKeys, "input", false, "also record what is typed, including passwords")
 	flags.StringVar(&p.Name, "name", "", "`NAME` of the session")
-	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` where it begins (default: yours)")
+	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
 	limits.register(flags, "the terminal")
 	f.register(flags)
@@ -138,7 +138,7 @@ func (a *app) record(cmd *cobra.Command, c *client.Client, o attach.Options, out
 		return err
 	}
 	if info.ExitCode == nil {
-		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: it is recorded further; `trl export %s --cast -o %s` writes the file", o.Name, output)))
+		a.Stderr.Line(a.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: the recording goes on; `trl export %s --cast -o %s` writes the file", o.Name, output)))
 		return result
 	}
 	err = a.writeTo(output, func(w io.Writer) error {

@@ -27,7 +27,7 @@ func (r *run) terminal() error {
 	}
 	_, person := r.app.Terminal()
 	if person {
-		if err := ui.CheckWindow("trl run -t", "without -t it is given no screen"); err != nil {
+		if err := ui.CheckWindow("trl run -t", "without -t, it gets no terminal"); err != nil {
 			return err
 		}
 	}

@@ -74,12 +74,12 @@ input.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVarP(&s.literal, "literal", "l", false, "everything is text, also the names of keys")
+	flags.BoolVarP(&s.literal, "literal", "l", false, "type everything as text, even names of keys")
 	flags.BoolVar(&s.paste, "paste", false, "paste the text instead of typing it")
 	flags.BoolVar(&s.enter, "enter", false, "press enter at the end; for a program, end the line")
 	flags.BoolVar(&s.close, "close", false, "end the input of a program, after the text")
-	flags.StringVar(&s.id, "write-id", "", "an `ID` for this input: repeated, it is not typed again")
-	flags.BoolVar(&asJSON, "json", false, "print how much was written, as JSON")
+	flags.StringVar(&s.id, "write-id", "", "an `ID` for this input: repeated with the same id, it is not typed again")
+	flags.BoolVar(&asJSON, "json", false, "print the number of bytes written as JSON")
 	return cmd
 }
 

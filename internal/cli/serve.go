@@ -87,10 +87,10 @@ configuration file. trl config shows the effective values.`,
 				_ = c.Close()
 				for _, key := range []string{"http", "grpc"} {
 					if f := cmd.Flags().Lookup(key); f.Changed {
-						return ui.WithHint(err, "the one that runs can serve it: put %s = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", key, f.Value, cmp.Or(info.ConfigFile, cfg.File()))
+						return ui.WithHint(err, "the running daemon can serve it: put %s = %q into its configuration file, %s, and run `trl upgrade`; its sessions stay", key, f.Value, cmp.Or(info.ConfigFile, cfg.File()))
 					}
 				}
-				return ui.WithHint(err, "`trl stop` ends the one that runs, with its sessions")
+				return ui.WithHint(err, "`trl stop` ends the running daemon and its sessions")
 			}
 			return err
 		},
@@ -101,7 +101,7 @@ configuration file. trl config shows the effective values.`,
 	flags.BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout instead of a socket")
 	flags.BoolVar(&background, "background", false, "start the daemon in the background unless one runs, and print the path of its socket")
 	flags.IntVar(&readyFD, "ready-fd", 0, "write \"ready\" to this file `DESCRIPTOR` once the daemon serves")
-	flags.BoolVar(&check, daemon.CheckFlag, false, "look at the settings, tell the version, and end")
+	flags.BoolVar(&check, daemon.CheckFlag, false, "check the settings, print the version, and exit")
 	registerServeSettings(flags)
 	cmd.MarkFlagsMutuallyExclusive("background", "stdio")
 	cmd.MarkFlagsMutuallyExclusive("background", "ready-fd")

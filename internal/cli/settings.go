@@ -101,7 +101,7 @@ func almostURL(address string) bool {
 }
 
 func notURL(origin, address string) error {
-	return &ui.Failure{Err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), Status: ui.ExitUsage, Hint: "it is such as http://127.0.0.1:7330"}
+	return &ui.Failure{Err: fmt.Errorf("%s: %q is not the URL of a daemon", origin, address), Status: ui.ExitUsage, Hint: "use a URL such as http://127.0.0.1:7330"}
 }
 
 // localOnly are the commands that need the process of the daemon on this machine.

@@ -54,7 +54,7 @@ func (r *run) allStdin(ctx context.Context, c *client.Client, p *api.ExecParams)
 		return fmt.Errorf("read stdin: %w", err)
 	}
 	if int64(len(data)) > limit {
-		return ui.WithHint(fmt.Errorf("stdin is larger than %s, which is the most that goes with --json", ui.BytesText(float64(limit))),
+		return ui.WithHint(fmt.Errorf("stdin is larger than %s, the limit with --json", ui.BytesText(float64(limit))),
 			"leave out --json, or raise max_stdin_bytes (see `trl config`)")
 	}
 	text, b64 := ui.TextOrBase64(data)

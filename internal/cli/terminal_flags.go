@@ -25,7 +25,7 @@ func (f *terminalFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.cols, "cols", 0, "`N` columns (default: those of your window, or 80)")
 	flags.IntVar(&f.rows, "rows", 0, "`N` rows (default: those of your window, or 24)")
 	flags.StringVar(&f.term, "term", "", "value of `TERM` (default "+api.DefaultTerm+")")
-	flags.IntVar(&f.scrollback, "scrollback", -1, "keep `N` lines that left the screen (default 10000)")
+	flags.IntVar(&f.scrollback, "scrollback", -1, "keep `N` lines of scrollback (default 10000)")
 	flags.Lookup("scrollback").DefValue = "0" // so that the help shows no default
 }
 

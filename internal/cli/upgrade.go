@@ -54,7 +54,7 @@ and settings, nothing changes.`,
 			}
 			r, err := c.SystemUpgrade(cmd.Context(), api.SystemUpgradeParams{Binary: binary})
 			if err != nil {
-				return ui.WithHint(err, "the daemon goes on as it was")
+				return ui.WithHint(err, "the old daemon goes on")
 			}
 			if err := awaitSuccessor(cmd.Context(), cfg, before.StartedAt); err != nil {
 				return ui.WithHint(err, "look at the daemon's log; the sessions are kept for the next `trl serve`")

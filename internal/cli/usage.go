@@ -40,7 +40,7 @@ func usage(cmd *cobra.Command) error {
 		section("Global flags:", cmd.InheritedFlags().FlagUsages())
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%q tells more about one.\n", cmd.CommandPath()+" help COMMAND")
+		fmt.Fprintf(&b, "\n%q explains a command.\n", cmd.CommandPath()+" help COMMAND")
 	}
 	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
 	return err

@@ -103,12 +103,12 @@ Exit status: the status of the command if it has exited (of several, the first t
 	flags.BoolVar(&exit, "exit", false, "until it has exited (default)")
 	flags.StringVar(&p.OutputMatch, "match", "", "until it prints a line that matches this `RE` (RE2 syntax)")
 	flags.StringVar(&w.text, "text", "", "until a line on the screen matches this `RE`; for a terminal")
-	flags.Uint64Var(&w.since, "since", 0, "--text looks only at what changed since the screen had this `VERSION`")
+	flags.Uint64Var(&w.since, "since", 0, "--text matches only rows that changed since the screen had this `VERSION`")
 	flags.Var(&w.cursor, "cursor", "until the cursor is at `X,Y`, from 0; either may be left out")
 	flags.Var(&idle, "idle", "until it has printed, or shown, nothing new for this time (500ms, 20, 1m)")
 	flags.BoolVar(&input, "input", false, "until it waits for input")
-	flags.BoolVar(&p.All, "all", false, "for every one of the commands, not for the first")
-	flags.Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; 0 only looks)")
+	flags.BoolVar(&p.All, "all", false, "wait for all of the commands, not only for the first")
+	flags.Var(&timeout, "timeout", "wait at most this long (30, 1.5s, 2m; 0 checks once)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -109,6 +109,6 @@ func TestLostForGood(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	a.see("trl: sh: daemon at .*")
-	a.see("hint: its program goes on: `trl attach sh` when there is a daemon")
+	a.see("hint: its program goes on: use `trl attach sh` when a daemon runs")
 	a.clean()
 }

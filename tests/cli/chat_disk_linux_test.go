@@ -73,7 +73,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 	if rest != "\nafter\n" {
 		t.Errorf("then it said %q, %v", rest, err)
 	}
-	if status := wait(t, l.cmd); status != 0 || !strings.Contains(said(), "· it goes on\n") {
+	if status := wait(t, l.cmd); status != 0 || !strings.Contains(said(), "· the dialogue continues\n") {
 		t.Errorf("status %d, and it tells %s", status, said())
 	}
 	// A person is told the same, and goes on.
@@ -88,7 +88,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 	}
 	p.sees(`! dialogue d-.*: its record cannot be written: .*; it continues when the disk has room\n`)
 	empty()
-	p.sees(`· it goes on\n(.*\n)*after\n\n> $`)
+	p.sees(`· the dialogue continues\n(.*\n)*after\n\n> $`)
 	p.types("\x04")
 	p.leaves(0)
 }

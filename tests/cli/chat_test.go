@@ -123,7 +123,7 @@ func TestChat(t *testing.T) {
 	p.types("pasted\nin one\npiece\n")
 	p.sees(`You said: pasted\nin one\npiece\n\n> $`)
 	p.types("say " + strings.Repeat("x", 5000) + "\n")
-	p.sees(`! the line is longer than a terminal can take: it was not sent\n· hint: .*\n\n> $`)
+	p.sees(`! the line is longer than the terminal accepts, and was not sent\n· hint: .*\n\n> $`)
 	if err := unix.Kill(p.pid, unix.SIGCONT); err != nil { // as after Ctrl-Z
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestChat(t *testing.T) {
 	p.types("\x03")
 	p.sees(`· Ctrl-C again leaves\n\n> $`)
 	p.types("\x04") // Ctrl-D
-	p.sees(`trl: to go on: trl chat --resume d-`)
+	p.sees(`trl: to continue: trl chat --resume d-`)
 	p.leaves(0)
 	if got := s.states(t); got != "ended" {
 		t.Errorf("state %q", got)
@@ -169,7 +169,7 @@ func TestChatAsks(t *testing.T) {
 	if o.status != 0 {
 		t.Errorf("%+v", o)
 	}
-	p.sees(`· somebody else has answered: allow\n(.*\n)*done\n\n> $`)
+	p.sees(`· another client has answered: allow\n(.*\n)*done\n\n> $`)
 	p.types("\x04")
 	p.leaves(0)
 }
@@ -181,7 +181,7 @@ func TestChatACP(t *testing.T) {
 	p := s.chats(t, "--agent", "acp", "ask Bash ls; say after", "--", "claude", "-acp")
 	p.sees(`\? The agent wants to use .*\n(  .*\n)*  y\(es\), a\(lways\), n\(o\), or what to do instead: $`)
 	p.types("e\n")
-	p.sees(`! the agent does not let this be changed\n  y\(es\), .*instead: $`)
+	p.sees(`! the agent does not accept a changed input\n  y\(es\), .*instead: $`)
 	p.types("a\n")
 	p.sees(`done with always: ls\n\nafter\n\n> $`)
 	p.types("\x04")
@@ -221,7 +221,7 @@ func TestChatInterrupt(t *testing.T) {
 	p.types("\x03")
 	p.sees(`! interrupted\n(.*\n)*queued\n\n> $`)
 	p.types("\x03")
-	p.sees(`to go on: trl chat --dialogue d-`)
+	p.sees(`to continue: trl chat --dialogue d-`)
 	p.leaves(0)
 	if got := s.states(t); got != "idle" {
 		t.Errorf("state %q", got)
@@ -239,7 +239,7 @@ func TestChatTwice(t *testing.T) {
 	p.types("\x03")
 	p.sees(`again leaves\n$`)
 	p.types("\x03")
-	p.sees(`the agent is being ended; Ctrl-C does not wait for it`)
+	p.sees(`ending the agent; Ctrl-C leaves without waiting`)
 	p.types("\x03") // and a third does not wait for its end
 	p.leaves(130)
 	if o := s.run(t, "dialogue", "stop", "--all", "--force"); o.status != 0 {
@@ -273,7 +273,7 @@ func TestChatComesBack(t *testing.T) {
 	p.types("say still there\n")
 	p.sees(`\nstill there\n\n> $`)
 	p.types("exit 7\n")
-	p.sees(`the agent has ended unexpectedly, with status 7\n(.*\n)*trl: to go on: trl chat --resume d-`)
+	p.sees(`the agent has ended unexpectedly, with status 7\n(.*\n)*trl: to continue: trl chat --resume d-`)
 	p.leaves(1)
 	p = s.chats(t, "--resume", "kept")
 	p.sees(`> $`)
@@ -357,17 +357,17 @@ func TestChatTwoAtATime(t *testing.T) {
 	first.sees(`instead: $`)
 	second.sees(`\n> ask Bash ls; say after\n(.*\n)*.*instead: $`)
 	second.types("y\n")
-	first.sees(`· somebody else has answered: allow\n(.*\n)*after\n\n> $`)
+	first.sees(`· another client has answered: allow\n(.*\n)*after\n\n> $`)
 	second.sees(`\nafter\n\n> $`)
 	second.types("\x04") // who joined leaves it as it is
-	second.sees(`to go on: trl chat --dialogue d-`)
+	second.sees(`to continue: trl chat --dialogue d-`)
 	second.leaves(0)
 	first.types("say still here\n")
 	first.sees(`\nstill here\n\n> $`)
 	if o := s.run(t, "dialogue", "stop", "shared"); o.status != 0 {
 		t.Errorf("%+v", o)
 	}
-	first.sees(`trl: to go on: trl chat --resume d-`)
+	first.sees(`trl: to continue: trl chat --resume d-`)
 	first.leaves(0)
 }
 
@@ -381,8 +381,8 @@ func TestChatOutlivesTheDaemon(t *testing.T) {
 	if err := unix.Kill(s.daemonPID(t), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	p.sees(`! the daemon is away; it is looked for\n`)
-	p.sees(`· it is back\n\n> $`)
+	p.sees(`! the daemon is away; reconnecting\n`)
+	p.sees(`· the daemon is back\n\n> $`)
 	p.types("say after\n")
 	p.sees(`\nafter\n\n> $`)
 	if o := s.run(t, "stop"); o.status != 0 {

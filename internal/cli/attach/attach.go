@@ -52,9 +52,9 @@ func Run(ctx context.Context, s ui.Streams, c *client.Client, o Options) error {
 	}
 	switch {
 	case errors.Is(err, ui.ErrStopped):
-		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its sessions have ended with it, unless it keeps them")
+		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its sessions have ended with it, unless keep_sessions is set")
 	case errors.Is(err, api.ErrRuntimeUnavailable):
-		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its program goes on: `trl attach %s` when there is a daemon", o.Name)
+		return ui.WithHint(fmt.Errorf("%s: %w", o.Name, err), "its program goes on: use `trl attach %s` when a daemon runs", o.Name)
 	case err != nil:
 		return err
 	case outcome == nil:

@@ -12,7 +12,7 @@ import (
 )
 
 // denial is the answer to a request of the agent when no person can be asked.
-const denial = "This was not allowed, and nobody is here to be asked."
+const denial = "This was not allowed, and there is no person to ask."
 
 // Answer sends the prompt and prints the agent's answer, for a program. It denies every request
 // of the agent that no rule answers.
@@ -179,7 +179,7 @@ func (r *reply) sift(ctx context.Context, ev api.DialogueEvent) {
 	case ev.Type == api.DialogueEventNotice || ev.Type == api.DialogueEventUnparsed || ev.Type == api.DialogueEventEnded: // these belong to no turn
 		r.show(ctx, ev)
 	case ev.Type == api.DialogueEventMessage && ev.Message.MessageID == r.awaited && !r.taken && r.done:
-		r.err.note(ui.Yellow, "the agent has not taken up the message: "+ev.Message.State)
+		r.err.note(ui.Yellow, "the agent did not process the message: "+ev.Message.State)
 	case r.lastParty == unclear:
 		r.held = append(r.held, ev)
 	case r.lastParty == ours:
@@ -204,7 +204,7 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 		go r.deny(ctx, *ev.Request)
 	case api.DialogueEventRequestClosed:
 		if _, asked := r.err.requests[ev.Request.RequestID]; asked && ev.Request.By == "client" && ev.Request.Decision == "deny" {
-			r.err.note(ui.Yellow, "denied, as nobody is here to be asked: "+RequestTitle(r.err.opened(*ev.Request)))
+			r.err.note(ui.Yellow, "denied, because there is no person to ask: "+RequestTitle(r.err.opened(*ev.Request)))
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (r *reply) show(ctx context.Context, ev api.DialogueEvent) {
 // react acts on an event after it was printed.
 func (r *reply) react(ctx context.Context, ev api.DialogueEvent, looks chan<- api.DialogueInfo) {
 	if r.recovers(ev) {
-		r.err.note(ui.Dim, "it goes on")
+		r.err.note(ui.Dim, "the dialogue continues")
 	}
 	if ev.Type != api.DialogueEventState {
 		return

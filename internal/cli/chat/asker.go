@@ -169,7 +169,7 @@ func (k *asker) answer(line string) (p api.DialogueRespondParams, done bool, pro
 		p.Decision, p.Remember = "allow", true
 	case "e", "edit":
 		if !k.request.Editable {
-			return p, false, "the agent does not let this be changed"
+			return p, false, "the agent does not accept a changed input"
 		}
 		k.editing = true
 		return p, false, ""

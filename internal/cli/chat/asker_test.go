@@ -54,7 +54,7 @@ func TestAsker(t *testing.T) {
 		{bash, []string{"e", `{"command":1`, `{"command":"ls"}`}, `(this is not JSON) {"dialogue_id":"","request_id":"r","decision":"allow","input":{"command":"ls"}}`},
 		{bash, []string{"e", "", "y"}, `{"dialogue_id":"","request_id":"r","decision":"allow"}`},
 		{write, []string{"e", "/tmp/x"}, `{"dialogue_id":"","request_id":"r","decision":"allow","input":{"file_path":"/tmp/x"}}`},
-		{fixed, []string{"e", "n"}, `(the agent does not let this be changed) {"dialogue_id":"","request_id":"r","decision":"deny"}`},
+		{fixed, []string{"e", "n"}, `(the agent does not accept a changed input) {"dialogue_id":"","request_id":"r","decision":"deny"}`},
 		{options, []string{"a", "y"}, `(the agent does not offer to remember this) {"dialogue_id":"","request_id":"r","decision":"allow"}`},
 		{always, []string{"y", "1"}, `(the agent does not offer to allow this once) {"dialogue_id":"","request_id":"r","option":"o1"}`},
 		{always, []string{"a"}, `{"dialogue_id":"","request_id":"r","decision":"allow","remember":true}`},

@@ -201,7 +201,7 @@ func (ch *conversation) faultError(why api.DialogueFault) error {
 	if why.Code == recordFailed {
 		return &ui.Failure{Err: fmt.Errorf("dialogue %s: its record cannot be written: %s; it continues when the disk has room", id, why.Message), Status: ui.ExitBroken}
 	}
-	hint := fmt.Sprintf("`trl dialogue retry %s` looks for it again", id)
+	hint := fmt.Sprintf("`trl dialogue retry %s` tries again", id)
 	switch why.Reason {
 	case "auth_rejected":
 		hint = fmt.Sprintf("renew the credentials, then `trl dialogue retry %s`", id)

@@ -13,8 +13,8 @@ import (
 func TestFaultError(t *testing.T) {
 	ch := &conversation{info: api.DialogueInfo{DialogueID: "d-1"}}
 	for reason, want := range map[string]string{
-		"unreachable":   "`trl dialogue retry d-1` looks for it again",
-		"refused":       "`trl dialogue retry d-1` looks for it again",
+		"unreachable":   "`trl dialogue retry d-1` tries again",
+		"refused":       "`trl dialogue retry d-1` tries again",
 		"auth_rejected": "renew the credentials, then `trl dialogue retry d-1`",
 		"session_gone":  "`trl chat --resume d-1` starts the agent again",
 		"disk":          "",
@@ -71,7 +71,7 @@ func TestTalkReplies(t *testing.T) {
 	}{
 		{"taken", nil, false, 2, false, ""},
 		{"too late", api.Errorf(api.CodeConflict, "is closed"), false, 2, false, "is closed"},
-		{"refused", api.Errorf(api.CodeInvalidParams, "no"), false, 1, true, "not sent: meanwhile"},
+		{"refused", api.Errorf(api.CodeInvalidParams, "no"), false, 1, true, "came again: meanwhile"},
 		{"refused and closed", api.Errorf(api.CodeInvalidParams, "no"), true, 2, false, "no"},
 	} {
 		shows := shown(t, true, false, func(p *ui.Printer) {

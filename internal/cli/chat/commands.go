@@ -23,9 +23,9 @@ func (t *talk) command(line string) bool {
 	case "/model":
 		t.setModel(rest)
 	case "/help":
-		t.view.note(ui.Dim, "/retry looks again for an agent that cannot be reached; /model NAME changes the model; /help is this. Other lines are for the agent.")
+		t.view.note(ui.Dim, "/retry tries again to reach the agent; /model NAME changes the model; /help prints this. All other lines go to the agent.")
 		if len(t.commands) > 0 {
-			t.view.note(ui.Dim, "the agent's own: "+strings.Join(t.commands, " "))
+			t.view.note(ui.Dim, "commands of the agent: "+strings.Join(t.commands, " "))
 		}
 	default:
 		return false
@@ -39,7 +39,7 @@ func (t *talk) retry() {
 		t.view.note(ui.Dim, "nothing is wrong")
 		return
 	}
-	t.view.note(ui.Dim, "looking for the agent again")
+	t.view.note(ui.Dim, "trying again to reach the agent")
 	var now api.DialogueInfo
 	t.call(func(ctx context.Context) (err error) {
 		now, err = t.client.DialogueRetry(ctx, api.DialogueRetryParams{DialogueID: t.info.DialogueID})
@@ -52,7 +52,7 @@ func (t *talk) retry() {
 		was := t.progress.fault
 		t.progress.fault = nil
 		if t.reportFault(now.Error); now.Error == nil && was != nil { // unless an event has already said so
-			t.view.note(ui.Dim, "it goes on")
+			t.view.note(ui.Dim, "the dialogue continues")
 		}
 	})
 }

@@ -54,17 +54,17 @@ func (t *talk) leave(ctx context.Context, signals <-chan os.Signal, cause error)
 		cause = nil
 	}
 	if errors.Is(cause, ui.ErrStopped) {
-		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent has ended with it: `trl chat --resume %s` goes on", t.info.DialogueID)
+		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent has ended with it: `trl chat --resume %s` continues", t.info.DialogueID)
 	}
 	if errors.Is(cause, api.ErrRuntimeUnavailable) {
-		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent goes on: `trl chat --dialogue %s` when there is a daemon", t.dialogueName())
+		return ui.WithHint(fmt.Errorf("dialogue %s: %w", t.dialogueName(), cause), "the agent goes on: use `trl chat --dialogue %s` when a daemon runs", t.dialogueName())
 	}
 	next := "--resume"
 	if !t.ours && t.progress.end == nil {
 		next = "--dialogue"
 	}
-	err := t.closeOrInterrupt(ctx, signals, func() { t.view.note(ui.Dim, "the agent is being ended; Ctrl-C does not wait for it") })
-	t.streams.Stderr.Line(t.streams.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: to go on: trl chat %s %s", next, t.info.DialogueID)))
+	err := t.closeOrInterrupt(ctx, signals, func() { t.view.note(ui.Dim, "ending the agent; Ctrl-C leaves without waiting") })
+	t.streams.Stderr.Line(t.streams.Stderr.Paint(ui.Dim, fmt.Sprintf("trl: to continue: trl chat %s %s", next, t.info.DialogueID)))
 	if cause != nil {
 		return cause
 	}

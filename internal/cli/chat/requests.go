@@ -21,9 +21,9 @@ func (t *talk) answered(r api.DialogueRequest) {
 		return
 	}
 	t.asking = nil
-	how := map[string]string{"withdrawn": "the agent does not ask any more", "lost": "the agent is gone"}[r.How]
+	how := map[string]string{"withdrawn": "the agent has withdrawn the request", "lost": "the agent is gone"}[r.How]
 	if how == "" {
-		how = "somebody else has answered: " + r.Decision
+		how = "another client has answered: " + r.Decision
 	}
 	t.view.note(ui.Dim, how)
 	t.askTimer.Reset(0)
@@ -86,5 +86,5 @@ func (t *talk) replied(err error) {
 
 // notSent prints a line that is not sent because it may be an answer or a message.
 func (t *talk) notSent(line string) {
-	t.view.note(ui.Yellow, "typed before this is asked again, and not sent: "+line)
+	t.view.note(ui.Yellow, "not sent, because it was typed before this question came again: "+line)
 }

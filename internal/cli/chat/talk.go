@@ -190,7 +190,7 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 			}
 			t.askNext()
 		case <-t.outage.Notice.C:
-			t.view.note(ui.Yellow, "the daemon is away; it is looked for")
+			t.view.note(ui.Yellow, "the daemon is away; reconnecting")
 		case <-t.outage.Stopped.C:
 			return ui.ErrStopped
 		case outcome := <-t.outcomes:
@@ -271,7 +271,7 @@ func (t *talk) handle(e update) (done bool, err error) {
 		t.outage.Begin(e.away)
 	case e.back:
 		if t.outage.End() {
-			t.view.note(ui.Dim, "it is back")
+			t.view.note(ui.Dim, "the daemon is back")
 		}
 	case e.push.Type == api.EventEnd:
 		return true, nil
@@ -284,7 +284,7 @@ func (t *talk) handle(e update) (done bool, err error) {
 // handleEvent shows one event and acts on it.
 func (t *talk) handleEvent(ev api.DialogueEvent) {
 	if t.recovers(ev) {
-		t.view.note(ui.Dim, "it goes on")
+		t.view.note(ui.Dim, "the dialogue continues")
 	}
 	t.progress.apply(ev)
 	t.learn(ev)
@@ -309,7 +309,7 @@ func (t *talk) handleLine(l typedLine) {
 	line := l.text
 	switch {
 	case l.cut:
-		t.problem(ui.WithHint(fmt.Errorf("the line is longer than a terminal can take: it was not sent"),
+		t.problem(ui.WithHint(fmt.Errorf("the line is longer than the terminal accepts, and was not sent"),
 			"put it into a file: trl dialogue send %s < FILE", t.dialogueName()))
 		return
 	case t.answering != nil:
@@ -371,7 +371,7 @@ func (t *talk) reportFault(why *api.DialogueFault) {
 	if why != nil && t.setFault(*why) {
 		t.problem(t.faultError(*why))
 		if why.Code != recordFailed && why.Reason != "session_gone" {
-			t.view.note(ui.Dim, "here, /retry does")
+			t.view.note(ui.Dim, "in this chat, /retry does the same")
 		}
 	}
 }

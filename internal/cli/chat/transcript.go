@@ -113,7 +113,7 @@ func RequestTitle(r api.DialogueRequest) string {
 // EndedText says how the program of an agent ended.
 func EndedText(e api.DialogueEnd) string {
 	text := map[string]string{
-		"closed": "the agent has ended, as it was asked to", "exited": "the agent has ended",
+		"closed": "the agent has ended, as requested", "exited": "the agent has ended",
 		"unexpected_exit": "the agent has ended unexpectedly", "session_destroyed": "the session of the agent was ended",
 	}[e.Cause]
 	if text == "" {

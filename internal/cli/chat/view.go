@@ -75,14 +75,14 @@ func (v *view) event(ev api.DialogueEvent) {
 	case api.DialogueEventNotice:
 		v.notice(*ev.Notice)
 	case api.DialogueEventCompacted:
-		v.note(ui.Dim, "the agent has shortened what it remembers"+colon(ev.Notice.Text))
+		v.note(ui.Dim, "the agent has compacted its context"+colon(ev.Notice.Text))
 	case api.DialogueEventReset:
 		v.note(ui.Dim, "the agent begins a new conversation"+colon(ev.Opened.Why))
 	case api.DialogueEventRetry:
 		v.retry(*ev.Retry)
 	case api.DialogueEventUnparsed:
 		if v.full {
-			v.note(ui.Dim, fmt.Sprintf("a line that says nothing we know (%s): %s", ev.Unparsed.Why, ui.Shorten(ui.Printable(ev.Unparsed.Text), 200)))
+			v.note(ui.Dim, fmt.Sprintf("a line that TRL does not understand (%s): %s", ev.Unparsed.Why, ui.Shorten(ui.Printable(ev.Unparsed.Text), 200)))
 		}
 	case api.DialogueEventEnded:
 		v.ended(*ev.Ended)
@@ -298,7 +298,7 @@ func (v *view) retract(id string) {
 	delete(v.items, id)
 	if it.printed != "" && v.shows(it) || it.line {
 		v.endLine()
-		v.always(ui.Dim, "(the agent has taken this back)")
+		v.always(ui.Dim, "(the agent has retracted this)")
 	}
 }
 
