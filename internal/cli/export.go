@@ -63,7 +63,7 @@ The format is optional if the name of the output shows it.`,
 			if format == "" {
 				return ui.UsageErrorf(cmd, "which format? --cast, --text, --ansi, --html or --svg")
 			}
-			ex := &exporting{app: a, word: args[0], format: format, scrollback: lines.n}
+			ex := &exportRun{app: a, word: args[0], format: format, scrollback: lines.n}
 			if isFile(args[0]) {
 				return a.writeTo(output, func(w io.Writer) error { return ex.write(cmd.Context(), nil, w) })
 			}
@@ -130,15 +130,15 @@ func asNamed(name, temporary string, err error) error {
 	return err
 }
 
-// exporting is one `trl export`.
-type exporting struct {
+// exportRun is one `trl export`.
+type exportRun struct {
 	app        *app
 	word       string
 	format     string
 	scrollback int
 }
 
-func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) error {
+func (ex *exportRun) write(ctx context.Context, c *client.Client, w io.Writer) error {
 	if ex.format == "cast" {
 		return ex.cast(ctx, c, w)
 	}
@@ -161,7 +161,7 @@ func (ex *exporting) write(ctx context.Context, c *client.Client, w io.Writer) e
 }
 
 // model returns a terminal model with the screen to write, and its colours if they are known.
-func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal, *cast.Theme, error) {
+func (ex *exportRun) model(ctx context.Context, c *client.Client) (*vt.Terminal, *cast.Theme, error) {
 	if c != nil {
 		s, err := c.SessionScreen(ctx, api.SessionScreenParams{SessionID: ex.word, Format: api.FormatANSI, Scrollback: ex.scrollback})
 		if err != nil {
@@ -187,7 +187,7 @@ func (ex *exporting) model(ctx context.Context, c *client.Client) (*vt.Terminal,
 }
 
 // cast copies the recording of a session, or converts a file to version 3.
-func (ex *exporting) cast(ctx context.Context, c *client.Client, w io.Writer) error {
+func (ex *exportRun) cast(ctx context.Context, c *client.Client, w io.Writer) error {
 	if c != nil {
 		_, err := io.Copy(w, &recorded{ctx: ctx, client: c, session: ex.word})
 		return err

@@ -132,7 +132,7 @@ func (l *logs) print(ctx context.Context, c *client.Client, word string) error {
 		if err != nil {
 			return err
 		}
-		if err := l.take(ev); err != nil {
+		if err := l.printPush(ev); err != nil {
 			return err
 		}
 		switch {
@@ -174,7 +174,7 @@ func (l *logs) printTail(ctx context.Context, c *client.Client, id string) error
 			return err
 		}
 		ev := api.StreamEvent{Type: name, Offset: &r.Offset, Data: r.Data, DataBase64: r.DataBase64}
-		if err := l.take(ev); err != nil {
+		if err := l.printPush(ev); err != nil {
 			return err
 		}
 		l.skip[name] = r.NextOffset
@@ -182,8 +182,8 @@ func (l *logs) printTail(ctx context.Context, c *client.Client, id string) error
 	return nil
 }
 
-// take prints one push.
-func (l *logs) take(ev api.StreamEvent) error {
+// printPush prints one push.
+func (l *logs) printPush(ev api.StreamEvent) error {
 	switch {
 	case l.only != "" && (ev.Type == api.EventStdout || ev.Type == api.EventStderr) && ev.Type != l.only,
 		ev.Type == api.EventGap && l.only != "" && ev.Stream != l.only:

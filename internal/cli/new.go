@@ -192,9 +192,9 @@ func nameOf(s api.SessionInfo) string {
 	return s.SessionID
 }
 
-// likeOurs returns the request for a session with the caller's directory, or dir if it is given,
-// and environment. A session on another machine gets neither: its directories differ, and the
-// caller's secrets are not for it.
+// likeOurs returns the request for a session with the caller's environment, in dir or, if dir is
+// empty, in the caller's directory. A session on another machine gets neither: its directories
+// differ, and the caller's secrets are not for it.
 func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 	p := api.SessionCreateParams{Shell: shell, PreferShell: preferredShell, WorkingDir: dir, Env: map[string]string{}}
 	if a.sameMachine() {

@@ -218,7 +218,7 @@ func (p *player) wait(ctx context.Context) error {
 		case <-timer.C:
 			written = p.out.Written()
 		case <-written:
-			if p.out.Failed() != nil { // the terminal is gone
+			if p.out.Failed() != nil { // the terminal hung up
 				return ui.ExitBySignal(unix.SIGHUP)
 			}
 			return nil

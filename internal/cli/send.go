@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) sendCommand() *cobra.Command {
-	var s sending
+	var s sendRun
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "send SESSION [KEY|TEXT...]",
@@ -83,8 +83,8 @@ input.`,
 	return cmd
 }
 
-// sending is one `trl send`. One goroutine uses it.
-type sending struct {
+// sendRun is one `trl send`. One goroutine uses it.
+type sendRun struct {
 	session                      string
 	program                      bool
 	literal, paste, enter, close bool
@@ -93,7 +93,7 @@ type sending struct {
 }
 
 // send sends the words in as few calls as possible: each call is a text and the keys after it.
-func (s *sending) send(ctx context.Context, c *client.Client, words []string) error {
+func (s *sendRun) send(ctx context.Context, c *client.Client, words []string) error {
 	var calls []api.SessionInputParams
 	last := func() *api.SessionInputParams { return &calls[len(calls)-1] }
 	add := func() { calls = append(calls, api.SessionInputParams{SessionID: s.session}) }
@@ -143,7 +143,7 @@ func (s *sending) send(ctx context.Context, c *client.Client, words []string) er
 	return nil
 }
 
-func (s *sending) text(p *api.SessionInputParams, text string) {
+func (s *sendRun) text(p *api.SessionInputParams, text string) {
 	switch {
 	case s.paste && utf8.ValidString(text):
 		p.Paste = text

@@ -33,7 +33,7 @@ func (r *run) feed(ctx context.Context, c *client.Client, id string) {
 				r.app.Stderr.Linef("trl: read stdin: %s; the command gets no more of it", piece.err)
 				done = true
 			}
-			// On an error, the command has ended or the daemon is gone; the stream reports either.
+			// On an error, the command or the daemon has ended; the stream reports either.
 			if err := in.write(ctx, c, piece.data, done); err != nil || done {
 				return
 			}

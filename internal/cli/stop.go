@@ -65,7 +65,7 @@ func (a *app) stop(cmd *cobra.Command, timeout ui.SecondsFlag) error {
 }
 
 // stopped stops a daemon that cannot be reached. Such a daemon holds the lock of the state
-// directory while it exits, which stopped waits for, or if its socket is gone.
+// directory while it exits, which stopped waits for, or if its socket was removed.
 func (a *app) stopped(cfg config.Config, wait time.Duration) error {
 	h, held := place.FindHolder(cfg.StateDir)
 	if !held || !isMeant(cfg, h) {

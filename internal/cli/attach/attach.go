@@ -21,7 +21,7 @@ type Options struct {
 	Keys     *view.Keys // the key that detaches
 	ReadOnly bool
 	TakeSize bool // the session follows the size of the person's window
-	UTF8     bool // the person's terminal gets UTF-8, whatever the locale is
+	UTF8     bool // the person's terminal gets UTF-8 in every locale
 	Fresh    bool // the session was created for this person, who sees its output from the start
 	Quiet    bool // the end of the program needs no message
 }

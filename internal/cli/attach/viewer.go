@@ -57,7 +57,7 @@ type viewer struct {
 	output   []byte // received, but not shown yet
 
 	events  chan update
-	typed   chan []byte // closed when the person's terminal is gone
+	typed   chan []byte // closed when the person's terminal hangs up
 	panics  chan any
 	settle  *time.Timer // the session's terminal should have the size of the window by now
 	measure *time.Timer // the window has kept its size for a while
@@ -287,7 +287,7 @@ func (v *viewer) fetches() <-chan update {
 	}
 }
 
-// hungUp returns the exit status after the person's terminal is gone: that of SIGHUP, unless
+// hungUp returns the exit status after the person's terminal hung up: that of SIGHUP, unless
 // another signal came first.
 func hungUp(signals <-chan os.Signal) error {
 	for {

@@ -148,7 +148,7 @@ func (e *editor) lines(ctx context.Context, out chan<- typedLine) {
 	}
 }
 
-// expandLocked returns a line with its line breaks and pasted text. e.mu is held.
+// expandLocked returns a line with its line breaks and pasted text.
 func (e *editor) expandLocked(line string) string {
 	line = strings.ReplaceAll(line, lineBreak, "\n")
 	for name, text := range e.pasted {

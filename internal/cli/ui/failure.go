@@ -57,7 +57,7 @@ func ExitWith(status int) error {
 func ExitBySignal(s os.Signal) error {
 	n, _ := s.(syscall.Signal)
 	if n == syscall.SIGHUP {
-		// The program may notice that its terminal is gone before the signal arrives. The signal
+		// The program may notice the end of its terminal before the signal arrives. The signal
 		// must not kill it during the cleanup.
 		signal.Ignore(s)
 	}
@@ -123,8 +123,7 @@ var onCommandLine = strings.NewReplacer(
 	"session.wait is", "trl wait is", "it takes session.input, not commands", "it takes trl send, not commands",
 )
 
-// ownID matches the id of a temporary session. The user has never seen it, and the session is
-// gone.
+// ownID matches the id of a temporary session, which the user has never seen.
 var ownID = regexp.MustCompile(`^session "s-[0-9a-f]+": `)
 
 // Message returns the text of an error in the words of the command line.

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// NoticeTime is how long the daemon may be away before a person is told.
+	// NoticeTime is how long the daemon may be away before a program mentions it.
 	NoticeTime = 500 * time.Millisecond
 	// SearchTime is how long a command looks for the next daemon. A person who has stopped the
 	// daemon for good waits that long for the command to end.
@@ -40,7 +40,7 @@ func (o *Outage) Begin(why error) {
 	}
 }
 
-// End ends the outage. It reports whether the person has been told.
+// End ends the outage. It reports whether Notice has fired.
 func (o *Outage) End() bool {
 	o.Stopped.Stop()
 	return !o.Notice.Stop()
