@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// answered is what comes of lines that a person types at a request.
+// answered returns the problems and the answer that result from lines typed at a request.
 func answered(r api.DialogueRequest, lines ...string) string {
 	k := &asker{request: r}
 	var said []string
@@ -34,7 +34,7 @@ func TestAsker(t *testing.T) {
 	write := api.DialogueRequest{RequestID: "r", Tool: "Write", Subject: "/b", Input: json.RawMessage(`{"file_path":"/a/../b"}`), Editable: true}
 	options := bash
 	options.Options = []api.DialogueOption{{ID: "o1", Label: "Once", Kind: "allow"}, {ID: "o2", Label: "Here", Kind: "allow"}, {ID: "o3", Label: "No", Kind: "deny"}}
-	always := bash // there is no answer that is not for ever
+	always := bash // offers only permanent answers
 	always.Options = []api.DialogueOption{{ID: "o1", Label: "Always", Kind: "allow_always"}, {ID: "o2", Label: "Never", Kind: "deny_always"}}
 	question := api.DialogueRequest{RequestID: "r", Kind: "question", Questions: []api.DialogueQuestion{
 		{Question: "Which?", Options: []api.DialogueOption{{Label: "Red"}, {Label: "Blue"}}},

@@ -64,7 +64,7 @@ func TestTalkReplies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		err    error
-		closed bool // somebody else answers meanwhile
+		closed bool // another client answers meanwhile
 		calls  int
 		asks   bool
 		shows  string
@@ -88,7 +88,7 @@ func TestTalkReplies(t *testing.T) {
 			if len(talking.calls) != c.calls || (talking.asking != nil) != c.asks || talking.answering != nil || talking.held != nil {
 				t.Errorf("%s: %d calls, asks %v", c.name, len(talking.calls), talking.asking)
 			}
-			if c.asks { // another line from before
+			if c.asks { // another line from before the question
 				at(0, "y")
 				if len(talking.calls) != c.calls {
 					t.Errorf("%s: an old line is an answer", c.name)

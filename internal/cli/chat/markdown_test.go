@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/cli/ui"
 )
 
-// TestMarkdown: whatever pieces it comes in, it is shown the same, and nothing is lost.
+// TestMarkdown: the output is the same for all pieces of the input, and nothing is lost.
 func TestMarkdown(t *testing.T) {
 	out := &ui.Printer{File: os.Stderr, TTY: true, Colour: true}
 	unpainted := strings.NewReplacer("\x1b[0m", ">", "\x1b[1m", "<b ", "\x1b[2m", "<d ", "\x1b[3m", "<i ", "\x1b[4m", "<u ", "\x1b[31m", "<red ", "\x1b[32m", "<green ", "\x1b[36m", "<c ")

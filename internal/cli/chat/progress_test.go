@@ -6,9 +6,9 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// TestCourse: an answer is over when the agent rests after it, not when a turn ends, and
-// what belongs to an earlier message is no answer.
-func TestCourse(t *testing.T) {
+// TestProgress: an answer is complete when the agent is idle after it, not when a turn ends, and
+// the turns of an earlier message are no answer.
+func TestProgress(t *testing.T) {
 	turn := func(typ api.DialogueEventType, id, outcome string, messages ...string) api.DialogueEvent {
 		trigger := "user"
 		if id == "2" {
@@ -51,8 +51,8 @@ func TestCourse(t *testing.T) {
 			t.Errorf("%s: status %d, busy %v", name, c.status(), c.busy())
 		}
 	}
-	// While something runs in the background the agent waits for a message, but not before it
-	// has answered the last.
+	// While a task runs in the background, the agent waits for a message, but only after it has
+	// answered the last one.
 	c := progress{state: api.DialogueRunning, tasks: map[string]party{"t": others}}
 	for i, ev := range []api.DialogueEvent{{}, message("m", "sent"), state("running"), turn(began, "1", ""), turn(ended, "1", "completed", "m")} {
 		if c.apply(ev); c.free() != (i == 0 || i == 4) {

@@ -17,7 +17,7 @@ import (
 
 var updateArchives = flag.Bool("update", false, "write what is printed into the archives")
 
-// shown is what a printer printed.
+// shown returns the output of print.
 func shown(t *testing.T, tty, colour bool, print func(*ui.Printer)) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -34,10 +34,10 @@ func shown(t *testing.T, tty, colour bool, print func(*ui.Printer)) string {
 	return string(b)
 }
 
-// TestDialogueView plays events, a line of JSON each, to a person in several moods. The
-// archives in testdata/dialogue have them, and what must be printed; lines that begin with
-// # are for the reader.
-func TestDialogueView(t *testing.T) {
+// TestView shows events with several settings of the view. The archives in testdata/dialogue have
+// the events, a line of JSON each, and the wanted output of each mood; lines that begin with #
+// are comments.
+func TestView(t *testing.T) {
 	files, _ := filepath.Glob("testdata/dialogue/*.txtar")
 	if len(files) == 0 {
 		t.Fatal("no archives")
@@ -81,7 +81,7 @@ func TestDialogueView(t *testing.T) {
 	}
 }
 
-// moods are the ways in which a dialogue is looked at.
+// moods are the settings of the view by name.
 var moods = map[string]struct {
 	tty, colour bool
 	set         func(*view)
@@ -112,7 +112,7 @@ func parseEvents(t *testing.T, text string) []api.DialogueEvent {
 	return events
 }
 
-// TestTranscriptLooksLikeEvents: what is read later is what was seen as it came.
+// TestTranscriptLooksLikeEvents: a transcript looks like the events when they came.
 func TestTranscriptLooksLikeEvents(t *testing.T) {
 	exit := 1
 	call := api.DialogueItem{ItemID: "a", Kind: "tool_call", TurnID: "t", Status: "final", Tool: &api.DialogueToolCall{
