@@ -27,7 +27,7 @@ const (
 // meanwhile. It is safe for concurrent use.
 //
 // Goroutines: the one that calls Run.
-type typist struct {
+type Typist struct {
 	client  *client.Client
 	session string
 	failed  chan error    // of capacity 1: why the typist stopped
@@ -40,15 +40,15 @@ type typist struct {
 }
 
 // NewTypist returns a typist for a session. The caller must call Run.
-func NewTypist(c *client.Client, session string) *typist {
-	return &typist{
+func NewTypist(c *client.Client, session string) *Typist {
+	return &Typist{
 		client: c, session: session,
 		failed: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
 // Add queues keys. It reports whether there was room.
-func (y *typist) Add(data []byte) bool {
+func (y *Typist) Add(data []byte) bool {
 	y.mu.Lock()
 	room := len(y.queue)+len(data) <= maxTyped
 	if room {
@@ -60,7 +60,7 @@ func (y *typist) Add(data []byte) bool {
 }
 
 // finish waits a moment until everything is typed.
-func (y *typist) finish() {
+func (y *Typist) finish() {
 	y.mu.Lock()
 	y.close = true
 	y.mu.Unlock()
@@ -71,7 +71,7 @@ func (y *typist) finish() {
 	}
 }
 
-func (y *typist) signal() {
+func (y *Typist) signal() {
 	select {
 	case y.wake <- struct{}{}:
 	default:
@@ -79,7 +79,7 @@ func (y *typist) signal() {
 }
 
 // Run types until ctx ends, or until everything is typed after finish.
-func (y *typist) Run(ctx context.Context) {
+func (y *Typist) Run(ctx context.Context) {
 	defer close(y.done)
 	id := rand.Text()
 	for n := 1; ; {
@@ -103,7 +103,7 @@ func (y *typist) Run(ctx context.Context) {
 	}
 }
 
-func (y *typist) next() (data []byte, last bool) {
+func (y *Typist) next() (data []byte, last bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	n := min(len(y.queue), typedAtOnce)
@@ -115,7 +115,7 @@ func (y *typist) next() (data []byte, last bool) {
 }
 
 // write types one piece. It waits for a program that has not read its earlier input.
-func (y *typist) write(ctx context.Context, data []byte, id string) error {
+func (y *Typist) write(ctx context.Context, data []byte, id string) error {
 	p := api.SessionInputParams{SessionID: y.session, WriteID: id}
 	p.Text, p.DataBase64 = ui.TextOrBase64(data)
 	var pause ui.Backoff

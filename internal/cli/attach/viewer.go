@@ -53,7 +53,7 @@ type viewer struct {
 	out      *ui.TerminalWriter
 	window   *view.Window
 	stream   *client.Stream
-	typist   *typist
+	typist   *Typist
 	output   []byte // received, but not shown yet
 
 	events  chan update
