@@ -21,7 +21,7 @@ import (
 type Handler interface {
 	// Handle answers one request: it calls in.Answer once, or returns an error, which is the
 	// answer then. It may go on working after it has answered. ctx ends when the caller gives
-	// up or the connection is gone. Each request is handled in its own goroutine.
+	// up or the connection has closed. Each request is handled in its own goroutine.
 	Handle(ctx context.Context, in *Incoming) error
 	// Event takes one event. It is called in the order of arrival, before any
 	// later response is delivered, and must not block.
@@ -56,11 +56,11 @@ func (in *Incoming) respond(kind Kind, result any, body []byte) {
 	}
 }
 
-// ErrLost is the cause of a handler's context when the connection is gone, as
-// opposed to a caller that does not wait any more.
+// ErrLost is the cause of a handler's context when the connection has closed, as opposed to a
+// caller that no longer waits.
 var ErrLost = errors.New("the link is closed")
 
-// ErrGivenUp is what CallUnless returns when its caller stopped waiting.
+// ErrGivenUp is the error of CallUnless when its caller stopped waiting.
 var ErrGivenUp = errors.New("the caller stopped waiting")
 
 // Conn is one end of a link. It is safe for concurrent use.
@@ -100,7 +100,7 @@ func (c *Conn) StallAfter(d time.Duration) { c.stall = d }
 // Silence returns for how long no frame has arrived.
 func (c *Conn) Silence() time.Duration { return time.Since(c.begun) - time.Duration(c.heard.Load()) }
 
-// Done is closed when the connection is gone.
+// Done is closed when the connection has closed.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Close ends the connection; Serve returns.
@@ -131,8 +131,8 @@ func (c *Conn) failure() error {
 	return api.Errorf(api.CodeRuntimeUnavailable, "link to the runner: %s", c.err)
 }
 
-// Serve reads until the connection is gone and returns why. io.EOF means the
-// other side closed it.
+// Serve reads until the connection has closed and returns why. io.EOF means the other side
+// closed it.
 func (c *Conn) Serve(h Handler) error {
 	hs := handlers{conn: c, h: h, next: make(chan request)}
 	defer hs.wait()
@@ -308,7 +308,7 @@ func (f *Frame) decode(name string, result any) error {
 	return nil
 }
 
-// Notify sends an event. It returns when the event is written or the connection is gone.
+// Notify sends an event. It returns when the event is written or the connection has closed.
 func (c *Conn) Notify(name string, v any, body []byte) error {
 	header, err := json.Marshal(v)
 	if err != nil {

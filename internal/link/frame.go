@@ -27,7 +27,7 @@ const headLen = 4 + 1 + 4 + 1 + 4
 
 // Frame is one message.
 //
-// On the wire, big-endian: u32 length of what follows, u8 kind, u32 id,
+// On the wire, big-endian: u32 length of the rest, u8 kind, u32 id,
 // u8 length of name, u32 length of header, name, header, body.
 type Frame struct {
 	Kind   Kind

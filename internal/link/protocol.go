@@ -162,7 +162,7 @@ type Limits struct {
 	SpillDir          string  `json:"spill_dir"`           // the directory of that file, which has no name
 	ExecsKept         int     `json:"execs_kept"`          // ended execs that exec.info still knows
 	RecordingBytes    int64   `json:"recording_bytes"`     // of one recording, which then stops; 0 = no limit
-	ReaderStallS      float64 `json:"reader_stall_s"`      // how long a command waits for a reader that takes nothing; 0 = for ever
+	ReaderStallS      float64 `json:"reader_stall_s"`      // how long a command waits for a reader that takes nothing; 0 = no limit
 	RetentionS        float64 `json:"retention_s"`         // how long the remains of an ended session wait for a daemon that fetches them
 	IdleTimeoutS      float64 `json:"idle_timeout_s"`      // enforced by the runner only without a daemon
 	ShellStartTimeout float64 `json:"shell_start_timeout"` // seconds until the runner gives up a shell that does not answer

@@ -82,7 +82,7 @@ func (e *Exec) release(reader string) {
 	e.task.wake()
 }
 
-// orphan is called when the daemon is gone, and all readers with it.
+// orphan is called when the daemon has disconnected, and all readers with it.
 func (e *Exec) orphan() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,7 +28,7 @@ type Exec struct {
 
 	kept int64 // guarded by the runner's mu; bytes of its output, counted when it ended
 
-	turn  chan struct{} // closed when a queued exec may run, or is given up
+	turn  chan struct{} // closed when a queued exec may run, or will never run
 	ended chan struct{} // closed when the outcome is known
 
 	mu        sync.Mutex

@@ -114,7 +114,7 @@ func (r *Runner) inTurn(e *Exec, f func()) (ran bool) {
 	}
 	r.lockShell()
 	f()
-	r.flush() // an answer took the events along, unless it went to a daemon that is gone
+	r.flush() // an answer took the events along, unless its daemon has disconnected
 	if r.shell.CheckpointDue() {
 		r.shell.Checkpoint()
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// Serve accepts connections on a listening unix socket, for ever. The newest connection with a
+// Serve accepts connections on a listening unix socket, without an end. The newest connection with a
 // hello is the daemon, to which the runner reports; the earlier one is closed. A connection
 // without a hello is closed after helloTimeout.
 func (r *Runner) Serve(listener *os.File) error {
@@ -138,7 +138,7 @@ func (r *Runner) welcome(p *peer, key string) error {
 	return nil
 }
 
-// setDaemonLocked replaces the daemon; nil for none. The streams of the earlier daemon are gone.
+// setDaemonLocked replaces the daemon; nil for none. The streams of the earlier daemon have ended.
 func (r *Runner) setDaemonLocked(p *peer) {
 	r.daemon, r.conn = p, nil
 	if p != nil {
@@ -161,7 +161,7 @@ func (r *Runner) hasDaemon() bool {
 // firstDaemonTimeout is how long a runner waits for the daemon that started it.
 const firstDaemonTimeout = 30 * time.Second
 
-// left is called when a daemon is gone. A session that was not created yet ends. A created one
+// left is called when a daemon has disconnected. A session that was not created yet ends. A created one
 // waits for the next daemon, up to its idle timeout.
 func (r *Runner) left(p *peer) {
 	r.mu.Lock()

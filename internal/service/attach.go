@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// viewerScrollback is how many lines above the screen a viewer gets when it does not say.
+	// viewerScrollback is how many lines above the screen a viewer gets by default.
 	viewerScrollback = 1000
-	// viewerBacklog is how far a viewer may be behind the program before it gets a new
-	// snapshot instead of what it missed.
+	// viewerBacklog is how many bytes a viewer may be behind the program before it gets a new
+	// snapshot instead of the missed output.
 	viewerBacklog = 1 << 20
-	// slowBacklog is the same for a viewer that does not keep up: it takes long for what is
-	// under way already.
+	// slowBacklog is the same for a viewer that does not keep up: the output that is under way
+	// already takes it long.
 	slowBacklog = 64 << 10
-	// resumeBacklog is the same for a viewer that comes back for what it missed while it
-	// was away.
+	// resumeBacklog is the same for a viewer that reconnects.
 	resumeBacklog = 4 << 20
 )
 
-// SessionAttach pushes what a terminal shows, and then everything its program writes.
+// SessionAttach pushes a snapshot of a terminal and then the output of its program.
 func (s *Service) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
 	if err := s.hold(ctx); err != nil {
 		return nil, err
@@ -68,30 +67,30 @@ type view struct {
 	scrollback int
 
 	// Used by Recv alone.
-	ready   []api.StreamEvent // what is to be pushed, in order
-	seq     int64             // of the last push
-	offset  int64             // up to where it has the output
+	ready   []api.StreamEvent // the next pushes, in order
+	seq     int64             // the number of the last push
+	offset  int64             // the viewer has the output up to here
 	pace    pace
-	fetched time.Time // when something was fetched last
-	last    int       // how many bytes that were
-	resizes int64     // how many changes of size it knows; -1 before it is known
-	owed    int64     // up to where it may be behind, because it was away
+	fetched time.Time // the time of the last fetch
+	last    int       // how many bytes it brought
+	resizes int64     // how many changes of size the viewer has; -1 if unknown
+	owed    int64     // the viewer may be behind up to here, because it reconnected
 	cols    int       // of the terminal at offset
 	rows    int       // see cols
-	owner   string    // who owns the size, as it was told
+	owner   string    // the owner of the size in the last push
 	ended   bool
 }
 
 // Start is the immediate answer.
 func (v *view) Start() api.StreamStart { return v.start }
 
-// Close ends the viewing.
+// Close ends the stream.
 func (v *view) Close() error {
 	v.cancel()
 	return nil
 }
 
-// begin makes the first pushes: a snapshot, or what is there behind an offset.
+// begin makes the first pushes: a snapshot, or the output from an offset on.
 func (v *view) begin(found *session.Session, from *int64) error {
 	if from == nil {
 		return v.snapshot()
@@ -111,7 +110,7 @@ func (v *view) begin(found *session.Session, from *int64) error {
 	return v.pull(false)
 }
 
-// Recv returns the next push, and io.EOF after the one that tells the exit.
+// Recv returns the next push, and io.EOF after that of the exit.
 func (v *view) Recv() (api.StreamEvent, error) {
 	for len(v.ready) == 0 {
 		if v.ended {
@@ -135,7 +134,7 @@ func (v *view) Recv() (api.StreamEvent, error) {
 	return ev, nil
 }
 
-// pull fetches what follows; with wait it waits for it.
+// pull fetches the next output; with wait it waits for it.
 func (v *view) pull(wait bool) error {
 	backlog := v.backlog() + max(0, v.owed-v.offset)
 	r, data, err := v.viewer.Follow(v.ctx, link.FollowParams{
@@ -149,7 +148,7 @@ func (v *view) pull(wait bool) error {
 	if r.Behind {
 		return v.snapshot()
 	}
-	if v.cols == 0 && r.Cols > 0 && r.Resize == nil { // who comes back is told the size and whose it is
+	if v.cols == 0 && r.Cols > 0 && r.Resize == nil { // a viewer that reconnects gets the size and its owner
 		v.cols, v.rows = r.Cols, r.Rows
 		v.resize()
 	}
@@ -172,8 +171,7 @@ func (v *view) pull(wait bool) error {
 	return nil
 }
 
-// snapshot makes a push of what the terminal shows now. What the viewer has not got
-// before is in it.
+// snapshot pushes the present screen, which includes everything that the viewer has missed.
 func (v *view) snapshot() error {
 	r, data, err := v.viewer.Snapshot(v.ctx, v.scrollback)
 	if err != nil {
@@ -187,11 +185,11 @@ func (v *view) snapshot() error {
 	return nil
 }
 
-// taken notes that so many bytes were fetched for the viewer.
+// taken notes a fetch of n bytes for the viewer.
 func (v *view) taken(n int) { v.fetched, v.last = time.Now(), n }
 
-// backlog is how far the viewer may be behind. One that took long for what was fetched
-// last may be behind by what it takes in half a second.
+// backlog returns how many bytes the viewer may be behind. A slow viewer may be behind by as much
+// as it takes in half a second.
 func (v *view) backlog() int64 {
 	took := time.Since(v.fetched)
 	if v.fetched.IsZero() || took < keepsUp {
@@ -200,7 +198,7 @@ func (v *view) backlog() int64 {
 	return min(max(int64(v.last)*int64(time.Second/2)/int64(took), slowBacklog), viewerBacklog)
 }
 
-// resize tells the size of the terminal from where the viewer is, and whose it is.
+// resize pushes the size of the terminal at the viewer's offset, and the owner of the size.
 func (v *view) resize() {
 	v.push(v.offset, api.StreamEvent{Type: api.EventResize, ViewerEvent: &api.ViewerEvent{Cols: v.cols, Rows: v.rows, OwnerID: v.owner}})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// dialogueOf finds a dialogue for a caller, whose connection needs the daemon from now on.
+// dialogueOf finds a dialogue. From now on the caller's connection keeps the daemon alive.
 func (s *Service) dialogueOf(ctx context.Context, ref string) (*dialogue.Dialogue, error) {
 	if err := s.hold(ctx); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Service) DialogueList(ctx context.Context, p api.DialogueListParams) (a
 	return api.DialogueListResult{Dialogues: s.config.Dialogues.List(p)}, nil
 }
 
-// DialogueInfo tells everything about one dialogue.
+// DialogueInfo reports everything about one dialogue.
 func (s *Service) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (api.DialogueInfo, error) {
 	d, err := s.dialogueOf(ctx, p.DialogueID)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Service) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (a
 	return d.Info(), nil
 }
 
-// DialogueSend gives the agent a message.
+// DialogueSend sends the agent a message.
 func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	if err := p.Check(); err != nil {
 		return api.DialogueSendResult{}, err
@@ -59,7 +59,7 @@ func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (a
 	return d.Send(ctx, p)
 }
 
-// DialogueInterrupt stops what the agent does now.
+// DialogueInterrupt stops the agent's current turn.
 func (s *Service) DialogueInterrupt(ctx context.Context, p api.DialogueInterruptParams) (api.DialogueInfo, error) {
 	d, err := s.dialogueOf(ctx, p.DialogueID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Service) DialogueRespond(ctx context.Context, p api.DialogueRespondPara
 	return d.Respond(ctx, p)
 }
 
-// DialogueSet changes how the agent works.
+// DialogueSet changes the model, the permission mode or the policy.
 func (s *Service) DialogueSet(ctx context.Context, p api.DialogueSetParams) (api.DialogueInfo, error) {
 	if err := p.Check(); err != nil {
 		return api.DialogueInfo{}, err
@@ -92,7 +92,7 @@ func (s *Service) DialogueSet(ctx context.Context, p api.DialogueSetParams) (api
 	return d.Set(ctx, p)
 }
 
-// DialogueEvents pushes what happens in a dialogue.
+// DialogueEvents pushes the events of a dialogue.
 func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams) (api.Stream, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams
 	return d.Events(ctx, p)
 }
 
-// DialogueTranscript tells the transcript.
+// DialogueTranscript returns the transcript.
 func (s *Service) DialogueTranscript(ctx context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
 	d, err := s.dialogueOf(ctx, p.DialogueID)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Service) DialogueTranscript(ctx context.Context, p api.DialogueTranscri
 	return d.Transcript()
 }
 
-// DialogueRaw reads what the agent's program wrote.
+// DialogueRaw reads the output of the agent's program.
 func (s *Service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api.DialogueRawResult, error) {
 	if err := p.Check(); err != nil {
 		return api.DialogueRawResult{}, err
@@ -146,7 +146,7 @@ func (s *Service) DialogueResume(ctx context.Context, p api.DialogueResumeParams
 	return d.Resume(ctx, p)
 }
 
-// DialogueRetry looks again for an agent that could not be reached.
+// DialogueRetry tries again to reach an agent.
 func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) (api.DialogueInfo, error) {
 	d, err := s.dialogueOf(ctx, p.DialogueID)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) 
 	return d.Retry(ctx)
 }
 
-// notOwned refuses what would get in the way of a dialogue: its session is written to and
-// ended through it.
+// notOwned returns an error if the session belongs to a dialogue, because only the dialogue may
+// write to its session and end it.
 func notOwned(ctx context.Context, s *session.Session, force bool, instead string) error {
 	if force {
 		return nil

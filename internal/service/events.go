@@ -13,7 +13,7 @@ import (
 // eventsAtOnce is how many events a subscriber takes from the journal at a time.
 const eventsAtOnce = 256
 
-// EventSubscribe pushes what happens to sessions and commands.
+// EventSubscribe pushes the events of sessions and commands.
 func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
 	if err := s.hold(ctx); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 	return sub, nil
 }
 
-// everKnown finds the id of a session that lives, or of which there are events.
+// everKnown finds the id of a live session, or of one that the journal has events of.
 func (s *Service) everKnown(ref string) (string, error) {
 	found, err := s.registry.Get(ref)
 	if err == nil {
@@ -53,33 +53,31 @@ func (s *Service) everKnown(ref string) (string, error) {
 	return "", err
 }
 
-// subscription reads the journal at its own pace and makes pushes of it. It has no
-// goroutine of its own: Recv reads. Recv is used by one goroutine at a time; Close may
-// be called at any time.
+// subscription reads the journal at its own pace and pushes its events. It has no goroutine: Recv
+// reads. Only one goroutine at a time may call Recv; Close may be called at any time.
 type subscription struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	journal *journal.Journal
 	start   api.StreamStart
-	session string   // when not empty, the one that is told of
-	types   []string // when not empty, what is told
+	session string   // if not empty, only events of this session
+	types   []string // if not empty, only events of these types
 
 	// Used by Recv alone.
 	ready []api.StreamEvent
-	after int64 // the last event that was read
+	after int64 // the number of the last event that was read
 }
 
 // Start is the immediate answer.
 func (sub *subscription) Start() api.StreamStart { return sub.start }
 
-// Close gives the subscription up.
+// Close ends the subscription.
 func (sub *subscription) Close() error {
 	sub.cancel()
 	return nil
 }
 
-// Recv returns the next push. There is always a next one, unless the subscription is
-// given up.
+// Recv returns the next push. It waits for one until the subscription is closed.
 func (sub *subscription) Recv() (api.StreamEvent, error) {
 	for len(sub.ready) == 0 {
 		if err := sub.journal.Wait(sub.ctx, sub.after); err != nil {

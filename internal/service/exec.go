@@ -12,8 +12,8 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// ExecRun runs a command and waits for its outcome. It is cancelled when its caller
-// goes away, unless the caller detaches it.
+// ExecRun runs a command and waits for its outcome. When its caller goes away, the command is
+// cancelled, unless it is detached.
 func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.ExecResult{}, err
@@ -31,8 +31,8 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 	return found.Run(ctx, p)
 }
 
-// ExecStart starts or queues a command and answers at once. It goes on when its caller
-// goes away, unless the caller says otherwise.
+// ExecStart starts or queues a command and answers at once. When its caller goes away, the
+// command goes on, unless detach is false.
 func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.ExecInfo{}, err
@@ -53,8 +53,8 @@ func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo
 	return info, err
 }
 
-// execSession checks the parameters of a command and finds its session. What the
-// caller does not say about detaching is filled in.
+// execSession checks the parameters of a command and finds its session. detach is the default of
+// p.Detach.
 func (s *Service) execSession(ctx context.Context, p *api.ExecParams, detach bool) (*session.Session, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	return found.Cancel(ctx, p)
 }
 
-// isIn refuses a session that is named beside a command and is not the one it runs in.
+// isIn returns an error if the parameters name a command and a session that it is not in.
 func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 	if execID == "" || sessionID == "" {
 		return nil
@@ -110,7 +110,7 @@ func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 	return nil
 }
 
-// ExecInfo tells the state and outcome of one command.
+// ExecInfo reports the state and outcome of one command.
 func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecInfo, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.ExecInfo{}, err
@@ -159,8 +159,8 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 // listPatience is how long the list of all commands waits for one session.
 const listPatience = 2 * time.Second
 
-// allExecs asks all sessions at once. One that does not answer soon delays nobody: it is
-// named instead.
+// allExecs asks all sessions at once. It returns the ids of those that do not answer soon, so that
+// they do not delay the list.
 func (s *Service) allExecs(ctx context.Context) (execs []api.ExecInfo, unreachable []string) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
@@ -185,7 +185,7 @@ func (s *Service) allExecs(ctx context.Context) (execs []api.ExecInfo, unreachab
 	return slices.Concat(lists...), slices.DeleteFunc(silent, func(id string) bool { return id == "" })
 }
 
-// sessionOf finds the session of a command: the id of the one is in that of the other.
+// sessionOf finds the session of a command, whose id contains that of its session.
 func (s *Service) sessionOf(execID string) (*session.Session, error) {
 	notFound := api.Errorf(api.CodeExecNotFound, "exec %.100q: not found", execID)
 	rest, ok := strings.CutPrefix(execID, "x-")

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// grepPiece is how much is fetched at once when lines are looked for.
+	// grepPiece is how many bytes are fetched at once for a search.
 	grepPiece = 256 << 10
 	// maxLines bounds the lines of one answer: empty ones take no bytes of the limit.
 	maxLines = 10_000
 )
 
-// grep looks for lines that match, up to the end that the stream has when it begins.
-// Limit bounds their bytes. A line longer than 64 KiB is matched, and shown, as if it
-// had only these. The last line counts when it has its end, or when nothing can follow.
-// What is gone splits a line; when a second gap appears, the answer ends before it.
+// grep returns the lines that match, up to the end that the stream has at the beginning of the
+// search. The limit bounds their bytes. Of a line longer than 64 KiB only these are searched and
+// shown. The last line counts if it has its end, or if no output can follow. A gap splits a
+// line; at a second gap the answer ends.
 func (r *reader) grep(ctx context.Context, pattern *regexp.Regexp) (api.ExecOutputResult, error) {
 	got, data, err := r.fetch(ctx, r.offset, grepPiece, false)
 	if err != nil {
@@ -26,8 +26,8 @@ func (r *reader) grep(ctx context.Context, pattern *regexp.Regexp) (api.ExecOutp
 	result := r.result(got.Offset, got.Gap)
 	result.Lines = []api.OutputLine{}
 	stop, left := got.Total, r.limit
-	at := got.Offset // where the next bytes are to be fetched
-	done := at       // up to where lines have been looked at
+	at := got.Offset // the offset of the next fetch
+	done := at       // lines have been searched up to here
 	look := func(l line) bool {
 		if pattern.Match(l.text) {
 			if len(result.Lines) >= maxLines || int64(len(l.text)) > left && len(result.Lines) > 0 || left <= 0 {

@@ -6,28 +6,28 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// maxLine is how much of a line is looked at, and shown. The rest of a longer line is
-// passed over.
+// maxLine is how many bytes of a line are searched and shown. The rest of a longer line is
+// skipped.
 const maxLine = 64 << 10
 
 // lines splits the bytes of one stream into lines, across the pieces in which they arrive.
 type lines struct {
-	start int64  // where the line that has no end yet begins
+	start int64  // the offset of the line that has no end yet
 	text  []byte // its bytes, at most maxLine
-	long  bool   // it has more of them
+	long  bool   // the line has more bytes than text
 }
 
-// line is one line, without its end. Its text is valid until the next one.
+// line is one line, without its end. Its text is valid until the next line.
 type line struct {
 	offset int64
 	text   []byte
-	cut    bool  // it is longer than text
-	end    int64 // where the next line begins
+	cut    bool  // the line is longer than text
+	end    int64 // the offset of the next line
 }
 
-// feed takes the bytes at an offset, which is where those before ended, and calls f with
-// each line that comes to its end. When f returns false the rest is not looked at, and
-// the lines cannot be fed any more.
+// feed takes the bytes at an offset, which follow the bytes of the last call, and calls f with
+// each line that is now complete. If f returns false, feed skips the rest, and lines cannot be
+// used any more.
 func (l *lines) feed(offset int64, data []byte, f func(line) bool) bool {
 	if len(l.text) == 0 && !l.long {
 		l.start = offset
@@ -61,7 +61,7 @@ func (l *lines) add(data []byte) {
 	l.text = append(l.text, data[:min(room, len(data))]...)
 }
 
-// open returns the line that has no end yet, if there is one; it would end at end.
+// open returns the line that has no end yet, if there is one. end is the end of the bytes.
 func (l *lines) open(end int64) (line, bool) {
 	return line{offset: l.start, text: l.text, cut: l.long, end: end}, len(l.text) > 0 || l.long
 }
@@ -69,7 +69,7 @@ func (l *lines) open(end int64) (line, bool) {
 // drop forgets the line that has no end yet.
 func (l *lines) drop() { l.text, l.long = l.text[:0], false }
 
-// shown is a line for the wire, at most limit bytes of it.
+// shown returns at most limit bytes of a line, for the wire.
 func (l line) shown(limit int64) api.OutputLine {
 	text, cut := l.text, l.cut
 	if int64(len(text)) > limit {

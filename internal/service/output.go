@@ -11,8 +11,8 @@ import (
 
 var _ api.OutputReader = (*Service)(nil)
 
-// ReadOutput reads a piece of the output of a command as bytes. It may be shorter than
-// asked for where a gap follows.
+// ReadOutput reads a piece of the output of a command as bytes. Before a gap it may be shorter
+// than requested.
 func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
 	r, err := s.outputOf(ctx, &p)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 	if err != nil {
 		return api.ExecOutputResult{}, err
 	}
-	if p.Tail != nil { // nobody asked for the second half of a character
+	if p.Tail != nil { // the tail must not begin inside a character
 		n := continued(data)
 		result.Offset, data = result.Offset+int64(n), data[n:]
 	}
@@ -55,9 +55,8 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 	return result, nil
 }
 
-// tornEnd returns how many bytes at the end of text are the beginning of a character
-// whose rest is not there. It is 0 for data that is not text, and when nothing else
-// would be left.
+// tornEnd returns how many bytes at the end of text begin a character whose rest is missing. It
+// returns 0 for data that is not text, and if no other byte would be left.
 func tornEnd(b []byte) int {
 	for n := 1; n < min(utf8.UTFMax, len(b)); n++ {
 		if utf8.RuneStart(b[len(b)-n]) {
@@ -70,8 +69,8 @@ func tornEnd(b []byte) int {
 	return 0
 }
 
-// continued returns how many bytes at the beginning of text belong to a character that
-// began before. It is 0 for data that is not text.
+// continued returns how many bytes at the beginning of text belong to a character that began
+// earlier. It returns 0 for data that is not text.
 func continued(b []byte) int {
 	for n := 0; n < min(utf8.UTFMax, len(b)); n++ {
 		if utf8.RuneStart(b[n]) {
@@ -92,10 +91,10 @@ type reader struct {
 	offset  int64
 	limit   int64
 	tail    int64
-	fromEnd bool // the first bytes are asked for by tail, not by offset
+	fromEnd bool // the first fetch is by tail, not by offset
 }
 
-// outputOf checks the parameters and finds the command. What they leave out is filled in.
+// outputOf checks the parameters, fills in the defaults, and finds the command.
 func (s *Service) outputOf(ctx context.Context, p *api.ExecOutputParams) (*reader, error) {
 	if err := s.hold(ctx); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func (s *Service) outputOf(ctx context.Context, p *api.ExecOutputParams) (*reade
 	return r, err
 }
 
-// fetch asks the runner for bytes at an offset, or for the tail when it is the first time.
+// fetch reads bytes at an offset from the runner. The first fetch may be for the tail instead.
 func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (link.OutputResult, []byte, error) {
 	p := link.OutputParams{ExecID: r.exec, Stream: r.stream, Offset: offset, Limit: int(limit), Wait: wait}
 	if r.fromEnd {
@@ -134,8 +133,8 @@ func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (lin
 	return result, data, err
 }
 
-// fetchEnd is a tail of nothing, which a runner does not know: the last byte is read and
-// thrown away.
+// fetchEnd is for a tail of 0 bytes. A runner takes that for no tail, so fetchEnd reads the last
+// byte and drops it.
 func (r *reader) fetchEnd(ctx context.Context) (link.OutputResult, []byte, error) {
 	got, data, err := r.session.Output(ctx, link.OutputParams{ExecID: r.exec, Stream: r.stream, Tail: 1, Limit: 1})
 	got.Offset, got.Gap = got.Offset+int64(len(data)), nil
@@ -158,21 +157,21 @@ func (r *reader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []
 		var more []byte
 		got, more, err = r.fetch(ctx, next, r.limit-int64(len(data)), false)
 		if err != nil || got.Gap != nil || len(more) == 0 {
-			// What follows is gone, or the session is: the next call will tell.
+			// The next bytes were dropped, or the session has ended: the next call reports it.
 			return result.ExecOutputResult, data, nil
 		}
 		data = append(data, more...)
 	}
 }
 
-// outputResult is an answer that is being made.
+// outputResult is an answer in the making.
 type outputResult struct{ api.ExecOutputResult }
 
 func (r *reader) result(offset int64, gap *api.Span) outputResult {
 	return outputResult{api.ExecOutputResult{ExecID: r.exec, Stream: r.stream, Offset: offset, Gap: gap}}
 }
 
-// note takes over what the runner told last; next is where its bytes end.
+// note takes over the runner's last answer; next is where its bytes end.
 func (r *outputResult) note(got link.OutputResult, next int64) {
 	r.NextOffset, r.TotalBytes, r.State, r.Complete, r.NextGap = next, got.Total, got.State, got.Complete, got.NextGap
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxPatternBytes bounds the text of a pattern, before it is looked at.
+	// maxPatternBytes bounds the text of a pattern, before it is parsed.
 	maxPatternBytes = 16 << 10
-	// maxPatternSteps bounds what a pattern may have to try at each byte. A match of one
-	// long line cannot be stopped half-way, and with this takes seconds at the worst.
+	// maxPatternSteps bounds the work of a pattern at each byte. The search of one long line
+	// cannot be interrupted; with this bound it takes seconds at worst.
 	maxPatternSteps = 2000
 )
 
-// compile compiles a pattern in RE2 syntax. One that would take too long is refused:
-// everybody who may read can send one.
+// compile compiles a pattern in RE2 syntax. It refuses a pattern that would take too long,
+// because every client with read access can send one.
 func compile(field, pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPatternBytes {
 		return nil, invalid(field, "has %d bytes, more than %d", len(pattern), maxPatternBytes)
@@ -34,8 +34,8 @@ func compile(field, pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// steps estimates how many instructions an expression needs. The parser bounds how deep
-// it nests, and how often nested repetitions repeat.
+// steps estimates how many instructions an expression needs. The parser bounds the depth and the
+// counts of nested repetitions.
 func steps(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

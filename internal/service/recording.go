@@ -7,11 +7,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// defaultRecording is how much of a recording is read when nobody says.
+// defaultRecording is how many bytes of a recording are read by default.
 const defaultRecording = 1 << 20
 
-// SessionRecording reads a piece of the recording of a terminal, while it is made or when
-// the session has ended.
+// SessionRecording reads a piece of the recording of a terminal, while the session lives or after
+// its end.
 func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingParams) (api.SessionRecordingResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionRecordingResult{}, err
@@ -25,7 +25,7 @@ func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingPa
 	}
 	limit := int64(defaultRecording)
 	if p.Limit != nil {
-		limit = max(*p.Limit, utf8.UTFMax) // else there may be a character that does not fit
+		limit = max(*p.Limit, utf8.UTFMax) // any character must fit
 	}
 	data, total, info, err := found.Recording(p.Offset, limit)
 	if err != nil {

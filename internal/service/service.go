@@ -26,17 +26,17 @@ type Config struct {
 	Logger    *slog.Logger
 	// Connections counts the clients; nil for none.
 	Connections func() int
-	// Limits are told by system.info.
+	// Limits are those that system.info reports.
 	Limits map[string]float64
-	// Capabilities are told by system.info.
+	// Capabilities are those that system.info reports.
 	Capabilities []string
-	// HTTP is the base of the daemon's URLs, told by system.info; empty without HTTP.
+	// HTTP is the base of the daemon's URLs, for system.info; empty without HTTP.
 	HTTP string
-	// GRPC is the daemon's address for gRPC, told by system.info; empty without gRPC.
+	// GRPC is the daemon's address for gRPC, for system.info; empty without gRPC.
 	GRPC string
-	// ConfigFile is where the daemon reads its settings from, told by system.info.
+	// ConfigFile is the file of the daemon's settings, for system.info.
 	ConfigFile string
-	// Upgrade replaces the program of the daemon, soon after it has answered.
+	// Upgrade replaces the program of the daemon, soon after the answer.
 	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
 }
 
@@ -46,7 +46,7 @@ type Service struct {
 	log      *slog.Logger
 	config   Config
 	began    time.Time
-	streams  atomic.Int64 // how many have been numbered
+	streams  atomic.Int64 // the number of the last stream
 
 	mu    sync.Mutex
 	conns map[context.Context]struct{} // guarded by mu; connections that hold the registry
@@ -59,12 +59,12 @@ func New(c Config) *Service {
 	return &Service{registry: c.Registry, log: c.Logger, config: c, began: time.Now(), conns: map[context.Context]struct{}{}}
 }
 
-// hold notes that the caller's connection needs the daemon until it ends. Every
-// method begins with it: once it has answered, the daemon does not end by itself.
+// hold keeps the daemon alive until the caller's connection ends. Every method begins with it, so
+// that a daemon that has answered does not end on its own while the client is connected.
 func (s *Service) hold(ctx context.Context) error {
 	conn := api.Conn(ctx)
 	if conn.Done() == nil {
-		return nil // a caller who never goes
+		return nil // a caller inside the daemon, which never disconnects
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Service) SystemStats(ctx context.Context, _ api.SystemStatsParams) (api
 	return r, nil
 }
 
-// SystemInfo tells version, platform, limits, capabilities and methods.
+// SystemInfo reports version, platform, limits, capabilities and methods.
 func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SystemInfoResult{}, err

@@ -19,8 +19,8 @@ func (s *Service) SessionCreate(ctx context.Context, p api.SessionCreateParams) 
 	return s.registry.Create(ctx, p)
 }
 
-// SessionList lists the living sessions, or with the state terminated those that
-// have ended and can still be read.
+// SessionList lists the live sessions, or with the state terminated the ended ones that can still
+// be read.
 func (s *Service) SessionList(ctx context.Context, p api.SessionListParams) (api.SessionListResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionListResult{}, err
@@ -36,7 +36,7 @@ func (s *Service) SessionList(ctx context.Context, p api.SessionListParams) (api
 	result := api.SessionListResult{Sessions: []api.SessionInfo{}}
 	for _, found := range list() {
 		info := found.Info()
-		// A session may end while we look.
+		// A session may end during the loop.
 		if p.State != "" && info.State != p.State || p.State == "" && info.State == api.SessionTerminated {
 			continue
 		}
@@ -56,7 +56,7 @@ func hasAll(tags, wanted []string) bool {
 	return true
 }
 
-// SessionInfo tells everything about one session.
+// SessionInfo reports everything about one session.
 func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionDetails{}, err
@@ -68,7 +68,7 @@ func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api
 	return found.Details(ctx)
 }
 
-// SessionSet gives a session another name or other tags.
+// SessionSet changes the name, the tags or the limits of a session.
 func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.SessionInfo, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionInfo{}, err
@@ -114,7 +114,7 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 	return s.registry.Destroy(ctx, p.SessionID, p.Force)
 }
 
-// session finds a session by id or name, also one that has ended: it is not changed.
+// session finds a session by id or name, including ended ones, for methods that only read.
 func (s *Service) session(ref string) (*session.Session, error) {
 	if ref == "" {
 		return nil, invalid("session_id", "is required")

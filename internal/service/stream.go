@@ -13,22 +13,22 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// How much output is fetched at once: the more, the faster a reader takes it. One that
-// falls asleep holds little memory, so a thousand of them do no harm.
+// How many bytes of output are fetched at once: more for a fast reader. A reader that stops
+// reading holds little memory, so a thousand of them do no harm.
 const (
 	minRead = 64 << 10
 	maxRead = 512 << 10
-	// keepsUp is how long a reader may take for what was fetched to be given more.
+	// keepsUp is how long a fast reader takes for one fetch.
 	keepsUp = 200 * time.Millisecond
 )
 
-// pace is how much a reader is given at once.
+// pace adapts the size of fetches to the reader.
 type pace struct {
-	limit int       // how much was fetched last
-	since time.Time // when
+	limit int       // of the last fetch
+	since time.Time // the time of the last fetch
 }
 
-// next is how much to fetch now.
+// next returns how many bytes to fetch now.
 func (p *pace) next() int {
 	if time.Since(p.since) < keepsUp {
 		p.limit = min(2*p.limit, maxRead)
@@ -38,12 +38,12 @@ func (p *pace) next() int {
 	return p.limit
 }
 
-// fetched notes that something was fetched.
+// fetched notes the time of a fetch.
 func (p *pace) fetched() { p.since = time.Now() }
 
-// ExecStream starts a command and pushes its output as it comes; the command goes on
-// when its caller goes away, unless the caller says otherwise. Or it pushes the output
-// of a command that was started before, which then does not depend on the caller.
+// ExecStream starts a command and pushes its output. When the caller goes away, the command goes
+// on, unless detach is false. With an exec_id it pushes the output of an earlier command
+// instead, which does not depend on the caller.
 func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	if err := s.hold(ctx); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	return st, nil
 }
 
-// reattach makes a stream of a command that was started before.
+// reattach makes a stream of an earlier command.
 func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
 	found, err := s.sessionOf(p.ExecID)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 	}
 	st := newStream(ctx, found, p.ExecID, p)
 	st.start.StreamID = p.ExecID + "/" + strconv.FormatInt(s.streams.Add(1), 10)
-	// What is there is read at once: so it is known that there is such a command, and
-	// such a number; and to wait behind the end would be to wait for ever.
+	// The first read does not wait. It checks the id of the command and the number, and it finds
+	// the exit of a command that has ended, for which a wait would not return.
 	if err := st.pull(false); err != nil {
 		st.cancel()
 		return nil, err
@@ -93,37 +93,37 @@ func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Str
 	return st, nil
 }
 
-// stream pulls the output of one command from its runner and makes pushes of it. Recv
-// pulls, so what is written in small pieces is pushed in large ones only while the reader
-// is busy. Recv is used by one goroutine at a time; Close may be called at any time.
+// stream pulls the output of one command from its runner and pushes it. Recv pulls, so small
+// pieces of output become large pushes only while the reader is busy. Only one goroutine at a
+// time may call Recv; Close may be called at any time.
 //
 // Goroutines: at most one, which fetches ahead and ends with the stream.
 //
-// The number of a push is that of the record it carries, in every stream of the same
-// command. So a reader goes on exactly behind any push.
+// A push has the number of its record in the log, in every stream of the same command, so a
+// reader can resume exactly after any push.
 type stream struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	forget  func() bool // stops the calling of left when the caller goes
-	tied    bool        // the command is cancelled when the caller goes
+	forget  func() bool // cancels the call of left when the caller goes away
+	tied    bool        // the command is cancelled when the caller goes away
 	session *session.Session
 	start   api.StreamStart
-	only    string // when not empty, the stream that is pushed
-	from    int64  // the first byte of each stream that is pushed
+	only    string // if not empty, only stdout or only stderr
+	from    int64  // the offset of the first byte that is pushed
 
 	// Used by Recv alone.
-	ready []pushed         // what is to be pushed, in order
-	text  []byte           // where their output is
-	asks  chan fetching    // to the goroutine that fetches ahead; nil before there is one
-	ahead chan pulled      // from it
-	busy  bool             // it was asked, and its answer has not been taken
-	after int64            // the last record that was read
-	next  map[string]int64 // by stream, where what was read of it ends
+	ready []pushed         // the next pushes, in order
+	text  []byte           // their output
+	asks  chan fetching    // to the goroutine that fetches ahead; nil before it is started
+	ahead chan pulled      // from that goroutine
+	busy  bool             // a fetch ahead is under way, or its answer waits in ahead
+	after int64            // the number of the last record that was read
+	next  map[string]int64 // by stream, the end of the output that was read
 	pace  pace
 	ended bool
 
 	mu     sync.Mutex
-	exited bool // guarded by mu; there is nothing left to cancel
+	exited bool // guarded by mu; the command has ended
 	owner  bool // guarded by mu; the command waits for this stream
 }
 
@@ -140,15 +140,15 @@ func newStream(ctx context.Context, s *session.Session, execID string, p api.Exe
 // Start is the immediate answer.
 func (st *stream) Start() api.StreamStart { return st.start }
 
-// Close gives the stream up. A command that has not ended goes on, or is cancelled
-// when this is its first stream and it was not detached.
+// Close ends the stream. A running command goes on, unless this is its first stream and it was
+// not detached: then it is cancelled.
 func (st *stream) Close() error {
 	st.cancel()
 	return nil
 }
 
-// left is called when the caller goes before the command has ended. The caller is gone,
-// and with it every context; the runner bounds how long the calls take.
+// left is called when the caller goes away before the command has ended. The contexts of the
+// caller have ended, so the calls have none; the runner bounds how long they take.
 func (st *stream) left() {
 	st.mu.Lock()
 	exited, owner := st.exited, st.owner
@@ -157,20 +157,19 @@ func (st *stream) left() {
 	case exited:
 	case st.tied:
 		st.session.Drop(st.start.ExecID)
-	case owner && !errors.Is(context.Cause(st.ctx), api.ErrDaemonEnding): // the next daemon has readers, too
+	case owner && !errors.Is(context.Cause(st.ctx), api.ErrDaemonEnding): // the command waits for readers of the next daemon
 		st.release()
 	}
 }
 
-// release tells the runner that the command need not wait for this stream any more. A
-// runner of an earlier version cannot be told and answers with output: there the daemon
-// reads on in place of the caller.
+// release makes the command stop waiting for this stream. A runner of an earlier version does not
+// know that request and answers with output: then the daemon reads on in place of the caller.
 func (st *stream) release() {
 	p := link.ReadParams{ExecID: st.start.ExecID, Reader: st.start.StreamID, Release: true, Limit: maxRead, Wait: true}
 	for {
 		result, _, err := st.session.Read(context.Background(), p)
 		if session.IsUnreachable(err) {
-			continue // the command waits for a reader until its runner hears this
+			continue // the command waits for its reader until the runner receives this
 		}
 		if err != nil || result.Outcome != nil || len(result.Chunks) == 0 {
 			return
@@ -179,14 +178,14 @@ func (st *stream) release() {
 	}
 }
 
-// pushed is one push, with its output beside it: the bytes [from, to) of what was fetched.
+// pushed is one push with its output: the bytes [from, to) of a fetch.
 type pushed struct {
 	api.StreamEvent
 	text     []byte
 	from, to int
 }
 
-// Recv returns the next push, and io.EOF after the one that tells the exit.
+// Recv returns the next push, and io.EOF after that of the exit.
 func (st *stream) Recv() (api.StreamEvent, error) {
 	if err := st.fill(); err != nil {
 		return api.StreamEvent{}, err
@@ -204,7 +203,7 @@ func (st *stream) RecvBytes() (api.StreamEvent, []byte, error) {
 		return api.StreamEvent{}, nil, err
 	}
 	p := st.pop()
-	// Records that follow each other are one push: it has the number of the last.
+	// Records that follow each other become one push, with the number of the last.
 	for p.text != nil && len(st.ready) > 0 && p.continues(&st.ready[0]) {
 		next := st.pop()
 		p.Seq, p.to = next.Seq, next.to
@@ -217,7 +216,7 @@ func (p *pushed) continues(next *pushed) bool {
 	return next.text != nil && next.Type == p.Type && next.from == p.to && *next.Offset == *p.Offset+int64(p.to-p.from)
 }
 
-// fill makes sure that there is something to push.
+// fill makes sure that ready has a push.
 func (st *stream) fill() error {
 	for len(st.ready) == 0 {
 		if st.ended {
@@ -237,29 +236,29 @@ func (st *stream) pop() pushed {
 	return p
 }
 
-// pulled is what a fetch brought.
+// pulled is the result of a fetch.
 type pulled struct {
 	link.ReadResult
 	text []byte
 	err  error
 }
 
-// fetching says what to fetch.
+// fetching are the parameters of a fetch.
 type fetching struct {
 	after int64
 	limit int
 	wait  bool
 }
 
-// fetch asks the runner for what follows.
+// fetch reads from the runner.
 func (st *stream) fetch(f fetching) (p pulled) {
 	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: f.after, Limit: f.limit, Wait: f.wait, Reader: st.start.StreamID}
 	p.ReadResult, p.text, p.err = st.session.Read(st.ctx, params)
 	return p
 }
 
-// fetchAhead has the next output fetched while the reader is busy. One goroutine does it for
-// as long as there is much: a new one each time would have to grow its stack each time.
+// fetchAhead starts the next fetch while the reader is busy. One goroutine does all of them,
+// because a new one would have to grow its stack each time.
 func (st *stream) fetchAhead(f fetching) {
 	if st.asks == nil {
 		st.asks, st.ahead = make(chan fetching, 1), make(chan pulled, 1)
@@ -278,15 +277,15 @@ func (st *stream) fetchAhead(f fetching) {
 	st.asks <- f
 }
 
-// pull fetches more output, or the exit; with wait it waits for it. When there was much,
-// there is more: that is fetched while the reader is busy with this.
+// pull fetches more output or the exit; with wait it waits for one. After a large fetch there is
+// probably more, so pull starts the next fetch while the reader is busy with this one.
 func (st *stream) pull(wait bool) error {
 	var p pulled
 	if st.busy {
 		select {
 		case p = <-st.ahead:
 			st.busy = false
-		case <-st.ctx.Done(): // its goroutine may have ended before it was asked
+		case <-st.ctx.Done(): // the goroutine may have ended before it received the request
 			return st.ctx.Err()
 		}
 	} else {
@@ -296,7 +295,7 @@ func (st *stream) pull(wait bool) error {
 		return p.err
 	}
 	result, text := p.ReadResult, p.text
-	link.Release(st.text) // all of it was returned, and the last bytes of it are no longer valid
+	link.Release(st.text) // all its pushes were returned, and their bytes are valid until the next call
 	st.text = text
 	if n := len(result.Chunks); n > 0 && result.Outcome == nil && len(text) >= minRead {
 		st.fetchAhead(fetching{result.Chunks[n-1].Seq, st.pace.next(), true})
@@ -317,7 +316,7 @@ func (st *stream) pull(wait bool) error {
 	return err
 }
 
-// eachChunk calls f with every record of an answer and its bytes; a gap has none.
+// eachChunk calls f with each record of an answer and its bytes; a gap has none.
 func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chunk, data []byte)) error {
 	for _, c := range r.Chunks {
 		n := c.Len
@@ -333,7 +332,7 @@ func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chun
 	return nil
 }
 
-// take makes a push of one record, whose bytes begin at text[at], if it has any.
+// take makes a push of one record, whose bytes begin at text[at]; a gap has none.
 func (st *stream) take(c link.Chunk, text []byte, at int) {
 	if st.only != "" && c.Stream != st.only {
 		return
@@ -343,8 +342,8 @@ func (st *stream) take(c link.Chunk, text []byte, at int) {
 		return
 	}
 	st.next[c.Stream] = end
-	// A gap may begin with bytes that are gone there, but not here; and any record with
-	// bytes that the reader does not want.
+	// A gap may cover bytes that the reader already has, and the first record may begin before
+	// the offset from which the reader wants bytes.
 	from := max(c.Offset, have)
 	if c.Gap {
 		st.push(pushed{StreamEvent: api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &end}})

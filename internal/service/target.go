@@ -10,19 +10,19 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// target is one command that is waited for. Its methods are called one after another,
-// but for those that watches returns, which use different parts of it.
+// target is one command of a wait. Its methods are called one after another, except for those
+// that watches returns, which use different fields.
 type target struct {
 	session *session.Session
 	id      string // the command; empty for a session that has none
 	want    *wish
 
-	event *api.WaitEvent // what happened; nil for nothing yet
-	at    time.Time      // when
+	event *api.WaitEvent // nil before a condition is met
+	at    time.Time      // the time of the event
 
-	after int64             // the last record that was looked at, for a match
-	lines map[string]*lines // by stream, for a match
-	quiet time.Time         // since when there is no output, as far as is known
+	after int64             // the number of the last record that was searched
+	lines map[string]*lines // by stream, for the search
+	quiet time.Time         // since when there has been no output, as far as is known
 }
 
 func newTarget(s *session.Session, id string, want *wish) *target {
@@ -32,8 +32,7 @@ func newTarget(s *session.Session, id string, want *wish) *target {
 	}
 }
 
-// findExec finds the command that a session stands for: the one that runs, or else the
-// one that ran last.
+// findExec finds the command that a session stands for: the running one, or else the last one.
 func (t *target) findExec(ctx context.Context) error {
 	if t.id != "" {
 		return nil
@@ -51,7 +50,7 @@ func (t *target) findExec(ctx context.Context) error {
 	return nil
 }
 
-// look finds out what has happened already.
+// look checks the conditions once.
 func (t *target) look(ctx context.Context) error {
 	if t.id == "" {
 		t.event, t.at = t.tell(api.UntilExit, 0), time.Now()
@@ -110,7 +109,7 @@ func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
 	return nil
 }
 
-// isQuiet finds out since when there is no output, and whether that is long enough.
+// isQuiet notes since when there has been no output, and reports whether that is long enough.
 func (t *target) isQuiet(info api.ExecInfo) bool {
 	if info.QuietMS != nil {
 		t.quiet = time.Now().Add(-time.Duration(*info.QuietMS) * time.Millisecond)
@@ -118,7 +117,7 @@ func (t *target) isQuiet(info api.ExecInfo) bool {
 	return time.Since(t.quiet) >= t.want.idle
 }
 
-// lookBack looks for a match in the output that is there, up to a number.
+// lookBack searches the existing output, up to a record number.
 func (t *target) lookBack(ctx context.Context, last int64) error {
 	for t.event == nil {
 		before := t.after
@@ -136,7 +135,7 @@ func (t *target) lookBack(ctx context.Context, last int64) error {
 	return nil
 }
 
-// match looks for a match in an answer, also in lines that have no end yet.
+// match searches the output of an answer, including lines that have no end yet.
 func (t *target) match(r link.ReadResult, text []byte) (found *api.WaitEvent, err error) {
 	try := func(c link.Chunk, l line) {
 		if found == nil && t.want.match.Match(l.text) {
@@ -170,8 +169,8 @@ func (t *target) match(r link.ReadResult, text []byte) (found *api.WaitEvent, er
 	return found, err
 }
 
-// watches are the ways in which something can happen; they run at the same time. One
-// that returns nothing leaves it to the others.
+// watches returns one function for each condition; they run concurrently. A function that returns
+// no event leaves the decision to the others.
 func (t *target) watches() []func(context.Context) (*api.WaitEvent, error) {
 	list := []func(context.Context) (*api.WaitEvent, error){t.awaitEnd}
 	if t.want.match != nil {
@@ -203,7 +202,7 @@ func (t *target) awaitEnd(ctx context.Context) (*api.WaitEvent, error) {
 	return t.exit(outcome, seq), nil
 }
 
-// awaitSilence looks again whenever there may have been no output for long enough.
+// awaitSilence checks again whenever the silence may have been long enough.
 func (t *target) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
 	for {
 		timer := time.NewTimer(max(time.Until(t.quiet.Add(t.want.idle)), time.Millisecond))
@@ -223,8 +222,8 @@ func (t *target) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
 	}
 }
 
-// awaitInput waits for a process that waits for input; nil when the command ended, of
-// which awaitEnd or follow tell.
+// awaitInput waits for a process that waits for input. It returns nil when the command has ended,
+// which awaitEnd or follow reports.
 func (t *target) awaitInput(ctx context.Context) (*api.WaitEvent, error) {
 	process, err := t.session.AwaitInput(ctx, t.id)
 	if err != nil || process == nil {
@@ -239,7 +238,7 @@ func (t *target) awaitInput(ctx context.Context) (*api.WaitEvent, error) {
 	return event, nil
 }
 
-// follow reads the output as it comes, until it matches or the command ends.
+// follow searches new output until it matches or the command ends.
 func (t *target) follow(ctx context.Context) (*api.WaitEvent, error) {
 	for {
 		r, text, err := t.session.Read(ctx, link.ReadParams{ExecID: t.id, AfterSeq: t.after, Limit: maxRead, Wait: true})
@@ -255,8 +254,8 @@ func (t *target) follow(ctx context.Context) (*api.WaitEvent, error) {
 	}
 }
 
-// settle finds out what an error means. A command that could not be run at all has
-// ended without an outcome; one whose session is gone may have had none.
+// settle finds out what an error means. A command that could not start has ended without an
+// outcome; one whose session has ended may have none.
 func (t *target) settle(ctx context.Context, err error) (*api.WaitEvent, error) {
 	info, infoErr := t.session.ExecInfo(ctx, t.id)
 	switch {

@@ -41,7 +41,7 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	return found.Type(ctx, link.SessionInputParams{WriteID: p.WriteID, Paste: paste, Keys: p.Keys, Close: p.Close}, data)
 }
 
-// SessionResize gives a terminal another size.
+// SessionResize changes the size of a terminal.
 func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionResizeResult{}, err
@@ -56,7 +56,7 @@ func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) 
 	return found.Resize(ctx, p)
 }
 
-// SessionScreen tells what a terminal shows, or what it showed last.
+// SessionScreen returns the screen of a terminal, or its last screen.
 func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.SessionScreenResult{}, err
@@ -98,7 +98,8 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 	return r, err
 }
 
-// sessionOfKind finds a session that takes a method. One that has ended says so itself.
+// sessionOfKind finds a session of one of the kinds that a method is for. Ended sessions return
+// their own error later.
 func (s *Service) sessionOfKind(ctx context.Context, method, ref string, kinds ...api.SessionKind) (*session.Session, error) {
 	found, err := s.session(ref)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Service) sessionOfKind(ctx context.Context, method, ref string, kinds .
 	return found, nil
 }
 
-// takesCommands refuses a session in which nothing can be run.
+// takesCommands returns an error for a session that cannot run commands.
 func takesCommands(found *session.Session) error {
 	if found.Kind() == api.KindShell {
 		return nil

@@ -12,14 +12,13 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// lookPatience is how long a wait without waiting gives a runner to find out whether a
-// process waits for input. It has to look twice.
+// lookPatience is how long a wait with a timeout of 0 gives the runner to find out whether a
+// process waits for input. The runner has to check twice.
 const lookPatience = 100 * time.Millisecond
 
-// ExecWait waits until something happens to one or all of some commands. First it looks
-// at all of them, so what has happened already is answered at once, and an unknown one
-// too; only then it waits, with up to three goroutines per command, which have ended when
-// it returns.
+// ExecWait waits until one or all of several commands meet a condition. First it looks at all of
+// them, so that it answers at once if the condition is met already or a command is unknown. Then
+// it waits, with up to three goroutines per command, which end before it returns.
 func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
 	if err := s.hold(ctx); err != nil {
 		return api.ExecWaitResult{}, err
@@ -55,7 +54,7 @@ func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecW
 	return w.result(), nil
 }
 
-// wish is what is waited for, beside the exit.
+// wish are the conditions of a wait, besides the exit.
 type wish struct {
 	match    *regexp.Regexp // nil for none
 	afterSeq int64
@@ -84,7 +83,7 @@ func newWish(p api.ExecWaitParams) (*wish, error) {
 	return w, err
 }
 
-// targets finds the commands, each once, in the order in which they are named.
+// targets finds the commands, each once, in the order of the parameters.
 func (s *Service) targets(ctx context.Context, p api.ExecWaitParams, want *wish) ([]*target, error) {
 	var list []*target
 	for _, id := range p.ExecIDs {
@@ -113,7 +112,7 @@ func (s *Service) targets(ctx context.Context, p api.ExecWaitParams, want *wish)
 	}), nil
 }
 
-// each calls f for all targets at once and returns the error of the first that has one.
+// each calls f for all targets concurrently and returns the error of the first target that has one.
 func each(list []*target, f func(*target) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -129,15 +128,15 @@ func each(list []*target, f func(*target) error) error {
 	return nil
 }
 
-// waiting is one exec.wait behind the first look.
+// waiting is one exec.wait after the first look.
 type waiting struct {
 	targets []*target
 	all     bool
 	timeout <-chan time.Time // nil for none
-	late    bool             // the timeout came first
+	late    bool             // the wait timed out
 }
 
-// happened reports whether there is nothing more to wait for.
+// happened reports whether the wait is over.
 func (w *waiting) happened() bool {
 	n := 0
 	for _, t := range w.targets {
@@ -148,14 +147,14 @@ func (w *waiting) happened() bool {
 	return n == len(w.targets) || n > 0 && !w.all
 }
 
-// wait watches all targets until enough has happened.
+// wait watches all targets until the wait is over.
 func (w *waiting) wait(ctx context.Context, cancel context.CancelFunc) error {
 	type news struct {
 		t     *target
 		event *api.WaitEvent
 		err   error
 	}
-	heard := make(chan news, 3*len(w.targets)) // nobody who tells something has to wait
+	heard := make(chan news, 3*len(w.targets)) // has room for all, so that no watcher blocks
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
@@ -192,7 +191,7 @@ func (w *waiting) wait(ctx context.Context, cancel context.CancelFunc) error {
 			return ctx.Err()
 		}
 	}
-	for { // what happened at the same time
+	for { // events that came at the same time
 		select {
 		case n := <-heard:
 			_ = take(n)

@@ -47,7 +47,7 @@ type typed struct {
 	reply bool
 }
 
-// Input types data, as a paste if p says so, and then keys. It returns when the bytes are
+// Input types data, with p.Paste as a paste, and then keys. It returns when the bytes are
 // accepted. By then the kernel has them, unless the program does not read.
 func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	k := &t.keyboard

@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/cast"
 )
 
-// maxUnrecorded is how many bytes may wait for the disk before the recording is given up.
+// maxUnrecorded is how many bytes may wait for the disk before the recording stops.
 const maxUnrecorded = 8 << 20
 
 // errTooSlow stops a recording that the disk cannot write as fast as the program writes output.
