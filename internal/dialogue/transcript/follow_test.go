@@ -54,7 +54,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// What a tool came to stays when the item is never whole.
+// The status of a tool stays when its item is never complete.
 func TestLostKeepsTheResult(t *testing.T) {
 	all := events(t, "call c completed")
 	all[0].Item.Status = "streaming"
@@ -63,7 +63,7 @@ func TestLostKeepsTheResult(t *testing.T) {
 	}
 }
 
-// What is told of an item that is lost is all that was told of it until then.
+// The event of a lost item has everything that was published of it.
 func TestLostIsWhole(t *testing.T) {
 	all := events(t, `
 		turn t1
@@ -141,7 +141,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Follow tells what follows from the last event only, deepest first, and whole.
+// Follow returns complete events, which follow from the last event only, the deepest first.
 func TestFollowEvents(t *testing.T) {
 	tracker := trackerOf(events(t, "turn t1\nagent a running\noutput a so far\ncall a/b running\nbegin c\nend t1 interrupted"))
 	follows := tracker.Follow()

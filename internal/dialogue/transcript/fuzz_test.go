@@ -8,8 +8,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// FuzzTree takes any record of events, one in a line: it is reduced without a panic, its
-// transcript can be told, and what is lost closes everything.
+// FuzzTree applies any record of events, one per line: nothing panics, the transcript can be
+// encoded, and the events of Lost close everything.
 func FuzzTree(f *testing.F) {
 	for seed := range uint64(20) {
 		var lines bytes.Buffer

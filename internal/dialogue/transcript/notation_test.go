@@ -19,9 +19,9 @@ import (
 //	ask ID                    close ID HOW          message ID STATE
 //	state STATE               exit                  note CODE             epoch N
 //
-// A PATH is SCOPE/ID, or ID alone at the root. Items are of the turn that is open; call and agent are tool
-// calls whose input is whole, begin is one whose input comes in pieces, starts one that is
-// completed and started a task.
+// A PATH is SCOPE/ID, or ID alone at the root. Items belong to the open turn.
+// call and agent are tool calls with their whole input, begin is one whose input comes in pieces,
+// starts is a completed one that started a task.
 func events(t *testing.T, script string) []api.DialogueEvent {
 	t.Helper()
 	var all []api.DialogueEvent
@@ -111,7 +111,7 @@ func dash(s string) string {
 	return s
 }
 
-// outline is the items of a transcript in one line: ID:STATUS"TEXT"(CHILDREN), where the
+// outline has the items of a transcript in one line: ID:STATUS"TEXT"(CHILDREN), where the
 // status of a tool call is that of the tool.
 func outline(items []api.DialogueItem) string {
 	var out []string
@@ -144,7 +144,7 @@ func said(parts []api.DialoguePart) string {
 	return strings.Join(texts, "|")
 }
 
-// briefly is events in one line, each as what it closes and how.
+// briefly has events in one line, each as the thing that it closes and its end.
 func briefly(all []api.DialogueEvent) string {
 	var out []string
 	for _, ev := range all {
@@ -190,7 +190,7 @@ func trackerOf(all []api.DialogueEvent) *transcript.Tracker {
 	return tracker
 }
 
-// record is the events with what follows from each, as a dialogue writes them.
+// record has the events and the events that follow from each, as a dialogue writes them.
 func record(all []api.DialogueEvent) ([]api.DialogueEvent, *transcript.Tracker) {
 	tracker := transcript.NewTracker()
 	var whole []api.DialogueEvent

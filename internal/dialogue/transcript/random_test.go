@@ -10,9 +10,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// random makes a stream of events as no agent would: ids are used for anything, scopes lead
-// anywhere, things end before they begin. Only when it is wild does an item that was told
-// of in one scope turn up in another.
+// random makes a stream of events that no agent would make: ids are used for anything, scopes lead
+// anywhere, things end before they begin. Only in a wild stream an item changes its scope.
 func random(seed uint64, n int, wild bool) []api.DialogueEvent {
 	r := rand.New(rand.NewPCG(seed, 1))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -75,7 +74,7 @@ func random(seed uint64, n int, wild bool) []api.DialogueEvent {
 	return all
 }
 
-// seeds runs a test on many streams, short ones in which everything meets and longer ones.
+// seeds runs a test on many streams: short ones with few ids, and longer ones.
 func seeds(t *testing.T, wild bool, check func(t *testing.T, all []api.DialogueEvent)) {
 	for seed := range uint64(80) {
 		n := []int{10, 30, 100, 300}[seed%4]
@@ -86,7 +85,7 @@ func seeds(t *testing.T, wild bool, check func(t *testing.T, all []api.DialogueE
 	}
 }
 
-// lose adds the events that close what is open.
+// lose adds the events that close everything.
 func lose(all []api.DialogueEvent) []api.DialogueEvent {
 	all, tracker := record(all)
 	for _, ev := range tracker.Lost() {
@@ -96,7 +95,7 @@ func lose(all []api.DialogueEvent) []api.DialogueEvent {
 	return all
 }
 
-// leftOpen lists what is open in a transcript.
+// leftOpen lists the open things of a transcript.
 func leftOpen(r api.DialogueTranscriptResult) (open []string) {
 	var items func([]api.DialogueItem)
 	items = func(all []api.DialogueItem) {
@@ -129,8 +128,8 @@ func leftOpen(r api.DialogueTranscriptResult) (open []string) {
 	return open
 }
 
-// Cut anywhere, a dialogue that is lost has nothing open; and until then the tracker and the
-// tree agree on what is.
+// A dialogue that is lost at any event has nothing open afterwards. Until then the tracker and the
+// tree agree on the open things.
 func TestRandomLost(t *testing.T) {
 	seeds(t, false, func(t *testing.T, all []api.DialogueEvent) {
 		for cut := 0; cut <= len(all); cut += 1 + len(all)/20 {
@@ -152,7 +151,7 @@ func TestRandomLost(t *testing.T) {
 	})
 }
 
-// Nothing that is lost is closed before what it contains.
+// Lost closes everything after the things that it contains.
 func TestRandomLostOrder(t *testing.T) {
 	seeds(t, false, func(t *testing.T, all []api.DialogueEvent) {
 		whole, tracker := record(all)
@@ -166,7 +165,7 @@ func TestRandomLostOrder(t *testing.T) {
 			seen := map[string]bool{ev.Item.ItemID: true}
 			for scope := ev.Scope; scope != ""; scope = scopes[scope] {
 				if seen[scope] {
-					break // nobody is right about a circle
+					break // a circle has no right order
 				}
 				seen[scope] = true
 				if closed[scope] && !circular(scopes, scope) {
@@ -188,7 +187,7 @@ func circular(scopes map[string]string, id string) bool {
 	return false
 }
 
-// scopesOf has the scope of each item that was told and not retracted.
+// scopesOf has the scope of each item that was not retracted.
 func scopesOf(all []api.DialogueEvent) map[string]string {
 	scopes := map[string]string{}
 	for _, ev := range all {
@@ -210,7 +209,7 @@ func scopesOf(all []api.DialogueEvent) map[string]string {
 	return scopes
 }
 
-// Every item that was told and not retracted is there once.
+// Every item that was not retracted is in the transcript once.
 func TestRandomNothingIsLost(t *testing.T) {
 	seeds(t, true, func(t *testing.T, all []api.DialogueEvent) {
 		want := scopesOf(all)
@@ -238,7 +237,7 @@ func TestRandomNothingIsLost(t *testing.T) {
 	})
 }
 
-// Once everything is whole, the pieces it was written in make no difference.
+// The pieces of a complete item do not change the transcript.
 func TestRandomDeltas(t *testing.T) {
 	seeds(t, false, func(t *testing.T, all []api.DialogueEvent) {
 		whole := lose(all)
@@ -251,8 +250,8 @@ func TestRandomDeltas(t *testing.T) {
 	})
 }
 
-// A transcript is the same each time, is not changed by what comes later, and neither are
-// the events that it was made of.
+// Two results are equal, later events do not change a result, and a result does not change the
+// events.
 func TestRandomSnapshots(t *testing.T) {
 	seeds(t, true, func(t *testing.T, all []api.DialogueEvent) {
 		before := marshal(t, all)
@@ -281,7 +280,7 @@ func TestRandomSnapshots(t *testing.T) {
 	})
 }
 
-// What follows is told once, and the same each time.
+// Follow returns each event once, and the same events in every run.
 func TestRandomFollow(t *testing.T) {
 	seeds(t, false, func(t *testing.T, all []api.DialogueEvent) {
 		whole, _ := record(all)

@@ -68,7 +68,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Of requests that were closed the last thousand are known.
+// The tracker knows the last thousand closed requests.
 func TestRequestsClosed(t *testing.T) {
 	tracker := transcript.NewTracker()
 	for n := range 3000 {
@@ -118,7 +118,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A turn counts once, however often it is told that it has ended.
+// A turn counts once, even if its end is published several times.
 func TestTurnsCount(t *testing.T) {
 	tracker := trackerOf(events(t, "end t0 failed\n"+strings.Repeat("end t1 failed\n", 2000)+"end t0 failed"))
 	var info api.DialogueInfo
@@ -198,7 +198,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Events that were applied before are known: a record may be read again from anywhere.
+// Repeated events have no effect, so a record may be read again from anywhere.
 func TestReplay(t *testing.T) {
 	all := events(t, "turn t1\nitem a streaming\ndelta a one\ndelta a two\nitem b final\nretract b\nnote n\nask r")
 	once, again := treeOf(all), treeOf(all)
@@ -218,7 +218,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A tracker is as large as what is open, however much there was.
+// A tracker needs memory only for open things, after any number of events.
 func TestTrackerIsSmall(t *testing.T) {
 	tracker := transcript.NewTracker()
 	text := func() []api.DialoguePart {
@@ -264,7 +264,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A task whose end was never told is known until it is told.
+// A lost task is known until its end is reported.
 func TestTrackerLostTasks(t *testing.T) {
 	tr := transcript.NewTracker()
 	seq := int64(0)

@@ -47,7 +47,7 @@ func TestTreeItems(t *testing.T) {
 	}
 }
 
-// Pieces of the input are no JSON until they are whole.
+// The pieces of an input are no JSON until it is complete.
 func TestTreeInput(t *testing.T) {
 	tree := transcript.NewTree()
 	for _, step := range []struct{ script, want string }{
@@ -71,7 +71,7 @@ func TestTreeInput(t *testing.T) {
 	}
 }
 
-// A final without input has none, whatever was written.
+// A final item without input has none, even if pieces of an input came before.
 func TestTreeNoInput(t *testing.T) {
 	all := events(t, "begin c\ninput c {}\ncall c completed")
 	all[2].Item.Tool.Input = nil
@@ -80,7 +80,7 @@ func TestTreeNoInput(t *testing.T) {
 	}
 }
 
-// What an upsert leaves out of the links to other things stays; everything else is replaced.
+// A new version of an item replaces everything except absent links to other things.
 func TestTreeUpsert(t *testing.T) {
 	tree := transcript.NewTree()
 	apply := func(it api.DialogueItem) {
@@ -99,7 +99,7 @@ func TestTreeUpsert(t *testing.T) {
 	}
 }
 
-// A text that is written after an image is a part of its own.
+// A text after an image is a part of its own.
 func TestTreeParts(t *testing.T) {
 	tree := transcript.NewTree()
 	parts := []api.DialoguePart{{Type: "text", Text: "see"}, {Type: "image", MediaType: "image/png"}}
@@ -146,7 +146,7 @@ func TestTreeTurnsTasksRequests(t *testing.T) {
 	}
 }
 
-// Fields of a task that an event leaves out stay, and a turn that begins again has no outcome.
+// Absent fields of a task do not change, and a turn that begins again has no outcome.
 func TestTreeMerges(t *testing.T) {
 	tree := transcript.NewTree()
 	for _, task := range []api.DialogueTask{
@@ -180,7 +180,7 @@ func TestTreeMerges(t *testing.T) {
 	}
 }
 
-// The last notices are kept, whenever one looks.
+// A result always has the last notices.
 func TestTreeNotices(t *testing.T) {
 	tree := transcript.NewTree()
 	for n := 1; n <= 5000; n++ {
@@ -195,7 +195,7 @@ func TestTreeNotices(t *testing.T) {
 	}
 }
 
-// Sub-transcripts that nest deeper than anybody wants go on at the root, and nothing is lost.
+// Sub-transcripts that nest too deep continue at the root, and nothing is lost.
 func TestTreeDepth(t *testing.T) {
 	tree := transcript.NewTree()
 	scope := ""
@@ -232,7 +232,7 @@ func depth(items []api.DialogueItem) (deepest int) {
 	return deepest
 }
 
-// What has no id is an item like others, and not the root.
+// An item without an id is an item, and not the root.
 func TestTreeWithoutIDs(t *testing.T) {
 	tree := treeOf(events(t, "call / running\nitem a final\nagent b running\nitem b/c final"))
 	if got := outline(tree.Result().Items); got != ":running a:final b:running(c:final)" {
@@ -244,7 +244,7 @@ func TestTreeWithoutIDs(t *testing.T) {
 	}
 }
 
-// What was retracted is forgotten, and so are old notices; what is left stays in order.
+// Retracted items and old notices are dropped; the others stay in order.
 func TestTreeForgets(t *testing.T) {
 	tree := treeOf(events(t, "item first final\nitem never/o final\nagent c running\nitem c/d final"))
 	before := heap()
@@ -276,7 +276,7 @@ func TestTreeEmpty(t *testing.T) {
 	}
 }
 
-// Events without the body that their type promises are left out.
+// Events without the body of their type are ignored.
 func TestBodiless(t *testing.T) {
 	tree, tracker := transcript.NewTree(), transcript.NewTracker()
 	empty := marshal(t, tree.Result())
@@ -290,8 +290,8 @@ func TestBodiless(t *testing.T) {
 	}
 }
 
-// Pieces cost what they are long: with a copy of all before for each of them this would
-// take an hour.
+// The time for a piece depends only on its length: copying all pieces for each new one would take
+// an hour here.
 func TestTreeIsLinear(t *testing.T) {
 	tree, tracker := transcript.NewTree(), transcript.NewTracker()
 	apply := func(ev api.DialogueEvent) {

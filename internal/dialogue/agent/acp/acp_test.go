@@ -13,10 +13,10 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// TestRecordings plays what a real program wrote.
+// TestRecordings plays recordings of a real program.
 func TestRecordings(t *testing.T) { agenttest.Replays(t, acp.Agent{}) }
 
-// TestCutAnywhere ends every recording behind every line: what is open can be closed.
+// TestCutAnywhere ends every recording after every line: everything open can be closed.
 func TestCutAnywhere(t *testing.T) { agenttest.CutAnywhere(t, acp.Agent{}) }
 
 func FuzzLines(f *testing.F) { agenttest.Fuzz(f, acp.Agent{}, agenttest.RPCMoves) }
@@ -24,7 +24,7 @@ func FuzzLines(f *testing.F) { agenttest.Fuzz(f, acp.Agent{}, agenttest.RPCMoves
 const asks = `{"jsonrpc":"2.0","id":"p1","method":"session/request_permission","params":{"sessionId":"S","toolCall":{"toolCallId":"c1","kind":"execute","title":"run","rawInput":{"command":["git","push"]}},` +
 	`"options":[{"optionId":"1","name":"Yes","kind":"allow_once"},{"optionId":"2","name":"Always","kind":"allow_always"},{"optionId":"3","name":"No","kind":"reject_once"}]}}`
 
-// TestCommand needs a program: there is no default one.
+// TestCommand: the caller must name the program, because there is no default one.
 func TestCommand(t *testing.T) {
 	a := acp.Agent{}
 	if _, _, err := a.Command(agent.Options{}); err == nil || !strings.Contains(err.Error(), "argv") {
@@ -35,7 +35,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestDoesNotOpen tries what keeps a conversation from being opened.
+// TestDoesNotOpen tries the failures that keep a conversation from opening.
 func TestDoesNotOpen(t *testing.T) {
 	resume := agent.Options{Resume: "S0"}
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestLoads finds a session again: what the agent tells of it is heard once.
+// TestLoads continues a session: its earlier items are published once.
 func TestLoads(t *testing.T) {
 	old := []string{
 		agenttest.ACPChunk("user_message", "hi"), agenttest.ACPChunk("agent_message", "hel"), agenttest.ACPChunk("agent_message", "lo"),
@@ -137,7 +137,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTurnsEnd checks how each reason to stop is told.
+// TestTurnsEnd checks the outcome of each stop reason.
 func TestTurnsEnd(t *testing.T) {
 	for reason, want := range map[string]string{"end_turn": "completed", "max_tokens": "limit", "max_turn_requests": "limit", "refusal": "failed", "cancelled": "interrupted", "someday": "completed"} {
 		k := agenttest.ACPReady(t)
@@ -210,7 +210,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestAnswers checks what an agent is told for each answer to a request.
+// TestAnswers checks the line for the agent for each answer to a request.
 func TestAnswers(t *testing.T) {
 	type answer = api.DialogueRespondParams
 	chosen := func(id string) string { return `{"outcome":{"outcome":"selected","optionId":"` + id + `"}}` }
@@ -262,7 +262,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestInterruptsARequest answers what waits, as the protocol demands.
+// TestInterruptsARequest: an interrupt answers the open requests, as the protocol demands.
 func TestInterruptsARequest(t *testing.T) {
 	k := agenttest.ACPReady(t)
 	k.Send("m1", "go")
@@ -291,7 +291,7 @@ func TestInterruptsARequest(t *testing.T) {
 	agenttest.WantJSON(t, k.LastWrite(), `{"jsonrpc":"2.0","id":"p3","result":{"outcome":{"outcome":"cancelled"}}}`)
 }
 
-// TestOtherSession is asked in a session that is not ours: that nobody here can answer.
+// TestOtherSession: a request in another session is rejected.
 func TestOtherSession(t *testing.T) {
 	for _, other := range []string{`"other"`, `null`, `7`, `""`} {
 		k := agenttest.ACPReady(t)
@@ -306,7 +306,7 @@ func TestOtherSession(t *testing.T) {
 	}
 }
 
-// TestCost checks that what a session cost before the process is not counted again.
+// TestCost: the cost of a session before this process is not counted again.
 func TestCost(t *testing.T) {
 	cost := func(amount string) string {
 		return agenttest.ACPUpdate(`"sessionUpdate":"usage_update","used":1,"size":9,"cost":{"amount":` + amount + `,"currency":"USD"}`)
@@ -347,8 +347,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestForgetsTools has more tool calls in a turn than are remembered: those that are open
-// are closed all the same.
+// TestForgetsTools has more tool calls in a turn than the protocol keeps: the open ones are closed
+// all the same.
 func TestForgetsTools(t *testing.T) {
 	k := agenttest.ACPReady(t)
 	k.Send("m1", "go")
@@ -365,7 +365,8 @@ func TestForgetsTools(t *testing.T) {
 	}
 }
 
-// TestRefuses answers what it cannot do, instead of leaving the agent to wait.
+// TestRefuses: the protocol rejects requests that it does not know, so that the agent does not
+// wait.
 func TestRefuses(t *testing.T) {
 	for _, method := range []string{"fs/read_text_file", "fs/write_text_file", "terminal/create", "elicitation/create", "_x/y"} {
 		k := agenttest.ACPReady(t)
@@ -379,7 +380,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestSettings changes mode and model, in the ways in which agents offer them.
+// TestSettings changes the mode and the model, in both ways that agents offer.
 func TestSettings(t *testing.T) {
 	k := agenttest.ACPReady(t)
 	k.Do(agent.Call{ID: "s", Set: &agent.Setting{Model: "big", PermissionMode: "plan"}})
@@ -406,7 +407,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestLines gives single lines, and looks for what they must make.
+// TestLines checks the events of single lines.
 func TestLines(t *testing.T) {
 	for name, c := range map[string]struct{ line, want string }{
 		"unknown update": {agenttest.ACPUpdate(`"sessionUpdate":"hologram"`), `"why": "unknown_subtype"`},

@@ -9,7 +9,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// TestFigures takes the figures of a turn from where agents put them.
+// TestFigures reads the figures of a turn from the places where agents put them.
 func TestFigures(t *testing.T) {
 	qwen := agenttest.ACPUpdate(`"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""},"_meta":{"usage":{"inputTokens":100,"outputTokens":50,"totalTokens":175,"thoughtTokens":25,"cachedReadTokens":10},"durationMs":7}`)
 	end := func(more string) string {
@@ -39,7 +39,7 @@ func TestFigures(t *testing.T) {
 			t.Errorf("an empty message is no item: %s", agenttest.Show(k.Tree.Result().Items))
 		}
 	}
-	// codex-acp tells only how full the context is.
+	// codex-acp reports only the context.
 	k := agenttest.ACPReady(t)
 	k.Hears(agenttest.ACPUpdate(`"sessionUpdate":"usage_update","used":53000,"size":200000`))
 	if u := k.Tree.Result().Usage; u.ContextTokens != 53000 || u.ContextWindow != 200000 {
@@ -47,7 +47,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestResumeFallsBack loads a session that cannot be resumed, if the agent can do that.
+// TestResumeFallsBack: a session that the agent cannot resume is loaded, if the agent can.
 func TestResumeFallsBack(t *testing.T) {
 	hello := func(load string) string {
 		return `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":` + load + `,"sessionCapabilities":{"resume":{}}}}}`

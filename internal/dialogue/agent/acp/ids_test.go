@@ -53,7 +53,7 @@ func TestRepeatedCalls(t *testing.T) {
 		k.Hears(ended)
 		k.Ran(name, c.want...)
 	}
-	// Messages: their ids may come again in the next turn, and in the next process.
+	// The ids of messages may repeat in the next turn and in the next process.
 	k := agenttest.ACPReady(t)
 	for n := range 2 {
 		k.Send(fmt.Sprint("m", n), "go")

@@ -8,9 +8,9 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// TestSubjects checks what a request is about, what that is, and where it was found. It is
-// what the tool will be given, not what was told of it before; and only where nothing else
-// tells it, what the agent wrote for people.
+// TestSubjects checks the subject of a request, its kind and its source. The subject is the input
+// of the tool in the request, not in an earlier update. A text for people is the subject only if
+// there is nothing else.
 func TestSubjects(t *testing.T) {
 	text := func(s string) string { return `{"type":"content","content":{"type":"text","text":"` + s + `"}}` }
 	for name, c := range map[string]struct{ call, subject, kind, source string }{

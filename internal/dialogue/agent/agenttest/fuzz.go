@@ -8,8 +8,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// Fuzz passes any lines and calls to an agent; a line that begins with "!" is a call. Whatever
-// they are, nothing panics, every step is well formed, and in the end everything can be closed.
+// Fuzz passes any lines and calls to an agent; a line that begins with "!" is a call.
+// Nothing panics, every step is well formed, and in the end everything can be closed.
 // The recordings of the package are the corpus.
 func Fuzz(f *testing.F, a agent.Agent, moves func(testing.TB, Recording) []Move) {
 	for _, r := range Recordings(f, ".") {

@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
-// BenchmarkLines is the way from lines to events, over all recordings.
+// BenchmarkLines turns the lines of all recordings into events.
 func BenchmarkLines(b *testing.B) {
 	a := claude.Agent{}
 	all := agenttest.Recordings(b, ".")

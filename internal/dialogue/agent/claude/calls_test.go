@@ -12,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
-// ready is a talk with a program that has answered.
+// ready is a talk with a program that has answered the first step.
 func ready(t testing.TB) *agenttest.Talk {
 	t.Helper()
 	k := agenttest.NewTalk(t, claude.Agent{}, agent.Options{})
@@ -30,7 +30,7 @@ func TestCommand(t *testing.T) {
 		t.Fatalf("%q %v %v", argv, env, err)
 	}
 	for _, flag := range argv[1:] {
-		// An old version ends itself at a flag that it does not know.
+		// An old version exits at an unknown flag.
 		if strings.HasPrefix(flag, "-") && !slices.Contains([]string{"-p", "--input-format", "--output-format", "--verbose", "--permission-prompt-tool", "--include-partial-messages", "--replay-user-messages"}, flag) {
 			t.Errorf("flag %s is not known to be in old versions", flag)
 		}
@@ -92,8 +92,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// A message makes the agent work from the moment it is sent, in whatever order the program
-// tells what becomes of it.
+// The agent is running from the moment a message is sent, in any order of the program's reports
+// on the message.
 func TestStateAfterSend(t *testing.T) {
 	busy := []string{
 		`{"type":"system","subtype":"session_state_changed","state":"running"}`,
@@ -121,7 +121,7 @@ func TestStateAfterSend(t *testing.T) {
 			t.Errorf("%s, then: %s", name, agenttest.Show(k.Events))
 		}
 	}
-	// One that was taken back before it began leaves the agent at rest.
+	// A message that is cancelled before it started leaves the agent idle.
 	k := ready(t)
 	k.Send("m-1", "go")
 	k.Says(`{"type":"command_lifecycle","command_uuid":"m-1","state":"cancelled"}`)
@@ -130,8 +130,8 @@ func TestStateAfterSend(t *testing.T) {
 	}
 }
 
-// A subagent in the background keeps the agent at work, and a command does not; with the
-// end of either there is more to come. Old versions call themselves idle all the while.
+// A background subagent keeps the agent running, and a background command does not. The end of
+// either starts a turn. Old versions report that they are idle all the time.
 func TestDerivedState(t *testing.T) {
 	for kind, want := range map[string]api.DialogueState{"local_agent": api.DialogueRunning, "local_bash": api.DialogueIdle} {
 		for _, word := range []string{"", `{"type":"system","subtype":"session_state_changed","state":"idle"}`} {
@@ -155,7 +155,7 @@ func TestDerivedState(t *testing.T) {
 			}
 		}
 	}
-	// What was stopped is not reported.
+	// There is no turn for stopped tasks.
 	for kind := range map[string]bool{"local_agent": true, "local_bash": true} {
 		k := ready(t)
 		k.Says(`{"type":"system","subtype":"init"}`,
@@ -190,7 +190,7 @@ func TestInterrupt(t *testing.T) {
 	if err := k.Answers["all"]; err == nil || err.Code != api.CodeAgentFailed || err.Message != "interrupt: claude: not now" {
 		t.Errorf("answer %v", err)
 	}
-	// The program tells the model of what was stopped: nobody wants that turn.
+	// The program reports the stopped tasks to the model; that turn is interrupted.
 	before := len(k.Wrote)
 	k.Says(`{"type":"system","subtype":"init"}`)
 	if len(k.Wrote) != before+1 || !strings.Contains(k.LastWrite(), `"subtype":"interrupt"`) {
@@ -218,7 +218,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// What is answered is what a host that was recorded answered.
+// The answers are the same as those of the recorded host.
 func TestAnswersAsRecorded(t *testing.T) {
 	answers := 0
 	for _, r := range agenttest.Recordings(t, ".") {
@@ -247,7 +247,7 @@ func TestAnswersAsRecorded(t *testing.T) {
 	}
 }
 
-// normalised is a line with its keys in order, without what may as well be absent.
+// normalised is a line with sorted keys, without fields that may be absent.
 func normalised(t *testing.T, line []byte) string {
 	t.Helper()
 	var v any
@@ -261,7 +261,7 @@ func normalised(t *testing.T, line []byte) string {
 	return strings.ReplaceAll(string(b), `,"interrupt":false`, "")
 }
 
-// That the program has answered is told, also of an old one, which says nothing of itself.
+// The answer of the program is published, even that of an old version, which has no facts.
 func TestReadyTold(t *testing.T) {
 	k := agenttest.NewTalk(t, claude.Agent{}, agent.Options{Resume: "s-1"})
 	k.Says(`{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{}}}`)

@@ -15,8 +15,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
-// movesOf turns a recording into what a dialogue would see: what the host sent then
-// becomes calls, and the program's answers get the ids of the requests that we make now.
+// movesOf turns a recording into the moves of a dialogue. The lines of the recorded host become
+// calls, and the program's answers get the ids of the requests that the protocol makes now.
 func movesOf(t testing.TB, r agenttest.Recording) []agenttest.Move {
 	t.Helper()
 	scout := agenttest.NewTalk(t, claude.Agent{}, optionsOf(r))
@@ -95,7 +95,7 @@ func movesOf(t testing.TB, r agenttest.Recording) []agenttest.Move {
 	}
 }
 
-// written is what is written to the program, as far as the tests care.
+// written has the fields of a line for the program that the tests need.
 type written struct {
 	Type      string `json:"type"`
 	RequestID string `json:"request_id"`
@@ -123,14 +123,14 @@ type written struct {
 	} `json:"response"`
 }
 
-// callOf is the call that makes what was written then; nil when there is none.
+// callOf is the call that writes a line of the recorded host; nil if there is none.
 func callOf(w written, rest [][]byte, n int, asked map[string]json.RawMessage) *agent.Call {
 	c := &agent.Call{ID: fmt.Sprintf("call-%d", n)}
 	switch {
 	case w.Type == "user":
 		id := w.UUID
 		for _, line := range rest {
-			// Without an id of its own the program makes one, which its echo has.
+			// Without an id from the host, the program makes one, which its echo has.
 			var echo struct {
 				UUID   string `json:"uuid"`
 				Replay bool   `json:"isReplay"`
@@ -212,7 +212,7 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// What the program wrote alone, without what it was told, must make sense too.
+// The lines of the program alone, without the calls of the host, are understood too.
 func TestLinesAlone(t *testing.T) {
 	for _, r := range agenttest.Recordings(t, ".") {
 		k := agenttest.NewTalk(t, claude.Agent{}, optionsOf(r))
@@ -224,7 +224,7 @@ func TestLinesAlone(t *testing.T) {
 	}
 }
 
-// What is finished counts: the pieces that are told before change nothing in the end.
+// Streamed pieces do not change the transcript of the finished items.
 func TestWithoutPartials(t *testing.T) {
 	for _, r := range agenttest.Recordings(t, ".") {
 		if strings.Contains(r.Name, "kill9_stream") {
@@ -245,7 +245,7 @@ func TestWithoutPartials(t *testing.T) {
 	}
 }
 
-// A line that comes again changes nothing.
+// A repeated line changes nothing.
 func TestRepeatedLines(t *testing.T) {
 	for _, r := range agenttest.Recordings(t, ".") {
 		if strings.Contains(r.Name, "pty") {

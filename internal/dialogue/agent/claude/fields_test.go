@@ -49,7 +49,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// What is copied stays, whatever becomes of the line.
+// A copy does not change with the line.
 func TestFieldsCopied(t *testing.T) {
 	line := []byte(`{"a":{"b":1},"s":"text"}`)
 	f := readFields(line)
@@ -60,7 +60,7 @@ func TestFieldsCopied(t *testing.T) {
 	}
 }
 
-// FuzzFields compares with encoding/json, to any depth.
+// FuzzFields compares fields with encoding/json, at any depth.
 func FuzzFields(f *testing.F) {
 	for _, seed := range []string{`{"a":"\\\"","b":[1,{"c":"}]"}],"":null}`, ` [ ] `, `{ }`, `"x"`, `[1 ,"," , [ { } ]]`, `{"\u0061":1,"a":2}`, "\t{\"a\" :\n-1.5e9 , \"b\":true}\r\n", `{"a":"` + strings.Repeat("é\\n", 50) + `"}`} {
 		f.Add([]byte(seed))

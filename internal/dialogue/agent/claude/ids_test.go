@@ -11,7 +11,7 @@ import (
 )
 
 // A resumed Claude reports how a task of its earlier process ended. A task that it starts is
-// another one, whatever its id.
+// another one, even with the same id.
 func TestEarlierTasks(t *testing.T) {
 	const hello = `{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{"claude_code_version":"2.1.325"}}}`
 	const started = `{"type":"system","subtype":"task_started","task_id":"a","task_type":"local_agent","tool_use_id":"call_0"}`
@@ -34,7 +34,7 @@ func TestEarlierTasks(t *testing.T) {
 	}
 }
 
-// A model server may number the calls of every answer anew: all commands that ran are told.
+// A model server may number the calls of every answer anew: all commands are in the transcript.
 func TestRepeatedCalls(t *testing.T) {
 	use := func(message, id, tool, input, scope string) []string {
 		block := `{"type":"tool_use","id":"` + id + `","name":"` + tool + `","input":`
@@ -53,7 +53,7 @@ func TestRepeatedCalls(t *testing.T) {
 		return `{"type":"user","parent_tool_use_id":` + scope + `,"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}]}}`
 	}
 	const done = `{"type":"result","subtype":"success"}`
-	for _, message := range []string{"msg-%d", "msg"} { // the ids of messages may be no better
+	for _, message := range []string{"msg-%d", "msg"} { // the ids of messages may repeat too
 		k := ready(t)
 		for n := range 4 {
 			k.Says(bash(strings.ReplaceAll(message, "%d", fmt.Sprint(n)), "call_0", fmt.Sprint("c", n))...)
@@ -71,7 +71,7 @@ func TestRepeatedCalls(t *testing.T) {
 		gives("x", "1", "null"), gives("x", "2", "null"), done)
 	k.Ran("at once", "x a > 1 completed", "x b > 2 completed")
 
-	k = ready(t) // a subagent counts from 0 as well
+	k = ready(t) // a subagent counts from 0 too
 	k.Says(use("m1", "call_0", "Agent", `{"description":"look"}`, "null")...)
 	k.Says(`{"type":"system","subtype":"task_started","task_id":"a1","task_type":"local_agent","tool_use_id":"call_0"}`)
 	for n := range 2 {
@@ -83,7 +83,7 @@ func TestRepeatedCalls(t *testing.T) {
 	k.Says(gives("call_0", "end", "null"), done)
 	k.Ran("in a subagent", "call_0 look > seen completed", "call_0 c0 > o0 completed", "call_0 c1 > o1 completed", "call_0 after > end completed")
 
-	k = ready(t) // each is asked for, and each answer reaches its own
+	k = ready(t) // each has a request, and each answer reaches its own call
 	for n, decision := range []string{"allow", "deny"} {
 		k.Says(bash("m", "call_0", fmt.Sprint("c", n))...)
 		k.Says(fmt.Sprintf(`{"type":"control_request","request_id":"r-%d","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"call_0","input":{"command":"c%d"}}}`, n, n))

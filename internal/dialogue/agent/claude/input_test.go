@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// What a tool is given in place of the model's input is told beside it: in the request, in
-// the tool call, and in all that is told of the call later.
+// An input that an answer sets instead of the model's is published beside it: in the request, in
+// the tool call, and in all later events of the call.
 func TestEditedInput(t *testing.T) {
 	const model, edited = `{"command":"rm x"}`, `{"command":"rm y"}`
 	call := `{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":` + model + `}]}}`
@@ -42,7 +42,7 @@ func TestEditedInput(t *testing.T) {
 		}
 		k.Check()
 	}
-	k := ready(t) // what is given back as it was is not changed
+	k := ready(t) // an equal input is no change
 	k.Says(call, ask)
 	if err := k.Respond(api.DialogueRespondParams{RequestID: "q", Decision: "allow", Input: []byte(`{ "command": "rm x" }`)}); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 			k := ready(t)
 			k.Says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{}}]}}`)
 			k.Hear([]byte(tc.request))
-			k.Hear([]byte(tc.request)) // again: it is one request
+			k.Hear([]byte(tc.request)) // repeated: it is one request
 			if n := k.Count(api.DialogueEventRequestOpened); n != 1 {
 				t.Fatalf("%d requests were opened", n)
 			}
@@ -85,7 +85,7 @@ func TestRequestTold(t *testing.T) {
 	if q := k.Last(api.DialogueEventRequestClosed).Request; q.How != "withdrawn" || q.By != "agent" {
 		t.Errorf("closed %s", agenttest.Show(q))
 	}
-	// A plan that the request does not have is that of the tool call.
+	// If the request has no plan, the plan of the tool call counts.
 	k.Says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-2","name":"ExitPlanMode","input":{"plan":"do it"}}]}}`,
 		`{"type":"control_request","request_id":"r-2","request":{"subtype":"can_use_tool","tool_name":"ExitPlanMode","tool_use_id":"t-2","input":{}}}`)
 	if q := k.Last(api.DialogueEventRequestOpened).Request; q.Kind != "plan" || string(q.Input) != `{"plan":"do it"}` {
@@ -97,7 +97,7 @@ func TestRequestTold(t *testing.T) {
 	agenttest.WantJSON(t, k.LastWrite(), `{"type":"control_response","response":{"subtype":"success","request_id":"r-2","response":{"behavior":"allow","updatedInput":{}}}}`)
 }
 
-// A request that nobody can answer is refused: one that is left blocks the turn.
+// A request of an unknown kind is rejected, because an open one blocks the turn.
 func TestUnknownRequest(t *testing.T) {
 	for _, subtype := range []string{"hook_callback", "mcp_message", "something_new"} {
 		k := ready(t)
@@ -130,7 +130,7 @@ func TestRetraction(t *testing.T) {
 		}
 	}
 
-	// What is taken back may be turns old, and is taken back once.
+	// A retracted line may be from an earlier turn. Its items are retracted once.
 	k := ready(t)
 	k.Says(said("u-1", "msg-1", "no", ""), `{"type":"result","subtype":"success","uuid":"u-2"}`,
 		said("u-3", "msg-3", "stays", ""), `{"type":"result","subtype":"success","uuid":"u-4"}`,
@@ -140,7 +140,7 @@ func TestRetraction(t *testing.T) {
 	}
 }
 
-// A heartbeat names the tool itself as its parent, which makes no sub-transcript.
+// The parent of a heartbeat is the tool itself, so it makes no sub-transcript.
 func TestHeartbeat(t *testing.T) {
 	k := ready(t)
 	k.Says(`{"type":"assistant","message":{"id":"msg","content":[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"sleep 99"}}]}}`)
@@ -151,7 +151,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// Old versions tell of a task before the call that started it.
+// Old versions report a task before the call that started it.
 func TestTaskBeforeItsCall(t *testing.T) {
 	k := ready(t)
 	k.Says(`{"type":"system","subtype":"init"}`,
@@ -179,9 +179,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Totals are never added up. Old versions tell only them: some begin with those of the
-// process before, when they are asked to go on with its conversation, and some begin anew
-// when it is cleared.
+// Totals are never added up. Old versions report only totals: some begin with the totals of the
+// resumed conversation, and some count from 0 after the conversation is cleared.
 func TestTotals(t *testing.T) {
 	const began = `{"type":"control_response","response":{"subtype":"success","request_id":"trl-3","response":{"session":{"total_cost_usd":%d,"model_usage":%s}}}}`
 	hello := `{"type":"control_response","response":{"subtype":"success","request_id":"trl-1","response":{"claude_code_version":"2.1.309"}}}`
@@ -218,7 +217,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// Only an old version that resumes is asked for its totals: it may have to look for more.
+// Only an old version that resumes a conversation gets a question for its totals, because the
+// answer may take long.
 func TestTotalsAsked(t *testing.T) {
 	for _, tc := range []struct {
 		version, resume string
@@ -242,7 +242,7 @@ func TestUnparsed(t *testing.T) {
 		`[1]`:                             "bad_shape",
 		`{"type":7}`:                      "bad_shape",
 		`{"type":"assistant","uuid":"u"}`: "bad_shape",
-		`{"type":"user","message":{"content":"hi"}}`: "bad_shape", // an echo of the terminal: it has no id
+		`{"type":"user","message":{"content":"hi"}}`: "bad_shape", // a terminal's echo has no id
 		`{"type":"control_request"}`:                 "bad_shape",
 		`{"type":"system","subtype":"task_started"}`: "bad_shape",
 		`{"type":"brand_new","uuid":"u"}`:            "unknown_type",
@@ -256,7 +256,7 @@ func TestUnparsed(t *testing.T) {
 	}
 }
 
-// Notices, each with the line that makes it.
+// Each line makes its notice.
 func TestNotices(t *testing.T) {
 	for line, code := range map[string]string{
 		`{"type":"system","subtype":"informational","content":"x","level":"warning"}`:                   "informational",

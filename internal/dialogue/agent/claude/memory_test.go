@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 )
 
-// A dialogue may go on for months in one process: what has ended is forgotten.
+// A process may live for months: the protocol forgets ended turns, calls and tasks.
 func TestForgets(t *testing.T) {
 	p := Agent{}.New(agent.Options{Epoch: 1}).(*protocol)
 	p.Start()
@@ -45,7 +45,7 @@ func TestForgets(t *testing.T) {
 	if p.turns != turns || p.turn != nil || p.agents != 0 {
 		t.Errorf("%d turns, one is open: %v; %d agents", p.turns, p.turn != nil, p.agents)
 	}
-	// Whatever it is, it is found here, also in fields that are added later.
+	// No map or slice of the protocol is large, also in fields that are added later.
 	found := 0
 	var look func(name string, v reflect.Value)
 	look = func(name string, v reflect.Value) {
@@ -68,8 +68,8 @@ func TestForgets(t *testing.T) {
 	if found < 40 {
 		t.Errorf("only %d maps and slices were found", found)
 	}
-	// What has ended is known for a while: a message is not sent twice, and a task that is
-	// taken up is the same.
+	// Ended ones are known for a while: a message is not sent twice, and a task that continues
+	// keeps its id.
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", turns-100)
 	if s := p.Do(agent.Call{ID: "again", Send: &agent.Message{ID: id}}); len(s.Write) != 0 || s.Answers[0].Err == nil {
 		t.Errorf("a message that was sent before: %+v", s)
@@ -80,7 +80,7 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// One turn may be long, too: calls that have ended are forgotten, not those that are open.
+// One turn may be long, too: the protocol forgets ended calls, not open ones.
 func TestForgetsCalls(t *testing.T) {
 	p := Agent{}.New(agent.Options{Epoch: 1}).(*protocol)
 	p.Start()
@@ -102,7 +102,7 @@ func TestForgetsCalls(t *testing.T) {
 	if s := result("first"); s.Events[0].Item.Tool.Name != "Agent" {
 		t.Errorf("the first call is told as %+v", s.Events[0].Item.Tool)
 	}
-	// If it never tells what became of them, the oldest are given up.
+	// If the program never reports their end, the oldest open calls are dropped.
 	for n := range 5 * mostTools {
 		use(fmt.Sprintf("open-%d", n), "Bash")
 	}

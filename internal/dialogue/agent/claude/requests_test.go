@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// Nothing is allowed by an answer that does not say so.
+// Only an answer that allows something allows it.
 func TestAnswersRefused(t *testing.T) {
 	plan := strings.Replace(wantsBash, `"Bash"`, `"ExitPlanMode"`, 1)
 	for name, tc := range map[string]struct {
@@ -48,7 +48,7 @@ func TestAnswersRefused(t *testing.T) {
 	}
 }
 
-// The program waits for the answer to whatever it gives an id.
+// The program waits for an answer to every request with an id.
 func TestOddRequest(t *testing.T) {
 	for _, request := range []string{``, `,"request":null`, `,"request":7`, `,"request":{}`, `,"request":{"subtype":7}`, `,"request":{"subtype":""}`, `,"request":{"subtype":["can_use_tool"],"tool_name":"Bash"}`} {
 		k := ready(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// What a request is about, and what that is: rules are compared with it, so it has to be what
-// the tool will really use, to the letter, whatever else the model gives.
+// The policy compares its rules with the subject of a request, so the subject is exactly the input
+// that the tool uses, whichever other fields the model sets.
 func TestSubjects(t *testing.T) {
 	for name, tc := range map[string]struct{ tool, input, subject, kind string }{
 		"command":                {"Bash", `{"command":"git  status","description":"look"}`, "git  status", "command"},
@@ -60,7 +60,7 @@ func TestSubjects(t *testing.T) {
 			}
 		})
 	}
-	// People want to know what is searched for, too.
+	// The title has the pattern of a search, for people.
 	k := ready(t)
 	k.Says(`{"type":"control_request","request_id":"r-0","request":{"subtype":"can_use_tool","tool_name":"Grep","input":{"pattern":"passw","path":"/src"}}}`)
 	if q := k.Last(api.DialogueEventRequestOpened).Request; q.Title != "passw" {

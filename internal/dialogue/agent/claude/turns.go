@@ -13,7 +13,7 @@ type turn struct {
 	id          string
 	trigger     string
 	messages    []string
-	interrupted bool // a text of the program says so
+	interrupted bool // a text of the program reports it
 }
 
 // sentMessage is a message that was sent and is not done.

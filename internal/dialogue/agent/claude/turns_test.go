@@ -9,8 +9,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/agenttest"
 )
 
-// What was being written and will not be finished is taken back, at once: when the model
-// is called again, when it begins anew, and when the turn is over.
+// An unfinished item is retracted at once when the model is called again, when it begins another
+// message, and when the turn ends.
 func TestPartialsTakenBack(t *testing.T) {
 	for name, line := range map[string]string{
 		"retry":  `{"type":"system","subtype":"api_retry","attempt":1,"max_retries":3,"retry_delay_ms":500.5,"error_status":529,"error":"overloaded"}`,
@@ -43,7 +43,7 @@ func TestPartialsTakenBack(t *testing.T) {
 	}
 }
 
-// Old versions do not say that a text was cut off; that the model had not ended it does.
+// Old versions do not report that a text was cut off; the missing end of its block shows it.
 func TestCutOffText(t *testing.T) {
 	piece := func(event string) string { return `{"type":"stream_event","event":` + event + `}` }
 	const (
@@ -56,7 +56,7 @@ func TestCutOffText(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lines  []string
 		status string
-		told   int // how often the text was told
+		told   int // how often the text was published
 	}{
 		"cut off":         {[]string{piece(begins), whole, cut, piece(ends), result}, "aborted", 3},
 		"it says so":      {[]string{piece(begins), strings.Replace(whole, `{`, `{"aborted":true,`, 1), cut, piece(ends), result}, "aborted", 2},
@@ -107,22 +107,22 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A figure that cannot be is none, and never one that no client can read.
+// An impossible figure counts as none, so that clients can read every figure.
 func TestHugeFigures(t *testing.T) {
 	k := ready(t)
-	for _, session := range []string{"s-1", "s-2", "s-3"} { // each begins to count anew
+	for _, session := range []string{"s-1", "s-2", "s-3"} { // each counts from 0
 		k.Says(`{"type":"result","subtype":"success","uuid":"u","session_id":"` + session + `","duration_ms":1e300,"num_turns":9223372036854775807,` +
 			`"total_cost_usd":1e308,"modelUsage":{"x":{"inputTokens":9223372036854775807,"costUSD":1e308},"y":{"inputTokens":9223372036854775807,"costUSD":1e308}}}`)
 	}
-	agenttest.Show(k.Events) // panics when there is no JSON for a number
+	agenttest.Show(k.Events) // panics if JSON has no form of a number
 	turn, usage := k.Last(api.DialogueEventTurnEnded).Turn, k.Last(api.DialogueEventUsage).Usage
 	if turn.DurationMS != 0 || turn.Steps != 0 || usage.InputTokens != 0 || *usage.CostUSD != 0 {
 		t.Errorf("turn %s\nusage %s", agenttest.Show(turn), agenttest.Show(usage))
 	}
 }
 
-// A request is settled with its tool call, whatever settled that, and at the latest with
-// its turn; one of a subagent in the background outlives the turn.
+// A request ends with its tool call, and at the latest with its turn. The request of a background
+// subagent outlives the turn.
 func TestRequestsSettled(t *testing.T) {
 	ask := func(id, tool, task string) string {
 		return `{"type":"control_request","request_id":"` + id + `","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{},"tool_use_id":"` + tool + `","agent_id":"` + task + `"}}`
@@ -142,7 +142,7 @@ func TestRequestsSettled(t *testing.T) {
 	}
 }
 
-// A message that comes while the agent works is taken into the turn.
+// A message that arrives during a turn joins the turn.
 func TestMessagesOfTurns(t *testing.T) {
 	k := ready(t)
 	k.Send("m-1", "go")
@@ -159,7 +159,7 @@ func TestMessagesOfTurns(t *testing.T) {
 		t.Errorf("the next turn is %s", agenttest.Show(turn))
 	}
 
-	// An old version only echoes what it has begun with.
+	// An old version only echoes a message when it has begun with it.
 	k = ready(t)
 	k.Send("m-1", "go")
 	k.Says(`{"type":"system","subtype":"init"}`, `{"type":"user","isReplay":true,"uuid":"m-1","session_id":"s-1","message":{"role":"user","content":"go"}}`)
@@ -175,7 +175,7 @@ func TestMessagesOfTurns(t *testing.T) {
 	}
 }
 
-// The list of what runs in the background is complete: what is not on it is gone.
+// The list of background tasks is complete: a task that is not on it has ended.
 func TestBackgroundList(t *testing.T) {
 	k := ready(t)
 	k.Says(`{"type":"system","subtype":"task_started","task_id":"a","task_type":"local_agent","is_backgrounded":true}`,
@@ -191,7 +191,7 @@ func TestBackgroundList(t *testing.T) {
 	}
 }
 
-// A task that ended turns ago may be taken up again; then it can be stopped again, too.
+// A task that ended turns ago may continue; then it can be stopped again.
 func TestTaskTakenUp(t *testing.T) {
 	started := `{"type":"system","subtype":"task_started","task_id":"a","task_type":"local_agent","is_backgrounded":true}`
 	k := ready(t)
@@ -210,7 +210,7 @@ func TestTaskTakenUp(t *testing.T) {
 	}
 }
 
-// Pieces are told apart by what they are pieces of, also when a version gives them one id.
+// Pieces of several blocks are separate, even if a version gives them the same uuid.
 func TestPiecesOfOneID(t *testing.T) {
 	piece := func(event string) string {
 		return `{"type":"stream_event","uuid":"u-1","session_id":"s-1","event":` + event + `}`
@@ -226,7 +226,7 @@ func TestPiecesOfOneID(t *testing.T) {
 	}
 }
 
-// A piece that comes late, or begins twice, takes nothing back that is finished.
+// A late piece or a repeated start retracts no finished item.
 func TestPiecesOutOfOrder(t *testing.T) {
 	began := `{"type":"stream_event","event":{"type":"message_start","message":{"id":"msg-1"}}}`
 	piece := func(uuid, index, block string) string {

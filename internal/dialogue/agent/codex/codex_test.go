@@ -14,10 +14,10 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/codex"
 )
 
-// TestRecordings plays what the real program wrote.
+// TestRecordings plays recordings of the real program.
 func TestRecordings(t *testing.T) { agenttest.Replays(t, codex.Agent{}) }
 
-// TestCutAnywhere ends every recording behind every line: what is open can be closed.
+// TestCutAnywhere ends every recording after every line: everything open can be closed.
 func TestCutAnywhere(t *testing.T) { agenttest.CutAnywhere(t, codex.Agent{}) }
 
 // TestModes tries the words for the permission mode, at the start and later.
@@ -54,8 +54,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestSubjects checks what a request is about: rules are compared with it, so it must
-// never look like less than what will be done.
+// TestSubjects checks the subject of a request. The policy compares its rules with it, so it must
+// never look like less than the command or the change.
 func TestSubjects(t *testing.T) {
 	for command, want := range map[string]string{
 		`/bin/bash -lc 'git status'`:                `git status`,
@@ -95,7 +95,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestAnswers checks what Codex is told for each answer to each kind of request.
+// TestAnswers checks the line for Codex for each answer to each kind of request.
 func TestAnswers(t *testing.T) {
 	command := `{"method":"item/commandExecution/requestApproval","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i","command":"x","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["x"]}},"cancel"]}}`
 	file := `{"method":"item/fileChange/requestApproval","id":"q","params":{"threadId":"T","turnId":"turn1","itemId":"i"}}`
@@ -169,7 +169,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestDecisions checks what is recorded of the option that was chosen.
+// TestDecisions checks the published decision of each chosen option.
 func TestDecisions(t *testing.T) {
 	network := func(host, action string) string {
 		return fmt.Sprintf(`{"applyNetworkPolicyAmendment":{"network_policy_amendment":{"host":%q,"action":%q}}}`, host, action)
@@ -203,8 +203,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestSubjectKinds checks what the subject of each request is. Rules for one kind must
-// not decide about another.
+// TestSubjectKinds checks the kind of each subject, because a rule for one kind must not decide
+// about another.
 func TestSubjectKinds(t *testing.T) {
 	for name, c := range map[string]struct{ method, params, tool, subject, kind, source string }{
 		"command":     {"item/commandExecution/requestApproval", `"kind":"command","command":"ls"`, "commandExecution", "ls", "command", "request"},
@@ -230,8 +230,8 @@ func TestSubjectKinds(t *testing.T) {
 	}
 }
 
-// TestFigures checks that what was used before the process is not counted again, and
-// what it used itself is, in the thread of the dialogue and in those of subagents.
+// TestFigures: the usage before this process is not counted again, and its own usage is, in the
+// thread of the dialogue and in the threads of subagents.
 func TestFigures(t *testing.T) {
 	used := func(thread string, total, last int) string {
 		return fmt.Sprintf(`{"method":"thread/tokenUsage/updated","params":{"threadId":%q,"tokenUsage":{"total":{"inputTokens":%d,"cachedInputTokens":0,"outputTokens":1},"last":{"inputTokens":%d,"outputTokens":1}}}}`, thread, total, last)
@@ -259,7 +259,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestMessageWithoutID hears of our message without the id that we gave it.
+// TestMessageWithoutID: Codex reports a message without the id from TRL.
 func TestMessageWithoutID(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Send("m1", "go")
@@ -279,8 +279,8 @@ func TestMessageWithoutID(t *testing.T) {
 	}
 }
 
-// TestForgetsThreads has more subagents than are remembered: their figures stay, and
-// so do those that work.
+// TestForgetsThreads has more subagents than the protocol keeps: their figures stay, and so do
+// the running ones.
 func TestForgetsThreads(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Hears(agenttest.CodexTurn, `{"method":"turn/started","params":{"threadId":"works","turn":{"id":"w"}}}`)
@@ -300,7 +300,7 @@ func TestForgetsThreads(t *testing.T) {
 	}
 }
 
-// TestLines gives single lines, and looks for what they must make.
+// TestLines checks the events of single lines.
 func TestLines(t *testing.T) {
 	in := func(method, params string) string {
 		return `{"method":"` + method + `","params":{"threadId":"T","turnId":"turn1",` + params + `}}`
@@ -348,7 +348,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestKnowsItsNotifications gives every notification that Codex 0.166.0 declares.
+// TestKnowsItsNotifications passes every notification that Codex 0.166.0 declares.
 func TestKnowsItsNotifications(t *testing.T) {
 	for _, method := range agenttest.Lines(t, "testdata/codex-0.166.0/notifications.txt") {
 		k := agenttest.CodexReady(t)
@@ -359,7 +359,7 @@ func TestKnowsItsNotifications(t *testing.T) {
 	}
 }
 
-// TestInterrupts interrupts at rest, before the turn has begun, and when it is refused.
+// TestInterrupts interrupts an idle agent, a turn that has not begun, and a turn that refuses it.
 func TestInterrupts(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Do(agent.Call{ID: "idle", Interrupt: &agent.Interrupt{}})
@@ -395,7 +395,7 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// TestQueues sends while a turn runs that takes no messages.
+// TestQueues sends during a turn that takes no messages.
 func TestQueues(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Hears(agenttest.CodexTurn)
@@ -417,7 +417,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestEndOfTurn closes what waits when the turn has ended, before that is told.
+// TestEndOfTurn: the end of a turn closes its requests and items before it is published.
 func TestEndOfTurn(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Hears(agenttest.CodexTurn, `{"method":"item/started","params":{"threadId":"T","turnId":"turn1","item":{"type":"fileChange","id":"i","status":"inProgress","changes":[]}}}`,
@@ -442,8 +442,7 @@ func TestEndOfTurn(t *testing.T) {
 	}
 }
 
-// TestSubagentBeforeItsCall hears a subagent before the call that starts it has told
-// which one it is.
+// TestSubagentBeforeItsCall: lines of a subagent come before its call names its thread.
 func TestSubagentBeforeItsCall(t *testing.T) {
 	k := agenttest.CodexReady(t)
 	k.Hears(agenttest.CodexTurn,

@@ -43,7 +43,7 @@ func TestRepeatedCalls(t *testing.T) {
 			k.Hears(item("started", "inProgress", command, ""), `{"method":"item/commandExecution/outputDelta","params":{"threadId":"T","turnId":"turn1","itemId":"call_0","delta":"x"}}`, item("completed", "completed", command, "x"))
 			want = append(want, "call_0 "+commands[n]+" > x completed")
 		}
-		k.Hears(item("completed", "completed", commands[2], "x")) // comes again
+		k.Hears(item("completed", "completed", commands[2], "x")) // repeated
 		k.Hears(`{"method":"turn/completed","params":{"threadId":"T","turn":{"id":"turn1","status":"completed"}}}`)
 		k.Ran(name, want...)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/codex"
 )
 
-// TestModels asks which models there are once the thread is there. A process that was
-// not asked is not asked when it is wound again.
+// TestModels: the protocol asks for the models when the thread is open. The replay of a process
+// without the question does not ask.
 func TestModels(t *testing.T) {
 	for _, asks := range []bool{true, false} {
 		k := agenttest.NewTalk(t, codex.Agent{}, agent.Options{ModelList: asks})

@@ -13,9 +13,9 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/codex"
 )
 
-// TestMangledLines takes every field of every kind of line that was recorded, leaves it out
-// or gives it another shape, and goes on with the recording. Programs change: nothing may
-// panic, every line leaves a trace, every event is whole, and everything can be closed.
+// TestMangledLines takes every field of every kind of recorded line, removes it or changes its
+// shape, and continues the recording, because programs change. Nothing panics, every step is well
+// formed, and everything can be closed.
 func TestMangledLines(t *testing.T) {
 	for name, a := range rpcAgents {
 		tried := map[string]bool{}
@@ -45,7 +45,7 @@ func TestMangledLines(t *testing.T) {
 	}
 }
 
-// kindOf names the kind of a line: its method, and the type of what it is about.
+// kindOf is the kind of a line: its method, and the type of its item or update.
 func kindOf(line []byte) string {
 	var l struct {
 		Method string
@@ -58,7 +58,7 @@ func kindOf(line []byte) string {
 	return l.Method + " " + l.Params.Item.Type + l.Params.Update.SessionUpdate + " "
 }
 
-// mangled makes, of a line, one for each field and each way to spoil it.
+// mangled are copies of a line, one for each field and each way to spoil it.
 func mangled(t *testing.T, line []byte) map[string][]byte {
 	all := map[string][]byte{}
 	if line == nil {
@@ -128,8 +128,8 @@ var rpcAgents = map[string]struct {
 	},
 }
 
-// A request that comes again while it waits is shown once. A program that uses an id again
-// when it has its answer asks something new, and waits for it.
+// A request that is repeated while it is open is published once. A program that uses its id again
+// after the answer makes another request.
 func TestRequestsRepeated(t *testing.T) {
 	for name, a := range rpcAgents {
 		k := a.talk(t)
@@ -159,7 +159,7 @@ func TestRequestsRepeated(t *testing.T) {
 	}
 }
 
-// 7 and "7" are two ids: both requests are asked, and each gets its own answer.
+// 7 and "7" are two ids: both requests are open, and each gets its own answer.
 func TestRequestIDs(t *testing.T) {
 	for name, a := range rpcAgents {
 		k := a.talk(t)
@@ -183,8 +183,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// Whatever its id is, a request that nobody can answer is refused; and so is one whose id
-// cannot be.
+// A request with an unknown method is rejected, with any id, and so is one with an invalid id.
 func TestRequestsRefused(t *testing.T) {
 	for name, a := range rpcAgents {
 		for _, id := range []string{`5`, `"5"`, `""`, `null`, `{"a":[1]}`, `[1]`, `true`, `1e400`, `-0.5`, `"` + strings.Repeat("x", 1000) + `"`} {
@@ -207,7 +206,7 @@ func TestRequestsRefused(t *testing.T) {
 			}
 		}
 	}
-	// An id that is null does not make a request of a notification.
+	// A notification with the id null is still a notification.
 	k := agenttest.ACPReady(t)
 	wrote := len(k.Wrote)
 	k.Hears(strings.Replace(agenttest.ACPChunk("agent_message", "hi"), `"method"`, `"id":null,"method"`, 1))
@@ -216,8 +215,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// An answer that is not of the shape that JSON-RPC demands is one all the same: who waits
-// for it must not wait for ever.
+// An answer of an invalid shape is still an answer, so that its request does not stay open.
 func TestOddAnswers(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":3,"error":"boom"}`:                            "boom",
@@ -245,7 +243,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// Answers to questions are no permission: "no, do not" must not allow anything.
+// Answers to questions do not allow a request for permission: "no, do not" allows nothing.
 func TestAnswersAreNoPermission(t *testing.T) {
 	for name, a := range rpcAgents {
 		k := a.talk(t)
@@ -267,8 +265,8 @@ func TestAnswersAreNoPermission(t *testing.T) {
 	}
 }
 
-// What one agent says makes no sense to another: every line leaves a trace, and everything
-// that was opened can be closed.
+// Lines of another agent do not confuse a protocol: every step is well formed, and everything
+// that they open can be closed.
 func TestLinesOfEachOther(t *testing.T) {
 	for name, other := range map[string]string{"codex": "acp", "acp": "codex"} {
 		for _, r := range agenttest.Recordings(t, "../"+other) {
@@ -282,9 +280,9 @@ func TestLinesOfEachOther(t *testing.T) {
 	}
 }
 
-// Lines that come again change nothing in the transcript: at once, and for Codex, which has
-// ids for what it tells, also when the turn has ended and when the next one runs. Pieces of
-// text and errors have no ids, so they alone are not known again.
+// Lines that are repeated at once change nothing in the transcript. Lines of Codex, which have
+// ids, may also repeat after their turn and during the next one. Pieces of text and errors have no
+// ids, so their repetition is not recognised.
 func TestLinesRepeated(t *testing.T) {
 	for name, a := range rpcAgents {
 		for _, r := range agenttest.Recordings(t, "../"+name) {
