@@ -95,25 +95,8 @@ type running struct {
 	*client.Client
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *lockedBuffer
+	log  *testkit.Buffer
 	exit chan error
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // launch starts a daemon process and waits for its word.
@@ -128,7 +111,7 @@ func (p place) launch(env []string, args ...string) (running, string) {
 		p.t.Fatal(err)
 	}
 	defer ready.Close()
-	r := running{t: p.t, cmd: exec.Command(self, append([]string{daemonArgument}, args...)...), log: &lockedBuffer{}, exit: make(chan error, 1)}
+	r := running{t: p.t, cmd: exec.Command(self, append([]string{daemonArgument}, args...)...), log: &testkit.Buffer{}, exit: make(chan error, 1)}
 	r.cmd.Env = append(append([]string{"TRL_STATE_DIR=" + filepath.Join(p.dir, "state"), "TRL_SOCKET_PATH=" + p.socket()}, p.env...), env...)
 	r.cmd.Stderr = r.log
 	r.cmd.ExtraFiles = []*os.File{childReady}
@@ -510,7 +493,7 @@ func TestStream(t *testing.T) {
 func (p place) talk(env ...string) (running, io.WriteCloser, *bufio.Reader) {
 	p.t.Helper()
 	self, _ := os.Executable()
-	r := running{t: p.t, cmd: exec.Command(self, daemonArgument, "stdio"), log: &lockedBuffer{}, exit: make(chan error, 1)}
+	r := running{t: p.t, cmd: exec.Command(self, daemonArgument, "stdio"), log: &testkit.Buffer{}, exit: make(chan error, 1)}
 	r.cmd.Env = append(append([]string{}, p.env...), env...)
 	r.cmd.Stderr = r.log
 	stdin, err := r.cmd.StdinPipe()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // table has a length that is coprime to the sizes of pages and writes.
@@ -203,7 +204,7 @@ func TestCloseKeepsTheIndex(t *testing.T) {
 
 func TestTinyAlternatingWritesStayBounded(t *testing.T) {
 	const limit, writes = 1 << 20, 2_000_000
-	before := heap()
+	before := testkit.Heap()
 	l := newLog(limit)
 	var most, read, after int64
 	var buf []byte
@@ -233,7 +234,7 @@ func TestTinyAlternatingWritesStayBounded(t *testing.T) {
 	if most > bound {
 		t.Errorf("holds %d bytes, want at most %d", most, bound)
 	}
-	if grown := heap() - before; grown > bound {
+	if grown := testkit.Heap() - before; grown > bound {
 		t.Errorf("the heap grew by %d bytes, want at most %d", grown, bound)
 	}
 	// A late reader gets head, one gap per stream, and tail.
@@ -252,13 +253,6 @@ func TestTinyAlternatingWritesStayBounded(t *testing.T) {
 		t.Errorf("a late reader sees %d gaps and accounts for %d of %d bytes", gaps, got, writes)
 	}
 	runtime.KeepAlive(l)
-}
-
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func TestMarkTakesOneNumber(t *testing.T) {

@@ -19,21 +19,12 @@ import (
 // can be measured exactly. tests/wire/badinput_test.go does it to the whole daemon, to find what the
 // parts behind the server keep: memory, descriptors, goroutines.
 
-// heap is what is in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // once more, for what pools have kept
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // flat runs f and checks that the heap is where it was.
 func flat(t *testing.T, margin int64, f func()) {
 	t.Helper()
-	before := heap()
+	before := testkit.Heap()
 	f()
-	if grown := heap() - before; grown > margin {
+	if grown := testkit.Heap() - before; grown > margin {
 		t.Errorf("the heap grew by %d bytes, at most %d are allowed", grown, margin)
 	}
 }

@@ -32,7 +32,7 @@ type door struct {
 	t       testing.TB
 	grpc    *server.GRPC
 	service *service
-	log     *logBuffer
+	log     *testkit.Buffer
 	address string
 	served  chan error
 }
@@ -48,7 +48,7 @@ func openDoor(t testing.TB, cfg server.Config, c server.GRPCConfig) *door {
 
 func newDoor(t testing.TB, cfg server.Config, c server.GRPCConfig) *door {
 	t.Helper()
-	d := &door{t: t, service: newService(), log: &logBuffer{}, served: make(chan error, 1)}
+	d := &door{t: t, service: newService(), log: &testkit.Buffer{}, served: make(chan error, 1)}
 	cfg.Service = d.service
 	cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))
 	d.Server = server.New(cfg)

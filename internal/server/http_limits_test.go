@@ -431,7 +431,7 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string, cert *x509
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, first := certificate(t, dir)
-	log := &logBuffer{}
+	log := &testkit.Buffer{}
 	config, err := server.NewTLS(certFile, keyFile, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)

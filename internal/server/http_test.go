@@ -19,6 +19,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 const (
@@ -32,7 +33,7 @@ type web struct {
 	t       testing.TB
 	http    *server.HTTP
 	service *service
-	log     *logBuffer
+	log     *testkit.Buffer
 	address string
 	client  *http.Client
 }
@@ -48,7 +49,7 @@ func startWeb(t testing.TB, cfg server.Config, c server.HTTPConfig) *web {
 
 func newWeb(t testing.TB, cfg server.Config, c server.HTTPConfig) *web {
 	t.Helper()
-	w := &web{t: t, service: newService(), log: &logBuffer{}}
+	w := &web{t: t, service: newService(), log: &testkit.Buffer{}}
 	cfg.Service = w.service
 	cfg.Logger = slog.New(slog.NewTextHandler(w.log, nil))
 	w.Server = server.New(cfg)

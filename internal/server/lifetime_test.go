@@ -268,7 +268,7 @@ func TestServeConnEndsWithItsContext(t *testing.T) {
 	in, toServer := io.Pipe() // its Close ends the read only after ServeConn has returned
 	ctx, cancel := context.WithCancelCause(context.Background())
 	served := make(chan error, 1)
-	var out lines
+	var out testkit.Buffer
 	go func() { served <- s.ServeConn(ctx, &stdio{Reader: in, Writer: &out}, "stdio") }()
 	if _, err := io.WriteString(toServer, run(1, "wait")+"\n"); err != nil {
 		t.Fatal(err)
@@ -290,5 +290,3 @@ func TestServeConnEndsWithItsContext(t *testing.T) {
 		t.Error("a request was started after the end")
 	}
 }
-
-type lines = logBuffer

@@ -96,7 +96,7 @@ func TestRemovedSocketComesBack(t *testing.T) {
 // TestReplacedSocketIsNotTaken: a file that somebody put in the place of the socket stays.
 func TestReplacedSocketIsNotTaken(t *testing.T) {
 	path := filepath.Join(testkit.Dir(t), "trl.sock")
-	log := &logBuffer{}
+	log := &testkit.Buffer{}
 	watched(t, path, log)
 	if err := os.WriteFile(path+".new", []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,31 +31,13 @@ type daemon struct {
 	*server.Server
 	service *service
 	socket  string
-	log     *logBuffer
+	log     *testkit.Buffer
 	served  chan error
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func start(t testing.TB, cfg server.Config) *daemon {
 	t.Helper()
-	d := &daemon{service: newService(), log: &logBuffer{}, served: make(chan error, 1)}
+	d := &daemon{service: newService(), log: &testkit.Buffer{}, served: make(chan error, 1)}
 	d.socket = filepath.Join(testkit.Dir(t), "trl", "trl.sock")
 	cfg.Service = d.service
 	if cfg.Logger == nil {

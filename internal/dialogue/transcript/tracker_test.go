@@ -2,13 +2,13 @@ package transcript_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestBusy(t *testing.T) {
@@ -224,7 +224,7 @@ func TestTrackerIsSmall(t *testing.T) {
 	text := func() []api.DialoguePart {
 		return []api.DialoguePart{{Type: "text", Text: strings.Repeat("x", 10_000)}}
 	}
-	before := heap()
+	before := testkit.Heap()
 	for n := range 5000 {
 		id := fmt.Sprint(n)
 		scope := ""
@@ -248,20 +248,12 @@ func TestTrackerIsSmall(t *testing.T) {
 			tracker.Follow()
 		}
 	}
-	if grown := heap() - before; grown > 4<<20 {
+	if grown := testkit.Heap() - before; grown > 4<<20 {
 		t.Errorf("%d bytes after 100 MB of events", grown)
 	}
 	if tracker.Busy() {
 		t.Error("something is open")
 	}
-}
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // A lost task is known until its end is reported.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestTreeItems(t *testing.T) {
@@ -247,7 +248,7 @@ func TestTreeWithoutIDs(t *testing.T) {
 // Retracted items and old notices are dropped; the others stay in order.
 func TestTreeForgets(t *testing.T) {
 	tree := treeOf(events(t, "item first final\nitem never/o final\nagent c running\nitem c/d final"))
-	before := heap()
+	before := testkit.Heap()
 	for n := range 20_000 {
 		text := fmt.Sprint(n, strings.Repeat("x", 1000))
 		it := api.DialogueItem{ItemID: fmt.Sprint("i", n), Status: "streaming", Parts: []api.DialoguePart{{Type: "text", Text: text}}}
@@ -255,7 +256,7 @@ func TestTreeForgets(t *testing.T) {
 		tree.Apply(api.DialogueEvent{Type: api.DialogueEventRetracted, Retracted: []string{it.ItemID}})
 		tree.Apply(api.DialogueEvent{Type: api.DialogueEventNotice, Notice: &api.DialogueNotice{Text: text}})
 	}
-	if grown := heap() - before; grown > 5<<20 {
+	if grown := testkit.Heap() - before; grown > 5<<20 {
 		t.Errorf("%d bytes are left of what was forgotten", grown)
 	}
 	for _, ev := range events(t, "item c/e final\nitem last final") {

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,32 +40,19 @@ func TestMain(m *testing.M) {
 type place struct {
 	t              *testing.T
 	state, runtime string
-	log            *bytes.Buffer
-	mu             *sync.Mutex // guards log
+	log            *testkit.Buffer
 }
 
 func newPlace(t *testing.T) place {
 	dir := testkit.Dir(t)
-	p := place{t: t, state: filepath.Join(dir, "state"), runtime: filepath.Join(dir, "run"), log: &bytes.Buffer{}, mu: &sync.Mutex{}}
+	p := place{t: t, state: filepath.Join(dir, "state"), runtime: filepath.Join(dir, "run"), log: &testkit.Buffer{}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log:\n%s", p.logged())
+			t.Logf("log:\n%s", p.log.String())
 		}
 		p.wantEmpty()
 	})
 	return p
-}
-
-func (p place) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-func (p place) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
 }
 
 // wantEmpty checks that nothing of any session is left.
@@ -100,7 +86,7 @@ type daemon struct {
 func (p place) start() daemon {
 	p.t.Helper()
 	reaper := process.NewReaper()
-	logger := slog.New(slog.NewTextHandler(p, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	dir, err := state.Open(state.Config{Path: p.state, Logger: logger})
 	if err != nil {
 		reaper.Close()
@@ -199,7 +185,7 @@ func TestSessionOnThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(text), "hunter2") || strings.Contains(p.logged(), "hunter2") {
+	if strings.Contains(string(text), "hunter2") || strings.Contains(p.log.String(), "hunter2") {
 		t.Errorf("the secret is in the record or in the log")
 	}
 	var rec map[string]any
