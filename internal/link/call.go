@@ -58,13 +58,6 @@ func (r *Row) Repeatable(params any, protocol int) bool {
 // each struct the runner would be a tenth of a megabyte larger.
 type Call[P, R any] struct{ Row }
 
-// On makes the call on a connection.
-func (c *Call[P, R]) On(ctx context.Context, conn *Conn, params P, body []byte) (result R, text []byte, err error) {
-	result = reflect.New(reflect.TypeFor[R]().Elem()).Interface().(R)
-	text, err = conn.Call(ctx, c.Name, params, body, result)
-	return result, text, err
-}
-
 // Route is a call with the function of a runner that answers it.
 type Route struct {
 	Name   string

@@ -68,13 +68,15 @@ var commentPhrases = []phrase{
 // plainPackages are the packages whose comments have none of phrases and commentPhrases. A package is
 // added when its comments have been rewritten.
 var plainPackages = []string{
-	"api", "api/spec", "client", "cmd/trl", "cmd/trl-runner", "internal/cli", "internal/cli/attach",
-	"internal/cli/chat", "internal/cli/ui", "internal/config", "internal/dialogue", "internal/dialogue/agent",
-	"internal/dialogue/agent/acp", "internal/dialogue/agent/agenttest", "internal/dialogue/agent/claude",
+	"api", "api/spec", "client", "cmd/trl", "cmd/trl-runner", "internal/archive", "internal/cli",
+	"internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config",
+	"internal/dialogue", "internal/dialogue/agent", "internal/dialogue/agent/acp",
+	"internal/dialogue/agent/agenttest", "internal/dialogue/agent/claude",
 	"internal/dialogue/agent/codex", "internal/dialogue/agent/jsonrpc", "internal/dialogue/transcript",
-	"internal/export", "internal/gen", "internal/mcp", "internal/near", "internal/output", "internal/place",
-	"internal/process", "internal/recent", "internal/rpc", "internal/server", "internal/shell", "internal/version",
-	"internal/wire",
+	"internal/export", "internal/gen", "internal/link", "internal/mcp", "internal/near",
+	"internal/output", "internal/place", "internal/process", "internal/recent", "internal/rpc",
+	"internal/runner", "internal/server", "internal/service", "internal/shell", "internal/terminal",
+	"internal/version", "internal/wire",
 }
 
 // TestEnglishIsPlain keeps the phrases out of the contract and the documents. Code blocks and
