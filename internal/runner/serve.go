@@ -88,7 +88,7 @@ type peer struct {
 // Handle implements link.Handler.
 func (p *peer) Handle(ctx context.Context, in *link.Incoming) error {
 	if in.Name == link.Hello.Name {
-		return link.Hello.Reply(p.hello).Handle(ctx, in)
+		return link.Hello.Handle(p.hello).Handle(ctx, in)
 	}
 	if !p.greeted.Load() {
 		return api.Errorf(api.CodeForbidden, "runner: %s: a daemon says hello first", in.Name)
@@ -99,11 +99,11 @@ func (p *peer) Handle(ctx context.Context, in *link.Incoming) error {
 // Event implements link.Handler. A daemon sends no events.
 func (p *peer) Event(string, json.RawMessage, []byte) {}
 
-// welcome makes a peer the daemon if it is the newest. A peer without the key cannot replace one
-// that has it.
-func (r *Runner) welcome(p *peer, key string) error {
+// welcome makes a peer the daemon if it is the newest, and returns the daemon that it replaces. A
+// peer without the key cannot replace one that has it.
+func (r *Runner) welcome(p *peer, key string) (old *peer, err error) {
 	r.mu.Lock()
-	old := r.daemon
+	old = r.daemon
 	if r.key == "" {
 		r.key = key
 	}
@@ -111,13 +111,13 @@ func (r *Runner) welcome(p *peer, key string) error {
 	switch {
 	case old == p:
 		r.mu.Unlock()
-		return nil
+		return nil, nil
 	case old != nil && old.proved && !p.proved:
 		r.mu.Unlock()
-		return api.Errorf(api.CodeForbidden, "session %q: another daemon is connected, and this connection does not have its key", r.cfg.SessionID)
+		return nil, api.Errorf(api.CodeForbidden, "session %q: another daemon is connected, and this connection does not have its key", r.cfg.SessionID)
 	case old != nil && old.number > p.number:
 		r.mu.Unlock()
-		return api.Errorf(api.CodeConflict, "session %q: its daemon has connected again", r.cfg.SessionID)
+		return nil, api.Errorf(api.CodeConflict, "session %q: its daemon has connected again", r.cfg.SessionID)
 	}
 	r.setDaemonLocked(p)
 	p.greeted.Store(true)
@@ -127,15 +127,12 @@ func (r *Runner) welcome(p *peer, key string) error {
 		r.fetch = nil
 	}
 	r.mu.Unlock()
-	if old != nil {
-		old.conn.Close()
-	}
 	select {
 	case <-p.conn.Done(): // it was gone before it became the daemon
 		r.left(p)
 	default:
 	}
-	return nil
+	return old, nil
 }
 
 // setDaemonLocked replaces the daemon; nil for none. The streams of the earlier daemon have ended.
@@ -215,17 +212,25 @@ func (r *Runner) lone() {
 }
 
 // hello introduces the runner to a daemon whose protocol it speaks.
-func (p *peer) hello(_ context.Context, h *link.HelloParams) (*link.HelloResult, error) {
-	r := p.runner
+func (p *peer) hello(_ context.Context, q *link.Request[*link.HelloParams, *link.HelloResult]) error {
+	r, h := p.runner, q.Params
 	if h.Protocol < link.MinProtocol || h.Protocol > link.Protocol+1 {
-		return nil, api.Errorf(api.CodeRuntimeUnavailable,
+		return api.Errorf(api.CodeRuntimeUnavailable,
 			"session %q: its runner speaks protocol %d, the daemon %d: too far apart; use a daemon of version %s, or one release later or earlier", r.cfg.SessionID, link.Protocol, h.Protocol, r.cfg.Version)
 	}
-	if err := r.welcome(p, h.Key); err != nil {
-		return nil, err
+	old, err := r.welcome(p, h.Key)
+	if err != nil {
+		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	created := r.created
+	r.mu.Unlock()
 	// The runner speaks the protocol of an older daemon, which does not know the new one.
-	return &link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, h.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: r.created}, nil
+	q.Answer(&link.HelloResult{Version: r.cfg.Version, Protocol: min(link.Protocol, h.Protocol), SessionID: r.cfg.SessionID, PID: os.Getpid(), Created: created}, nil)
+	// A daemon that loses its connection makes another one at once. If that happened before the
+	// answer, the new connection would close this one without it.
+	if old != nil {
+		old.conn.Close()
+	}
+	return nil
 }
