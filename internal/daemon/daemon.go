@@ -67,9 +67,8 @@ type daemon struct {
 	manager    string // the socket of the service manager to which the daemon reports, see notify; "" for none
 
 	listener *server.Listener // nil without a socket
-	web      *web             // nil without HTTP
-	rpc      *rpc             // nil without gRPC
-	tokens   *server.Tokens   // nil without HTTP and gRPC
+	fronts   []*front
+	tokens   *server.Tokens // nil without fronts
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -114,12 +113,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if d.listener != nil {
 		defer d.listener.Close()
 	}
-	if d.web != nil {
-		defer d.web.listener.Close()
-	}
-	if d.rpc != nil {
-		defer d.rpc.listener.Close()
-	}
+	defer d.closeFronts()
 	d.reaper = process.NewReaper()
 	defer d.reaper.Close()
 	subreaper := process.BecomeSubreaper()
@@ -148,11 +142,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	d.registry = d.newRegistry(events)
 	d.talks = d.newDialogues()
 	svc := d.newServer(subreaper)
-	err = d.startHTTP(svc)
-	if err == nil {
-		err = d.startGRPC()
-	}
-	if err == nil {
+	if err = d.startFronts(svc); err == nil {
 		err = d.registry.Recover(ctx, slot)
 	}
 	if err == nil {
@@ -162,8 +152,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		d.talks.Leave()
 		d.registry.Leave()
 		_ = d.server.Shutdown(context.Background())
-		d.stopHTTP()
-		d.stopGRPC()
+		d.stopFronts()
 		return err
 	}
 	return d.serve(ctx)
@@ -185,16 +174,8 @@ func (d *daemon) listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if err = d.listenHTTP(given.http); err == nil {
-		err = d.listenGRPC(given.grpc)
-	}
-	if err != nil {
-		if d.listener != nil {
-			d.listener.Close()
-		}
-		if d.web != nil {
-			d.web.listener.Close()
-		}
+	if err = d.listenFronts(given.fronts); err != nil && d.listener != nil {
+		d.listener.Close()
 	}
 	return err
 }
@@ -321,7 +302,7 @@ func (d *daemon) newServer(subreaper bool) api.Service {
 	}
 	svc := service.New(service.Config{
 		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.url(), GRPC: d.grpcAddress(), ConfigFile: d.config.File(),
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.frontURL("http"), GRPC: d.frontURL("grpc"), ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{
 		Service:         svc,
@@ -340,8 +321,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		err error
 	}
 	stopSignals := d.upgradeOnSignal() // before a client can know that the daemon serves
-	ends := make(chan ending, 2)
-	var webEnded, rpcEnded chan error
+	ends := make(chan ending, 2+len(d.fronts))
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers learn why.
 	if d.listener != nil {
@@ -359,15 +339,13 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	about := []any{"version", version.Version, "pid", os.Getpid(), "socket", d.address(),
 		"state_dir", d.config.StateDir, "sessions", len(d.registry.List())}
-	if d.web != nil {
-		d.web.http.Ready()
-		webEnded = d.web.ended
-		about = append(about, "http", d.url())
-	}
-	if d.rpc != nil {
-		d.rpc.grpc.Ready()
-		rpcEnded = d.rpc.ended
-		about = append(about, "grpc", d.grpcAddress())
+	for _, f := range d.fronts {
+		f.server.Ready()
+		tasks.Go(func() {
+			<-f.ended
+			ends <- ending{"nobody can connect by " + f.label + " any more", f.err}
+		})
+		about = append(about, f.name, f.url())
 	}
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
@@ -385,19 +363,12 @@ func (d *daemon) serve(ctx context.Context) error {
 	case <-d.registry.Unused():
 		end.why = fmt.Sprintf("nothing to do for %s (auto_exit_s)", config.Seconds(d.config.AutoExitS))
 	case end = <-ends:
-	case err := <-webEnded:
-		webEnded <- err // for stopHTTP
-		end = ending{"nobody can connect by HTTP any more", err}
-	case err := <-rpcEnded:
-		rpcEnded <- err // for stopGRPC
-		end = ending{"nobody can connect by gRPC any more", err}
 	}
 	stopSignals()
 	notify(d.manager, "STOPPING=1")
 	d.log.Info("daemon is stopping", "cause", end.why)
 	d.stop()
-	d.stopHTTP()
-	d.stopGRPC()
+	d.stopFronts()
 	tasks.Wait()
 	d.log.Info("daemon stopped")
 	return end.err

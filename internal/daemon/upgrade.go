@@ -178,19 +178,12 @@ func (d *daemon) become(r replacement) error {
 	if h.Lock > 0 {
 		given = append(given, "lock="+strconv.Itoa(h.Lock))
 	}
-	if d.web != nil {
-		fd, err := handOverTCP(d.web.listener)
+	for _, f := range d.fronts {
+		fd, err := f.handOver()
 		if err != nil {
 			return err
 		}
-		given = append(given, "http="+strconv.Itoa(fd))
-	}
-	if d.rpc != nil {
-		fd, err := handOverTCP(d.rpc.listener)
-		if err != nil {
-			return err
-		}
-		given = append(given, "grpc="+strconv.Itoa(fd))
+		given = append(given, f.name+"="+strconv.Itoa(fd))
 	}
 	// First the sessions: otherwise a call that waits for a command would look as if its caller had
 	// gone, and the command would be cancelled.
@@ -223,8 +216,7 @@ func (d *daemon) become(r replacement) error {
 // inherited are the descriptors that the program before this one, or a service manager, left open.
 type inherited struct {
 	socket server.Handover // Socket is 0 for none
-	http   int             // 0 for none
-	grpc   int             // 0 for none
+	fronts map[string]int  // by the name of the front
 	keys   int             // 0 for none
 }
 
@@ -265,6 +257,7 @@ func takeKeys(fd int) []byte {
 func inherit() (in inherited, err error) {
 	if text, ok := os.LookupEnv(handoverVariable); ok {
 		os.Unsetenv(handoverVariable)
+		in.fronts = map[string]int{}
 		for _, entry := range strings.Split(text, ",") {
 			name, value, _ := strings.Cut(entry, "=")
 			fd, err := strconv.Atoi(value)
@@ -276,12 +269,10 @@ func inherit() (in inherited, err error) {
 				in.socket.Socket = fd
 			case "lock":
 				in.socket.Lock = fd
-			case "http":
-				in.http = fd
-			case "grpc":
-				in.grpc = fd
 			case "keys":
 				in.keys = fd
+			default:
+				in.fronts[name] = fd
 			}
 		}
 		return in, nil
