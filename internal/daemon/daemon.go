@@ -116,14 +116,13 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	defer d.closeFronts()
 	d.reaper = process.NewReaper()
 	defer d.reaper.Close()
-	subreaper := process.BecomeSubreaper()
 	slot, err := d.openState()
 	if err != nil {
 		return err
 	}
 	defer d.state.Close()
 	d.runtime, err = host.New(host.Config{
-		State: d.state, RuntimeDir: d.config.RuntimeDir, Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
+		State: d.state, RuntimeDir: d.config.RuntimeDir, SpillDir: d.spillDir(), Subreaper: process.BecomeSubreaper(), Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
 	})
 	if err != nil {
 		return err
@@ -141,7 +140,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	d.registry = d.newRegistry(events)
 	d.talks = d.newDialogues()
-	svc := d.newServer(subreaper)
+	svc := d.newServer()
 	if err = d.startFronts(svc); err == nil {
 		err = d.registry.Recover(ctx, slot)
 	}
@@ -230,7 +229,7 @@ func chosenShell(c config.Config) string {
 func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
-		Runtime:     d.runtime,
+		Runtimes:    []session.Runtime{d.runtime},
 		Logger:      d.log,
 		Journal:     events,
 		Archive:     d.archive,
@@ -257,7 +256,6 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 			OutputBytes:       c.OutputBytes,
 			SessionOutput:     c.SessionOutputBytes,
 			MemoryBytes:       c.OutputMemoryBytes,
-			SpillDir:          d.spillDir(),
 			ExecsKept:         int(c.ExecsKept),
 			RecordingBytes:    c.RecordingBytes,
 			ReaderStallS:      c.ReaderStallS,
@@ -292,14 +290,9 @@ func retention(seconds float64) float64 {
 	return seconds
 }
 
-func (d *daemon) newServer(subreaper bool) api.Service {
+func (d *daemon) newServer() api.Service {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
-	if subreaper {
-		capabilities = append(capabilities, "subreaper")
-	}
-	if d.runtime.Cgroups() {
-		capabilities = append(capabilities, "cgroup.kill")
-	}
+	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	svc := service.New(service.Config{
 		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.frontURL("http"), GRPC: d.frontURL("grpc"), ConfigFile: d.config.File(),

@@ -95,7 +95,7 @@ func TestAnotherAgent(t *testing.T) {
 		}
 	}}
 	log := slog.New(slog.DiscardHandler)
-	sessions := session.NewRegistry(session.Config{Runtime: place, Logger: log, MaxSessions: 1, DefaultShell: "/bin/sh"})
+	sessions := session.NewRegistry(session.Config{Runtimes: []session.Runtime{place}, Logger: log, MaxSessions: 1, DefaultShell: "/bin/sh"})
 	defer sessions.Close(nil)
 	config := Config{Sessions: sessions, Logger: log, Dir: t.TempDir(), StartTimeout: time.Minute, Grace: time.Minute, LineBytes: 1 << 20}
 	r := New(config)

@@ -132,9 +132,11 @@ type HelloResult struct {
 
 // CreateParams starts the session of a runner.
 type CreateParams struct {
-	SessionID string                  `json:"session_id"`
-	Params    api.SessionCreateParams `json:"params"`
-	// BaseEnv is the runtime's environment; Params.Env goes over it.
+	SessionID string `json:"session_id"`
+	// Runtime is the name of the place; "host" if a daemon of an earlier version leaves it out.
+	Runtime string                  `json:"runtime,omitempty"`
+	Params  api.SessionCreateParams `json:"params"`
+	// BaseEnv is the environment of the place; Params.Env goes over it.
 	BaseEnv map[string]string `json:"base_env"`
 	// RecordTo is the file for the recording; empty for none.
 	RecordTo  string    `json:"record_to,omitempty"`

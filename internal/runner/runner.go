@@ -4,6 +4,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"sync"
@@ -142,7 +143,7 @@ func (r *Runner) Info() api.SessionInfo {
 func (r *Runner) infoLocked() api.SessionInfo {
 	p := r.params.Params
 	info := api.SessionInfo{
-		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kindLocked(), Runtime: "host", Shell: r.found.Path, ShellFamily: string(r.found.Family),
+		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kindLocked(), Runtime: cmp.Or(r.params.Runtime, "host"), Shell: r.found.Path, ShellFamily: string(r.found.Family),
 		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands,
 		TimeoutS: r.sessionTimeoutLocked(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
 	}

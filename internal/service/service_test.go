@@ -38,7 +38,7 @@ func inWith(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *t
 
 func newService(c session.Config, rt *sessiontest.Runtime) (*service.Service, *session.Registry) {
 	logger := slog.New(slog.DiscardHandler)
-	c.Runtime, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = rt, logger, 10, "/bin/sh", 5*time.Second
+	c.Runtimes, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = []session.Runtime{rt}, logger, 10, "/bin/sh", 5*time.Second
 	c.Retention, c.AutoExit = time.Minute, time.Hour
 	r := session.NewRegistry(c)
 	return service.New(service.Config{

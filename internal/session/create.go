@@ -62,7 +62,7 @@ func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCause
 	if name != "" {
 		r.names[name] = id
 	}
-	s := newSession(r, id, name)
+	s := newSession(r, id, name, r.config.Runtimes[0].Name())
 	s.describeRequest(p)
 	r.starting[id] = starting{s, cancel}
 	r.noteFreeLocked()
@@ -138,8 +138,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		p.Shell = cmp.Or(s.registry.config.DefaultShell, api.DefaultShell)
 	}
 	create := link.CreateParams{
-		SessionID: s.id, Params: p, BaseEnv: s.registry.runtime.BaseEnv(),
-		CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
+		SessionID: s.id, Runtime: s.Info().Runtime, Params: p, CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
 	}
 	if slices.Contains(p.Tags, api.TagDialogue) {
 		create.Limits.OutputBytes = max(create.Limits.OutputBytes, s.registry.config.DialogueOutput)
@@ -152,11 +151,13 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		}
 		create.RecordTo = path
 	}
-	runner, err := s.registry.runtime.Start(ctx, About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt})
+	about := About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt}
+	runner, err := s.registry.config.Runtimes[0].Start(ctx, Spec{about, p})
 	if err != nil {
 		return err
 	}
 	s.runner = runner
+	create.BaseEnv, create.Limits.SpillDir = runner.Place().Env, runner.Place().SpillDir
 	hello, cancel := context.WithTimeout(ctx, helloTimeout)
 	c, _, err := s.open(hello)
 	cancel()

@@ -20,23 +20,26 @@ const recoverPatience = time.Second
 // understand. If end is true, it ends all sessions and registers none. It publishes in the
 // journal what happened while no daemon ran.
 func (r *Registry) Recover(ctx context.Context, end bool) error {
-	runners, err := r.runtime.Recover(ctx)
-	if err != nil {
-		return err
-	}
 	published := r.journal.LiveSessions()
 	alive := map[string]bool{}
 	var list []*Session
-	for _, runner := range runners {
-		about := runner.About()
-		alive[about.SessionID] = true
-		last := api.SessionInfo{Name: about.Name}
-		if i := slices.IndexFunc(published, func(p api.SessionInfo) bool { return p.SessionID == about.SessionID }); i >= 0 {
-			if last = published[i]; about.Kind != "" { // the record of an earlier version has no name
-				last.Name = about.Name
-			}
+	for _, rt := range r.config.Runtimes {
+		runners, err := rt.Recover(ctx)
+		if err != nil {
+			return err
 		}
-		list = append(list, r.recover(runner, about, last, end))
+		for _, runner := range runners {
+			about := runner.About()
+			alive[about.SessionID] = true
+			last := api.SessionInfo{Name: about.Name}
+			if i := slices.IndexFunc(published, func(p api.SessionInfo) bool { return p.SessionID == about.SessionID }); i >= 0 {
+				if last = published[i]; about.Kind != "" { // the record of an earlier version has no name
+					last.Name = about.Name
+				}
+			}
+			last.Runtime = rt.Name()
+			list = append(list, r.recover(runner, about, last, end))
+		}
 	}
 	patience := time.NewTimer(recoverPatience)
 	defer patience.Stop()
@@ -78,9 +81,9 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 }
 
 // recover takes over one session. Until its runner answers, the session is described by its
-// record, and has the name and state that the journal published last.
+// record, and has the name and state that the journal published last, and the runtime that found it.
 func (r *Registry) recover(runner Runner, about About, last api.SessionInfo, end bool) *Session {
-	s := newSession(r, about.SessionID, last.Name)
+	s := newSession(r, about.SessionID, last.Name, last.Runtime)
 	s.runner, s.recovered = runner, make(chan struct{})
 	s.mu.Lock()
 	s.details.Kind, s.details.Tags = about.Kind, about.Tags

@@ -27,8 +27,10 @@ var errStopping = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting
 
 // Config configures a Registry.
 type Config struct {
-	Runtime Runtime
-	Logger  *slog.Logger
+	// Runtimes are the places where sessions can be. A session whose creator names no place is in
+	// the first one.
+	Runtimes []Runtime
+	Logger   *slog.Logger
 	// MaxSessions is how many sessions may live at once.
 	MaxSessions int
 	// DefaultShell is the shell of sessions whose creator names none. If it is empty, such a
@@ -67,7 +69,6 @@ type Config struct {
 // Registry is safe for concurrent use.
 type Registry struct {
 	config     Config
-	runtime    Runtime
 	log        *slog.Logger
 	journal    *journal.Journal
 	recordings *recordings
@@ -99,7 +100,7 @@ type Registry struct {
 // NewRegistry makes an empty registry and starts its housekeeping.
 func NewRegistry(c Config) *Registry {
 	r := &Registry{
-		config: c, runtime: c.Runtime, log: c.Logger, journal: c.Journal,
+		config: c, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), housekeepingDone: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
 		names: map[string]string{}, idleSince: time.Now(),

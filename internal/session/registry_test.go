@@ -42,7 +42,7 @@ func in(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testi
 }
 
 func newRegistry(c session.Config, rt *sessiontest.Runtime) *session.Registry {
-	c.Runtime = rt
+	c.Runtimes = []session.Runtime{rt}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

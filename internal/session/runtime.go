@@ -13,15 +13,31 @@ import (
 type Runtime interface {
 	// Name returns the name of the runtime on the wire, such as "host".
 	Name() string
-	// BaseEnv returns the environment that a session begins with. The caller must not change
-	// the map.
-	BaseEnv() map[string]string
+	// Capabilities returns what sessions have here and may lack in other places, such as
+	// "cgroup.kill".
+	Capabilities() []string
 	// Start starts the runner of a session. ctx bounds only the start. After an error nothing
 	// is left of the runner.
-	Start(ctx context.Context, about About) (Runner, error)
+	Start(ctx context.Context, spec Spec) (Runner, error)
 	// Recover finds the runners that an earlier daemon left alive, and removes the remains of
 	// those that have died.
 	Recover(ctx context.Context) ([]Runner, error)
+}
+
+// Spec says which session a runner is started for.
+type Spec struct {
+	About
+	// Params are the parameters of session.create. The runner gets them over its link.
+	Params api.SessionCreateParams
+}
+
+// Place describes the surroundings of a runner. Its paths are those of the place, which may be
+// another machine.
+type Place struct {
+	// Env is the environment that the session begins with. The caller must not change the map.
+	Env map[string]string
+	// SpillDir is the directory for output that does not fit into memory.
+	SpillDir string
 }
 
 // About describes a session to a later daemon until its runner answers. It contains neither
@@ -39,6 +55,8 @@ type About struct {
 type Runner interface {
 	// About returns the session that it was started for.
 	About() About
+	// Place returns the surroundings of the runner.
+	Place() Place
 	// Describe replaces the name and the tags that About returns, also in a later daemon.
 	Describe(name string, tags []string) error
 	// Dial connects to the runner. It may be called again after a connection broke; the runner

@@ -71,14 +71,14 @@ type Session struct {
 	ownerWaits    int         // guarded by mu; counts these waits, so that a stale one is recognised
 }
 
-func newSession(r *Registry, id, name string) *Session {
+func newSession(r *Registry, id, name, runtime string) *Session {
 	s := &Session{
 		id: id, registry: r, log: r.log.With("session_id", id),
 		done: make(chan struct{}), sizing: make(chan struct{}, 1), state: api.SessionCreating,
 		retryNow: make(chan struct{}, 1), away: newAwaySignals(),
 	}
 	s.ctx, s.quit = context.WithCancel(context.Background())
-	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, r.runtime.Name()
+	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, runtime
 	return s
 }
 

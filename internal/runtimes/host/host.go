@@ -28,6 +28,10 @@ type Config struct {
 	State *state.Dir
 	// RuntimeDir is where the sessions' private directories are made.
 	RuntimeDir string
+	// SpillDir is where output that does not fit into memory is kept, in files without a name.
+	SpillDir string
+	// Subreaper says that this process adopts the orphans of its sessions.
+	Subreaper bool
 	// Reaper starts the runners. Every other child that this process gets after New is an orphan
 	// of a session.
 	Reaper *process.Reaper
@@ -45,10 +49,11 @@ type Config struct {
 type Runtime struct {
 	state      *state.Dir
 	runtimeDir string
+	place      session.Place
+	subreaper  bool
 	reaper     *process.Reaper
 	log        *slog.Logger
 	program    program
-	baseEnv    map[string]string
 	environ    []string // of runners
 	cgroups    string   // the directory in which runners make their groups; "" without
 
@@ -70,7 +75,7 @@ var _ session.Runtime = (*Runtime)(nil)
 func New(c Config) (*Runtime, error) {
 	rt := &Runtime{
 		state: c.State, runtimeDir: c.RuntimeDir, reaper: c.Reaper, log: c.Logger,
-		baseEnv: baseEnv(c.Environ), environ: runnerEnviron(c.Environ),
+		place: session.Place{Env: baseEnv(c.Environ), SpillDir: c.SpillDir}, subreaper: c.Subreaper, environ: runnerEnviron(c.Environ),
 		runners: map[int]bool{}, older: map[int]bool{},
 	}
 	rt.ctx, rt.stop = context.WithCancel(context.Background())
@@ -105,12 +110,17 @@ const name = "host"
 // Name returns "host".
 func (rt *Runtime) Name() string { return name }
 
-// BaseEnv returns the environment of the daemon, without the variables that are about the daemon
-// itself.
-func (rt *Runtime) BaseEnv() map[string]string { return rt.baseEnv }
-
-// Cgroups reports whether sessions have cgroups of their own here.
-func (rt *Runtime) Cgroups() bool { return rt.cgroups != "" }
+// Capabilities returns what this machine allows.
+func (rt *Runtime) Capabilities() []string {
+	var list []string
+	if rt.subreaper {
+		list = append(list, "subreaper")
+	}
+	if rt.cgroups != "" {
+		list = append(list, "cgroup.kill")
+	}
+	return list
+}
 
 // Close stops watching the runners, which stay alive.
 func (rt *Runtime) Close() {

@@ -77,22 +77,22 @@ func (p place) wantEmpty() {
 // daemon is the part of a daemon that owns sessions.
 type daemon struct {
 	*session.Registry
-	dir    *state.Dir
-	rt     *host.Runtime
-	reaper *process.Reaper
-	t      *testing.T
+	rt           *host.Runtime
+	closeRuntime func()
+	t            *testing.T
 }
 
-func (p place) start() daemon {
+// open makes the runtime of a daemon. close lets go of it.
+func (p place) open() (rt *host.Runtime, logger *slog.Logger, close func()) {
 	p.t.Helper()
 	reaper := process.NewReaper()
-	logger := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger = slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	dir, err := state.Open(state.Config{Path: p.state, Logger: logger})
 	if err != nil {
 		reaper.Close()
 		p.t.Fatal(err)
 	}
-	rt, err := host.New(host.Config{
+	rt, err = host.New(host.Config{
 		State: dir, RuntimeDir: p.runtime, Reaper: reaper, Logger: logger,
 		Environ: append(os.Environ(), "GORACE=atexit_sleep_ms=0", "TRL_TOKEN=no", "NOTIFY_SOCKET=no", "LISTEN_FDS=3", "VISIBLE=yes", "TERM=xterm"),
 	})
@@ -101,30 +101,36 @@ func (p place) start() daemon {
 		reaper.Close()
 		p.t.Fatal(err)
 	}
+	return rt, logger, func() {
+		rt.Close()
+		dir.Close()
+		reaper.Close()
+	}
+}
+
+func (p place) start() daemon {
+	p.t.Helper()
+	rt, logger, close := p.open()
 	r := session.NewRegistry(session.Config{
-		Runtime: rt, Logger: logger, MaxSessions: 100, DefaultShell: "/bin/sh", KillGrace: time.Second, Retention: time.Minute,
+		Runtimes: []session.Runtime{rt}, Logger: logger, MaxSessions: 100, DefaultShell: "/bin/sh", KillGrace: time.Second, Retention: time.Minute,
 		Limits: link.Limits{KillGraceS: 1, MaxQueued: 4, MaxStdinBytes: 1 << 20, OutputBytes: 1 << 20, SessionOutput: 1 << 22, ExecsKept: 10, ShellStartTimeout: 10},
 	})
 	if err := r.Recover(p.t.Context(), false); err != nil {
 		p.t.Fatal(err)
 	}
-	return daemon{r, dir, rt, reaper, p.t}
+	return daemon{r, rt, close, p.t}
 }
 
 // stop ends the sessions too.
 func (d daemon) stop() {
 	d.Close(nil)
-	d.rt.Close()
-	d.dir.Close()
-	d.reaper.Close()
+	d.closeRuntime()
 }
 
 // leave lets the sessions live, as a daemon that is replaced.
 func (d daemon) leave() {
 	d.Leave()
-	d.rt.Close()
-	d.dir.Close()
-	d.reaper.Close()
+	d.closeRuntime()
 }
 
 func (d daemon) create(p api.SessionCreateParams) *session.Session {

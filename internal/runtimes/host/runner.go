@@ -43,19 +43,19 @@ type runner struct {
 }
 
 // Start starts the runner of a new session.
-func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runner, error) {
+func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r := &runner{rt: rt, rec: record{
 		Record: state.Record{
-			SessionID: about.SessionID, Runtime: name, CreatedAt: about.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
-			Name: about.Name, Kind: about.Kind, Tags: about.Tags,
+			SessionID: spec.SessionID, Runtime: name, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
+			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
 		},
-		Dir: filepath.Join(rt.runtimeDir, about.SessionID), BootID: process.BootID(),
+		Dir: filepath.Join(rt.runtimeDir, spec.SessionID), BootID: process.BootID(),
 	}}
 	if rt.cgroups != "" {
-		r.rec.Cgroup = filepath.Join(rt.cgroups, about.SessionID)
+		r.rec.Cgroup = filepath.Join(rt.cgroups, spec.SessionID)
 	}
 	// The record comes first: a later daemon then knows of everything that is made from here on.
 	if err := rt.writeRecord(r.rec); err != nil {
@@ -165,6 +165,10 @@ func (r *runner) About() session.About {
 	defer r.mu.Unlock()
 	return session.About{SessionID: r.rec.SessionID, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
 }
+
+// Place returns this machine: the environment of the daemon, without the variables that are about the
+// daemon itself, and the configured directory for output.
+func (r *runner) Place() session.Place { return r.rt.place }
 
 // Describe writes the name and the tags into the record.
 func (r *runner) Describe(name string, tags []string) error {

@@ -168,7 +168,7 @@ func (r *Runner) create(params json.RawMessage) (any, []byte, error) {
 	r.mu.Lock()
 	r.created, r.born = &p, time.Now()
 	r.info = api.SessionInfo{
-		SessionID: r.id, Name: p.Params.Name, Kind: p.Params.Kind, Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
+		SessionID: r.id, Name: p.Params.Name, Kind: p.Params.Kind, Runtime: p.Runtime, Shell: p.Params.Shell, WorkingDir: p.Params.WorkingDir,
 		State: api.SessionIdle, CreatedAt: p.CreatedAt, LastActivity: time.Now(), Tags: p.Params.Tags,
 	}
 	r.mu.Unlock()

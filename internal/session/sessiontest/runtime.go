@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,12 +37,12 @@ var _ session.Runtime = (*Runtime)(nil)
 // Name is "memory".
 func (rt *Runtime) Name() string { return "memory" }
 
-// BaseEnv is a small environment.
-func (rt *Runtime) BaseEnv() map[string]string { return map[string]string{"PATH": "/bin"} }
+// Capabilities are none.
+func (rt *Runtime) Capabilities() []string { return nil }
 
 // Start makes a runner.
-func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runner, error) {
-	r := &Runner{id: about.SessionID, about: about, rt: rt, done: make(chan struct{}), execs: map[string]*Exec{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
+func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner, error) {
+	r := &Runner{id: spec.SessionID, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
 	if rt.OnStart != nil {
 		if err := rt.OnStart(r); err != nil {
 			return nil, err
@@ -58,11 +60,13 @@ func (rt *Runtime) Start(ctx context.Context, about session.About) (session.Runn
 	return r, nil
 }
 
-// Recover returns the runners that live.
+// Recover returns the runners that live, and removes those that are dead.
 func (rt *Runtime) Recover(context.Context) ([]session.Runner, error) {
 	var list []session.Runner
 	for _, r := range rt.Runners() {
-		if !r.ended() {
+		if r.ended() {
+			r.Remove(false)
+		} else {
 			list = append(list, r)
 		}
 	}
@@ -126,8 +130,9 @@ type Runner struct {
 	born    time.Time
 	skew    time.Duration
 	others  []api.Process
-	alone   time.Time // since when there are no others
-	conn    *link.Conn
+	alone   time.Time           // since when there are no others
+	conn    *link.Conn          // the daemon's; nil before its hello
+	conns   map[*link.Conn]bool // all that are open
 	created *link.CreateParams
 	info    api.SessionInfo
 	execs   map[string]*Exec
@@ -148,6 +153,11 @@ func (r *Runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.about
+}
+
+// Place has a small environment and no directory.
+func (r *Runner) Place() session.Place {
+	return session.Place{Env: map[string]string{"PATH": "/bin"}}
 }
 
 // Describe changes the answer of About.
@@ -202,21 +212,43 @@ func (r *Runner) Dial(context.Context) (io.ReadWriteCloser, error) {
 		r.tasks.Go(func() { _, _ = io.Copy(io.Discard, ours); ours.Close() })
 		return theirs, nil
 	}
-	if r.conn != nil {
-		_ = r.conn.Close()
-	}
 	conn := link.NewConn(&gate{Conn: ours, runner: r})
-	r.conn = conn
-	r.tasks.Go(func() { _ = conn.Serve(r) })
+	r.conns[conn] = true
+	r.tasks.Go(func() {
+		_ = conn.Serve(served{r, conn})
+		r.mu.Lock()
+		delete(r.conns, conn)
+		r.mu.Unlock()
+	})
 	return theirs, nil
 }
 
-// Break breaks the connection while the runner lives.
+// served is a connection that the runner serves.
+type served struct {
+	*Runner
+	conn *link.Conn
+}
+
+// Handle is the runner's side of the link. The newest connection that has said hello is the daemon's.
+func (s served) Handle(ctx context.Context, in *link.Incoming) error {
+	if in.Name == link.CallHello && s.Refuse == nil {
+		s.mu.Lock()
+		older := s.Runner.conn
+		s.Runner.conn = s.conn
+		s.mu.Unlock()
+		if older != nil && older != s.conn {
+			_ = older.Close()
+		}
+	}
+	return s.Runner.Handle(ctx, in)
+}
+
+// Break breaks the connections while the runner lives.
 func (r *Runner) Break() {
 	r.mu.Lock()
-	conn := r.conn
+	list := slices.Collect(maps.Keys(r.conns))
 	r.mu.Unlock()
-	if conn != nil {
+	for _, conn := range list {
 		_ = conn.Close()
 	}
 }
@@ -286,12 +318,9 @@ func (r *Runner) Crash(how string) {
 
 func (r *Runner) exit() {
 	r.mu.Lock()
-	conn := r.conn
 	r.NoDial = true
 	r.mu.Unlock()
-	if conn != nil {
-		_ = conn.Close() // first: the dead do not speak
-	}
+	r.Break() // first: the dead do not speak
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.ended() {

@@ -1,0 +1,348 @@
+// Package runtimetest checks that a runtime keeps the promises of session.Runtime and
+// session.Runner. Every runtime passes it.
+package runtimetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// Place is a place where a runtime puts runners. It outlives the daemons that use it.
+type Place struct {
+	// Open makes the runtime of a daemon. leave lets go of it, as the daemon does when it ends; the
+	// runners live on. There is one daemon at a time.
+	Open func(t *testing.T) (rt session.Runtime, leave func())
+	// WantEmpty fails the test if anything of any session is left in the place.
+	WantEmpty func(t *testing.T)
+}
+
+// limit bounds every step that should end by itself.
+const limit = time.Minute
+
+// Run runs the checks, each in a new place.
+func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+	for _, c := range []struct {
+		name  string
+		check func(d *daemon)
+	}{
+		{"a session from its start to its end", startToEnd},
+		{"a start that is given up", givenUp},
+		{"a connection counts after its hello", helloCounts},
+		{"a broken connection is made again", dialAgain},
+		{"the next daemon finds the runner", nextDaemon},
+		{"the next daemon removes a dead runner", deadRunner},
+		{"many at once", manyAtOnce},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			d := &daemon{T: t, ctx: ctx, place: newPlace(t)}
+			d.open()
+			defer d.close() // also after a failure
+			c.check(d)
+		})
+	}
+}
+
+// daemon is the part of a daemon that the checks need: a runtime, which can be replaced.
+type daemon struct {
+	*testing.T
+	ctx   context.Context
+	place Place
+	rt    session.Runtime
+	leave func()
+	alive map[session.Runner]bool // started or found, and not ended
+}
+
+func (d *daemon) open() {
+	d.Helper()
+	d.rt, d.leave = d.place.Open(d.T)
+	d.alive = map[session.Runner]bool{}
+}
+
+// close ends the runners that a check has not ended because it failed, and the daemon.
+func (d *daemon) close() {
+	d.Helper()
+	for r := range d.alive {
+		r.Kill()
+		<-r.Done()
+		r.Remove(false)
+	}
+	d.leave()
+	d.place.WantEmpty(d.T)
+}
+
+// replace is another daemon after this one.
+func (d *daemon) replace() {
+	d.Helper()
+	d.leave()
+	d.open()
+}
+
+func spec(n int) session.Spec {
+	id, now := fmt.Sprintf("s-%010x", n), time.Now().UTC().Truncate(time.Millisecond)
+	p := api.SessionCreateParams{Name: fmt.Sprintf("name %d", n), Kind: api.KindShell, Tags: []string{"one", "two"}}
+	return session.Spec{About: session.About{SessionID: id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: now}, Params: p}
+}
+
+func (d *daemon) start(s session.Spec) session.Runner {
+	d.Helper()
+	r, err := d.rt.Start(d.ctx, s)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.alive[r] = true
+	return r
+}
+
+// recovered returns the runners that the runtime finds.
+func (d *daemon) recovered(want int) []session.Runner {
+	d.Helper()
+	list, err := d.rt.Recover(d.ctx)
+	if err != nil {
+		d.Fatal(err)
+	}
+	if len(list) != want {
+		d.Fatalf("%d runners were found, want %d", len(list), want)
+	}
+	for _, r := range list {
+		d.alive[r] = true
+	}
+	return list
+}
+
+// connection is one to a runner.
+type connection struct {
+	*link.Conn
+	raw   io.Closer
+	ended sync.WaitGroup
+}
+
+func (d *daemon) dial(r session.Runner) *connection {
+	d.Helper()
+	rwc, err := r.Dial(d.ctx)
+	if err != nil {
+		d.Fatal(err)
+	}
+	c := &connection{Conn: link.NewConn(rwc), raw: rwc}
+	c.ended.Go(func() { _ = c.Serve(ignore{}) })
+	d.Cleanup(c.close)
+	return c
+}
+
+// close closes the connection and waits for its end.
+func (c *connection) close() {
+	_ = c.Close()
+	_ = c.raw.Close()
+	c.ended.Wait()
+}
+
+// hello introduces a daemon and checks that the runner is that of the session.
+func (d *daemon) hello(c *connection, r session.Runner) error {
+	d.Helper()
+	var hello link.HelloResult
+	_, err := c.Call(d.ctx, link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: r.Key()}, nil, &hello)
+	if err == nil && (hello.SessionID != r.About().SessionID || hello.Protocol != link.Protocol || hello.PID <= 0) {
+		d.Errorf("hello: %+v, want that of %s", hello, r.About().SessionID)
+	}
+	return err
+}
+
+func (d *daemon) mustHello(c *connection, r session.Runner) {
+	d.Helper()
+	if err := d.hello(c, r); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// create says hello and creates the session. A runner without a session ends when its daemon goes.
+func (d *daemon) create(c *connection, s session.Spec, r session.Runner) {
+	d.Helper()
+	d.mustHello(c, r)
+	p := link.CreateParams{
+		SessionID: s.SessionID, Runtime: d.rt.Name(), Params: s.Params, BaseEnv: r.Place().Env, CreatedAt: s.CreatedAt,
+		Limits: link.Limits{
+			KillGraceS: 1, MaxQueued: 1, OutputBytes: 1 << 20, SessionOutput: 1 << 20, ExecsKept: 1, ShellStartTimeout: 30,
+			SpillDir: r.Place().SpillDir,
+		},
+	}
+	p.Params.Shell = "/bin/sh"
+	var details link.SessionDetails
+	if _, err := c.Call(d.ctx, link.CallCreate, p, nil, &details); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// end kills a runner and removes it.
+func (d *daemon) end(r session.Runner) session.Remains {
+	d.Helper()
+	r.Kill()
+	d.await(r.Done(), "the end of the runner")
+	delete(d.alive, r)
+	return r.Remove(false)
+}
+
+func (d *daemon) await(done <-chan struct{}, what string) {
+	d.Helper()
+	select {
+	case <-done:
+	case <-d.ctx.Done():
+		d.Fatalf("waited too long for %s", what)
+	}
+}
+
+// ignore takes the events of a runner, which makes no calls.
+type ignore struct{}
+
+func (ignore) Handle(context.Context, *link.Incoming) error {
+	return errors.New("a runner does not call")
+}
+func (ignore) Event(string, json.RawMessage, []byte) {}
+
+func startToEnd(d *daemon) {
+	if d.rt.Name() == "" {
+		d.Error("the runtime has no name")
+	}
+	s := spec(1)
+	r := d.start(s)
+	if got := r.About(); !sameAbout(got, s.About) {
+		d.Errorf("about %+v, want %+v", got, s.About)
+	}
+	if r.Place().Env["PATH"] == "" {
+		d.Errorf("the place has no PATH: %v", r.Place().Env)
+	}
+	d.mustHello(d.dial(r), r)
+	select {
+	case <-r.Done():
+		d.Error("the runner has ended by itself")
+	default:
+	}
+	if remains := d.end(r); remains.Cause == "" || len(remains.Killed) != 0 {
+		d.Errorf("remains: %+v, want a cause and no processes", remains)
+	}
+	if _, err := r.Dial(d.ctx); err == nil {
+		d.Error("a runner that has ended accepts a connection")
+	}
+	d.recovered(0)
+}
+
+func givenUp(d *daemon) {
+	ctx, cancel := context.WithCancel(d.ctx)
+	cancel()
+	if r, err := d.rt.Start(ctx, spec(1)); err == nil {
+		d.end(r)
+		d.Error("a start that was given up has succeeded")
+	}
+	d.recovered(0)
+}
+
+func helloCounts(d *daemon) {
+	r := d.start(spec(1))
+	first := d.dial(r)
+	d.mustHello(first, r)
+	silent := d.dial(r)
+	if err := d.hello(first, r); err != nil {
+		d.Errorf("a connection that says nothing has displaced the daemon: %s", err)
+	}
+	d.mustHello(silent, r)
+	d.await(first.Done(), "the end of the older connection")
+	d.end(r)
+}
+
+func dialAgain(d *daemon) {
+	s := spec(1)
+	r := d.start(s)
+	d.create(d.dial(r), s, r)
+	for range 5 {
+		c := d.dial(r)
+		d.mustHello(c, r)
+		c.close()
+	}
+	d.end(r)
+}
+
+func nextDaemon(d *daemon) {
+	s := spec(1)
+	r := d.start(s)
+	key := r.Key()
+	c := d.dial(r)
+	d.create(c, s, r)
+	s.Name, s.Tags = "renamed", []string{"three"}
+	if err := r.Describe(s.Name, s.Tags); err != nil {
+		d.Error(err)
+	}
+	c.close()
+	d.replace()
+	r = d.recovered(1)[0]
+	if got := r.About(); !sameAbout(got, s.About) {
+		d.Errorf("about %+v, want %+v", got, s.About)
+	}
+	if r.Key() != key {
+		d.Error("the key is another one")
+	}
+	c = d.dial(r)
+	d.mustHello(c, r)
+	var details link.SessionDetails
+	if _, err := c.Call(d.ctx, link.CallInfo, struct{}{}, nil, &details); err != nil || details.Runtime != d.rt.Name() {
+		d.Errorf("info: runtime %q, %v", details.Runtime, err)
+	}
+	d.end(r)
+	d.recovered(0)
+}
+
+func deadRunner(d *daemon) {
+	r := d.start(spec(1))
+	r.Kill()
+	d.await(r.Done(), "the end of the runner")
+	d.replace()
+	d.recovered(0)
+}
+
+func manyAtOnce(d *daemon) {
+	const count = 16
+	runners := make([]session.Runner, count)
+	var starts sync.WaitGroup
+	for i := range runners {
+		starts.Go(func() {
+			r, err := d.rt.Start(d.ctx, spec(i+1))
+			if err != nil {
+				d.Error(err)
+				return
+			}
+			runners[i] = r
+		})
+	}
+	starts.Wait()
+	for i, r := range runners {
+		if r == nil {
+			continue
+		}
+		if got := r.About().SessionID; got != spec(i+1).SessionID {
+			d.Errorf("runner %d is that of %s", i+1, got)
+		}
+		d.mustHello(d.dial(r), r)
+	}
+	var ends sync.WaitGroup
+	for _, r := range runners {
+		if r != nil {
+			ends.Go(func() { r.Kill(); <-r.Done(); r.Remove(false) })
+		}
+	}
+	ends.Wait()
+	d.recovered(0)
+}
+
+func sameAbout(a, b session.About) bool {
+	return a.SessionID == b.SessionID && a.Name == b.Name && a.Kind == b.Kind && slices.Equal(a.Tags, b.Tags) && a.CreatedAt.Equal(b.CreatedAt)
+}
