@@ -82,7 +82,7 @@ type daemon struct {
 	t            *testing.T
 }
 
-// open makes the runtime of a daemon. close lets go of it.
+// open makes the runtime of a daemon. close closes it.
 func (p place) open() (rt *host.Runtime, logger *slog.Logger, close func()) {
 	p.t.Helper()
 	reaper := process.NewReaper()

@@ -20,7 +20,7 @@ import (
 
 // Place is a place where a runtime puts runners. It outlives the daemons that use it.
 type Place struct {
-	// Open makes the runtime of a daemon. leave lets go of it, as the daemon does when it ends; the
+	// Open makes the runtime of a daemon. leave closes it, as the daemon does when it ends; the
 	// runners live on. There is one daemon at a time.
 	Open func(t *testing.T) (rt session.Runtime, leave func())
 	// WantEmpty fails the test if anything of any session is left in the place.
