@@ -6,6 +6,7 @@ package rpc
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -165,6 +166,9 @@ func fields(b []byte, each func(protowire.Number, []byte) error) error {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return protowire.ParseError(n)
+		}
+		if !number.IsValid() { // ConsumeTag accepts numbers that are too large
+			return fmt.Errorf("frame: %d is not a field number", number)
 		}
 		b = b[n:]
 		if kind != protowire.BytesType {
