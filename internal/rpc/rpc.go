@@ -139,6 +139,9 @@ func unpack(b []byte, f *Frame) error {
 			if err := fields(value, func(number protowire.Number, value []byte) error {
 				switch number {
 				case 1:
+					if !utf8.Valid(value) {
+						return errors.New("frame: a name in raw is not UTF-8")
+					}
 					name = value
 				case 2:
 					data = value
@@ -146,9 +149,6 @@ func unpack(b []byte, f *Frame) error {
 				return nil
 			}); err != nil {
 				return err
-			}
-			if !utf8.Valid(name) {
-				return errors.New("frame: a name in raw is not UTF-8")
 			}
 			if f.Raw == nil {
 				f.Raw = wire.Raw{}

@@ -22,6 +22,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("\x18\x05\x0a\x01m\x12\x06\x0a\x01a\x18\x01\x12"))
 	f.Add([]byte("\x12\x03\x0a\x01\xff"))
 	f.Add([]byte("\xf5\xf5\xf5\xf5\x12\x00\x00\x00\x00")) // a field number that is too large
+	f.Add([]byte("\x12\x05\x0a\x01\xff\x0a\x00"))         // two names, of which the first is not UTF-8
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var want, got rpc.Frame
 		wantErr := proto.Unmarshal(b, &want)
