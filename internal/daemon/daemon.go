@@ -182,7 +182,7 @@ func (d *daemon) listen() (err error) {
 // openState takes the state directory. A daemon on stdio takes a directory of its own below it,
 // unless the configuration names one, so that several can run beside each other and beside the
 // daemon that listens. openState reports whether it did: the sessions that are found there
-// belonged to a client that is gone.
+// belonged to a client that has disconnected.
 func (d *daemon) openState() (slot bool, err error) {
 	c := state.Config{Path: d.config.StateDir, Logger: d.log}
 	if d.listener != nil {
@@ -433,7 +433,7 @@ type stdio struct {
 	io.WriteCloser
 }
 
-// Output returns the file that the server watches to learn that the client is gone; nil if the
+// Output returns the file that the server watches to learn that the client has closed it; nil if the
 // second stream is not a file.
 func (s stdio) Output() *os.File {
 	f, _ := s.WriteCloser.(*os.File)

@@ -12,7 +12,7 @@ import (
 )
 
 // front is a TCP listener of the daemon: HTTP or gRPC. It listens while sessions are still being
-// recovered, so that clients get an answer that says so.
+// recovered, so that clients learn that the daemon is starting.
 type front struct {
 	frontKind
 	listener *net.TCPListener

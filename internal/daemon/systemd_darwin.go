@@ -1,6 +1,6 @@
 package daemon
 
-// selfPath is no path: there is none for the program that runs when its file is gone.
+// selfPath is empty: this system has no path to the running program that outlives its file.
 const selfPath = ""
 
 // fromManager takes nothing: launchd hands over sockets in a way of its own.

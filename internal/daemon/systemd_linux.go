@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath is the program that runs, even when its file is gone.
+// selfPath is the program that runs, even when its file was removed.
 const selfPath = "/proc/self/exe"
 
 // firstActivated is the first descriptor that systemd passes; see sd_listen_fds(3).

@@ -85,7 +85,7 @@ func (j *Journal) Last() int64 {
 }
 
 // Read returns events after a number, at most limit, and the number of the first event that is
-// kept. If that is larger than after+1, the events between are gone. The returned events are in
+// kept. If that is larger than after+1, the events between are no longer kept. The returned events are in
 // the file, so that no restart can take them back.
 func (j *Journal) Read(after int64, limit int) (events []api.StreamEvent, first int64) {
 	j.lockDecoded()

@@ -15,7 +15,7 @@ type endStep string
 const (
 	endNone      endStep = ""          // the session lives
 	endExporting endStep = "exporting" // it ended by itself; its runner hands over the output and then exits
-	endRequested endStep = "requested" // its runner was asked to end it, with the grace time
+	endRequested endStep = "requested" // the daemon has requested the end from its runner, with the grace time
 	endForced    endStep = "forced"    // it is ended without the grace time
 	endRemoving  endStep = "removing"  // its runner has exited or is being killed; final
 	endLeft      endStep = "left"      // it goes on without this daemon, and a later one takes it over; final

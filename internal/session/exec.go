@@ -18,7 +18,7 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 	var r link.RunResult
 	text, err := s.callWithin(ctx, s.patienceOf(p), link.CallExecRun, params, stdin, &r)
 	if ctx.Err() != nil && (p.Detach == nil || !*p.Detach) && !errors.Is(context.Cause(ctx), api.ErrDaemonEnding) {
-		// If the link is broken, the runner does not know that the caller is gone.
+		// If the link is broken, the runner does not know that the caller has left.
 		go func() {
 			_, _ = s.callWithin(context.Background(), forever, link.CallExecDrop, link.DropParams{RunID: params.RunID}, nil, &struct{}{})
 		}()
@@ -149,7 +149,7 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 	return s.orKeptExec(p.ExecID, info, err)
 }
 
-// Drop cancels a command whose caller is gone. There is no context left to bound the call: Drop
+// Drop cancels a command whose caller has left. There is no context left to bound the call: Drop
 // waits for an unreachable runner until the session has ended.
 func (s *Session) Drop(id string) {
 	if _, ended, _ := s.keptExec(id); ended {

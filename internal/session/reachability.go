@@ -110,7 +110,7 @@ func (s *Session) noteReached(c *runnerConn) {
 	s.registry.wakeBefore(at)
 }
 
-// watch keeps the session connected until its runner is gone, and then ends the session.
+// watch keeps the session connected until its runner has exited, and then ends the session.
 // It begins with a connection, or with nil to make one.
 func (s *Session) watch(c *runnerConn) {
 	for {
@@ -286,7 +286,7 @@ func IsUnreachable(err error) bool {
 }
 
 // unreachable is the error of a call that waited long enough. If sent names a call that may
-// take effect later, the error says so.
+// take effect later, the error names that call.
 func (s *Session) unreachable(sent string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

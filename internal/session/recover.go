@@ -174,7 +174,7 @@ func (s *Session) publishExecs(ctx context.Context, c *runnerConn) error {
 	return nil
 }
 
-// register registers a session of an earlier daemon, whatever max_sessions says: it exists.
+// register registers a session of an earlier daemon, even beyond max_sessions: it already exists.
 func (r *Registry) register(s *Session) {
 	r.mu.Lock()
 	r.living[s.id] = s

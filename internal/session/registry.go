@@ -59,7 +59,7 @@ type Config struct {
 	// Journal is where events are published. If it is nil, events are kept in memory only. The
 	// registry closes it.
 	Journal *journal.Journal
-	// AutoExit is how long the daemon may be idle before Unused is closed; 0 = for ever.
+	// AutoExit is how long the daemon may be idle before Unused is closed; 0 = without a limit.
 	AutoExit time.Duration
 }
 
@@ -85,7 +85,7 @@ type Registry struct {
 	past      map[string]*Session // guarded by mu; terminated, by id
 	names     map[string]string   // guarded by mu; name → id of those starting and living
 	commands  int64               // guarded by mu; run by sessions that are not living any more
-	nextWake  time.Time           // guarded by mu; when the housekeeping is due; zero = when wake says so
+	nextWake  time.Time           // guarded by mu; when the housekeeping is due; zero = when wake is signalled
 	holds     int                 // guarded by mu; connections and others that need the daemon
 	idleSince time.Time           // guarded by mu; zero while there is a session or a hold
 

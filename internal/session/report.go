@@ -44,7 +44,7 @@ func (s *Session) sessionEvent(info link.SessionInfo) {
 
 // applyReportLocked adopts the runner's view of the session. It ignores two states: Create
 // decides when a new session is idle for the first time, and a session is terminated only when
-// its runner is gone.
+// its runner has exited.
 func (s *Session) applyReportLocked(info api.SessionInfo, ages link.Ages) {
 	next := info.State
 	if s.state == api.SessionTerminated || s.ending.report != nil && next != api.SessionTerminated {

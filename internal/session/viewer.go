@@ -30,7 +30,7 @@ func (v *Viewer) counts() bool { return v.size != nil && !v.readOnly }
 func (v *Viewer) ID() string { return v.id }
 
 // Attach registers a viewer. If it owns the size, the terminal has its size when Attach returns.
-// To an ended session only a viewer can attach that comes back for the rest of the output.
+// Only a viewer that resumes, for the rest of the output, can attach to an ended session.
 func (s *Session) Attach(ctx context.Context, p api.SessionAttachParams) (*Viewer, error) {
 	v := &Viewer{session: s, id: newViewerID(), readOnly: p.ReadOnly, size: p.Size}
 	s.mu.Lock()

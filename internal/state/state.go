@@ -21,7 +21,7 @@ import (
 // Config configures a Dir.
 type Config struct {
 	Path string
-	// Socket is where the daemon listens, "" if it does not. The lock says so to clients.
+	// Socket is where the daemon listens, "" if it does not. Clients read it from the lock.
 	Socket string
 	Logger *slog.Logger
 }

@@ -68,6 +68,8 @@ var commentPhrases = []phrase{
 // plainPackages are the packages whose comments have none of phrases and commentPhrases. A package is
 // added when its comments have been rewritten.
 var plainPackages = []string{
+	"internal/daemon", "internal/journal", "internal/runtimes/host", "internal/runtimes/runtimetest", "internal/session", "internal/session/sessiontest",
+	"internal/state", "internal/testkit",
 	"api", "api/spec", "client", "cmd/trl", "cmd/trl-runner", "internal/archive", "internal/cli",
 	"internal/cli/attach", "internal/cli/chat", "internal/cli/ui", "internal/config",
 	"internal/dialogue", "internal/dialogue/agent", "internal/dialogue/agent/acp",

@@ -39,7 +39,7 @@ type runner struct {
 	done chan struct{}    // for a child of an earlier daemon
 
 	mu      sync.Mutex
-	removed bool // guarded by mu; the record is gone, or about to
+	removed bool // guarded by mu; the record is removed, or about to be
 }
 
 // Start starts the runner of a new session.

@@ -52,7 +52,7 @@ func (x *Exec) write(stream, text string, offset *int64) {
 	x.r.changedLocked()
 }
 
-// Gap says that n bytes of stdout are gone. The record of it also covers the last
+// Gap drops n bytes of stdout. The record of it also covers the last
 // bytes before, as that of a runner does.
 func (x *Exec) Gap(n, before int64) {
 	x.r.mu.Lock()
@@ -192,7 +192,7 @@ func (r *Runner) run(ctx context.Context, x *Exec) {
 	held := x.held
 	r.mu.Unlock()
 	if !x.program {
-		r.tell() // before anybody can hear the outcome
+		r.tell() // before a caller can learn the outcome
 	}
 	r.mu.Lock()
 	x.seq++
