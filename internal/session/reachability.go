@@ -286,7 +286,7 @@ func IsUnreachable(err error) bool {
 }
 
 // unreachable is the error of a call that waited long enough. If sent names a call that may
-// take effect later, the error names that call.
+// take effect later, the error warns of that.
 func (s *Session) unreachable(sent string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
