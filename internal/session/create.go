@@ -152,7 +152,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		create.RecordTo = path
 	}
 	about := About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt}
-	runner, err := s.registry.config.Runtimes[0].Start(ctx, Spec{about, p})
+	runner, err := s.registry.config.Runtimes[0].Start(ctx, Spec{About: about, Target: Target{Word: string(api.PlaceHost), Kind: api.PlaceHost}, Params: p})
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,17 @@ import (
 // Runtime is a place where runners can be started and reached. Implementations are
 // safe for concurrent use.
 type Runtime interface {
-	// Name returns the name of the runtime on the wire, such as "host".
+	// Name returns the name of the runtime in records, such as "host" or "docker".
 	Name() string
+	// Kinds returns the kinds of places that the runtime starts runners in.
+	Kinds() []api.PlaceKind
 	// Capabilities returns what sessions have here and may lack in other places, such as
 	// "cgroup.kill".
 	Capabilities() []string
+	// Check says whether sessions can be created in a place. It makes nothing there.
+	Check(ctx context.Context, t Target) api.RuntimeCheckResult
 	// Start starts the runner of a session. ctx bounds only the start. After an error nothing
-	// is left of the runner.
+	// is left of the runner, nor of a container or pod that was made for it.
 	Start(ctx context.Context, spec Spec) (Runner, error)
 	// Recover finds the runners that an earlier daemon left alive, and removes the remains of
 	// those that have died.
@@ -27,16 +31,38 @@ type Runtime interface {
 // Spec says which session a runner is started for.
 type Spec struct {
 	About
+	// Target is where the session will live.
+	Target Target
+	// Beside, if set, is a runner of the same runtime, in whose container, pod or machine the
+	// session will live. Target is then that of the other session.
+	Beside Runner
+	// Progress, if set, is called for every slow step of Start, from one goroutine.
+	Progress func(api.PlaceProgress)
 	// Params are the parameters of session.create. The runner gets them over its link.
 	Params api.SessionCreateParams
+}
+
+// Target names a place and its options.
+type Target struct {
+	// Word is the place as the caller wrote it: a name from the configuration, a kind, or
+	// KIND:ARGUMENT. It is the session's runtime on the wire.
+	Word string
+	Kind api.PlaceKind
+	// Options are those of the configuration, changed by those of the caller. The argument of
+	// the word is one of them: the image, the container, the destination, the pod or the address.
+	Options api.PlaceOptions
 }
 
 // Place describes the surroundings of a runner. Its paths are those of the place, which may be
 // another machine.
 type Place struct {
-	// Env is the environment that the session begins with. The caller must not change the map.
+	// Info describes the place to callers.
+	Info api.PlaceInfo
+	// Env is the environment that the session begins with; nil for that of the runner itself. The
+	// caller must not change the map.
 	Env map[string]string
-	// SpillDir is the directory for output that does not fit into memory.
+	// SpillDir is the directory for output that does not fit into memory; empty for the private
+	// directory of the runner.
 	SpillDir string
 }
 
@@ -65,13 +91,17 @@ type Runner interface {
 	// Key returns the secret that proves to the runner that a connection comes from a daemon;
 	// empty if there is none.
 	Key() string
-	// Done is closed when the runner has exited.
+	// Done is closed when the runner has exited, also with the place that it lived in. A runner
+	// that cannot be reached has not exited, as far as is known.
 	Done() <-chan struct{}
-	// Kill ends the runner at once, and only the runner.
+	// Kill ends the runner at once, and only the runner. It does not wait for a place that cannot
+	// be reached.
 	Kill()
-	// Remove ends every process that the runner left behind and forgets the session. It is the
-	// last call, made once, when the runner has exited or could not be killed. Clean says that
-	// the runner itself has reported a complete end.
+	// Remove ends every process that the runner left behind, removes the container or pod that
+	// was made for the session unless another session lives there, and forgets the session. It is
+	// the last call, made once, when the runner has exited or could not be killed. Clean says that
+	// the runner itself has reported a complete end. What cannot be done because the place cannot
+	// be reached is remembered and done later, also by a later daemon.
 	Remove(clean bool) Remains
 }
 

@@ -12,10 +12,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/session"
@@ -75,7 +77,11 @@ var _ session.Runtime = (*Runtime)(nil)
 func New(c Config) (*Runtime, error) {
 	rt := &Runtime{
 		state: c.State, runtimeDir: c.RuntimeDir, reaper: c.Reaper, log: c.Logger,
-		place: session.Place{Env: baseEnv(c.Environ), SpillDir: c.SpillDir}, subreaper: c.Subreaper, environ: runnerEnviron(c.Environ),
+		place: session.Place{
+			Info: api.PlaceInfo{Kind: api.PlaceHost, OS: runtime.GOOS, Arch: runtime.GOARCH},
+			Env:  baseEnv(c.Environ), SpillDir: c.SpillDir,
+		},
+		subreaper: c.Subreaper, environ: runnerEnviron(c.Environ),
 		runners: map[int]bool{}, older: map[int]bool{},
 	}
 	rt.ctx, rt.stop = context.WithCancel(context.Background())
@@ -110,9 +116,19 @@ const name = "host"
 // Name returns "host".
 func (rt *Runtime) Name() string { return name }
 
+// Kinds returns the one kind of this machine.
+func (rt *Runtime) Kinds() []api.PlaceKind { return []api.PlaceKind{api.PlaceHost} }
+
+// Check reports what this machine allows.
+func (rt *Runtime) Check(_ context.Context, t session.Target) api.RuntimeCheckResult {
+	return api.RuntimeCheckResult{
+		Runtime: t.Word, Kind: api.PlaceHost, Reachable: true, OS: runtime.GOOS, Arch: runtime.GOARCH, Enforced: rt.Capabilities(),
+	}
+}
+
 // Capabilities returns what this machine allows.
 func (rt *Runtime) Capabilities() []string {
-	var list []string
+	list := []string{}
 	if rt.subreaper {
 		list = append(list, "subreaper")
 	}

@@ -40,6 +40,14 @@ func (rt *Runtime) Name() string { return "memory" }
 // Capabilities are none.
 func (rt *Runtime) Capabilities() []string { return nil }
 
+// Kinds returns the kind host, whose place this runtime takes.
+func (rt *Runtime) Kinds() []api.PlaceKind { return []api.PlaceKind{api.PlaceHost} }
+
+// Check reports that the place can always be reached.
+func (rt *Runtime) Check(_ context.Context, t session.Target) api.RuntimeCheckResult {
+	return api.RuntimeCheckResult{Runtime: t.Word, Kind: t.Kind, Reachable: true, Enforced: []string{}}
+}
+
 // Start makes a runner.
 func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner, error) {
 	r := &Runner{id: spec.SessionID, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
