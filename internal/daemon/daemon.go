@@ -299,6 +299,7 @@ func (d *daemon) newServer() api.Service {
 	})
 	d.server = server.New(server.Config{
 		Service:         svc,
+		Hold:            d.registry.Hold,
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),

@@ -58,7 +58,7 @@ func (d *daemon) serveHTTP(f *front, svc api.Service) (frontServer, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.Handlers = map[string]http.Handler{"/mcp": mcp.Handler(ctx, mcp.Config{
-		Service: svc, Logger: d.log, PreferShell: preferredShell, TextShell: textShell(d.config),
+		Service: svc, Hold: d.registry.Hold, Logger: d.log, PreferShell: preferredShell, TextShell: textShell(d.config),
 	})}
 	return httpServer{d.server.NewHTTP(c), stop}, nil
 }

@@ -123,17 +123,25 @@ func failure(err error) error {
 	return errors.New(string(e.Code) + ": " + toolNames.Replace(e.Message))
 }
 
-func (c *conn) newCall(ctx context.Context, r *mcp.CallToolRequest) call {
-	return call{c.request(ctx, r.Session), r, time.Now().Add(c.Patience)}
+// callTool runs one call of a tool.
+func callTool[Out any](ctx context.Context, c *conn, r *mcp.CallToolRequest, f func(call) (Out, error)) (out Out, err error) {
+	ctx, err = c.request(ctx, r.Session)
+	if err == nil {
+		out, err = f(call{ctx, r, time.Now().Add(c.Patience)})
+	}
+	if err != nil {
+		err = failure(err)
+	}
+	return out, err
 }
 
 // add adds a tool that answers with fields and with text. A failure is also an answer.
 func add[In any, Out answer](c *conn, t *mcp.Tool, f func(call, In) (Out, error)) {
 	c.registerArguments(t.Name, argumentsOf[In]())
 	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
-		out, err := f(c.newCall(ctx, r), in)
+		out, err := callTool(ctx, c, r, func(call call) (Out, error) { return f(call, in) })
 		if err != nil {
-			return nil, out, failure(err)
+			return nil, out, err
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}, out, nil
 	})
@@ -143,9 +151,9 @@ func add[In any, Out answer](c *conn, t *mcp.Tool, f func(call, In) (Out, error)
 func addText[In any](c *conn, t *mcp.Tool, f func(call, In) (string, error)) {
 	c.registerArguments(t.Name, argumentsOf[In]())
 	mcp.AddTool(c.server, t, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		text, err := f(c.newCall(ctx, r), in)
+		text, err := callTool(ctx, c, r, func(call call) (string, error) { return f(call, in) })
 		if err != nil {
-			return nil, nil, failure(err)
+			return nil, nil, err
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})

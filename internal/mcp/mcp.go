@@ -39,7 +39,10 @@ const (
 // Config is the configuration of the tools.
 type Config struct {
 	Service api.Service
-	Logger  *slog.Logger
+	// Hold keeps the daemon from exiting until release is called, for every client that has called
+	// a tool. It is nil where the tools are not part of the daemon.
+	Hold   func() (release func(), err error)
+	Logger *slog.Logger
 	// Patience bounds each call; zero means DefaultPatience.
 	Patience time.Duration
 	// Groups are the groups of tools to offer; empty means all.
@@ -133,8 +136,9 @@ type conn struct {
 
 	begin sync.Once
 	// life ends when the client disconnects. It is set by the first call, because a client that
-	// calls nothing costs nothing.
+	// calls nothing costs nothing. Without life, held is the reason why there are no calls.
 	life   context.Context
+	held   error
 	finish sync.Once
 
 	// homeMu is held while the default session is looked up or created, so that two calls do not
@@ -192,18 +196,28 @@ func (q demoteInfo) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (q demoteInfo) WithGroup(name string) slog.Handler { return demoteInfo{q.Handler.WithGroup(name)} }
 
 // request returns the context of one call. It ends with the call, and carries the lifetime of the
-// client for the service.
-func (c *conn) request(ctx context.Context, s *mcp.ServerSession) context.Context {
+// client for the service. From the first call on, the client keeps the daemon alive.
+func (c *conn) request(ctx context.Context, s *mcp.ServerSession) (context.Context, error) {
 	c.begin.Do(func() {
+		release := func() {}
+		if c.Hold != nil {
+			if release, c.held = c.Hold(); c.held != nil {
+				return
+			}
+		}
 		life, cancel := context.WithCancel(c.parent)
 		c.life = life
 		go func() {
 			_ = s.Wait()
 			cancel()
 			c.end()
+			release()
 		}()
 	})
-	return api.WithConn(ctx, c.life)
+	if c.held != nil {
+		return nil, c.held
+	}
+	return api.WithConn(ctx, c.life), nil
 }
 
 // addTools adds the tools of the configured groups.

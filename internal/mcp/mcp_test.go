@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -436,7 +437,12 @@ func TestHTTP(t *testing.T) {
 	service := trltest.Start(t).Client(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	web := httptest.NewServer(mcp.Handler(ctx, mcp.Config{Service: service, Logger: slog.New(slog.DiscardHandler)}))
+	var holds atomic.Int32 // clients that keep the daemon alive
+	hold := func() (func(), error) {
+		holds.Add(1)
+		return func() { holds.Add(-1) }, nil
+	}
+	web := httptest.NewServer(mcp.Handler(ctx, mcp.Config{Service: service, Hold: hold, Logger: slog.New(slog.DiscardHandler)}))
 	defer web.Close()
 	var peers []*peer
 	for range 2 {
@@ -448,10 +454,16 @@ func TestHTTP(t *testing.T) {
 		peers = append(peers, &peer{t: t, service: service, session: session})
 	}
 	a, b := peers[0], peers[1]
+	if n := holds.Load(); n != 0 {
+		t.Errorf("%d clients keep the daemon alive before their first call", n)
+	}
 	a.does("run", map[string]any{"command": "cd /usr; A=1"}, ".*")
 	b.does("run", map[string]any{"command": "cd /etc"}, ".*")
 	a.does("run", map[string]any{"command": "pwd; echo $A"}, "/usr\n1\n.*")
 	b.does("run", map[string]any{"command": "pwd; echo $A"}, "/etc\n\n.*")
+	if n := holds.Load(); n != 2 {
+		t.Errorf("%d clients keep the daemon alive, want both", n)
+	}
 	if err := a.session.Close(); err != nil {
 		t.Error(err)
 	}
@@ -461,6 +473,31 @@ func TestHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	b.alone()
+	testkit.Eventually(t, "no client keeps the daemon alive", func() bool { return holds.Load() == 0 })
+}
+
+// TestHTTPWhileTheDaemonEnds: a client that comes too late gets the reason as the tool's answer.
+func TestHTTPWhileTheDaemonEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	hold := func() (func(), error) { return nil, api.ErrDaemonEnding }
+	web := httptest.NewServer(mcp.Handler(ctx, mcp.Config{Hold: hold, Logger: slog.New(slog.DiscardHandler)}))
+	defer web.Close()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: web.URL, HTTPClient: web.Client()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for tool, arguments := range map[string]map[string]any{"list": {}, "run": {"command": "true"}} {
+		res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := res.Content[0].(*sdk.TextContent).Text; !res.IsError || !strings.HasPrefix(text, string(api.CodeRuntimeUnavailable)) {
+			t.Errorf("%s: %+v", tool, text)
+		}
+	}
 }
 
 // TestHTTPGroups: the URL leaves tools out, for its own client alone.

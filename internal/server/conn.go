@@ -34,8 +34,9 @@ type conn struct {
 	transport transport
 	// halfClose says that a client may end its input and still wait for answers.
 	halfClose bool
-	// readOnly says that the client may look and change nothing.
-	readOnly bool
+	// scope says which methods the client may call.
+	scope     Scope
+	admission *admission
 	// frames says that messages are sent as packed frames, not as lines.
 	frames bool
 	// net is rwc where a read can be interrupted, else nil.
@@ -66,11 +67,12 @@ type conn struct {
 }
 
 func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {
-	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, slots: make(chan struct{}, s.cfg.MaxInFlight)}
+	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, scope: ScopeFull, slots: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.net, c.closeEnds = rwc.(net.Conn)
 	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.requests = api.WithConn(c.ctx, c.ctx)
+	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
 	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) { c.cancel(err) })
 	return c

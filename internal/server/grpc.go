@@ -150,7 +150,7 @@ func (g *GRPC) Call(stream grpc.BidiStreamingServer[rpc.Frame, rpc.Frame]) error
 	}
 	frames := &frameStream{stream: stream, timeout: s.cfg.WriteTimeout}
 	c := s.newConn(context.Background(), frames, caller)
-	c.transport, c.frames, c.halfClose, c.readOnly = transportGRPC, true, true, scope != ScopeFull
+	c.transport, c.frames, c.halfClose, c.scope = transportGRPC, true, true, scope
 	stop := context.AfterFunc(stream.Context(), func() { c.cancel(errClientGone) })
 	defer stop()
 	frames.stalled = time.AfterFunc(frames.timeout, func() {

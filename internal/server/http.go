@@ -49,7 +49,7 @@ type HTTPConfig struct {
 	KeepAlive time.Duration
 	// Handlers serve the paths that they are named by, and what is below, to callers of
 	// scope full. Host, origin, token and limits have been checked, and the context
-	// knows the connection (see api.Conn).
+	// knows the connection (see api.Conn). A handler keeps the daemon alive itself where it must.
 	Handlers map[string]http.Handler
 }
 
@@ -148,6 +148,8 @@ type webConn struct {
 	// ctx is the lifetime of the connection.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	// admission is that of the requests; a WebSocket has its own.
+	admission *admission
 
 	// Guarded by the Server's mu.
 	busy     bool // it has a request whose answer is not written
@@ -161,6 +163,7 @@ func (h *HTTP) addConn(ctx context.Context, nc net.Conn) context.Context {
 	c := &webConn{nc: nc}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	s := h.server
+	c.admission = s.newAdmission(c.ctx)
 	s.mu.Lock()
 	n := len(s.webConns)
 	taken := !s.closing && n < h.cfg.MaxConnections+spareConnections

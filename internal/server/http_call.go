@@ -34,8 +34,7 @@ func (x *exchange) call(name string) {
 	if !ok {
 		return
 	}
-	if !x.scope.covers(ScopeFull) && m.Changes(params) {
-		x.fail(onlyReads(name))
+	if !x.admit(m, params) {
 		return
 	}
 	if m.Streams {
@@ -58,6 +57,15 @@ func (x *exchange) call(name string) {
 	}
 	x.http.server.counts.request(transportHTTP, name, nil)
 	x.answer(jsonType, e.Bytes())
+}
+
+// admit reports whether the request may call the method. If not, it answers the request.
+func (x *exchange) admit(m api.Method, params json.RawMessage) bool {
+	cause := x.conn.admission.admit(x.scope, m, params)
+	if cause != nil {
+		x.fail(cause)
+	}
+	return cause == nil
 }
 
 // jsonExpected refuses a body that says it is something else. The types a page can

@@ -33,6 +33,9 @@ func (x *exchange) dialogueRaw(id string) {
 		x.fail(cause)
 		return
 	}
+	if !x.admit(x.http.server.methods[x.method], nil) {
+		return
+	}
 	read := func(ctx context.Context, offset, limit int64) (api.DialogueRawResult, error) {
 		p := p
 		p.Offset, p.Limit = offset, &limit

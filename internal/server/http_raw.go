@@ -49,6 +49,9 @@ func (x *exchange) raw(exec, stream string) {
 		x.fail(cause)
 		return
 	}
+	if !x.admit(x.http.server.methods[x.method], nil) {
+		return
+	}
 	read := func(ctx context.Context, offset, limit int64, wait bool) (api.OutputBytes, error) {
 		return reader.ReadOutput(ctx, api.ExecOutputParams{ExecID: exec, Stream: stream, Offset: offset, Limit: &limit}, wait)
 	}

@@ -89,7 +89,9 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 		x.fail(api.AsError(err))
 		return
 	}
-	x.stream(m, text)
+	if x.admit(m, text) {
+		x.stream(m, text)
+	}
 }
 
 func invalidField(field, why string) *api.Error {

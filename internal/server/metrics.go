@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -78,9 +77,8 @@ func (c *counts) streamed(t transport, n int) { c.bytes[t].Add(int64(n)) }
 
 // metrics answers in the text format of Prometheus.
 func (x *exchange) metrics() {
-	// Scraping metrics must not keep an idle daemon alive.
-	ctx := api.WithConn(x.ctx, context.Background())
-	s := x.http.server
+	// There is no admission here: scraping metrics must not keep an idle daemon alive.
+	ctx, s := x.ctx, x.http.server
 	svc := s.cfg.Service
 	stats, err := svc.SystemStats(ctx, api.SystemStatsParams{})
 	if err != nil {

@@ -41,8 +41,8 @@ func (c *conn) handle(line, body []byte, taken int64) {
 		c.refused(req, unknownMethod(req.Method))
 		return
 	}
-	if c.readOnly && m.Changes(req.Params) {
-		c.refused(req, onlyReads(m.Name))
+	if cause := c.admission.admit(c.scope, m, req.Params); cause != nil {
+		c.refused(req, cause)
 		return
 	}
 	if m.Streams {
@@ -89,11 +89,6 @@ func growStack(n int) byte {
 func (c *conn) refused(req wire.Request, cause *api.Error) {
 	c.server.counts.request(c.transport, "", cause)
 	c.sendError(req.ID, cause)
-}
-
-// onlyReads is the answer to a caller that may only look.
-func onlyReads(method string) *api.Error {
-	return api.Errorf(api.CodeForbidden, "method %q: needs a token of scope %s, this one has %s", method, ScopeFull, ScopeRead)
 }
 
 // call calls the Service. A panic there is an error of this request only.

@@ -35,6 +35,10 @@ const (
 type Config struct {
 	// Service answers the requests. It is required.
 	Service api.Service
+	// Hold keeps the daemon from exiting until release is called; it returns an error if the daemon
+	// is already about to exit. The Server holds it for every client that has called a method.
+	// Without it, clients keep nothing alive.
+	Hold func() (release func(), err error)
 	// Logger gets what happens to connections; nothing is logged without it.
 	Logger *slog.Logger
 	// MaxRequestBytes is the longest line of a client. A longer one is answered

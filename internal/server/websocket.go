@@ -31,7 +31,7 @@ func (x *exchange) webSocket() {
 	stream.stalled.Stop()
 	stream.timeout = s.cfg.WriteTimeout
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer())
-	c.transport, c.readOnly, c.closeEnds = transportWebSocket, x.scope != ScopeFull, true
+	c.transport, c.scope, c.closeEnds = transportWebSocket, x.scope, true
 	if refusal := s.addConn(c); refusal != nil {
 		c.sendError(nil, refusal)
 		_ = c.writer.WaitRoom(x.ctx, 0)

@@ -8,11 +8,8 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// dialogueOf finds a dialogue. From now on the caller's connection keeps the daemon alive.
-func (s *Service) dialogueOf(ctx context.Context, ref string) (*dialogue.Dialogue, error) {
-	if err := s.hold(ctx); err != nil {
-		return nil, err
-	}
+// dialogueOf finds a dialogue by id or name.
+func (s *Service) dialogueOf(ref string) (*dialogue.Dialogue, error) {
 	if ref == "" {
 		return nil, invalid("dialogue_id", "is required")
 	}
@@ -21,9 +18,6 @@ func (s *Service) dialogueOf(ctx context.Context, ref string) (*dialogue.Dialogu
 
 // DialogueCreate starts an agent in a dialogue of its own.
 func (s *Service) DialogueCreate(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.DialogueInfo{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -31,16 +25,13 @@ func (s *Service) DialogueCreate(ctx context.Context, p api.DialogueCreateParams
 }
 
 // DialogueList lists the dialogues.
-func (s *Service) DialogueList(ctx context.Context, p api.DialogueListParams) (api.DialogueListResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.DialogueListResult{}, err
-	}
+func (s *Service) DialogueList(_ context.Context, p api.DialogueListParams) (api.DialogueListResult, error) {
 	return api.DialogueListResult{Dialogues: s.config.Dialogues.List(p)}, nil
 }
 
 // DialogueInfo reports everything about one dialogue.
-func (s *Service) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (api.DialogueInfo, error) {
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+func (s *Service) DialogueInfo(_ context.Context, p api.DialogueInfoParams) (api.DialogueInfo, error) {
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -52,7 +43,7 @@ func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (a
 	if err := p.Check(); err != nil {
 		return api.DialogueSendResult{}, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueSendResult{}, err
 	}
@@ -61,7 +52,7 @@ func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (a
 
 // DialogueInterrupt stops the agent's current turn.
 func (s *Service) DialogueInterrupt(ctx context.Context, p api.DialogueInterruptParams) (api.DialogueInfo, error) {
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -73,7 +64,7 @@ func (s *Service) DialogueRespond(ctx context.Context, p api.DialogueRespondPara
 	if err := p.Check(); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -85,7 +76,7 @@ func (s *Service) DialogueSet(ctx context.Context, p api.DialogueSetParams) (api
 	if err := p.Check(); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -97,7 +88,7 @@ func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +96,8 @@ func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams
 }
 
 // DialogueTranscript returns the transcript.
-func (s *Service) DialogueTranscript(ctx context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+func (s *Service) DialogueTranscript(_ context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueTranscriptResult{}, err
 	}
@@ -114,11 +105,11 @@ func (s *Service) DialogueTranscript(ctx context.Context, p api.DialogueTranscri
 }
 
 // DialogueRaw reads the output of the agent's program.
-func (s *Service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api.DialogueRawResult, error) {
+func (s *Service) DialogueRaw(_ context.Context, p api.DialogueRawParams) (api.DialogueRawResult, error) {
 	if err := p.Check(); err != nil {
 		return api.DialogueRawResult{}, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueRawResult{}, err
 	}
@@ -127,7 +118,7 @@ func (s *Service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api
 
 // DialogueTerminate ends the agent's program and everything it started.
 func (s *Service) DialogueTerminate(ctx context.Context, p api.DialogueTerminateParams) (api.DialogueInfo, error) {
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -139,7 +130,7 @@ func (s *Service) DialogueResume(ctx context.Context, p api.DialogueResumeParams
 	if err := p.Check(); err != nil {
 		return api.DialogueInfo{}, err
 	}
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}
@@ -148,7 +139,7 @@ func (s *Service) DialogueResume(ctx context.Context, p api.DialogueResumeParams
 
 // DialogueRetry tries again to reach an agent.
 func (s *Service) DialogueRetry(ctx context.Context, p api.DialogueRetryParams) (api.DialogueInfo, error) {
-	d, err := s.dialogueOf(ctx, p.DialogueID)
+	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueInfo{}, err
 	}

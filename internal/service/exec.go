@@ -15,9 +15,6 @@ import (
 // ExecRun runs a command and waits for its outcome. When its caller goes away, the command is
 // cancelled, unless it is detached.
 func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecResult{}, err
-	}
 	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
 	}
@@ -34,9 +31,6 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 // ExecStart starts or queues a command and answers at once. When its caller goes away, the
 // command goes on, unless detach is false.
 func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecInfo{}, err
-	}
 	if p.Backpressure != nil && *p.Backpressure {
 		return api.ExecInfo{}, invalid("backpressure", "is for exec.stream")
 	}
@@ -74,9 +68,6 @@ func (s *Service) execSession(ctx context.Context, p *api.ExecParams, detach boo
 
 // ExecCancel stops a command and everything it started.
 func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecInfo{}, err
-	}
 	var found *session.Session
 	var err error
 	switch {
@@ -112,9 +103,6 @@ func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 
 // ExecInfo reports the state and outcome of one command.
 func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecInfo, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecInfo{}, err
-	}
 	if p.ExecID == "" {
 		return api.ExecInfo{}, invalid("exec_id", "is required")
 	}
@@ -127,9 +115,6 @@ func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecI
 
 // ExecList lists the commands of one session, or of all.
 func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecListResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecListResult{}, err
-	}
 	states := []api.ExecState{"", api.ExecQueued, api.ExecRunning, api.ExecExited, api.ExecClosed}
 	if !slices.Contains(states, p.State) {
 		return api.ExecListResult{}, invalid("state", "%q is not one of queued, running, exited, closed", p.State)

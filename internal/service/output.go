@@ -14,7 +14,7 @@ var _ api.OutputReader = (*Service)(nil)
 // ReadOutput reads a piece of the output of a command as bytes. Before a gap it may be shorter
 // than requested.
 func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
-	r, err := s.outputOf(ctx, &p)
+	r, err := s.outputOf(&p)
 	if err != nil {
 		return api.OutputBytes{}, err
 	}
@@ -28,7 +28,7 @@ func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait b
 // ExecOutput reads the output of a command: a piece of it as text, or the lines that
 // match.
 func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
-	r, err := s.outputOf(ctx, &p)
+	r, err := s.outputOf(&p)
 	if err != nil {
 		return api.ExecOutputResult{}, err
 	}
@@ -95,10 +95,7 @@ type reader struct {
 }
 
 // outputOf checks the parameters, fills in the defaults, and finds the command.
-func (s *Service) outputOf(ctx context.Context, p *api.ExecOutputParams) (*reader, error) {
-	if err := s.hold(ctx); err != nil {
-		return nil, err
-	}
+func (s *Service) outputOf(p *api.ExecOutputParams) (*reader, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -178,9 +175,6 @@ func (r *outputResult) note(got link.OutputResult, next int64) {
 
 // ExecInput writes to the stdin of a running command.
 func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecInputResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.ExecInputResult{}, err
 	}

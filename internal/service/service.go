@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,57 +46,22 @@ type Service struct {
 	config   Config
 	began    time.Time
 	streams  atomic.Int64 // the number of the last stream
-
-	mu    sync.Mutex
-	conns map[context.Context]struct{} // guarded by mu; connections that hold the registry
 }
 
 var _ api.Service = (*Service)(nil)
 
 // New makes a Service.
 func New(c Config) *Service {
-	return &Service{registry: c.Registry, log: c.Logger, config: c, began: time.Now(), conns: map[context.Context]struct{}{}}
-}
-
-// hold keeps the daemon alive until the caller's connection ends. Every method begins with it, so
-// that a daemon that has answered does not end on its own while the client is connected.
-func (s *Service) hold(ctx context.Context) error {
-	conn := api.Conn(ctx)
-	if conn.Done() == nil {
-		return nil // a caller inside the daemon, which never disconnects
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.conns[conn]; known {
-		return nil
-	}
-	release, err := s.registry.Hold()
-	if err != nil {
-		return err
-	}
-	s.conns[conn] = struct{}{}
-	context.AfterFunc(conn, func() {
-		s.mu.Lock()
-		delete(s.conns, conn)
-		s.mu.Unlock()
-		release()
-	})
-	return nil
+	return &Service{registry: c.Registry, log: c.Logger, config: c, began: time.Now()}
 }
 
 // SystemPing answers with uptime and version.
-func (s *Service) SystemPing(ctx context.Context, _ api.SystemPingParams) (api.SystemPingResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SystemPingResult{}, err
-	}
+func (s *Service) SystemPing(_ context.Context, _ api.SystemPingParams) (api.SystemPingResult, error) {
 	return api.SystemPingResult{UptimeS: s.uptime(), Version: version.Version}, nil
 }
 
 // SystemStats counts sessions, commands and the daemon's own resources.
-func (s *Service) SystemStats(ctx context.Context, _ api.SystemStatsParams) (api.SystemStatsResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SystemStatsResult{}, err
-	}
+func (s *Service) SystemStats(_ context.Context, _ api.SystemStatsParams) (api.SystemStatsResult, error) {
 	r := api.SystemStatsResult{UptimeS: s.uptime(), Goroutines: runtime.NumGoroutine()}
 	r.ActiveSessions, r.TotalCommandsRun = s.registry.Stats()
 	r.MemoryRSSBytes, r.OpenFDs = process.SelfUsage()
@@ -108,10 +72,7 @@ func (s *Service) SystemStats(ctx context.Context, _ api.SystemStatsParams) (api
 }
 
 // SystemInfo reports version, platform, limits, capabilities and methods.
-func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SystemInfoResult{}, err
-	}
+func (s *Service) SystemInfo(_ context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
 		HTTP: s.config.HTTP, GRPC: s.config.GRPC, ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
@@ -130,9 +91,6 @@ func (s *Service) SystemInfo(ctx context.Context, _ api.SystemInfoParams) (api.S
 
 // SystemUpgrade replaces the daemon by a new program.
 func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (api.SystemUpgradeResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SystemUpgradeResult{}, err
-	}
 	if s.config.Upgrade == nil {
 		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: cannot be replaced here; stop it and start the new one")
 	}

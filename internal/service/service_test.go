@@ -276,29 +276,3 @@ func TestDetachIsFilledIn(t *testing.T) {
 		}
 	})
 }
-
-func TestConnectionKeepsTheDaemon(t *testing.T) {
-	in(t, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, r *session.Registry) {
-		conn, gone := context.WithCancel(t.Context())
-		for range 3 {
-			request, done := context.WithCancel(api.WithConn(conn, conn))
-			if _, err := s.SystemPing(request, api.SystemPingParams{}); err != nil {
-				t.Fatal(err)
-			}
-			done()
-		}
-		time.Sleep(10 * time.Hour)
-		synctest.Wait()
-		select {
-		case <-r.Unused():
-			t.Fatal("unused while a connection is there")
-		default:
-		}
-		gone()
-		began := time.Now()
-		<-r.Unused()
-		if time.Since(began) != time.Hour {
-			t.Errorf("after %s", time.Since(began))
-		}
-	})
-}

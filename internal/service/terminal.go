@@ -12,9 +12,6 @@ import (
 
 // SessionInput types into a terminal, or writes to the stdin of a program.
 func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (api.SessionInputResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SessionInputResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.SessionInputResult{}, err
 	}
@@ -43,9 +40,6 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 
 // SessionResize changes the size of a terminal.
 func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) (api.SessionResizeResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SessionResizeResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.SessionResizeResult{}, err
 	}
@@ -58,9 +52,6 @@ func (s *Service) SessionResize(ctx context.Context, p api.SessionResizeParams) 
 
 // SessionScreen returns the screen of a terminal, or its last screen.
 func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) (api.SessionScreenResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SessionScreenResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.SessionScreenResult{}, err
 	}
@@ -73,9 +64,6 @@ func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) 
 
 // SessionWait waits until something happens in a terminal or program.
 func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.SessionWaitResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.SessionWaitResult{}, err
 	}

@@ -20,9 +20,6 @@ const lookPatience = 100 * time.Millisecond
 // them, so that it answers at once if the condition is met already or a command is unknown. Then
 // it waits, with up to three goroutines per command, which end before it returns.
 func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
-	if err := s.hold(ctx); err != nil {
-		return api.ExecWaitResult{}, err
-	}
 	if err := p.Check(); err != nil {
 		return api.ExecWaitResult{}, err
 	}
