@@ -31,32 +31,45 @@ const (
 // runIDProtocol is the first protocol whose runners recognise a repeated command by its run id.
 const runIDProtocol = 3
 
-// Repeatable reports whether a call with these parameters may be made again to a runner of that
-// protocol.
-func (r *Row) Repeatable(params any, protocol int) bool {
-	switch r.Repeat {
+// Call is a row with its types: P is a pointer to the parameters and R is one to the result.
+// They are pointers because all pointers share one copy of a generic function; with a copy for
+// each struct the runner would be a tenth of a megabyte larger.
+type Call[P, R any] struct{ Row }
+
+// Outgoing is a call that a daemon makes: a row with the parameters, the body and the place for
+// the result. Call.With makes it, with the types of the row.
+type Outgoing struct {
+	*Row
+	Params any
+	Body   []byte
+	Result any
+}
+
+// With makes the call with these parameters and this body. Its answer goes into result.
+func (c *Call[P, R]) With(params P, body []byte, result R) Outgoing {
+	return Outgoing{&c.Row, params, body, result}
+}
+
+// Repeatable reports whether the call may be made again to a runner of that protocol.
+func (o Outgoing) Repeatable(protocol int) bool {
+	switch o.Repeat {
 	case Always:
 		return true
 	case ByRunID:
 		return protocol >= runIDProtocol
 	case ByWriteID:
-		switch p := params.(type) {
-		case InputParams:
+		switch p := o.Params.(type) {
+		case *InputParams:
 			return p.WriteID != ""
-		case SessionInputParams:
+		case *SessionInputParams:
 			return p.WriteID != ""
 		}
 	case ByExecID:
-		p, ok := params.(api.ExecCancelParams)
+		p, ok := o.Params.(*api.ExecCancelParams)
 		return ok && p.ExecID != ""
 	}
 	return false
 }
-
-// Call is a row with its types: P is a pointer to the parameters and R is one to the result.
-// They are pointers because all pointers share one copy of a generic function; with a copy for
-// each struct the runner would be a tenth of a megabyte larger.
-type Call[P, R any] struct{ Row }
 
 // Route is a call with the function of a runner that answers it.
 type Route struct {

@@ -27,27 +27,26 @@ func TestTable(t *testing.T) {
 // TestRepeatable tries the rules that depend on the parameters or on the protocol.
 func TestRepeatable(t *testing.T) {
 	for _, c := range []struct {
-		row      *link.Row
-		params   any
+		call     link.Outgoing
 		protocol int
 		want     bool
 	}{
-		{&link.ExecRead.Row, link.ReadParams{}, 2, true},
-		{&link.Create.Row, link.CreateParams{}, 3, false},
-		{&link.Destroy.Row, link.DestroyParams{}, 3, false},
-		{&link.ExecRun.Row, link.ExecParams{}, 2, false},
-		{&link.ExecRun.Row, link.ExecParams{}, 3, true},
-		{&link.ExecStart.Row, link.ExecParams{}, 2, false},
-		{&link.ExecStart.Row, link.ExecParams{}, 3, true},
-		{&link.ExecCancel.Row, api.ExecCancelParams{SessionID: "s-1"}, 3, false},
-		{&link.ExecCancel.Row, api.ExecCancelParams{ExecID: "x-1-1"}, 3, true},
-		{&link.ExecInput.Row, link.InputParams{}, 3, false},
-		{&link.ExecInput.Row, link.InputParams{WriteID: "w"}, 3, true},
-		{&link.Input.Row, link.SessionInputParams{}, 3, false},
-		{&link.Input.Row, link.SessionInputParams{WriteID: "w"}, 3, true},
+		{link.ExecRead.With(&link.ReadParams{}, nil, nil), 2, true},
+		{link.Create.With(&link.CreateParams{}, nil, nil), 3, false},
+		{link.Destroy.With(&link.DestroyParams{}, nil, nil), 3, false},
+		{link.ExecRun.With(&link.ExecParams{}, nil, nil), 2, false},
+		{link.ExecRun.With(&link.ExecParams{}, nil, nil), 3, true},
+		{link.ExecStart.With(&link.ExecParams{}, nil, nil), 2, false},
+		{link.ExecStart.With(&link.ExecParams{}, nil, nil), 3, true},
+		{link.ExecCancel.With(&api.ExecCancelParams{SessionID: "s-1"}, nil, nil), 3, false},
+		{link.ExecCancel.With(&api.ExecCancelParams{ExecID: "x-1-1"}, nil, nil), 3, true},
+		{link.ExecInput.With(&link.InputParams{}, nil, nil), 3, false},
+		{link.ExecInput.With(&link.InputParams{WriteID: "w"}, nil, nil), 3, true},
+		{link.Input.With(&link.SessionInputParams{}, nil, nil), 3, false},
+		{link.Input.With(&link.SessionInputParams{WriteID: "w"}, nil, nil), 3, true},
 	} {
-		if got := c.row.Repeatable(c.params, c.protocol); got != c.want {
-			t.Errorf("%s %+v, protocol %d: %v, want %v", c.row.Name, c.params, c.protocol, got, c.want)
+		if got := c.call.Repeatable(c.protocol); got != c.want {
+			t.Errorf("%s %+v, protocol %d: %v, want %v", c.call.Name, c.call.Params, c.protocol, got, c.want)
 		}
 	}
 }

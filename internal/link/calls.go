@@ -6,63 +6,63 @@ import "github.com/trl-dev/trl/api"
 // Hello.
 var (
 	// Hello introduces both sides. Further ones only show that both sides are there.
-	Hello = &Call[*HelloParams, *HelloResult]{Row{CallHello, 2, Always}}
+	Hello = &Call[*HelloParams, *HelloResult]{Row{"hello", 2, Always}}
 	// Create starts the session of the runner. It succeeds once.
-	Create = &Call[*CreateParams, *SessionDetails]{Row{CallCreate, 2, Never}}
+	Create = &Call[*CreateParams, *SessionDetails]{Row{"create", 2, Never}}
 	// Info reports everything about the session.
-	Info = &Call[*struct{}, *SessionDetails]{Row{CallInfo, 2, Always}}
+	Info = &Call[*struct{}, *SessionDetails]{Row{"info", 2, Always}}
 	// Set changes the name, the tags and the limits of the session.
-	Set = &Call[*SetParams, *SessionInfo]{Row{CallSet, 3, Always}}
+	Set = &Call[*SetParams, *SessionInfo]{Row{"set", 3, Always}}
 
 	// ExecRun runs a command and answers when it has ended. The body of the request is the
 	// stdin, that of the answer is stdout followed by stderr.
-	ExecRun = &Call[*ExecParams, *RunResult]{Row{CallExecRun, 2, ByRunID}}
+	ExecRun = &Call[*ExecParams, *RunResult]{Row{"exec.run", 2, ByRunID}}
 	// ExecStart starts or queues a command and answers at once. The body is the stdin.
-	ExecStart = &Call[*ExecParams, *api.ExecInfo]{Row{CallExecStart, 2, ByRunID}}
+	ExecStart = &Call[*ExecParams, *api.ExecInfo]{Row{"exec.start", 2, ByRunID}}
 	// ExecRead reads both streams of a command in the order of arrival. The body of the answer
 	// has the bytes of the chunks.
-	ExecRead = &Call[*ReadParams, *ReadResult]{Row{CallExecRead, 2, Always}}
+	ExecRead = &Call[*ReadParams, *ReadResult]{Row{"exec.read", 2, Always}}
 	// ExecOutput reads one stream of a command, at an offset. The body of the answer has the
 	// bytes.
-	ExecOutput = &Call[*OutputParams, *OutputResult]{Row{CallExecOutput, 2, Always}}
+	ExecOutput = &Call[*OutputParams, *OutputResult]{Row{"exec.output", 2, Always}}
 	// ExecInput writes to the stdin of a command. The body has the bytes.
-	ExecInput = &Call[*InputParams, *api.ExecInputResult]{Row{CallExecInput, 2, ByWriteID}}
+	ExecInput = &Call[*InputParams, *api.ExecInputResult]{Row{"exec.input", 2, ByWriteID}}
 	// ExecAwait answers when a process of the command waits for input, or when the command has
 	// ended.
-	ExecAwait = &Call[*api.ExecInfoParams, *AwaitResult]{Row{CallExecAwait, 2, Always}}
+	ExecAwait = &Call[*api.ExecInfoParams, *AwaitResult]{Row{"exec.await", 2, Always}}
 	// ExecCancel stops a command and answers when it has ended. A named command can end only
 	// once; without a name, a repetition could stop the next command.
-	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{CallExecCancel, 2, ByExecID}}
+	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{"exec.cancel", 2, ByExecID}}
 	// ExecDrop gives up the command of a request whose caller went away.
-	ExecDrop = &Call[*DropParams, *struct{}]{Row{CallExecDrop, 3, Always}}
+	ExecDrop = &Call[*DropParams, *struct{}]{Row{"exec.drop", 3, Always}}
 	// ExecInfo reports the state and outcome of one command.
-	ExecInfo = &Call[*api.ExecInfoParams, *api.ExecInfo]{Row{CallExecInfo, 2, Always}}
+	ExecInfo = &Call[*api.ExecInfoParams, *api.ExecInfo]{Row{"exec.info", 2, Always}}
 	// ExecList lists the commands of the session.
-	ExecList = &Call[*struct{}, *api.ExecListResult]{Row{CallExecList, 2, Always}}
+	ExecList = &Call[*struct{}, *api.ExecListResult]{Row{"exec.list", 2, Always}}
 	// Trim drops output until the session keeps no more than it may.
-	Trim = &Call[*TrimParams, *api.SessionInfo]{Row{CallTrim, 2, Never}}
+	Trim = &Call[*TrimParams, *api.SessionInfo]{Row{"trim", 2, Never}}
 
 	// Destroy ends the session. If the daemon wants an export, the body of the answer begins
 	// it; otherwise the runner exits after the answer.
-	Destroy = &Call[*DestroyParams, *DestroyResult]{Row{CallDestroy, 2, Never}}
+	Destroy = &Call[*DestroyParams, *DestroyResult]{Row{"destroy", 2, Never}}
 	// Export continues an export; the body of the answer has the next piece. The call after
 	// the last piece says that the daemon has everything: the runner exits after its answer.
-	Export = &Call[*struct{}, *ExportResult]{Row{CallExport, 2, Never}}
+	Export = &Call[*struct{}, *ExportResult]{Row{"export", 2, Never}}
 
 	// Input types into a terminal or writes to the stdin of a program. The body has the bytes.
 	// Input and the calls below are for sessions of kind terminal and program.
-	Input = &Call[*SessionInputParams, *api.SessionInputResult]{Row{CallInput, 3, ByWriteID}}
+	Input = &Call[*SessionInputParams, *api.SessionInputResult]{Row{"input", 3, ByWriteID}}
 	// Resize changes the size of the terminal.
-	Resize = &Call[*ResizeParams, *ResizeResult]{Row{CallResize, 3, Always}}
+	Resize = &Call[*ResizeParams, *ResizeResult]{Row{"resize", 3, Always}}
 	// Screen reads the screen of the terminal.
-	Screen = &Call[*api.SessionScreenParams, *api.SessionScreenResult]{Row{CallScreen, 3, Always}}
+	Screen = &Call[*api.SessionScreenParams, *api.SessionScreenResult]{Row{"screen", 3, Always}}
 	// Wait answers when the session does what the caller waits for.
-	Wait = &Call[*api.SessionWaitParams, *api.SessionWaitResult]{Row{CallWait, 3, Always}}
+	Wait = &Call[*api.SessionWaitParams, *api.SessionWaitResult]{Row{"wait", 3, Always}}
 	// Snapshot makes a snapshot of the terminal, which is the body of the answer.
-	Snapshot = &Call[*SnapshotParams, *SnapshotResult]{Row{CallSnapshot, 3, Always}}
+	Snapshot = &Call[*SnapshotParams, *SnapshotResult]{Row{"snapshot", 3, Always}}
 	// Follow reads the output of the terminal from an offset on, with its changes of size. The
 	// body of the answer has the bytes.
-	Follow = &Call[*FollowParams, *FollowResult]{Row{CallFollow, 3, Always}}
+	Follow = &Call[*FollowParams, *FollowResult]{Row{"follow", 3, Always}}
 )
 
 // Calls returns the table.
@@ -92,14 +92,4 @@ func Calls() []*Row {
 		&Snapshot.Row,
 		&Follow.Row,
 	}
-}
-
-// FindCall returns the row with that name, nil for none.
-func FindCall(name string) *Row {
-	for _, row := range Calls() {
-		if row.Name == name {
-			return row
-		}
-	}
-	return nil
 }

@@ -238,18 +238,18 @@ func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
 	}
 }
 
-// Call sends a request, waits for the answer, decodes its header into result and returns its
+// Call sends a request, waits for the answer, decodes its header into o.Result and returns its
 // body. If ctx ends first, Call cancels the request and returns the error of ctx.
-func (c *Conn) Call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
-	return c.CallUnless(ctx, nil, name, params, body, result)
+func (c *Conn) Call(ctx context.Context, o Outgoing) ([]byte, error) {
+	return c.CallUnless(ctx, nil, o)
 }
 
 // CallUnless is Call for a caller that also stops waiting when giveUp is closed. It returns
 // ErrGivenUp then.
-func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, name string, params any, body []byte, result any) ([]byte, error) {
-	header, err := json.Marshal(params)
+func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, o Outgoing) ([]byte, error) {
+	header, err := json.Marshal(o.Params)
 	if err != nil {
-		return nil, fmt.Errorf("%s: params: %w", name, err)
+		return nil, fmt.Errorf("%s: params: %w", o.Name, err)
 	}
 	ch := make(chan Frame, 1)
 	c.mu.Lock()
@@ -266,20 +266,20 @@ func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, name stri
 		delete(c.calls, id)
 		c.mu.Unlock()
 	}
-	if err := c.write(Frame{Kind: KindRequest, ID: id, Name: name, Header: header, Body: body}); err != nil {
+	if err := c.write(Frame{Kind: KindRequest, ID: id, Name: o.Name, Header: header, Body: o.Body}); err != nil {
 		forget()
 		if errors.Is(err, ErrFrame) {
-			return nil, api.Errorf(api.CodeRequestTooLarge, "%s: %s", name, err)
+			return nil, api.Errorf(api.CodeRequestTooLarge, "%s: %s", o.Name, err)
 		}
 		return nil, c.failure()
 	}
 	select {
 	case f := <-ch:
-		return f.Body, f.decode(name, result)
+		return f.Body, f.decode(o)
 	case <-c.done:
 		select { // the answer may have come just before the end
 		case f := <-ch:
-			return f.Body, f.decode(name, result)
+			return f.Body, f.decode(o)
 		default:
 			return nil, c.failure()
 		}
@@ -294,16 +294,16 @@ func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, name stri
 	}
 }
 
-func (f *Frame) decode(name string, result any) error {
+func (f *Frame) decode(o Outgoing) error {
 	if f.Kind == KindError {
 		var e api.Error
 		if err := json.Unmarshal(f.Header, &e); err != nil {
-			return fmt.Errorf("%s: error answer: %w", name, err)
+			return fmt.Errorf("%s: error answer: %w", o.Name, err)
 		}
 		return &e
 	}
-	if err := json.Unmarshal(f.Header, result); err != nil {
-		return fmt.Errorf("%s: answer: %w", name, err)
+	if err := json.Unmarshal(f.Header, o.Result); err != nil {
+		return fmt.Errorf("%s: answer: %w", o.Name, err)
 	}
 	return nil
 }

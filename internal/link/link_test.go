@@ -24,6 +24,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type params struct{ N int }
 
+// call makes a call that is not in the table.
+func call(name string, params any, body []byte, result any) link.Outgoing {
+	return link.Outgoing{Row: &link.Row{Name: name}, Params: params, Body: body, Result: result}
+}
+
 // peer answers "double" and "wait", and keeps the events it saw.
 type peer struct {
 	mu     sync.Mutex
@@ -106,7 +111,7 @@ func TestCalls(t *testing.T) {
 			wg.Go(func() {
 				body := bytes.Repeat([]byte{byte(i), 0, 0xff}, i*i)
 				var out params
-				got, err := c.Call(context.Background(), "double", params{i}, body, &out)
+				got, err := c.Call(context.Background(), call("double", params{i}, body, &out))
 				if err != nil || out.N != 2*i || !bytes.Equal(got, append(body, body...)) {
 					t.Errorf("call %d: %v, %d, %d bytes", i, err, out.N, len(got))
 				}
@@ -122,11 +127,11 @@ func TestCalls(t *testing.T) {
 
 func TestErrorsKeepTheirCode(t *testing.T) {
 	a, _, _, _ := connect(t)
-	_, err := a.Call(context.Background(), "nope", params{}, nil, &params{})
+	_, err := a.Call(context.Background(), call("nope", params{}, nil, &params{}))
 	if !errors.Is(err, api.ErrSessionBusy) || err.Error() != "no nope" {
 		t.Errorf("%v", err)
 	}
-	_, err = a.Call(context.Background(), "double", "not an object", nil, &params{})
+	_, err = a.Call(context.Background(), call("double", "not an object", nil, &params{}))
 	if api.AsError(err).Code != api.CodeInternal {
 		t.Errorf("%v", err)
 	}
@@ -138,7 +143,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		_, err := a.Call(ctx, "wait", params{}, nil, &params{})
+		_, err := a.Call(ctx, call("wait", params{}, nil, &params{}))
 		done <- err
 	}()
 	<-pb.begun // one that is given up before is not begun
@@ -150,7 +155,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("cause %v", cause)
 	}
 	go func() {
-		_, err := a.Call(context.Background(), "wait", params{}, nil, &params{})
+		_, err := a.Call(context.Background(), call("wait", params{}, nil, &params{}))
 		done <- err
 	}()
 	<-pb.begun
@@ -161,7 +166,7 @@ func TestCancel(t *testing.T) {
 	if err := <-done; !errors.Is(err, api.ErrRuntimeUnavailable) {
 		t.Errorf("%v", err)
 	}
-	if _, err := a.Call(context.Background(), "double", params{}, nil, &params{}); !errors.Is(err, api.ErrRuntimeUnavailable) {
+	if _, err := a.Call(context.Background(), call("double", params{}, nil, &params{})); !errors.Is(err, api.ErrRuntimeUnavailable) {
 		t.Errorf("call on a closed link: %v", err)
 	}
 }
@@ -178,7 +183,7 @@ func TestEventsComeFirst(t *testing.T) {
 		} else if err := b.Notify(fmt.Sprint(i), params{i}, []byte("!")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Call(context.Background(), "double", params{i}, nil, &params{}); err != nil {
+		if _, err := a.Call(context.Background(), call("double", params{i}, nil, &params{})); err != nil {
 			t.Fatal(err)
 		}
 		pa.mu.Lock()
@@ -255,11 +260,11 @@ func FuzzDecodeExecEvent(f *testing.F) {
 
 func TestTooLarge(t *testing.T) {
 	a, _, _, _ := connect(t)
-	_, err := a.Call(context.Background(), "double", params{}, make([]byte, link.MaxFrame), &params{})
+	_, err := a.Call(context.Background(), call("double", params{}, make([]byte, link.MaxFrame), &params{}))
 	if api.AsError(err).Code != api.CodeRequestTooLarge {
 		t.Errorf("%v", err)
 	}
-	if _, err := a.Call(context.Background(), "double", params{1}, nil, &params{}); err != nil {
+	if _, err := a.Call(context.Background(), call("double", params{1}, nil, &params{})); err != nil {
 		t.Errorf("the link did not survive: %v", err)
 	}
 }
@@ -296,7 +301,7 @@ func TestReleasedBodies(t *testing.T) {
 			var kept [][]byte
 			for i := range 50 {
 				mark := byte(n*50 + i)
-				body, err := a.Call(context.Background(), "double", params{i}, bytes.Repeat([]byte{mark}, 20<<10+i*1000), &params{})
+				body, err := a.Call(context.Background(), call("double", params{i}, bytes.Repeat([]byte{mark}, 20<<10+i*1000), &params{}))
 				if err != nil || len(body) != 2*(20<<10+i*1000) {
 					t.Errorf("%d bytes, %v", len(body), err)
 					return

@@ -15,33 +15,6 @@ const Protocol = 3
 // MinProtocol is the oldest version that is still understood.
 const MinProtocol = Protocol - 1
 
-// The names of the calls; calls.go has the table.
-const (
-	CallHello      = "hello"
-	CallCreate     = "create"
-	CallInfo       = "info"
-	CallSet        = "set"
-	CallExecRun    = "exec.run"
-	CallExecStart  = "exec.start"
-	CallExecRead   = "exec.read"
-	CallExecOutput = "exec.output"
-	CallExecInput  = "exec.input"
-	CallExecAwait  = "exec.await"
-	CallExecCancel = "exec.cancel"
-	CallExecDrop   = "exec.drop"
-	CallExecInfo   = "exec.info"
-	CallExecList   = "exec.list"
-	CallTrim       = "trim"
-	CallDestroy    = "destroy"
-	CallInput      = "input"
-	CallResize     = "resize"
-	CallScreen     = "screen"
-	CallWait       = "wait"
-	CallSnapshot   = "snapshot"
-	CallFollow     = "follow"
-	CallExport     = "export"
-)
-
 // EventSession is the event that reports a changed session. It carries a SessionInfo and arrives
 // before the answer to the call that caused the change.
 const EventSession = "session"

@@ -48,7 +48,7 @@ func TestEndWithoutDaemon(t *testing.T) {
 		d.endAlone(t)
 		d.connect()
 		var hello link.HelloResult
-		if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello); err != nil || !hello.Created {
+		if _, err := d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.Protocol}, nil, &hello)); err != nil || !hello.Created {
 			t.Fatalf("%+v, %v", hello, err)
 		}
 		testkit.Eventually(t, "the session is terminated", func() bool { return d.details().State == api.SessionTerminated })
@@ -169,7 +169,7 @@ func TestNoDaemonComes(t *testing.T) {
 func TestOlderDaemon(t *testing.T) {
 	d := launch(t)
 	var hello link.HelloResult
-	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.MinProtocol}, nil, &hello); err != nil || hello.Protocol != link.MinProtocol {
+	if _, err := d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.MinProtocol}, nil, &hello)); err != nil || hello.Protocol != link.MinProtocol {
 		t.Fatalf("%+v, %v", hello, err)
 	}
 	// It says nothing of kinds, recordings and retention.
@@ -179,13 +179,13 @@ func TestOlderDaemon(t *testing.T) {
 		Kind  string `json:"kind"`
 		State string `json:"state"`
 	}
-	if _, err := d.conn.Call(context.Background(), link.CallCreate, rawJSON(create), nil, &info); err != nil || info.Kind != "shell" || info.State != "idle" {
+	if _, err := d.conn.Call(context.Background(), link.Outgoing{Row: &link.Create.Row, Params: rawJSON(create), Result: &info}); err != nil || info.Kind != "shell" || info.State != "idle" {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if r := d.run("echo works"); r.stdout != "works\n" {
 		t.Errorf("%q", r.stdout)
 	}
-	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.MinProtocol - 1}, nil, &hello); api.AsError(err).Code != api.CodeRuntimeUnavailable {
+	if _, err := d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.MinProtocol - 1}, nil, &hello)); api.AsError(err).Code != api.CodeRuntimeUnavailable {
 		t.Errorf("one that is too old: %v", err)
 	}
 }
@@ -218,9 +218,9 @@ func TestDaemonLeavesDuringCreate(t *testing.T) {
 			}
 			d.use(c)
 			var hello link.HelloResult
-			_, err = d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello)
+			_, err = d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.Protocol}, nil, &hello))
 			if gone = err == nil && hello.Created; gone {
-				_, _ = d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Force: true}, nil, &link.DestroyResult{})
+				_, _ = d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Force: true}, nil, &link.DestroyResult{}))
 			}
 			d.leave()
 		}
@@ -243,15 +243,15 @@ func TestTerminalManyLooks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for call, params := range map[string]any{
-			link.CallWait:      api.SessionWaitParams{Text: "never", IdleS: ptr(1000.0), WaitingForInput: true},
-			link.CallFollow:    link.FollowParams{Offset: 4, Wait: true, Limit: 1000, Resizes: -1},
-			link.CallExecRead:  link.ReadParams{ExecID: d.one(), AfterSeq: 1, Wait: true},
-			link.CallExecAwait: api.ExecInfoParams{ExecID: d.one()},
+			link.Wait.Name:      api.SessionWaitParams{Text: "never", IdleS: ptr(1000.0), WaitingForInput: true},
+			link.Follow.Name:    link.FollowParams{Offset: 4, Wait: true, Limit: 1000, Resizes: -1},
+			link.ExecRead.Name:  link.ReadParams{ExecID: d.one(), AfterSeq: 1, Wait: true},
+			link.ExecAwait.Name: api.ExecInfoParams{ExecID: d.one()},
 		} {
-			group.Go(func() { _, _ = d.conn.Call(ctx, call, params, nil, &struct{}{}) })
+			group.Go(func() { _, _ = d.conn.Call(ctx, untyped(call, params)) })
 		}
 		var snap link.SnapshotResult
-		if _, err := d.conn.Call(context.Background(), link.CallSnapshot, link.SnapshotParams{Scrollback: -1}, nil, &snap); err != nil || snap.Offset != 4 {
+		if _, err := d.conn.Call(context.Background(), link.Snapshot.With(&link.SnapshotParams{Scrollback: -1}, nil, &snap)); err != nil || snap.Offset != 4 {
 			t.Fatalf("%+v, %v", snap, err)
 		}
 		cancel()

@@ -26,7 +26,7 @@ func (p *paced) next() bool {
 	p.d.t.Helper()
 	var res link.ReadResult
 	params := link.ReadParams{ExecID: p.id, AfterSeq: p.after, Limit: 256 << 10, Wait: true, Reader: p.reader}
-	if _, err := p.d.conn.Call(context.Background(), link.CallExecRead, params, nil, &res); err != nil {
+	if _, err := p.d.conn.Call(context.Background(), link.ExecRead.With(&params, nil, &res)); err != nil {
 		p.d.t.Fatal(err)
 	}
 	p.owner = res.Owner
@@ -113,12 +113,12 @@ func TestPaceLapses(t *testing.T) {
 				stuck(d, id)
 				params := link.ReadParams{ExecID: id, Reader: id, Release: true}
 				var res link.ReadResult
-				if _, err := d.conn.Call(context.Background(), link.CallExecRead, params, nil, &res); err != nil || len(res.Chunks) > 0 {
+				if _, err := d.conn.Call(context.Background(), link.ExecRead.With(&params, nil, &res)); err != nil || len(res.Chunks) > 0 {
 					t.Fatalf("release: %+v, %v", res, err)
 				}
 			}
 			var ended link.AwaitResult
-			if _, err := d.conn.Call(context.Background(), link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &ended); err != nil {
+			if _, err := d.conn.Call(context.Background(), link.ExecAwait.With(&api.ExecInfoParams{ExecID: id}, nil, &ended)); err != nil {
 				t.Fatal(err)
 			}
 			for !own.next() {

@@ -90,7 +90,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var list api.ExecListResult
-	if _, err := d.conn.Call(context.Background(), link.CallExecList, struct{}{}, nil, &list); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.ExecList.With(&struct{}{}, nil, &list)); err != nil {
 		t.Fatal(err)
 	}
 	bad := list.Execs[len(list.Execs)-1].ExecID
@@ -150,7 +150,7 @@ func TestLiveUsage(t *testing.T) {
 			t.Errorf("%q: %+v", command, in)
 		}
 		var list api.ExecListResult
-		if _, err := d.conn.Call(context.Background(), link.CallExecList, struct{}{}, nil, &list); err != nil || list.Execs[len(list.Execs)-1].Usage.UserMS == 0 {
+		if _, err := d.conn.Call(context.Background(), link.ExecList.With(&struct{}{}, nil, &list)); err != nil || list.Execs[len(list.Execs)-1].Usage.UserMS == 0 {
 			t.Errorf("%+v, %v", list.Execs, err)
 		}
 		ended, err := d.cancel(api.ExecCancelParams{ExecID: e.ExecID})
@@ -169,7 +169,7 @@ func TestHello(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	hello := func(protocol int) (link.HelloResult, error) {
 		var res link.HelloResult
-		_, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Version: "x", Protocol: protocol}, nil, &res)
+		_, err := d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Version: "x", Protocol: protocol}, nil, &res))
 		return res, err
 	}
 	for protocol := link.MinProtocol; protocol <= link.Protocol+1; protocol++ {

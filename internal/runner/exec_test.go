@@ -18,7 +18,7 @@ func (d *daemon) begin(p api.ExecParams) api.ExecInfo {
 	d.t.Helper()
 	p.SessionID = d.id
 	var info api.ExecInfo
-	if _, err := d.conn.Call(context.Background(), link.CallExecStart, link.ExecParams{ExecParams: p}, nil, &info); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.ExecStart.With(&link.ExecParams{ExecParams: p}, nil, &info)); err != nil {
 		d.t.Fatalf("start %q: %v", p.Command, err)
 	}
 	return info
@@ -31,7 +31,7 @@ func (d *daemon) read(id string, enough func(out string) bool) (string, *api.Exe
 	after := int64(0)
 	for {
 		var res link.ReadResult
-		body, err := d.conn.Call(context.Background(), link.CallExecRead, link.ReadParams{ExecID: id, AfterSeq: after, Limit: 64 << 10, Wait: true}, nil, &res)
+		body, err := d.conn.Call(context.Background(), link.ExecRead.With(&link.ReadParams{ExecID: id, AfterSeq: after, Limit: 64 << 10, Wait: true}, nil, &res))
 		if err != nil {
 			d.t.Fatalf("read %s: %v", id, err)
 		}
@@ -52,7 +52,7 @@ func (d *daemon) read(id string, enough func(out string) bool) (string, *api.Exe
 func (d *daemon) info(id string) api.ExecInfo {
 	d.t.Helper()
 	var info api.ExecInfo
-	if _, err := d.conn.Call(context.Background(), link.CallExecInfo, api.ExecInfoParams{ExecID: id}, nil, &info); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.ExecInfo.With(&api.ExecInfoParams{ExecID: id}, nil, &info)); err != nil {
 		d.t.Fatal(err)
 	}
 	return info
@@ -60,17 +60,17 @@ func (d *daemon) info(id string) api.ExecInfo {
 
 func (d *daemon) details() api.SessionDetails {
 	d.t.Helper()
-	var det api.SessionDetails
-	if _, err := d.conn.Call(context.Background(), link.CallInfo, struct{}{}, nil, &det); err != nil {
+	var det link.SessionDetails
+	if _, err := d.conn.Call(context.Background(), link.Info.With(&struct{}{}, nil, &det)); err != nil {
 		d.t.Fatal(err)
 	}
-	return det
+	return det.SessionDetails
 }
 
 // cancel ends a command and returns what became of it.
 func (d *daemon) cancel(p api.ExecCancelParams) (api.ExecInfo, error) {
 	var info api.ExecInfo
-	_, err := d.conn.Call(context.Background(), link.CallExecCancel, p, nil, &info)
+	_, err := d.conn.Call(context.Background(), link.ExecCancel.With(&p, nil, &info))
 	return info, err
 }
 
@@ -128,15 +128,15 @@ func TestCallerLeaves(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error)
 		go func() {
-			p := link.ExecParams{ExecParams: api.ExecParams{Command: "echo up; sleep 100", Detach: &detach}}
-			_, err := d.conn.Call(ctx, link.CallExecRun, p, nil, &link.RunResult{})
+			p := link.ExecParams{ExecParams: api.ExecParams{Command: "sleep 100 & echo up; wait", Detach: &detach}}
+			_, err := d.conn.Call(ctx, link.ExecRun.With(&p, nil, &link.RunResult{}))
 			done <- err
 		}()
 		id := "x-" + strings.TrimPrefix(d.id, "s-") + "-1"
 		for { // until the command is accepted; its output says that it runs
 			if _, err := d.cancel(api.ExecCancelParams{ExecID: id, Signal: "?"}); errors.Is(err, api.ErrInvalidParams) {
 				var info api.ExecInfo
-				if _, err := d.conn.Call(context.Background(), link.CallExecInfo, api.ExecInfoParams{ExecID: id}, nil, &info); err == nil {
+				if _, err := d.conn.Call(context.Background(), link.ExecInfo.With(&api.ExecInfoParams{ExecID: id}, nil, &info)); err == nil {
 					break
 				}
 			}
@@ -169,7 +169,7 @@ func TestNewDaemon(t *testing.T) {
 	<-d.done
 	d.connect()
 	var hello link.HelloResult
-	if _, err := d.conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol}, nil, &hello); err != nil || !hello.Created || hello.SessionID != d.id {
+	if _, err := d.conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.Protocol}, nil, &hello)); err != nil || !hello.Created || hello.SessionID != d.id {
 		t.Fatalf("%+v, %v", hello, err)
 	}
 	st := d.details()
@@ -277,7 +277,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("commands: %v", err)
 	}
 	var list api.ExecListResult
-	if _, err := d.conn.Call(context.Background(), link.CallExecList, struct{}{}, nil, &list); err != nil || len(list.Execs) != 2 || list.Execs[1].ExecID != ids[4] {
+	if _, err := d.conn.Call(context.Background(), link.ExecList.With(&struct{}{}, nil, &list)); err != nil || len(list.Execs) != 2 || list.Execs[1].ExecID != ids[4] {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -331,7 +331,7 @@ func TestDestroy(t *testing.T) {
 		e := d.begin(api.ExecParams{Command: "echo up; sleep 1237"})
 		d.read(e.ExecID, running)
 		var res link.DestroyResult
-		if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Force: force, Cause: "test"}, nil, &res); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Force: force, Cause: "test"}, nil, &res)); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.cmd.Wait(); err != nil {

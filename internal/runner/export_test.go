@@ -20,13 +20,13 @@ import (
 func (d *daemon) destroyAndFetch() (link.DestroyResult, []byte) {
 	d.t.Helper()
 	var res link.DestroyResult
-	exported, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "over", Export: true}, nil, &res)
+	exported, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "over", Export: true}, nil, &res))
 	if err != nil || res.Export == nil {
 		d.t.Fatalf("destroy: %+v, %v", res.Export, err)
 	}
 	for more := res.Export.More; more; {
 		var r link.ExportResult
-		piece, err := d.conn.Call(context.Background(), link.CallExport, struct{}{}, nil, &r)
+		piece, err := d.conn.Call(context.Background(), link.Export.With(&struct{}{}, nil, &r))
 		if err != nil {
 			d.t.Fatalf("export: %v", err)
 		}
@@ -38,7 +38,7 @@ func (d *daemon) destroyAndFetch() (link.DestroyResult, []byte) {
 // safe lets the runner go, and waits for it.
 func (d *daemon) safe() {
 	d.t.Helper()
-	if _, err := d.conn.Call(context.Background(), link.CallExport, struct{}{}, nil, &link.ExportResult{}); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.Export.With(&struct{}{}, nil, &link.ExportResult{})); err != nil {
 		d.t.Errorf("the last export: %v", err)
 	}
 	if err := d.cmd.Wait(); err != nil {
@@ -84,11 +84,11 @@ func TestExportHasEverything(t *testing.T) {
 		ids = append(ids, id)
 		before[id] = look(
 			func(p link.ReadParams) (r link.ReadResult, body []byte, err error) {
-				body, err = d.conn.Call(context.Background(), link.CallExecRead, p, nil, &r)
+				body, err = d.conn.Call(context.Background(), link.ExecRead.With(&p, nil, &r))
 				return r, body, err
 			},
 			func(p link.OutputParams) (r link.OutputResult, body []byte, err error) {
-				body, err = d.conn.Call(context.Background(), link.CallExecOutput, p, nil, &r)
+				body, err = d.conn.Call(context.Background(), link.ExecOutput.With(&p, nil, &r))
 				return r, body, err
 			}, id)
 	}
@@ -146,7 +146,7 @@ func TestExportSurvivesTheDaemon(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	id := d.run("head -c 3000000 /dev/zero | tr '\\0' 'x'").ExecID
 	var res link.DestroyResult
-	if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "over", Export: true}, nil, &res); err != nil || !res.Export.More {
+	if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "over", Export: true}, nil, &res)); err != nil || !res.Export.More {
 		t.Fatalf("destroy: %+v, %v", res.Export, err)
 	}
 	d.conn.Close()
@@ -175,7 +175,7 @@ func TestDestroyWithoutExport(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	d.run("echo x")
 	var res link.DestroyResult
-	body, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "over"}, nil, &res)
+	body, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "over"}, nil, &res))
 	if err != nil || res.Export != nil || len(body) > 0 || len(res.Execs) != 1 {
 		t.Errorf("%+v, %d bytes, %v", res, len(body), err)
 	}
@@ -231,7 +231,7 @@ func TestOutputGoesToAFileAndIsTrimmed(t *testing.T) {
 	trim := func(keep int64) {
 		t.Helper()
 		var info api.SessionInfo
-		if _, err := d.conn.Call(context.Background(), link.CallTrim, link.TrimParams{Keep: keep}, nil, &info); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.Trim.With(&link.TrimParams{Keep: keep}, nil, &info)); err != nil {
 			t.Fatal(err)
 		}
 		if info.OutputBytes > keep {
@@ -241,7 +241,7 @@ func TestOutputGoesToAFileAndIsTrimmed(t *testing.T) {
 	gone := func(id string) int64 {
 		t.Helper()
 		var r link.OutputResult
-		if _, err := d.conn.Call(context.Background(), link.CallExecOutput, link.OutputParams{ExecID: id, Stream: "stdout"}, nil, &r); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.ExecOutput.With(&link.OutputParams{ExecID: id, Stream: "stdout"}, nil, &r)); err != nil {
 			t.Fatal(err)
 		}
 		if r.Total != 12_000_000 {

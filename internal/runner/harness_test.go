@@ -116,12 +116,13 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 }
 
 // create makes the session.
-func (d *daemon) create(p api.SessionCreateParams, recordTo string) (details api.SessionDetails, err error) {
-	_, err = d.conn.Call(context.Background(), link.CallCreate, link.CreateParams{
+func (d *daemon) create(p api.SessionCreateParams, recordTo string) (api.SessionDetails, error) {
+	var details link.SessionDetails
+	_, err := d.conn.Call(context.Background(), link.Create.With(&link.CreateParams{
 		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits, RecordTo: recordTo,
 		BaseEnv: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LANG": "C.UTF-8", "COLUMNS": "7", "TMUX": "x"},
-	}, nil, &details)
-	return details, err
+	}, nil, &details))
+	return details.SessionDetails, err
 }
 
 // launch starts a runner process.
@@ -162,7 +163,7 @@ func (d *daemon) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var res link.DestroyResult
-	if _, err := d.conn.Call(ctx, link.CallDestroy, link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res); err != nil {
+	if _, err := d.conn.Call(ctx, link.Destroy.With(&link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res)); err != nil {
 		d.cmd.Process.Kill()
 	}
 	_ = d.cmd.Wait()
@@ -184,7 +185,7 @@ func (d *daemon) connect() {
 
 // hello says hello, with a key when it is not empty.
 func hello(conn *link.Conn, key string) error {
-	_, err := conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{})
+	_, err := conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{}))
 	return err
 }
 
@@ -198,6 +199,11 @@ func (d *daemon) use(c net.Conn) {
 	}()
 }
 
+// untyped makes a call whose result does not matter, from its name alone.
+func untyped(name string, params any) link.Outgoing {
+	return link.Outgoing{Row: &link.Row{Name: name}, Params: params, Result: &struct{}{}}
+}
+
 // result is a command's outcome with its output.
 type result struct {
 	link.RunResult
@@ -208,7 +214,7 @@ func (d *daemon) try(p api.ExecParams) (result, error) {
 	stdin, has := p.StdinData()
 	p.Stdin, p.StdinBase64, p.SessionID = nil, "", d.id
 	var r result
-	body, err := d.conn.Call(context.Background(), link.CallExecRun, link.ExecParams{ExecParams: p, HasStdin: has}, stdin, &r.RunResult)
+	body, err := d.conn.Call(context.Background(), link.ExecRun.With(&link.ExecParams{ExecParams: p, HasStdin: has}, stdin, &r.RunResult))
 	if err != nil {
 		return r, err
 	}

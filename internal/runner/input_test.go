@@ -22,7 +22,7 @@ func (d *daemon) open(command string, first ...byte) api.ExecInfo {
 	d.t.Helper()
 	var info api.ExecInfo
 	p := link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: command, Wait: true}, OpenStdin: true}
-	if _, err := d.conn.Call(context.Background(), link.CallExecStart, p, first, &info); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.ExecStart.With(&p, first, &info)); err != nil {
 		d.t.Fatalf("start %q: %v", command, err)
 	}
 	return info
@@ -30,7 +30,7 @@ func (d *daemon) open(command string, first ...byte) api.ExecInfo {
 
 func (d *daemon) input(p link.InputParams, data string) (api.ExecInputResult, error) {
 	var res api.ExecInputResult
-	_, err := d.conn.Call(context.Background(), link.CallExecInput, p, []byte(data), &res)
+	_, err := d.conn.Call(context.Background(), link.ExecInput.With(&p, []byte(data), &res))
 	return res, err
 }
 
@@ -229,11 +229,11 @@ func TestInputRefused(t *testing.T) {
 	// An exec that cannot be run at all.
 	p := link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: "cat", WorkingDir: "/nope", Wait: true}, OpenStdin: true}
 	var bad api.ExecInfo
-	if _, err := d.conn.Call(context.Background(), link.CallExecStart, p, []byte("x"), &bad); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.ExecStart.With(&p, []byte("x"), &bad)); err != nil {
 		t.Fatal(err)
 	}
 	var res link.ReadResult
-	if _, err := d.conn.Call(context.Background(), link.CallExecRead, link.ReadParams{ExecID: bad.ExecID, Wait: true}, nil, &res); !errors.Is(err, api.ErrInvalidParams) {
+	if _, err := d.conn.Call(context.Background(), link.ExecRead.With(&link.ReadParams{ExecID: bad.ExecID, Wait: true}, nil, &res)); !errors.Is(err, api.ErrInvalidParams) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	d.conflict(bad.ExecID, "could not be run: ")

@@ -17,7 +17,7 @@ import (
 
 func (d *daemon) await(ctx context.Context, id string) (*api.Process, error) {
 	var res link.AwaitResult
-	_, err := d.conn.Call(ctx, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &res)
+	_, err := d.conn.Call(ctx, link.ExecAwait.With(&api.ExecInfoParams{ExecID: id}, nil, &res))
 	return res.Process, err
 }
 

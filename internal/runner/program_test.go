@@ -25,7 +25,7 @@ func (d *daemon) one() string { return "x-" + strings.TrimPrefix(d.id, "s-") + "
 // typed is session.input.
 func (d *daemon) typed(p link.SessionInputParams, data string) (api.SessionInputResult, error) {
 	var res api.SessionInputResult
-	_, err := d.conn.Call(context.Background(), link.CallInput, p, []byte(data), &res)
+	_, err := d.conn.Call(context.Background(), link.Input.With(&p, []byte(data), &res))
 	return res, err
 }
 
@@ -232,10 +232,6 @@ func TestProgramFound(t *testing.T) {
 
 // Each call is refused by sessions of the wrong kind, which then go on.
 func TestWrongKind(t *testing.T) {
-	call := func(d *daemon, name string, params any) error {
-		_, err := d.conn.Call(context.Background(), name, params, nil, &struct{}{})
-		return err
-	}
 	sh, cat := start(t, api.SessionCreateParams{Shell: "sh", Name: "one"}), start(t, program("cat"))
 	for _, c := range []struct {
 		d      *daemon
@@ -243,24 +239,24 @@ func TestWrongKind(t *testing.T) {
 		params any
 		words  string
 	}{
-		{sh, link.CallInput, link.SessionInputParams{}, `session "one": is a shell; it takes commands`},
-		{sh, link.CallResize, link.ResizeParams{Cols: 80, Rows: 24}, "is a shell"},
-		{sh, link.CallScreen, api.SessionScreenParams{}, "is a shell"},
-		{sh, link.CallWait, api.SessionWaitParams{Exit: true}, "is a shell"},
-		{sh, link.CallSnapshot, link.SnapshotParams{}, "is a shell"},
-		{sh, link.CallFollow, link.FollowParams{}, "is a shell"},
-		{cat, link.CallResize, link.ResizeParams{Cols: 80, Rows: 24}, "is a program; it has no screen"},
-		{cat, link.CallScreen, api.SessionScreenParams{}, "is a program"},
-		{cat, link.CallSnapshot, link.SnapshotParams{}, "is a program"},
-		{cat, link.CallFollow, link.FollowParams{}, "is a program"},
-		{cat, link.CallWait, api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(1)}}, "is a program; it has no cursor"},
-		{cat, link.CallWait, api.SessionWaitParams{Text: "("}, "params.text: "},
-		{cat, link.CallInput, link.SessionInputParams{Keys: []string{"enter"}}, "is a program; it takes text"},
-		{cat, link.CallInput, link.SessionInputParams{Paste: true}, "is a program; it takes text"},
-		{cat, link.CallExecRun, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}, `session "` + cat.id + `": is a program; it takes session.input, not commands`},
-		{cat, link.CallExecStart, link.ExecParams{ExecParams: api.ExecParams{Command: "true", Wait: true}}, "is a program; it takes session.input"},
+		{sh, link.Input.Name, link.SessionInputParams{}, `session "one": is a shell; it takes commands`},
+		{sh, link.Resize.Name, link.ResizeParams{Cols: 80, Rows: 24}, "is a shell"},
+		{sh, link.Screen.Name, api.SessionScreenParams{}, "is a shell"},
+		{sh, link.Wait.Name, api.SessionWaitParams{Exit: true}, "is a shell"},
+		{sh, link.Snapshot.Name, link.SnapshotParams{}, "is a shell"},
+		{sh, link.Follow.Name, link.FollowParams{}, "is a shell"},
+		{cat, link.Resize.Name, link.ResizeParams{Cols: 80, Rows: 24}, "is a program; it has no screen"},
+		{cat, link.Screen.Name, api.SessionScreenParams{}, "is a program"},
+		{cat, link.Snapshot.Name, link.SnapshotParams{}, "is a program"},
+		{cat, link.Follow.Name, link.FollowParams{}, "is a program"},
+		{cat, link.Wait.Name, api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(1)}}, "is a program; it has no cursor"},
+		{cat, link.Wait.Name, api.SessionWaitParams{Text: "("}, "params.text: "},
+		{cat, link.Input.Name, link.SessionInputParams{Keys: []string{"enter"}}, "is a program; it takes text"},
+		{cat, link.Input.Name, link.SessionInputParams{Paste: true}, "is a program; it takes text"},
+		{cat, link.ExecRun.Name, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}, `session "` + cat.id + `": is a program; it takes session.input, not commands`},
+		{cat, link.ExecStart.Name, link.ExecParams{ExecParams: api.ExecParams{Command: "true", Wait: true}}, "is a program; it takes session.input"},
 	} {
-		err := call(c.d, c.call, c.params)
+		_, err := c.d.conn.Call(context.Background(), untyped(c.call, c.params))
 		if e := api.AsError(err); e == nil || e.Code != api.CodeInvalidParams || !strings.Contains(e.Message, c.words) || e.Details == nil {
 			t.Errorf("%s: %v, want %q", c.call, err, c.words)
 		}

@@ -37,7 +37,7 @@ func TestProgramEnds(t *testing.T) {
 		}
 		for stream, want := range map[string]string{"stdout": c.stdout, "stderr": c.stderr} {
 			var r link.OutputResult
-			body, err := d.conn.Call(context.Background(), link.CallExecOutput, link.OutputParams{ExecID: d.one(), Stream: stream, Limit: 100, Wait: true}, nil, &r)
+			body, err := d.conn.Call(context.Background(), link.ExecOutput.With(&link.OutputParams{ExecID: d.one(), Stream: stream, Limit: 100, Wait: true}, nil, &r))
 			if err != nil || string(body) != want || !r.Complete {
 				t.Errorf("%q: %s is %q, %+v, %v", c.script, stream, body, r, err)
 			}
@@ -116,7 +116,7 @@ func TestProgramDestroyed(t *testing.T) {
 		d.read(d.one(), running)
 		pid := d.details().ShellPID
 		var res link.DestroyResult
-		if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Force: c.force, Cause: "test"}, nil, &res); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Force: c.force, Cause: "test"}, nil, &res)); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.cmd.Wait(); err != nil {
@@ -160,7 +160,7 @@ func TestProgramForced(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		go func() {
 			var a answer
-			_, a.err = d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "test", Force: force}, nil, &a.DestroyResult)
+			_, a.err = d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "test", Force: force}, nil, &a.DestroyResult))
 			answers <- a
 		}()
 	}

@@ -14,13 +14,13 @@ import (
 
 func (d *daemon) output(p link.OutputParams) (link.OutputResult, string, error) {
 	var res link.OutputResult
-	body, err := d.conn.Call(context.Background(), link.CallExecOutput, p, nil, &res)
+	body, err := d.conn.Call(context.Background(), link.ExecOutput.With(&p, nil, &res))
 	return res, string(body), err
 }
 
 func (d *daemon) readAfter(id string, after int64, wait bool) (link.ReadResult, string, error) {
 	var res link.ReadResult
-	body, err := d.conn.Call(context.Background(), link.CallExecRead, link.ReadParams{ExecID: id, AfterSeq: after, Limit: 1 << 20, Wait: wait}, nil, &res)
+	body, err := d.conn.Call(context.Background(), link.ExecRead.With(&link.ReadParams{ExecID: id, AfterSeq: after, Limit: 1 << 20, Wait: wait}, nil, &res))
 	return res, string(body), err
 }
 
@@ -106,7 +106,7 @@ func TestOutputFollows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e = d.open("cat")
-	if _, err := d.conn.Call(ctx, link.CallExecOutput, link.OutputParams{ExecID: e.ExecID, Stream: api.EventStdout, Limit: 1, Wait: true}, nil, &link.OutputResult{}); !errors.Is(err, context.Canceled) {
+	if _, err := d.conn.Call(ctx, link.ExecOutput.With(&link.OutputParams{ExecID: e.ExecID, Stream: api.EventStdout, Limit: 1, Wait: true}, nil, &link.OutputResult{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

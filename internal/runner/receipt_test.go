@@ -21,7 +21,7 @@ func TestDestroyTells(t *testing.T) {
 		}
 		second := d.begin(api.ExecParams{Command: "true", Wait: true})
 		var res link.DestroyResult
-		if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "lifetime_s is over"}, nil, &res); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "lifetime_s is over"}, nil, &res)); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"sleep 31.1", "sleep 31.2"} {
@@ -55,7 +55,7 @@ func TestCancelCause(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = d.conn.Call(ctx, link.CallExecRun, link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: "echo up; sleep 31.4"}}, nil, &link.RunResult{})
+		_, _ = d.conn.Call(ctx, link.ExecRun.With(&link.ExecParams{ExecParams: api.ExecParams{SessionID: d.id, Command: "echo up; sleep 31.4"}}, nil, &link.RunResult{}))
 	}()
 	id := strings.TrimSuffix(asked.ExecID, "-1") + "-2"
 	for d.details().ExecID != id {

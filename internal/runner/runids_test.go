@@ -15,7 +15,7 @@ func TestDrop(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	drop := func(runID string) {
 		t.Helper()
-		if _, err := d.conn.Call(context.Background(), link.CallExecDrop, link.DropParams{RunID: runID}, nil, &struct{}{}); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.ExecDrop.With(&link.DropParams{RunID: runID}, nil, &struct{}{})); err != nil {
 			t.Fatal(err)
 		}
 	}

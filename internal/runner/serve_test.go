@@ -30,8 +30,8 @@ func TestVisitors(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	for range 3 {
 		v := d.visitor(t)
-		for _, call := range []string{link.CallInfo, link.CallDestroy, link.CallExecRun} {
-			_, err := v.conn.Call(context.Background(), call, struct{}{}, nil, &struct{}{})
+		for _, call := range []string{link.Info.Name, link.Destroy.Name, link.ExecRun.Name} {
+			_, err := v.conn.Call(context.Background(), untyped(call, struct{}{}))
 			if api.AsError(err).Code != api.CodeForbidden || !strings.Contains(err.Error(), "says hello first") {
 				t.Errorf("%s: %v", call, err)
 			}

@@ -24,7 +24,7 @@ func onTerminal(text string) api.SessionCreateParams {
 func (d *daemon) screen() api.SessionScreenResult {
 	d.t.Helper()
 	var res api.SessionScreenResult
-	if _, err := d.conn.Call(context.Background(), link.CallScreen, api.SessionScreenParams{}, nil, &res); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.Screen.With(&api.SessionScreenParams{}, nil, &res)); err != nil {
 		d.t.Fatalf("screen: %v", err)
 	}
 	return res
@@ -41,7 +41,7 @@ func (d *daemon) keys(text string, keys ...string) {
 func (d *daemon) follow(p link.FollowParams) (link.FollowResult, string) {
 	d.t.Helper()
 	var res link.FollowResult
-	body, err := d.conn.Call(context.Background(), link.CallFollow, p, nil, &res)
+	body, err := d.conn.Call(context.Background(), link.Follow.With(&p, nil, &res))
 	if err != nil {
 		d.t.Fatalf("follow: %v", err)
 	}
@@ -96,8 +96,8 @@ func TestTerminalLife(t *testing.T) {
 	if res := d.waits(api.SessionWaitParams{Cursor: &api.CursorAt{X: ptr(49)}}, api.WaitExit); *res.ExitCode != 3 {
 		t.Errorf("%s", text(res))
 	}
-	for call, params := range map[string]any{link.CallInput: link.SessionInputParams{Keys: []string{"enter"}}, link.CallResize: link.ResizeParams{Cols: 20, Rows: 10}} {
-		if _, err := d.conn.Call(context.Background(), call, params, nil, &struct{}{}); !errors.Is(err, api.ErrSessionTerminated) || !strings.Contains(err.Error(), "exited with status 3") {
+	for call, params := range map[string]any{link.Input.Name: link.SessionInputParams{Keys: []string{"enter"}}, link.Resize.Name: link.ResizeParams{Cols: 20, Rows: 10}} {
+		if _, err := d.conn.Call(context.Background(), untyped(call, params)); !errors.Is(err, api.ErrSessionTerminated) || !strings.Contains(err.Error(), "exited with status 3") {
 			t.Errorf("%s after the end: %v", call, err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestTerminalFollow(t *testing.T) {
 	d := start(t, onTerminal("stty -echo; echo up; read x; printf 'é and more'; read x; exit 6"))
 	d.waits(api.SessionWaitParams{Text: "up"}, api.WaitText)
 	var snap link.SnapshotResult
-	data, err := d.conn.Call(context.Background(), link.CallSnapshot, link.SnapshotParams{Scrollback: -1}, nil, &snap)
+	data, err := d.conn.Call(context.Background(), link.Snapshot.With(&link.SnapshotParams{Scrollback: -1}, nil, &snap))
 	if err != nil || snap.Cols != 80 || snap.Rows != 24 || len(data) == 0 {
 		t.Fatalf("%+v, %v", snap, err)
 	}
@@ -174,7 +174,7 @@ func TestTerminalFollow(t *testing.T) {
 		t.Errorf("%s", text(s))
 	}
 	var size link.ResizeResult
-	if _, err := d.conn.Call(context.Background(), link.CallResize, link.ResizeParams{Cols: 100, Rows: 30}, nil, &size); err != nil || size.Offset != snap.Offset {
+	if _, err := d.conn.Call(context.Background(), link.Resize.With(&link.ResizeParams{Cols: 100, Rows: 30}, nil, &size)); err != nil || size.Offset != snap.Offset {
 		t.Errorf("%+v, %v", size, err)
 	}
 	d.keys("", "enter")
@@ -227,10 +227,10 @@ func TestTerminalInput(t *testing.T) {
 		call   string
 		params any
 	}{
-		{link.CallExecRun, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}},
-		{link.CallExecStart, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}},
+		{link.ExecRun.Name, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}},
+		{link.ExecStart.Name, link.ExecParams{ExecParams: api.ExecParams{Command: "true"}}},
 	} {
-		_, err := d.conn.Call(context.Background(), c.call, c.params, nil, &struct{}{})
+		_, err := d.conn.Call(context.Background(), untyped(c.call, c.params))
 		if e := api.AsError(err); e == nil || e.Code != api.CodeInvalidParams || !strings.Contains(e.Message, "is a terminal; it takes session.input, not commands") || e.Details["kind"] != "terminal" {
 			t.Errorf("%s: %v", c.call, err)
 		}

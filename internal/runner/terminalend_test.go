@@ -47,7 +47,7 @@ func TestTerminalDestroyed(t *testing.T) {
 		d.waits(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
 		pid := d.details().ShellPID
 		var res link.DestroyResult
-		if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "test"}, nil, &res); err != nil {
+		if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "test"}, nil, &res)); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.cmd.Wait(); err != nil {
@@ -62,7 +62,7 @@ func TestTerminalDestroyed(t *testing.T) {
 	d := start(t, onTerminal(`setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 1; done'; sleep 1000`))
 	d.read(d.one(), func(out string) bool { return strings.Contains(out, "up") })
 	var res link.DestroyResult
-	if _, err := d.conn.Call(context.Background(), link.CallDestroy, link.DestroyParams{Cause: "test"}, nil, &res); err != nil {
+	if _, err := d.conn.Call(context.Background(), link.Destroy.With(&link.DestroyParams{Cause: "test"}, nil, &res)); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range res.Killed {
@@ -162,7 +162,7 @@ func TestTerminalReadersWait(t *testing.T) {
 		var r link.ReadResult
 		after := d.info(d.one()).LastSeq
 		for r.Outcome == nil {
-			body, err := d.conn.Call(context.Background(), link.CallExecRead, link.ReadParams{ExecID: d.one(), AfterSeq: after, Limit: 1000, Wait: true}, nil, &r)
+			body, err := d.conn.Call(context.Background(), link.ExecRead.With(&link.ReadParams{ExecID: d.one(), AfterSeq: after, Limit: 1000, Wait: true}, nil, &r))
 			if err != nil || len(r.Chunks) == 0 && r.Outcome == nil {
 				t.Errorf("an answer that tells nothing: %q, %+v, %v", body, r, err)
 				close(read)

@@ -14,7 +14,7 @@ import (
 // waitFor is session.wait.
 func (d *daemon) waitFor(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	var res api.SessionWaitResult
-	_, err := d.conn.Call(ctx, link.CallWait, p, nil, &res)
+	_, err := d.conn.Call(ctx, link.Wait.With(&p, nil, &res))
 	return res, err
 }
 

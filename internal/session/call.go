@@ -9,19 +9,9 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// repeatable reports whether a call can be sent again when it is unknown whether the runner
-// received it.
-func (s *Session) repeatable(name string, params any) bool {
-	s.mu.Lock()
-	protocol := s.hello.Protocol
-	s.mu.Unlock()
-	row := link.FindCall(name)
-	return row != nil && row.Repeatable(params, protocol)
-}
-
 // unknownOutcome is the error of a call that the runner may or may not have received.
-func (s *Session) unknownOutcome(name string, err error) error {
-	if name != link.CallInput && name != link.CallExecInput {
+func (s *Session) unknownOutcome(o link.Outgoing, err error) error {
+	if o.Repeat != link.ByWriteID {
 		return err
 	}
 	return api.Errorf(api.CodeRuntimeUnavailable,
@@ -30,13 +20,13 @@ func (s *Session) unknownOutcome(name string, err error) error {
 
 // call calls the runner, which may be unreachable for awayPatience. If the session has ended, it
 // returns endedError.
-func (s *Session) call(ctx context.Context, name string, params any, body []byte, result any) ([]byte, error) {
-	return s.callWithin(ctx, awayPatience, name, params, body, result)
+func (s *Session) call(ctx context.Context, o link.Outgoing) ([]byte, error) {
+	return s.callWithin(ctx, awayPatience, o)
 }
 
 // callWithin is call with another patience.
-func (s *Session) callWithin(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
-	answer, err := s.callRunner(ctx, patience, name, params, body, result)
+func (s *Session) callWithin(ctx context.Context, patience time.Duration, o link.Outgoing) ([]byte, error) {
+	answer, err := s.callRunner(ctx, patience, o)
 	if errors.Is(err, errRunnerGone) {
 		err = s.endedError()
 	}
@@ -45,8 +35,9 @@ func (s *Session) callWithin(ctx context.Context, patience time.Duration, name s
 
 // callRunner calls the runner, which may be unreachable for the time patience: 0, awayPatience,
 // waitPatience or forever. If the link breaks during the call, callRunner waits until it is
-// known why. It returns errRunnerGone if the session has ended, or ends during the call.
-func (s *Session) callRunner(ctx context.Context, patience time.Duration, name string, params any, body []byte, result any) ([]byte, error) {
+// known why, and then makes the call again if its row allows that. It returns errRunnerGone if the
+// session has ended, or ends during the call.
+func (s *Session) callRunner(ctx context.Context, patience time.Duration, o link.Outgoing) ([]byte, error) {
 	for {
 		if err := s.awaitReach(ctx, patience); err != nil {
 			return nil, err
@@ -55,17 +46,20 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, name s
 		if c == nil {
 			return nil, errRunnerGone
 		}
+		if c.hello.Protocol < o.Since {
+			return nil, s.tooOld(c, "answer the call "+o.Name)
+		}
 		c.beginCall()
-		answer, err := c.conn.CallUnless(ctx, giveUp, name, params, body, result)
+		answer, err := c.conn.CallUnless(ctx, giveUp, o)
 		c.endCall()
 		if errors.Is(err, link.ErrGivenUp) {
-			return nil, s.unreachable(name)
+			return nil, s.unreachable(o.Row)
 		}
 		if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(c.conn.Done()) {
 			return answer, err
 		}
 		s.noteLost(c, "the link to its runner broke", noticeAfter)
-		if s.repeatable(name, params) {
+		if o.Repeatable(c.hello.Protocol) {
 			continue
 		}
 		if waiting := s.awaitReach(ctx, patience); waiting != nil {
@@ -74,7 +68,7 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, name s
 		if c, _ := s.currentConn(patience); c == nil {
 			return nil, errRunnerGone
 		}
-		return nil, s.unknownOutcome(name, err)
+		return nil, s.unknownOutcome(o, err)
 	}
 }
 
@@ -102,8 +96,8 @@ func (s *Session) currentConn(patience time.Duration) (c *runnerConn, giveUp <-c
 }
 
 // ask is call for answers that a runner can give at once.
-func (s *Session) ask(ctx context.Context, name string, params, result any) error {
-	_, err := s.askRunner(ctx, name, params, result)
+func (s *Session) ask(ctx context.Context, o link.Outgoing) error {
+	_, err := s.askRunner(ctx, o)
 	if errors.Is(err, errRunnerGone) {
 		err = s.endedError()
 	}
@@ -111,12 +105,12 @@ func (s *Session) ask(ctx context.Context, name string, params, result any) erro
 }
 
 // askRunner is callRunner for answers that a runner can give at once.
-func (s *Session) askRunner(ctx context.Context, name string, params, result any) ([]byte, error) {
+func (s *Session) askRunner(ctx context.Context, o link.Outgoing) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	text, err := s.callRunner(asking, awayPatience, name, params, nil, result)
+	text, err := s.callRunner(asking, awayPatience, o)
 	if err != nil && !errors.Is(err, errRunnerGone) && ctx.Err() == nil && asking.Err() != nil {
-		return nil, s.unreachable(name)
+		return nil, s.unreachable(o.Row)
 	}
 	return text, err
 }

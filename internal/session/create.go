@@ -159,7 +159,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	s.runner = runner
 	create.BaseEnv, create.Limits.SpillDir = runner.Place().Env, runner.Place().SpillDir
 	hello, cancel := context.WithTimeout(ctx, helloTimeout)
-	c, _, err := s.open(hello)
+	c, err := s.open(hello)
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -190,18 +190,16 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
-	if !shell {
-		if err := s.requireProtocol(link.Input.Since, "have a "+string(create.Params.Kind)); err != nil {
-			return err
-		}
+	if !shell && c.hello.Protocol < link.Input.Since {
+		return s.tooOld(c, "have a "+string(create.Params.Kind))
 	}
 	var d link.SessionDetails
-	if _, err := s.callWithin(ctx, forever, link.CallCreate, create, nil, &d); err != nil {
+	if _, err := s.callWithin(ctx, forever, link.Create.With(&create, nil, &d)); err != nil {
 		return err
 	}
 	var execs api.ExecListResult
 	if !shell { // its command began before the session could be published
-		if _, err := s.call(ctx, link.CallExecList, struct{}{}, nil, &execs); err != nil {
+		if _, err := s.call(ctx, link.ExecList.With(&struct{}{}, nil, &execs)); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (s *Session) endRunner(p link.DestroyParams) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	var result link.DestroyResult
-	if text, err := conn.Call(ctx, link.CallDestroy, p, nil, &result); err == nil {
+	if text, err := conn.Call(ctx, link.Destroy.With(&p, nil, &result)); err == nil {
 		entry, ok := s.fetchExport(ctx, conn, result.Export, text)
 		s.mu.Lock()
 		if s.ending.result == nil {
@@ -256,7 +256,7 @@ func (s *Session) fetchExport(ctx context.Context, conn *link.Conn, export *link
 		s.log.Warn("output of an ended session is lost", "error", err)
 		return nil, false
 	}
-	_, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &link.ExportResult{})
+	_, err = conn.Call(ctx, link.Export.With(&struct{}{}, nil, &link.ExportResult{}))
 	return entry, err == nil
 }
 
@@ -274,7 +274,7 @@ func (s *Session) storeExport(ctx context.Context, conn *link.Conn, more bool, t
 			return w.Close()
 		}
 		var r link.ExportResult
-		if text, err = conn.Call(ctx, link.CallExport, struct{}{}, nil, &r); err != nil {
+		if text, err = conn.Call(ctx, link.Export.With(&struct{}{}, nil, &r)); err != nil {
 			w.Abort()
 			return nil, err
 		}

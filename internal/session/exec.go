@@ -16,11 +16,11 @@ import (
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
-	text, err := s.callWithin(ctx, s.patienceOf(p), link.CallExecRun, params, stdin, &r)
+	text, err := s.callWithin(ctx, s.patienceOf(p), link.ExecRun.With(&params, stdin, &r))
 	if ctx.Err() != nil && (p.Detach == nil || !*p.Detach) && !errors.Is(context.Cause(ctx), api.ErrDaemonEnding) {
 		// If the link is broken, the runner does not know that the caller has left.
 		go func() {
-			_, _ = s.callWithin(context.Background(), forever, link.CallExecDrop, link.DropParams{RunID: params.RunID}, nil, &struct{}{})
+			_, _ = s.callWithin(context.Background(), forever, link.ExecDrop.With(&link.DropParams{RunID: params.RunID}, nil, &struct{}{}))
 		}()
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, er
 		params.OpenStdin, params.HasStdin, stdin = true, false, nil
 	}
 	var info api.ExecInfo
-	_, err := s.call(ctx, link.CallExecStart, params, stdin, &info)
+	_, err := s.call(ctx, link.ExecStart.With(&params, stdin, &info))
 	return info, err
 }
 
@@ -110,7 +110,7 @@ func (s *Session) Input(ctx context.Context, p link.InputParams, data []byte) (a
 	if err := s.refuseIfEnded(p.ExecID); err != nil {
 		return r, err
 	}
-	_, err := s.call(ctx, link.CallExecInput, p, data, &r)
+	_, err := s.call(ctx, link.ExecInput.With(&p, data, &r))
 	return r, err
 }
 
@@ -121,7 +121,7 @@ func (s *Session) AwaitInput(ctx context.Context, id string) (*api.Process, erro
 	if _, ended, err := s.keptExec(id); ended {
 		return nil, err
 	}
-	_, err := s.callWithin(ctx, waitPatience, link.CallExecAwait, api.ExecInfoParams{ExecID: id}, nil, &r)
+	_, err := s.callWithin(ctx, waitPatience, link.ExecAwait.With(&api.ExecInfoParams{ExecID: id}, nil, &r))
 	return r.Process, err
 }
 
@@ -145,7 +145,7 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 		}
 	}
 	var info api.ExecInfo
-	_, err := s.call(ctx, link.CallExecCancel, p, nil, &info)
+	_, err := s.call(ctx, link.ExecCancel.With(&p, nil, &info))
 	return s.orKeptExec(p.ExecID, info, err)
 }
 
@@ -155,7 +155,7 @@ func (s *Session) Drop(id string) {
 	if _, ended, _ := s.keptExec(id); ended {
 		return
 	}
-	_, _ = s.callWithin(context.Background(), forever, link.CallExecCancel, api.ExecCancelParams{SessionID: s.id, ExecID: id}, nil, &api.ExecInfo{})
+	_, _ = s.callWithin(context.Background(), forever, link.ExecCancel.With(&api.ExecCancelParams{SessionID: s.id, ExecID: id}, nil, &api.ExecInfo{}))
 }
 
 // orKeptExec returns the runner's answer or, if the session ended during the call, the last state
@@ -175,7 +175,7 @@ func (s *Session) ExecInfo(ctx context.Context, id string) (api.ExecInfo, error)
 		return info, err
 	}
 	var info api.ExecInfo
-	err := s.ask(ctx, link.CallExecInfo, api.ExecInfoParams{ExecID: id}, &info)
+	err := s.ask(ctx, link.ExecInfo.With(&api.ExecInfoParams{ExecID: id}, nil, &info))
 	return s.orKeptExec(id, info, err)
 }
 
@@ -185,7 +185,7 @@ func (s *Session) ExecList(ctx context.Context) ([]api.ExecInfo, error) {
 		return list, nil
 	}
 	var r api.ExecListResult
-	err := s.ask(ctx, link.CallExecList, struct{}{}, &r)
+	err := s.ask(ctx, link.ExecList.With(&struct{}{}, nil, &r))
 	if errors.Is(err, api.ErrSessionTerminated) { // meanwhile
 		if list, ended := s.keptExecs(); ended {
 			return list, nil
@@ -235,7 +235,7 @@ func (s *Session) Details(ctx context.Context) (api.SessionDetails, error) {
 	s.mu.Unlock()
 	if !ended {
 		var d link.SessionDetails
-		_, err := s.callWithin(ctx, 0, link.CallInfo, struct{}{}, nil, &d)
+		_, err := s.callWithin(ctx, 0, link.Info.With(&struct{}{}, nil, &d))
 		s.mu.Lock()
 		if err == nil {
 			s.applyDetailsLocked(d, before)

@@ -63,7 +63,7 @@ func (s *Session) awaitExecEvent(ctx context.Context, c *runnerConn, ended, give
 	case <-c.gone:
 	case <-s.done:
 	case <-giveUp:
-		return s.unreachable("")
+		return s.unreachable(nil)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -19,8 +19,8 @@ import (
 func TestCommandRunsOnceOverABrokenLink(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
 		calls := map[string]func(*session.Session, api.ExecParams) error{
-			link.CallExecRun:   func(s *session.Session, p api.ExecParams) error { _, err := s.Run(t.Context(), p); return err },
-			link.CallExecStart: func(s *session.Session, p api.ExecParams) error { _, err := s.Start(t.Context(), p); return err },
+			link.ExecRun.Name:   func(s *session.Session, p api.ExecParams) error { _, err := s.Run(t.Context(), p); return err },
+			link.ExecStart.Name: func(s *session.Session, p api.ExecParams) error { _, err := s.Start(t.Context(), p); return err },
 		}
 		for name, call := range calls {
 			for _, runID := range []string{"", "mine"} {
@@ -46,12 +46,27 @@ func TestOlderRunnerIsNotAskedTwice(t *testing.T) {
 	in(t, session.Config{}, rt, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID
 		s := w.get(id)
-		w.rt.Runner(id).LoseAnswer(link.CallExecRun)
+		w.rt.Runner(id).LoseAnswer(link.ExecRun.Name)
 		_, err := s.Run(t.Context(), api.ExecParams{Command: "true"})
 		wantCode(t, err, api.CodeRuntimeUnavailable, "link to the runner")
 		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 {
 			t.Errorf("ran %+v, %v", list, err)
 		}
+	})
+}
+
+// TestOlderRunnerIsNotAskedForLater: a call that its protocol does not have is not sent to it.
+func TestOlderRunnerIsNotAskedForLater(t *testing.T) {
+	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.Set.Since - 1; return nil }}
+	in(t, session.Config{}, rt, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{Name: "before"}).SessionID
+		name := "after"
+		_, err := w.Set(t.Context(), w.get(id), api.SessionSetParams{Name: &name})
+		wantCode(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call set; create a new session`)
+		if got := w.get(id).Info().Name; got != "before" {
+			t.Errorf("the session is called %q", got)
+		}
+		w.create(api.SessionCreateParams{Name: "after"}) // the name is free again
 	})
 }
 
@@ -65,7 +80,7 @@ func TestCallerLeavesWhileTheLinkIsBroken(t *testing.T) {
 				s, runner := w.get(id), w.rt.Runner(id)
 				ctx, leave := context.WithCancel(t.Context())
 				if !arrives {
-					runner.LoseRequest(link.CallExecRun)
+					runner.LoseRequest(link.ExecRun.Name)
 					runner.Deny(true)
 				}
 				var all sync.WaitGroup
@@ -131,7 +146,7 @@ func TestWaitsOutliveALongBreak(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		runner.Deny(false)
 		time.Sleep(5 * time.Second)
-		runner.LoseRequest(link.CallExecCancel)
+		runner.LoseRequest(link.ExecCancel.Name)
 		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{ExecID: x}); err != nil {
 			t.Errorf("exec.cancel: %v", err)
 		}

@@ -59,6 +59,6 @@ func (r *Registry) dropOutput() {
 // many it keeps.
 func (s *Session) trimOutput(keep int64) (int64, error) {
 	var info api.SessionInfo
-	err := s.ask(context.Background(), link.CallTrim, link.TrimParams{Keep: keep}, &info)
+	err := s.ask(context.Background(), link.Trim.With(&link.TrimParams{Keep: keep}, nil, &info))
 	return info.OutputBytes, err
 }

@@ -195,11 +195,11 @@ var (
 func (s *Session) reconnect() (*runnerConn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, reachTimeout)
 	defer cancel()
-	c, hello, err := s.open(ctx)
+	c, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !hello.Created {
+	if !c.hello.Created {
 		c.close()
 		return nil, errNotCreated
 	}
@@ -253,7 +253,7 @@ func (s *Session) awaitReach(ctx context.Context, patience time.Duration) error 
 		return ctx.Err()
 	}
 	if !happened(s.runner.Done()) {
-		return s.unreachable("")
+		return s.unreachable(nil)
 	}
 	select { // the session is ending; the caller shall learn why
 	case <-s.done:
@@ -285,9 +285,9 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &e) && e.Code == api.CodeRuntimeUnavailable && e.Details["reason"] == reasonUnreachable
 }
 
-// unreachable is the error of a call that waited long enough. If sent names a call that may
-// take effect later, the error warns of that.
-func (s *Session) unreachable(sent string) error {
+// unreachable is the error of a call that waited long enough. If the call was sent and
+// may take effect later, the error warns of that.
+func (s *Session) unreachable(sent *link.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why := "its runner did not answer in time"
@@ -296,7 +296,7 @@ func (s *Session) unreachable(sent string) error {
 		why = "cannot be reached for " + time.Since(a.since).Round(time.Second).String() + ": " + a.why
 		details["since"] = a.since.UTC()
 	}
-	if row := link.FindCall(sent); row != nil && row.Repeat != link.Always {
+	if sent != nil && sent.Repeat != link.Always {
 		why += "; it is not known whether it has taken the request"
 	}
 	e := api.Errorf(api.CodeRuntimeUnavailable, "session %q: %s; its processes go on, and TRL keeps trying: "+
@@ -322,7 +322,7 @@ func (s *Session) probeIfSilent(c *runnerConn) {
 func (s *Session) probe(c *runnerConn) {
 	answered := make(chan error, 1)
 	s.registry.tasks.Go(func() {
-		_, err := c.conn.Call(s.ctx, link.CallHello, s.helloParams(), nil, &link.HelloResult{})
+		_, err := c.conn.Call(s.ctx, link.Hello.With(s.helloParams(), nil, &link.HelloResult{}))
 		answered <- err
 	})
 	patience := time.NewTimer(probeTimeout)

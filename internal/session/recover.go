@@ -167,7 +167,7 @@ func (s *Session) leaveStranger(why *strangerError) bool {
 // publishExecs publishes what happened to the commands while the runner could not be reached.
 func (s *Session) publishExecs(ctx context.Context, c *runnerConn) error {
 	var r api.ExecListResult
-	if _, err := c.conn.Call(ctx, link.CallExecList, struct{}{}, nil, &r); err != nil {
+	if _, err := c.conn.Call(ctx, link.ExecList.With(&struct{}{}, nil, &r)); err != nil {
 		return err
 	}
 	s.registry.journal.PublishExecs(s.id, r.Execs)

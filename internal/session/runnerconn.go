@@ -29,8 +29,9 @@ const stallTimeout = 5 * time.Second
 
 // runnerConn is one connection to the runner. It is read until it breaks.
 type runnerConn struct {
-	conn *link.Conn
-	gone chan struct{} // closed when nothing more is read
+	conn  *link.Conn
+	gone  chan struct{}    // closed when nothing more is read
+	hello link.HelloResult // the runner's answer, with its version and protocol
 
 	timer *time.Timer // calls probeIfSilent
 
@@ -107,11 +108,10 @@ func (e runnerEvents) Handle(_ context.Context, in *link.Incoming) error {
 func (e runnerEvents) Event(name string, header json.RawMessage, _ []byte) { e.s.event(name, header) }
 
 // open connects to the runner, starts reading the connection, and says hello.
-func (s *Session) open(ctx context.Context) (*runnerConn, link.HelloResult, error) {
-	var hello link.HelloResult
+func (s *Session) open(ctx context.Context) (*runnerConn, error) {
 	rwc, err := s.runner.Dial(ctx)
 	if err != nil {
-		return nil, hello, err
+		return nil, err
 	}
 	c := &runnerConn{conn: link.NewConn(rwc), gone: make(chan struct{})}
 	c.conn.StallAfter(stallTimeout)
@@ -124,7 +124,7 @@ func (s *Session) open(ctx context.Context) (*runnerConn, link.HelloResult, erro
 	})
 	// A runner that does not read blocks our write; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
-	_, err = c.conn.Call(ctx, link.CallHello, s.helloParams(), nil, &hello)
+	_, err = c.conn.Call(ctx, link.Hello.With(s.helloParams(), nil, &c.hello))
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -133,24 +133,21 @@ func (s *Session) open(ctx context.Context) (*runnerConn, link.HelloResult, erro
 		err = &strangerError{said: err.Error()} // the runner lives and refuses this daemon
 	case err != nil:
 		err = errors.New("the runner does not say hello: " + err.Error())
-	case hello.SessionID != s.id:
-		err = errors.New("the runner is that of session " + hello.SessionID)
-	case hello.Protocol < link.MinProtocol || hello.Protocol > link.Protocol+1:
-		err = &strangerError{hello: hello}
+	case c.hello.SessionID != s.id:
+		err = errors.New("the runner is that of session " + c.hello.SessionID)
+	case c.hello.Protocol < link.MinProtocol || c.hello.Protocol > link.Protocol+1:
+		err = &strangerError{hello: c.hello}
 	}
 	if err != nil {
 		c.close()
-		return nil, hello, err
+		return nil, err
 	}
-	s.mu.Lock()
-	s.hello = hello
-	s.mu.Unlock()
-	return c, hello, nil
+	return c, nil
 }
 
 // helloParams introduces this daemon to the runner.
-func (s *Session) helloParams() link.HelloParams {
-	return link.HelloParams{Version: version.Version, Protocol: link.Protocol, Key: s.runner.Key()}
+func (s *Session) helloParams() *link.HelloParams {
+	return &link.HelloParams{Version: version.Version, Protocol: link.Protocol, Key: s.runner.Key()}
 }
 
 // strangerError says that a runner is too old or too new for this daemon. A daemon works with
@@ -169,15 +166,12 @@ func (e *strangerError) Error() string {
 		", this daemon " + strconv.Itoa(link.Protocol)
 }
 
-// requireProtocol returns an error if the runner is too old for what the caller wants to do.
-func (s *Session) requireProtocol(protocol int, what string) error {
+// tooOld is the error for a caller that wants to do what only a newer runner can do.
+func (s *Session) tooOld(c *runnerConn, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hello.Protocol >= protocol {
-		return nil
-	}
 	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner (version %s) is older and cannot %s; create a new session",
-		s.labelLocked(), s.hello.Version, what)
+		s.labelLocked(), c.hello.Version, what)
 }
 
 // startWatching makes c the connection of the session and starts watch. With nil, watch makes
@@ -199,7 +193,7 @@ func (s *Session) refresh(ctx context.Context, c *runnerConn) error {
 	before := s.reports
 	s.mu.Unlock()
 	var d link.SessionDetails
-	if _, err := c.conn.Call(ctx, link.CallInfo, struct{}{}, nil, &d); err != nil {
+	if _, err := c.conn.Call(ctx, link.Info.With(&struct{}{}, nil, &d)); err != nil {
 		return err
 	}
 	s.mu.Lock()

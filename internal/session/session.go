@@ -51,7 +51,6 @@ type Session struct {
 
 	mu          sync.Mutex          // taken after the registry's mu by a goroutine that needs both
 	state       api.SessionState    // guarded by mu; only toLocked writes it
-	hello       link.HelloResult    // guarded by mu; the runner's version and protocol
 	execWaiters map[string]*execEnd // guarded by mu; commands whose end a caller waits for, by id
 	details     api.SessionDetails  // guarded by mu; its State is unused, see state
 	viewers     viewers             // guarded by mu; the viewers of a terminal

@@ -23,7 +23,7 @@ func (r *Registry) Set(ctx context.Context, s *Session, p api.SessionSetParams) 
 	}
 	ends := link.Ends{LifetimeS: p.LifetimeS, IdleTimeoutS: p.IdleTimeoutS}
 	var answer link.SessionInfo
-	_, err := s.call(ctx, link.CallSet, link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &answer)
+	_, err := s.call(ctx, link.Set.With(&link.SetParams{Name: p.Name, Tags: p.Tags, Ends: ends}, nil, &answer))
 	if err == nil && (ends.LifetimeS != nil && answer.LifetimeS == nil || ends.IdleTimeoutS != nil && answer.IdleTimeoutS == nil) {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "session %q: its runner is of an older version and cannot change the timeouts; create a new session", s.Label())
 	}

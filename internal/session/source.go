@@ -49,26 +49,26 @@ type liveSource struct {
 }
 
 func (l liveSource) Read(p link.ReadParams) (r link.ReadResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallExecRead, p, nil, &r)
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.ExecRead.With(&p, nil, &r))
 	return r, text, err
 }
 
 func (l liveSource) Output(p link.OutputParams) (r link.OutputResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallExecOutput, p, nil, &r)
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.ExecOutput.With(&p, nil, &r))
 	return r, text, err
 }
 
 func (l liveSource) Screen(p api.SessionScreenParams) (r api.SessionScreenResult, err error) {
-	_, err = l.s.askRunner(l.ctx, link.CallScreen, p, &r)
+	_, err = l.s.askRunner(l.ctx, link.Screen.With(&p, nil, &r))
 	return r, err
 }
 
 func (l liveSource) Snapshot(p link.SnapshotParams) (r link.SnapshotResult, text []byte, err error) {
-	text, err = l.s.askRunner(l.ctx, link.CallSnapshot, p, &r)
+	text, err = l.s.askRunner(l.ctx, link.Snapshot.With(&p, nil, &r))
 	return r, text, err
 }
 
 func (l liveSource) Follow(p link.FollowParams) (r link.FollowResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.CallFollow, p, nil, &r)
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.Follow.With(&p, nil, &r))
 	return r, text, err
 }

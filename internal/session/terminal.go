@@ -11,7 +11,7 @@ import (
 // Type types into a terminal, or writes to a program.
 func (s *Session) Type(ctx context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	var r api.SessionInputResult
-	_, err := s.call(ctx, link.CallInput, p, data, &r)
+	_, err := s.call(ctx, link.Input.With(&p, data, &r))
 	return r, err
 }
 
@@ -37,7 +37,7 @@ func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 		defer cancel()
 	}
 	var r api.SessionWaitResult
-	_, err := s.callRunner(ctx, waitPatience, link.CallWait, p, nil, &r)
+	_, err := s.callRunner(ctx, waitPatience, link.Wait.With(&p, nil, &r))
 	switch {
 	case !errors.Is(err, errRunnerGone):
 	case s.isLeft():
@@ -127,8 +127,9 @@ func (s *Session) applySize(ctx context.Context) error {
 	s.mu.Lock()
 	want := s.viewers.want
 	s.mu.Unlock()
+	size := link.ResizeParams(want)
 	var r link.ResizeResult
-	if err := s.ask(ctx, link.CallResize, link.ResizeParams(want), &r); err != nil {
+	if err := s.ask(ctx, link.Resize.With(&size, nil, &r)); err != nil {
 		return err
 	}
 	s.mu.Lock()

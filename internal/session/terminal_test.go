@@ -196,7 +196,7 @@ func TestInputOverABrokenLink(t *testing.T) {
 			info := w.create(terminal(""))
 			s, runner := w.get(info.SessionID), w.rt.Runner(info.SessionID)
 			synctest.Wait()
-			runner.LoseAnswer(link.CallInput)
+			runner.LoseAnswer(link.Input.Name)
 			r, err := s.Type(t.Context(), link.SessionInputParams{WriteID: writeID}, []byte("once"))
 			if writeID == "" {
 				wantCode(t, err, api.CodeRuntimeUnavailable, "it is not known whether the input was written")

@@ -309,7 +309,7 @@ func greet(t *testing.T, daemon *trltest.Daemon, id, key string, look func()) er
 	conn := link.NewConn(c)
 	var all sync.WaitGroup
 	all.Go(func() { _ = conn.Serve(deaf{}) })
-	_, err = conn.Call(context.Background(), link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{})
+	_, err = conn.Call(context.Background(), link.Hello.With(&link.HelloParams{Protocol: link.Protocol, Key: key}, nil, &link.HelloResult{}))
 	look()
 	conn.Close()
 	all.Wait()

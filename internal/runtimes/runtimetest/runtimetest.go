@@ -152,7 +152,7 @@ func (c *connection) close() {
 func (d *daemon) hello(c *connection, r session.Runner) error {
 	d.Helper()
 	var hello link.HelloResult
-	_, err := c.Call(d.ctx, link.CallHello, link.HelloParams{Protocol: link.Protocol, Key: r.Key()}, nil, &hello)
+	_, err := c.Call(d.ctx, link.Hello.With(&link.HelloParams{Protocol: link.Protocol, Key: r.Key()}, nil, &hello))
 	if err == nil && (hello.SessionID != r.About().SessionID || hello.Protocol != link.Protocol || hello.PID <= 0) {
 		d.Errorf("hello: %+v, want that of %s", hello, r.About().SessionID)
 	}
@@ -179,7 +179,7 @@ func (d *daemon) create(c *connection, s session.Spec, r session.Runner) {
 	}
 	p.Params.Shell = "/bin/sh"
 	var details link.SessionDetails
-	if _, err := c.Call(d.ctx, link.CallCreate, p, nil, &details); err != nil {
+	if _, err := c.Call(d.ctx, link.Create.With(&p, nil, &details)); err != nil {
 		d.Fatal(err)
 	}
 }
@@ -294,7 +294,7 @@ func nextDaemon(d *daemon) {
 	c = d.dial(r)
 	d.mustHello(c, r)
 	var details link.SessionDetails
-	if _, err := c.Call(d.ctx, link.CallInfo, struct{}{}, nil, &details); err != nil || details.Runtime != d.rt.Name() {
+	if _, err := c.Call(d.ctx, link.Info.With(&struct{}{}, nil, &details)); err != nil || details.Runtime != d.rt.Name() {
 		d.Errorf("info: runtime %q, %v", details.Runtime, err)
 	}
 	d.end(r)

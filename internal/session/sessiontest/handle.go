@@ -43,9 +43,9 @@ func (r *Runner) Handle(ctx context.Context, in *link.Incoming) error {
 
 func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage, body []byte) (any, []byte, error) {
 	switch name {
-	case link.CallInput, link.CallResize, link.CallScreen, link.CallWait, link.CallSnapshot, link.CallFollow:
+	case link.Input.Name, link.Resize.Name, link.Screen.Name, link.Wait.Name, link.Snapshot.Name, link.Follow.Name:
 		return r.handleTerminal(ctx, name, params, body)
-	case link.CallHello:
+	case link.Hello.Name:
 		if r.Refuse != nil {
 			return nil, nil, r.Refuse
 		}
@@ -53,21 +53,21 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		r.hellos++
 		r.mu.Unlock()
 		return link.HelloResult{Version: "memory", Protocol: r.protocol(), SessionID: r.id, PID: 1, Created: r.Created() != nil}, nil, nil
-	case link.CallCreate:
+	case link.Create.Name:
 		return r.create(params)
-	case link.CallSet:
+	case link.Set.Name:
 		return r.set(params)
-	case link.CallInfo:
+	case link.Info.Name:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.detailsLocked(), nil, nil
-	case link.CallExecRun:
+	case link.ExecRun.Name:
 		x, err := r.start(ctx, params, body)
 		if err != nil {
 			return nil, nil, err
 		}
 		return r.result(x)
-	case link.CallExecStart:
+	case link.ExecStart.Name:
 		x, err := r.start(context.Background(), params, body)
 		if err != nil {
 			return nil, nil, err
@@ -75,19 +75,19 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return x.infoLocked(), nil, nil
-	case link.CallExecRead:
+	case link.ExecRead.Name:
 		return r.read(ctx, params)
-	case link.CallExecOutput:
+	case link.ExecOutput.Name:
 		return r.output(ctx, params)
-	case link.CallExecInput:
+	case link.ExecInput.Name:
 		return r.input(params, body)
-	case link.CallExecAwait:
+	case link.ExecAwait.Name:
 		return r.await(ctx, params)
-	case link.CallExecCancel:
+	case link.ExecCancel.Name:
 		return r.cancel(params)
-	case link.CallExecDrop:
+	case link.ExecDrop.Name:
 		return r.drop(params)
-	case link.CallExecInfo:
+	case link.ExecInfo.Name:
 		var p api.ExecInfoParams
 		x, err := r.find(params, &p, &p.ExecID)
 		if err != nil {
@@ -96,16 +96,16 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return x.infoLocked(), nil, nil
-	case link.CallExecList:
+	case link.ExecList.Name:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return api.ExecListResult{Execs: r.list()}, nil, nil
-	case link.CallDestroy:
+	case link.Destroy.Name:
 		return r.destroy(ctx, params)
-	case link.CallExport:
+	case link.Export.Name:
 		r.leave()
 		return link.ExportResult{}, nil, nil
-	case link.CallTrim:
+	case link.Trim.Name:
 		var p link.TrimParams
 		_ = json.Unmarshal(params, &p)
 		info, err := r.trim(p)

@@ -239,7 +239,7 @@ type served struct {
 
 // Handle is the runner's side of the link. The newest connection that has said hello is the daemon's.
 func (s served) Handle(ctx context.Context, in *link.Incoming) error {
-	if in.Name == link.CallHello && s.Refuse == nil {
+	if in.Name == link.Hello.Name && s.Refuse == nil {
 		s.mu.Lock()
 		older := s.Runner.conn
 		s.Runner.conn = s.conn

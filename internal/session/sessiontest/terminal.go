@@ -65,19 +65,19 @@ func (r *Runner) handleTerminal(ctx context.Context, name string, params json.Ra
 		return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
 	}
 	switch name {
-	case link.CallInput:
+	case link.Input.Name:
 		return decoded(params, func(p link.SessionInputParams) (any, []byte, error) { return r.typed(x, p, body) })
-	case link.CallResize:
+	case link.Resize.Name:
 		return decoded(params, func(p link.ResizeParams) (any, []byte, error) { return r.resize(x, p), nil, nil })
-	case link.CallScreen:
+	case link.Screen.Name:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return api.SessionScreenResult{
 			Version: uint64(x.seq), Offset: x.info.StdoutBytes, Cols: r.screen.cols, Rows: r.screen.rows, Text: string(x.streamLocked(api.EventStdout)),
 		}, nil, nil
-	case link.CallWait:
+	case link.Wait.Name:
 		return decoded(params, func(p api.SessionWaitParams) (any, []byte, error) { return r.awaitScreen(ctx, x, p) })
-	case link.CallSnapshot:
+	case link.Snapshot.Name:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		s := r.screen
