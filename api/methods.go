@@ -40,10 +40,13 @@ type Method struct {
 // Access is the permission that a caller needs, and the scope of a token.
 type Access string
 
-// The two kinds of access. Full access includes read access.
+// The kinds of access. Full access includes read access.
 const (
 	AccessRead Access = "read" // the method changes nothing
 	AccessFull Access = "full" // the method may change something
+	// AccessLocal is for callers on the socket or on stdio, who are the daemon's own user. A token
+	// is not enough: otherwise a caller of HTTP could open the daemon to others.
+	AccessLocal Access = "local"
 )
 
 // Methods is the one list of the methods on the wire. It is a function, so that programs
@@ -64,6 +67,7 @@ func list() []Method {
 		read(unary("system.stats", "Count sessions, commands and the daemon's own resources.", Service.SystemStats)),
 		read(unary("system.info", "Report version, platform, limits, capabilities and methods.", Service.SystemInfo)),
 		full(strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade))),
+		local(strict(unary("system.http", "Turn HTTP on or off while the daemon runs, or report whether it is on.", Service.SystemHTTP))),
 		full(strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate))),
 		read(unary("session.list", "List the sessions.", Service.SessionList)),
 		read(unary("session.info", "Report everything about one session.", Service.SessionInfo)),
@@ -185,6 +189,11 @@ func read(m Method) Method {
 
 func full(m Method) Method {
 	m.Access = AccessFull
+	return m
+}
+
+func local(m Method) Method {
+	m.Access = AccessLocal
 	return m
 }
 

@@ -19,6 +19,7 @@ type Service interface {
 	SystemStats(ctx context.Context, p SystemStatsParams) (SystemStatsResult, error)
 	SystemInfo(ctx context.Context, p SystemInfoParams) (SystemInfoResult, error)
 	SystemUpgrade(ctx context.Context, p SystemUpgradeParams) (SystemUpgradeResult, error)
+	SystemHTTP(ctx context.Context, p SystemHTTPParams) (SystemHTTPResult, error)
 
 	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)

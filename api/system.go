@@ -92,3 +92,37 @@ type SystemUpgradeResult struct {
 	From   string `json:"from"`   // version of the old program
 	To     string `json:"to"`     // version of the new program
 }
+
+// DefaultHTTP is the address of system.http if neither the caller nor the configuration names one.
+const DefaultHTTP = "127.0.0.1:7330"
+
+// SystemHTTPParams turns HTTP on or off. Without on, the call changes nothing.
+type SystemHTTPParams struct {
+	// On turns HTTP on (true) or off (false). It stays so over an upgrade; a daemon that starts
+	// anew follows its configuration.
+	On *bool `json:"on,omitempty"`
+	// Address is the host and port to listen on; port 0 is any free port. Absent: the configured
+	// http, else 127.0.0.1:7330. An address that other machines can reach needs tls_cert and
+	// tls_key, or http_insecure.
+	Address string `json:"address,omitempty"`
+}
+
+// Check reports the first fault.
+func (p SystemHTTPParams) Check() error {
+	if p.Address != "" && (p.On == nil || !*p.On) {
+		return Errorf(CodeInvalidParams, "params.address: is only for on: true")
+	}
+	return nil
+}
+
+// SystemHTTPResult says whether the daemon serves HTTP.
+type SystemHTTPResult struct {
+	On  bool   `json:"on"`            // HTTP is on
+	URL string `json:"url,omitempty"` // the base of the URLs, such as http://127.0.0.1:7330
+	// TokenFile is the path of the file with the tokens that callers need; absent if the daemon
+	// has only the token in its variable TRL_AUTH_TOKEN, or if HTTP is off.
+	TokenFile string `json:"token_file,omitempty"`
+	// Configured is the address in the configuration, which a daemon that starts anew serves;
+	// absent if the configuration has none.
+	Configured string `json:"configured,omitempty"`
+}

@@ -26,6 +26,11 @@ func (c *Client) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) (
 	return typed[api.SystemUpgradeResult](ctx, c, "system.upgrade", p)
 }
 
+// SystemHTTP implements api.Service.
+func (c *Client) SystemHTTP(ctx context.Context, p api.SystemHTTPParams) (api.SystemHTTPResult, error) {
+	return typed[api.SystemHTTPResult](ctx, c, "system.http", p)
+}
+
 // SessionCreate implements api.Service.
 func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
 	info, err := typed[api.SessionInfo](ctx, c, "session.create", p)

@@ -37,7 +37,7 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	case client.IsGRPC(a.url):
 		return nil, ui.WithHint(err, "`trl serve --grpc ADDRESS` serves gRPC")
 	case a.url != "":
-		return nil, ui.WithHint(err, "`trl serve --http ADDRESS` serves HTTP")
+		return nil, ui.WithHint(err, "`trl http on` or `trl serve --http ADDRESS`, on that machine, serves HTTP")
 	case a.noStart:
 		return nil, ui.WithHint(noDaemon(cfg), "start one with `trl serve`, or leave out --no-start")
 	default:

@@ -105,7 +105,7 @@ func notURL(origin, address string) error {
 }
 
 // localOnly are the commands that need the process of the daemon on this machine.
-var localOnly = map[string]bool{"serve": true, "stop": true, "upgrade": true, "doctor": true}
+var localOnly = map[string]bool{"serve": true, "stop": true, "upgrade": true, "http": true, "doctor": true}
 
 // settingFlagsGiven returns the global settings that cmd was given as flags for the daemon that
 // it starts, which has another working directory.

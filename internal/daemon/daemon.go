@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -67,8 +68,7 @@ type daemon struct {
 	manager    string // the socket of the service manager to which the daemon reports, see notify; "" for none
 
 	listener *server.Listener // nil without a socket
-	fronts   []*front
-	tokens   *server.Tokens // nil without fronts
+	tokens   *server.Tokens   // nil before the first front
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
@@ -76,7 +76,24 @@ type daemon struct {
 	archive  *archive.Archive
 	registry *session.Registry
 	talks    *dialogue.Registry
+	service  api.Service
 	server   *server.Server
+	ends     chan ending // why the daemon must end; the first reason counts
+
+	switching sync.Mutex // held while a front is turned on or off
+	// frontsMu guards the fields below it once the daemon serves.
+	frontsMu    sync.Mutex
+	fronts      []*front
+	frontsFinal bool // the daemon ends, or hands the fronts over
+	// chosen has the addresses of fronts that were turned on or off by hand, by the name of the
+	// front; "" for off. The program after this one gets it.
+	chosen map[string]string
+}
+
+// ending is why the daemon ends.
+type ending struct {
+	why string
+	err error
 }
 
 // ErrRunning is the error of Run when another daemon has the socket.
@@ -86,7 +103,7 @@ var ErrRunning = server.ErrRunning
 // idle for auto_exit_s. Then it ends all sessions, unless keep_sessions is set; meanwhile SIGTERM
 // or SIGINT makes it skip the grace time. Nothing else in this process may start children.
 func Run(ctx context.Context, c config.Config, o Options) error {
-	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1)}
+	d := &daemon{config: c, o: o, log: o.Logger, replace: make(chan replacement, 1), ends: make(chan ending, 1), chosen: map[string]string{}}
 	d.executable, _ = os.Executable()
 	d.manager = os.Getenv(notifyVariable)
 	os.Unsetenv(notifyVariable) // not for our children
@@ -128,8 +145,10 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	defer d.runtime.Close()
-	if err := d.openTokens(); err != nil {
-		return err
+	if len(d.fronts) > 0 {
+		if err := d.openTokens(); err != nil {
+			return err
+		}
 	}
 	if d.archive, err = d.openArchive(); err != nil {
 		return err
@@ -140,8 +159,8 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	d.registry = d.newRegistry(events)
 	d.talks = d.newDialogues()
-	svc := d.newServer()
-	if err = d.startFronts(svc); err == nil {
+	d.newServer()
+	if err = d.startFronts(); err == nil {
 		err = d.registry.Recover(ctx, slot)
 	}
 	if err == nil {
@@ -161,6 +180,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 func (d *daemon) listen() (err error) {
 	given, err := inherit()
 	d.keys = takeKeys(given.keys)
+	maps.Copy(d.chosen, given.chosen)
 	switch {
 	case err != nil:
 		return err
@@ -290,32 +310,27 @@ func retention(seconds float64) float64 {
 	return seconds
 }
 
-func (d *daemon) newServer() api.Service {
+func (d *daemon) newServer() {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
-	svc := service.New(service.Config{
+	d.service = service.New(service.Config{
 		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
-		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.frontURL("http"), GRPC: d.frontURL("grpc"), ConfigFile: d.config.File(),
+		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{
-		Service:         svc,
+		Service:         d.service,
 		Hold:            d.registry.Hold,
 		Logger:          d.log,
 		MaxRequestBytes: int(d.config.MaxRequestBytes),
 		MaxConnections:  int(d.config.MaxConnections),
 		WriteTimeout:    config.Seconds(d.config.ReaderStallS),
 	})
-	return svc
 }
 
 // serve serves until there is a reason to stop, and then stops.
 func (d *daemon) serve(ctx context.Context) error {
-	type ending struct {
-		why string
-		err error
-	}
 	stopSignals := d.upgradeOnSignal() // before a client can know that the daemon serves
-	ends := make(chan ending, 2+len(d.fronts))
+	ends := make(chan ending, 2)
 	var tasks sync.WaitGroup
 	// The server ends the contexts of requests itself, so that their callers learn why.
 	if d.listener != nil {
@@ -333,14 +348,12 @@ func (d *daemon) serve(ctx context.Context) error {
 	}
 	about := []any{"version", version.Version, "pid", os.Getpid(), "socket", d.address(),
 		"state_dir", d.config.StateDir, "sessions", len(d.registry.List())}
+	d.frontsMu.Lock() // a client on the socket may turn HTTP on already
 	for _, f := range d.fronts {
 		f.server.Ready()
-		tasks.Go(func() {
-			<-f.ended
-			ends <- ending{"nobody can connect by " + f.label + " any more", f.err}
-		})
 		about = append(about, f.name, f.url())
 	}
+	d.frontsMu.Unlock()
 	d.log.Info("daemon started", about...)
 	d.tellReady("ready\n")
 	debug.FreeOSMemory() // memory that only the start needed
@@ -357,6 +370,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	case <-d.registry.Unused():
 		end.why = fmt.Sprintf("nothing to do for %s (auto_exit_s)", config.Seconds(d.config.AutoExitS))
 	case end = <-ends:
+	case end = <-d.ends:
 	}
 	stopSignals()
 	notify(d.manager, "STOPPING=1")

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
 )
 
 // front is a TCP listener of the daemon: HTTP or gRPC. It listens while sessions are still being
@@ -20,6 +22,7 @@ type front struct {
 	server   frontServer
 	err      error         // why the front ended; valid once ended is closed
 	ended    chan struct{} // nil until the front is started
+	release  func()        // of the hold of a front that was turned on by hand; else nil
 }
 
 // frontServer serves the connections of a front. Until Ready, every answer says that the daemon is
@@ -34,58 +37,122 @@ type frontServer interface {
 type frontKind struct {
 	name  string // of its setting, in the log and in the handover to the next program
 	label string // in messages
-	// address returns the configured address, "" for none.
-	address func(*daemon) string
+	// setting returns the configured address, "" for none.
+	setting func(config.Config) string
 	listen  func(d *daemon, address string, secure bool) (*net.TCPListener, error)
 	serve   func(d *daemon, f *front, svc api.Service) (frontServer, error)
 }
 
 var frontKinds = []frontKind{httpFront, grpcFront}
 
-// listenFronts listens on every front that the configuration asks for. For a daemon on stdio only a
-// flag counts, as for its socket. given has the descriptors of the program before this one, by the
-// name of the front.
+// configured returns the address that the configuration asks for, "" for none. For a daemon on
+// stdio only a flag counts, as for its socket.
+func (d *daemon) configured(kind frontKind) string {
+	if d.o.Stdio && !strings.HasPrefix(d.config.Origin(kind.name), "flag ") {
+		return ""
+	}
+	return kind.setting(d.config)
+}
+
+// listenFronts listens on every front that the configuration asks for, and on those that were
+// turned on by hand in the program before this one. given has the descriptors of that program, by
+// the name of the front.
 func (d *daemon) listenFronts(given map[string]int) error {
 	for _, kind := range frontKinds {
-		address := kind.address(d)
-		if address == "" || d.o.Stdio && !strings.HasPrefix(d.config.Origin(kind.name), "flag ") {
-			continue
+		address := d.configured(kind)
+		if chosen, ok := d.chosen[kind.name]; ok {
+			address = chosen
 		}
-		f := &front{frontKind: kind, secure: d.config.TLSCert != ""}
-		var err error
-		if fd := given[kind.name]; fd > 0 {
-			f.listener, err = adoptTCP(kind.name, fd)
-		} else {
-			f.listener, err = kind.listen(d, address, f.secure)
-		}
+		f, err := d.listenFront(kind, address, given[kind.name])
 		if err != nil {
 			d.closeFronts()
 			return err
 		}
-		d.fronts = append(d.fronts, f)
+		if f != nil {
+			d.fronts = append(d.fronts, f)
+		}
 	}
 	return nil
 }
 
+// listenFront makes a front that listens, nil if the address is empty. If the descriptor fd of the
+// program before this one, 0 for none, listens on that address, the front adopts it.
+func (d *daemon) listenFront(kind frontKind, address string, fd int) (*front, error) {
+	f := &front{frontKind: kind, secure: d.config.TLSCert != ""}
+	var err error
+	if fd > 0 {
+		if f.listener, err = adoptTCP(kind.name, fd); err != nil {
+			return nil, err
+		}
+		if address != "" && fits(f.listener.Addr(), address) {
+			return f, nil
+		}
+		f.listener.Close() // the configuration has changed
+	}
+	if address == "" {
+		return nil, nil
+	}
+	f.listener, err = kind.listen(d, address, f.secure)
+	return f, err
+}
+
+// fits reports whether a listener is one for the address of a setting. Port 0 is any port.
+func fits(listener net.Addr, address string) bool {
+	want, err := net.ResolveTCPAddr("tcp", address)
+	has, ok := listener.(*net.TCPAddr)
+	if err != nil || !ok {
+		return false
+	}
+	everywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	return (want.Port == 0 || want.Port == has.Port) && (want.IP.Equal(has.IP) || everywhere(want.IP) && everywhere(has.IP))
+}
+
 // startFronts makes the fronts serve.
-func (d *daemon) startFronts(svc api.Service) error {
+func (d *daemon) startFronts() error {
 	for _, f := range d.fronts {
-		s, err := f.serve(d, f, svc)
-		if err != nil {
+		if err := d.startFront(f); err != nil {
 			return err
 		}
-		f.server, f.ended = s, make(chan struct{})
-		go func() {
-			f.err = s.Serve(f.listener)
-			close(f.ended)
-		}()
+		if d.chosen[f.name] != "" {
+			var err error
+			if f.release, err = d.registry.Hold(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// startFront makes a front serve. If it ends by itself, the daemon ends.
+func (d *daemon) startFront(f *front) error {
+	s, err := f.serve(d, f, d.service)
+	if err != nil {
+		return err
+	}
+	f.server, f.ended = s, make(chan struct{})
+	go func() {
+		if f.err = s.Serve(f.listener); f.err != nil {
+			select {
+			case d.ends <- ending{"nobody can connect by " + f.label + " any more", f.err}:
+			default: // it ends already
+			}
+		}
+		close(f.ended)
+	}()
+	return nil
+}
+
+// keepFronts makes the list of fronts final, for a daemon that ends, and returns it.
+func (d *daemon) keepFronts() []*front {
+	d.frontsMu.Lock()
+	defer d.frontsMu.Unlock()
+	d.frontsFinal = true
+	return d.fronts
 }
 
 // stopFronts waits until the fronts have ended. The server has been shut down before.
 func (d *daemon) stopFronts() {
-	for _, f := range d.fronts {
+	for _, f := range d.keepFronts() {
 		if f.ended != nil {
 			f.server.Stop()
 			<-f.ended
@@ -94,7 +161,7 @@ func (d *daemon) stopFronts() {
 }
 
 func (d *daemon) closeFronts() {
-	for _, f := range d.fronts {
+	for _, f := range d.keepFronts() {
 		f.listener.Close()
 	}
 }
@@ -108,14 +175,22 @@ func (f *front) url() string {
 	return scheme + "://" + f.listener.Addr().String()
 }
 
-// frontURL returns the URL of the front of that name, "" for none.
-func (d *daemon) frontURL(name string) string {
-	for _, f := range d.fronts {
-		if f.name == name {
-			return f.url()
+// frontURLs returns the base of the URLs for HTTP, and the address for gRPC; "" for what is off.
+func (d *daemon) frontURLs() (http, grpc string) {
+	d.frontsMu.Lock()
+	defer d.frontsMu.Unlock()
+	url := func(name string) string {
+		if i := d.findFront(name); i >= 0 {
+			return d.fronts[i].url()
 		}
+		return ""
 	}
-	return ""
+	return url(httpFront.name), url(grpcFront.name)
+}
+
+// findFront returns the index of the front of that name, -1 for none. frontsMu is held.
+func (d *daemon) findFront(name string) int {
+	return slices.IndexFunc(d.fronts, func(f *front) bool { return f.name == name })
 }
 
 // handOver duplicates the descriptor of the listener for the next program.

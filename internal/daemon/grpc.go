@@ -4,12 +4,13 @@ import (
 	"net"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/server"
 )
 
 var grpcFront = frontKind{
 	name: "grpc", label: "gRPC",
-	address: func(d *daemon) string { return d.config.GRPC },
+	setting: func(c config.Config) string { return c.GRPC },
 	listen: func(_ *daemon, address string, secure bool) (*net.TCPListener, error) {
 		return server.ListenGRPC(address, secure)
 	},

@@ -17,7 +17,7 @@ import (
 
 var httpFront = frontKind{
 	name: "http", label: "HTTP",
-	address: func(d *daemon) string { return d.config.HTTP },
+	setting: func(c config.Config) string { return c.HTTP },
 	listen: func(d *daemon, address string, secure bool) (*net.TCPListener, error) {
 		return server.ListenHTTP(address, secure || d.config.HTTPInsecure)
 	},
@@ -34,15 +34,22 @@ func (s httpServer) Stop() { s.stop() }
 
 // openTokens reads the tokens, or makes the first one: HTTP and gRPC need a token.
 func (d *daemon) openTokens() (err error) {
-	if len(d.fronts) == 0 {
+	if d.tokens != nil {
 		return nil
 	}
-	c := server.TokensConfig{Token: os.Getenv(config.EnvAuthToken), Logger: d.log}
-	if c.Token == "" || d.config.TokenFile != "" {
-		c.File, c.Make = d.config.TokenPath()
-	}
+	c := server.TokensConfig{Token: os.Getenv(config.EnvAuthToken), File: d.tokenFile(), Logger: d.log}
+	_, c.Make = d.config.TokenPath()
 	d.tokens, err = server.NewTokens(c)
 	return err
+}
+
+// tokenFile returns the path of the file with the tokens, "" if only the environment has one.
+func (d *daemon) tokenFile() string {
+	if os.Getenv(config.EnvAuthToken) != "" && d.config.TokenFile == "" {
+		return ""
+	}
+	path, _ := d.config.TokenPath()
+	return path
 }
 
 func (d *daemon) serveHTTP(f *front, svc api.Service) (frontServer, error) {

@@ -27,6 +27,9 @@ import (
 const (
 	// handoverVariable names the descriptors that a program leaves open for the next one.
 	handoverVariable = "TRL_HANDOVER"
+	// chosenVariable has the fronts that were turned on or off by hand, as JSON: daemon.chosen.
+	// It is apart from the descriptors, so that an older program can take over.
+	chosenVariable = "TRL_HANDOVER_FRONTS"
 	// notifyVariable is the variable in which a service manager passes its socket; see sd_notify(3).
 	notifyVariable = "NOTIFY_SOCKET"
 	// tryTimeout bounds the trial of a new program.
@@ -178,7 +181,7 @@ func (d *daemon) become(r replacement) error {
 	if h.Lock > 0 {
 		given = append(given, "lock="+strconv.Itoa(h.Lock))
 	}
-	for _, f := range d.fronts {
+	for _, f := range d.keepFronts() {
 		fd, err := f.handOver()
 		if err != nil {
 			return err
@@ -200,8 +203,10 @@ func (d *daemon) become(r replacement) error {
 	} else if fd > 0 {
 		given = append(given, "keys="+strconv.Itoa(fd))
 	}
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, handoverVariable+"=") })
-	env = append(env, handoverVariable+"="+strings.Join(given, ","))
+	env := append(os.Environ(), handoverVariable+"="+strings.Join(given, ","))
+	if chosen, err := json.Marshal(d.chosen); err == nil && len(d.chosen) > 0 {
+		env = append(env, chosenVariable+"="+string(chosen))
+	}
 	if d.manager != "" {
 		env = append(env, notifyVariable+"="+d.manager)
 	}
@@ -217,7 +222,8 @@ func (d *daemon) become(r replacement) error {
 type inherited struct {
 	socket server.Handover // Socket is 0 for none
 	fronts map[string]int  // by the name of the front
-	keys   int             // 0 for none
+	chosen map[string]string
+	keys   int // 0 for none
 }
 
 // handOverKeys writes the keys of archived sessions into a pipe, which has room for all of them, and
@@ -257,6 +263,12 @@ func takeKeys(fd int) []byte {
 func inherit() (in inherited, err error) {
 	if text, ok := os.LookupEnv(handoverVariable); ok {
 		os.Unsetenv(handoverVariable)
+		if chosen, ok := os.LookupEnv(chosenVariable); ok {
+			os.Unsetenv(chosenVariable)
+			if err := json.Unmarshal([]byte(chosen), &in.chosen); err != nil {
+				return in, fmt.Errorf("%s: %w", chosenVariable, err)
+			}
+		}
 		in.fronts = map[string]int{}
 		for _, entry := range strings.Split(text, ",") {
 			name, value, _ := strings.Cut(entry, "=")

@@ -97,6 +97,9 @@ func streamResponse() node {
 func writeOpenAPI(c *contract) ([]byte, error) {
 	paths := node{}
 	for _, m := range api.Methods() {
+		if m.Access == api.AccessLocal {
+			continue // not over HTTP
+		}
 		noun, verb, _ := strings.Cut(m.Name, ".")
 		responses := node{"200", node{"description", "The result.", "content", node{"application/json", node{"schema", ref(schemaRefs, m.Result.Name())}}}}
 		if m.Streams {

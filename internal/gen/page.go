@@ -41,7 +41,7 @@ func writePage(c *contract) ([]byte, error) {
 	for _, m := range api.Methods() {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s |\n", m.Name, anchor(m.Name), m.Summary, strings.TrimPrefix(marks(m, ", "), ", "))
 	}
-	b.WriteString("\nreads: the method changes nothing, and a token of scope read is enough. streams: pushes follow the answer. strict: unknown parameters are rejected.\n\n## Methods\n")
+	b.WriteString("\nreads: the method changes nothing, and a token of scope read is enough. local: only for callers on the socket and on stdio, not over HTTP, WebSocket or gRPC. streams: pushes follow the answer. strict: unknown parameters are rejected.\n\n## Methods\n")
 	shown := map[*object]string{}
 	for _, m := range api.Methods() {
 		c.pageMethod(&b, m, shown)

@@ -73,7 +73,7 @@ func marks(m api.Method, separator string) string {
 	for _, mark := range []struct {
 		set  bool
 		word string
-	}{{m.Access == api.AccessRead, "reads"}, {m.Streams, "streams"}, {m.Strict, "strict"}} {
+	}{{m.Access == api.AccessRead, "reads"}, {m.Access == api.AccessLocal, "local"}, {m.Streams, "streams"}, {m.Strict, "strict"}} {
 		if mark.set {
 			text += separator + mark.word
 		}

@@ -28,6 +28,9 @@ func (s *Server) newAdmission(conn context.Context) *admission {
 // connection ends. The connection alone does not: a monitor that only connects must not keep an
 // idle daemon from exiting.
 func (a *admission) admit(scope Scope, m api.Method, params json.RawMessage) *api.Error {
+	if m.Access == api.AccessLocal && !scope.covers(scopeLocal) {
+		return api.Errorf(api.CodeForbidden, "method %q: only for callers on the daemon's socket or on stdio", m.Name)
+	}
 	if !scope.covers(ScopeFull) && m.Changes(params) {
 		return api.Errorf(api.CodeForbidden, "method %q: needs a token of scope %s, this one has %s", m.Name, ScopeFull, scope)
 	}

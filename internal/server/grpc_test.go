@@ -256,6 +256,8 @@ func TestGRPCAuthorisation(t *testing.T) {
 	p = d.call(cc, "Bearer "+readToken, "Bearer "+fullToken)
 	p.say(`{"id":1,"method":"exec.run","params":{"session_id":"s","command":"echo a"}}`)
 	p.expect(`{"id":1,"ok":true`)
+	p.say(`{"id":2,"method":"system.http","params":{"on":true}}`)
+	p.expect(`{"id":2,"ok":false,"error":{"code":"FORBIDDEN","message":"method \"system.http\": only for callers on the daemon's socket`)
 }
 
 // TestGRPCEnd: a client may end its side and wait for answers; one that hangs up is gone.

@@ -8,8 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/trl-dev/trl/api"
 )
 
 // Defaults of HTTPConfig.
@@ -72,7 +76,15 @@ type HTTP struct {
 	log        *slog.Logger
 	ready      atomic.Bool
 	complaints complaints
+	active     sync.WaitGroup // one per entry of the Server's webConns that is of this HTTP
+
+	// Guarded by the Server's mu.
+	listener net.Listener // nil before Serve
+	off      bool         // Close was called
 }
+
+// errHTTPOff is why the connections end when HTTP is turned off while the daemon goes on.
+var errHTTPOff = api.Errorf(api.CodeRuntimeUnavailable, "http: was turned off")
 
 // NewHTTP makes an HTTP that ends with the Server. Requests for the Service are
 // refused until Ready is called.
@@ -109,15 +121,85 @@ func (h *HTTP) Serve(ln net.Listener) error {
 		return ErrShutdown
 	}
 	defer h.server.removeListener(ln)
+	if h.listen(ln) != nil {
+		return nil
+	}
 	serve := ln
 	if h.cfg.TLS != nil {
 		serve = tls.NewListener(ln, h.cfg.TLS)
 	}
 	err := h.http.Serve(serve)
-	if h.server.isClosing() {
+	if h.server.isClosing() || h.isOff() {
 		return nil
 	}
 	return fmt.Errorf("http: accept: %w", err)
+}
+
+// listen notes the listener that Close closes.
+func (h *HTTP) listen(ln net.Listener) error {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	h.listener = ln
+	if h.off {
+		return errHTTPOff
+	}
+	return nil
+}
+
+func (h *HTTP) isOff() bool {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	return h.off
+}
+
+// Close makes Serve return and ends the connections, while the Server goes on. It waits until
+// the pending requests are answered with the reason; when ctx ends first, their connections are
+// cut off and an error is returned.
+func (h *HTTP) Close(ctx context.Context) error {
+	s := h.server
+	s.mu.Lock()
+	h.off = true
+	if h.listener != nil {
+		h.listener.Close()
+	}
+	var unused []*webConn
+	for _, c := range s.webConns {
+		if c.http != h {
+			continue
+		}
+		c.cancel(errHTTPOff)
+		if !c.busy {
+			unused = append(unused, c)
+		}
+	}
+	s.webs = slices.DeleteFunc(slices.Clone(s.webs), func(other *HTTP) bool { return other == h }) // shutdown reads the old list
+	s.mu.Unlock()
+	for _, c := range unused {
+		c.cut()
+	}
+	h.http.SetKeepAlivesEnabled(false) // those that are busy end with their answer
+	done := make(chan struct{})
+	go func() {
+		h.active.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	var left []*webConn
+	for _, c := range s.webConns {
+		if c.http == h {
+			left = append(left, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range left {
+		c.cut()
+	}
+	return fmt.Errorf("http: %d connections cut off: %w", len(left), context.Cause(ctx))
 }
 
 // ListenHTTP listens on a host and port. An address that other machines can reach needs secure:
@@ -143,6 +225,7 @@ func listenTCP(name, address string, secure bool, hint string) (*net.TCPListener
 
 // webConn is one connection that speaks HTTP.
 type webConn struct {
+	http   *HTTP
 	nc     net.Conn
 	excess bool // one too many
 	// ctx is the lifetime of the connection.
@@ -160,17 +243,18 @@ type webConnKey struct{}
 
 // addConn counts a new connection. It is closed at once when there are far too many.
 func (h *HTTP) addConn(ctx context.Context, nc net.Conn) context.Context {
-	c := &webConn{nc: nc}
+	c := &webConn{http: h, nc: nc}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	s := h.server
 	c.admission = s.newAdmission(c.ctx)
 	s.mu.Lock()
 	n := len(s.webConns)
-	taken := !s.closing && n < h.cfg.MaxConnections+spareConnections
+	taken := !s.closing && !h.off && n < h.cfg.MaxConnections+spareConnections
 	if taken {
 		c.excess = n >= h.cfg.MaxConnections
 		s.webConns[nc] = c
 		s.active.Add(1)
+		h.active.Add(1)
 	}
 	s.mu.Unlock()
 	if !taken {
@@ -210,15 +294,22 @@ func (h *HTTP) removeConn(nc net.Conn) {
 	if c != nil {
 		c.cancel(errClientGone)
 		s.active.Done()
+		h.active.Done()
 	}
 }
 
-// enter notes that a request has begun, and reports whether it may.
-func (h *HTTP) enter(c *webConn) bool {
+// enter notes that a request has begun, and returns why it is refused, if it is.
+func (h *HTTP) enter(c *webConn) *api.Error {
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
 	c.busy = true
-	return !h.server.closing
+	switch {
+	case h.server.closing:
+		return api.AsError(ErrShutdown)
+	case h.off:
+		return errHTTPOff
+	}
+	return nil
 }
 
 // leave notes the end of a handler: that of a WebSocket is the end of the connection.

@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/server"
 	"github.com/trl-dev/trl/internal/testkit"
@@ -348,6 +350,115 @@ func TestHTTPShutdown(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", w.address); err == nil {
 		t.Error("it still listens")
+	}
+}
+
+// TestHTTPClose: HTTP ends with its connections, whose callers learn why, and the Server goes on.
+func TestHTTPClose(t *testing.T) {
+	w := startWeb(t, server.Config{}, server.HTTPConfig{})
+	answers := make(chan string, 2)
+	for _, request := range []struct{ path, body string }{{"/v1/exec.run", command("wait")}, {"/v1/exec.stream", `{"session_id":"a","command":"tick"}`}} {
+		go func() {
+			_, text := w.do("POST", request.path, request.body)
+			answers <- text
+		}()
+	}
+	receive(t, w.service.started)
+	receiveTick(t, w.service, "one")
+	silent := w.dial()
+	busy, idle := w.mustWebSocket(bearer(fullToken)), w.mustWebSocket(bearer(fullToken))
+	busy.send(run(1, "wait"))
+	receive(t, w.service.started)
+	testkit.Eventually(t, "five connections are open", func() bool { return w.Connections() == 5 })
+	ends := make(chan error, 1)
+	go func() {
+		_, _, err := idle.Read(idle.ctx)
+		ends <- err
+	}()
+	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	go func() { done <- w.http.Close(ctx) }()
+	for range 2 {
+		if text := receive(t, answers); !strings.Contains(text, `"error":{"code":"RUNTIME_UNAVAILABLE","message":"http: was turned off"`) {
+			t.Errorf("%s", text)
+		}
+	}
+	busy.expect(`{"id":1,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"http: was turned off"`)
+	if _, _, err := busy.Read(busy.ctx); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		t.Errorf("%v", err)
+	}
+	if err := receive(t, ends); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		t.Errorf("%v", err)
+	}
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection without a request is open")
+	}
+	if err := receive(t, done); err != nil {
+		t.Error(err)
+	}
+	if n := w.Connections(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+	if nc, err := net.Dial("tcp", w.address); err == nil {
+		nc.Close()
+		t.Error("it still listens")
+	}
+	// The Server serves others.
+	here, there := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- w.ServeConn(t.Context(), there, "test") }()
+	if _, err := io.WriteString(here, `{"id":1,"method":"system.ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(here).ReadString('\n'); err != nil || !strings.HasPrefix(line, `{"id":1,"ok":true`) {
+		t.Errorf("%s, %v", line, err)
+	}
+	here.Close()
+	receive(t, served)
+}
+
+// TestHTTPCloseCutsOffTheStubborn: a client that reads nothing does not keep HTTP on.
+func TestHTTPCloseCutsOffTheStubborn(t *testing.T) {
+	w := startWeb(t, server.Config{}, server.HTTPConfig{})
+	w.service.oldExec("x-1", strings.Repeat("x", 64<<20))
+	resp := w.send(w.request("GET", "/v1/exec/x-1/stdout", "")) // and then reads nothing
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := w.http.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 connections cut off") {
+		t.Errorf("%v", err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Error("it looks complete")
+	}
+	testkit.Eventually(t, "no connection is left", func() bool { return w.Connections() == 0 })
+	ln, err := server.ListenHTTP("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.http.Serve(ln); err != nil {
+		t.Errorf("serve after close: %v", err)
+	}
+}
+
+// TestLocalMethods: no token is enough for a method that is for callers on the socket.
+func TestLocalMethods(t *testing.T) {
+	w := startWeb(t, server.Config{}, server.HTTPConfig{})
+	s := w.mustWebSocket(bearer(fullToken))
+	n := 0
+	for _, m := range api.Methods() {
+		if m.Access != api.AccessLocal {
+			continue
+		}
+		n++
+		if _, e := w.refused(403, api.CodeForbidden, "POST", "/v1/"+m.Name, "{}"); !strings.Contains(e.Message, "only for callers on the daemon's socket") {
+			t.Errorf("%s", e.Message)
+		}
+		s.send(`{"id":1,"method":"` + m.Name + `"}`)
+		s.expect(`{"id":1,"ok":false,"error":{"code":"FORBIDDEN"`)
+	}
+	if n == 0 {
+		t.Error("there is no such method")
 	}
 }
 

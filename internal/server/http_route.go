@@ -110,7 +110,7 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 	x := &exchange{http: h, conn: c, r: r, w: newReply(rw, h.server.cfg.WriteTimeout)}
 	x.log = h.log.With("caller", c.peer(), "path", r.URL.Path)
 	begin := time.Now()
-	open := h.enter(c)
+	refusal := h.enter(c)
 	defer func() {
 		h.leave(c)
 		x.recovered(recover())
@@ -128,10 +128,11 @@ func (h *HTTP) handle(rw http.ResponseWriter, r *http.Request) {
 		body.extend() // even if the handler does not read the body: net/http does, at the end
 		r.Body = body
 	}
-	x.route(open)
+	x.route(refusal)
 }
 
-func (x *exchange) route(open bool) {
+// route finds the endpoint and serves it. A refusal is the answer of every endpoint of the Service.
+func (x *exchange) route(refusal *api.Error) {
 	header := x.w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
@@ -162,8 +163,8 @@ func (x *exchange) route(open bool) {
 	}
 	switch {
 	case e.early:
-	case !open:
-		x.fail(api.AsError(ErrShutdown))
+	case refusal != nil:
+		x.fail(refusal)
 		return
 	case !x.http.ready.Load():
 		x.fail(api.ErrDaemonStarting)
@@ -245,5 +246,8 @@ func statusOf(code api.Code) int {
 	return http.StatusInternalServerError
 }
 
-// shuttingDown reports whether it is the daemon that ends, not the client.
-func (x *exchange) shuttingDown() bool { return errors.Is(context.Cause(x.conn.ctx), ErrShutdown) }
+// shuttingDown reports whether it is the daemon or its HTTP that ends, not the client.
+func (x *exchange) shuttingDown() bool {
+	cause := context.Cause(x.conn.ctx)
+	return errors.Is(cause, ErrShutdown) || errors.Is(cause, errHTTPOff)
+}

@@ -118,13 +118,13 @@ func panicked(log *slog.Logger, method string, r any) *api.Error {
 }
 
 // explain turns an error into the error for the client. The error of a call that was cancelled
-// because the daemon ends, and with it the connection, has that as its reason.
+// because the daemon or its HTTP ends, and with it the connection, has that as its reason.
 func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	e := api.AsError(err)
 	// The cause of the connection's end has no code.
 	givenUp := e.Code == api.CodeCancelled || conn.Err() != nil && e.Code == api.CodeInternal
 	if givenUp && shuttingDown {
-		if cause := api.AsError(context.Cause(conn)); errors.Is(cause, api.ErrDaemonEnding) {
+		if cause := api.AsError(context.Cause(conn)); errors.Is(cause, api.ErrRuntimeUnavailable) {
 			return cause
 		}
 		return api.AsError(ErrShutdown)

@@ -202,7 +202,7 @@ func (s *Server) welcome(ctx context.Context, nc net.Conn) {
 		wire.Widen(unix)
 	}
 	c := s.newConn(ctx, nc, peer)
-	c.halfClose, c.transport = true, transportSocket
+	c.halfClose, c.transport, c.scope = true, transportSocket, scopeLocal
 	if refusal := s.addConn(c); refusal != nil {
 		s.refuse(nc, refusal)
 		return
@@ -231,7 +231,7 @@ func (s *Server) refuse(nc net.Conn, cause *api.Error) {
 // Read cannot be interrupted.
 func (s *Server) ServeConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) error {
 	c := s.newConn(ctx, rwc, peer)
-	c.halfClose = true
+	c.halfClose, c.scope = true, scopeLocal
 	if files, ok := rwc.(interface{ Output() *os.File }); ok {
 		c.output = files.Output()
 	}

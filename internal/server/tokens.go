@@ -23,14 +23,19 @@ import (
 // Scope says what a token is good for.
 type Scope string
 
-// The scopes. Full may do everything; read may call the methods that change nothing.
+// The scopes. Full may do everything but the methods with AccessLocal; read may call the methods
+// that change nothing.
 const (
 	ScopeRead Scope = "read"
 	ScopeFull Scope = "full"
+	// scopeLocal is that of the daemon's own user, on the socket or on stdio. No token has it.
+	scopeLocal Scope = "local"
 )
 
-// covers reports whether a token of scope s is enough where need is asked for.
-func (s Scope) covers(need Scope) bool { return s == ScopeFull || s == need }
+// covers reports whether scope s is enough where need is asked for.
+func (s Scope) covers(need Scope) bool {
+	return s == need || s == scopeLocal || s == ScopeFull && need == ScopeRead
+}
 
 // Bounds of the length of a token, so that it cannot be guessed.
 const (

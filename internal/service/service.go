@@ -29,14 +29,15 @@ type Config struct {
 	Limits map[string]float64
 	// Capabilities are those that system.info reports.
 	Capabilities []string
-	// HTTP is the base of the daemon's URLs, for system.info; empty without HTTP.
-	HTTP string
-	// GRPC is the daemon's address for gRPC, for system.info; empty without gRPC.
-	GRPC string
+	// Fronts returns the base of the daemon's URLs for HTTP, and its address for gRPC, for
+	// system.info; empty for what is off. Nil: both are off.
+	Fronts func() (http, grpc string)
 	// ConfigFile is the file of the daemon's settings, for system.info.
 	ConfigFile string
 	// Upgrade replaces the program of the daemon, soon after the answer.
 	Upgrade func(ctx context.Context, binary string) (api.SystemUpgradeResult, error)
+	// HTTP turns HTTP on or off, or reports whether it is on. Nil: there is no HTTP.
+	HTTP func(ctx context.Context, p api.SystemHTTPParams) (api.SystemHTTPResult, error)
 }
 
 // Service answers every method of the API. It is safe for concurrent use.
@@ -75,7 +76,10 @@ func (s *Service) SystemStats(_ context.Context, _ api.SystemStatsParams) (api.S
 func (s *Service) SystemInfo(_ context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
-		HTTP: s.config.HTTP, GRPC: s.config.GRPC, ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
+		ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
+	}
+	if s.config.Fronts != nil {
+		r.HTTP, r.GRPC = s.config.Fronts()
 	}
 	if r.Limits == nil {
 		r.Limits = map[string]float64{}
@@ -95,6 +99,17 @@ func (s *Service) SystemUpgrade(ctx context.Context, p api.SystemUpgradeParams) 
 		return api.SystemUpgradeResult{}, api.Errorf(api.CodeConflict, "daemon: cannot be replaced here; stop it and start the new one")
 	}
 	return s.config.Upgrade(ctx, p.Binary)
+}
+
+// SystemHTTP turns HTTP on or off, or reports whether it is on.
+func (s *Service) SystemHTTP(ctx context.Context, p api.SystemHTTPParams) (api.SystemHTTPResult, error) {
+	if err := p.Check(); err != nil {
+		return api.SystemHTTPResult{}, err
+	}
+	if s.config.HTTP == nil {
+		return api.SystemHTTPResult{}, api.Errorf(api.CodeConflict, "daemon: cannot serve HTTP")
+	}
+	return s.config.HTTP(ctx, p)
 }
 
 func (s *Service) uptime() int64 { return int64(time.Since(s.began).Seconds()) }

@@ -49,7 +49,7 @@ func TestCompletionInBash(t *testing.T) {
 		"trl kill al":    "alpha",
 		"trl run -s be":  "beta",
 		"trl info alp":   "alpha",
-		"trl call sys":   "system.ping system.stats system.info system.upgrade",
+		"trl call sys":   "system.ping system.stats system.info system.upgrade system.http",
 		"trl run --sess": "--session",
 		"trl help co":    "config completion",
 	} {

@@ -338,6 +338,21 @@ export interface SystemUpgradeParams {
   binary?: string;
 }
 
+/** Turns HTTP on or off. Without on, the call changes nothing. */
+export interface SystemHTTPParams {
+  /**
+   * Turns HTTP on (true) or off (false). It stays so over an upgrade; a daemon that starts anew
+   * follows its configuration.
+   */
+  on?: boolean;
+  /**
+   * The host and port to listen on; port 0 is any free port. Absent: the configured http, else
+   * 127.0.0.1:7330. An address that other machines can reach needs tls_cert and tls_key, or
+   * http_insecure.
+   */
+  address?: string;
+}
+
 /** Asks for a new session. */
 export interface SessionCreateParams {
   /** shell, terminal or program; shell when empty. */
@@ -1094,6 +1109,24 @@ export interface SystemUpgradeResult {
   from: string;
   /** version of the new program */
   to: string;
+}
+
+/** Says whether the daemon serves HTTP. */
+export interface SystemHTTPResult {
+  /** HTTP is on */
+  on: boolean;
+  /** the base of the URLs, such as http://127.0.0.1:7330 */
+  url?: string;
+  /**
+   * The path of the file with the tokens that callers need; absent if the daemon has only the token
+   * in its variable TRL_AUTH_TOKEN, or if HTTP is off.
+   */
+  token_file?: string;
+  /**
+   * The address in the configuration, which a daemon that starts anew serves; absent if the
+   * configuration has none.
+   */
+  configured?: string;
 }
 
 /** Describes the recording of a terminal. */
@@ -2246,6 +2279,8 @@ export interface Methods {
   "system.info": { params: SystemInfoParams; result: SystemInfoResult };
   /** Replace the daemon with a new program. Its socket and its sessions stay. */
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
+  /** Turn HTTP on or off while the daemon runs, or report whether it is on. */
+  "system.http": { params: SystemHTTPParams; result: SystemHTTPResult };
   /** Start a session: a persistent shell, a terminal or a program. */
   "session.create": { params: SessionCreateParams; result: SessionInfo };
   /** List the sessions. */
@@ -2336,6 +2371,7 @@ export const methods: readonly Method[] = [
   "system.stats",
   "system.info",
   "system.upgrade",
+  "system.http",
   "session.create",
   "session.list",
   "session.info",

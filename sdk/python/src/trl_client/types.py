@@ -400,6 +400,21 @@ class SystemUpgradeParams(TypedDict, total=False):
     """The path of the new trl. Absent: the file that the daemon was started from."""
 
 
+class SystemHTTPParams(TypedDict, total=False):
+    """Turns HTTP on or off. Without on, the call changes nothing."""
+
+    on: bool
+    """Turns HTTP on (true) or off (false). It stays so over an upgrade; a daemon that starts anew
+    follows its configuration.
+    """
+
+    address: str
+    """The host and port to listen on; port 0 is any free port. Absent: the configured http, else
+    127.0.0.1:7330. An address that other machines can reach needs tls_cert and tls_key, or
+    http_insecure.
+    """
+
+
 class SessionCreateParams(TypedDict, total=False):
     """Asks for a new session."""
 
@@ -1528,6 +1543,38 @@ class SystemUpgradeResult:
             binary=get("binary") or "",
             from_=get("from") or "",
             to=get("to") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemHTTPResult:
+    """Says whether the daemon serves HTTP."""
+
+    on: bool = False
+    """HTTP is on"""
+
+    url: str = ""
+    """the base of the URLs, such as http://127.0.0.1:7330"""
+
+    token_file: str = ""
+    """The path of the file with the tokens that callers need; absent if the daemon has only the
+    token in its variable TRL_AUTH_TOKEN, or if HTTP is off.
+    """
+
+    configured: str = ""
+    """The address in the configuration, which a daemon that starts anew serves; absent if the
+    configuration has none.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemHTTPResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            on=get("on") or False,
+            url=get("url") or "",
+            token_file=get("token_file") or "",
+            configured=get("configured") or "",
         )
 
 
@@ -4051,6 +4098,7 @@ METHODS: tuple[str, ...] = (
     "system.stats",
     "system.info",
     "system.upgrade",
+    "system.http",
     "session.create",
     "session.list",
     "session.info",
@@ -4124,6 +4172,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.stats": SystemStatsResult.from_dict,
     "system.info": SystemInfoResult.from_dict,
     "system.upgrade": SystemUpgradeResult.from_dict,
+    "system.http": SystemHTTPResult.from_dict,
     "session.create": SessionInfo.from_dict,
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
