@@ -34,15 +34,15 @@ func (p SessionAttachParams) watches() bool { return p.ReadOnly }
 func (p SessionAttachParams) Check() error {
 	switch {
 	case p.SessionID == "":
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	case p.Snapshot && p.FromOffset != nil:
-		return invalid("from_offset", "cannot be given together with snapshot")
+		return InvalidParam("from_offset", "cannot be given together with snapshot")
 	case p.FromOffset != nil && *p.FromOffset < 0:
-		return invalid("from_offset", "must not be negative")
+		return InvalidParam("from_offset", "must not be negative")
 	case p.Scrollback != nil && *p.Scrollback < -1:
-		return invalid("scrollback", "must be a number of lines, or -1 for all")
+		return InvalidParam("scrollback", "must be a number of lines, or -1 for all")
 	case p.TakeSize && (p.Size == nil || p.ReadOnly):
-		return invalid("take_size", "needs size, and not read_only")
+		return InvalidParam("take_size", "needs size, and not read_only")
 	case p.Size != nil:
 		return checkSize(p.Size.Cols, p.Size.Rows)
 	}

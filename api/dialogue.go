@@ -123,19 +123,19 @@ type DialogueRule struct {
 func (p DialogueCreateParams) Check() error {
 	switch {
 	case p.Agent == "":
-		return invalid("agent", "is required")
+		return InvalidParam("agent", "is required")
 	case p.Name != "" && (!validName(p.Name) || strings.HasPrefix(p.Name, "d-")):
-		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\", \"x-\" or \"d-\"", p.Name)
+		return InvalidParam("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\", \"x-\" or \"d-\"", p.Name)
 	case p.Argv != nil && (len(p.Argv) == 0 || p.Argv[0] == ""):
-		return invalid("argv", "must begin with the program")
+		return InvalidParam("argv", "must begin with the program")
 	case p.Runtime != "" && p.Runtime != "host" && p.Runtime != "remote":
-		return invalid("runtime", "%.40q is not one of host, remote", p.Runtime)
+		return InvalidParam("runtime", "%.40q is not one of host, remote", p.Runtime)
 	case p.Runtime == "remote" && (p.Remote == nil || p.Remote.Address == ""):
-		return invalid("remote", "is required for runtime remote, with its address")
+		return InvalidParam("remote", "is required for runtime remote, with its address")
 	case p.Runtime != "remote" && p.Remote != nil:
-		return invalid("remote", "is for runtime remote")
+		return InvalidParam("remote", "is for runtime remote")
 	case slices.Contains(p.Tags, TagDialogue) || slices.ContainsFunc(p.Tags, func(t string) bool { return strings.HasPrefix(t, "d-") }):
-		return invalid("tags", "%s and tags that begin with d- are reserved", TagDialogue)
+		return InvalidParam("tags", "%s and tags that begin with d- are reserved", TagDialogue)
 	}
 	for _, s := range p.Argv {
 		if err := noNUL("argv", s); err != nil {
@@ -164,14 +164,14 @@ func (p *DialoguePolicy) check() error {
 		return nil
 	}
 	if len(p.Rules) > 1000 {
-		return invalid("policy", "at most 1000 rules")
+		return InvalidParam("policy", "at most 1000 rules")
 	}
 	for _, r := range p.Rules {
 		switch {
 		case r.Tool == "":
-			return invalid("policy", "a rule needs a tool; * matches any tool")
+			return InvalidParam("policy", "a rule needs a tool; * matches any tool")
 		case r.Action != "allow" && r.Action != "deny" && r.Action != "ask":
-			return invalid("policy", "%.40q is not one of allow, deny, ask", r.Action)
+			return InvalidParam("policy", "%.40q is not one of allow, deny, ask", r.Action)
 		}
 	}
 	return checkSeconds("policy.deny_after_s", p.DenyAfterS)
@@ -276,11 +276,11 @@ func (p DialogueSendParams) Blocks() []DialogueContent {
 func (p DialogueSendParams) Check() error {
 	switch {
 	case p.DialogueID == "":
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	case (p.Text == "") == (len(p.Content) == 0):
-		return invalid("text", "one of text and content must be given")
+		return InvalidParam("text", "one of text and content must be given")
 	case p.MessageID != "" && !validUUID(p.MessageID):
-		return invalid("message_id", "%.60q is not a UUID in lower case", p.MessageID)
+		return InvalidParam("message_id", "%.60q is not a UUID in lower case", p.MessageID)
 	}
 	for _, c := range p.Content {
 		switch {
@@ -290,7 +290,7 @@ func (p DialogueSendParams) Check() error {
 				return err
 			}
 		default:
-			return invalid("content", "a block is a text with its text, or an image with data_base64 and media_type")
+			return InvalidParam("content", "a block is a text with its text, or an image with data_base64 and media_type")
 		}
 	}
 	return nil
@@ -333,17 +333,17 @@ type DialogueRespondParams struct {
 func (p DialogueRespondParams) Check() error {
 	switch {
 	case p.DialogueID == "":
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	case p.RequestID == "":
-		return invalid("request_id", "is required")
+		return InvalidParam("request_id", "is required")
 	case p.Decision == "" && len(p.Answers) == 0 && p.Option == "":
-		return invalid("decision", "is required, or answers, or option")
+		return InvalidParam("decision", "is required, or answers, or option")
 	case p.Decision != "" && p.Decision != "allow" && p.Decision != "deny":
-		return invalid("decision", "%.40q is not one of allow, deny", p.Decision)
+		return InvalidParam("decision", "%.40q is not one of allow, deny", p.Decision)
 	case p.Decision == "deny" && (p.Input != nil || p.Remember || len(p.Answers) > 0):
-		return invalid("decision", "deny cannot be combined with input, answers or remember")
+		return InvalidParam("decision", "deny cannot be combined with input, answers or remember")
 	case p.Input != nil && (len(p.Input) == 0 || p.Input[0] != '{'):
-		return invalid("input", "must be an object")
+		return InvalidParam("input", "must be an object")
 	}
 	return nil
 }
@@ -361,9 +361,9 @@ type DialogueSetParams struct {
 func (p DialogueSetParams) Check() error {
 	switch {
 	case p.DialogueID == "":
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	case p.Model == "" && p.PermissionMode == "" && p.Policy == nil:
-		return invalid("model", "is required, or permission_mode, or policy")
+		return InvalidParam("model", "is required, or permission_mode, or policy")
 	}
 	if err := noFlag("model", p.Model); err != nil {
 		return err
@@ -377,7 +377,7 @@ func (p DialogueSetParams) Check() error {
 // noFlag rejects a value that an agent's program would read as a flag.
 func noFlag(field, value string) error {
 	if strings.HasPrefix(value, "-") {
-		return invalid(field, "must not begin with -")
+		return InvalidParam(field, "must not begin with -")
 	}
 	return noNUL(field, value)
 }
@@ -396,10 +396,10 @@ type DialogueEventsParams struct {
 // Check reports the first invalid parameter.
 func (p DialogueEventsParams) Check() error {
 	if p.DialogueID == "" {
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	}
 	if p.AfterSeq < 0 {
-		return invalid("after_seq", "must not be negative")
+		return InvalidParam("after_seq", "must not be negative")
 	}
 	return nil
 }
@@ -423,13 +423,13 @@ type DialogueRawParams struct {
 func (p DialogueRawParams) Check() error {
 	switch {
 	case p.DialogueID == "":
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	case p.Stream != "" && p.Stream != EventStdout && p.Stream != "stdin":
-		return invalid("stream", "must be stdout or stdin")
+		return InvalidParam("stream", "must be stdout or stdin")
 	case p.Offset < 0 || p.Epoch < 0:
-		return invalid("offset", "offset and epoch must not be negative")
+		return InvalidParam("offset", "offset and epoch must not be negative")
 	case p.Limit != nil && (*p.Limit < 1 || *p.Limit > 4<<20):
-		return invalid("limit", "must be 1 to 4194304")
+		return InvalidParam("limit", "must be 1 to 4194304")
 	}
 	return nil
 }
@@ -467,7 +467,7 @@ type DialogueResumeParams struct {
 // Check reports the first invalid parameter.
 func (p DialogueResumeParams) Check() error {
 	if p.DialogueID == "" {
-		return invalid("dialogue_id", "is required")
+		return InvalidParam("dialogue_id", "is required")
 	}
 	return checkEnv(p.Env)
 }

@@ -90,6 +90,13 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// InvalidParam returns the error of a parameter with a wrong value. Its details name the field.
+func InvalidParam(field, format string, args ...any) *Error {
+	e := Errorf(CodeInvalidParams, "params.%s: %s", field, fmt.Sprintf(format, args...))
+	e.Details = map[string]any{"field": field}
+	return e
+}
+
 func (e *Error) Error() string { return e.Message }
 
 // Because adds the reason to the details and returns e.

@@ -92,10 +92,10 @@ func (p *ExecParams) given(params json.RawMessage) {
 // Check reports the first invalid parameter.
 func (p ExecParams) Check() error {
 	if p.SessionID == "" {
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	}
 	if p.Command == "" && !p.empty {
-		return invalid("command", "is required")
+		return InvalidParam("command", "is required")
 	}
 	if err := noNUL("command", p.Command); err != nil {
 		return err
@@ -104,22 +104,22 @@ func (p ExecParams) Check() error {
 		return err
 	}
 	if p.Stdin != nil && p.StdinBase64 != "" {
-		return invalid("stdin_base64", "cannot be given together with stdin")
+		return InvalidParam("stdin_base64", "cannot be given together with stdin")
 	}
 	if p.StdinOpen && (p.Stdin != nil || p.StdinBase64 != "") {
-		return invalid("stdin_open", "cannot be given together with stdin or stdin_base64")
+		return InvalidParam("stdin_open", "cannot be given together with stdin or stdin_base64")
 	}
 	if _, err := base64.StdEncoding.DecodeString(p.StdinBase64); err != nil {
-		return invalid("stdin_base64", "is not base64")
+		return InvalidParam("stdin_base64", "is not base64")
 	}
 	if p.MaxOutputBytes != nil && *p.MaxOutputBytes < 0 {
-		return invalid("max_output_bytes", "must not be negative")
+		return InvalidParam("max_output_bytes", "must not be negative")
 	}
 	if err := checkSeconds("timeout_s", p.TimeoutS); err != nil {
 		return err
 	}
 	if len(p.RunID) > maxRunID {
-		return invalid("run_id", "at most %d bytes", maxRunID)
+		return InvalidParam("run_id", "at most %d bytes", maxRunID)
 	}
 	return checkEnv(p.Env)
 }

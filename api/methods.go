@@ -235,9 +235,7 @@ func decodeParams(params json.RawMessage, p any, strict bool) error {
 	}
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		e := Errorf(CodeInvalidParams, "params.%s: must be %s, not %s", wrongType.Field, jsonType(wrongType.Type), wrongType.Value)
-		e.Details = map[string]any{"field": wrongType.Field}
-		return e
+		return InvalidParam(wrongType.Field, "must be %s, not %s", jsonType(wrongType.Type), wrongType.Value)
 	}
 	return Errorf(CodeInvalidParams, "params: %s", strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -35,19 +35,19 @@ type ExecOutputParams struct {
 func (p ExecOutputParams) Check() error {
 	switch {
 	case p.ExecID == "":
-		return invalid("exec_id", "is required")
+		return InvalidParam("exec_id", "is required")
 	case p.Stream != "" && p.Stream != EventStdout && p.Stream != EventStderr:
-		return invalid("stream", "must be stdout or stderr")
+		return InvalidParam("stream", "must be stdout or stderr")
 	case p.Offset < 0:
-		return invalid("offset", "must not be negative")
+		return InvalidParam("offset", "must not be negative")
 	case p.Limit != nil && (*p.Limit < 0 || *p.Limit > MaxOutputLimit):
-		return invalid("limit", "must be from 0 to 8388608")
+		return InvalidParam("limit", "must be from 0 to 8388608")
 	case p.Tail != nil && (*p.Tail < 0 || *p.Tail > MaxOutputLimit):
-		return invalid("tail", "must be from 0 to 8388608")
+		return InvalidParam("tail", "must be from 0 to 8388608")
 	case p.Tail != nil && p.Offset > 0:
-		return invalid("tail", "cannot be given together with offset")
+		return InvalidParam("tail", "cannot be given together with offset")
 	case p.Tail != nil && p.Limit != nil:
-		return invalid("tail", "cannot be given together with limit")
+		return InvalidParam("tail", "cannot be given together with limit")
 	}
 	return nil
 }
@@ -128,18 +128,18 @@ type ExecInputParams struct {
 func (p ExecInputParams) Check() error {
 	switch {
 	case p.ExecID == "":
-		return invalid("exec_id", "is required")
+		return InvalidParam("exec_id", "is required")
 	case p.Data != "" && p.DataBase64 != "":
-		return invalid("data_base64", "cannot be given together with data")
+		return InvalidParam("data_base64", "cannot be given together with data")
 	case len(p.Bytes) > 0 && (p.Data != "" || p.DataBase64 != ""):
-		return invalid("data", "cannot be given together with bytes beside the request")
+		return InvalidParam("data", "cannot be given together with bytes beside the request")
 	case p.Data == "" && p.DataBase64 == "" && len(p.Bytes) == 0 && !p.Close:
-		return invalid("data", "is required, or data_base64 or close")
+		return InvalidParam("data", "is required, or data_base64 or close")
 	case len(p.WriteID) > 128:
-		return invalid("write_id", "has more than 128 bytes")
+		return InvalidParam("write_id", "has more than 128 bytes")
 	}
 	if _, err := base64.StdEncoding.DecodeString(p.DataBase64); err != nil {
-		return invalid("data_base64", "is not base64")
+		return InvalidParam("data_base64", "is not base64")
 	}
 	return nil
 }
@@ -247,15 +247,15 @@ const maxWaits = 1000
 func (p ExecWaitParams) Check() error {
 	switch n := len(p.ExecIDs) + len(p.SessionIDs); {
 	case n == 0:
-		return invalid("exec_ids", "is required, or session_ids")
+		return InvalidParam("exec_ids", "is required, or session_ids")
 	case n > maxWaits:
-		return invalid("exec_ids", "has more than 1000 entries")
+		return InvalidParam("exec_ids", "has more than 1000 entries")
 	case p.Any && p.All:
-		return invalid("any", "cannot be given together with all")
+		return InvalidParam("any", "cannot be given together with all")
 	case p.AfterSeq < 0:
-		return invalid("after_seq", "must not be negative")
+		return InvalidParam("after_seq", "must not be negative")
 	case p.AfterSeq > 0 && n > 1:
-		return invalid("after_seq", "is for one command")
+		return InvalidParam("after_seq", "is for one command")
 	}
 	if err := checkWaitTimes(p.IdleS, p.TimeoutS, p.IdleMS, p.TimeoutMS); err != nil {
 		return err
@@ -263,11 +263,11 @@ func (p ExecWaitParams) Check() error {
 	for _, u := range p.Until {
 		switch {
 		case u == UntilOutputMatch && p.OutputMatch == "":
-			return invalid("output_match", "is required: until asks for it")
+			return InvalidParam("output_match", "is required: until asks for it")
 		case (u == UntilIdle || u == UntilIdleMS) && p.Idle() == nil:
-			return invalid(u, "is required: until asks for it")
+			return InvalidParam(u, "is required: until asks for it")
 		case !slices.Contains(conditions, u):
-			return invalid("until", "%q is not one of exit, output_match, idle_s, waiting_for_input", u)
+			return InvalidParam("until", "%q is not one of exit, output_match, idle_s, waiting_for_input", u)
 		}
 	}
 	return nil

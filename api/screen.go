@@ -22,11 +22,11 @@ type SessionScreenParams struct {
 func (p SessionScreenParams) Check() error {
 	switch {
 	case p.SessionID == "":
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	case p.Format != "" && p.Format != FormatText && p.Format != FormatANSI && p.Format != FormatCells:
-		return invalid("format", "%.40q is not one of text, ansi, cells", p.Format)
+		return InvalidParam("format", "%.40q is not one of text, ansi, cells", p.Format)
 	case p.Scrollback < -1:
-		return invalid("scrollback", "must be a number of lines, or -1 for all")
+		return InvalidParam("scrollback", "must be a number of lines, or -1 for all")
 	}
 	return nil
 }

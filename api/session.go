@@ -214,10 +214,10 @@ type SessionSetParams struct {
 // Check reports the first invalid parameter.
 func (p SessionSetParams) Check() error {
 	if p.SessionID == "" {
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	}
 	if p.Name == nil && p.Tags == nil && p.LifetimeS == nil && p.IdleTimeoutS == nil {
-		return invalid("name", "is required, or tags, lifetime_s or idle_timeout_s")
+		return InvalidParam("name", "is required, or tags, lifetime_s or idle_timeout_s")
 	}
 	if err := checkEnds(p.LifetimeS, p.IdleTimeoutS); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (p SessionCreateParams) Check() error {
 		return err
 	}
 	if p.LingerS != nil && !p.Ephemeral {
-		return invalid("linger_s", "is for ephemeral sessions")
+		return InvalidParam("linger_s", "is for ephemeral sessions")
 	}
 	if err := p.checkKind(); err != nil {
 		return err
@@ -311,7 +311,7 @@ func (p SessionCreateParams) Check() error {
 
 func checkName(name string) error {
 	if !validName(name) {
-		return invalid("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", name)
+		return InvalidParam("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\" or \"x-\"", name)
 	}
 	return nil
 }
@@ -319,11 +319,11 @@ func checkName(name string) error {
 func checkTags(tags []string) error {
 	for _, tag := range tags {
 		if tag == "" || len(tag) > 128 {
-			return invalid("tags", "a tag must have 1 to 128 bytes")
+			return InvalidParam("tags", "a tag must have 1 to 128 bytes")
 		}
 	}
 	if len(tags) > 64 {
-		return invalid("tags", "at most 64")
+		return InvalidParam("tags", "at most 64")
 	}
 	return nil
 }
@@ -333,7 +333,7 @@ func (p SessionCreateParams) checkKind() error {
 	switch p.Kind {
 	case "", KindShell, KindTerminal, KindProgram:
 	default:
-		return invalid("kind", "%.40q is not one of shell, terminal, program", p.Kind)
+		return InvalidParam("kind", "%.40q is not one of shell, terminal, program", p.Kind)
 	}
 	shell, terminal := p.Kind == "" || p.Kind == KindShell, p.Kind == KindTerminal
 	for _, c := range []struct {
@@ -357,7 +357,7 @@ func (p SessionCreateParams) checkKind() error {
 		{"scrollback", p.Scrollback != nil && (*p.Scrollback < 0 || *p.Scrollback > MaxScrollback), "must be 0 to 100000"},
 	} {
 		if c.misfits {
-			return invalid(c.field, "%s", c.is)
+			return InvalidParam(c.field, "%s", c.is)
 		}
 	}
 	for _, arg := range p.Command {
@@ -386,13 +386,13 @@ func (p SessionCreateParams) Size() (cols, rows int) {
 func checkEnv(env map[string]string) error {
 	for k, v := range env {
 		if !validEnvKey(k) {
-			return invalid("env", "%q is not a valid variable name", k)
+			return InvalidParam("env", "%q is not a valid variable name", k)
 		}
 		if k == SessionMarker {
-			return invalid("env", "%s is reserved", k)
+			return InvalidParam("env", "%s is reserved", k)
 		}
 		if strings.IndexByte(v, 0) >= 0 {
-			return invalid("env", "%s: the value has a NUL byte", k)
+			return InvalidParam("env", "%s: the value has a NUL byte", k)
 		}
 	}
 	return nil
@@ -408,7 +408,7 @@ func checkEnds(lifetime, idle *float64) error {
 func checkSeconds(field string, s *float64) error {
 	// A year is longer than any caller waits, and keeps durations from overflowing.
 	if s != nil && (*s < 0 || *s > 366*24*3600 || *s != *s) {
-		return invalid(field, "must be a number of seconds from 0 (none) to one year")
+		return InvalidParam(field, "must be a number of seconds from 0 (none) to one year")
 	}
 	return nil
 }
@@ -417,20 +417,14 @@ func checkSeconds(field string, s *float64) error {
 // not to the caller's.
 func checkDir(dir string) error {
 	if dir != "" && !strings.HasPrefix(dir, "/") {
-		return invalid("working_dir", "%.200q: must begin with /; the daemon does not know the caller's directory", dir)
+		return InvalidParam("working_dir", "%.200q: must begin with /; the daemon does not know the caller's directory", dir)
 	}
 	return noNUL("working_dir", dir)
 }
 
 func noNUL(field, s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
-		return invalid(field, "has a NUL byte")
+		return InvalidParam(field, "has a NUL byte")
 	}
 	return nil
-}
-
-func invalid(field, format string, args ...any) *Error {
-	e := Errorf(CodeInvalidParams, "params."+field+": "+format, args...)
-	e.Details = map[string]any{"field": field}
-	return e
 }

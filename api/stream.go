@@ -22,17 +22,17 @@ type ExecStreamParams struct {
 func (p ExecStreamParams) Check() error {
 	switch {
 	case p.Stream != "" && p.Stream != EventStdout && p.Stream != EventStderr:
-		return invalid("stream", "must be stdout or stderr")
+		return InvalidParam("stream", "must be stdout or stderr")
 	case p.AfterSeq < 0:
-		return invalid("after_seq", "must not be negative")
+		return InvalidParam("after_seq", "must not be negative")
 	case p.FromOffset < 0:
-		return invalid("from_offset", "must not be negative")
+		return InvalidParam("from_offset", "must not be negative")
 	case p.AfterSeq > 0 && p.FromOffset > 0:
-		return invalid("from_offset", "cannot be given together with after_seq")
+		return InvalidParam("from_offset", "cannot be given together with after_seq")
 	case p.ExecID == "" && (p.AfterSeq > 0 || p.FromOffset > 0):
-		return invalid("exec_id", "is required with after_seq or from_offset")
+		return InvalidParam("exec_id", "is required with after_seq or from_offset")
 	case p.ExecID == "" && p.SessionID == "":
-		return invalid("session_id", "is required, or exec_id")
+		return InvalidParam("session_id", "is required, or exec_id")
 	case p.ExecID == "":
 		return p.ExecParams.Check()
 	}
@@ -54,7 +54,7 @@ func (p ExecStreamParams) nothingToRun() error {
 		{"backpressure", p.Backpressure != nil}, {"run_id", p.RunID != ""},
 	} {
 		if c.given {
-			return invalid(c.field, "cannot be given together with exec_id")
+			return InvalidParam(c.field, "cannot be given together with exec_id")
 		}
 	}
 	return nil
@@ -163,11 +163,11 @@ type EventSubscribeParams struct {
 func (p EventSubscribeParams) Check() error {
 	for _, t := range p.Types {
 		if t != "session" && t != "exec" && !contains(EventTypes, t) {
-			return invalid("types", "there is no event %q", t)
+			return InvalidParam("types", "there is no event %q", t)
 		}
 	}
 	if p.AfterSeq != nil && *p.AfterSeq < 0 {
-		return invalid("after_seq", "must not be negative")
+		return InvalidParam("after_seq", "must not be negative")
 	}
 	return nil
 }

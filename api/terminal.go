@@ -72,22 +72,22 @@ func (p SessionInputParams) Check() error {
 	}
 	switch {
 	case p.SessionID == "":
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	case given > 1:
-		return invalid("text", "only one of text, data_base64 and paste can be given")
+		return InvalidParam("text", "only one of text, data_base64 and paste can be given")
 	case given == 0 && len(p.Keys) == 0 && !p.Close:
-		return invalid("text", "is required, or data_base64, paste, keys or close")
+		return InvalidParam("text", "is required, or data_base64, paste, keys or close")
 	case len(p.Keys) > maxKeys:
-		return invalid("keys", "has more than %d entries", maxKeys)
+		return InvalidParam("keys", "has more than %d entries", maxKeys)
 	case len(p.WriteID) > 128:
-		return invalid("write_id", "has more than 128 bytes")
+		return InvalidParam("write_id", "has more than 128 bytes")
 	}
 	return checkBase64("data_base64", p.DataBase64)
 }
 
 func checkBase64(field, s string) error {
 	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
-		return invalid(field, "is not base64")
+		return InvalidParam(field, "is not base64")
 	}
 	return nil
 }
@@ -120,17 +120,17 @@ type SessionResizeParams struct {
 // Check reports the first invalid parameter.
 func (p SessionResizeParams) Check() error {
 	if p.SessionID == "" {
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	}
 	return checkSize(p.Cols, p.Rows)
 }
 
 func checkSize(cols, rows int) error {
 	if cols < MinCols || cols > MaxCols {
-		return invalid("cols", "%d: must be %d to %d", cols, MinCols, MaxCols)
+		return InvalidParam("cols", "%d: must be %d to %d", cols, MinCols, MaxCols)
 	}
 	if rows < MinRows || rows > MaxRows {
-		return invalid("rows", "%d: must be %d to %d", rows, MinRows, MaxRows)
+		return InvalidParam("rows", "%d: must be %d to %d", rows, MinRows, MaxRows)
 	}
 	return nil
 }
@@ -157,11 +157,11 @@ type SessionRecordingParams struct {
 func (p SessionRecordingParams) Check() error {
 	switch {
 	case p.SessionID == "":
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	case p.Offset < 0:
-		return invalid("offset", "must not be negative")
+		return InvalidParam("offset", "must not be negative")
 	case p.Limit != nil && (*p.Limit < 1 || *p.Limit > 4<<20):
-		return invalid("limit", "must be 1 to 4194304")
+		return InvalidParam("limit", "must be 1 to 4194304")
 	}
 	return nil
 }

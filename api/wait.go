@@ -59,13 +59,13 @@ type CursorAt struct {
 func (p SessionWaitParams) Check() error {
 	switch {
 	case p.SessionID == "":
-		return invalid("session_id", "is required")
+		return InvalidParam("session_id", "is required")
 	case p.Text == "" && p.Idle() == nil && !p.Exit && p.Cursor == nil && !p.WaitingForInput:
-		return invalid("text", "is required, or idle_s, exit, cursor or waiting_for_input")
+		return InvalidParam("text", "is required, or idle_s, exit, cursor or waiting_for_input")
 	case p.Cursor != nil && p.Cursor.X == nil && p.Cursor.Y == nil:
-		return invalid("cursor", "needs x or y")
+		return InvalidParam("cursor", "needs x or y")
 	case p.Cursor != nil && (p.Cursor.X != nil && *p.Cursor.X < 0 || p.Cursor.Y != nil && *p.Cursor.Y < 0):
-		return invalid("cursor", "must not be negative")
+		return InvalidParam("cursor", "must not be negative")
 	}
 	return checkWaitTimes(p.IdleS, p.TimeoutS, p.IdleMS, p.TimeoutMS)
 }
@@ -124,17 +124,17 @@ func checkWaitTimes(idleS, timeoutS *float64, idleMS, timeoutMS *int64) error {
 	inRange := func(s *float64, least float64) bool { return s == nil || *s >= least && *s <= maxWait.Seconds() }
 	switch {
 	case idleS != nil && idleMS != nil:
-		return invalid("idle_ms", "cannot be given together with idle_s")
+		return InvalidParam("idle_ms", "cannot be given together with idle_s")
 	case timeoutS != nil && timeoutMS != nil:
-		return invalid("timeout_ms", "cannot be given together with timeout_s")
+		return InvalidParam("timeout_ms", "cannot be given together with timeout_s")
 	case !inRange(idleS, 0.001):
-		return invalid("idle_s", "must be a number of seconds from 0.001 to one year")
+		return InvalidParam("idle_s", "must be a number of seconds from 0.001 to one year")
 	case !inRange(timeoutS, 0):
-		return invalid("timeout_s", "must be a number of seconds from 0 to one year")
+		return InvalidParam("timeout_s", "must be a number of seconds from 0 to one year")
 	case idleMS != nil && *idleMS < 1:
-		return invalid("idle_ms", "must be at least 1")
+		return InvalidParam("idle_ms", "must be at least 1")
 	case timeoutMS != nil && *timeoutMS < 0:
-		return invalid("timeout_ms", "must not be negative")
+		return InvalidParam("timeout_ms", "must not be negative")
 	}
 	return nil
 }

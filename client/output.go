@@ -18,7 +18,7 @@ var _ api.OutputReader = (*Client)(nil)
 // Over HTTP they travel as they are, elsewhere as text. It may be shorter than asked for.
 func (c *Client) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
 	if p.Grep != "" {
-		return api.OutputBytes{}, api.Errorf(api.CodeInvalidParams, "params.grep: does not go with bytes")
+		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
 	}
 	if err := p.Check(); err != nil {
 		return api.OutputBytes{}, err

@@ -314,7 +314,7 @@ func (d *daemon) newServer() {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	d.service = service.New(service.Config{
-		Registry: d.registry, Dialogues: d.talks, Logger: d.log, Limits: d.config.Limits(), Capabilities: capabilities,
+		Registry: d.registry, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{

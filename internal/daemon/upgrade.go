@@ -63,7 +63,7 @@ func (d *daemon) upgrade(ctx context.Context, binary string) (api.SystemUpgradeR
 		binary = d.executable
 	}
 	if !filepath.IsAbs(binary) {
-		return api.SystemUpgradeResult{}, api.Errorf(api.CodeInvalidParams, "params.binary: %q is not an absolute path", binary)
+		return api.SystemUpgradeResult{}, api.InvalidParam("binary", "%q is not an absolute path", binary)
 	}
 	next, err := d.try(ctx, binary)
 	if err != nil {

@@ -24,9 +24,7 @@ func findAgent(name string) (agent.Agent, error) {
 	a, ok := agents[name]
 	if !ok {
 		names := strings.Join(slices.Sorted(maps.Keys(agents)), ", ")
-		e := api.Errorf(api.CodeInvalidParams, "params.agent: %.40q is not one of %s", name, names)
-		e.Details = map[string]any{"field": "agent"}
-		return nil, e
+		return nil, api.InvalidParam("agent", "%.40q is not one of %s", name, names)
 	}
 	return a, nil
 }

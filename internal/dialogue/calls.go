@@ -63,9 +63,7 @@ func (d *Dialogue) checkOpenLocked(id string) error {
 	r, known := d.tracker.Request(id)
 	switch {
 	case !known:
-		e := api.Errorf(api.CodeInvalidParams, "params.request_id: dialogue %q has no request %.100q", d.labelLocked(), id)
-		e.Details = map[string]any{"field": "request_id"}
-		return e
+		return api.InvalidParam("request_id", "dialogue %q has no request %.100q", d.labelLocked(), id)
 	case r.How != "":
 		how := r.How
 		if r.Decision != "" {
@@ -141,7 +139,7 @@ func (d *Dialogue) Raw(p api.DialogueRawParams) (api.DialogueRawResult, error) {
 		p.Epoch = last
 	}
 	if p.Epoch > last {
-		return api.DialogueRawResult{}, api.Errorf(api.CodeInvalidParams, "params.epoch: dialogue %q has had %d", d.id, last)
+		return api.DialogueRawResult{}, api.InvalidParam("epoch", "dialogue %q has had %d", d.id, last)
 	}
 	if p.Stream == "" {
 		p.Stream = api.EventStdout
@@ -155,7 +153,7 @@ func (d *Dialogue) Raw(p api.DialogueRawParams) (api.DialogueRawResult, error) {
 		return api.DialogueRawResult{}, api.Errorf(api.CodeInternal, "dialogue %q: %s.%d: %s", d.id, p.Stream, p.Epoch, err)
 	}
 	if p.Offset > total {
-		return api.DialogueRawResult{}, api.Errorf(api.CodeInvalidParams, "params.offset: %d is beyond the end, which is %d", p.Offset, total)
+		return api.DialogueRawResult{}, api.InvalidParam("offset", "%d is beyond the end, which is %d", p.Offset, total)
 	}
 	r := api.DialogueRawResult{DialogueID: d.id, Epoch: p.Epoch, Offset: p.Offset, Total: total}
 	r.Data, r.DataBase64 = api.Text(data)

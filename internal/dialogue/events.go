@@ -28,9 +28,7 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 		d.mu.Unlock()
 	}
 	if p.AfterSeq > seq {
-		e := api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last event of dialogue %q, which is %d", p.AfterSeq, d.id, seq)
-		e.Details = map[string]any{"field": "after_seq"}
-		return nil, e
+		return nil, api.InvalidParam("after_seq", "%d is beyond the last event of dialogue %q, which is %d", p.AfterSeq, d.id, seq)
 	}
 	f, err := d.openEvents()
 	if err != nil && size > 0 {

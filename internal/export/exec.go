@@ -33,7 +33,7 @@ func Ended(id string, log *output.Log, s Status) *Exec {
 // Read answers exec.read. It puts the bytes into buf if they fit.
 func (e *Exec) Read(ctx context.Context, p link.ReadParams, buf []byte) (link.ReadResult, []byte, error) {
 	if last := e.Log.Last(); p.AfterSeq > last {
-		return link.ReadResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number of exec %q, which is %d", p.AfterSeq, e.ID, last)
+		return link.ReadResult{}, nil, api.InvalidParam("after_seq", "%d is beyond the last number of exec %q, which is %d", p.AfterSeq, e.ID, last)
 	}
 	// A reader that has the exit has everything there is to wait for.
 	if mark := e.Status().Mark; p.Wait && (mark == 0 || p.AfterSeq < mark) {
@@ -88,7 +88,7 @@ func (e *Exec) Output(ctx context.Context, p link.OutputParams) (link.OutputResu
 	case api.EventStderr:
 		st = output.Stderr
 	default:
-		return link.OutputResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.stream: %q is neither stdout nor stderr", p.Stream)
+		return link.OutputResult{}, nil, api.InvalidParam("stream", "%q is neither stdout nor stderr", p.Stream)
 	}
 	offset, total := p.Offset, e.Log.Bytes(st)
 	if p.Tail > 0 {
@@ -96,9 +96,9 @@ func (e *Exec) Output(ctx context.Context, p link.OutputParams) (link.OutputResu
 	}
 	switch {
 	case p.Limit < 0:
-		return link.OutputResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.limit: must not be negative")
+		return link.OutputResult{}, nil, api.InvalidParam("limit", "must not be negative")
 	case offset < 0 || offset > total:
-		return link.OutputResult{}, nil, api.Errorf(api.CodeInvalidParams, "params.offset: %d is not in the %s of exec %q, which has %d bytes", offset, p.Stream, e.ID, total)
+		return link.OutputResult{}, nil, api.InvalidParam("offset", "%d is not in the %s of exec %q, which has %d bytes", offset, p.Stream, e.ID, total)
 	}
 	for {
 		// The order matters: a log that was closed before the read has nothing to add, and

@@ -202,6 +202,23 @@ type ReadResult struct {
 	Owner bool `json:"owner,omitempty"`
 }
 
+// EachChunk calls f with each chunk and its bytes in the body; a gap has none. execID is for the
+// error.
+func (r ReadResult) EachChunk(execID string, body []byte, f func(c Chunk, data []byte)) error {
+	for _, c := range r.Chunks {
+		n := c.Len
+		if c.Gap {
+			n = 0
+		}
+		if n < 0 || n > int64(len(body)) {
+			return api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", execID)
+		}
+		f(c, body[:n])
+		body = body[n:]
+	}
+	return nil
+}
+
 // OutputParams reads bytes of one stream.
 type OutputParams struct {
 	ExecID string `json:"exec_id"`

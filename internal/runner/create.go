@@ -63,7 +63,7 @@ func (r *Runner) create(p link.CreateParams) error {
 	}
 	if fi, err := os.Stat(at.cwd); err != nil || !fi.IsDir() {
 		if p.Params.WorkingDir != "" {
-			return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", at.cwd)
+			return api.InvalidParam("working_dir", "%q is not a directory", at.cwd)
 		}
 		at.cwd = "/"
 	}

@@ -308,5 +308,5 @@ func signalOf(name string) (syscall.Signal, error) {
 	if sig, ok := process.ParseSignal(name); ok {
 		return sig, nil
 	}
-	return 0, api.Errorf(api.CodeInvalidParams, "params.signal: %q is not one of TERM, INT, HUP, QUIT, KILL, USR1, USR2", name)
+	return 0, api.InvalidParam("signal", "%q is not one of TERM, INT, HUP, QUIT, KILL, USR1, USR2", name)
 }

@@ -70,9 +70,7 @@ func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWait
 	if p.Text != "" {
 		expr, err := regexp.Compile(p.Text)
 		if err != nil {
-			e := api.Errorf(api.CodeInvalidParams, "params.text: %s", err)
-			e.Details = map[string]any{"field": "text"}
-			return api.SessionWaitResult{}, e
+			return api.SessionWaitResult{}, api.InvalidParam("text", "%s", err)
 		}
 		w.lines = &lineMatcher{expr: expr}
 	}

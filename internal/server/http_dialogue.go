@@ -73,19 +73,19 @@ func (x *exchange) dialogueRawQuery(id string) (p api.DialogueRawParams, offset 
 	for name, values := range query {
 		switch {
 		case len(values) > 1:
-			return p, 0, invalidField(shortened(name), "appears twice")
+			return p, 0, api.InvalidParam(shortened(name), "appears twice")
 		case name == "stream":
 			p.Stream = values[0]
 		case name == "epoch":
 			if p.Epoch, err = strconv.Atoi(values[0]); err != nil || p.Epoch < 1 {
-				return p, 0, invalidField(name, "must be a whole number from 1")
+				return p, 0, api.InvalidParam(name, "must be a whole number from 1")
 			}
 		case name == "offset":
 			if offset, err = strconv.ParseInt(values[0], 10, 64); err != nil || offset < 0 {
-				return p, 0, invalidField(name, "must be a whole number that is not negative")
+				return p, 0, api.InvalidParam(name, "must be a whole number that is not negative")
 			}
 		default:
-			return p, 0, invalidField(shortened(name), "unknown")
+			return p, 0, api.InvalidParam(shortened(name), "unknown")
 		}
 	}
 	if x.ranged() && offset >= 0 {

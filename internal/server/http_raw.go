@@ -92,17 +92,17 @@ func (x *exchange) rawQuery() (offset int64, follow bool, cause *api.Error) {
 	for name, values := range query {
 		switch {
 		case len(values) > 1:
-			return 0, false, invalidField(shortened(name), "appears twice")
+			return 0, false, api.InvalidParam(shortened(name), "appears twice")
 		case name == "offset":
 			if offset, err = strconv.ParseInt(values[0], 10, 64); err != nil || offset < 0 {
-				return 0, false, invalidField(name, "must be a whole number that is not negative")
+				return 0, false, api.InvalidParam(name, "must be a whole number that is not negative")
 			}
 		case name == "follow":
 			if follow, err = strconv.ParseBool(values[0]); err != nil {
-				return 0, false, invalidField(name, "must be 1 or 0")
+				return 0, false, api.InvalidParam(name, "must be 1 or 0")
 			}
 		default:
-			return 0, false, invalidField(shortened(name), "unknown")
+			return 0, false, api.InvalidParam(shortened(name), "unknown")
 		}
 	}
 	if x.ranged() && (follow || offset >= 0) {
@@ -142,7 +142,7 @@ func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawS
 	}
 	offset = max(offset, 0)
 	if offset > total {
-		return rawSpan{}, invalidField("offset", fmt.Sprintf("%d is beyond the end; %s has %d bytes until now", offset, now.Stream, total))
+		return rawSpan{}, api.InvalidParam("offset", "%d is beyond the end; %s has %d bytes until now", offset, now.Stream, total)
 	}
 	return rawSpan{first: offset, last: total}, nil
 }

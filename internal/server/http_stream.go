@@ -59,27 +59,27 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 		kind, ok := known[name]
 		switch {
 		case !ok:
-			x.fail(invalidField(shortened(name), "unknown"))
+			x.fail(api.InvalidParam(shortened(name), "unknown"))
 			return
 		case kind == queryWords:
 			params[name] = strings.Split(strings.Join(values, ","), ",")
 			continue
 		case len(values) > 1:
-			x.fail(invalidField(name, "appears twice"))
+			x.fail(api.InvalidParam(name, "appears twice"))
 			return
 		case kind == queryText:
 			params[name] = values[0]
 			continue
 		case kind == queryFlag:
 			if params[name], err = strconv.ParseBool(values[0]); err != nil {
-				x.fail(invalidField(name, "must be 1 or 0"))
+				x.fail(api.InvalidParam(name, "must be 1 or 0"))
 				return
 			}
 			continue
 		}
 		n, err := strconv.ParseInt(values[0], 10, 64)
 		if err != nil {
-			x.fail(invalidField(name, "must be a whole number"))
+			x.fail(api.InvalidParam(name, "must be a whole number"))
 			return
 		}
 		params[name] = n
@@ -92,12 +92,6 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 	if x.admit(m, text) {
 		x.stream(m, text)
 	}
-}
-
-func invalidField(field, why string) *api.Error {
-	e := api.Errorf(api.CodeInvalidParams, "params.%s: %s", field, why)
-	e.Details = map[string]any{"field": field}
-	return e
 }
 
 // stream calls a streaming method and sends what it pushes: as server-sent events or, of

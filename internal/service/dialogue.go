@@ -11,7 +11,7 @@ import (
 // dialogueOf finds a dialogue by id or name.
 func (s *Service) dialogueOf(ref string) (*dialogue.Dialogue, error) {
 	if ref == "" {
-		return nil, invalid("dialogue_id", "is required")
+		return nil, api.InvalidParam("dialogue_id", "is required")
 	}
 	return s.config.Dialogues.Get(ref)
 }

@@ -2,11 +2,7 @@ package service
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/session"
@@ -16,10 +12,10 @@ import (
 // cancelled, unless it is detached.
 func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	if p.Backpressure != nil && *p.Backpressure {
-		return api.ExecResult{}, invalid("backpressure", "is for exec.stream")
+		return api.ExecResult{}, api.InvalidParam("backpressure", "is for exec.stream")
 	}
 	if p.StdinOpen {
-		return api.ExecResult{}, invalid("stdin_open", "is for exec.start and exec.stream")
+		return api.ExecResult{}, api.InvalidParam("stdin_open", "is for exec.start and exec.stream")
 	}
 	found, err := s.execSession(ctx, &p, false)
 	if err != nil {
@@ -32,7 +28,7 @@ func (s *Service) ExecRun(ctx context.Context, p api.ExecParams) (api.ExecResult
 // command goes on, unless detach is false.
 func (s *Service) ExecStart(ctx context.Context, p api.ExecParams) (api.ExecInfo, error) {
 	if p.Backpressure != nil && *p.Backpressure {
-		return api.ExecInfo{}, invalid("backpressure", "is for exec.stream")
+		return api.ExecInfo{}, api.InvalidParam("backpressure", "is for exec.stream")
 	}
 	found, err := s.execSession(ctx, &p, true)
 	if err != nil {
@@ -72,11 +68,11 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	var err error
 	switch {
 	case p.ExecID == "" && p.SessionID == "":
-		return api.ExecInfo{}, invalid("exec_id", "is required, or session_id")
+		return api.ExecInfo{}, api.InvalidParam("exec_id", "is required, or session_id")
 	case p.ExecID == "":
 		found, err = s.registry.Get(p.SessionID)
 	default:
-		found, err = s.sessionOf(p.ExecID)
+		found, err = s.registry.GetByExec(p.ExecID)
 	}
 	if err != nil {
 		return api.ExecInfo{}, err
@@ -96,7 +92,7 @@ func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 		return nil
 	}
 	if other, err := s.session(sessionID); err != nil || other != found {
-		return invalid("session_id", "exec %q is not in session %q", execID, sessionID)
+		return api.InvalidParam("session_id", "exec %q is not in session %q", execID, sessionID)
 	}
 	return nil
 }
@@ -104,9 +100,9 @@ func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
 // ExecInfo reports the state and outcome of one command.
 func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecInfo, error) {
 	if p.ExecID == "" {
-		return api.ExecInfo{}, invalid("exec_id", "is required")
+		return api.ExecInfo{}, api.InvalidParam("exec_id", "is required")
 	}
-	found, err := s.sessionOf(p.ExecID)
+	found, err := s.registry.GetByExec(p.ExecID)
 	if err != nil {
 		return api.ExecInfo{}, err
 	}
@@ -117,7 +113,7 @@ func (s *Service) ExecInfo(ctx context.Context, p api.ExecInfoParams) (api.ExecI
 func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecListResult, error) {
 	states := []api.ExecState{"", api.ExecQueued, api.ExecRunning, api.ExecExited, api.ExecClosed}
 	if !slices.Contains(states, p.State) {
-		return api.ExecListResult{}, invalid("state", "%q is not one of queued, running, exited, closed", p.State)
+		return api.ExecListResult{}, api.InvalidParam("state", "%q is not one of queued, running, exited, closed", p.State)
 	}
 	result := api.ExecListResult{Execs: []api.ExecInfo{}}
 	var execs []api.ExecInfo
@@ -130,7 +126,7 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 			return api.ExecListResult{}, err
 		}
 	} else {
-		execs, result.Unreachable = s.allExecs(ctx)
+		execs, result.Unreachable = s.registry.AllExecs(ctx)
 	}
 	for _, x := range execs {
 		if p.State == "" || x.State == p.State {
@@ -139,48 +135,4 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	}
 	slices.SortStableFunc(result.Execs, func(a, b api.ExecInfo) int { return a.QueuedAt.Compare(b.QueuedAt) })
 	return result, nil
-}
-
-// listPatience is how long the list of all commands waits for one session.
-const listPatience = 2 * time.Second
-
-// allExecs asks all sessions at once. It returns the ids of those that do not answer soon, so that
-// they do not delay the list.
-func (s *Service) allExecs(ctx context.Context) (execs []api.ExecInfo, unreachable []string) {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	sessions := append(s.registry.List(), s.registry.Past()...)
-	lists, silent := make([][]api.ExecInfo, len(sessions)), make([]string, len(sessions))
-	var all sync.WaitGroup
-	for i, one := range sessions {
-		if !one.Reachable() {
-			silent[i] = one.ID()
-			continue
-		}
-		all.Go(func() {
-			list, err := one.ExecList(ctx)
-			if err != nil && !errors.Is(err, api.ErrSessionTerminated) {
-				s.log.Warn("commands of a session cannot be listed", "session_id", one.ID(), "error", err)
-				silent[i] = one.ID()
-			}
-			lists[i] = list
-		})
-	}
-	all.Wait()
-	return slices.Concat(lists...), slices.DeleteFunc(silent, func(id string) bool { return id == "" })
-}
-
-// sessionOf finds the session of a command, whose id contains that of its session.
-func (s *Service) sessionOf(execID string) (*session.Session, error) {
-	notFound := api.Errorf(api.CodeExecNotFound, "exec %.100q: not found", execID)
-	rest, ok := strings.CutPrefix(execID, "x-")
-	middle, _, ok2 := strings.Cut(rest, "-")
-	if !ok || !ok2 || middle == "" {
-		return nil, notFound
-	}
-	found, err := s.registry.Get("s-" + middle)
-	if err != nil {
-		return nil, notFound
-	}
-	return found, nil
 }

@@ -19,7 +19,7 @@ func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait b
 		return api.OutputBytes{}, err
 	}
 	if p.Grep != "" {
-		return api.OutputBytes{}, invalid("grep", "does not go with bytes")
+		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
 	}
 	result, data, err := r.piece(ctx, wait)
 	return api.OutputBytes{ExecOutputResult: result, Bytes: data}, err
@@ -110,7 +110,7 @@ func (s *Service) outputOf(p *api.ExecOutputParams) (*reader, error) {
 		r.limit, r.tail, r.fromEnd = *p.Tail, *p.Tail, true
 	}
 	var err error
-	r.session, err = s.sessionOf(p.ExecID)
+	r.session, err = s.registry.GetByExec(p.ExecID)
 	return r, err
 }
 
@@ -178,7 +178,7 @@ func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exe
 	if err := p.Check(); err != nil {
 		return api.ExecInputResult{}, err
 	}
-	found, err := s.sessionOf(p.ExecID)
+	found, err := s.registry.GetByExec(p.ExecID)
 	if err != nil {
 		return api.ExecInputResult{}, err
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+
+	"github.com/trl-dev/trl/api"
 )
 
 const (
@@ -18,18 +20,18 @@ const (
 // because every client with read access can send one.
 func compile(field, pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPatternBytes {
-		return nil, invalid(field, "has %d bytes, more than %d", len(pattern), maxPatternBytes)
+		return nil, api.InvalidParam(field, "has %d bytes, more than %d", len(pattern), maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if wrong := (*syntax.Error)(nil); errors.As(err, &wrong) {
-		return nil, invalid(field, "error parsing regexp: %s: `%.100s`", wrong.Code, wrong.Expr)
+		return nil, api.InvalidParam(field, "error parsing regexp: %s: `%.100s`", wrong.Code, wrong.Expr)
 	}
 	if err == nil && steps(parsed) > maxPatternSteps {
-		return nil, invalid(field, "is too large: repetitions and alternatives add up to more than %d steps", maxPatternSteps)
+		return nil, api.InvalidParam(field, "is too large: repetitions and alternatives add up to more than %d steps", maxPatternSteps)
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, invalid(field, "%s", err)
+		return nil, api.InvalidParam(field, "%s", err)
 	}
 	return re, nil
 }

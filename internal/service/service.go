@@ -4,7 +4,6 @@ package service
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -22,7 +21,6 @@ type Config struct {
 	Registry *session.Registry
 	// Dialogues are the conversations with agents.
 	Dialogues *dialogue.Registry
-	Logger    *slog.Logger
 	// Connections counts the clients; nil for none.
 	Connections func() int
 	// Limits are those that system.info reports.
@@ -43,7 +41,6 @@ type Config struct {
 // Service answers every method of the API. It is safe for concurrent use.
 type Service struct {
 	registry *session.Registry
-	log      *slog.Logger
 	config   Config
 	began    time.Time
 	streams  atomic.Int64 // the number of the last stream
@@ -53,7 +50,7 @@ var _ api.Service = (*Service)(nil)
 
 // New makes a Service.
 func New(c Config) *Service {
-	return &Service{registry: c.Registry, log: c.Logger, config: c, began: time.Now()}
+	return &Service{registry: c.Registry, config: c, began: time.Now()}
 }
 
 // SystemPing answers with uptime and version.

@@ -42,7 +42,7 @@ func newService(c session.Config, rt *sessiontest.Runtime) (*service.Service, *s
 	c.Retention, c.AutoExit = time.Minute, time.Hour
 	r := session.NewRegistry(c)
 	return service.New(service.Config{
-		Registry: r, Logger: logger, Connections: func() int { return 7 },
+		Registry: r, Connections: func() int { return 7 },
 		Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},
 	}), r
 }

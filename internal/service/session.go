@@ -21,7 +21,7 @@ func (s *Service) SessionCreate(ctx context.Context, p api.SessionCreateParams) 
 func (s *Service) SessionList(_ context.Context, p api.SessionListParams) (api.SessionListResult, error) {
 	states := []api.SessionState{"", api.SessionCreating, api.SessionIdle, api.SessionRunning, api.SessionTerminated}
 	if !slices.Contains(states, p.State) {
-		return api.SessionListResult{}, invalid("state", "%q is not one of creating, idle, running, terminated", p.State)
+		return api.SessionListResult{}, api.InvalidParam("state", "%q is not one of creating, idle, running, terminated", p.State)
 	}
 	list := s.registry.Present
 	if p.State == api.SessionTerminated {
@@ -86,7 +86,7 @@ func (s *Service) SessionOwn(ctx context.Context, p api.SessionOwnParams) (api.S
 // SessionDestroy ends a session and every process in it.
 func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams) (api.SessionDestroyResult, error) {
 	if p.SessionID == "" {
-		return api.SessionDestroyResult{}, invalid("session_id", "is required")
+		return api.SessionDestroyResult{}, api.InvalidParam("session_id", "is required")
 	}
 	if found, err := s.registry.Get(p.SessionID); err == nil {
 		if err := notOwned(ctx, found, p.Force, "dialogue.terminate"); err != nil {
@@ -99,13 +99,7 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 // session finds a session by id or name, including ended ones, for methods that only read.
 func (s *Service) session(ref string) (*session.Session, error) {
 	if ref == "" {
-		return nil, invalid("session_id", "is required")
+		return nil, api.InvalidParam("session_id", "is required")
 	}
 	return s.registry.Look(ref)
-}
-
-func invalid(field, format string, args ...any) *api.Error {
-	e := api.Errorf(api.CodeInvalidParams, "params."+field+": "+format, args...)
-	e.Details = map[string]any{"field": field}
-	return e
 }

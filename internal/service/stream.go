@@ -2,44 +2,11 @@ package service
 
 import (
 	"context"
-	"errors"
-	"io"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/link"
-	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/stream"
 )
-
-// How many bytes of output are fetched at once: more for a fast reader. A reader that stops
-// reading holds little memory, so a thousand of them do no harm.
-const (
-	minRead = 64 << 10
-	maxRead = 512 << 10
-	// keepsUp is how long a fast reader takes for one fetch.
-	keepsUp = 200 * time.Millisecond
-)
-
-// pace adapts the size of fetches to the reader.
-type pace struct {
-	limit int       // of the last fetch
-	since time.Time // the time of the last fetch
-}
-
-// next returns how many bytes to fetch now.
-func (p *pace) next() int {
-	if time.Since(p.since) < keepsUp {
-		p.limit = min(2*p.limit, maxRead)
-	} else {
-		p.limit = minRead
-	}
-	return p.limit
-}
-
-// fetched notes the time of a fetch.
-func (p *pace) fetched() { p.since = time.Now() }
 
 // ExecStream starts a command and pushes its output. When the caller goes away, the command goes
 // on, unless detach is false. With an exec_id it pushes the output of an earlier command
@@ -49,7 +16,7 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 		return nil, err
 	}
 	if p.ExecID != "" {
-		return s.reattach(ctx, p)
+		return s.followExec(ctx, p)
 	}
 	found, err := s.execSession(ctx, &p.ExecParams, true)
 	if err != nil {
@@ -62,306 +29,70 @@ func (s *Service) ExecStream(ctx context.Context, p api.ExecStreamParams) (api.S
 	if err != nil {
 		return nil, err
 	}
-	st := newStream(ctx, found, info.ExecID, p)
-	st.start.StreamID, st.tied, st.owner = info.ExecID, !*p.Detach, *p.Backpressure
-	st.forget = context.AfterFunc(st.ctx, st.left)
-	return st, nil
+	return stream.NewExec(ctx, found, info.ExecID, p), nil
 }
 
-// reattach makes a stream of an earlier command.
-func (s *Service) reattach(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
-	found, err := s.sessionOf(p.ExecID)
+// followExec makes a stream of an earlier command.
+func (s *Service) followExec(ctx context.Context, p api.ExecStreamParams) (api.Stream, error) {
+	found, err := s.registry.GetByExec(p.ExecID)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
 		return nil, err
 	}
-	st := newStream(ctx, found, p.ExecID, p)
-	st.start.StreamID = p.ExecID + "/" + strconv.FormatInt(s.streams.Add(1), 10)
-	// The first read does not wait. It checks the id of the command and the number, and it finds
-	// the exit of a command that has ended, for which a wait would not return.
-	if err := st.pull(false); err != nil {
-		st.cancel()
+	return stream.FollowExec(ctx, found, s.newStreamID(p.ExecID), p)
+}
+
+// SessionAttach pushes a snapshot of a terminal and then the output of its program.
+func (s *Service) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	st.tied = p.Detach != nil && !*p.Detach
-	st.forget = context.AfterFunc(st.ctx, st.left)
-	return st, nil
-}
-
-// stream pulls the output of one command from its runner and pushes it. Recv pulls, so small
-// pieces of output become large pushes only while the reader is busy. Only one goroutine at a
-// time may call Recv; Close may be called at any time.
-//
-// Goroutines: at most one, which fetches ahead and ends with the stream.
-//
-// A push has the number of its record in the log, in every stream of the same command, so a
-// reader can resume exactly after any push.
-type stream struct {
-	ctx     context.Context
-	cancel  context.CancelFunc
-	forget  func() bool // cancels the call of left when the caller goes away
-	tied    bool        // the command is cancelled when the caller goes away
-	session *session.Session
-	start   api.StreamStart
-	only    string // if not empty, only stdout or only stderr
-	from    int64  // the offset of the first byte that is pushed
-
-	// Used by Recv alone.
-	ready []pushed         // the next pushes, in order
-	text  []byte           // their output
-	asks  chan fetching    // to the goroutine that fetches ahead; nil before it is started
-	ahead chan pulled      // from that goroutine
-	busy  bool             // a fetch ahead is under way, or its answer waits in ahead
-	after int64            // the number of the last record that was read
-	next  map[string]int64 // by stream, the end of the output that was read
-	pace  pace
-	ended bool
-
-	mu     sync.Mutex
-	exited bool // guarded by mu; the command has ended
-	owner  bool // guarded by mu; the command waits for this stream
-}
-
-func newStream(ctx context.Context, s *session.Session, execID string, p api.ExecStreamParams) *stream {
-	st := &stream{
-		session: s, only: p.Stream, from: p.FromOffset, after: p.AfterSeq, forget: func() bool { return true },
-		next:  map[string]int64{api.EventStdout: p.FromOffset, api.EventStderr: p.FromOffset},
-		start: api.StreamStart{ExecID: execID, SessionID: s.ID()},
+	found, err := s.sessionOfKind(ctx, "session.attach", p.SessionID, api.KindTerminal)
+	if err != nil {
+		return nil, err
 	}
-	st.ctx, st.cancel = context.WithCancel(ctx)
-	return st
+	return stream.NewView(ctx, found, p)
 }
 
-// Start is the immediate answer.
-func (st *stream) Start() api.StreamStart { return st.start }
-
-// Close ends the stream. A running command goes on, unless this is its first stream and it was
-// not detached: then it is cancelled.
-func (st *stream) Close() error {
-	st.cancel()
-	return nil
-}
-
-// left is called when the caller goes away before the command has ended. The contexts of the
-// caller have ended, so the calls have none; the runner bounds how long they take.
-func (st *stream) left() {
-	st.mu.Lock()
-	exited, owner := st.exited, st.owner
-	st.mu.Unlock()
-	switch {
-	case exited:
-	case st.tied:
-		st.session.Drop(st.start.ExecID)
-	case owner && !errors.Is(context.Cause(st.ctx), api.ErrDaemonEnding): // the command waits for readers of the next daemon
-		st.release()
+// EventSubscribe pushes the events of sessions and commands.
+func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
 	}
-}
-
-// release makes the command stop waiting for this stream. A runner of an earlier version does not
-// know that request and answers with output: then the daemon reads on in place of the caller.
-func (st *stream) release() {
-	p := link.ReadParams{ExecID: st.start.ExecID, Reader: st.start.StreamID, Release: true, Limit: maxRead, Wait: true}
-	for {
-		result, _, err := st.session.Read(context.Background(), p)
-		if session.IsUnreachable(err) {
-			continue // the command waits for its reader until the runner receives this
+	events := s.registry.Journal()
+	c := stream.EventsConfig{Journal: events, Types: p.Types, After: events.Last()}
+	if p.SessionID != "" {
+		id, err := s.everKnown(p.SessionID)
+		if err != nil {
+			return nil, err
 		}
-		if err != nil || result.Outcome != nil || len(result.Chunks) == 0 {
-			return
+		c.Session = id
+	}
+	if p.AfterSeq != nil {
+		if *p.AfterSeq > c.After {
+			return nil, api.InvalidParam("after_seq", "%d is beyond the last event, which is %d", *p.AfterSeq, c.After)
 		}
-		p.AfterSeq = result.Chunks[len(result.Chunks)-1].Seq
+		c.After = *p.AfterSeq
 	}
+	c.StreamID = s.newStreamID("events")
+	return stream.NewEvents(ctx, c), nil
 }
 
-// pushed is one push with its output: the bytes [from, to) of a fetch.
-type pushed struct {
-	api.StreamEvent
-	text     []byte
-	from, to int
+// everKnown finds the id of a live session, or of one that the journal has events of.
+func (s *Service) everKnown(ref string) (string, error) {
+	found, err := s.registry.Get(ref)
+	if err == nil {
+		return found.ID(), nil
+	}
+	if id, ok := s.registry.Journal().Find(ref); ok {
+		return id, nil
+	}
+	return "", err
 }
 
-// Recv returns the next push, and io.EOF after that of the exit.
-func (st *stream) Recv() (api.StreamEvent, error) {
-	if err := st.fill(); err != nil {
-		return api.StreamEvent{}, err
-	}
-	p := st.pop()
-	if p.text != nil {
-		p.Data, p.DataBase64 = api.Text(p.text[p.from:p.to])
-	}
-	return p.StreamEvent, nil
-}
-
-// RecvBytes implements api.ByteStream.
-func (st *stream) RecvBytes() (api.StreamEvent, []byte, error) {
-	if err := st.fill(); err != nil {
-		return api.StreamEvent{}, nil, err
-	}
-	p := st.pop()
-	// Records that follow each other become one push, with the number of the last.
-	for p.text != nil && len(st.ready) > 0 && p.continues(&st.ready[0]) {
-		next := st.pop()
-		p.Seq, p.to = next.Seq, next.to
-	}
-	return p.StreamEvent, p.text[p.from:p.to:p.to], nil
-}
-
-// continues reports whether next is more of the same output.
-func (p *pushed) continues(next *pushed) bool {
-	return next.text != nil && next.Type == p.Type && next.from == p.to && *next.Offset == *p.Offset+int64(p.to-p.from)
-}
-
-// fill makes sure that ready has a push.
-func (st *stream) fill() error {
-	for len(st.ready) == 0 {
-		if st.ended {
-			return io.EOF
-		}
-		if err := st.pull(true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (st *stream) pop() pushed {
-	p := st.ready[0]
-	st.ready[0] = pushed{}
-	st.ready = st.ready[1:]
-	return p
-}
-
-// pulled is the result of a fetch.
-type pulled struct {
-	link.ReadResult
-	text []byte
-	err  error
-}
-
-// fetching are the parameters of a fetch.
-type fetching struct {
-	after int64
-	limit int
-	wait  bool
-}
-
-// fetch reads from the runner.
-func (st *stream) fetch(f fetching) (p pulled) {
-	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: f.after, Limit: f.limit, Wait: f.wait, Reader: st.start.StreamID}
-	p.ReadResult, p.text, p.err = st.session.Read(st.ctx, params)
-	return p
-}
-
-// fetchAhead starts the next fetch while the reader is busy. One goroutine does all of them,
-// because a new one would have to grow its stack each time.
-func (st *stream) fetchAhead(f fetching) {
-	if st.asks == nil {
-		st.asks, st.ahead = make(chan fetching, 1), make(chan pulled, 1)
-		go func() {
-			for {
-				select {
-				case f := <-st.asks:
-					st.ahead <- st.fetch(f)
-				case <-st.ctx.Done():
-					return
-				}
-			}
-		}()
-	}
-	st.busy = true
-	st.asks <- f
-}
-
-// pull fetches more output or the exit; with wait it waits for one. After a large fetch there is
-// probably more, so pull starts the next fetch while the reader is busy with this one.
-func (st *stream) pull(wait bool) error {
-	var p pulled
-	if st.busy {
-		select {
-		case p = <-st.ahead:
-			st.busy = false
-		case <-st.ctx.Done(): // the goroutine may have ended before it received the request
-			return st.ctx.Err()
-		}
-	} else {
-		p = st.fetch(fetching{st.after, st.pace.next(), wait})
-	}
-	if p.err != nil {
-		return p.err
-	}
-	result, text := p.ReadResult, p.text
-	link.Release(st.text) // all its pushes were returned, and their bytes are valid until the next call
-	st.text = text
-	if n := len(result.Chunks); n > 0 && result.Outcome == nil && len(text) >= minRead {
-		st.fetchAhead(fetching{result.Chunks[n-1].Seq, st.pace.next(), true})
-	}
-	st.pace.fetched()
-	st.mu.Lock()
-	st.owner = st.owner || result.Owner
-	st.mu.Unlock()
-	at := 0
-	err := eachChunk(st.start.ExecID, result, text, func(c link.Chunk, data []byte) {
-		st.take(c, text, at)
-		at += len(data)
-		st.after = c.Seq
-	})
-	if err == nil && result.Outcome != nil {
-		st.exit(result)
-	}
-	return err
-}
-
-// eachChunk calls f with each record of an answer and its bytes; a gap has none.
-func eachChunk(execID string, r link.ReadResult, text []byte, f func(c link.Chunk, data []byte)) error {
-	for _, c := range r.Chunks {
-		n := c.Len
-		if c.Gap {
-			n = 0
-		}
-		if n < 0 || n > int64(len(text)) {
-			return api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", execID)
-		}
-		f(c, text[:n])
-		text = text[n:]
-	}
-	return nil
-}
-
-// take makes a push of one record, whose bytes begin at text[at]; a gap has none.
-func (st *stream) take(c link.Chunk, text []byte, at int) {
-	if st.only != "" && c.Stream != st.only {
-		return
-	}
-	have, end := st.next[c.Stream], c.Offset+c.Len
-	if end <= have {
-		return
-	}
-	st.next[c.Stream] = end
-	// A gap may cover bytes that the reader already has, and the first record may begin before
-	// the offset from which the reader wants bytes.
-	from := max(c.Offset, have)
-	if c.Gap {
-		st.push(pushed{StreamEvent: api.StreamEvent{Seq: c.Seq, Type: api.EventGap, Stream: c.Stream, From: &from, To: &end}})
-		return
-	}
-	ev := api.StreamEvent{Seq: c.Seq, Type: c.Stream, Offset: &from}
-	st.push(pushed{StreamEvent: ev, text: text, from: at + int(from-c.Offset), to: at + int(c.Len)})
-}
-
-func (st *stream) push(p pushed) {
-	p.StreamID = st.start.StreamID
-	st.ready = append(st.ready, p)
-}
-
-func (st *stream) exit(r link.ReadResult) {
-	st.mu.Lock()
-	st.exited = true
-	st.mu.Unlock()
-	st.forget()
-	st.ended = true
-	outcome := *r.Outcome
-	session.FillLists(&outcome)
-	st.push(pushed{StreamEvent: api.StreamEvent{Seq: r.Seq, Type: api.EventExit, ExecOutcome: &outcome}})
+// newStreamID returns the id of a stream that is not the first of its command.
+func (s *Service) newStreamID(of string) string {
+	return of + "/" + strconv.FormatInt(s.streams.Add(1), 10)
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
+// maxRead is how many bytes of output are searched at once.
+const maxRead = 512 << 10
+
 // target is one command of a wait. Its methods are called one after another, except for those
 // that watches returns, which use different fields.
 type target struct {
@@ -61,7 +64,7 @@ func (t *target) look(ctx context.Context) error {
 	}
 	info, err := t.session.ExecInfo(ctx, t.id)
 	if err == nil && t.after > info.LastSeq {
-		return invalid("after_seq", "%d is beyond the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
+		return api.InvalidParam("after_seq", "%d is beyond the last number of exec %q, which is %d", t.after, t.id, info.LastSeq)
 	}
 	if err == nil {
 		err = t.lookAt(ctx, info)
@@ -145,7 +148,7 @@ func (t *target) match(r link.ReadResult, text []byte) (found *api.WaitEvent, er
 		}
 	}
 	last := map[string]link.Chunk{} // by stream
-	err = eachChunk(t.id, r, text, func(c link.Chunk, data []byte) {
+	err = r.EachChunk(t.id, text, func(c link.Chunk, data []byte) {
 		l := t.lines[c.Stream]
 		if l == nil || found != nil {
 			return

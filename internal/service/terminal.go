@@ -25,11 +25,11 @@ func (s *Service) SessionInput(ctx context.Context, p api.SessionInputParams) (a
 	terminal := found.Kind() == api.KindTerminal
 	switch {
 	case terminal && p.Close:
-		return api.SessionInputResult{}, invalid("close", "is for kind program; a terminal has no end of input but the key ctrl-d")
+		return api.SessionInputResult{}, api.InvalidParam("close", "is for kind program; a terminal has no end of input but the key ctrl-d")
 	case !terminal && p.Paste != "":
-		return api.SessionInputResult{}, invalid("paste", "is for kind terminal")
+		return api.SessionInputResult{}, api.InvalidParam("paste", "is for kind terminal")
 	case !terminal && len(p.Keys) > 0:
-		return api.SessionInputResult{}, invalid("keys", "is for kind terminal")
+		return api.SessionInputResult{}, api.InvalidParam("keys", "is for kind terminal")
 	}
 	data, paste := p.Data(), p.Paste != ""
 	if paste {
@@ -77,7 +77,7 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 		return api.SessionWaitResult{}, err
 	}
 	if p.Cursor != nil && found.Kind() != api.KindTerminal {
-		return api.SessionWaitResult{}, invalid("cursor", "is for kind terminal")
+		return api.SessionWaitResult{}, api.InvalidParam("cursor", "is for kind terminal")
 	}
 	r, err := found.Await(ctx, p.InMilliseconds())
 	if r.Reason == api.WaitIdle || r.Reason == api.WaitIdleMS {

@@ -84,7 +84,7 @@ func newWish(p api.ExecWaitParams) (*wish, error) {
 func (s *Service) targets(ctx context.Context, p api.ExecWaitParams, want *wish) ([]*target, error) {
 	var list []*target
 	for _, id := range p.ExecIDs {
-		found, err := s.sessionOf(id)
+		found, err := s.registry.GetByExec(id)
 		if err != nil {
 			return nil, err
 		}

@@ -149,9 +149,7 @@ func (s *Session) Recording(offset, limit int64) (data []byte, total int64, info
 	}
 	total = stat.Size()
 	if offset > total {
-		e := api.Errorf(api.CodeInvalidParams, "params.offset: %d is beyond the end, which is %d", offset, total)
-		e.Details = map[string]any{"field": "offset"}
-		return nil, 0, info, e
+		return nil, 0, info, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
 	}
 	data = make([]byte, min(limit, total-offset))
 	n, err := f.ReadAt(data, offset)

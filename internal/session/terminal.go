@@ -108,9 +108,7 @@ func (s *Session) wantSize(p api.SessionResizeParams) (resize bool, err error) {
 		wrong = "is read-only: its size does not count"
 	}
 	if wrong != "" {
-		e := api.Errorf(api.CodeInvalidParams, "params.viewer_id: viewer %.100q of session %q: %s", p.ViewerID, s.labelLocked(), wrong)
-		e.Details = map[string]any{"field": "viewer_id"}
-		return false, e
+		return false, api.InvalidParam("viewer_id", "viewer %.100q of session %q: %s", p.ViewerID, s.labelLocked(), wrong)
 	}
 	return s.viewers.measured(v, size, p.Force), nil
 }

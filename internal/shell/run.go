@@ -128,7 +128,7 @@ func CheckDir(path string) error {
 		return nil
 	}
 	if fi, err := os.Stat(path); err != nil || !fi.IsDir() {
-		return api.Errorf(api.CodeInvalidParams, "params.working_dir: %q is not a directory", path)
+		return api.InvalidParam("working_dir", "%q is not a directory", path)
 	}
 	return nil
 }
@@ -136,13 +136,13 @@ func CheckDir(path string) error {
 // refused returns the error for a directory or an environment that the shell could not set.
 func (r *run) refused() error {
 	if r.cmd.WorkingDir != "" {
-		return api.Errorf(api.CodeInvalidParams, "params.working_dir: the shell cannot go to %q", r.cmd.WorkingDir)
+		return api.InvalidParam("working_dir", "the shell cannot go to %q", r.cmd.WorkingDir)
 	}
 	keys := make([]string, 0, len(r.req.env))
 	for _, e := range r.req.env {
 		keys = append(keys, e.key)
 	}
-	return api.Errorf(api.CodeInvalidParams, "params.env: the shell cannot set %s; is it readonly?", strings.Join(keys, ", "))
+	return api.InvalidParam("env", "the shell cannot set %s; is it readonly?", strings.Join(keys, ", "))
 }
 
 // mayEndShell reports whether a command looks as if it could replace or kill the shell without

@@ -100,9 +100,7 @@ type followable struct {
 // followableLocked finds out how far a reader can go now.
 func (t *Terminal) followableLocked(p link.FollowParams) (f followable, err error) {
 	if p.Offset < 0 || p.Offset > t.offset {
-		e := api.Errorf(api.CodeInvalidParams, "params.from_offset: %d is beyond the end, which is %d", p.Offset, t.offset)
-		e.Details = map[string]any{"field": "from_offset"}
-		return f, e
+		return f, api.InvalidParam("from_offset", "%d is beyond the end, which is %d", p.Offset, t.offset)
 	}
 	end := t.offset
 	if !t.complete {

@@ -52,7 +52,7 @@ type typed struct {
 func (t *Terminal) Input(_ context.Context, p link.SessionInputParams, data []byte) (api.SessionInputResult, error) {
 	k := &t.keyboard
 	if p.Close {
-		return api.SessionInputResult{}, invalid("close", "is for programs; in a terminal the key ctrl-d ends the input")
+		return api.SessionInputResult{}, api.InvalidParam("close", "is for programs; in a terminal the key ctrl-d ends the input")
 	}
 	k.mu.Lock() // held to the end, so that a repetition finds the id of the first write
 	defer k.mu.Unlock()
@@ -99,19 +99,13 @@ func (t *Terminal) translate(p link.SessionInputParams, data []byte) (typed []by
 		for i, name := range p.Keys {
 			key, bad := v.Key(name)
 			if bad != nil {
-				err = invalid("keys", "entry %d: %s", i, bad)
+				err = api.InvalidParam("keys", "entry %d: %s", i, bad)
 				return
 			}
 			typed = append(typed, key...)
 		}
 	})
 	return typed, err
-}
-
-func invalid(field, format string, args ...any) error {
-	e := api.Errorf(api.CodeInvalidParams, "params."+field+": "+format, args...)
-	e.Details = map[string]any{"field": field}
-	return e
 }
 
 // reply types the answer to a query of the program. It does not count against the limit of

@@ -31,7 +31,7 @@ func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.Sessi
 	if p.Text != "" {
 		pattern, err := regexp.Compile(p.Text)
 		if err != nil {
-			return api.SessionWaitResult{}, invalid("text", "%s", err)
+			return api.SessionWaitResult{}, api.InvalidParam("text", "%s", err)
 		}
 		w.pattern, w.lines.since = pattern, p.SinceVersion
 	}

@@ -77,7 +77,7 @@ var plainPackages = []string{
 	"internal/dialogue/agent/codex", "internal/dialogue/agent/jsonrpc", "internal/dialogue/transcript",
 	"internal/export", "internal/gen", "internal/link", "internal/mcp", "internal/near",
 	"internal/output", "internal/place", "internal/process", "internal/recent", "internal/rpc",
-	"internal/runner", "internal/server", "internal/service", "internal/shell", "internal/terminal",
+	"internal/runner", "internal/server", "internal/service", "internal/shell", "internal/stream", "internal/terminal",
 	"internal/version", "internal/wire",
 }
 

@@ -252,7 +252,7 @@ func (r *Runner) read(ctx context.Context, params json.RawMessage) (any, []byte,
 	last := x.seq
 	r.mu.Unlock()
 	if p.AfterSeq > last {
-		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is beyond the last number, %d", p.AfterSeq, last)
+		return nil, nil, api.InvalidParam("after_seq", "%d is beyond the last number, %d", p.AfterSeq, last)
 	}
 	if p.Wait {
 		r.waitFor(ctx, func() bool { return x.exit > 0 || x.seq > p.AfterSeq || x.info.State == api.ExecClosed })
@@ -305,7 +305,7 @@ func (r *Runner) output(ctx context.Context, params json.RawMessage) (any, []byt
 		result.Offset = max(0, total()-p.Tail)
 	}
 	if result.Offset > total() {
-		return nil, nil, api.Errorf(api.CodeInvalidParams, "params.offset: %d is behind the end, %d", result.Offset, total())
+		return nil, nil, api.InvalidParam("offset", "%d is behind the end, %d", result.Offset, total())
 	}
 	var body []byte
 	at := int64(0)

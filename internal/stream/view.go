@@ -1,4 +1,4 @@
-package service
+package stream
 
 import (
 	"context"
@@ -23,15 +23,9 @@ const (
 	resumeBacklog = 4 << 20
 )
 
-// SessionAttach pushes a snapshot of a terminal and then the output of its program.
-func (s *Service) SessionAttach(ctx context.Context, p api.SessionAttachParams) (api.Stream, error) {
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	found, err := s.sessionOfKind(ctx, "session.attach", p.SessionID, api.KindTerminal)
-	if err != nil {
-		return nil, err
-	}
+// NewView attaches a viewer to a terminal. Its stream begins with a snapshot, or with the output
+// from p.FromOffset, and continues with the output of the program.
+func NewView(ctx context.Context, found *session.Session, p api.SessionAttachParams) (api.Stream, error) {
 	viewer, err := found.Attach(ctx, p)
 	if err != nil {
 		return nil, err
@@ -97,7 +91,7 @@ func (v *view) begin(found *session.Session, from *int64) error {
 		return err
 	}
 	if *from > x.StdoutBytes {
-		return invalid("from_offset", "%d is beyond the end, which is %d", *from, x.StdoutBytes)
+		return api.InvalidParam("from_offset", "%d is beyond the end, which is %d", *from, x.StdoutBytes)
 	}
 	v.offset, v.resizes, v.owed = *from, -1, x.StdoutBytes
 	v.owner = v.viewer.Owner()
