@@ -15,22 +15,24 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // withOutput runs f with a command that has written something and ended, or still runs.
 func withOutput(t *testing.T, ended bool, writes []string, f func(t *testing.T, s *service.Service, id string)) {
 	t.Helper()
 	rt := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
-		writer(0, 0, writes...)(ctx, x)
+		sessiontest.Writer(0, 0, writes...)(ctx, x)
 		if !ended {
 			<-ctx.Done()
 		}
 		return 0
 	}}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		info, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		info, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +132,7 @@ func TestOutputErrors(t *testing.T) {
 			{api.ExecOutputParams{ExecID: id, Stream: "both"}, api.CodeInvalidParams, "params.stream"},
 		} {
 			_, err := s.ExecOutput(t.Context(), c.p)
-			wantError(t, err, c.code, c.text)
+			testkit.WantError(t, err, c.code, c.text)
 			if err != nil && len(err.Error()) > 300 {
 				t.Errorf("the message has %d bytes", len(err.Error()))
 			}
@@ -139,14 +141,14 @@ func TestOutputErrors(t *testing.T) {
 			t.Errorf("a pattern that matches nothing: %+v, %v", r, err)
 		}
 		_, err := s.ReadOutput(t.Context(), api.ExecOutputParams{ExecID: id, Grep: "a"}, false)
-		wantError(t, err, api.CodeInvalidParams, "params.grep")
+		testkit.WantError(t, err, api.CodeInvalidParams, "params.grep")
 	})
 }
 
 func TestReadOutputWaits(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: writer(time.Second, 0, "oa", "o\xe2", "o\x82\xac")}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		info, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+	rt := &sessiontest.Runtime{Command: sessiontest.Writer(time.Second, 0, "oa", "o\xe2", "o\x82\xac")}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		info, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,7 @@ func TestReadOutputWaits(t *testing.T) {
 				break
 			}
 		}
-		wantLines(t, got, `0-1 "a" false`, `1-2 "\xe2" false`, `2-4 "\x82\xac" false`, `4-4 "" true`)
+		servicetest.WantLines(t, got, `0-1 "a" false`, `1-2 "\xe2" false`, `2-4 "\x82\xac" false`, `4-4 "" true`)
 	})
 	withOutput(t, false, []string{"oa"}, func(t *testing.T, s *service.Service, id string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -300,15 +302,15 @@ func TestInput(t *testing.T) {
 			x.Stdout(text)
 		}
 	}}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		session := create(t, s, api.SessionCreateParams{})
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		session := servicetest.Create(t, s, api.SessionCreateParams{})
 		open := "open"
 		ran, err := s.ExecRun(t.Context(), api.ExecParams{SessionID: session, Command: "x", Stdin: &open})
 		if err != nil || ran.Stdout != `given "open"` {
 			t.Errorf("exec.run: %+v, %v", ran, err)
 		}
 		synctest.Wait()
-		st := stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session, Command: "x", Stdin: &open}})
+		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session, Command: "x", Stdin: &open}})
 		id := st.Start().ExecID
 		write := func(p api.ExecInputParams) api.ExecInputResult {
 			t.Helper()
@@ -328,18 +330,18 @@ func TestInput(t *testing.T) {
 		if r := write(api.ExecInputParams{Data: "b", Close: true}); !r.Closed || r.StdinBytes != 3 {
 			t.Errorf("last: %+v", r)
 		}
-		wantLines(t, all(t, st), `1 stdout@0 "a"`, `2 stdout@1 "\xff"`, `3 stdout@2 "b"`, "4 exit 0")
+		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "\xff"`, `3 stdout@2 "b"`, "4 exit 0")
 		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id, Data: "late"})
-		wantError(t, err, api.CodeConflict, id)
+		testkit.WantError(t, err, api.CodeConflict, id)
 		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: "x-0-1", Data: "x"})
-		wantError(t, err, api.CodeExecNotFound, "not found")
+		testkit.WantError(t, err, api.CodeExecNotFound, "not found")
 		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id})
-		wantError(t, err, api.CodeInvalidParams, "params.data")
+		testkit.WantError(t, err, api.CodeInvalidParams, "params.data")
 		if _, err := s.SessionDestroy(t.Context(), api.SessionDestroyParams{SessionID: session}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id, Data: "later"})
-		wantError(t, err, api.CodeSessionTerminated, "has ended")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "has ended")
 	})
 }
 
@@ -347,17 +349,17 @@ func TestInput(t *testing.T) {
 func TestOlderRunner(t *testing.T) {
 	rt := &sessiontest.Runtime{
 		OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.MinProtocol; return nil },
-		Command: writer(time.Second, 4, "oa", "ob"),
+		Command: sessiontest.Writer(time.Second, 4, "oa", "ob"),
 	}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		st := stream(t, s, started(create(t, s, api.SessionCreateParams{Name: "old"})))
-		wantLines(t, all(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, "3 exit 4")
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{Name: "old"}), Command: "x"}})
+		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, "3 exit 4")
 		for kind, p := range map[api.SessionKind]api.SessionCreateParams{
 			api.KindTerminal: {Kind: api.KindTerminal}, api.KindProgram: {Kind: api.KindProgram, Command: []string{"cat"}},
 		} {
 			p.Name = "new"
 			_, err := s.SessionCreate(t.Context(), p)
-			wantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot have a `+string(kind))
+			testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot have a `+string(kind))
 		}
 		if left := rt.Runners(); len(left) != 1 {
 			t.Errorf("%d runners", len(left))

@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 	"github.com/trl-dev/trl/internal/version"
@@ -21,58 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// in runs f in a bubble with a service over a runtime in memory.
-func in(t *testing.T, rt *sessiontest.Runtime, f func(t *testing.T, s *service.Service, r *session.Registry)) {
-	t.Helper()
-	inWith(t, session.Config{}, rt, f)
-}
-
-func inWith(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testing.T, s *service.Service, r *session.Registry)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s, r := newService(c, rt)
-		f(t, s, r)
-		r.Close(nil)
-	})
-}
-
-func newService(c session.Config, rt *sessiontest.Runtime) (*service.Service, *session.Registry) {
-	logger := slog.New(slog.DiscardHandler)
-	c.Runtimes, c.Logger, c.MaxSessions, c.DefaultShell, c.KillGrace = []session.Runtime{rt}, logger, 10, "/bin/sh", 5*time.Second
-	c.Retention, c.AutoExit = time.Minute, time.Hour
-	r := session.NewRegistry(c)
-	return service.New(service.Config{
-		Registry: r, Connections: func() int { return 7 },
-		Limits: map[string]float64{"max_sessions": 10}, Capabilities: []string{"shell"},
-	}), r
-}
-
-func hang(ctx context.Context, x *sessiontest.Exec) int {
-	if x.Params.Command == "hang" {
-		<-ctx.Done()
-	}
-	return 0
-}
-
-func create(t *testing.T, s api.Service, p api.SessionCreateParams) string {
-	t.Helper()
-	info, err := s.SessionCreate(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.SessionID
-}
-
-func wantError(t *testing.T, err error, code api.Code, text string) {
-	t.Helper()
-	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got  %v\nwant %s: %s", err, code, text)
-	}
-}
-
 func TestSystem(t *testing.T) {
-	in(t, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{})
+	servicetest.In(t, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{})
 		if _, err := s.ExecRun(t.Context(), api.ExecParams{SessionID: id, Command: "true"}); err != nil {
 			t.Fatal(err)
 		}
@@ -93,8 +44,8 @@ func TestSystem(t *testing.T) {
 }
 
 func TestParametersAreChecked(t *testing.T) {
-	in(t, &sessiontest.Runtime{Command: hang}, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		a, b := create(t, s, api.SessionCreateParams{}), create(t, s, api.SessionCreateParams{})
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Hang}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		a, b := servicetest.Create(t, s, api.SessionCreateParams{}), servicetest.Create(t, s, api.SessionCreateParams{})
 		x, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: a, Command: "hang"}})
 		if err != nil {
 			t.Fatal(err)
@@ -179,10 +130,10 @@ func TestParametersAreChecked(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	in(t, &sessiontest.Runtime{Command: hang}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Hang}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		var ids []string
 		for i := range 3 {
-			ids = append(ids, create(t, s, api.SessionCreateParams{Name: fmt.Sprint("n", i), Tags: []string{"all", fmt.Sprint("t", i)}}))
+			ids = append(ids, servicetest.Create(t, s, api.SessionCreateParams{Name: fmt.Sprint("n", i), Tags: []string{"all", fmt.Sprint("t", i)}}))
 			time.Sleep(time.Second)
 		}
 		for _, i := range []int{2, 0, 1} {
@@ -252,8 +203,8 @@ func TestDetachIsFilledIn(t *testing.T) {
 		seen[x.Params.Command] = *x.Params.Detach
 		return 0
 	}}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{})
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{})
 		yes, no := true, false
 		for _, p := range []api.ExecParams{{Command: "run"}, {Command: "run detached", Detach: &yes}} {
 			p.SessionID = id

@@ -9,17 +9,19 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestTerminalParameters: what cannot be is refused, and names the parameter or the kind.
 func TestTerminalParameters(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: echo}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		create(t, s, api.SessionCreateParams{Name: "shell"})
-		create(t, s, api.SessionCreateParams{Name: "term", Kind: api.KindTerminal, Command: []string{"echo"}})
-		create(t, s, api.SessionCreateParams{Name: "prog", Kind: api.KindProgram, Command: []string{"echo"}})
+	rt := &sessiontest.Runtime{Command: sessiontest.Echo}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		servicetest.Create(t, s, api.SessionCreateParams{Name: "shell"})
+		servicetest.Create(t, s, api.SessionCreateParams{Name: "term", Kind: api.KindTerminal, Command: []string{"echo"}})
+		servicetest.Create(t, s, api.SessionCreateParams{Name: "prog", Kind: api.KindProgram, Command: []string{"echo"}})
 		call := func(method, params string) error {
 			m, ok := api.FindMethod(method)
 			if !ok {
@@ -80,7 +82,7 @@ func TestTerminalParameters(t *testing.T) {
 // TestNamesOfTheEnded: for those who only read, the name of a session is good after its
 // end; of several it is the last, and one that lives has it first.
 func TestNamesOfTheEnded(t *testing.T) {
-	in(t, &sessiontest.Runtime{Command: echo}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Echo}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		type found struct{ info, list, wait string }
 		look := func() (f found) {
 			t.Helper()
@@ -100,7 +102,7 @@ func TestNamesOfTheEnded(t *testing.T) {
 		}
 		var ids []string
 		for range 3 {
-			id := create(t, s, api.SessionCreateParams{Name: "a", Kind: api.KindTerminal, Command: []string{"echo"}})
+			id := servicetest.Create(t, s, api.SessionCreateParams{Name: "a", Kind: api.KindTerminal, Command: []string{"echo"}})
 			ids = append(ids, id)
 			if got := look(); got != (found{id, id, id}) {
 				t.Errorf("of %v while the last lives: %+v", ids, got)
@@ -114,14 +116,41 @@ func TestNamesOfTheEnded(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		_, err := s.SessionInput(t.Context(), api.SessionInputParams{SessionID: "a", Text: "x"})
-		wantError(t, err, api.CodeSessionTerminated, `session "a": has ended: destroyed`)
+		testkit.WantError(t, err, api.CodeSessionTerminated, `session "a": has ended: destroyed`)
 		_, err = s.SessionAttach(t.Context(), api.SessionAttachParams{SessionID: "a"})
-		wantError(t, err, api.CodeSessionTerminated, `session "a": has ended: destroyed`)
+		testkit.WantError(t, err, api.CodeSessionTerminated, `session "a": has ended: destroyed`)
 		_, err = s.SessionDestroy(t.Context(), api.SessionDestroyParams{SessionID: "a"})
-		wantError(t, err, api.CodeSessionNotFound, `session "a": not found`)
+		testkit.WantError(t, err, api.CodeSessionNotFound, `session "a": not found`)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		_, err = s.SessionInfo(t.Context(), api.SessionInfoParams{SessionID: "a"})
-		wantError(t, err, api.CodeSessionNotFound, `session "a": not found`)
+		testkit.WantError(t, err, api.CodeSessionNotFound, `session "a": not found`)
+	})
+}
+
+func TestSessionWaitAndInput(t *testing.T) {
+	rt := &sessiontest.Runtime{Command: sessiontest.Echo}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{Kind: api.KindTerminal, Name: "a", Command: []string{"echo"}})
+		heard := make(chan api.SessionWaitResult, 1)
+		go func() {
+			r, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "b+"})
+			if err != nil {
+				t.Error(err)
+			}
+			heard <- r
+		}()
+		r, err := s.SessionInput(t.Context(), api.SessionInputParams{SessionID: id, DataBase64: "YWJi", Keys: []string{"enter"}, WriteID: "1"})
+		if want := (api.SessionInputResult{Bytes: 10, Written: 10}); err != nil || r != want {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r := <-heard; r.Reason != api.WaitText || r.Match != "bb" || r.SessionID != id {
+			t.Errorf("%+v", r)
+		}
+		began, day, year := time.Now(), 24*time.Hour, 366*24*time.Hour // a year is the longest wait
+		last, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: new(day.Seconds()), IdleS: new(year.Seconds())})
+		if err != nil || !last.TimedOut || time.Since(began) != day {
+			t.Errorf("%+v, %v after %s", last, err, time.Since(began))
+		}
 	})
 }

@@ -11,39 +11,18 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
-
-// script is a command whose text says what it does, a word each: a number of seconds to
-// let go by, in to wait for input, or a text to print, with _ for a line's end.
-func script(ctx context.Context, x *sessiontest.Exec) int {
-	for _, word := range strings.Fields(x.Params.Command) {
-		var seconds float64
-		switch n, _ := fmt.Sscanf(word, "%g", &seconds); {
-		case n == 1:
-			select {
-			case <-time.After(time.Duration(seconds * float64(time.Second))):
-			case <-ctx.Done():
-				return 0
-			}
-		case word == "in":
-			x.WaitsForInput(&api.Process{PID: 42, Command: "cat"})
-		case word[0] == '!':
-			x.Stderr(strings.ReplaceAll(word[1:], "_", "\n"))
-		default:
-			x.Stdout(strings.ReplaceAll(word, "_", "\n"))
-		}
-	}
-	return 9
-}
 
 func scripted(t *testing.T, f func(t *testing.T, s *service.Service, start func(string) string)) {
 	t.Helper()
-	in(t, &sessiontest.Runtime{Command: script}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Script}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		f(t, s, func(text string) string {
 			t.Helper()
-			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: create(t, s, api.SessionCreateParams{}), Command: text})
+			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: text})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,9 +148,9 @@ func TestWaitForMany(t *testing.T) {
 }
 
 func TestWaitForSessions(t *testing.T) {
-	in(t, &sessiontest.Runtime{Command: script}, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		fresh := create(t, s, api.SessionCreateParams{Name: "fresh"})
-		busy := create(t, s, api.SessionCreateParams{Name: "busy"})
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Script}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		fresh := servicetest.Create(t, s, api.SessionCreateParams{Name: "fresh"})
+		busy := servicetest.Create(t, s, api.SessionCreateParams{Name: "busy"})
 		for _, command := range []string{"0", "2"} {
 			if _, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: busy, Command: command}); err != nil {
 				t.Fatal(err)
@@ -187,7 +166,7 @@ func TestWaitForSessions(t *testing.T) {
 			t.Errorf("busy: %+v, %v", r, err)
 		}
 		_, err = s.ExecWait(t.Context(), api.ExecWaitParams{SessionIDs: []string{"nobody"}})
-		wantError(t, err, api.CodeSessionNotFound, `session "nobody": not found`)
+		testkit.WantError(t, err, api.CodeSessionNotFound, `session "nobody": not found`)
 	})
 }
 
@@ -208,7 +187,7 @@ func TestWaitErrors(t *testing.T) {
 			{api.ExecWaitParams{ExecIDs: []string{id}, AfterSeq: 2}, api.CodeInvalidParams, "params.after_seq: 2"},
 		} {
 			_, err := s.ExecWait(t.Context(), c.p)
-			wantError(t, err, c.code, c.text)
+			testkit.WantError(t, err, c.code, c.text)
 		}
 	})
 }
@@ -258,9 +237,9 @@ func TestWaitForWhatIsEnded(t *testing.T) {
 		}, "exit@1 code 9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rt := &sessiontest.Runtime{Command: script}
-			in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-				id := create(t, s, api.SessionCreateParams{})
+			rt := &sessiontest.Runtime{Command: sessiontest.Script}
+			servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+				id := servicetest.Create(t, s, api.SessionCreateParams{})
 				x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: id, Command: "20"})
 				if err != nil {
 					t.Fatal(err)
@@ -289,8 +268,8 @@ func TestWaitWhenTheWordIsLost(t *testing.T) {
 			return 9
 		},
 	}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		x, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,11 +282,11 @@ func TestWaitWhenTheWordIsLost(t *testing.T) {
 
 // TestWaitForAThousand waits for as many commands as a wait can have.
 func TestWaitForAThousand(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: script}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	rt := &sessiontest.Runtime{Command: sessiontest.Script}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		var ids []string
 		for n := range 10 { // a hundred each, of which the last one runs
-			id := create(t, s, api.SessionCreateParams{})
+			id := servicetest.Create(t, s, api.SessionCreateParams{})
 			for i := range 100 {
 				command := ""
 				if i == 99 {

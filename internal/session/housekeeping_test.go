@@ -8,6 +8,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // wantEnd waits for a session's end and checks when and why it came.
@@ -80,10 +81,10 @@ func TestRetention(t *testing.T) {
 			t.Error("forgotten too early")
 		}
 		_, err := w.Get("build")
-		wantCode(t, err, api.CodeSessionNotFound, `session "build": not found`)
+		testkit.WantError(t, err, api.CodeSessionNotFound, `session "build": not found`)
 		time.Sleep(2 * time.Second)
 		_, err = w.Get(id)
-		wantCode(t, err, api.CodeSessionNotFound, "not found")
+		testkit.WantError(t, err, api.CodeSessionNotFound, "not found")
 		if len(w.Past()) != 0 {
 			t.Error("kept for too long")
 		}
@@ -107,7 +108,7 @@ func TestPastIsBounded(t *testing.T) {
 			t.Errorf("%d kept", n)
 		}
 		_, err := w.Get(first)
-		wantCode(t, err, api.CodeSessionNotFound, "not found")
+		testkit.WantError(t, err, api.CodeSessionNotFound, "not found")
 	})
 }
 
@@ -164,9 +165,9 @@ func TestAutoExit(t *testing.T) {
 		}
 		// Who comes too late is told so, and is not left with a daemon that ends.
 		_, err = w.Hold()
-		wantCode(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 		_, err = w.Create(t.Context(), api.SessionCreateParams{})
-		wantCode(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 	})
 }
 

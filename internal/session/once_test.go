@@ -12,6 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestCommandRunsOnceOverABrokenLink: whether the link breaks before the runner has a
@@ -48,7 +49,7 @@ func TestOlderRunnerIsNotAskedTwice(t *testing.T) {
 		s := w.get(id)
 		w.rt.Runner(id).LoseAnswer(link.ExecRun.Name)
 		_, err := s.Run(t.Context(), api.ExecParams{Command: "true"})
-		wantCode(t, err, api.CodeRuntimeUnavailable, "link to the runner")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "link to the runner")
 		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 {
 			t.Errorf("ran %+v, %v", list, err)
 		}
@@ -62,7 +63,7 @@ func TestOlderRunnerIsNotAskedForLater(t *testing.T) {
 		id := w.create(api.SessionCreateParams{Name: "before"}).SessionID
 		name := "after"
 		_, err := w.Set(t.Context(), w.get(id), api.SessionSetParams{Name: &name})
-		wantCode(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call set; create a new session`)
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call set; create a new session`)
 		if got := w.get(id).Info().Name; got != "before" {
 			t.Errorf("the session is called %q", got)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // life lists the events of one session in the journal.
@@ -90,7 +91,7 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("info = %+v, %v", info, err)
 		}
 		_, err = s.Run(t.Context(), api.ExecParams{Command: "true"})
-		wantCode(t, err, api.CodeRuntimeUnavailable, `session "far": cannot be reached for`)
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "far": cannot be reached for`)
 		if !session.IsUnreachable(err) || !strings.Contains(err.Error(), "session.destroy and force") {
 			t.Errorf("no advice: %v", err)
 		}
@@ -288,7 +289,7 @@ func TestRecoverSlowRunner(t *testing.T) {
 				t.Errorf("%+v, %v", info, err)
 			}
 			_, err = w.Create(t.Context(), api.SessionCreateParams{Name: "slow"})
-			wantCode(t, err, api.CodeConflict, "is taken")
+			testkit.WantError(t, err, api.CodeConflict, "is taken")
 			_, err = w.get("slow").ExecList(t.Context())
 			if !session.IsUnreachable(err) {
 				t.Errorf("got %v", err)

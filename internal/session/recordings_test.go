@@ -12,6 +12,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestRecordings: their place, what is read of them, and which go when there are too many.
@@ -37,7 +38,7 @@ func TestRecordings(t *testing.T) {
 			t.Error("recorded, and nobody asked for it")
 		} else {
 			_, _, _, err := w.get(plain.SessionID).Recording(0, 10)
-			wantCode(t, err, api.CodeInvalidParams, "is not recorded; create it with record: true")
+			testkit.WantError(t, err, api.CodeInvalidParams, "is not recorded; create it with record: true")
 		}
 		a, b, c := record(400), record(400), record(100)
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -54,7 +55,7 @@ func TestRecordings(t *testing.T) {
 			t.Errorf("%d of %d, %v", len(data), total, err)
 		}
 		_, _, _, err := w.get(b).Recording(401, 50)
-		wantCode(t, err, api.CodeInvalidParams, "params.offset: 401 is beyond the end, which is 400")
+		testkit.WantError(t, err, api.CodeInvalidParams, "params.offset: 401 is beyond the end, which is 400")
 		d := record(300) // 1200; the oldest lives
 		w.destroy(d)
 		synctest.Wait()
@@ -64,7 +65,7 @@ func TestRecordings(t *testing.T) {
 			}
 		}
 		_, _, _, err = w.get(b).Recording(0, 50)
-		wantCode(t, err, api.CodeConflict, "its recording was removed")
+		testkit.WantError(t, err, api.CodeConflict, "its recording was removed")
 	})
 	if left, _ := os.ReadDir(dir); len(left) != 3 {
 		t.Errorf("%d recordings after the end", len(left))
@@ -82,7 +83,7 @@ func TestRecordingOfNothing(t *testing.T) {
 		p := terminal("a")
 		p.Record = true
 		_, err := w.Create(t.Context(), p)
-		wantCode(t, err, api.CodeShellNotFound, `session "a": program "foo": not found`)
+		testkit.WantError(t, err, api.CodeShellNotFound, `session "a": program "foo": not found`)
 		if left, _ := os.ReadDir(dir); len(left) != 0 {
 			t.Errorf("%d recordings", len(left))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,13 +93,6 @@ func (w world) state(ref string) api.SessionState {
 	return w.get(ref).Info().State
 }
 
-func wantCode(t *testing.T, err error, code api.Code, text string) {
-	t.Helper()
-	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got  %v (%v)\nwant %s %q", err, api.AsError(err), code, text)
-	}
-}
-
 func TestCreate(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
 		info := w.create(api.SessionCreateParams{Name: "build", Env: map[string]string{"A": "1"}, Tags: []string{"x"}})
@@ -116,7 +110,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("created with %+v", created)
 		}
 		_, err := w.Get("nobody")
-		wantCode(t, err, api.CodeSessionNotFound, `session "nobody": not found`)
+		testkit.WantError(t, err, api.CodeSessionNotFound, `session "nobody": not found`)
 	})
 }
 
@@ -124,7 +118,7 @@ func TestNamesAreUniqueAmongTheLiving(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
 		first := w.create(api.SessionCreateParams{Name: "build"})
 		_, err := w.Create(t.Context(), api.SessionCreateParams{Name: "build"})
-		wantCode(t, err, api.CodeConflict, `session name "build" is taken by `+first.SessionID)
+		testkit.WantError(t, err, api.CodeConflict, `session name "build" is taken by `+first.SessionID)
 
 		if _, err := w.Destroy(t.Context(), "build", false); err != nil {
 			t.Fatal(err)
@@ -211,7 +205,7 @@ func TestPlacesAreTakenAtOnce(t *testing.T) {
 		}
 		w.create(api.SessionCreateParams{})
 		_, err := w.Create(t.Context(), api.SessionCreateParams{})
-		wantCode(t, err, api.CodeMaxSessionsReached, "3 sessions live")
+		testkit.WantError(t, err, api.CodeMaxSessionsReached, "3 sessions live")
 	})
 }
 
@@ -243,7 +237,7 @@ func TestCreateThatFailsLeavesNothing(t *testing.T) {
 			rt := &sessiontest.Runtime{OnStart: c.start}
 			in(t, session.Config{MaxSessions: 1}, rt, func(t *testing.T, w world) {
 				_, err := w.Create(t.Context(), api.SessionCreateParams{Name: "build"})
-				wantCode(t, err, c.code, c.text)
+				testkit.WantError(t, err, c.code, c.text)
 				if len(w.List())+len(w.Past())+len(rt.Runners()) != 0 {
 					t.Errorf("left: %d sessions, %d past, %d runners", len(w.List()), len(w.Past()), len(rt.Runners()))
 				}
@@ -282,18 +276,18 @@ func TestCreatingIsInvisibleAndEndsWithTheDaemon(t *testing.T) {
 			t.Error("it is listed")
 		}
 		_, err := r.Get("build")
-		wantCode(t, err, api.CodeConflict, `session "build": is being created`)
+		testkit.WantError(t, err, api.CodeConflict, `session "build": is being created`)
 		_, err = r.Create(t.Context(), api.SessionCreateParams{})
-		wantCode(t, err, api.CodeMaxSessionsReached, "")
+		testkit.WantError(t, err, api.CodeMaxSessionsReached, "")
 
 		began := time.Now()
 		r.Close(nil)
-		wantCode(t, <-failed, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		testkit.WantError(t, <-failed, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 		if len(rt.Runners()) != 0 || time.Since(began) > time.Second {
 			t.Errorf("%d runners left after %s", len(rt.Runners()), time.Since(began))
 		}
 		_, err = r.Create(t.Context(), api.SessionCreateParams{})
-		wantCode(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 	})
 }
 
@@ -331,12 +325,12 @@ func TestDestroyIsSharedAndIdempotent(t *testing.T) {
 			t.Errorf("exec = %+v, %v", x, err)
 		}
 		_, err = s.ExecInfo(t.Context(), "x-0-99")
-		wantCode(t, err, api.CodeExecNotFound, "not found")
+		testkit.WantError(t, err, api.CodeExecNotFound, "not found")
 		if d, err := s.Details(t.Context()); err != nil || d.State != api.SessionTerminated || d.Processes == nil {
 			t.Errorf("details = %+v, %v", d, err)
 		}
 		_, err = s.Run(t.Context(), api.ExecParams{Command: "true"})
-		wantCode(t, err, api.CodeSessionTerminated, "has ended: destroyed")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "has ended: destroyed")
 	})
 }
 
@@ -391,7 +385,7 @@ func TestRunnerDeathIsNoticedAtOnce(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		w.rt.Runner(id).Crash("exit status 2: panic: oh")
-		wantCode(t, <-failed, api.CodeSessionTerminated, `session "build": has ended: its runner died: exit status 2: panic: oh`)
+		testkit.WantError(t, <-failed, api.CodeSessionTerminated, `session "build": has ended: its runner died: exit status 2: panic: oh`)
 		if time.Since(began) != 0 {
 			t.Errorf("noticed after %s", time.Since(began))
 		}
@@ -402,7 +396,7 @@ func TestRunnerDeathIsNoticedAtOnce(t *testing.T) {
 			t.Errorf("destroy = %+v, %v", r, err)
 		}
 		_, err := s.ExecInfo(t.Context(), "x-1-1")
-		wantCode(t, err, api.CodeSessionTerminated, "its runner died")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "its runner died")
 		w.create(api.SessionCreateParams{Name: "build"}) // place and name are free
 	})
 }
@@ -436,7 +430,7 @@ func TestStatesFollowTheRunner(t *testing.T) {
 			t.Errorf("while it runs: %+v", i)
 		}
 		_, err = s.Run(t.Context(), api.ExecParams{Command: "true"})
-		wantCode(t, err, api.CodeSessionBusy, "busy")
+		testkit.WantError(t, err, api.CodeSessionBusy, "busy")
 		if _, err := s.Cancel(t.Context(), api.ExecCancelParams{ExecID: x.ExecID}); err != nil {
 			t.Fatal(err)
 		}
@@ -557,7 +551,7 @@ func TestLeaveAndRecover(t *testing.T) {
 		}
 		first.Leave()
 		_, err := busy.Run(t.Context(), api.ExecParams{Command: "true"})
-		wantCode(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 		if len(rt.Runners()) != 9 {
 			t.Fatalf("%d runners left alive", len(rt.Runners()))
 		}
@@ -608,7 +602,7 @@ func TestLeaveAndRecover(t *testing.T) {
 			t.Errorf("tied: %+v", s.Info())
 		}
 		_, err = second.Create(t.Context(), api.SessionCreateParams{Name: "idle"})
-		wantCode(t, err, api.CodeMaxSessionsReached, "")
+		testkit.WantError(t, err, api.CodeMaxSessionsReached, "")
 		second.Close(nil)
 		if len(rt.Runners()) != 2 { // those that were left alone
 			t.Error("runners left")

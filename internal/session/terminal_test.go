@@ -16,6 +16,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // talk is a program that says hello, and ends when it is told so.
@@ -133,7 +134,7 @@ func TestWithoutAnArchive(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		_, err = s.Screen(t.Context(), api.SessionScreenParams{})
-		wantCode(t, err, api.CodeSessionTerminated, "the program exited with status 3")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "the program exited with status 3")
 	})
 }
 
@@ -199,7 +200,7 @@ func TestInputOverABrokenLink(t *testing.T) {
 			runner.LoseAnswer(link.Input.Name)
 			r, err := s.Type(t.Context(), link.SessionInputParams{WriteID: writeID}, []byte("once"))
 			if writeID == "" {
-				wantCode(t, err, api.CodeRuntimeUnavailable, "it is not known whether the input was written")
+				testkit.WantError(t, err, api.CodeRuntimeUnavailable, "it is not known whether the input was written")
 			} else if err != nil || !r.Repeated {
 				t.Errorf("with an id: %+v, %v", r, err)
 			}
@@ -244,9 +245,9 @@ func TestOwnerOfTheSize(t *testing.T) {
 		}
 
 		_, err := resize(api.SessionResizeParams{Cols: 50, Rows: 10})
-		wantCode(t, err, api.CodeConflict, "its size is that of viewer "+first.ID())
+		testkit.WantError(t, err, api.CodeConflict, "its size is that of viewer "+first.ID())
 		_, err = resize(api.SessionResizeParams{Cols: 50, Rows: 10, ViewerID: "v-nobody"})
-		wantCode(t, err, api.CodeInvalidParams, `params.viewer_id: viewer "v-nobody" of session "a": is not attached`)
+		testkit.WantError(t, err, api.CodeInvalidParams, `params.viewer_id: viewer "v-nobody" of session "a": is not attached`)
 		r, err := resize(api.SessionResizeParams{Cols: 91, Rows: 20, ViewerID: second.ID()})
 		if want := (api.SessionResizeResult{Cols: 100, Rows: 30, OwnerID: first.ID()}); err != nil || r != want {
 			t.Errorf("%+v, %v", r, err)
@@ -289,9 +290,9 @@ func TestOwnerOfTheSize(t *testing.T) {
 		}
 		w.destroy(id)
 		_, err = resize(api.SessionResizeParams{Cols: 51, Rows: 10})
-		wantCode(t, err, api.CodeSessionTerminated, "destroyed")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "destroyed")
 		_, err = s.Attach(t.Context(), api.SessionAttachParams{})
-		wantCode(t, err, api.CodeSessionTerminated, "destroyed")
+		testkit.WantError(t, err, api.CodeSessionTerminated, "destroyed")
 	})
 }
 

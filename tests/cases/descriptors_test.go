@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/cases"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -33,7 +34,7 @@ func TestFewDescriptors(t *testing.T) {
 				}
 				run := func(command string) api.ExecResult {
 					t.Helper()
-					r := must(t)(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: command, TimeoutS: new(20.0)}))
+					r := testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: command, TimeoutS: new(20.0)}))(t)
 					if r.TimedOut || strings.Contains(r.Stdout+r.Stderr, daemon.RuntimeDir) || strings.Contains(r.Stdout+r.Stderr, "/proc/") {
 						t.Errorf("%q: timed out: %t, stdout %q, stderr %q, exit_code %d", command, r.TimedOut, r.Stdout, r.Stderr, r.ExitCode)
 					}

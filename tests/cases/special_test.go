@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/cases"
 	"github.com/trl-dev/trl/tests/trltest"
 )
@@ -37,7 +38,7 @@ func TestRuntimeDirDeleted(t *testing.T) {
 			if name == "fish" {
 				set = "set -g K kept"
 			}
-			if r := must(t)(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: set + "; cd /tmp; rm -rf " + dir})); r.ExitCode != 0 {
+			if r := testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: set + "; cd /tmp; rm -rf " + dir}))(t); r.ExitCode != 0 {
 				t.Fatalf("rm: %d %q", r.ExitCode, r.Stderr)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "link.sock")); err == nil {
@@ -45,28 +46,17 @@ func TestRuntimeDirDeleted(t *testing.T) {
 			}
 			check := func(after string) {
 				t.Helper()
-				r := must(t)(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "echo $K; pwd; cat", Stdin: new("in")}))
+				r := testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "echo $K; pwd; cat", Stdin: new("in")}))(t)
 				if r.Stdout != "kept\n/tmp\nin" || r.ExitCode != 0 {
 					t.Errorf("after %s: stdout %q, stderr %q, exit_code %d", after, r.Stdout, r.Stderr, r.ExitCode)
 				}
 			}
 			check("rm")
-			must(t)(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "rm -rf " + dir + "; sleep 60", TimeoutS: new(0.5)}))
+			testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "rm -rf " + dir + "; sleep 60", TimeoutS: new(0.5)}))(t)
 			check("rm and timeout")
-			must(t)(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "rm -rf " + dir + "; exit 3"}))
+			testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "rm -rf " + dir + "; exit 3"}))(t)
 			check("rm and exit")
 		})
-	}
-}
-
-// must returns the result of a call that may not be refused.
-func must(t *testing.T) func(api.ExecResult, error) api.ExecResult {
-	return func(r api.ExecResult, err error) api.ExecResult {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
 	}
 }
 

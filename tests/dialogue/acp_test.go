@@ -56,11 +56,11 @@ func TestACP(t *testing.T) {
 		if tool := w.lastTool(id); len(tool.Output) == 0 || !strings.Contains(tool.Output[0].Text, want) {
 			t.Errorf("%s: %+v", decision, tool)
 		}
-		wantError(t, w.respond(id, r.RequestID, "allow"), api.CodeConflict, "answered")
+		testkit.WantError(t, w.respond(id, r.RequestID, "allow"), api.CodeConflict, "answered")
 	}
 	w.send(id, "ask Bash rm")
 	r := f.until(api.DialogueEventRequestOpened).Request
-	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Option: "always"}))(w)
+	testkit.Must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Option: "always"}))(w)
 	f.until(api.DialogueEventTurnEnded)
 	if tool := w.lastTool(id); !strings.Contains(tool.Output[0].Text, "done with always") {
 		t.Errorf("%+v", tool)
@@ -73,7 +73,7 @@ func TestACP(t *testing.T) {
 		if strings.HasPrefix(script, "ask") {
 			f.until(api.DialogueEventRequestOpened)
 		}
-		must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: id}))(w)
+		testkit.Must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: id}))(w)
 		if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" {
 			t.Errorf("%s: %+v", script, end)
 		}
@@ -92,7 +92,7 @@ func TestACP(t *testing.T) {
 	if n := len(unparsedIn(w.events(id))); n < 2 {
 		t.Errorf("%d lines are told as unparsed", n)
 	}
-	must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: id, PermissionMode: "plan"}))(w)
+	testkit.Must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: id, PermissionMode: "plan"}))(w)
 	w.says(id, "settings")
 	if !strings.HasSuffix(w.said(id), " plan") {
 		t.Errorf("%q", w.said(id))
@@ -162,7 +162,7 @@ func TestACPResume(t *testing.T) {
 	f.drain()
 	w.ended(d, "unexpected_exit")
 	native := w.info(d.DialogueID).NativeSession
-	info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID, Prompt: "say second"}))(w)
+	info := testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID, Prompt: "say second"}))(w)
 	if info.Epoch != 2 || info.NativeSession != native {
 		t.Errorf("%+v", info)
 	}
@@ -173,7 +173,7 @@ func TestACPResume(t *testing.T) {
 		}
 	}
 	_, err := w.DialogueCreate(w.ctx, api.DialogueCreateParams{Agent: "acp", Argv: append(acpAgent().Argv, "-fail-resume"), WorkingDir: "/", Resume: "nowhere"})
-	wantError(t, err, api.CodeAgentFailed, "nowhere")
+	testkit.WantError(t, err, api.CodeAgentFailed, "nowhere")
 }
 
 // TestACPDaemonDies: whatever the agent speaks, a new daemon goes on where the old one was.
@@ -182,7 +182,7 @@ func TestACPDaemonDies(t *testing.T) {
 	run := func(die func()) tale {
 		g := newGates(t)
 		d := w.create(acpAgent("-seed", "acp", "-gates", g.dir))
-		must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say hello; split line cut in two; tool Bash ls; gate turn; ask Bash rm; say end", MessageID: messageID}))(w)
+		testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say hello; split line cut in two; tool Bash ls; gate turn; ask Bash rm; say end", MessageID: messageID}))(w)
 		for _, gate := range []string{"line", "turn"} {
 			g.reached(gate)
 			die()

@@ -40,7 +40,7 @@ func TestChatPrintsBackground(t *testing.T) {
 			over := make(chan error, 1)
 			go func() { over <- cmd.Wait() }()
 			testkit.Eventually(t, "the agent has answered and works in the background", func() bool {
-				for _, d := range must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues {
+				for _, d := range testkit.Must(r.DialogueList(r.ctx, api.DialogueListParams{}))(r.world).Dialogues {
 					r.id, r.session = d.DialogueID, d.SessionID
 				}
 				return r.id != "" && r.info(r.id).BackgroundTasks == 1 && count(r.events(r.id), api.DialogueEventTurnEnded) == 1
@@ -93,7 +93,7 @@ func (r *real) trlChat(args ...string) *exec.Cmd {
 func TestChatRetries(t *testing.T) {
 	a := startAway(t, "--dialogue-reconnect-s", "0.5")
 	d := a.create(a.fake())
-	s := must(a.SessionCreate(a.ctx, api.SessionCreateParams{
+	s := testkit.Must(a.SessionCreate(a.ctx, api.SessionCreateParams{
 		Kind: api.KindTerminal, Rows: new(100), Env: map[string]string{"NO_COLOR": "1"},
 		Command: []string{trltest.Binary(t), "--socket", a.daemon.Socket, "chat", "--dialogue", d.DialogueID},
 	}))(a.world)
@@ -107,13 +107,13 @@ func TestChatRetries(t *testing.T) {
 			}
 		}()
 		testkit.Eventually(t, text, func() bool {
-			screen = must(a.SessionScreen(a.ctx, api.SessionScreenParams{SessionID: s.SessionID}))(a.world).Text
+			screen = testkit.Must(a.SessionScreen(a.ctx, api.SessionScreenParams{SessionID: s.SessionID}))(a.world).Text
 			return strings.Count(screen, text) == times
 		})
 	}
 	types := func(line string) {
 		t.Helper()
-		must(a.SessionInput(a.ctx, api.SessionInputParams{SessionID: s.SessionID, Text: line + "\r"}))(a.world)
+		testkit.Must(a.SessionInput(a.ctx, api.SessionInputParams{SessionID: s.SessionID, Text: line + "\r"}))(a.world)
 	}
 	sees(1, "\n>")
 	types("/retry")
@@ -133,7 +133,7 @@ func TestChatRetries(t *testing.T) {
 	types("say after")
 	sees(1, "\nafter\n")
 	types("\x04")
-	must(a.SessionWait(a.ctx, api.SessionWaitParams{SessionID: s.SessionID, Exit: true}))(a.world)
+	testkit.Must(a.SessionWait(a.ctx, api.SessionWaitParams{SessionID: s.SessionID, Exit: true}))(a.world)
 	if info := a.info(d.DialogueID); info.State != api.DialogueIdle || info.Error != nil {
 		t.Errorf("afterwards: %+v", info)
 	}

@@ -90,7 +90,7 @@ func TestExitEverywhere(t *testing.T) {
 	p.Policy = allowAll
 	d := w.create(p)
 	f := w.follow(d.DialogueID, 0)
-	must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: everything, MessageID: messageID}))(w)
+	testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: everything, MessageID: messageID}))(w)
 	f.until(api.DialogueEventTurnEnded)
 	f.until(api.DialogueEventTurnEnded) // that of the task in the background
 	f.state(api.DialogueIdle)
@@ -252,7 +252,7 @@ func TestDaemonDies(t *testing.T) {
 		}
 		die("idle")
 		script := "say hello; split line something long enough to be cut; tool Bash ls; gate turn; ask Bash rm; ask Bash rmdir; background-task task; say end"
-		must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
+		testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
 		die("sent")
 		pass("line")
 		pass("turn")
@@ -282,7 +282,7 @@ func TestDaemonDies(t *testing.T) {
 		f.state(api.DialogueIdle)
 		die("end")
 		// The same message once more is not run again, whoever is asked.
-		r := must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
+		r := testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
 		if !r.Repeated {
 			t.Error("the message was run twice")
 		}
@@ -356,7 +356,7 @@ func TestResume(t *testing.T) {
 			w.restart(nil)
 		}
 		before := w.info("again").Seq
-		info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: "again", Env: map[string]string{"SECRET": "two"}}))(w)
+		info := testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: "again", Env: map[string]string{"SECRET": "two"}}))(w)
 		if info.DialogueID != d.DialogueID || info.Epoch != epoch || info.State != api.DialogueIdle || info.Ended != nil || info.SessionID == d.SessionID {
 			t.Fatalf("%+v", info)
 		}
@@ -394,7 +394,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d texts of the agent", texts)
 	}
 	_, err := w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: "again"})
-	wantError(t, err, api.CodeConflict, "has not ended")
+	testkit.WantError(t, err, api.CodeConflict, "has not ended")
 }
 
 // TestResumeCut: a daemon that dies while an agent is being resumed leaves it to the next,

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // settled is what the daemon uses when it does not use less any more, or as little as before.
 func (w *world) settled(before *api.SystemStatsResult) api.SystemStatsResult {
 	w.Helper()
-	last := must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
+	last := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
 	for calm := 0; calm < 50; time.Sleep(10 * time.Millisecond) {
-		now := must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
+		now := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
 		if before != nil && now.OpenFDs <= before.OpenFDs && now.Goroutines <= before.Goroutines {
 			return now
 		}

@@ -20,10 +20,10 @@ import (
 // nothingLeft checks that there is neither a session nor a dialogue, nor a directory of one.
 func (w *world) nothingLeft(what string) {
 	w.Helper()
-	if list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions; len(list) > 0 {
+	if list := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions; len(list) > 0 {
 		w.Errorf("%s: sessions are left: %+v", what, list)
 	}
-	if list := must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues; len(list) > 0 {
+	if list := testkit.Must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues; len(list) > 0 {
 		w.Errorf("%s: dialogues are left: %+v", what, list)
 	}
 	for _, dir := range []string{filepath.Join(w.daemon.StateDir, "dialogues"), w.daemon.RuntimeDir} {
@@ -92,7 +92,7 @@ func TestCreateIsAtomic(t *testing.T) {
 			c.params.WorkingDir = "/"
 		}
 		_, err := w.DialogueCreate(w.ctx, c.params)
-		wantError(t, err, api.CodeAgentFailed, c.text)
+		testkit.WantError(t, err, api.CodeAgentFailed, c.text)
 		if err != nil {
 			if stderr := fmt.Sprint(api.AsError(err).Details["stderr"]); !strings.Contains(stderr, c.stderr) {
 				t.Errorf("%s: stderr is %q", c.name, stderr)
@@ -124,7 +124,7 @@ func TestCreateGivenUp(t *testing.T) {
 		text, _ := os.ReadFile(heard)
 		return strings.Contains(string(text), "initialize")
 	})
-	sessions := must(w.SessionList(w.ctx, api.SessionListParams{Tags: []string{api.TagDialogue}}))(w).Sessions
+	sessions := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{Tags: []string{api.TagDialogue}}))(w).Sessions
 	if len(sessions) != 1 {
 		t.Errorf("while it starts: %+v", sessions)
 	}
@@ -133,7 +133,7 @@ func TestCreateGivenUp(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	testkit.Eventually(t, "nothing is left", func() bool {
-		list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions
+		list := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions
 		left, _ := filepath.Glob(filepath.Join(w.daemon.StateDir, "dialogues", "d-*"))
 		return len(list) == 0 && len(left) == 0
 	})
@@ -145,22 +145,22 @@ func TestCreateGivenUp(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	w := start(t)
 	zero := int64(0)
-	events := must(w.EventSubscribe(w.ctx, api.EventSubscribeParams{AfterSeq: &zero}))(w)
+	events := testkit.Must(w.EventSubscribe(w.ctx, api.EventSubscribeParams{AfterSeq: &zero}))(w)
 	defer events.Close()
 	p := fake()
 	p.Name, p.Tags = "mine", []string{"blue"}
 	d := w.create(p)
-	s := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(w)
+	s := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(w)
 	if want := []string{api.TagDialogue, d.DialogueID, "blue"}; !slices.Equal(s.Tags, want) || s.Kind != api.KindProgram {
 		t.Errorf("tags %q of a %s", s.Tags, s.Kind)
 	}
-	ev := must(events.Recv())(w)
+	ev := testkit.Must(events.Recv())(w)
 	if ev.Type != api.EventSessionCreated || ev.SessionID != d.SessionID {
 		t.Errorf("first it was told: %+v", ev)
 	}
 	refused := func(method string, err error) {
 		t.Helper()
-		wantError(t, err, api.CodeConflict, d.DialogueID)
+		testkit.WantError(t, err, api.CodeConflict, d.DialogueID)
 		if err != nil && !strings.Contains(err.Error(), "dialogue.") {
 			t.Errorf("%s: it does not say what to call instead: %v", method, err)
 		}
@@ -183,10 +183,10 @@ func TestOwnership(t *testing.T) {
 	// What others write by force is heard by the agent, and by nobody else misunderstood.
 	line, _ := json.Marshal(map[string]any{"type": "user", "uuid": "99999999-9999-4999-8999-999999999999", "message": map[string]any{"role": "user", "content": "say forced"}})
 	f := w.follow("mine", 0)
-	must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: string(line) + "\n", Force: true}))(w)
+	testkit.Must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: string(line) + "\n", Force: true}))(w)
 	f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.Text == "forced" })
 
-	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: d.SessionID, Force: true}))(w)
+	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: d.SessionID, Force: true}))(w)
 	f.drain()
 	last := f.events[len(f.events)-1]
 	if count(f.events, api.DialogueEventEnded) != 1 || last.Type != api.DialogueEventEnded || last.Ended.Cause != "session_destroyed" {
@@ -201,7 +201,7 @@ func TestOwnership(t *testing.T) {
 		second(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: "mine", Model: "x"})),
 		w.respond("mine", "x", "allow"),
 	} {
-		wantError(t, err, api.CodeDialogueEnded, "dialogue.resume")
+		testkit.WantError(t, err, api.CodeDialogueEnded, "dialogue.resume")
 	}
 }
 
@@ -317,9 +317,9 @@ func TestTerminate(t *testing.T) {
 				}
 			}
 			w.terminate(d.DialogueID) // once more is no harm
-			must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(w)
+			testkit.Must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(w)
 			_, err := w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: d.DialogueID})
-			wantError(t, err, api.CodeDialogueNotFound, d.DialogueID)
+			testkit.WantError(t, err, api.CodeDialogueNotFound, d.DialogueID)
 		})
 	}
 	w.nothingLeft("after all")
@@ -347,8 +347,8 @@ func TestEndsByItself(t *testing.T) {
 		w.send(d.DialogueID, c.script)
 		if strings.HasPrefix(c.script, "background") {
 			f.until(api.DialogueEventTurnEnded)
-			s := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(w)
-			must(w.ExecCancel(w.ctx, api.ExecCancelParams{ExecID: s.ExecID, Force: true, Signal: "KILL"}))(w)
+			s := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(w)
+			testkit.Must(w.ExecCancel(w.ctx, api.ExecCancelParams{ExecID: s.ExecID, Force: true, Signal: "KILL"}))(w)
 		}
 		f.drain()
 		end := w.ended(d, c.cause)

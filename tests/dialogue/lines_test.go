@@ -83,7 +83,7 @@ func TestRawInPieces(t *testing.T) {
 	for _, limit := range []int64{1, 7, 1000} {
 		var got []byte
 		for len(got) < min(len(whole), int(limit)*300) {
-			r := must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Offset: int64(len(got)), Limit: &limit}))(w)
+			r := testkit.Must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Offset: int64(len(got)), Limit: &limit}))(w)
 			data := api.Data(r.Data, r.DataBase64)
 			if len(data) == 0 || len(data) > int(limit) || r.Complete || r.Epoch != 1 {
 				t.Fatalf("%+v", r)
@@ -100,14 +100,14 @@ func TestRawInPieces(t *testing.T) {
 	if got := w.raw(d.DialogueID, 1, "stdin"); !bytes.Equal(got, said) {
 		t.Errorf("the program was sent\n%s\nand heard\n%s", got, said)
 	}
-	r := must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Offset: int64(len(whole))}))(w)
+	r := testkit.Must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Offset: int64(len(whole))}))(w)
 	if !r.Complete || r.Total < int64(len(whole)) {
 		t.Errorf("%+v", r)
 	}
 	_, err := w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Offset: r.Total + 1})
-	wantError(t, err, api.CodeInvalidParams, "offset")
+	testkit.WantError(t, err, api.CodeInvalidParams, "offset")
 	_, err = w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: d.DialogueID, Epoch: 2})
-	wantError(t, err, api.CodeInvalidParams, "epoch")
+	testkit.WantError(t, err, api.CodeInvalidParams, "epoch")
 }
 
 // trl runs a command of the program against the daemon. It is not slowed down by the race
@@ -214,7 +214,7 @@ func TestFlood(t *testing.T) {
 		info := w.info(d.DialogueID)
 		return info.Turns == 1 && info.State == api.DialogueIdle
 	})
-	t.Logf("the daemon uses %d MB", must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes>>20)
+	t.Logf("the daemon uses %d MB", testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes>>20)
 	n := 0
 	for _, p := range w.readTurn(out) {
 		if p.kind == api.DialogueEventItem && p.bytes > line {
@@ -253,13 +253,13 @@ func TestEventsFromAnywhere(t *testing.T) {
 		f.close()
 	}
 	_, err := w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: d.DialogueID, AfterSeq: int64(len(all)) + 1})
-	wantError(t, err, api.CodeInvalidParams, "after_seq")
+	testkit.WantError(t, err, api.CodeInvalidParams, "after_seq")
 
-	s := must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: d.DialogueID, NoDeltas: true}))(w)
+	s := testkit.Must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: d.DialogueID, NoDeltas: true}))(w)
 	defer s.Close()
 	n, last := 0, int64(0)
 	for {
-		push := must(s.Recv())(w)
+		push := testkit.Must(s.Recv())(w)
 		if push.Type == api.EventEnd {
 			break
 		}
@@ -294,7 +294,7 @@ func TestFollowersThroughRestarts(t *testing.T) {
 	}
 	f.until(api.DialogueEventTurnEnded)
 	f.state(api.DialogueIdle)
-	if got, _ := json.Marshal(f.events); !bytes.Equal(got, must(json.Marshal(w.events(d.DialogueID)))(w)) {
+	if got, _ := json.Marshal(f.events); !bytes.Equal(got, testkit.Must(json.Marshal(w.events(d.DialogueID)))(w)) {
 		t.Error("who followed has not heard what is recorded")
 	}
 }

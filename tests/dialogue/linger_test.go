@@ -26,7 +26,7 @@ func TestLinger(t *testing.T) {
 	}
 	d := w.create(p)
 	left(d)
-	left(must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w))
+	left(testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w))
 
 	d = w.create(p)
 	w.restart(nil)
@@ -34,5 +34,5 @@ func TestLinger(t *testing.T) {
 	w.ended(d, "closed")
 	p.LingerS = seconds(-1)
 	_, err := w.DialogueCreate(w.ctx, p)
-	wantError(t, err, api.CodeInvalidParams, "linger_s")
+	testkit.WantError(t, err, api.CodeInvalidParams, "linger_s")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -67,31 +68,6 @@ func (w *world) restart(between func()) {
 	w.Client = w.daemon.Client(w.T)
 }
 
-// must stops the test at an error.
-func must[R any](r R, err error) func(*world) R {
-	return func(w *world) R {
-		w.Helper()
-		if err != nil {
-			w.Fatalf("%v%s", err, details(err))
-		}
-		return r
-	}
-}
-
-func details(err error) string {
-	if e := api.AsError(err); err != nil && len(e.Details) > 0 {
-		return fmt.Sprintf(" %v", e.Details)
-	}
-	return ""
-}
-
-func wantError(t *testing.T, err error, code api.Code, text string) {
-	t.Helper()
-	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got  %v%s\nwant %s: %s", err, details(err), code, text)
-	}
-}
-
 // fake is a dialogue with the fake agent, which speaks as Claude does. The flags are its own.
 func fake(flags ...string) api.DialogueCreateParams {
 	return api.DialogueCreateParams{Agent: "claude", Argv: append([]string{fakeAgent()}, flags...), WorkingDir: "/"}
@@ -100,12 +76,12 @@ func fake(flags ...string) api.DialogueCreateParams {
 // create makes a dialogue, which ends with the daemon at the latest.
 func (w *world) create(p api.DialogueCreateParams) api.DialogueInfo {
 	w.Helper()
-	return must(w.DialogueCreate(w.ctx, p))(w)
+	return testkit.Must(w.DialogueCreate(w.ctx, p))(w)
 }
 
 func (w *world) send(id, text string) api.DialogueSendResult {
 	w.Helper()
-	return must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: id, Text: text}))(w)
+	return testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: id, Text: text}))(w)
 }
 
 // says sends a message and waits for the end of the turn that it made.
@@ -124,17 +100,17 @@ func (w *world) respond(id, request, decision string) error {
 
 func (w *world) terminate(id string) api.DialogueInfo {
 	w.Helper()
-	return must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: id}))(w)
+	return testkit.Must(w.DialogueTerminate(w.ctx, api.DialogueTerminateParams{DialogueID: id}))(w)
 }
 
 func (w *world) info(id string) api.DialogueInfo {
 	w.Helper()
-	return must(w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: id}))(w)
+	return testkit.Must(w.DialogueInfo(w.ctx, api.DialogueInfoParams{DialogueID: id}))(w)
 }
 
 func (w *world) transcript(id string) api.DialogueTranscriptResult {
 	w.Helper()
-	return must(w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: id}))(w)
+	return testkit.Must(w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: id}))(w)
 }
 
 // raw is everything that the agent's program wrote, or was sent, in an epoch.
@@ -143,7 +119,7 @@ func (w *world) raw(id string, epoch int, stream string) []byte {
 	var all []byte
 	for {
 		limit := int64(4 << 20)
-		r := must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: id, Epoch: epoch, Stream: stream, Offset: int64(len(all)), Limit: &limit}))(w)
+		r := testkit.Must(w.DialogueRaw(w.ctx, api.DialogueRawParams{DialogueID: id, Epoch: epoch, Stream: stream, Offset: int64(len(all)), Limit: &limit}))(w)
 		all = append(all, api.Data(r.Data, r.DataBase64)...)
 		if int64(len(all)) >= r.Total {
 			return all
@@ -154,7 +130,7 @@ func (w *world) raw(id string, epoch int, stream string) []byte {
 // events are all of a dialogue until now.
 func (w *world) events(id string) []api.DialogueEvent {
 	w.Helper()
-	f := &follower{w: w, stream: must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, NoFollow: true}))(w)}
+	f := &follower{w: w, stream: testkit.Must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, NoFollow: true}))(w)}
 	defer f.close()
 	f.drain()
 	return f.events
@@ -172,7 +148,7 @@ type follower struct {
 // follow follows a dialogue behind an event; 0 is the beginning.
 func (w *world) follow(id string, after int64) *follower {
 	w.Helper()
-	f := &follower{w: w, after: after, stream: must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, AfterSeq: after}))(w)}
+	f := &follower{w: w, after: after, stream: testkit.Must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: id, AfterSeq: after}))(w)}
 	w.Cleanup(f.close)
 	return f
 }

@@ -74,7 +74,7 @@ func TestPolicy(t *testing.T) {
 		f.close()
 	}
 	// A question is for people, whatever the rules say.
-	must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: allowAll}))(w)
+	testkit.Must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: allowAll}))(w)
 	r := w.send(d.DialogueID, "ask Bash rm everything; question Which colour?")
 	f := w.follow(d.DialogueID, r.Seq)
 	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.By != "policy" || closed.Decision != "allow" {
@@ -101,7 +101,7 @@ func TestPolicyAnswersWhatWaits(t *testing.T) {
 	f.until(api.DialogueEventRequestOpened)
 	f.state(api.DialogueRequiresAction)
 	rules := &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "Bash", Pattern: "ls", Action: "allow"}}}
-	info := must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: rules}))(w)
+	info := testkit.Must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: rules}))(w)
 	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.By != "policy" || closed.Subject != "ls" {
 		t.Errorf("%+v, %+v", closed, info)
 	}
@@ -121,7 +121,7 @@ func TestPolicyAnswersWhatWaits(t *testing.T) {
 		t.Errorf("after a restart: %+v", closed)
 	}
 	_, err := w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: &api.DialoguePolicy{Rules: []api.DialogueRule{{Tool: "x", Action: "perhaps"}}}})
-	wantError(t, err, api.CodeInvalidParams, "perhaps")
+	testkit.WantError(t, err, api.CodeInvalidParams, "perhaps")
 }
 
 // TestDenyAfter: what nobody answers is denied when nobody has been there for long enough,
@@ -184,7 +184,7 @@ func TestStalled(t *testing.T) {
 	if info := w.info(d.DialogueID); info.StalledAt == nil || info.State != api.DialogueRunning {
 		t.Errorf("%+v", info)
 	}
-	must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
+	testkit.Must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
 	f.state(api.DialogueIdle)
 	if info := w.info(d.DialogueID); info.StalledAt != nil {
 		t.Errorf("it speaks again: %+v", info)

@@ -191,7 +191,7 @@ func claudeRestarts(r *real) {
 	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow"}), api.CodeConflict, q.RequestID)
+	testkit.WantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow"}), api.CodeConflict, q.RequestID)
 	f = r.follow(r.id, tr.Seq)
 	if turn := f.rest(); turn.Outcome != "completed" || !r.exists("allowed.txt") {
 		t.Errorf("it was allowed after the restart: %+v", turn)
@@ -203,7 +203,7 @@ func claudeRestarts(r *real) {
 	f.close()
 	r.restart(nil)
 	seq := r.transcript(r.id).Seq
-	must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+	testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
 	if turn := r.follow(r.id, seq).rest(); turn.Outcome != "interrupted" {
 		t.Errorf("interrupted after the restart: %+v", turn)
 	}

@@ -49,7 +49,7 @@ func TestClaudeOldMessages(t *testing.T) {
 	f.running()
 	sent := r.send(r.id, "[[turn2]]")
 	// It reads in order: with the answer to this it has the message, too.
-	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, PermissionMode: "acceptEdits"}))(r.world)
+	testkit.Must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, PermissionMode: "acceptEdits"}))(r.world)
 	r.touch("go")
 	turn := f.rest()
 	if len(turn.Messages) != 2 || turn.Messages[1] != sent.MessageID {

@@ -32,7 +32,7 @@ func claudePermissions(r *real) {
 	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "deny"}), api.CodeConflict, q.RequestID)
+	testkit.WantError(t, r.answers(q, api.DialogueRespondParams{Decision: "deny"}), api.CodeConflict, q.RequestID)
 	f.rest()
 	if !r.exists("allowed.txt") {
 		t.Error("it was allowed, and not done")
@@ -198,7 +198,7 @@ func claudeInterrupts(r *real) {
 	t := r.T
 	interrupt := func(f *follower) {
 		t.Helper()
-		must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+		testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
 		if turn := f.rest(); turn.Outcome != "interrupted" {
 			t.Errorf("interrupted: %+v", turn)
 		}
@@ -263,7 +263,7 @@ func TestClaudeInterruptsSubagents(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(r.dir, "started"))
 		return string(text) == "started\nstarted\n"
 	})
-	must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+	testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
 	if turn := f.rest(); turn.Outcome != "interrupted" {
 		t.Errorf("interrupted: %+v", turn)
 	}

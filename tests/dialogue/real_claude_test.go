@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestClaudeAnswers: turns with everything that a single agent does, in one dialogue.
@@ -99,7 +100,7 @@ func TestClaudeMessages(t *testing.T) {
 	r := useClaude(t, "--allowedTools", "Bash").open()
 	const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
 	send := func(text string) api.DialogueSendResult {
-		return must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Text: text, MessageID: id}))(r.world)
+		return testkit.Must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Text: text, MessageID: id}))(r.world)
 	}
 	first := send("[[turn1]]")
 	f := r.follow(r.id, first.Seq)
@@ -309,7 +310,7 @@ const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 // sees sends a picture, and checks that the model was given it and the transcript has it.
 func (r *real) sees() {
 	r.Helper()
-	sent := must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Content: []api.DialogueContent{
+	sent := testkit.Must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Content: []api.DialogueContent{
 		{Type: "text", Text: "[[plain]]"}, {Type: "image", DataBase64: pixel, MediaType: "image/png"},
 	}}))(r.world)
 	if turn := r.follow(r.id, sent.Seq-1).rest(); turn.Outcome != "completed" {
@@ -331,7 +332,7 @@ func TestClaudeSees(t *testing.T) { useClaude(t).open().sees() }
 func TestClaudeSet(t *testing.T) {
 	r := useClaude(t).open()
 	r.talk("turn1")
-	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: "claude-sonnet-4-5", PermissionMode: "acceptEdits"}))(r.world)
+	testkit.Must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: "claude-sonnet-4-5", PermissionMode: "acceptEdits"}))(r.world)
 	r.talk("turn2")
 	requests := r.model.Requests()
 	if last := requests[len(requests)-1]; last.Model != "claude-sonnet-4-5" {
@@ -341,6 +342,6 @@ func TestClaudeSet(t *testing.T) {
 		t.Errorf("after dialogue.set: %+v", info)
 	}
 	_, err := r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, PermissionMode: "no-such-mode"})
-	wantError(t, err, api.CodeInvalidParams, "must be one of acceptEdits")
+	testkit.WantError(t, err, api.CodeInvalidParams, "must be one of acceptEdits")
 	r.same()
 }

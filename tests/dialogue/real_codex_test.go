@@ -73,7 +73,7 @@ func TestCodexMessages(t *testing.T) {
 	r := useCodex(t).open()
 	const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
 	send := func(text string) api.DialogueSendResult {
-		return must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Text: text, MessageID: id}))(r.world)
+		return testkit.Must(r.DialogueSend(r.ctx, api.DialogueSendParams{DialogueID: r.id, Text: text, MessageID: id}))(r.world)
 	}
 	first := send("[[turn1]]")
 	r.follow(r.id, first.Seq).rest()
@@ -207,11 +207,11 @@ func TestCodexPermissions(t *testing.T) {
 		t.Errorf("while a request waits: %+v", info)
 	}
 	// Codex cannot be given another input. The request still waits.
-	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow", Input: json.RawMessage(`{"command":"true"}`)}), api.CodeInvalidParams, "input")
+	testkit.WantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow", Input: json.RawMessage(`{"command":"true"}`)}), api.CodeInvalidParams, "input")
 	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, r.answers(q, api.DialogueRespondParams{Decision: "deny"}), api.CodeConflict, q.RequestID)
+	testkit.WantError(t, r.answers(q, api.DialogueRespondParams{Decision: "deny"}), api.CodeConflict, q.RequestID)
 	f.rest()
 	if !r.exists("allowed.txt") {
 		t.Error("it was allowed, and not done")
@@ -281,7 +281,7 @@ func TestCodexInterrupt(t *testing.T) {
 	r := useCodex(t).open()
 	interrupt := func(f *follower) {
 		t.Helper()
-		must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+		testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
 		if turn := f.rest(); turn.Outcome != "interrupted" {
 			t.Errorf("interrupted: %+v", turn)
 		}
@@ -333,7 +333,7 @@ func TestCodexSees(t *testing.T) { useCodex(t).open().sees() }
 func TestCodexSet(t *testing.T) {
 	r := useCodex(t).open()
 	r.talk("turn1")
-	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: "other-model", PermissionMode: "on-request/workspace-write"}))(r.world)
+	testkit.Must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: "other-model", PermissionMode: "on-request/workspace-write"}))(r.world)
 	f := r.ask("touch")
 	if err := r.answers(f.request(), api.DialogueRespondParams{Decision: "allow"}); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestCodexSet(t *testing.T) {
 		t.Errorf("after dialogue.set: %+v", info)
 	}
 	_, err := r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, PermissionMode: "no-such-mode"})
-	wantError(t, err, api.CodeInvalidParams, "no-such-mode")
+	testkit.WantError(t, err, api.CodeInvalidParams, "no-such-mode")
 	r.same()
 }
 
@@ -356,7 +356,7 @@ func TestCodexModels(t *testing.T) {
 	r := useCodex(t).open()
 	testkit.Eventually(t, "the models are known", func() bool { return len(r.info(r.id).Models) > 0 })
 	model := r.info(r.id).Models[0]
-	must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: model}))(r.world)
+	testkit.Must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, Model: model}))(r.world)
 	if turn := r.talk("turn1"); turn.Outcome != "completed" || r.info(r.id).Model != model {
 		t.Errorf("with %s: %+v, %+v", model, turn, r.info(r.id))
 	}

@@ -103,7 +103,7 @@ func (r *real) open() *real {
 // resume starts the agent again.
 func (r *real) resume() {
 	r.Helper()
-	info := must(r.DialogueResume(r.ctx, api.DialogueResumeParams{DialogueID: r.id, Env: r.params.Env}))(r.world)
+	info := testkit.Must(r.DialogueResume(r.ctx, api.DialogueResumeParams{DialogueID: r.id, Env: r.params.Env}))(r.world)
 	if info.DialogueID != r.id {
 		r.Errorf("dialogue %s was resumed as %s", r.id, info.DialogueID)
 	}

@@ -66,7 +66,7 @@ func (a *away) farRestarts(between func()) {
 // farSessions are those that live over there.
 func (a *away) farSessions() []api.SessionInfo {
 	a.Helper()
-	return must(a.there.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions
+	return testkit.Must(a.there.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions
 }
 
 // talk is the same conversation each time; at is called where it could be disturbed.
@@ -82,7 +82,7 @@ func (w *world) talk(p api.DialogueCreateParams, g gates, at func(where string))
 	at("idle")
 	script := "say hello; split line something long enough to be cut; tool Bash ls; gate turn; lines 30; ask Bash rm; say between; ask Bash rmdir; " +
 		"background-task task; line 20KiB; say end"
-	must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
+	testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
 	at("sent")
 	pass("line")
 	pass("turn")
@@ -165,13 +165,13 @@ func TestRemoteOwnership(t *testing.T) {
 	if len(list) != 1 || list[0].SessionID != d.SessionID || strings.Join(list[0].Tags, " ") != api.TagDialogue+" "+d.DialogueID {
 		t.Fatalf("%+v", list)
 	}
-	if here := must(a.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions; len(here) != 0 {
+	if here := testkit.Must(a.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions; len(here) != 0 {
 		t.Errorf("%+v", here)
 	}
 	_, err := a.there.SessionInput(a.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: "x\n"})
-	wantError(t, err, api.CodeConflict, d.DialogueID)
+	testkit.WantError(t, err, api.CodeConflict, d.DialogueID)
 	_, err = a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: d.SessionID})
-	wantError(t, err, api.CodeConflict, d.DialogueID)
+	testkit.WantError(t, err, api.CodeConflict, d.DialogueID)
 	a.says(d.DialogueID, "spawn sleep 1000")
 	pid := a.spawned(d.DialogueID)
 	a.terminate(d.DialogueID)
@@ -216,7 +216,7 @@ func TestRemoteCreateIsAtomic(t *testing.T) {
 		case err == nil:
 			t.Errorf("%s: it begins", c.name)
 		case c.code != "":
-			wantError(t, err, c.code, "")
+			testkit.WantError(t, err, c.code, "")
 		}
 		a.nothingLeft(c.name)
 		testkit.Eventually(t, "nothing is left over there: "+c.name, func() bool { return len(a.farSessions()) == 0 })
@@ -234,14 +234,14 @@ func (a *away) failed(id string, after int64, reason string, retry bool) api.Dia
 		a.Fatalf("%+v, %+v; want %s", info, info.Error, reason)
 	}
 	_, err := a.DialogueSend(a.ctx, api.DialogueSendParams{DialogueID: id, Text: "x"})
-	wantError(a.T, err, api.CodeRuntimeUnavailable, "dialogue.retry")
+	testkit.WantError(a.T, err, api.CodeRuntimeUnavailable, "dialogue.retry")
 	return info
 }
 
 // back checks that the dialogue goes on as if nothing had been.
 func (a *away) back(id string, g gates, gate string) {
 	a.Helper()
-	info := must(a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: id}))(a.world)
+	info := testkit.Must(a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: id}))(a.world)
 	if info.State != api.DialogueRunning || info.Error != nil {
 		a.Fatalf("%+v, %+v", info, info.Error)
 	}
@@ -266,7 +266,7 @@ func TestUnreachable(t *testing.T) {
 	a.failed(d.DialogueID, r.Seq, "unreachable", true)
 	g.open("a") // it goes on alone
 	g.reached("b")
-	info := must(a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: d.DialogueID}))(a.world)
+	info := testkit.Must(a.DialogueRetry(a.ctx, api.DialogueRetryParams{DialogueID: d.DialogueID}))(a.world)
 	if info.State != api.DialogueError {
 		t.Errorf("%+v", info)
 	}
@@ -299,12 +299,12 @@ func TestUnreachable(t *testing.T) {
 
 	// What could not be ended is not forgotten: there are never two of them.
 	_, err := a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
-	wantError(t, err, api.CodeRuntimeUnavailable, "may still run over there")
+	testkit.WantError(t, err, api.CodeRuntimeUnavailable, "may still run over there")
 	if list := a.farSessions(); len(list) != 1 {
 		t.Errorf("over there are %+v", list)
 	}
 	a.proxy.Listen()
-	info = must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
+	info = testkit.Must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
 	if list := a.farSessions(); len(list) != 1 || list[0].SessionID != info.SessionID {
 		t.Errorf("over there are %+v, want %s", list, info.SessionID)
 	}
@@ -332,7 +332,7 @@ func TestEndsWhenReached(t *testing.T) {
 	d = a.create(a.fake())
 	a.proxy.Refuse()
 	a.proxy.Cut()
-	must(a.DialogueTerminate(a.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(a.world)
+	testkit.Must(a.DialogueTerminate(a.ctx, api.DialogueTerminateParams{DialogueID: d.DialogueID, Forget: true}))(a.world)
 	if _, err := a.DialogueInfo(a.ctx, api.DialogueInfoParams{DialogueID: d.DialogueID}); !errors.Is(err, api.ErrDialogueNotFound) {
 		t.Errorf("what is forgotten: %v", err)
 	}
@@ -377,7 +377,7 @@ func TestRunnerGone(t *testing.T) {
 	a.says(d.DialogueID, "say hello")
 	r := a.send(d.DialogueID, "say x; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
-	pid := must(a.there.SessionInfo(a.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(a.world).RunnerPID
+	pid := testkit.Must(a.there.SessionInfo(a.ctx, api.SessionInfoParams{SessionID: d.SessionID}))(a.world).RunnerPID
 	a.proxy.Refuse()
 	a.farRestarts(func() {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -405,7 +405,7 @@ func TestRunnerGone(t *testing.T) {
 	if ended != nil && ended.Cause != "unexpected_exit" {
 		t.Errorf("%+v", ended)
 	}
-	info := must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
+	info := testkit.Must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
 	if info.Epoch != 2 || info.State != api.DialogueIdle || info.Error != nil {
 		t.Errorf("%+v", info)
 	}

@@ -31,7 +31,7 @@ func TestDaemonDiesAnywhere(t *testing.T) {
 		p := fake("-seed", "anywhere")
 		p.Policy = allowAll
 		d := w.create(p)
-		must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
+		testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
 		for range kills {
 			time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond) // a moment, not a wait
 			w.restart(nil)
@@ -81,7 +81,7 @@ func TestDaemonEnds(t *testing.T) {
 			if !c.goes {
 				f.drain() // the client came back for it
 				w.ended(d, "closed")
-				info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w)
+				info := testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w)
 				if info.Epoch != 2 {
 					t.Errorf("%+v", info)
 				}
@@ -113,7 +113,7 @@ func TestRecordIsPrivate(t *testing.T) {
 	d := w.create(p)
 	w.says(d.DialogueID, "say hello")
 	w.terminate(d.DialogueID)
-	must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID, Env: map[string]string{"API_KEY": "sk-also-secret"}}))(w)
+	testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID, Env: map[string]string{"API_KEY": "sk-also-secret"}}))(w)
 	w.says(d.DialogueID, "say hello again")
 	files := 0
 	err := filepath.WalkDir(filepath.Join(w.daemon.StateDir, "dialogues"), func(path string, e fs.DirEntry, err error) error {
@@ -158,10 +158,10 @@ func TestRecordsAreBounded(t *testing.T) {
 		ids = append(ids, d.DialogueID)
 	}
 	testkit.Eventually(t, "the old ones are gone", func() bool {
-		return len(must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues) <= 2
+		return len(testkit.Must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues) <= 2
 	})
 	_, err := w.DialogueTranscript(w.ctx, api.DialogueTranscriptParams{DialogueID: ids[0]})
-	wantError(t, err, api.CodeDialogueNotFound, ids[0])
+	testkit.WantError(t, err, api.CodeDialogueNotFound, ids[0])
 	if end := w.says(lives.DialogueID, "say still here").Turn; end.Text != "still here" {
 		t.Errorf("%+v", end)
 	}
@@ -214,7 +214,7 @@ func TestRecordIsDamaged(t *testing.T) {
 	if got := w.events("n3"); got[len(got)-1].Seq != int64(len(got)) {
 		t.Errorf("%s", brief(got))
 	}
-	for _, d := range must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues {
+	for _, d := range testkit.Must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues {
 		if d.DialogueID == "d-0000000000" || d.DialogueID == list[2].DialogueID {
 			t.Errorf("%+v", d)
 		}

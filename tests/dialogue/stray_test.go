@@ -29,7 +29,7 @@ func edit(t *testing.T, path, from, to string) {
 func TestStraySession(t *testing.T) {
 	w := start(t)
 	session := func(id string) string {
-		return must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, id}}))(w).SessionID
+		return testkit.Must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, id}}))(w).SessionID
 	}
 	begun, resumed, elsewhere := session("d-0000000001"), "", session("d-0000000002")
 	d := w.create(fake())
@@ -49,18 +49,18 @@ func TestStraySession(t *testing.T) {
 		t.Errorf("a dialogue that was half made: %v", err)
 	}
 	for _, id := range []string{begun, resumed, half.SessionID} {
-		must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: id, Exit: true}))(w)
+		testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: id, Exit: true}))(w)
 	}
 	testkit.Eventually(t, "what was being made is gone", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})
 	for _, id := range []string{elsewhere, living.SessionID} {
-		if info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(w); info.State == api.SessionTerminated {
+		if info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(w); info.State == api.SessionTerminated {
 			t.Errorf("session %s is %s", id, info.State)
 		}
 	}
-	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: elsewhere, Force: true}))(w)
+	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: elsewhere, Force: true}))(w)
 	w.terminate(living.DialogueID)
 }
 
@@ -85,7 +85,7 @@ func TestRemoteStraySession(t *testing.T) {
 		a.proxy.Refuse()
 		a.proxy.Cut()
 	})
-	if list := must(a.DialogueList(a.ctx, api.DialogueListParams{}))(a.world).Dialogues; len(list) != 0 {
+	if list := testkit.Must(a.DialogueList(a.ctx, api.DialogueListParams{}))(a.world).Dialogues; len(list) != 0 {
 		t.Errorf("a dialogue that was half made: %+v", list)
 	}
 	if list := a.farSessions(); len(list) != 1 {
@@ -102,14 +102,14 @@ func TestRemoteStraySession(t *testing.T) {
 	d := a.create(a.fake())
 	a.terminate(d.DialogueID)
 	about := filepath.Join(dialogues, d.DialogueID, "dialogue.json")
-	must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
+	testkit.Must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
 		Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, d.DialogueID},
 	}))(a.world)
-	other := must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
+	other := testkit.Must(a.there.SessionCreate(a.ctx, api.SessionCreateParams{
 		Kind: api.KindProgram, Command: []string{"sleep", "1000"}, Tags: []string{api.TagDialogue, "d-0000000001"},
 	}))(a.world)
 	a.restart(func() { edit(t, about, `"created": true`, `"created": true, "stray": true`) })
-	info := must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
+	info := testkit.Must(a.DialogueResume(a.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(a.world)
 	var left []string
 	for _, s := range a.farSessions() {
 		left = append(left, s.SessionID)
@@ -117,7 +117,7 @@ func TestRemoteStraySession(t *testing.T) {
 	if want := []string{other.SessionID, info.SessionID}; !slices.Equal(left, want) {
 		t.Errorf("over there are %q, want %q", left, want)
 	}
-	must(a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: other.SessionID, Force: true}))(a.world)
+	testkit.Must(a.there.SessionDestroy(a.ctx, api.SessionDestroyParams{SessionID: other.SessionID, Force: true}))(a.world)
 	if text, err := os.ReadFile(about); err != nil || strings.Contains(string(text), "stray") {
 		t.Errorf("%s: %v", text, err)
 	}

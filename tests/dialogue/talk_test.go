@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -52,7 +53,7 @@ func TestMessagesRunOnce(t *testing.T) {
 	f.until(api.DialogueEventTurnEnded)
 	f.state(api.DialogueIdle)
 	w.restart(nil)
-	r := must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say it again", MessageID: ids[0]}))(w)
+	r := testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "say it again", MessageID: ids[0]}))(w)
 	if !r.Repeated || !seqs[ids[0]][r.Seq] {
 		t.Errorf("after a restart: %+v, it was %v", r, seqs[ids[0]])
 	}
@@ -67,7 +68,7 @@ func TestMessagesRunOnce(t *testing.T) {
 		t.Errorf("%d turns", n)
 	}
 	_, err := w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: "x", MessageID: "not a uuid"})
-	wantError(t, err, api.CodeInvalidParams, "message_id")
+	testkit.WantError(t, err, api.CodeInvalidParams, "message_id")
 }
 
 // TestAnswers: a request is answered once; who comes later is told.
@@ -96,7 +97,7 @@ func TestAnswers(t *testing.T) {
 	won := slices.IndexFunc(results, func(err error) bool { return err == nil })
 	for i, err := range results {
 		if i != won {
-			wantError(t, err, api.CodeConflict, "is closed: answered ("+[]string{"allow", "deny"}[max(won, 0)%2]+", by client)")
+			testkit.WantError(t, err, api.CodeConflict, "is closed: answered ("+[]string{"allow", "deny"}[max(won, 0)%2]+", by client)")
 		}
 	}
 	closed := f.until(api.DialogueEventRequestClosed).Request
@@ -107,7 +108,7 @@ func TestAnswers(t *testing.T) {
 
 	// An input of one's own, and a rule for later.
 	r = ask("ask Bash cat /etc/shadow")
-	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "allow", Input: []byte(`{"command":"cat /etc/motd"}`), Remember: true}))(w)
+	testkit.Must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "allow", Input: []byte(`{"command":"cat /etc/motd"}`), Remember: true}))(w)
 	f.until(api.DialogueEventTurnEnded)
 	if said := w.said(id); !strings.HasPrefix(said, "remembered: ") || !strings.Contains(said, "cat /etc/shadow") {
 		t.Errorf("%q", said)
@@ -118,7 +119,7 @@ func TestAnswers(t *testing.T) {
 
 	// One that is denied ends the turn when that is asked for.
 	r = ask("ask Bash rm; say not reached")
-	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "deny", Message: "never", Interrupt: true}))(w)
+	testkit.Must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Decision: "deny", Message: "never", Interrupt: true}))(w)
 	if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" || len(end.Denials) != 1 {
 		t.Errorf("%+v", end)
 	}
@@ -131,12 +132,12 @@ func TestAnswers(t *testing.T) {
 	if r.Kind != "question" || len(r.Questions) != 1 || len(r.Questions[0].Options) != 2 {
 		t.Errorf("%+v", r)
 	}
-	must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Answers: map[string]string{"Which colour?": "Blue"}}))(w)
+	testkit.Must(w.DialogueRespond(w.ctx, api.DialogueRespondParams{DialogueID: id, RequestID: r.RequestID, Answers: map[string]string{"Which colour?": "Blue"}}))(w)
 	f.until(api.DialogueEventTurnEnded)
 	if tool := w.lastTool(id); tool.Output[0].Text != `answers: {"Which colour?":"Blue"}` {
 		t.Errorf("%+v", tool)
 	}
-	wantError(t, w.respond(id, "no such request", "allow"), api.CodeInvalidParams, "no such request")
+	testkit.WantError(t, w.respond(id, "no such request", "allow"), api.CodeInvalidParams, "no such request")
 }
 
 func (w *world) lastTool(id string) *api.DialogueToolCall {
@@ -164,12 +165,12 @@ func TestWithdrawn(t *testing.T) {
 	if closed.RequestID != r.RequestID || closed.How != "withdrawn" || closed.By != "agent" {
 		t.Errorf("%+v", closed)
 	}
-	wantError(t, w.respond(d.DialogueID, r.RequestID, "allow"), api.CodeConflict, "withdrawn")
+	testkit.WantError(t, w.respond(d.DialogueID, r.RequestID, "allow"), api.CodeConflict, "withdrawn")
 	f.until(api.DialogueEventTurnEnded)
 
 	w.send(d.DialogueID, "ask Bash rm; say not reached")
 	r = f.until(api.DialogueEventRequestOpened).Request
-	must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
+	testkit.Must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
 	if closed := f.until(api.DialogueEventRequestClosed).Request; closed.RequestID != r.RequestID || closed.How != "withdrawn" {
 		t.Errorf("%+v", closed)
 	}
@@ -193,7 +194,7 @@ func TestInterrupt(t *testing.T) {
 	for script, until := range map[string]api.DialogueEventType{"stream the beginning": api.DialogueEventDelta, "hang-tool Bash sleep": api.DialogueEventItem, "hang": api.DialogueEventTurnStarted} {
 		r := w.send(d.DialogueID, script)
 		f.until(until, func(ev *api.DialogueEvent) bool { return ev.Seq > r.Seq && (ev.Item == nil || ev.Item.Tool != nil) })
-		must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
+		testkit.Must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w)
 		if end := f.until(api.DialogueEventTurnEnded).Turn; end.Outcome != "interrupted" {
 			t.Errorf("%s: %+v", script, end)
 		}
@@ -202,7 +203,7 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%s: open: %q", script, open)
 		}
 	}
-	must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w) // at rest it is no harm
+	testkit.Must(w.DialogueInterrupt(w.ctx, api.DialogueInterruptParams{DialogueID: d.DialogueID}))(w) // at rest it is no harm
 	if end := w.says(d.DialogueID, "say fine").Turn; end.Outcome != "completed" {
 		t.Errorf("%+v", end)
 	}
@@ -221,7 +222,7 @@ func TestInterrupt(t *testing.T) {
 func TestSet(t *testing.T) {
 	w := start(t)
 	d := w.create(fake())
-	info := must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Model: "model-y", PermissionMode: "acceptEdits"}))(w)
+	info := testkit.Must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Model: "model-y", PermissionMode: "acceptEdits"}))(w)
 	if info.Model != "model-y" || info.PermissionMode != "acceptEdits" {
 		t.Errorf("%+v", info)
 	}
@@ -237,14 +238,14 @@ func TestNames(t *testing.T) {
 	p.Name = "one"
 	d := w.create(p)
 	_, err := w.DialogueCreate(w.ctx, p)
-	wantError(t, err, api.CodeConflict, d.DialogueID)
+	testkit.WantError(t, err, api.CodeConflict, d.DialogueID)
 	w.says("one", "say hello")
 	resume := fake()
 	resume.Resume = w.info("one").NativeSession
 	_, err = w.DialogueCreate(w.ctx, resume)
-	wantError(t, err, api.CodeConflict, d.DialogueID)
-	other := must(w.DialogueCreate(w.ctx, fake()))(w)
-	if list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions; len(list) != 2 {
+	testkit.WantError(t, err, api.CodeConflict, d.DialogueID)
+	other := testkit.Must(w.DialogueCreate(w.ctx, fake()))(w)
+	if list := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{}))(w).Sessions; len(list) != 2 {
 		t.Errorf("%d sessions", len(list))
 	}
 	w.terminate("one")
@@ -257,16 +258,16 @@ func TestNames(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	_, err = w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
-	wantError(t, err, api.CodeConflict, "")
+	testkit.WantError(t, err, api.CodeConflict, "")
 	// The conversation is taken before the agent has said which it is, and not lost when it
 	// never does.
 	w.terminate("one")
 	_, err = w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID})
-	wantError(t, err, api.CodeConflict, "conversation")
+	testkit.WantError(t, err, api.CodeConflict, "conversation")
 	_, err = w.DialogueCreate(w.ctx, resume)
-	wantError(t, err, api.CodeConflict, "conversation")
+	testkit.WantError(t, err, api.CodeConflict, "conversation")
 	w.terminate(next.DialogueID)
-	if info := must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: next.DialogueID}))(w); info.NativeSession != resume.Resume {
+	if info := testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: next.DialogueID}))(w); info.NativeSession != resume.Resume {
 		t.Errorf("it goes on with %q, not with %q", info.NativeSession, resume.Resume)
 	}
 	if end := w.says(next.DialogueID, "say hello"); end.Turn.Outcome != "completed" || w.info(next.DialogueID).NativeSession != resume.Resume {
@@ -285,7 +286,7 @@ func TestNames(t *testing.T) {
 		if err == nil {
 			got++
 		} else {
-			wantError(t, err, api.CodeConflict, "rare")
+			testkit.WantError(t, err, api.CodeConflict, "rare")
 		}
 	}
 	if got != 1 {
@@ -311,13 +312,13 @@ func TestAtOneTime(t *testing.T) {
 		if err == nil {
 			got++
 		} else {
-			wantError(t, err, api.CodeConflict, "cccccccc")
+			testkit.WantError(t, err, api.CodeConflict, "cccccccc")
 		}
 	}
 	if got != 1 {
 		t.Errorf("%d drive one conversation", got)
 	}
-	d := must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues[0]
+	d := testkit.Must(w.DialogueList(w.ctx, api.DialogueListParams{}))(w).Dialogues[0]
 	w.terminate(d.DialogueID)
 	for i := range errs {
 		all.Go(func() {
@@ -338,7 +339,7 @@ func TestImages(t *testing.T) {
 	w := start(t)
 	d := w.create(fake())
 	picture := "iVBORw0KGgo="
-	r := must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Content: []api.DialogueContent{
+	r := testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Content: []api.DialogueContent{
 		{Type: "text", Text: "say look at this "}, {Type: "image", DataBase64: picture, MediaType: "image/png"}}}))(w)
 	f := w.follow(d.DialogueID, r.Seq)
 	if end := f.until(api.DialogueEventTurnEnded).Turn; end.Text != "look at this [image]" {

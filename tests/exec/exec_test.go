@@ -17,6 +17,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -31,26 +32,8 @@ func start(t *testing.T) (*trltest.Daemon, *client.Client, context.Context) {
 	return d, d.Client(t), ctx
 }
 
-// must stops the test at an error.
-func must[R any](r R, err error) func(*testing.T) R {
-	return func(t *testing.T) R {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-}
-
 func num(n int64) *int64     { return &n }
 func sec(s float64) *float64 { return &s }
-
-func wantError(t *testing.T, err error, code api.Code, text string) {
-	t.Helper()
-	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got  %v\nwant %s: %s", err, code, text)
-	}
-}
 
 // until reads pushes up to the first of a type.
 func until(t *testing.T, st api.Stream, last string) []api.StreamEvent {
@@ -71,12 +54,12 @@ func until(t *testing.T, st api.Stream, last string) []api.StreamEvent {
 // events; they read the rest from the next daemon.
 func TestNothingIsLost(t *testing.T) {
 	d, c, ctx := start(t)
-	build := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "build"}))(t)
-	doomed := must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "doomed"}))(t)
+	build := testkit.Must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "build"}))(t)
+	doomed := testkit.Must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "doomed"}))(t)
 	zero := int64(0)
-	events := must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &zero}))(t)
+	events := testkit.Must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &zero}))(t)
 	text := `i=0; while [ $i -lt 2000 ]; do echo "line $i é"; i=$((i+1)); done; echo half; sleep 2; echo end; exit_code() { return 7; }; exit_code`
-	st := must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "build", Command: text}}))(t)
+	st := testkit.Must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: "build", Command: text}}))(t)
 	var out strings.Builder
 	var seq int64
 	take := func(ev api.StreamEvent) {
@@ -92,11 +75,11 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	}
 	for !strings.Contains(out.String(), "half\n") {
-		take(must(st.Recv())(t))
+		take(testkit.Must(st.Recv())(t))
 	}
 	exec := st.Start().ExecID
 	seen := until(t, events, api.EventExecRunning)
-	details := must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "doomed"}))(t)
+	details := testkit.Must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "doomed"}))(t)
 
 	d.Kill9()
 	if err := syscall.Kill(details.RunnerPID, syscall.SIGKILL); err != nil {
@@ -104,7 +87,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	d.Restart(t)
 	c = d.Client(t)
-	st = must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec, AfterSeq: seq}))(t)
+	st = testkit.Must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec, AfterSeq: seq}))(t)
 	for _, ev := range until(t, st, api.EventExit) {
 		if take(ev); ev.Type == api.EventExit && ev.ExitCode != 7 {
 			t.Errorf("exit code %d", ev.ExitCode)
@@ -118,20 +101,20 @@ func TestNothingIsLost(t *testing.T) {
 	if out.String() != want.String() {
 		t.Error("the pushes of two daemons do not make the output of one command")
 	}
-	read := must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: exec}))(t)
+	read := testkit.Must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: exec}))(t)
 	if read.Data != want.String() || !read.Complete {
 		t.Errorf("exec.output has %d bytes of %d", len(read.Data), want.Len())
 	}
-	list := must(c.ExecList(ctx, api.ExecListParams{SessionID: "build"}))(t)
+	list := testkit.Must(c.ExecList(ctx, api.ExecListParams{SessionID: "build"}))(t)
 	if len(list.Execs) != 1 || list.Execs[0].Outcome == nil || list.Execs[0].Outcome.ExitCode != 7 {
 		t.Errorf("exec.list: %+v", list)
 	}
 
 	last := seen[len(seen)-1].Seq
-	events = must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &last}))(t)
+	events = testkit.Must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &last}))(t)
 	next := seen
 	for !slices.ContainsFunc(next, func(ev api.StreamEvent) bool { return ev.Type == api.EventExecClosed }) {
-		next = append(next, must(events.Recv())(t))
+		next = append(next, testkit.Must(events.Recv())(t))
 	}
 	count := map[string]int{}
 	for i, ev := range next {
@@ -149,14 +132,14 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	}
 	_, err := c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(1 << 40)})
-	wantError(t, err, api.CodeInvalidParams, "params.after_seq")
+	testkit.WantError(t, err, api.CodeInvalidParams, "params.after_seq")
 }
 
 // TestWaitingAcrossDaemons: a command whose caller died with the daemon goes on,
 // and the next daemon reports its end.
 func TestWaitingAcrossDaemons(t *testing.T) {
 	d, c, ctx := start(t)
-	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	testkit.Must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
 	caller, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gone := make(chan error, 1)
@@ -165,7 +148,7 @@ func TestWaitingAcrossDaemons(t *testing.T) {
 		gone <- err
 	}()
 	other := d.Client(t)
-	events := must(other.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(0)}))(t)
+	events := testkit.Must(other.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: num(0)}))(t)
 	seen := until(t, events, api.EventExecRunning)
 	exec := seen[len(seen)-1].ExecID
 	d.Kill9()
@@ -173,11 +156,11 @@ func TestWaitingAcrossDaemons(t *testing.T) {
 	<-gone
 	d.Restart(t)
 	c = d.Client(t)
-	r := must(c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{exec}}))(t)
+	r := testkit.Must(c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{exec}}))(t)
 	if len(r.Happened) != 1 || r.Happened[0].Outcome == nil || r.Happened[0].Outcome.ExitCode != 0 || r.Happened[0].Outcome.Cancelled {
 		t.Errorf("%+v", r)
 	}
-	events = must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &seen[len(seen)-1].Seq}))(t)
+	events = testkit.Must(c.EventSubscribe(ctx, api.EventSubscribeParams{AfterSeq: &seen[len(seen)-1].Seq}))(t)
 	if list := until(t, events, api.EventExecClosed); list[len(list)-1].ExecID != exec {
 		t.Errorf("%+v", list)
 	}
@@ -186,12 +169,12 @@ func TestWaitingAcrossDaemons(t *testing.T) {
 // TestWaiting talks to a program that asks, as an agent would.
 func TestWaiting(t *testing.T) {
 	_, c, ctx := start(t)
-	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
-	x := must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, StdinOpen: true}))(t)
+	testkit.Must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	x := testkit.Must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: `printf 'name? '; read n; echo "hello $n"; read m; echo bye >&2`, StdinOpen: true}))(t)
 	wait := func(p api.ExecWaitParams) api.WaitEvent {
 		t.Helper()
 		p.ExecIDs, p.TimeoutS = []string{x.ExecID}, sec(30)
-		r := must(c.ExecWait(ctx, p))(t)
+		r := testkit.Must(c.ExecWait(ctx, p))(t)
 		if len(r.Happened) != 1 {
 			t.Fatalf("%+v", r)
 		}
@@ -203,8 +186,8 @@ func TestWaiting(t *testing.T) {
 	if e := wait(api.ExecWaitParams{OutputMatch: `^name\? $`}); e.Reason != api.UntilOutputMatch || e.Match.Text != "name? " {
 		t.Fatalf("%+v", e)
 	}
-	must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t)
-	if r := must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t); !r.Repeated {
+	testkit.Must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t)
+	if r := testkit.Must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "bob\n", WriteID: "1"}))(t); !r.Repeated {
 		t.Errorf("%+v", r)
 	}
 	if e := wait(api.ExecWaitParams{OutputMatch: "hello bob$"}); e.Reason != api.UntilOutputMatch || e.Stream != api.EventStdout {
@@ -213,19 +196,19 @@ func TestWaiting(t *testing.T) {
 	if e := wait(api.ExecWaitParams{IdleS: sec(0.2)}); e.Reason != api.UntilIdle {
 		t.Fatalf("%+v", e)
 	}
-	must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Close: true}))(t)
+	testkit.Must(c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Close: true}))(t)
 	if e := wait(api.ExecWaitParams{OutputMatch: "never"}); e.Reason != api.UntilExit || e.Outcome.ExitCode != 0 {
 		t.Fatalf("%+v", e)
 	}
 	_, err := c.ExecInput(ctx, api.ExecInputParams{ExecID: x.ExecID, Data: "late\n"})
-	wantError(t, err, api.CodeConflict, "has ended")
-	out := must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: x.ExecID, Grep: "hello"}))(t)
+	testkit.WantError(t, err, api.CodeConflict, "has ended")
+	out := testkit.Must(c.ExecOutput(ctx, api.ExecOutputParams{ExecID: x.ExecID, Grep: "hello"}))(t)
 	if len(out.Lines) != 1 || out.Lines[0].Text != "name? hello bob" || !out.Complete {
 		t.Errorf("%+v", out)
 	}
 	// A session that dies ends the wait for what runs in it.
-	x = must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: "sleep 1000"}))(t)
-	details := must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "a"}))(t)
+	x = testkit.Must(c.ExecStart(ctx, api.ExecParams{SessionID: "a", Command: "sleep 1000"}))(t)
+	details := testkit.Must(c.SessionInfo(ctx, api.SessionInfoParams{SessionID: "a"}))(t)
 	time.AfterFunc(100*time.Millisecond, func() { _ = syscall.Kill(details.RunnerPID, syscall.SIGKILL) })
 	if e := wait(api.ExecWaitParams{}); e.Reason != api.ReasonTerminated {
 		t.Errorf("%+v", e)
@@ -235,8 +218,8 @@ func TestWaiting(t *testing.T) {
 // TestManyReaders: all readers of one command read the same bytes.
 func TestManyReaders(t *testing.T) {
 	_, c, ctx := start(t)
-	must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
-	st := must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{
+	testkit.Must(c.SessionCreate(ctx, api.SessionCreateParams{Name: "a"}))(t)
+	st := testkit.Must(c.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{
 		SessionID: "a", Command: `i=0; while [ $i -lt 20000 ]; do echo "this is line number $i of many"; i=$((i+1)); done`,
 	}}))(t)
 	exec := st.Start().ExecID
@@ -258,7 +241,7 @@ func TestManyReaders(t *testing.T) {
 	}
 	got := make(chan string)
 	for range 20 {
-		again := must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec}))(t)
+		again := testkit.Must(c.ExecStream(ctx, api.ExecStreamParams{ExecID: exec}))(t)
 		go func() { got <- read(again) }()
 	}
 	first := read(st)

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"internal/place":   {},
 
 	// For tests alone: no other row names it.
-	"internal/testkit": {},
+	"internal/testkit": {"api"},
 
 	// The runner is copied to where sessions live.
 	"internal/link":    {"api"},

@@ -66,7 +66,7 @@ func TestAttachOverDaemons(t *testing.T) {
 	w.shows("a", "line 25 two4")
 	back := w.attach(api.SessionAttachParams{SessionID: "a", FromOffset: &had})
 	back.until(api.EventOutput, "line 25 two4 é\r\n")
-	whole := must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID}))(w)
+	whole := testkit.Must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID}))(w)
 	if got := append(v.text, back.text...); v.from != 0 || string(got) != whole.Data {
 		t.Errorf("two viewers have %q\nthe log has      %q", got, whole.Data)
 	}
@@ -116,22 +116,22 @@ func TestEndWithoutADaemon(t *testing.T) {
 	if screen.State != api.SessionTerminated || strings.TrimRight(screen.Text, "\n") != "begin\nthe end é" || screen.Cursor.Y != 2 {
 		t.Errorf("%+v", screen)
 	}
-	out := must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID}))(w)
+	out := testkit.Must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID}))(w)
 	if out.Data != "begin\r\nthe end é\r\n" || !out.Complete || out.TotalBytes != screen.Offset {
 		t.Errorf("%+v", out)
 	}
-	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: info.SessionID, Text: "never"}))(w)
+	r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: info.SessionID, Text: "never"}))(w)
 	if r.Reason != api.WaitExit || *r.ExitCode != 5 {
 		t.Errorf("%+v", r)
 	}
 	_, err := w.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: info.SessionID})
-	wantError(t, err, api.CodeSessionTerminated, "the program exited with status 5")
+	testkit.WantError(t, err, api.CodeSessionTerminated, "the program exited with status 5")
 	back := w.attach(api.SessionAttachParams{SessionID: info.SessionID, FromOffset: &had})
 	if ev := back.end(); ev.ExitCode != 5 || string(back.text) != "the end é\r\n" {
 		t.Errorf("%+v, %q", ev, back.text)
 	}
 	_, err = w.SessionInput(w.ctx, api.SessionInputParams{SessionID: info.SessionID, Text: "x"})
-	wantError(t, err, api.CodeSessionTerminated, "the program exited with status 5")
+	testkit.WantError(t, err, api.CodeSessionTerminated, "the program exited with status 5")
 }
 
 // TestSlowViewer: nobody slows the program. A viewer that is far behind gets a new
@@ -148,7 +148,7 @@ func TestSlowViewer(t *testing.T) {
 	if ev := v.end(); ev.ExitCode != 0 {
 		t.Errorf("%+v", ev)
 	}
-	total := must(w.ExecInfo(w.ctx, api.ExecInfoParams{ExecID: info.ExecID}))(w).StdoutBytes
+	total := testkit.Must(w.ExecInfo(w.ctx, api.ExecInfoParams{ExecID: info.ExecID}))(w).StdoutBytes
 	if total < 4<<20 || v.offset() != total {
 		t.Errorf("the viewer is at %d of %d", v.offset(), total)
 	}
@@ -168,7 +168,7 @@ func TestEndOfAFlood(t *testing.T) {
 	w.terminal("a", "sh", "-c", `read x; head -c 900000 /dev/zero | tr '\0' y; exit 4`)
 	v := w.attach(api.SessionAttachParams{SessionID: "a"})
 	v.next()
-	id := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).SessionID
+	id := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).SessionID
 	w.types("a", "", "enter")
 	w.ended(id)
 	if ev := v.end(); ev.ExitCode != 4 || v.from != 0 || bytes.Count(v.text, []byte("y")) != 900000 {
@@ -187,7 +187,7 @@ func TestAttachToWhatEndsAtOnce(t *testing.T) {
 		if ev := v.end(); ev.ExitCode != 4 || string(v.text) != "quick\r\n" {
 			t.Errorf("%+v, %q", ev, v.text)
 		}
-		if x := must(w.ExecInfo(w.ctx, api.ExecInfoParams{ExecID: info.ExecID}))(w); x.Outcome == nil || x.Outcome.ExitCode != 4 {
+		if x := testkit.Must(w.ExecInfo(w.ctx, api.ExecInfoParams{ExecID: info.ExecID}))(w); x.Outcome == nil || x.Outcome.ExitCode != 4 {
 			t.Errorf("%+v", x)
 		}
 	}

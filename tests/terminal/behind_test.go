@@ -6,6 +6,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -30,13 +31,13 @@ func TestViewerFarBehind(t *testing.T) {
 	mark := []byte("the flood is over")
 	for name, c := range ways {
 		w.terminal(name, "sh", "-c", `read x; head -c 12000000 /dev/zero | tr '\0' x | fold -w 79; echo the flood is over; sleep 1000`)
-		s := must(c.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: name}))(w)
+		s := testkit.Must(c.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: name}))(w)
 		w.types(name, "go\n")
 		w.shows(name, string(mark))
 		n, snapshots := 0, 0
 		var last []byte
 		for !bytes.Contains(last, mark) {
-			ev := must(s.Recv())(w)
+			ev := testkit.Must(s.Recv())(w)
 			data := api.Data(ev.Data, ev.DataBase64)
 			n += len(data)
 			last = append(last[max(0, len(last)-len(mark)):], data...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestNothingIsLeft after many viewers and many terminals: no goroutine and no descriptor
@@ -16,9 +17,9 @@ import (
 func TestNothingIsLeft(t *testing.T) {
 	w := start(t)
 	info := w.terminal("a", "sh", "-c", `while read x; do echo "got $x"; done`)
-	runner := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).RunnerPID
+	runner := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).RunnerPID
 	look := func(n int) {
-		v := must(w.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: "a", Size: size(80+n%3, 24), TakeSize: n%2 == 0}))(w)
+		v := testkit.Must(w.SessionAttach(w.ctx, api.SessionAttachParams{SessionID: "a", Size: size(80+n%3, 24), TakeSize: n%2 == 0}))(w)
 		defer v.Close()
 		if ev, err := v.Recv(); err != nil || ev.Type != api.EventSnapshot {
 			t.Errorf("%+v, %v", ev, err)
@@ -32,8 +33,8 @@ func TestNothingIsLeft(t *testing.T) {
 		if n%2 == 0 {
 			kind = api.KindProgram
 		}
-		s := must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: kind, Command: []string{"cat"}}))(w)
-		must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: s.SessionID, Force: n%3 == 0}))(w)
+		s := testkit.Must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: kind, Command: []string{"cat"}}))(w)
+		testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: s.SessionID, Force: n%3 == 0}))(w)
 	}
 	many := func(n int, f func(n int)) {
 		var all sync.WaitGroup
@@ -68,9 +69,9 @@ func TestNothingIsLeft(t *testing.T) {
 // settled is what the daemon uses when it does not use less any more, or as little as before.
 func (w *world) settled(before *api.SystemStatsResult) api.SystemStatsResult {
 	w.Helper()
-	last := must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
+	last := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
 	for calm := 0; calm < 50; time.Sleep(10 * time.Millisecond) {
-		now := must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
+		now := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
 		if before != nil && now.OpenFDs <= before.OpenFDs && now.Goroutines <= before.Goroutines {
 			return now
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -46,33 +47,22 @@ func (w *world) restart(between func()) {
 	w.Client = w.daemon.Client(w.T)
 }
 
-// must stops the test at an error.
-func must[R any](r R, err error) func(*world) R {
-	return func(w *world) R {
-		w.Helper()
-		if err != nil {
-			w.Fatal(err)
-		}
-		return r
-	}
-}
-
 // terminal makes a terminal with a program.
 func (w *world) terminal(name string, command ...string) api.SessionInfo {
 	w.Helper()
-	return must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, Name: name, Command: command}))(w)
+	return testkit.Must(w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, Name: name, Command: command}))(w)
 }
 
 func (w *world) types(name, text string, keys ...string) {
 	w.Helper()
-	must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: name, Text: text, Keys: keys}))(w)
+	testkit.Must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: name, Text: text, Keys: keys}))(w)
 }
 
 // shows waits until a line of the terminal matches.
 func (w *world) shows(name, pattern string) {
 	w.Helper()
 	limit := patience.Seconds()
-	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: name, Text: pattern, TimeoutS: &limit}))(w)
+	r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: name, Text: pattern, TimeoutS: &limit}))(w)
 	if r.Reason != api.WaitText {
 		w.Fatalf("%s never shows %q: %+v\n%s", name, pattern, r, w.screen(name).Text)
 	}
@@ -80,28 +70,21 @@ func (w *world) shows(name, pattern string) {
 
 func (w *world) screen(name string) api.SessionScreenResult {
 	w.Helper()
-	return must(w.SessionScreen(w.ctx, api.SessionScreenParams{SessionID: name, Scrollback: -1}))(w)
+	return testkit.Must(w.SessionScreen(w.ctx, api.SessionScreenParams{SessionID: name, Scrollback: -1}))(w)
 }
 
 // ended waits for the end of a session and everything of it.
 func (w *world) ended(id string) api.SessionDetails {
 	w.Helper()
 	zero := int64(0)
-	events := must(w.EventSubscribe(w.ctx, api.EventSubscribeParams{SessionID: id, AfterSeq: &zero, Types: []string{api.EventSessionTerminated}}))(w)
+	events := testkit.Must(w.EventSubscribe(w.ctx, api.EventSubscribeParams{SessionID: id, AfterSeq: &zero, Types: []string{api.EventSessionTerminated}}))(w)
 	defer events.Close()
-	must(events.Recv())(w)
+	testkit.Must(events.Recv())(w)
 	for {
-		info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(w)
+		info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: id}))(w)
 		if info.State == api.SessionTerminated {
 			return info
 		}
-	}
-}
-
-func wantError(t *testing.T, err error, code api.Code, text string) {
-	t.Helper()
-	if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got  %v\nwant %s: %s", err, code, text)
 	}
 }
 
@@ -117,7 +100,7 @@ type viewer struct {
 // attach attaches over a connection of its own.
 func (w *world) attach(p api.SessionAttachParams) *viewer {
 	w.Helper()
-	v := &viewer{w: w, stream: must(w.daemon.Client(w.T).SessionAttach(w.ctx, p))(w)}
+	v := &viewer{w: w, stream: testkit.Must(w.daemon.Client(w.T).SessionAttach(w.ctx, p))(w)}
 	w.Cleanup(func() { v.stream.Close() })
 	if p.FromOffset != nil {
 		v.from = *p.FromOffset

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // sizes is a program that tells its size whenever it is signalled, with a number.
@@ -42,7 +43,7 @@ func TestOwnerOfTheSize(t *testing.T) {
 	resize := func(p api.SessionResizeParams) api.SessionResizeResult {
 		t.Helper()
 		p.SessionID = "a"
-		return must(w.SessionResize(w.ctx, p))(w)
+		return testkit.Must(w.SessionResize(w.ctx, p))(w)
 	}
 	// Another viewer is remembered, the same size is nothing, and the program hears of neither.
 	if r := resize(api.SessionResizeParams{Cols: 95, Rows: 25, ViewerID: two.id()}); r.Applied || r.Cols != 100 || r.OwnerID != one.id() {
@@ -52,7 +53,7 @@ func TestOwnerOfTheSize(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	_, err := w.SessionResize(w.ctx, api.SessionResizeParams{SessionID: "a", Cols: 50, Rows: 10})
-	wantError(t, err, api.CodeConflict, "its size is that of viewer "+one.id())
+	testkit.WantError(t, err, api.CodeConflict, "its size is that of viewer "+one.id())
 	if r := resize(api.SessionResizeParams{Cols: 110, Rows: 31, ViewerID: one.id()}); !r.Applied {
 		t.Errorf("%+v", r)
 	}
@@ -78,7 +79,7 @@ func TestOwnerOfTheSize(t *testing.T) {
 	five := w.attach(api.SessionAttachParams{SessionID: "a", Size: size(71, 15), TakeSize: true})
 	five.next()
 	w.shows("a", "size 7: 15 71")
-	list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w)
+	list := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{}))(w)
 	if n := list.Sessions[0].Terminal.Viewers; n != 5 {
 		t.Errorf("%d viewers", n)
 	}
@@ -92,7 +93,7 @@ func TestOwnerOfTheSize(t *testing.T) {
 func (w *world) viewers(name string, n int) {
 	w.Helper()
 	for {
-		info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: name}))(w)
+		info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: name}))(w)
 		if info.Terminal.Viewers == n {
 			return
 		}
@@ -133,7 +134,7 @@ func TestViewersThatNeverRead(t *testing.T) {
 	}
 	w.viewers("a", n+1)
 	memory := func() int64 {
-		return int64(must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes) >> 20
+		return int64(testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w).MemoryRSSBytes) >> 20
 	}
 	var grown []int64
 	before := memory()
@@ -150,7 +151,7 @@ func TestViewersThatNeverRead(t *testing.T) {
 	w.shows("a", "^31 101$")
 	first.Close()
 	for {
-		info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w)
+		info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w)
 		if info.Terminal.Cols == 50 && info.Terminal.Viewers == n {
 			break
 		}
@@ -174,7 +175,7 @@ func TestWaitOfWhoLeaves(t *testing.T) {
 		left <- err
 	}()
 	zero := 0.0
-	look := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: &zero}))(w)
+	look := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: &zero}))(w)
 	if !look.TimedOut || look.Reason != api.WaitTimeout {
 		t.Errorf("%+v", look)
 	}
@@ -190,9 +191,9 @@ func TestWaitOfWhoLeaves(t *testing.T) {
 		}
 		heard <- r
 	}()
-	must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", WaitingForInput: true}))(w)
-	id := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).SessionID
-	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: "a"}))(w)
+	testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", WaitingForInput: true}))(w)
+	id := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "a"}))(w).SessionID
+	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: "a"}))(w)
 	if r := <-heard; r.Reason != api.WaitExit || r.Signal == "" && r.ExitCode == nil || r.SessionID != id {
 		t.Errorf("%+v", r)
 	}

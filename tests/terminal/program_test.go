@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 func (w *world) program(p api.SessionCreateParams, command ...string) api.SessionInfo {
 	w.Helper()
 	p.Kind, p.Command = api.KindProgram, command
-	return must(w.SessionCreate(w.ctx, p))(w)
+	return testkit.Must(w.SessionCreate(w.ctx, p))(w)
 }
 
 // TestProgram speaks with a program on three pipes, over two daemons, to its end.
@@ -29,7 +30,7 @@ func TestProgram(t *testing.T) {
 	input := func(p api.SessionInputParams) api.SessionInputResult {
 		t.Helper()
 		p.SessionID = "p"
-		return must(w.SessionInput(w.ctx, p))(w)
+		return testkit.Must(w.SessionInput(w.ctx, p))(w)
 	}
 	input(api.SessionInputParams{Text: "1\n", WriteID: "a"})
 	if r := input(api.SessionInputParams{Text: "1\n", WriteID: "a"}); !r.Repeated || r.Written != 2 {
@@ -39,7 +40,7 @@ func TestProgram(t *testing.T) {
 	w.restart(nil)
 	input(api.SessionInputParams{DataBase64: "Mgo="})
 	w.shows("p", `"got":2`)
-	if r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "p", WaitingForInput: true}))(w); r.Reason != api.WaitInput || r.Process == nil {
+	if r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "p", WaitingForInput: true}))(w); r.Reason != api.WaitInput || r.Process == nil {
 		t.Errorf("%+v", r)
 	}
 	if r := input(api.SessionInputParams{Text: "1\n", WriteID: "a"}); !r.Repeated { // the runner remembers
@@ -54,21 +55,21 @@ func TestProgram(t *testing.T) {
 		wait <- r
 	}()
 	input(api.SessionInputParams{Close: true})
-	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: info.SessionID, Exit: true}))(w)
+	r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: info.SessionID, Exit: true}))(w)
 	if r.Reason != api.WaitExit || *r.ExitCode != 6 {
 		t.Errorf("%+v", r)
 	}
 	if got := <-wait; len(got.Happened) != 1 || got.Happened[0].Reason != api.UntilExit || got.Happened[0].Outcome.ExitCode != 6 {
 		t.Errorf("%+v", got)
 	}
-	details := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: info.SessionID}))(w)
+	details := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: info.SessionID}))(w)
 	if details.State != api.SessionTerminated || *details.ExitCode != 6 || details.ExecID != info.ExecID || details.CommandCount != 1 {
 		t.Errorf("%+v", details)
 	}
 	for stream, want := range map[string]string{
 		"stdout": "{\"got\":1,\"who\":\"me\"}\n{\"got\":2,\"who\":\"me\"}\nno terminal\n", "stderr": "to stderr\n",
 	} {
-		if out := must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID, Stream: stream}))(w); out.Data != want || !out.Complete {
+		if out := testkit.Must(w.ExecOutput(w.ctx, api.ExecOutputParams{ExecID: info.ExecID, Stream: stream}))(w); out.Data != want || !out.Complete {
 			t.Errorf("%s: %+v", stream, out)
 		}
 	}
@@ -82,7 +83,7 @@ func TestProgram(t *testing.T) {
 			return err
 		},
 	} {
-		wantError(t, call(), api.CodeInvalidParams, "is a program; session.")
+		testkit.WantError(t, call(), api.CodeInvalidParams, "is a program; session.")
 	}
 }
 
@@ -96,10 +97,10 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	for _, kind := range []api.SessionKind{api.KindTerminal, api.KindProgram} {
 		for command, code := range map[string]api.Code{"no-such-program": api.CodeShellNotFound, "/no/such/program": api.CodeShellNotFound, text: api.CodeShellFailed} {
 			_, err := w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: kind, Name: "a", Command: []string{command}, Record: kind == api.KindTerminal})
-			wantError(t, err, code, command)
+			testkit.WantError(t, err, code, command)
 		}
 	}
-	if list := must(w.SessionList(w.ctx, api.SessionListParams{}))(w); len(list.Sessions) != 0 {
+	if list := testkit.Must(w.SessionList(w.ctx, api.SessionListParams{}))(w); len(list.Sessions) != 0 {
 		t.Errorf("%+v", list)
 	}
 	if files, _ := os.ReadDir(filepath.Join(w.daemon.StateDir, "recordings")); len(files) != 0 {
@@ -118,11 +119,11 @@ func TestRulesOfSessions(t *testing.T) {
 	old := w.terminal("old", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
 	w.program(api.SessionCreateParams{Name: "other"}, "cat")
 	_, err := w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal})
-	wantError(t, err, api.CodeMaxSessionsReached, "2 sessions live")
-	must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: "other"}))(w)
+	testkit.WantError(t, err, api.CodeMaxSessionsReached, "2 sessions live")
+	testkit.Must(w.SessionDestroy(w.ctx, api.SessionDestroyParams{SessionID: "other"}))(w)
 
 	x := w.program(api.SessionCreateParams{Name: "x"}, "cat")
-	if info := must(w.ExecCancel(w.ctx, api.ExecCancelParams{ExecID: x.ExecID}))(w); info.Outcome == nil || !info.Outcome.Cancelled {
+	if info := testkit.Must(w.ExecCancel(w.ctx, api.ExecCancelParams{ExecID: x.ExecID}))(w); info.Outcome == nil || !info.Outcome.Cancelled {
 		t.Errorf("%+v", info)
 	}
 	if d := w.ended(x.SessionID); d.Signal != "SIGTERM" && d.ExitCode == nil {
@@ -130,7 +131,7 @@ func TestRulesOfSessions(t *testing.T) {
 	}
 
 	short := w.daemon.Client(t)
-	tied := must(short.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: true, Command: []string{"cat"}}))(w)
+	tied := testkit.Must(short.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, Ephemeral: true, Command: []string{"cat"}}))(w)
 	short.Close()
 	if d := w.ended(tied.SessionID); d.Cause != "the connection that owned it closed" {
 		t.Errorf("%+v", d)
@@ -144,7 +145,7 @@ func TestRulesOfSessions(t *testing.T) {
 		t.Errorf("lived for %s", lived)
 	}
 	_, err = w.SessionCreate(w.ctx, api.SessionCreateParams{Kind: api.KindTerminal, TimeoutS: new(float64(3))})
-	wantError(t, err, api.CodeInvalidParams, "params.timeout_s")
+	testkit.WantError(t, err, api.CodeInvalidParams, "params.timeout_s")
 }
 
 // TestDrivingPrograms uses an editor and an interpreter as an agent does, with these calls alone.
@@ -168,20 +169,20 @@ func TestDrivingPrograms(t *testing.T) {
 		t.Errorf("alternate %v, cursor %+v", s.Alternate, s.Cursor)
 	}
 	w.types("vim", ":wq", "enter")
-	r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "vim", Exit: true}))(w)
+	r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "vim", Exit: true}))(w)
 	if text, err := os.ReadFile(file); err != nil || string(text) != "A dear reader\nsecond line\n" || *r.ExitCode != 0 {
 		t.Errorf("%q, %v, %+v", text, err, r)
 	}
 
-	must(w.SessionCreate(w.ctx, api.SessionCreateParams{
+	testkit.Must(w.SessionCreate(w.ctx, api.SessionCreateParams{
 		Kind: api.KindTerminal, Name: "python", Command: []string{"python3", "-q"}, Env: map[string]string{"PYTHON_BASIC_REPL": "1"},
 	}))(w)
 	w.shows("python", "^>>>")
 	w.types("python", "6*7", "enter")
 	w.shows("python", "^42$")
-	must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: "python", Paste: "name = input('who? ')", Keys: []string{"enter"}}))(w)
+	testkit.Must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: "python", Paste: "name = input('who? ')", Keys: []string{"enter"}}))(w)
 	w.shows("python", "^who\\?")
-	if r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "python", WaitingForInput: true}))(w); r.Process == nil || !strings.Contains(r.Process.Command, "python3") {
+	if r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "python", WaitingForInput: true}))(w); r.Process == nil || !strings.Contains(r.Process.Command, "python3") {
 		t.Errorf("%+v", r)
 	}
 	w.types("python", "bob", "enter")
@@ -192,7 +193,7 @@ func TestDrivingPrograms(t *testing.T) {
 	w.types("python", "", "ctrl-c")
 	w.shows("python", "KeyboardInterrupt")
 	w.types("python", "import os; os._exit(9)", "enter") // on ctrl-d it would die of the SIGINT from before
-	if r := must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "python", Exit: true}))(w); *r.ExitCode != 9 {
+	if r := testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "python", Exit: true}))(w); *r.ExitCode != 9 {
 		t.Errorf("%+v", r)
 	}
 }

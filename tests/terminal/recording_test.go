@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
 func (w *world) recorded(name string, input bool, command ...string) api.SessionInfo {
 	w.Helper()
-	return must(w.SessionCreate(w.ctx, api.SessionCreateParams{
+	return testkit.Must(w.SessionCreate(w.ctx, api.SessionCreateParams{
 		Kind: api.KindTerminal, Name: name, Command: command, Record: true, RecordInput: input,
 	}))(w)
 }
@@ -22,7 +23,7 @@ func (w *world) recording(id string, limit int64) string {
 	w.Helper()
 	var text strings.Builder
 	for {
-		r := must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: id, Offset: int64(text.Len()), Limit: &limit}))(w)
+		r := testkit.Must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: id, Offset: int64(text.Len()), Limit: &limit}))(w)
 		text.WriteString(r.Data)
 		if r.SessionID != id || strings.Contains(r.Data, "\uFFFD") || int64(len(r.Data)) > max(limit, 4) {
 			w.Fatalf("%+v", r)
@@ -48,11 +49,11 @@ func TestRecording(t *testing.T) {
 		if rec := info.Terminal.Recording; rec == nil || rec.Path != path || rec.Input != input {
 			t.Fatalf("%+v", info.Terminal.Recording)
 		}
-		must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", WaitingForInput: true}))(w)
+		testkit.Must(w.SessionWait(w.ctx, api.SessionWaitParams{SessionID: "a", WaitingForInput: true}))(w)
 		w.types("a", "s3cret", "enter")
 		w.shows("a", "tüst 漢字")
-		must(w.SessionResize(w.ctx, api.SessionResizeParams{SessionID: "a", Cols: 100, Rows: 30}))(w)
-		if r := must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: "a"}))(w); r.Complete || !strings.Contains(r.Data, "漢字") {
+		testkit.Must(w.SessionResize(w.ctx, api.SessionResizeParams{SessionID: "a", Cols: 100, Rows: 30}))(w)
+		if r := testkit.Must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: "a"}))(w); r.Complete || !strings.Contains(r.Data, "漢字") {
 			t.Errorf("while it runs: %+v", r)
 		}
 		if !input {
@@ -89,7 +90,7 @@ func TestRecording(t *testing.T) {
 	}
 	w.terminal("plain", "sh", "-c", "read x")
 	_, err := w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: "plain"})
-	wantError(t, err, api.CodeInvalidParams, `session "plain": is not recorded; create it with record: true`)
+	testkit.WantError(t, err, api.CodeInvalidParams, `session "plain": is not recorded; create it with record: true`)
 }
 
 // TestRecordingsAreBounded: one stops when it is too large and says so; of all of them
@@ -107,7 +108,7 @@ func TestRecordingsAreBounded(t *testing.T) {
 	live := w.recorded("live", false, append(flood, "live")...)
 	w.shows("live", "line number 999")
 	for {
-		info := must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "live"}))(w)
+		info := testkit.Must(w.SessionInfo(w.ctx, api.SessionInfoParams{SessionID: "live"}))(w)
 		rec := info.Terminal.Recording
 		if rec.Stopped != "" && (rec.Bytes < 10000 || rec.Bytes > 20000) {
 			t.Errorf("%+v", rec)
@@ -116,7 +117,7 @@ func TestRecordingsAreBounded(t *testing.T) {
 			break
 		}
 	}
-	if r := must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: "live"}))(w); !r.Complete || r.Total > 20000 {
+	if r := testkit.Must(w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: "live"}))(w); !r.Complete || r.Total > 20000 {
 		t.Errorf("%d bytes, complete %v", r.Total, r.Complete)
 	}
 	var ended []api.SessionInfo
@@ -140,5 +141,5 @@ func TestRecordingsAreBounded(t *testing.T) {
 		t.Error("too much was removed")
 	}
 	_, err := w.SessionRecording(w.ctx, api.SessionRecordingParams{SessionID: ended[0].SessionID})
-	wantError(t, err, api.CodeConflict, "its recording was removed")
+	testkit.WantError(t, err, api.CodeConflict, "its recording was removed")
 }

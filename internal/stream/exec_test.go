@@ -1,10 +1,8 @@
-package service_test
+package stream_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,40 +12,11 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
-
-// show writes an event the way a test can read it.
-func show(ev api.StreamEvent) string {
-	switch ev.Type {
-	case api.EventExit:
-		return fmt.Sprintf("%d exit %d", ev.Seq, ev.ExitCode)
-	case api.EventGap:
-		return fmt.Sprintf("%d gap %s %d-%d", ev.Seq, ev.Stream, *ev.From, *ev.To)
-	}
-	return fmt.Sprintf("%d %s@%d %q", ev.Seq, ev.Type, *ev.Offset, api.Data(ev.Data, ev.DataBase64))
-}
-
-// all returns the pushes of a stream until it ends.
-func all(t *testing.T, st api.Stream) []string {
-	t.Helper()
-	defer st.Close()
-	var got []string
-	for {
-		ev, err := st.Recv()
-		if err == io.EOF {
-			return got
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.StreamID != st.Start().StreamID {
-			t.Errorf("stream_id = %q, want %q", ev.StreamID, st.Start().StreamID)
-		}
-		got = append(got, show(ev))
-	}
-}
 
 // inBytes reads a stream as those do who take its output as bytes beside the pushes.
 type inBytes struct{ api.ByteStream }
@@ -56,40 +25,6 @@ func (b inBytes) Recv() (api.StreamEvent, error) {
 	ev, data, err := b.RecvBytes()
 	ev.Data, ev.DataBase64 = api.Text(data)
 	return ev, err
-}
-
-func wantLines(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
-	}
-}
-
-// writer is a command that writes what it is told, each with o or e in front, or gap.
-func writer(pause time.Duration, code int, writes ...string) func(context.Context, *sessiontest.Exec) int {
-	return func(_ context.Context, x *sessiontest.Exec) int {
-		for _, w := range writes {
-			switch {
-			case w == "gap":
-				x.Gap(100, 1)
-			case w[0] == 'o':
-				x.Stdout(w[1:])
-			default:
-				x.Stderr(w[1:])
-			}
-			time.Sleep(pause)
-		}
-		return code
-	}
-}
-
-func stream(t *testing.T, s api.Service, p api.ExecStreamParams) api.Stream {
-	t.Helper()
-	st, err := s.ExecStream(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st
 }
 
 func started(session string) api.ExecStreamParams {
@@ -113,15 +48,15 @@ func TestStreamPushes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, pause := range []time.Duration{0, time.Millisecond} { // with it, each is read before the next comes
-				rt := &sessiontest.Runtime{Command: writer(pause, 5, c.writes...)}
-				in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-					id := create(t, s, api.SessionCreateParams{})
-					wantLines(t, all(t, stream(t, s, started(id))), c.want...)
+				rt := &sessiontest.Runtime{Command: sessiontest.Writer(pause, 5, c.writes...)}
+				servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+					id := servicetest.Create(t, s, api.SessionCreateParams{})
+					servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, started(id))), c.want...)
 					want := c.want
 					if pause == 0 && c.joined != nil {
 						want = c.joined
 					}
-					wantLines(t, all(t, inBytes{stream(t, s, started(id)).(api.ByteStream)}), want...)
+					servicetest.WantLines(t, servicetest.All(t, inBytes{servicetest.Stream(t, s, started(id)).(api.ByteStream)}), want...)
 				})
 			}
 		})
@@ -131,10 +66,10 @@ func TestStreamPushes(t *testing.T) {
 // TestReattach reads the same command again, from anywhere.
 func TestReattach(t *testing.T) {
 	writes := []string{"oab", "exy", "ocd", "gap", "oef"}
-	rt := &sessiontest.Runtime{Command: writer(time.Second, 3, writes...)}
+	rt := &sessiontest.Runtime{Command: sessiontest.Writer(time.Second, 3, writes...)}
 	for _, ended := range []bool{false, true} {
-		in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-			info, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+			info, err := s.ExecStart(t.Context(), started(servicetest.Create(t, s, api.SessionCreateParams{})).ExecParams)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,18 +77,18 @@ func TestReattach(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			whole := []string{`1 stdout@0 "ab"`, `2 stderr@0 "xy"`, `3 stdout@2 "cd"`, "4 gap stdout 4-104", `5 stdout@104 "ef"`, "6 exit 3"}
-			wantLines(t, all(t, stream(t, s, api.ExecStreamParams{ExecID: info.ExecID})), whole...)
-			wantLines(t, all(t, inBytes{stream(t, s, api.ExecStreamParams{ExecID: info.ExecID}).(api.ByteStream)}), whole...)
+			servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, api.ExecStreamParams{ExecID: info.ExecID})), whole...)
+			servicetest.WantLines(t, servicetest.All(t, inBytes{servicetest.Stream(t, s, api.ExecStreamParams{ExecID: info.ExecID}).(api.ByteStream)}), whole...)
 			for after := range int64(6) {
 				p := api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: after}
 				want := slices.Clone(whole[after:])
 				if after == 3 {
 					want[0] = "4 gap stdout 3-104" // nobody knows what this reader has
 				}
-				wantLines(t, all(t, stream(t, s, p)), want...)
+				servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, p)), want...)
 			}
-			wantLines(t, all(t, stream(t, s, api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: 6})), "6 exit 3")
-			wantLines(t, all(t, stream(t, s, api.ExecStreamParams{ExecID: info.ExecID, Stream: "stderr"})), `2 stderr@0 "xy"`, "6 exit 3")
+			servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: 6})), "6 exit 3")
+			servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, api.ExecStreamParams{ExecID: info.ExecID, Stream: "stderr"})), `2 stderr@0 "xy"`, "6 exit 3")
 			for from, want := range map[int64][]string{
 				1:   {`1 stdout@1 "b"`, `2 stderr@1 "y"`, `3 stdout@2 "cd"`, "4 gap stdout 4-104", `5 stdout@104 "ef"`},
 				3:   {`3 stdout@3 "d"`, "4 gap stdout 4-104", `5 stdout@104 "ef"`},
@@ -162,10 +97,10 @@ func TestReattach(t *testing.T) {
 				106: nil,
 			} {
 				p := api.ExecStreamParams{ExecID: info.ExecID, FromOffset: from}
-				wantLines(t, all(t, stream(t, s, p)), append(want, "6 exit 3")...)
+				servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, p)), append(want, "6 exit 3")...)
 			}
 			_, err = s.ExecStream(t.Context(), api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: 7})
-			wantError(t, err, api.CodeInvalidParams, "params.after_seq: 7")
+			testkit.WantError(t, err, api.CodeInvalidParams, "params.after_seq: 7")
 		})
 	}
 }
@@ -179,11 +114,11 @@ func TestManyReaders(t *testing.T) {
 		<-ctx.Done()
 		return 0
 	}}
-	in(t, rt, func(t *testing.T, s *service.Service, r *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{})
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, r *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{})
 		p := started(id)
 		p.Detach = &no
-		first := stream(t, s, p)
+		first := servicetest.Stream(t, s, p)
 		exec := first.Start().ExecID
 		if first.Start().StreamID != exec {
 			t.Errorf("the first stream is %q", first.Start().StreamID)
@@ -195,8 +130,8 @@ func TestManyReaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ev, err := st.Recv(); err != nil || show(ev) != `1 stdout@0 "a"` {
-				t.Fatalf("%s, %v", show(ev), err)
+			if ev, err := st.Recv(); err != nil || servicetest.Show(ev) != `1 stdout@0 "a"` {
+				t.Fatalf("%s, %v", servicetest.Show(ev), err)
 			}
 			if name := st.Start().StreamID; ids[name] || !strings.HasPrefix(name, exec+"/") || st.Start().ExecID != exec || st.Start().SessionID != id {
 				t.Errorf("start = %+v", st.Start())
@@ -223,17 +158,17 @@ func TestManyReaders(t *testing.T) {
 // TestReattachToSilence: the answer comes at once, also when there is nothing to push.
 func TestReattachToSilence(t *testing.T) {
 	rt := &sessiontest.Runtime{Command: func(context.Context, *sessiontest.Exec) int { time.Sleep(time.Hour); return 0 }}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		info, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		info, err := s.ExecStart(t.Context(), started(servicetest.Create(t, s, api.SessionCreateParams{})).ExecParams)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		st := stream(t, s, api.ExecStreamParams{ExecID: info.ExecID})
+		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecID: info.ExecID})
 		if time.Since(began) != 0 {
 			t.Errorf("after %s", time.Since(began))
 		}
-		wantLines(t, all(t, st), "1 exit 0")
+		servicetest.WantLines(t, servicetest.All(t, st), "1 exit 0")
 	})
 }
 
@@ -251,9 +186,9 @@ func TestCutAndResume(t *testing.T) {
 			want[i].WriteString(piece)
 		}
 		pause := []time.Duration{0, time.Microsecond}[rng.IntN(2)]
-		rt := &sessiontest.Runtime{Command: writer(pause, 3, writes...)}
-		in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-			info, err := s.ExecStart(t.Context(), started(create(t, s, api.SessionCreateParams{})).ExecParams)
+		rt := &sessiontest.Runtime{Command: sessiontest.Writer(pause, 3, writes...)}
+		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+			info, err := s.ExecStart(t.Context(), started(servicetest.Create(t, s, api.SessionCreateParams{})).ExecParams)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +199,7 @@ func TestCutAndResume(t *testing.T) {
 				if rng.IntN(4) == 0 { // by the offset up to which both are there; what is had of one is left out
 					p.AfterSeq, p.FromOffset = 0, int64(min(have["stdout"].Len(), have["stderr"].Len()))
 				}
-				st := stream(t, s, p)
+				st := servicetest.Stream(t, s, p)
 				for range 1 + rng.IntN(30) {
 					ev, err := st.Recv()
 					if err != nil {
@@ -276,7 +211,7 @@ func TestCutAndResume(t *testing.T) {
 					}
 					to, data := have[ev.Type], ev.Data
 					if over := int64(to.Len()) - *ev.Offset; over < 0 || p.FromOffset == 0 && p.AfterSeq > 0 && over > 0 {
-						t.Fatalf("%s, have %d", show(ev), to.Len())
+						t.Fatalf("%s, have %d", servicetest.Show(ev), to.Len())
 					} else {
 						data = data[min(over, int64(len(data))):]
 					}
@@ -294,12 +229,12 @@ func TestCutAndResume(t *testing.T) {
 
 // TestReadersSurviveTheLink breaks the connection to the runner under a reader.
 func TestReadersSurviveTheLink(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: writer(10*time.Second, 0, "oa", "ob", "oc")}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{})
-		st := stream(t, s, started(id))
+	rt := &sessiontest.Runtime{Command: sessiontest.Writer(10*time.Second, 0, "oa", "ob", "oc")}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{})
+		st := servicetest.Stream(t, s, started(id))
 		time.AfterFunc(5*time.Second, rt.Runner(id).Break)
-		wantLines(t, all(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, `3 stdout@2 "c"`, "4 exit 0")
+		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, `3 stdout@2 "c"`, "4 exit 0")
 	})
 }
 
@@ -312,13 +247,13 @@ func TestOutputBehindTheEnd(t *testing.T) {
 		run.Stdout("a")
 		return 0
 	}}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		st := stream(t, s, started(create(t, s, api.SessionCreateParams{})))
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		st := servicetest.Stream(t, s, started(servicetest.Create(t, s, api.SessionCreateParams{})))
 		id := st.Start().ExecID
-		wantLines(t, all(t, st), `1 stdout@0 "a"`, "2 exit 0")
+		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, "2 exit 0")
 		x.Stdout("late")
 		for after := range int64(4) {
-			got := all(t, stream(t, s, api.ExecStreamParams{ExecID: id, AfterSeq: after}))
+			got := servicetest.All(t, servicetest.Stream(t, s, api.ExecStreamParams{ExecID: id, AfterSeq: after}))
 			if got[len(got)-1] != "2 exit 0" || len(got) != 1+max(0, 1-int(after)) {
 				t.Errorf("after %d: %v", after, got)
 			}
@@ -349,10 +284,10 @@ func TestStreamThatIsGivenUp(t *testing.T) {
 		{"attached and connection gone", &no, func(_ api.Stream, gone func()) { gone() }, api.SessionIdle},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in(t, &sessiontest.Runtime{Command: hang}, func(t *testing.T, s *service.Service, r *session.Registry) {
+			servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Hang}, func(t *testing.T, s *service.Service, r *session.Registry) {
 				ctx, gone := context.WithCancel(t.Context())
 				defer gone()
-				id := create(t, s, api.SessionCreateParams{})
+				id := servicetest.Create(t, s, api.SessionCreateParams{})
 				st, err := s.ExecStream(ctx, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: "hang", Detach: c.detach}})
 				if err != nil {
 					t.Fatal(err)
@@ -378,9 +313,9 @@ func TestStreamThatIsGivenUp(t *testing.T) {
 }
 
 func TestStreamOfASessionThatDies(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: hang}
-	in(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		id := create(t, s, api.SessionCreateParams{Name: "build"})
+	rt := &sessiontest.Runtime{Command: sessiontest.Hang}
+	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+		id := servicetest.Create(t, s, api.SessionCreateParams{Name: "build"})
 		st, err := s.ExecStream(t.Context(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: id, Command: "hang"}})
 		if err != nil {
 			t.Fatal(err)
@@ -393,6 +328,6 @@ func TestStreamOfASessionThatDies(t *testing.T) {
 		}()
 		synctest.Wait()
 		rt.Runner(id).Crash("killed by SIGKILL")
-		wantError(t, <-failed, api.CodeSessionTerminated, `session "build": has ended: its runner died`)
+		testkit.WantError(t, <-failed, api.CodeSessionTerminated, `session "build": has ended: its runner died`)
 	})
 }

@@ -1,4 +1,4 @@
-package service_test
+package stream_test
 
 import (
 	"context"
@@ -8,31 +8,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
-
-// echo is a program that writes what is typed, and ends at "exit". A number of stars is
-// written for "flood N".
-func echo(ctx context.Context, x *sessiontest.Exec) int {
-	for {
-		text, n := x.Input(ctx), 0
-		switch _, err := fmt.Sscanf(text, "flood %d", &n); {
-		case ctx.Err() != nil:
-			return 143
-		case strings.HasPrefix(text, "exit"):
-			return 3
-		case err == nil:
-			x.Stdout(strings.Repeat("*", n))
-		default:
-			x.Stdout(text)
-		}
-	}
-}
 
 // stage is a service with one terminal that echoes.
 type stage struct {
@@ -45,9 +28,9 @@ type stage struct {
 
 func onStage(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
-	rt := &sessiontest.Runtime{Command: echo}
-	in(t, rt, func(t *testing.T, svc *service.Service, r *session.Registry) {
-		id := create(t, svc, api.SessionCreateParams{Kind: api.KindTerminal, Name: "a", Command: []string{"echo"}})
+	rt := &sessiontest.Runtime{Command: sessiontest.Echo}
+	servicetest.In(t, rt, func(t *testing.T, svc *service.Service, r *session.Registry) {
+		id := servicetest.Create(t, svc, api.SessionCreateParams{Kind: api.KindTerminal, Name: "a", Command: []string{"echo"}})
 		f(t, &stage{svc, t, r, rt.Runner(id), id})
 	})
 }
@@ -135,7 +118,7 @@ func TestAttach(t *testing.T) {
 		got := s.next(st, 2, nil)
 		s.types("\xff")
 		s.types("exit")
-		wantLines(t, append(got, s.rest(st)...), `1 snapshot@4 80x24 of  "<80x24>one "`, `2 output@4 "two é"`, `3 output@10 "\xff"`, `4 exit@11 3`)
+		servicetest.WantLines(t, append(got, s.rest(st)...), `1 snapshot@4 80x24 of  "<80x24>one "`, `2 output@4 "two é"`, `3 output@10 "\xff"`, `4 exit@11 3`)
 		if _, err := st.Recv(); err != io.EOF {
 			t.Errorf("after the end: %v", err)
 		}
@@ -158,11 +141,11 @@ func TestAttachComesBack(t *testing.T) {
 			8: {`1 resize@8 100x30 of `},
 		} {
 			st := s.attach(t.Context(), api.SessionAttachParams{FromOffset: &from})
-			wantLines(t, s.next(st, len(want), nil), want...)
+			servicetest.WantLines(t, s.next(st, len(want), nil), want...)
 			st.Close()
 		}
-		_, err := s.SessionAttach(t.Context(), api.SessionAttachParams{SessionID: "a", FromOffset: num(9)})
-		wantError(t, err, api.CodeInvalidParams, "params.from_offset: 9 is beyond the end, which is 8")
+		_, err := s.SessionAttach(t.Context(), api.SessionAttachParams{SessionID: "a", FromOffset: new(int64(9))})
+		testkit.WantError(t, err, api.CodeInvalidParams, "params.from_offset: 9 is beyond the end, which is 8")
 		synctest.Wait()
 		if n := s.viewers(); n != 0 {
 			t.Errorf("%d viewers", n)
@@ -189,13 +172,13 @@ func TestSlowViewer(t *testing.T) {
 		slow := s.attach(t.Context(), api.SessionAttachParams{})
 		s.next(slow, 1, nil)
 		s.types("flood 1000000")
-		wantLines(t, s.next(slow, 1, nil), `2 output@0 "**********… 65536"`)
+		servicetest.WantLines(t, s.next(slow, 1, nil), `2 output@0 "**********… 65536"`)
 		s.types("flood 1000000")
-		wantLines(t, s.next(slow, 1, nil), `3 snapshot@2000000 80x24 of  "<80x24>***… 2000007"`)
+		servicetest.WantLines(t, s.next(slow, 1, nil), `3 snapshot@2000000 80x24 of  "<80x24>***… 2000007"`)
 		s.types("x")
-		wantLines(t, s.next(slow, 1, nil), `4 output@2000000 "x"`)
+		servicetest.WantLines(t, s.next(slow, 1, nil), `4 output@2000000 "x"`)
 
-		back := s.attach(t.Context(), api.SessionAttachParams{FromOffset: num(1)})
+		back := s.attach(t.Context(), api.SessionAttachParams{FromOffset: new(int64(1))})
 		got := int64(1)
 		for got < 2000001 {
 			ev, err := back.Recv()
@@ -205,8 +188,8 @@ func TestSlowViewer(t *testing.T) {
 			got += int64(len(ev.Data))
 		}
 		s.types("flood 3000000")
-		far := s.attach(t.Context(), api.SessionAttachParams{FromOffset: num(1)})
-		wantLines(t, s.next(far, 1, nil), `1 snapshot@5000001 80x24 of  "<80x24>***… 5000008"`)
+		far := s.attach(t.Context(), api.SessionAttachParams{FromOffset: new(int64(1))})
+		servicetest.WantLines(t, s.next(far, 1, nil), `1 snapshot@5000001 80x24 of  "<80x24>***… 5000008"`)
 	})
 }
 
@@ -217,13 +200,13 @@ func TestTwoViewers(t *testing.T) {
 		one := s.attach(conn, api.SessionAttachParams{Size: size(100, 30)})
 		two := s.attach(t.Context(), api.SessionAttachParams{Size: size(90, 20)})
 		names := map[string]string{one.Start().ViewerID: "one", two.Start().ViewerID: "two", "": "nobody"}
-		wantLines(t, s.next(one, 1, names), `1 snapshot@0 100x30 of one "<100x30>"`)
-		wantLines(t, s.next(two, 1, names), `1 snapshot@0 100x30 of one "<100x30>"`)
+		servicetest.WantLines(t, s.next(one, 1, names), `1 snapshot@0 100x30 of one "<100x30>"`)
+		servicetest.WantLines(t, s.next(two, 1, names), `1 snapshot@0 100x30 of one "<100x30>"`)
 		if n := s.viewers(); n != 2 {
 			t.Errorf("%d viewers", n)
 		}
 		s.types("ab")
-		wantLines(t, s.next(one, 1, names), `2 output@0 "ab"`)
+		servicetest.WantLines(t, s.next(one, 1, names), `2 output@0 "ab"`)
 		heard := make(chan []string, 1)
 		go func() { heard <- s.next(two, 4, names) }()
 		synctest.Wait()
@@ -233,7 +216,7 @@ func TestTwoViewers(t *testing.T) {
 		}
 		synctest.Wait()
 		hangUp() // its connection is gone, and with it the viewer
-		wantLines(t, <-heard, `2 output@0 "ab"`, `3 resize@2 101x31 of one`, `4 resize@2 101x31 of two`, `5 resize@2 90x20 of two`)
+		servicetest.WantLines(t, <-heard, `2 output@0 "ab"`, `3 resize@2 101x31 of one`, `4 resize@2 101x31 of two`, `5 resize@2 90x20 of two`)
 		if _, err := one.Recv(); !errors.Is(err, context.Canceled) {
 			t.Errorf("a viewer whose connection is gone: %v", err)
 		}
@@ -242,8 +225,8 @@ func TestTwoViewers(t *testing.T) {
 		}
 		three := s.attach(t.Context(), api.SessionAttachParams{Size: size(70, 10), TakeSize: true})
 		names[three.Start().ViewerID] = "three"
-		wantLines(t, s.next(three, 1, names), `1 snapshot@2 70x10 of three "<70x10>ab"`)
-		wantLines(t, s.next(two, 2, names), `6 resize@2 90x20 of three`, `7 resize@2 70x10 of three`)
+		servicetest.WantLines(t, s.next(three, 1, names), `1 snapshot@2 70x10 of three "<70x10>ab"`)
+		servicetest.WantLines(t, s.next(two, 2, names), `6 resize@2 90x20 of three`, `7 resize@2 70x10 of three`)
 		three.Close()
 		two.Close()
 		synctest.Wait()
@@ -267,17 +250,17 @@ func TestAttachEnds(t *testing.T) {
 			}
 		}},
 		"crash": {func(s *stage) { s.runner.Crash("killed by SIGKILL") }, func(t *testing.T, err error) {
-			wantError(t, err, api.CodeSessionTerminated, "its runner died: killed by SIGKILL")
+			testkit.WantError(t, err, api.CodeSessionTerminated, "its runner died: killed by SIGKILL")
 		}},
 		"the daemon leaves": {func(s *stage) { s.registry.Leave() }, func(t *testing.T, err error) {
-			wantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+			testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt := &sessiontest.Runtime{Command: echo}
-				svc, r := newService(session.Config{}, rt)
-				id := create(t, svc, api.SessionCreateParams{Kind: api.KindTerminal, Name: "a", Command: []string{"echo"}})
+				rt := &sessiontest.Runtime{Command: sessiontest.Echo}
+				svc, r := servicetest.New(session.Config{}, rt)
+				id := servicetest.Create(t, svc, api.SessionCreateParams{Kind: api.KindTerminal, Name: "a", Command: []string{"echo"}})
 				s := &stage{svc, t, r, rt.Runner(id), id}
 				st := s.attach(t.Context(), api.SessionAttachParams{})
 				s.next(st, 1, nil)
@@ -305,29 +288,4 @@ func TestAttachEnds(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestSessionWaitAndInput(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		heard := make(chan api.SessionWaitResult, 1)
-		go func() {
-			r, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "b+"})
-			if err != nil {
-				t.Error(err)
-			}
-			heard <- r
-		}()
-		r, err := s.SessionInput(t.Context(), api.SessionInputParams{SessionID: s.id, DataBase64: "YWJi", Keys: []string{"enter"}, WriteID: "1"})
-		if want := (api.SessionInputResult{Bytes: 10, Written: 10}); err != nil || r != want {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if r := <-heard; r.Reason != api.WaitText || r.Match != "bb" || r.SessionID != s.id {
-			t.Errorf("%+v", r)
-		}
-		began, day, year := time.Now(), 24*time.Hour, 366*24*time.Hour // a year is the longest wait
-		last, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: "never", TimeoutS: sec(day.Seconds()), IdleS: sec(year.Seconds())})
-		if err != nil || !last.TimedOut || time.Since(began) != day {
-			t.Errorf("%+v, %v after %s", last, err, time.Since(began))
-		}
-	})
 }

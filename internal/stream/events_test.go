@@ -1,4 +1,4 @@
-package service_test
+package stream_test
 
 import (
 	"context"
@@ -14,8 +14,10 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/service"
+	"github.com/trl-dev/trl/internal/service/servicetest"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // take returns the next n pushes of a subscription.
@@ -55,13 +57,13 @@ func subscribe(t *testing.T, s api.Service, p api.EventSubscribeParams) api.Stre
 }
 
 func TestSubscribe(t *testing.T) {
-	in(t, &sessiontest.Runtime{Command: script}, func(t *testing.T, s *service.Service, r *session.Registry) {
-		a := create(t, s, api.SessionCreateParams{Name: "a"})
+	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Script}, func(t *testing.T, s *service.Service, r *session.Registry) {
+		a := servicetest.Create(t, s, api.SessionCreateParams{Name: "a"})
 		live := subscribe(t, s, api.EventSubscribeParams{})
 		if live.Start().Seq != 1 {
 			t.Errorf("start = %+v", live.Start())
 		}
-		b := create(t, s, api.SessionCreateParams{Name: "b"})
+		b := servicetest.Create(t, s, api.SessionCreateParams{Name: "b"})
 		if _, err := s.ExecRun(t.Context(), api.ExecParams{SessionID: "a", Command: "0"}); err != nil {
 			t.Fatal(err)
 		}
@@ -70,9 +72,9 @@ func TestSubscribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := []string{"1 session.created a", "2 session.created b", "3 session.running a", "4 exec.running a", "5 session.idle a", "6 exec.exited a code 9", "7 exec.closed a", "8 session.terminated b"}
-		wantLines(t, take(t, live, 7), whole[1:]...)
+		servicetest.WantLines(t, take(t, live, 7), whole[1:]...)
 		for after := range int64(8) {
-			wantLines(t, take(t, subscribe(t, s, api.EventSubscribeParams{AfterSeq: &after}), 8-int(after)), whole[after:]...)
+			servicetest.WantLines(t, take(t, subscribe(t, s, api.EventSubscribeParams{AfterSeq: &after}), 8-int(after)), whole[after:]...)
 		}
 		zero := int64(0)
 		for _, c := range []struct {
@@ -86,26 +88,26 @@ func TestSubscribe(t *testing.T) {
 			{api.EventSubscribeParams{Types: []string{"exec.exited", "session.terminated"}}, []string{whole[5], whole[7]}},
 		} {
 			c.p.AfterSeq = &zero
-			wantLines(t, take(t, subscribe(t, s, c.p), len(c.want)), c.want...)
+			servicetest.WantLines(t, take(t, subscribe(t, s, c.p), len(c.want)), c.want...)
 		}
 		for _, c := range []struct {
 			p    api.EventSubscribeParams
 			code api.Code
 			text string
 		}{
-			{api.EventSubscribeParams{AfterSeq: num(9)}, api.CodeInvalidParams, "params.after_seq: 9 is beyond the last event, which is 8"},
+			{api.EventSubscribeParams{AfterSeq: new(int64(9))}, api.CodeInvalidParams, "params.after_seq: 9 is beyond the last event, which is 8"},
 			{api.EventSubscribeParams{SessionID: "nobody"}, api.CodeSessionNotFound, `session "nobody": not found`},
 			{api.EventSubscribeParams{Types: []string{"exec.born"}}, api.CodeInvalidParams, "params.types"},
 		} {
 			_, err := s.EventSubscribe(t.Context(), c.p)
-			wantError(t, err, c.code, c.text)
+			testkit.WantError(t, err, c.code, c.text)
 		}
 	})
 }
 
 // TestSubscriptionIsGivenUp: a Recv that waits ends with the caller.
 func TestSubscriptionIsGivenUp(t *testing.T) {
-	in(t, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	servicetest.In(t, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		ctx, gone := context.WithCancel(t.Context())
 		st, err := s.EventSubscribe(ctx, api.EventSubscribeParams{})
 		if err != nil {
@@ -139,8 +141,8 @@ func TestSlowSubscriber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inWith(t, session.Config{Journal: j}, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, r *session.Registry) {
-		slow := subscribe(t, s, api.EventSubscribeParams{AfterSeq: num(2), Types: []string{"session.created"}})
+	servicetest.InWith(t, session.Config{Journal: j}, &sessiontest.Runtime{}, func(t *testing.T, s *service.Service, r *session.Registry) {
+		slow := subscribe(t, s, api.EventSubscribeParams{AfterSeq: new(int64(2)), Types: []string{"session.created"}})
 		missed := take(t, slow, 1)[0]
 		var seq, from, to int64
 		if _, err := fmt.Sscanf(missed, "%d missed %d-%d", &seq, &from, &to); err != nil || from != 3 || to < 1000 || to > 4001 || seq != to-1 {
@@ -150,11 +152,11 @@ func TestSlowSubscriber(t *testing.T) {
 		if got := take(t, again, 1)[0]; !strings.HasPrefix(got, fmt.Sprint(to, " ")) {
 			t.Errorf("behind what was missed: %s, want %d", got, to)
 		}
-		create(t, s, api.SessionCreateParams{Name: "b"})
+		servicetest.Create(t, s, api.SessionCreateParams{Name: "b"})
 		got := take(t, slow, 1)[0]
 		for strings.Contains(got, "missed") { // it was slow again
 			got = take(t, slow, 1)[0]
 		}
-		wantLines(t, []string{got}, fmt.Sprint(r.Journal().Last(), " session.created b"))
+		servicetest.WantLines(t, []string{got}, fmt.Sprint(r.Journal().Last(), " session.created b"))
 	})
 }
