@@ -16,7 +16,7 @@ GOFMT_CHECK := unformatted=$$(gofmt -l api client cmd internal tests) && [ -z "$
 
 # The runners inside bin/trl. They are copied to where sessions live, hence the limit.
 EMBEDDED  := linux-amd64 linux-arm64 darwin-arm64 darwin-amd64
-EMBED_DIR := internal/runtimes/host/runners
+EMBED_DIR := internal/runtimes/runners
 MAX_RUNNER_BYTES := 4718592
 
 .DEFAULT_GOAL := help

@@ -26,7 +26,7 @@ import (
 func Main(args []string, stdin, stdout, stderr *os.File) int {
 	// trl is its own runner in a build without embedded runners. Every session has a runner, so
 	// it must start fast: it builds no command line.
-	if len(args) > 0 && args[0] == "__runner" {
+	if runner.Called() {
 		return runner.Main()
 	}
 	a := &app{Streams: ui.Streams{Stdin: stdin, Stdout: ui.NewPrinter(stdout), Stderr: ui.NewPrinter(stderr)}}

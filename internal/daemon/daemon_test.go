@@ -28,7 +28,6 @@ import (
 	"github.com/trl-dev/trl/internal/daemon"
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
-	"github.com/trl-dev/trl/internal/runtimes/host"
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
@@ -37,13 +36,11 @@ const daemonArgument = "__daemon"
 
 // TestMain is also the daemon and the runner, because both are processes of their own.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case host.SelfArgument:
-			os.Exit(runner.Main())
-		case daemonArgument:
-			os.Exit(daemonMain(os.Args[2:]))
-		}
+	switch {
+	case runner.Called():
+		os.Exit(runner.Main())
+	case len(os.Args) > 1 && os.Args[1] == daemonArgument:
+		os.Exit(daemonMain(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }

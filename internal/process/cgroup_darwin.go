@@ -23,6 +23,9 @@ func (*Cgroup) FD() int { return 0 }
 // Kill returns an error.
 func (*Cgroup) Kill() error { return errNoCgroup }
 
+// KillAll returns nothing.
+func (*Cgroup) KillAll() []Killed { return nil }
+
 // Procs is empty.
 func (*Cgroup) Procs() []int { return nil }
 

@@ -150,6 +150,20 @@ func (c *Cgroup) Kill() error {
 	return &os.PathError{Op: "kill cgroup", Path: c.path, Err: err}
 }
 
+// KillAll is Kill, and returns the processes that were in the group.
+func (c *Cgroup) KillAll() []Killed {
+	var killed []Killed
+	for _, pid := range c.Procs() {
+		if pid != os.Getpid() {
+			killed = append(killed, Killed{PID: pid, Command: CommandLine(pid), Signal: unix.SIGKILL})
+		}
+	}
+	if len(killed) > 0 {
+		_ = c.Kill()
+	}
+	return killed
+}
+
 // Procs lists the processes in the group and the groups below it.
 func (c *Cgroup) Procs() []int {
 	if c == nil {

@@ -53,7 +53,7 @@ func (r *Runner) create(p link.CreateParams) error {
 	r.lockShell()
 	defer r.unlockShell()
 	var at place
-	at.env, at.path = environment(p)
+	at.env, at.path = environment(p, r.cfg.BaseEnv)
 	at.cwd = p.Params.WorkingDir
 	if at.cwd == "" {
 		at.cwd = envValue(at.env, "HOME")

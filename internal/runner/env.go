@@ -8,10 +8,15 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// environment returns the whole environment of the shell or program, sorted, and its PATH.
-func environment(p link.CreateParams) (env []string, path string) {
+// environment returns the whole environment of the shell or program, sorted, and its PATH. own is
+// the environment of the place, for a daemon that does not know it.
+func environment(p link.CreateParams, own map[string]string) (env []string, path string) {
 	merged := map[string]string{"TERM": "dumb"}
-	for k, v := range p.BaseEnv {
+	base := p.BaseEnv
+	if base == nil {
+		base = own
+	}
+	for k, v := range base {
 		merged[k] = v
 	}
 	if p.Params.Kind == api.KindTerminal {
@@ -68,4 +73,40 @@ func envKeys(env map[string]string) []string {
 	}
 	sort.Strings(keys)
 	return keys
+}
+
+// ofStarter are variables about the login, the shell or the service that started a runner in a
+// place. They are wrong for a session, which outlives these.
+var ofStarter = map[string]bool{
+	"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "XDG_SESSION_ID": true, "XDG_SESSION_TYPE": true, "XDG_SESSION_CLASS": true,
+	"NOTIFY_SOCKET": true, "INVOCATION_ID": true, "JOURNAL_STREAM": true, "GORACE": true, "GOCOVERDIR": true,
+}
+
+// runnerEnv returns the environment of a runner in a place: that of its starter, without the
+// variables about a connection that will end.
+func runnerEnv(environ []string) []string {
+	var env []string
+	for _, kv := range environ {
+		key, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(key, "SSH_") && key != api.SessionMarker {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// baseEnv returns the environment that a session in a place begins with.
+func baseEnv(environ []string) map[string]string {
+	env := map[string]string{}
+	for _, kv := range environ {
+		key, value, ok := strings.Cut(kv, "=")
+		if ok && key != "" && !ofStarter[key] && !strings.HasPrefix(key, "TRL_") {
+			env[key] = value
+		}
+	}
+	if env["PATH"] == "" {
+		env["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	env["TERM"] = "dumb"
+	return env
 }

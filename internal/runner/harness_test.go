@@ -23,7 +23,7 @@ import (
 
 // TestMain lets the test binary be the runner, so that the real program is tested.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == runner.Name {
+	if runner.Called() {
 		os.Exit(runner.Main())
 	}
 	goleak.VerifyTestMain(m)

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +19,12 @@ import (
 // Name is argv[0] of a runner process.
 const Name = "trl-runner"
 
-// listenerFD is where a runner finds its listening socket.
-const listenerFD = 3
+// The descriptors of a runner: its listening socket, and in a place the pipe in which it says that
+// it serves.
+const (
+	listenerFD = 3
+	readyFD    = 4
+)
 
 // spareThreads is how many threads a runner has beside the main thread, those of the Go
 // runtime and that of the signals. It needs one to run Go code and one for each blocking
@@ -27,19 +32,45 @@ const listenerFD = 3
 // /proc. Pipes, sockets and terminals share one poller.
 const spareThreads = 5
 
+// Called reports whether this process was started as a runner: by a name that begins with Name, or
+// with a dot and Name while its file is being copied.
+func Called() bool {
+	return len(os.Args) > 0 && strings.HasPrefix(strings.TrimPrefix(filepath.Base(os.Args[0]), "."), Name)
+}
+
+func verb() string {
+	if len(os.Args) < 2 {
+		return ""
+	}
+	return os.Args[1]
+}
+
 func init() {
 	// The kernel lists the children of a process by thread and gives orphans to the main
 	// thread. Forking on the main thread keeps all children in one list. Only init can pin
 	// the main goroutine to it.
-	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == Name {
+	if Called() && (verb() == "" || verb() == verbServe) {
 		runtime.LockOSThread()
 		runtime.MemProfileRate = 0 // the profile is never read, and it takes memory
 	}
 }
 
-// Main is the runner program. The main goroutine must call it. It returns only if the runner
-// cannot start; a running runner ends by os.Exit.
+// Main is the runner program. The main goroutine must call it. A running runner ends by os.Exit,
+// so Main returns only if it cannot start. With a verb, Main does something for the runners of a
+// place and returns.
 func Main() int {
+	switch verb() {
+	case "":
+		return serve(false)
+	case verbServe:
+		return serve(true)
+	}
+	return placeVerb(os.Args[1], os.Args[2:])
+}
+
+// serve is the runner of a session. In a place that is not the daemon's machine, it was started by
+// another trl-runner.
+func serve(inPlace bool) int {
 	id, dir := os.Getenv(api.SessionMarker), socketDir(listenerFD)
 	if id == "" || dir == "" {
 		fmt.Fprintf(os.Stderr, "%s: is started by the daemon, not by hand\n", Name)
@@ -59,7 +90,7 @@ func Main() int {
 	reaper := process.NewReaper()
 	process.ReserveThreads(spareThreads)
 	onMain := make(chan func())
-	r, err := New(Config{
+	c := Config{
 		SessionID: id, Dir: dir, Version: version.Version, Subreaper: subreaper, Exit: os.Exit,
 		Start: func(spec process.Spec) (p *process.Process, err error) {
 			done := make(chan struct{})
@@ -70,7 +101,12 @@ func Main() int {
 			<-done
 			return p, err
 		},
-	})
+	}
+	if inPlace {
+		c.BaseEnv, c.SpillDir = baseEnv(os.Environ()), spillDir(dir)
+		keepFromCleaners(dir)
+	}
+	r, err := New(c)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", Name, err)
 		return 1
@@ -86,6 +122,10 @@ func Main() int {
 	go func() {
 		fmt.Fprintf(os.Stderr, "%s: accept: %s\n", Name, r.Serve(listener))
 	}()
+	if inPlace {
+		_, _ = unix.Write(readyFD, []byte{1})
+		unix.Close(readyFD)
+	}
 	for f := range onMain {
 		f()
 	}

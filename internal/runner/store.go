@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ const reportGrowth = 8 << 20
 // newStore makes the store for the output of all commands.
 func (r *Runner) newStore(lim link.Limits) *output.Store {
 	return output.NewStore(output.StoreConfig{
-		MemoryBytes: lim.MemoryBytes, Dir: lim.SpillDir,
+		MemoryBytes: lim.MemoryBytes, Dir: cmp.Or(lim.SpillDir, r.cfg.SpillDir),
 		Warn: func(err error) {
 			fmt.Fprintf(os.Stderr, "%s: output beyond output_memory_bytes is dropped: %s\n", Name, err)
 		},

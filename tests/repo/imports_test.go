@@ -53,17 +53,21 @@ var mayImport = map[string][]string{
 		"internal/dialogue/agent/codex", "internal/dialogue/transcript", "internal/link", "internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
-	"internal/server":          {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
-	"internal/mcp":             {"api", "internal/near", "internal/version", "internal/wire"},
-	"internal/config":          {"api", "internal/near", "internal/place"},
-	"internal/archive":         {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
-	"internal/journal":         {"api", "internal/link"},
-	"internal/session":         {"api", "internal/archive", "internal/journal", "internal/link", "internal/version"},
-	"internal/stream":          {"api", "internal/journal", "internal/link", "internal/session"},
-	"internal/service":         {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/stream", "internal/version"},
-	"internal/state":           {"api", "internal/place"},
-	"internal/runtimes/host":   {"api", "internal/config", "internal/link", "internal/process", "internal/session", "internal/state", "internal/wire"},
-	"internal/runtimes/remote": {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
+	"internal/server":  {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},
+	"internal/mcp":     {"api", "internal/near", "internal/version", "internal/wire"},
+	"internal/config":  {"api", "internal/near", "internal/place"},
+	"internal/archive": {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
+	"internal/journal": {"api", "internal/link"},
+	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/version"},
+	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
+	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/stream", "internal/version"},
+	"internal/state":   {"api", "internal/place"},
+
+	// The places of sessions.
+	"internal/runtimes/runners": {"api", "internal/state"},
+	"internal/runtimes/host":    {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
+	"internal/runtimes/remote":  {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
+
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
@@ -93,7 +97,8 @@ var mayUse = map[string][]string{
 	"internal/archive": {"golang.org/x/sys"},
 	"internal/link":    {"golang.org/x/sys"},
 
-	"internal/runtimes/host": {"golang.org/x/sys"},
+	"internal/runtimes/host":    {"golang.org/x/sys"},
+	"internal/runtimes/runners": {"golang.org/x/sys"},
 
 	"internal/cli/attach": {"golang.org/x/sys"},
 	"internal/cli/chat":   {"golang.org/x/sys", "golang.org/x/term"},

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ type Runtime struct {
 	subreaper  bool
 	reaper     *process.Reaper
 	log        *slog.Logger
-	program    program
+	program    string   // of runners
 	environ    []string // of runners
 	cgroups    string   // the directory in which runners make their groups; "" without
 
@@ -101,12 +100,7 @@ func (rt *Runtime) prepare(runner string) (err error) {
 	if rt.program, err = findProgram(runner, rt.state.Path(), rt.log); err != nil {
 		return err
 	}
-	// A runner makes its own group, below the same one as this process would.
-	if probe, err := process.NewCgroup(fmt.Sprintf("probe-%d", os.Getpid())); err == nil {
-		rt.cgroups = filepath.Dir(probe.Path())
-		_ = probe.Remove()
-		probe.Close()
-	}
+	rt.cgroups = process.CgroupRoot()
 	return nil
 }
 

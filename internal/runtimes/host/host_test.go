@@ -29,7 +29,7 @@ import (
 
 // TestMain is also the runner: the runtime starts this program again for it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == host.SelfArgument {
+	if runner.Called() {
 		os.Exit(runner.Main())
 	}
 	process.BecomeSubreaper()

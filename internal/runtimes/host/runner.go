@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/runtimes/runners"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/state"
 	"github.com/trl-dev/trl/internal/wire"
@@ -88,7 +87,7 @@ func (r *runner) start() error {
 		return fmt.Errorf("session directory: %w", err)
 	}
 	r.proc, err = r.rt.Spawn(process.Spec{
-		Path: r.rt.program.path, Args: r.rt.program.args, Dir: "/", Files: files, Setsid: true,
+		Path: r.rt.program, Args: []string{runners.Name}, Dir: "/", Files: files, Setsid: true,
 		Env: append([]string{api.SessionMarker + "=" + r.rec.SessionID}, r.rt.environ...),
 	})
 	if err != nil {
@@ -245,7 +244,7 @@ func (r *runner) Remove(clean bool) session.Remains {
 		}
 	}
 	if group := process.OpenCgroup(r.rec.Cgroup); group != nil {
-		add(killGroup(group))
+		add(group.KillAll())
 		if err := group.Remove(); err != nil {
 			r.rt.log.Warn("session's cgroup cannot be removed", "session_id", r.rec.SessionID, "error", err)
 		}
@@ -257,20 +256,6 @@ func (r *runner) Remove(clean bool) session.Remains {
 	add(r.rt.sweep())
 	r.removeFiles()
 	return remains
-}
-
-// killGroup kills the processes of a cgroup and returns them.
-func killGroup(group *process.Cgroup) []process.Killed {
-	var killed []process.Killed
-	for _, pid := range group.Procs() {
-		if pid != os.Getpid() {
-			killed = append(killed, process.Killed{PID: pid, Command: process.CommandLine(pid), Signal: syscall.SIGKILL})
-		}
-	}
-	if len(killed) > 0 {
-		_ = group.Kill()
-	}
-	return killed
 }
 
 // cause returns how the process ended, with the last line of its log. NoRoom says that the system
@@ -285,7 +270,7 @@ func (r *runner) cause() (how string, noRoom bool) {
 			how = "it does not end"
 		}
 	}
-	line, noRoom := lastLine(filepath.Join(r.rec.Dir, logName))
+	line, noRoom := process.LastWords(filepath.Join(r.rec.Dir, logName))
 	if line != "" {
 		how += ": " + line
 	}
@@ -297,46 +282,4 @@ func describe(e process.Exit) string {
 		return "killed by " + process.SignalName(e.Signal)
 	}
 	return fmt.Sprintf("exit status %d", e.Status)
-}
-
-// noThread are the beginnings of the messages of the Go runtime when the system refuses it a
-// thread: without and with the C library.
-var noThread = []string{"runtime: failed to create new OS thread", "runtime/cgo: pthread_create failed"}
-
-// lastLine finds the most useful line in a runner's log: the first one of the last crash, else the
-// very last one. NoRoom says that the runner crashed because it could not start a thread.
-func lastLine(path string) (last string, noRoom bool) {
-	const most = 64 << 10
-	f, err := os.Open(path)
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > most {
-		_, _ = f.Seek(-most, io.SeekEnd)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, most))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", false
-	}
-	crash := ""
-	for line := range bytes.Lines(text) {
-		s := strings.ToValidUTF8(strings.TrimSpace(string(line)), "?")
-		if s != "" {
-			last = s
-		}
-		if strings.HasPrefix(s, noThread[0]) || strings.HasPrefix(s, noThread[1]) {
-			return process.ErrLimit.Error(), true
-		}
-		if strings.HasPrefix(s, "panic: ") || strings.HasPrefix(s, "fatal error: ") {
-			crash = s
-		}
-	}
-	if crash != "" {
-		last = crash
-	}
-	if len(last) > 300 {
-		last = strings.ToValidUTF8(last[:300], "") + "..."
-	}
-	return last, false
 }

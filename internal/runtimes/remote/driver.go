@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -97,9 +98,4 @@ type EndedError struct {
 func (e *EndedError) Error() string { return e.Cause }
 
 // Report is what trl-runner prints about a runner that it has started in a place.
-type Report struct {
-	// Dir is the private directory of the session, with the socket of the runner.
-	Dir   string `json:"dir"`
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // when the process started, in the units of the place
-}
+type Report = link.Report
