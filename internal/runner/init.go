@@ -11,7 +11,7 @@ import (
 )
 
 // emptyTimeout is how long the first process of a container stays without any runner. A daemon that
-// comes back earlier learns how the last runner ended.
+// returns earlier learns how the last runner ended.
 const emptyTimeout = 10 * time.Minute
 
 // initProcess is the first process of a container. It reaps every orphan and starts the runner of

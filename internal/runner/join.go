@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 const joinBuffer = 256 << 10
 
 // join passes bytes from stdin to the socket and from the socket to stdout. The end of stdin is
-// passed on. It returns when the socket ends, or nobody reads stdout.
+// passed on. It returns when the socket ends, or stdout has no reader.
 func join(socket int) {
 	for _, fd := range []int{0, 1, socket} {
 		_ = unix.SetNonblock(fd, false)
