@@ -1,6 +1,7 @@
 // Package cases runs the shell cases: short stories, one per line of a JSONL file,
-// that say what a session must answer to which commands. They run through a real
-// daemon and its socket, in every shell they name.
+// that say what a session must answer to which commands. They run in every shell they
+// name, through a real daemon and its socket (in this package's tests) and directly on the
+// package internal/shell (in its tests).
 //
 // The README beside this file describes the format.
 package cases
@@ -11,7 +12,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -111,6 +114,40 @@ func (s Step) execParams(sessionID string) api.ExecParams {
 	return p
 }
 
+// SkipReason says why the case cannot run in the shell on this machine; "" if it can.
+func (c Case) SkipReason(shell Shell) string {
+	switch {
+	case len(c.OS) > 0 && !slices.Contains(c.OS, runtime.GOOS):
+		return fmt.Sprintf("only on %s", c.OS)
+	case shell.Applets && slices.Contains(c.Tags, "exec"):
+		return "needs programs that are files"
+	}
+	return ""
+}
+
+// IsSlow reports whether the case takes long in every shell: it waits for a timeout or for an idle
+// shell, or has much output.
+func (c Case) IsSlow() bool {
+	return slices.Contains(c.Tags, "large") || slices.ContainsFunc(c.Steps, func(s Step) bool { return s.TimeoutS != nil || s.IdleS > 0 })
+}
+
+// CallsMethods reports whether a step calls another method than exec.run.
+func (c Case) CallsMethods() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.API != "" })
+}
+
+// Corpus reads all cases of a directory: the shared ones and those of this project.
+func Corpus(dir, mark string) (list []Case, err error) {
+	for _, name := range []string{"shell.jsonl", "own.jsonl"} {
+		more, err := Load(filepath.Join(dir, name), mark)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
 // Load reads a file of cases. A field that is not known is an error, so that a
 // mistyped expectation does not pass unseen. The cases come with names of their own
 // for mark; see own.
@@ -152,14 +189,16 @@ var (
 	sleeps = regexp.MustCompile(`((?:leep|yes) \d+(?:\\\\)?\.\d+)`)
 )
 
-// own gives the text of cases names that no other shell's cases have, so that the
-// shells can run beside each other. mark is a digit.
+// own gives the text of cases names that no other run has, so that several shells and
+// several tests can run beside each other. mark is two digits. The 0 before it keeps the
+// number of one case from being the beginning of another one's: 44.2 and 44.21 become
+// 44.2011 and 44.21012.
 func own(text []byte, mark string) []byte {
 	if mark == "" {
 		return text
 	}
 	text = names.ReplaceAll(text, []byte("${0}"+mark))
-	return sleeps.ReplaceAll(text, []byte("${1}"+mark))
+	return sleeps.ReplaceAll(text, []byte("${1}0"+mark))
 }
 
 func (c Case) check() error {
