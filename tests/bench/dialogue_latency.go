@@ -15,9 +15,9 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/agent/claude"
 )
 
-// dialogueLatency measures the time from a line that an agent writes to the subscriber who is
-// told of it. The agent says what time it is: that is when it wrote the line. The floor is the
-// same line of the same program in a session of its own, read with exec.stream.
+// dialogueLatency measures the time from a line of an agent to the event at a subscriber. The line
+// contains the time at which the agent wrote it. The floor is the same line of the same program in
+// a session of its own, read with exec.stream.
 func (b *bench) dialogueLatency() error {
 	dir, err := os.MkdirTemp("", "trlbench")
 	if err != nil {

@@ -104,7 +104,7 @@ func (b *bench) idle(s idleSessions) (alone float64, err error) {
 	return float64(before), nil
 }
 
-// private is the memory that a process shares with nobody.
+// private is the memory that a process does not share with others.
 func private(pid int) (int64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

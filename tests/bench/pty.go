@@ -11,8 +11,8 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 )
 
-// barePTY is a program on a pseudo-terminal that nobody but us looks at: the floor of
-// what a terminal can be.
+// barePTY is a program on a pseudo-terminal that only the benchmark reads: no terminal can be
+// faster.
 type barePTY struct {
 	*process.PTY
 	cmd *exec.Cmd

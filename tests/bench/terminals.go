@@ -139,7 +139,7 @@ func (w *wire) push(text string, types ...string) error {
 	}
 }
 
-// prompt is what the shells below are told to ask with.
+// prompt is the prompt of the shells below.
 const prompt = "at your service: "
 
 func promptParams(s shell) object {
@@ -177,8 +177,8 @@ func (b *bench) prompts() error {
 	return nil
 }
 
-// firstPrompt looks as a viewer does, who is told at once; session.wait looks at a screen
-// only so often.
+// firstPrompt attaches as a viewer, which gets output at once; session.wait looks at the screen
+// only now and then.
 func (b *bench) firstPrompt(s shell) (time.Duration, error) {
 	viewer, err := dial(b.daemon.socket)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// throughput measures how fast a command can write when everything is kept in the
-// log, and when somebody reads along.
+// throughput measures how fast a command can write when everything is kept in the log, and when a
+// client reads at the same time.
 func (b *bench) throughput() error {
 	const gigabyte = 1_000_000_000
 	s := b.shells[0]

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// webText is how much each reader of a stream is given.
+// webText is how many bytes each reader of a stream gets.
 const webText = 300_000_000
 
 // web measures HTTP: the latency of a command, and a reader of a lot of output, as

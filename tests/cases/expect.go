@@ -152,7 +152,7 @@ func (e Expect) checkProcesses(r api.ExecResult, bad *complaints) {
 	oneMatches(bad, "killed", e.KilledRegex, killed)
 }
 
-// checkConsistent holds for every result, whatever the case says.
+// checkConsistent checks what must be true of every result.
 func checkConsistent(r api.ExecResult, bad *complaints) {
 	if r.LeftRunning == nil || r.Killed == nil {
 		bad.addf("left_running or killed is null, must be a list")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// commandLines returns the processes of the whole machine whose command line
-// matches. The dead that nobody has reaped have none.
+// commandLines returns the processes of the whole machine whose command line matches. A dead
+// process that is not reaped has no command line.
 func commandLines(regex string) []string {
 	out, err := exec.Command("ps", "-axww", "-o", "pid=,args=").Output()
 	if err != nil {

@@ -25,7 +25,7 @@ func Base(name string) string { return strings.TrimSuffix(name, "-static") }
 // Shell is a shell of this machine.
 type Shell struct {
 	Name string
-	// Path is what session.create is given.
+	// Path is the shell for session.create.
 	Path string
 	// Script runs a text in the shell without TRL, without any rc file.
 	Script []string

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/testkit"
-	"github.com/trl-dev/trl/tests/dialogue/programs"
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
@@ -17,20 +16,17 @@ import (
 // prints the answer that follows from it too, and leaves no process.
 func TestChatPrintsBackground(t *testing.T) {
 	const began, reported = "It was started in the background.", "The background reported."
-	claude := func(at func(testing.TB) string) func(*testing.T) *real {
-		return func(t *testing.T) *real { return useClaudeAt(t, at(t), "--allowedTools", "Bash,Agent") }
-	}
 	for name, c := range map[string]struct {
-		use    func(*testing.T) *real
+		agent  *realAgent
 		script string
 		want   []string // what is printed, in that order
 	}{
-		"a subagent":               {claude(programs.Claude), "background", []string{began, reported}},
-		"a command":                {claude(programs.Claude), "bgbash", []string{"It is in the background.", "The command in the background has ended."}},
-		"a subagent of an old one": {claude(programs.ClaudeOld), "background", []string{began, reported}},
+		"a subagent":               {claude, "background", []string{began, reported}},
+		"a command":                {claude, "bgbash", []string{"It is in the background.", "The command in the background has ended."}},
+		"a subagent of an old one": {claudeOld, "background", []string{began, reported}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := c.use(t)
+			r := c.agent.use(t, behaviour{tools: "Bash,Agent"})
 			var out, errs bytes.Buffer
 			cmd := r.trlChat("-p", "[["+c.script+"]]")
 			cmd.Stdout, cmd.Stderr = &out, &errs

@@ -9,70 +9,12 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/testkit"
-	"github.com/trl-dev/trl/tests/dialogue/programs"
 )
-
-// useClaudeOld is useClaude with the oldest version that is supported.
-func useClaudeOld(t *testing.T, flags ...string) *real {
-	t.Helper()
-	return useClaudeAt(t, programs.ClaudeOld(t), flags...)
-}
-
-// TestClaudeOld: what does not depend on the version.
-func TestClaudeOld(t *testing.T) {
-	for name, test := range map[string]struct {
-		tools string // that need not be allowed
-		run   func(*real)
-	}{
-		"answers":     {"Bash", claudeAnswers},
-		"permissions": {"", claudePermissions},
-		"interrupts":  {"Bash(echo *)", claudeInterrupts},
-		"restarts":    {"Bash(until *)", claudeRestarts},
-		"terminates":  {"Bash", claudeTerminates},
-		"clears":      {"", claudeClears},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var flags []string
-			if test.tools != "" {
-				flags = []string{"--allowedTools", test.tools}
-			}
-			test.run(useClaudeOld(t, flags...).open())
-		})
-	}
-}
-
-// TestClaudeOldMessages: a message that comes while a tool runs is taken up within the turn.
-// This version does not say that it has it.
-func TestClaudeOldMessages(t *testing.T) {
-	r := useClaudeOld(t, "--allowedTools", "Bash").open()
-	f := r.ask("gate")
-	f.running()
-	sent := r.send(r.id, "[[turn2]]")
-	// It reads in order: with the answer to this it has the message, too.
-	testkit.Must(r.DialogueSet(r.ctx, api.DialogueSetParams{DialogueID: r.id, PermissionMode: "acceptEdits"}))(r.world)
-	r.touch("go")
-	turn := f.rest()
-	if len(turn.Messages) != 2 || turn.Messages[1] != sent.MessageID {
-		t.Errorf("the turn took up %v, and %s was sent", turn.Messages, sent.MessageID)
-	}
-	if states := messageStates(f.events, sent.MessageID); states != "sent started done" {
-		t.Errorf("the message that was sent while a tool ran: %s", states)
-	}
-	r.looks(`
-		user: [[gate]]
-		agent: A command that waits.
-		tool_call Bash completed "until [ -e go ]; do sleep 0.05; done; echo went": went
-		user: [[turn2]]
-		agent: Answer to turn two.
-		turn by user: completed
-	`)
-	r.same()
-}
 
 // TestClaudeOldSubagents: what subagents say and do is below their calls. Of those that
 // subagents start, this version tells only that they were and how they ended.
 func TestClaudeOldSubagents(t *testing.T) {
-	r := useClaudeOld(t, "--allowedTools", "Bash,Agent").open()
+	r := claudeOld.use(t, behaviour{tools: "Bash,Agent"}).open()
 	for _, script := range []string{"agents", "nested"} {
 		if turn := r.talk(script); turn.Outcome != "completed" {
 			t.Errorf("%s: %+v", script, turn)
@@ -126,39 +68,21 @@ func (r *real) saved(text string) {
 	})
 }
 
-// TestClaudeOldKilled: as TestClaudeKilled, with what the agent had saved.
-func TestClaudeOldKilled(t *testing.T) {
-	for _, name := range []string{"at rest", "in text", "in a tool", "in a request"} {
-		t.Run(name, func(t *testing.T) {
-			r := useClaudeOld(t, "--allowedTools", "Bash").open()
-			r.talk("plain")
-			r.saved("Hello from the scripted model.")
-			f := r.ask(deaths[name].script)
-			deaths[name].until(r, f)
-			r.kill()
-			f.drain()
-			r.closed(f, map[bool]string{true: "exited", false: "unexpected_exit"}[name == "at rest"])
-			r.nothingLeft()
-			r.resumed()
-		})
-	}
-}
-
 // TestClaudeOldFigures: this version tells totals, which begin anew with each process,
 // however the one before ended. None is lost and none is counted twice.
 func TestClaudeOldFigures(t *testing.T) {
-	r := useClaudeOld(t).open()
-	r.used("turn1", 1, 20)
+	r := claudeOld.use(t, behaviour{}).open()
+	r.used("turn1", 1)
 	one := *r.info(r.id).Usage.CostUSD
 	r.terminate(r.id)
 	r.resume()
-	r.used("turn2", 2, 20)
+	r.used("turn2", 2)
 	r.saved("Answer to turn two.")
 	f := r.follow(r.id, 0)
 	r.kill()
 	f.drain()
 	r.resume()
-	r.used("turn3", 3, 20)
+	r.used("turn3", 3)
 	if all := *r.info(r.id).Usage.CostUSD; one == 0 || math.Abs(all-3*one) > one/1000 {
 		t.Errorf("one answer cost %v, three cost %v", one, all)
 	}
@@ -167,7 +91,7 @@ func TestClaudeOldFigures(t *testing.T) {
 // TestClaudeOldBackground: the program calls itself idle while a subagent works in the
 // background; the dialogue does not, and what the subagent reports is heard.
 func TestClaudeOldBackground(t *testing.T) {
-	r := useClaudeOld(t, "--allowedTools", "Bash,Agent").open()
+	r := claudeOld.use(t, behaviour{tools: "Bash,Agent"}).open()
 	f := r.ask("background")
 	f.until(api.DialogueEventTurnEnded)
 	r.runsInBackground()
@@ -180,3 +104,6 @@ func TestClaudeOldBackground(t *testing.T) {
 		t.Errorf("the report was heard: %+v, %q", info, r.said(r.id))
 	}
 }
+
+// TestClaudeOldClear: as TestClaudeClear.
+func TestClaudeOldClear(t *testing.T) { claudeClears(claudeOld.use(t, behaviour{}).open()) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,78 +17,18 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/dialogue/model"
-	"github.com/trl-dev/trl/tests/dialogue/programs"
 )
 
 // real is a dialogue with a real agent, whose model is a scripted one.
 type real struct {
 	*world
+	agent   *realAgent
 	model   *model.Server
 	program string // the path of the agent
 	dir     string // where it works
 	params  api.DialogueCreateParams
 	id      string // of the dialogue
 	session string // that it has now
-}
-
-// useClaude starts a daemon and prepares a dialogue with Claude Code, whose flags are added.
-func useClaude(t *testing.T, flags ...string) *real {
-	t.Helper()
-	return useClaudeAt(t, programs.Claude(t), flags...)
-}
-
-// useClaudeAt does the same with the program of that path.
-func useClaudeAt(t *testing.T, program string, flags ...string) *real {
-	t.Helper()
-	t.Parallel()
-	r := &real{program: program, model: model.Anthropic(t), dir: t.TempDir()}
-	home := t.TempDir()
-	r.params = api.DialogueCreateParams{
-		Agent: "claude", Argv: append([]string{r.program}, flags...), WorkingDir: r.dir,
-		Env: map[string]string{
-			"HOME": home, "TMPDIR": home, "CLAUDE_CODE_TMPDIR": home, "CLAUDE_CONFIG_DIR": filepath.Join(home, "claude"), "SHELL": "/bin/bash",
-			"ANTHROPIC_BASE_URL": r.model.URL, "ANTHROPIC_API_KEY": "none",
-			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
-		},
-	}
-	r.world = start(t)
-	return r
-}
-
-// useCodex starts a daemon and prepares a dialogue with Codex.
-func useCodex(t *testing.T) *real {
-	t.Helper()
-	t.Parallel()
-	r := &real{program: programs.Codex(t), model: model.OpenAI(t), dir: t.TempDir()}
-	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(r.model.CodexConfig()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.params = api.DialogueCreateParams{
-		Agent: "codex", Argv: []string{r.program}, WorkingDir: r.dir, PermissionMode: "never/danger-full-access",
-		Env: map[string]string{"HOME": home, "TMPDIR": home, "CODEX_HOME": home, "SHELL": "/bin/bash", "PATH": pathWithout(t, "bwrap")},
-	}
-	r.world = start(t)
-	return r
-}
-
-// pathWithout is a PATH on which everything is but one program. Codex prefers a bubblewrap that
-// it finds there to its own sandbox, and where that may make no namespaces no command runs.
-func pathWithout(t *testing.T, program string) string {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		return os.Getenv("PATH")
-	}
-	dir := t.TempDir()
-	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
-		entries, _ := os.ReadDir(from)
-		for _, e := range entries {
-			if e.Name() != program { // of two with a name the first counts, as on the PATH
-				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name()))
-			}
-		}
-	}
-	return dir
 }
 
 // open makes the dialogue.
@@ -188,14 +127,14 @@ func (r *real) touch(name string) {
 	}
 }
 
-// looks compares what was said and done with an outline.
+// looks compares what was said and done with an outline; see realAgent.expand.
 func (r *real) looks(want string) {
 	r.Helper()
 	tr := r.transcript(r.id)
-	if r.params.Agent == "codex" {
+	if r.agent == codex {
 		sortCalls(tr.Items)
 	}
-	wantText(r.T, outline(tr), want)
+	wantText(r.T, outline(tr), r.agent.expand(want))
 }
 
 // survives checks that another daemon tells the same transcript and the same events.

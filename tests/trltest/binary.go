@@ -90,7 +90,7 @@ func touchSources(root string) error {
 			if err == nil && !e.IsDir() && !strings.HasSuffix(path, "_test.go") {
 				_, err = os.Stat(path)
 			}
-			if errors.Is(err, fs.ErrNotExist) { // an editor's file that is gone again
+			if errors.Is(err, fs.ErrNotExist) { // a temporary file of an editor
 				return nil
 			}
 			return err

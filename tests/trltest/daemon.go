@@ -40,7 +40,7 @@ type Daemon struct {
 	cmd    *exec.Cmd
 	exited chan struct{}    // closed when the process has been waited for
 	state  *os.ProcessState // how it ended; set before exited closes
-	// killed says that nothing is to be expected of how the process ended.
+	// killed says that the process may end in any way.
 	killed bool
 }
 
@@ -132,7 +132,7 @@ func (d *Daemon) start(t testing.TB) {
 		t.Fatalf("trltest: %s", err)
 	}
 	defer stderr.Close()
-	cmd.Stderr = stderr // a file, so that nothing waits for those who inherit it
+	cmd.Stderr = stderr // a file, so that Wait does not wait for processes that inherit it
 	if d.opts.stdio {
 		if d.Stdin, err = cmd.StdinPipe(); err == nil {
 			d.Stdout, err = cmd.StdoutPipe()

@@ -70,7 +70,7 @@ type block struct {
 	code, shown string
 }
 
-// blocksOf returns the sh blocks that are to be run, with the text blocks behind them.
+// blocksOf returns the sh blocks of a page that must run, with the text blocks after them.
 func blocksOf(page string) []block {
 	var blocks []block
 	before, lang, skipped, text, last := "", "", false, "", -10

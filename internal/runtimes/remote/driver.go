@@ -68,8 +68,8 @@ type Site interface {
 // Starter is a Site that has started the runner of its first session itself, as the first process
 // of a container.
 type Starter interface {
-	// Started returns the report of trl-runner about the runner of the session that Open was asked
-	// for; false if there is none.
+	// Started returns the report of trl-runner about the runner of the session for which Open was
+	// called; false if there is none.
 	Started(ctx context.Context) (Report, bool, error)
 }
 

@@ -20,7 +20,7 @@ const (
 	Exit   = "x" // Data is the exit status of the program; nothing follows
 )
 
-// Header is what a recording tells of itself.
+// Header is the first line of a recording: its size, time and environment.
 type Header struct {
 	Version    int // of the format it was read from; Writer writes 3
 	Cols, Rows int // size at the beginning

@@ -36,7 +36,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return c, c.readHeader(line)
 }
 
-// Header is what the recording tells of itself.
+// Header returns the header of the recording.
 func (c *Reader) Header() Header { return c.header }
 
 // Truncated reports whether the recording breaks off inside its last line, as that of a
@@ -70,7 +70,7 @@ func (c *Reader) Next() (Event, error) {
 	}
 }
 
-// Copy writes the rest of the recording in version 3, whatever it was read from.
+// Copy writes the rest of the recording in version 3, also if it was read in version 2.
 func (c *Reader) Copy(to io.Writer) error {
 	w, err := NewWriter(to, c.header, 0)
 	if err != nil {

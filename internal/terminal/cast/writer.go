@@ -14,15 +14,15 @@ import (
 // ErrLimit says that the recording has come to the size it may have.
 var ErrLimit = errors.New("the recording has reached its size limit")
 
-// Writer writes a recording of version 3. It is safe for concurrent use; events are
-// written in the order of the calls, each with one Write of whole lines, so that who
-// reads along never sees a part of one that lasts.
+// Writer writes a recording of version 3. It is safe for concurrent use. Events are written in
+// the order of the calls, each with one Write of whole lines, so a program that reads the file
+// while it grows never sees half of a line for long.
 //
-// An event never ends inside a character: the first bytes of one wait for the rest. Bytes
-// that are no UTF-8 become U+FFFD, one for each.
+// An event never ends inside a character: the first bytes of a character wait for the rest.
+// Each byte that is not UTF-8 becomes U+FFFD.
 //
-// The first error is for good: nothing is written after it, and every later call returns
-// it too. It never stops what is being recorded.
+// The first error is permanent: nothing is written after it, and every later call returns it.
+// It does not stop the recorded program.
 type Writer struct {
 	w     io.Writer
 	limit int64

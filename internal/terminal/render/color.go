@@ -13,7 +13,7 @@ type Theme struct {
 	Palette                []string // the first 8 or 16
 }
 
-// The colours that a terminal has until somebody changes them.
+// The colours of a terminal whose program has changed none.
 const (
 	background = "#000000"
 	foreground = "#e5e5e5"

@@ -122,7 +122,8 @@ func appendPieces(pieces []piece, run vt.Run, cursor int) []piece {
 
 // everywhere reports whether fonts for terminals have a character, as wide as all others:
 // Latin, Greek and Cyrillic letters, the usual punctuation, lines and blocks. Others, such as
-// braille, symbols and emoji, come from another font, and whatever follows them would not be in its column.
+// braille, symbols and emoji, come from another font, and the text after them would not be in
+// its column.
 func everywhere(char string) bool {
 	r, n := utf8.DecodeRuneInString(char)
 	return n == len(char) && (r < 0x0300 || r >= 0x0370 && r < 0x0482 || r >= 0x2010 && r <= 0x2027 || r >= 0x2500 && r < 0x25a0)

@@ -7,7 +7,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// The size of a cell, and where in it the base line is. Text is fitted to its cells, whatever font there is.
+// The size of a cell, and where in it the base line is. Text is fitted to its cells in every font.
 const (
 	cellWidth, cellHeight = 8.4, 17.0
 	baseLine              = 13.0

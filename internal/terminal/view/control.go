@@ -18,8 +18,8 @@ var finals = map[string]string{
 	"!": "p",
 }
 
-// Modes that pass. The others change the window, the meaning of what follows, or make the
-// terminal say what nobody asked it for.
+// Modes that pass to the person's terminal. The others would change the window or the meaning of
+// later output, or make the terminal send reports that the viewer does not expect.
 var (
 	modes        = []int{4, 20}
 	privateModes = []int{1, 6, 7, 9, 12, 25, 45, 47, 66, 1000, 1002, 1003, 1004, 1006, 1016, 1047, 1048, 1049, 2004, 2026, 2031}

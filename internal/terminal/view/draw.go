@@ -111,9 +111,10 @@ var mouseModes = map[string]int{"x10": 9, "vt200": 1000, "drag": 1002, "any": 10
 
 var mouseEncodings = map[string]int{"sgr": 1006, "sgr-pixels": 1016}
 
-// setModes sets what the program asked for. The mouse always reports with digits, whatever
-// the program asked for: Typed translates. Reports in pixels cannot be translated, and are
-// left out when a part of the screen is not shown: their places would be wrong.
+// setModes sets the modes of the program. The mouse always reports in the SGR form, and Typed
+// translates the reports into the form that the program chose. Reports in pixels cannot be
+// translated, so they are switched off while a part of the screen is hidden: their positions
+// would be wrong.
 func (w *Window) setModes(m vt.Modes) {
 	cols, rows := w.model.Size()
 	cursor := w.model.Cursor()

@@ -51,8 +51,8 @@ func (k *Keys) Twice() *Keys {
 	return k
 }
 
-// Scan returns what is for the program, and whether the key that detaches came; what is
-// behind it is for nobody. The beginning of a sequence is held back, see Held.
+// Scan returns the input for the program, and whether it found the key that detaches. Input after
+// that key is dropped. The beginning of a sequence is held back; see Held.
 func (k *Keys) Scan(p []byte) (typed []byte, detach bool) {
 	passed := k.passed
 	p = append(k.begun, p...)

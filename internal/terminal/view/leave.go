@@ -2,9 +2,9 @@ package view
 
 import "fmt"
 
-// Leave makes the terminal what it was, with the cursor on a line of its own. What passed
-// stays on it; what was drawn stays when last says so. It may be called at any time, and
-// again.
+// Leave restores the terminal, with the cursor on a new line. Output that was passed on stays
+// visible; a drawn screen stays if last is set. Leave may be called at any time, and more than
+// once.
 func (w *Window) Leave(last bool) error {
 	if w.way == hidden {
 		return w.Flush()

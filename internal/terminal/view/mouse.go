@@ -8,11 +8,11 @@ import (
 // mousePlaces bounds the columns and rows that a report without digits can tell.
 const mousePlaces = 223
 
-// Typed turns what a person typed into what the program is to get: while the screen is
-// drawn, reports of the mouse tell places in the window, and the program is told those on its
-// screen, in the form that it asked for. A click beside the screen is for nobody.
+// Typed translates the person's input for the program. While the screen is drawn, reports of the
+// mouse have positions in the window; Typed turns them into positions on the program's screen, in
+// the form that the program chose. It drops clicks beside the screen.
 //
-// It is given whole sequences, as Keys returns them.
+// p must consist of whole sequences, as Keys returns them.
 func (w *Window) Typed(p []byte) []byte {
 	if w.way != drawing || w.modes.mouseEncoding != "sgr" {
 		return p

@@ -1,9 +1,9 @@
 package view
 
-// undo brings a terminal back to what it is between two programs, whatever a program made
-// of it, except for which screen is shown, titles, kitty keys and colours. It asks nothing
-// and shows nothing; the cursor is anywhere afterwards.
-const undo = "\x18" + // whatever was begun is not
+// undo resets the modes that a program may have left behind. It leaves alone which screen is
+// shown, titles, kitty keys and colours. It prints nothing and makes the terminal send nothing;
+// the position of the cursor is undefined afterwards.
+const undo = "\x18" + // ends an unfinished sequence
 	"\x1b]8;;\x1b\\" + // no link
 	"\x1b[?2026l" + // no batch
 	"\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l" + // no mouse

@@ -26,7 +26,7 @@ type Window struct {
 	out  io.Writer
 	buf  []byte
 	err  error
-	cols int // of the person's terminal; 0 when nobody could measure it
+	cols int // of the person's terminal; 0 if its size is unknown
 	rows int
 
 	model  *vt.Terminal // nil before the first snapshot
@@ -173,7 +173,7 @@ func (w *Window) comeBack() int {
 func (w *Window) Measure(cols, rows int) {
 	w.cols, w.rows, w.disturbed = cols, rows, true
 	if w.way == drawing {
-		w.drawn = nil // whatever it made of what was there
+		w.drawn = nil // the terminal may have moved or cut the drawn rows
 		w.Settle()
 	}
 }
@@ -213,8 +213,8 @@ func (w *Window) Notice(text string) {
 	}
 }
 
-// Repaint shows everything anew, whatever somebody else wrote to the terminal, and also
-// after Leave.
+// Repaint draws everything again, also after Leave, or after another program has written to the
+// terminal.
 func (w *Window) Repaint() {
 	switch {
 	case w.model == nil:
@@ -245,8 +245,8 @@ func (w *Window) Flush() error {
 	return w.err
 }
 
-// fits reports whether the output may pass: where the sizes are the same, or nobody
-// knows that they are not.
+// fits reports whether the output may be passed on as it is: the sizes are the same, or one of
+// them is unknown.
 func (w *Window) fits() bool {
 	cols, rows := w.model.Size()
 	return w.cols == 0 || w.rows == 0 || w.cols == cols && w.rows == rows

@@ -10,7 +10,7 @@ import (
 // maxReplies bounds what is kept until the owner takes it. A program that asks more often than that without reading gets the oldest answers.
 const maxReplies = 64 << 10
 
-// Replies is what the program's questions are to be answered with, in order. Each call returns what came since the last.
+// Replies returns the answers to the program's queries since the last call, in order.
 func (t *Terminal) Replies() []byte {
 	r := t.replies
 	t.replies = nil

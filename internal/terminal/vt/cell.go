@@ -32,8 +32,8 @@ func (c cell) width() int {
 // empty says whether nothing was ever written here (it may still have a background).
 func (c cell) empty() bool { return c.ch == 0 }
 
-// line is one row of a screen. It has as many cells as the screen has columns, or more on the alternate screen, where what a narrower
-// window hides comes back with a wider one.
+// line is one row of a screen. It has as many cells as the screen has columns, or more on the alternate screen: cells that a narrower
+// window hides are visible again in a wider one.
 type line struct {
 	cells   []cell
 	wrapped bool   // it continues the line before: no newline was between them

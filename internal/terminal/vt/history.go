@@ -136,7 +136,7 @@ func (h *history) dropOldest() {
 	h.release(p)
 }
 
-// dropNewest takes the newest line away. Its cells are to be unpacked before.
+// dropNewest removes the newest line, whose cells the caller has unpacked.
 func (h *history) dropNewest() {
 	ln := h.at(h.count - 1)
 	p := ln.page

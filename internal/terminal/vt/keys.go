@@ -269,7 +269,7 @@ const (
 	kittyText         = 16
 )
 
-// kitty is the key in kitty's protocol. Only a press is told, so the flag that asks for releases changes nothing.
+// kitty encodes the key in kitty's protocol. It reports presses only, so the flag for releases has no effect.
 func (k *keyPress) kitty(flags int) []byte {
 	mods := ""
 	if k.mods != 0 {
@@ -329,7 +329,7 @@ func (t *Terminal) Paste(text string) []byte {
 	return []byte("\x1b[200~" + text + "\x1b[201~")
 }
 
-// Focus is what the program is told when the terminal gets or loses the focus: nothing unless it asked.
+// Focus returns the report for a terminal that gets or loses the focus; nil unless the program wants such reports.
 func (t *Terminal) Focus(in bool) []byte {
 	switch {
 	case !t.modes.sendFocus:

@@ -117,7 +117,7 @@ func (t *Terminal) setPrivateModes(p *params, on bool) {
 	}
 }
 
-// private is the mode that a number of DECSET stands for, if it is no more than a switch.
+// private returns the mode that a number of DECSET stands for; nil if setting it does more than change a flag.
 func (m *modes) private(n int) *bool {
 	switch n {
 	case 1:

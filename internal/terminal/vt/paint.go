@@ -188,7 +188,7 @@ func (p *painter) row(cells []cell) {
 			x += c.width()
 		case t.lone(c):
 			p.style(c.style)
-			p.column(x) // whatever was written before, nothing is to be joined
+			p.column(x) // so that the character does not join the one before it
 			p.out = t.text(p.out, c)
 			x++
 		case t.odd(c) && x+1 < t.cols:

@@ -12,7 +12,7 @@ type palette struct {
 	special [3]Color        // foreground, background, cursor; 0 when not set
 }
 
-// A program that asks for a colour it did not set is told these, whatever page looks on or none: light grey on black.
+// The answers to a program that asks for a colour it did not set: light grey on black, for every viewer.
 var (
 	defaultSpecial = [3]Color{RGB(0xe5, 0xe5, 0xe5), RGB(0, 0, 0), RGB(0xe5, 0xe5, 0xe5)}
 	defaultColors  = [16]uint32{
@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// defaultColor is colour n of the 256 when nobody changed it: sixteen, a cube of 6x6x6, and 24 greys.
+// defaultColor returns the default of colour n of 256: sixteen, a cube of 6x6x6, and 24 greys.
 func defaultColor(n uint8) Color {
 	if n < 16 {
 		return rgbColor | Color(defaultColors[n])

@@ -248,7 +248,7 @@ func (p *parser) endString() {
 	p.tooLong = false
 }
 
-// c1 is a control of two bytes in UTF-8, the 8-bit form of ESC and a letter. It ends whatever was open.
+// c1 is a control of two bytes in UTF-8, the 8-bit form of ESC and a letter. It ends an unfinished sequence.
 func (t *Terminal) c1(r rune) {
 	p := &t.parser
 	t.leave(r == 0x9c)

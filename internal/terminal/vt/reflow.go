@@ -80,7 +80,7 @@ func (r *reflow) groupStart(i int) int {
 	return i
 }
 
-// pour distributes the text of a group over rows of the new width, and says how many they are. Each is shown to visit, if that is given.
+// pour distributes the text of a group over rows of the new width, calls visit with each unless it is nil, and returns how many there are.
 func (r *reflow) pour(first, end int, visit func(row int, cells []cell)) (rows int) {
 	cols := r.t.cols
 	text := r.text[:0]

@@ -1,7 +1,7 @@
 package vt
 
-// RowANSI appends row y as text with SGR sequences. It begins and ends in the default style, and blanks of the default style at the end are
-// left out; so rows can be printed one below the other by anybody.
+// RowANSI appends row y as text with SGR sequences. The text begins and ends in the default style, without blanks of that style at the end,
+// so rows can be printed one below the other.
 func (t *Terminal) RowANSI(y int, dst []byte) []byte {
 	if !t.hasRow(y) {
 		return dst
@@ -10,8 +10,7 @@ func (t *Terminal) RowANSI(y int, dst []byte) []byte {
 	return t.appendANSI(dst, cells[:t.shown(cells)])
 }
 
-// RowPart is RowANSI of the columns from x up to, not including, x+width, for somebody who sees only those. A wide character that an edge cuts
-// in two is a space.
+// RowPart is RowANSI of the columns from x up to, not including, x+width. A wide character that an edge cuts in two becomes a space.
 func (t *Terminal) RowPart(y, x, width int, dst []byte) []byte {
 	if !t.hasRow(y) {
 		return dst

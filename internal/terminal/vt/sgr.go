@@ -70,7 +70,7 @@ func (e *extended) setUnderline(n int, subs []int32) {
 	e.update()
 }
 
-// setPen makes the pen what it looks like: what is given, and what is in extended.
+// setPen sets the attributes of the pen to a, and to those in extended.
 func (t *Terminal) setPen(a attr) {
 	a.underline, a.ul, a.link = 0, 0, nil
 	if e := t.extended; e.used {

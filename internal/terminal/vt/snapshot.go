@@ -6,7 +6,7 @@ import (
 )
 
 // Snapshot is a byte string that makes a fresh terminal of the same size look as this one does and go on as this one would: both
-// screens, at most that many lines of scrollback (-1: all), cursors, margins, modes and whatever else decides what the next bytes do. It
+// screens, at most that many lines of scrollback (-1: all), cursors, margins, modes and everything else that the effect of later output depends on. It
 // begins with a full reset, ends with the beginning of the sequence that is being received, if any, and contains nothing that would be answered.
 func (t *Terminal) Snapshot(scrollback int) []byte {
 	kept := t.history.len()

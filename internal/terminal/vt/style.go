@@ -16,7 +16,7 @@ func Palette(n uint8) Color { return paletteColor | Color(n) }
 // RGB is a colour by its parts.
 func RGB(r, g, b uint8) Color { return rgbColor | Color(r)<<16 | Color(g)<<8 | Color(b) }
 
-// IsDefault says whether no colour was asked for.
+// IsDefault reports whether c is the default colour.
 func (c Color) IsDefault() bool { return c == 0 }
 
 // Palette is the number in the palette, if it is one of the palette's.

@@ -55,7 +55,7 @@ func (t *Terminal) continueRune(b []byte) []byte {
 	return nil
 }
 
-// badUTF8 says how many bytes of what cannot be decoded are to be dropped: 0 when they are the beginning of a sequence that may still come.
+// badUTF8 returns how many bytes at the beginning of b to drop because they are not UTF-8; 0 if the rest of a character may still arrive.
 func badUTF8(b []byte) int {
 	need := 0
 	switch c := b[0]; {

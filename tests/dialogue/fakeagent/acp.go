@@ -99,7 +99,8 @@ func (c *acp) opened(o obj) obj {
 	return o
 }
 
-// update tells something of the conversation. mu is held, or native does not change any more.
+// update sends an update of the conversation. The caller holds mu, unless native does not change any
+// more.
 func (c *acp) update(update obj) { c.out.line(c.updated(update)) }
 
 func (c *acp) updated(update obj) obj {

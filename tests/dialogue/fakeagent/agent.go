@@ -35,7 +35,7 @@ type agent struct {
 	rude   bool                   // the last turn was interrupted; used by turns alone
 }
 
-// answer is what was answered to a request; nil when nobody can any more.
+// answer is the answer to a request; nil if none can arrive any more.
 type answer = obj
 
 // message is one that was sent to the agent.
@@ -107,12 +107,12 @@ func (a *agent) read(from io.Reader) {
 		close(c)
 	}
 	a.asked = map[string]chan answer{}
-	a.changed()
+	a.changedLocked()
 	a.mu.Unlock()
 }
 
-// changed wakes turns. mu is held.
-func (a *agent) changed() {
+// changedLocked wakes turns.
+func (a *agent) changedLocked() {
 	close(a.news)
 	a.news = make(chan struct{})
 }
@@ -121,7 +121,7 @@ func (a *agent) enqueue(m message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queue = append(a.queue, m)
-	a.changed()
+	a.changedLocked()
 }
 
 // queued is how many messages wait.
@@ -159,7 +159,7 @@ func (a *agent) turns() {
 		a.voice.begin(m)
 		err := a.run(m.text)
 		a.rude = err == errInterrupted || err == errInterruptedTool
-		a.rest() // before the end is told: an interruption that comes then is meant for the next
+		a.rest() // before the message about the end: an interrupt after it is for the next turn
 		a.voice.end(err)
 		a.rest()
 	}
@@ -196,7 +196,7 @@ func (a *agent) stopped() <-chan struct{} {
 	return a.stop
 }
 
-// expect makes a request's answer arrive. It is to be called before the request is written.
+// expect returns the channel for the answer to a request. Call it before writing the request.
 func (a *agent) expect(id string) <-chan answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +209,7 @@ func (a *agent) expect(id string) <-chan answer {
 	return c
 }
 
-// answered hands an answer to who waits for it. A second one is for nobody.
+// answered passes an answer to the turn that waits for it. A second answer is dropped.
 func (a *agent) answered(id string, got answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +219,7 @@ func (a *agent) answered(id string, got answer) {
 	}
 }
 
-// forget is for requests that nobody is to answer any more.
+// forget drops a request that needs no answer any more.
 func (a *agent) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -102,7 +102,7 @@ func (c *claude) hear(line []byte) {
 	}
 }
 
-// textOf is the text of a message; an image is told in brackets.
+// textOf is the text of a message, with images in brackets.
 func textOf(content any) string {
 	if text, ok := content.(string); ok {
 		return text

@@ -15,7 +15,7 @@
 //	-gates DIR     where the gates are that a script waits at
 //	-tee FILE      appends to it what is written to stdout
 //	-heard FILE    appends to it what is read from stdin
-//	-flat          writes no partial messages, whatever it is asked for
+//	-flat          writes no partial messages, even with the flag that asks for them
 package main
 
 import (
@@ -72,7 +72,7 @@ func main() {
 	}
 	terminated := make(chan os.Signal, 4)
 	signal.Notify(terminated, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	signal.Ignore(syscall.SIGPIPE) // the real one lives on when nobody reads it
+	signal.Ignore(syscall.SIGPIPE) // the real one lives on without a reader
 	go func() {
 		for sig := range terminated {
 			switch {

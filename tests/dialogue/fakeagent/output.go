@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// obj is a JSON object. Its keys are written in the order of the alphabet: who reads them
-// must not rely on another one.
+// obj is a JSON object. Its keys are written in alphabetical order; a reader must not rely on
+// another one.
 type obj = map[string]any
 
 // output writes to stdout, and ends the process at a byte.
@@ -41,7 +41,7 @@ func (o *output) write(b []byte) {
 	if dies {
 		b = b[:o.dieAt-o.written]
 	}
-	n, _ := os.Stdout.Write(b) // the real one lives on when nobody reads it
+	n, _ := os.Stdout.Write(b) // the real one lives on without a reader
 	o.written += int64(n)
 	if o.tee != nil {
 		_, _ = o.tee.Write(b[:n])

@@ -95,7 +95,7 @@ func (m messages) answer(w *reply, req Request, s Step) {
 	}
 }
 
-// content is one block of an answer, empty as it begins, and what is told of it piece by piece.
+// content is one block of an answer: its empty beginning, and the pieces that follow.
 type content struct {
 	begin map[string]any
 	field string // in begin

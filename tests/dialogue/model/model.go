@@ -1,9 +1,9 @@
 // Package model is two scripted language models on loopback, for tests that drive the real
 // agents: one speaks the Messages API as Claude Code uses it, one the Responses API as Codex
-// does. Nothing is remembered between requests but how often a fault was told: a marker such
-// as [[plain]] in the newest text of the user picks a script, and how many answers of the
-// model follow it is the step. So subagents, whose prompts have markers of their own, and
-// conversations that are resumed need nothing special.
+// does. A marker such as [[plain]] in the newest text of the user picks a script, and the number
+// of the model's answers after it is the step. Between requests the models remember only how often
+// they returned a fault, so subagents, whose prompts have their own markers, and resumed
+// conversations need nothing special.
 package model
 
 import (
@@ -25,8 +25,8 @@ type Step struct {
 	Thinking string   // what it thinks before it speaks
 	Texts    []string // what it says; one block for each
 	Tools    []Tool   // what it calls, all at once
-	// Hold says that the answer never ends: what was said so far has been sent, and nothing
-	// follows until the client goes away.
+	// Hold makes the answer endless: its text is sent, and nothing follows until the client
+	// disconnects.
 	Hold bool
 	// Fault is what the client gets instead.
 	Fault *Fault
@@ -96,7 +96,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	scripts  map[string][]Step
-	faults   map[string]int // how often each step's fault was told
+	faults   map[string]int // how often each step has returned its fault
 	requests []Request
 	closed   bool
 }
@@ -186,7 +186,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, d dialect) {
 
 var marker = regexp.MustCompile(`\[\[([a-z0-9_-]+)\]\]`)
 
-// pick finds what is to be answered, and records the request.
+// pick finds the answer to a request, and records the request.
 func (s *Server) pick(req *Request) Step {
 	last := ""
 	for _, m := range req.Messages {
@@ -239,7 +239,7 @@ func (r *reply) event(name string, data map[string]any) bool {
 	return http.NewResponseController(r.w).Flush() == nil
 }
 
-// hold waits until the client is gone, or is to go: what was begun must not look whole.
+// hold waits until the client disconnects or the server closes: an unfinished answer must not look complete.
 func (r *reply) hold() {
 	select {
 	case <-r.gone:

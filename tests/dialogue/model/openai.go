@@ -14,7 +14,7 @@ func OpenAI(t testing.TB) *Server {
 	return serve(t, responses{}, CodexScripts())
 }
 
-// CodexConfig is the config.toml that has Codex talk to the model, and to nobody else.
+// CodexConfig is the config.toml with which Codex talks to this model alone.
 func (s *Server) CodexConfig() string {
 	return fmt.Sprintf(`model = "scripted-model"
 model_provider = "scripted"
@@ -153,7 +153,7 @@ func (m responses) answer(w *reply, req Request, s Step) {
 	w.event("response.completed", map[string]any{"response": map[string]any{"id": id, "usage": usage}})
 }
 
-// call is how a tool is called. One whose only input is "text" is given the text as it is.
+// call is how a tool is called. A tool whose only input is "text" gets the text itself.
 func call(t Tool, id string) map[string]any {
 	if text, ok := t.Input["text"].(string); ok && len(t.Input) == 1 {
 		return map[string]any{"type": "custom_tool_call", "call_id": id, "name": t.Name, "input": text}

@@ -17,22 +17,22 @@ const (
 	CodexVersion     = "0.166.0"
 )
 
-// Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where tests/setup.sh installs it. A test
-// is skipped without it, and says so.
+// Claude is the path of Claude Code: $TRL_TEST_CLAUDE, or where tests/setup.sh installs it. Without
+// it the test is skipped, with a message on stderr.
 func Claude(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CLAUDE", "Claude Code "+ClaudeVersion, "claude-"+ClaudeVersion, "claude")
 }
 
 // ClaudeOld is the path of the oldest Claude Code that is supported: $TRL_TEST_CLAUDE_OLD, or
-// where tests/setup.sh installs it. A test is skipped without it, and says so.
+// where tests/setup.sh installs it. Without it the test is skipped, with a message on stderr.
 func ClaudeOld(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CLAUDE_OLD", "Claude Code "+ClaudeOldVersion, "claude-"+ClaudeOldVersion, "claude")
 }
 
-// Codex is the path of Codex: $TRL_TEST_CODEX, or where tests/setup.sh installs it. A test is
-// skipped without it, and says so.
+// Codex is the path of Codex: $TRL_TEST_CODEX, or where tests/setup.sh installs it. Without it the test
+// is skipped, with a message on stderr.
 func Codex(t testing.TB) string {
 	t.Helper()
 	return find(t, "TRL_TEST_CODEX", "Codex "+CodexVersion, "codex-"+CodexVersion, "bin", "codex")

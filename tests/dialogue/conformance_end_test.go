@@ -10,31 +10,35 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// deaths are the points at which an agent is killed: what is asked, and until when is waited.
-var deaths = map[string]struct {
+// death is a point at which an agent is killed: the script that is asked for, and the event to wait
+// for.
+type death struct {
 	script string
 	until  func(r *real, f *follower)
-}{
-	"at rest": {"turn1", func(r *real, f *follower) { f.rest() }},
-	"at once": {"hold", func(r *real, f *follower) {}},
+	simple bool // also for an agent that saves the conversation late
+}
+
+var deaths = map[string]death{
+	"at rest": {"turn1", func(r *real, f *follower) { f.rest() }, true},
+	"at once": {"hold", func(r *real, f *follower) {}, false},
 	// A piece of the answer is longer than a pipe holds.
-	"in a line": {"wide", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }},
-	"in text":   {"hold", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }},
+	"in a line": {"wide", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }, false},
+	"in text":   {"hold", func(r *real, f *follower) { f.until(api.DialogueEventDelta) }, true},
 	"in a tool": {"long", func(r *real, f *follower) {
 		f.running()
 		r.file("started")
-	}},
-	"in a request": {"ask", func(r *real, f *follower) { f.request() }},
+	}, true},
+	"in a request": {"ask", func(r *real, f *follower) { f.request() }, true},
 	"in subagents": {"agents_long", func(r *real, f *follower) {
 		testkit.Eventually(r.T, "both subagents run a command", func() bool {
 			text, _ := os.ReadFile(filepath.Join(r.dir, "started"))
 			return string(text) == "started\nstarted\n"
 		})
-	}},
+	}, false},
 	"in the background": {"background", func(r *real, f *follower) {
 		f.until(api.DialogueEventTurnEnded)
 		r.runsInBackground()
-	}},
+	}, false},
 }
 
 // runsInBackground waits until a subagent has called its tool.
@@ -43,24 +47,23 @@ func (r *real) runsInBackground() {
 	testkit.Eventually(r.T, "the subagent calls a tool", func() bool { return strings.Contains(outlineOf(r.transcript(r.id)), "\n  tool_call") })
 }
 
-// TestClaudeKilled: after kill -9 nothing of the agent is left, its record is closed, and the
-// dialogue is resumed with what the agent knew.
-func TestClaudeKilled(t *testing.T) {
-	for name, death := range deaths {
-		t.Run(name, func(t *testing.T) {
-			r := useClaude(t, "--allowedTools", "Bash,Agent").open()
-			r.talk("plain")
-			f := r.ask(death.script)
-			death.until(r, f)
-			r.kill()
-			f.drain()
-			r.closed(f, map[bool]string{true: "exited", false: "unexpected_exit"}[name == "at rest"])
-			r.nothingLeft()
-			r.resumed()
-			if tasks := r.transcript(r.id).Tasks; name == "in the background" && (len(tasks) != 1 || tasks[0].Status != "cancelled" || !strings.Contains(tasks[0].Summary, "didn't finish")) {
-				t.Errorf("the resumed agent tells that its task was stopped: %+v", tasks)
-			}
-		})
+// isKilled: after kill -9 no process of the agent is left, its record is closed, and the dialogue is
+// resumed with the agent's memory.
+func (r *real) isKilled(name string, d death) {
+	r.open()
+	r.talk("plain")
+	if r.agent.savesLate {
+		r.saved("Hello from the scripted model.")
+	}
+	f := r.ask(d.script)
+	d.until(r, f)
+	r.kill()
+	f.drain()
+	r.closed(f, map[bool]string{true: "exited", false: "unexpected_exit"}[name == "at rest"])
+	r.nothingLeft()
+	r.resumed()
+	if tasks := r.transcript(r.id).Tasks; r.agent == claude && name == "in the background" && (len(tasks) != 1 || tasks[0].Status != "cancelled" || !strings.Contains(tasks[0].Summary, "didn't finish")) {
+		r.Errorf("the resumed agent reports that its task was stopped: %+v", tasks)
 	}
 }
 
@@ -161,78 +164,9 @@ func outlineOf(r api.DialogueTranscriptResult) string {
 	return b.String()
 }
 
-// TestClaudeDaemonRestarts: the daemon is killed in the middle of a turn and while a request
-// waits; the agent goes on, and what it said meanwhile is not lost.
-func TestClaudeDaemonRestarts(t *testing.T) {
-	claudeRestarts(useClaude(t, "--allowedTools", "Bash(until *)").open())
-}
-
-func claudeRestarts(r *real) {
-	t := r.T
-	f := r.ask("gate")
-	f.running()
-	f.close()
-	r.restart(func() { r.touch("go") })
-	f = r.follow(r.id, 0)
-	if turn := f.rest(); turn.Outcome != "completed" {
-		t.Errorf("after the restart: %+v", turn)
-	}
-	f.close()
-
-	f = r.ask("touch")
-	q := f.request()
-	f.close()
-	r.restart(nil)
-	testkit.Eventually(t, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
-	tr := r.transcript(r.id)
-	if len(tr.Requests) != 1 || tr.Requests[0].RequestID != q.RequestID || tr.Requests[0].How != "" {
-		t.Errorf("requests after the restart: %+v", tr.Requests)
-	}
-	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
-		t.Fatal(err)
-	}
-	testkit.WantError(t, r.answers(q, api.DialogueRespondParams{Decision: "allow"}), api.CodeConflict, q.RequestID)
-	f = r.follow(r.id, tr.Seq)
-	if turn := f.rest(); turn.Outcome != "completed" || !r.exists("allowed.txt") {
-		t.Errorf("it was allowed after the restart: %+v", turn)
-	}
-	f.close()
-
-	f = r.ask("hold")
-	f.held()
-	f.close()
-	r.restart(nil)
-	seq := r.transcript(r.id).Seq
-	testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
-	if turn := r.follow(r.id, seq).rest(); turn.Outcome != "interrupted" {
-		t.Errorf("interrupted after the restart: %+v", turn)
-	}
-	if info := r.info(r.id); info.Epoch != 1 || info.Turns != 3 {
-		t.Errorf("the same process went on: %+v", info)
-	}
-	r.looks(`
-		user: [[gate]]
-		agent: A command that waits.
-		tool_call Bash completed "until [ -e go ]; do sleep 0.05; done; echo went": went
-		agent: After the command that waits.
-		user: [[touch]]
-		agent: It needs to be allowed.
-		tool_call Bash completed "touch allowed.txt": (Bash completed with no output)
-		agent: That step is over.
-		user: [[hold]]
-		agent (aborted): This answer begins and has no end.
-		program: [Request interrupted by user]
-		turn by user: completed
-		turn by user: completed
-		turn by user: interrupted
-		request permission Bash: answered allow
-	`)
-	r.same()
-}
-
-// diesAlone kills the daemon, then the agent in a tool, and starts the daemon again.
+// diesAlone: the agent dies in a tool while there is no daemon, and the next daemon reports it.
 func (r *real) diesAlone() {
-	r.Helper()
+	r.open()
 	r.talk("plain")
 	f := r.ask("long")
 	f.running()
@@ -246,12 +180,9 @@ func (r *real) diesAlone() {
 	r.resumed()
 }
 
-// TestClaudeDiesAlone: what happens while there is no daemon is told by the next one.
-func TestClaudeDiesAlone(t *testing.T) { useClaude(t, "--allowedTools", "Bash").open().diesAlone() }
-
-// figures checks that what three processes used is told once, with dialogue.info and in the transcript.
-func (r *real) figures(output int64) {
-	r.Helper()
+// figures: the tokens of three processes are counted once, in dialogue.info and in the transcript.
+func (r *real) figures() {
+	r.open()
 	for epoch, script := range []string{"turn1", "turn2", "turn3"} {
 		if epoch > 0 {
 			f := r.follow(r.id, 0)
@@ -259,13 +190,14 @@ func (r *real) figures(output int64) {
 			f.drain()
 			r.resume()
 		}
-		r.used(script, epoch+1, output)
+		r.used(script, epoch+1)
 	}
 }
 
 // used takes one answer of the model in each epoch, and checks what is told of all of them.
-func (r *real) used(script string, epoch int, output int64) {
+func (r *real) used(script string, epoch int) {
 	r.Helper()
+	output := r.agent.answerTokens
 	turn := r.talk(script)
 	if turn.Usage == nil || turn.Usage.InputTokens != 10 || turn.Usage.OutputTokens != output {
 		r.Errorf("epoch %d: the turn used %+v", epoch, turn.Usage)
@@ -280,37 +212,94 @@ func (r *real) used(script string, epoch int, output int64) {
 	}
 }
 
-// TestClaudeFigures: an answer of the model takes 10 tokens in and 20 out.
-func TestClaudeFigures(t *testing.T) { useClaude(t).open().figures(20) }
+// outlivesDaemon: the daemon is killed in the middle of a turn and while a request waits. The agent
+// goes on, and nothing that it says meanwhile is lost.
+func (r *real) outlivesDaemon() {
+	r.open()
+	f := r.ask("gate")
+	f.running()
+	f.close()
+	r.restart(func() { r.touch("go") })
+	f = r.follow(r.id, 0)
+	if turn := f.rest(); turn.Outcome != "completed" {
+		r.Errorf("after the restart: %+v", turn)
+	}
+	f.close()
 
-// TestClaudeTerminates: with a command that runs, and again; nothing is left.
-func TestClaudeTerminates(t *testing.T) {
-	claudeTerminates(useClaude(t, "--allowedTools", "Bash").open())
+	f = r.ask("touch")
+	q := f.request()
+	f.close()
+	r.restart(nil)
+	testkit.Eventually(r.T, "the request waits again", func() bool { return r.info(r.id).State == api.DialogueRequiresAction })
+	tr := r.transcript(r.id)
+	if len(tr.Requests) != 1 || tr.Requests[0].RequestID != q.RequestID || tr.Requests[0].How != "" {
+		r.Errorf("requests after the restart: %+v", tr.Requests)
+	}
+	if err := r.answers(q, api.DialogueRespondParams{Decision: "allow"}); err != nil {
+		r.Fatal(err)
+	}
+	testkit.WantError(r.T, r.answers(q, api.DialogueRespondParams{Decision: "allow"}), api.CodeConflict, q.RequestID)
+	f = r.follow(r.id, tr.Seq)
+	if turn := f.rest(); turn.Outcome != "completed" || !r.exists("allowed.txt") {
+		r.Errorf("it was allowed after the restart: %+v", turn)
+	}
+	f.close()
+
+	f = r.ask("hold")
+	f.held()
+	f.close()
+	r.restart(nil)
+	seq := r.transcript(r.id).Seq
+	testkit.Must(r.DialogueInterrupt(r.ctx, api.DialogueInterruptParams{DialogueID: r.id}))(r.world)
+	if turn := r.follow(r.id, seq).rest(); turn.Outcome != "interrupted" {
+		r.Errorf("interrupted after the restart: %+v", turn)
+	}
+	if info := r.info(r.id); info.Epoch != 1 || info.Turns != 3 {
+		r.Errorf("the same process went on: %+v", info)
+	}
+	r.looks(`
+		user: [[gate]]
+		agent: A command that waits.
+		tool_call $shell completed "until [ -e go ]; do sleep 0.05; done; echo went": went$eol
+		agent: After the command that waits.
+		user: [[touch]]
+		agent: It needs to be allowed.
+		tool_call $shell completed "touch allowed.txt": $silent
+		agent: That step is over.
+		user: [[hold]]
+		agent (aborted): This answer begins and has no end.
+		claude claude-old| program: [Request interrupted by user]
+		turn by user: completed
+		turn by user: completed
+		turn by user: interrupted
+		request permission $shell: answered allow
+	`)
+	r.same()
 }
 
-func claudeTerminates(r *real) {
-	t := r.T
+// terminates: the dialogue is terminated while a command runs, and again. No process is left.
+func (r *real) terminates() {
+	r.open()
 	f := r.ask("long")
 	r.file("started")
 	info := r.terminate(r.id)
 	if info.State != api.DialogueEnded || info.Ended == nil || info.Ended.Cause != "closed" {
-		t.Errorf("terminated: %+v", info)
+		r.Errorf("terminated: %+v", info)
 	}
 	if left := r.processes(); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		r.Errorf("left: %v", left)
 	}
 	r.nothingLeft()
 	f.drain()
 	if again := r.terminate(r.id); again.Ended == nil || again.Ended.Cause != "closed" || again.Seq != info.Seq {
-		t.Errorf("terminated again: %+v, first %+v", again, info)
+		r.Errorf("terminated again: %+v, first %+v", again, info)
 	}
 	if n := count(r.events(r.id), api.DialogueEventEnded); n != 1 {
-		t.Errorf("%d ends", n)
+		r.Errorf("%d ends", n)
 	}
-	tr := r.transcript(r.id)
-	allClosed(t, tr.Items)
+	allClosed(r.T, r.transcript(r.id).Items)
 	r.resume()
 	if turn := r.talk("turn2"); turn.Outcome != "completed" {
-		t.Errorf("resumed: %+v", turn)
+		r.Errorf("resumed: %+v", turn)
 	}
 }
