@@ -85,6 +85,9 @@ type DialogueCreateParams struct {
 	// LingerS ends the dialogue when no client has followed its events for this many seconds,
 	// for clients that may die. Background work finishes first. Absent: the dialogue stays.
 	LingerS *float64 `json:"linger_s,omitempty"`
+	// LifetimeS ends the agent this many seconds after it was started, even if it works; again
+	// after dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
+	LifetimeS *float64 `json:"lifetime_s,omitempty"`
 }
 
 // DialogueRemote is another daemon, reached over gRPC. Secrets are read from files.
@@ -156,7 +159,7 @@ func (p DialogueCreateParams) Check() error {
 	if err := checkSeconds("stall_s", p.StallS); err != nil {
 		return err
 	}
-	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags}.Check()
+	return SessionCreateParams{Kind: KindProgram, Command: []string{"x"}, WorkingDir: p.WorkingDir, Env: p.Env, Tags: p.Tags, LifetimeS: p.LifetimeS}.Check()
 }
 
 func (p *DialoguePolicy) check() error {

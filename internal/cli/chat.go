@@ -24,6 +24,7 @@ type chatFlags struct {
 	create  api.DialogueCreateParams
 	remote  api.DialogueRemote
 	env     ui.EnvFlag
+	limits  limitFlags
 	policy  policyFlags
 	join    string // name or id of a running dialogue
 	resume  string // name or id of an ended dialogue
@@ -90,6 +91,8 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.VarP(&f.env, "env", "e", "set a variable for the agent; KEY alone passes yours on")
 	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
+	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even if it works (30, 1.5s, 2m; 0 is never)")
+	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when nobody has followed the dialogue for this time (0 is never)")
 	f.policy.register(flags)
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")
@@ -159,7 +162,7 @@ func (r *chatRun) check() error {
 		return ui.UsageErrorf(r.cmd, "--dialogue and --resume do not go together")
 	}
 	if f.join != "" || f.resume != "" {
-		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "remote"} {
+		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "remote"} {
 			if flags.Changed(name) {
 				return ui.UsageErrorf(r.cmd, "--%s is for a new dialogue", name)
 			}
@@ -173,6 +176,9 @@ func (r *chatRun) check() error {
 	}
 	if f.resume != "" && f.policy.given() {
 		return ui.UsageErrorf(r.cmd, "rules are for a new dialogue; see `trl dialogue set`")
+	}
+	if f.limits.idleTimeout.Value != nil && !f.keep {
+		return ui.UsageErrorf(r.cmd, "--idle-timeout is for --keep; without it the agent ends when you leave")
 	}
 	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
 		return ui.UsageErrorf(r.cmd, "--remote is missing")
@@ -257,8 +263,11 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	if p.Policy, err = f.policy.policy(); err != nil {
 		return p, err
 	}
+	p.LifetimeS = f.limits.lifetime.Value
 	if !f.keep { // if trl is killed, the agent must not go on without a user
 		p.LingerS = new(60.0)
+	} else if idle := f.limits.idleTimeout.Value; idle != nil && *idle > 0 {
+		p.LingerS = idle
 	}
 	elsewhere := f.remote.Address != ""
 	if elsewhere {

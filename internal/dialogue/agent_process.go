@@ -278,6 +278,8 @@ func (d *Dialogue) endLocked(p *agentProcess, sessionCause string, outcome *api.
 		end.Cause, end.Text = "session_destroyed", "its session was destroyed"
 	case p.ending.isRequested():
 		end.Cause, end.Text = "closed", p.ending.why
+	case outcome != nil && outcome.CancelCause != "": // the session ended first, for a limit
+		end.Cause = "session_destroyed"
 	case p.agentState == api.DialogueRunning || d.tracker.Busy():
 		end.Cause = "unexpected_exit"
 	default:

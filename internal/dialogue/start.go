@@ -48,7 +48,7 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	prog, err := d.openSession(ctx, api.SessionCreateParams{
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
-		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...),
+		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS,
 	})
 	if err != nil {
 		if unsure := new(unanswered); !errors.As(err, &unsure) {

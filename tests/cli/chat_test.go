@@ -248,6 +248,29 @@ func TestChatTwice(t *testing.T) {
 }
 
 // TestChatComesBack: what a dialogue is at is shown to who joins it, and asked once.
+// TestChatLimits: the limits of the flags reach the session of the agent.
+func TestChatLimits(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.addAgent(t)
+	if o := s.run(t, "chat", "-p", "--keep", "--name", "kept", "--lifetime", "2h", "--idle-timeout", "30m", "say hello"); o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	o := s.run(t, "ls", "--json")
+	if !strings.Contains(o.stdout, "lived for 2h0m0s (lifetime_s)") {
+		t.Errorf("%+v", o)
+	}
+	for _, args := range [][]string{{"--idle-timeout", "1m", "x"}, {"--dialogue", "kept", "--lifetime", "1m", "x"}, {"--resume", "kept", "--idle-timeout", "1m", "x"}} {
+		if o := s.run(t, append([]string{"chat", "-p"}, args...)...); o.status != 2 {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+	if o := s.run(t, "chat", "-p", "--name", "short", "--lifetime", "1", "silence 60s; say hello"); o.status != 1 || !strings.Contains(o.stderr, "lived for 1s (lifetime_s)") {
+		t.Errorf("%+v", o)
+	}
+	s.run(t, "dialogue", "kill", "--all")
+}
+
 func TestChatComesBack(t *testing.T) {
 	t.Parallel()
 	s := agentSandbox(t)

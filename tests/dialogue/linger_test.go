@@ -36,3 +36,25 @@ func TestLinger(t *testing.T) {
 	_, err := w.DialogueCreate(w.ctx, p)
 	testkit.WantError(t, err, api.CodeInvalidParams, "linger_s")
 }
+
+// TestLifetime: a dialogue ends after its lifetime, even if its agent works, and says why. A
+// resumed agent has a lifetime of its own.
+func TestLifetime(t *testing.T) {
+	w := start(t)
+	p := fake()
+	p.LifetimeS = seconds(1)
+	over := func(d api.DialogueInfo) {
+		t.Helper()
+		w.says(d.DialogueID, "silence 60s; say hello")
+		testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
+		if end := w.ended(d, "session_destroyed"); end.Text != "lived for 1s (lifetime_s)" {
+			t.Errorf("%+v", end)
+		}
+	}
+	d := w.create(p)
+	over(d)
+	over(testkit.Must(w.DialogueResume(w.ctx, api.DialogueResumeParams{DialogueID: d.DialogueID}))(w))
+	p.LifetimeS = seconds(-1)
+	_, err := w.DialogueCreate(w.ctx, p)
+	testkit.WantError(t, err, api.CodeInvalidParams, "lifetime_s")
+}

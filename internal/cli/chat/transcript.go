@@ -119,6 +119,9 @@ func EndedText(e api.DialogueEnd) string {
 	if text == "" {
 		text = "the agent has ended: " + ui.Printable(e.Cause)
 	}
+	if e.Cause == "session_destroyed" && e.Text != "" {
+		return text + ": " + ui.Printable(e.Text)
+	}
 	switch {
 	case e.Signal != "":
 		text += ", by " + e.Signal

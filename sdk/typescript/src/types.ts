@@ -879,6 +879,11 @@ export interface DialogueCreateParams {
    * may die. Background work finishes first. Absent: the dialogue stays.
    */
   linger_s?: number;
+  /**
+   * Ends the agent this many seconds after it was started, even if it works; again after
+   * dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
+   */
+  lifetime_s?: number;
 }
 
 /** Filters dialogue.list. */

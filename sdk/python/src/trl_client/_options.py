@@ -553,6 +553,11 @@ class DialogueOptions(TypedDict, total=False):
     that may die. Background work finishes first. Absent: the dialogue stays.
     """
 
+    lifetime_s: float
+    """Ends the agent this many seconds after it was started, even if it works; again after
+    dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
+    """
+
 
 class AnswerOptions(TypedDict, total=False):
     """The answer to a request of the agent."""

@@ -1162,6 +1162,11 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     that may die. Background work finishes first. Absent: the dialogue stays.
     """
 
+    lifetime_s: float
+    """Ends the agent this many seconds after it was started, even if it works; again after
+    dialogue.resume. Absent: the daemon's lifetime_s; 0: never.
+    """
+
 
 class DialogueListParams(TypedDict, total=False):
     """Filters dialogue.list."""
