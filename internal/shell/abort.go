@@ -57,7 +57,7 @@ func (r *run) abort() {
 		now := time.Now()
 		switch {
 		case idle || s.dead():
-		case now.Sub(begun) > r.cmd.Grace+lastChance:
+		case now.Sub(begun) > r.cmd.Grace+lastChance, left == 0 && s.stuck():
 			s.proc.Signal(syscall.SIGKILL)
 		case now.After(nextPing):
 			// While processes of the command are still ending, the shell may be waiting for

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trl-dev/trl/internal/output"
 	"github.com/trl-dev/trl/internal/process"
 )
 
@@ -24,6 +25,9 @@ const (
 	muteFirst = 200 * time.Millisecond
 	muteEvery = time.Second
 	muteSoon  = 50 * time.Millisecond
+	// floodBytes between two looks at a stuck shell without children are the shell's own
+	// complaints: ash repeats forever that it cannot undo a redirection.
+	floodBytes = 8 << 10
 )
 
 // usable reports whether the shell can run a command. If the limit of open files leaves doubt,
@@ -59,6 +63,10 @@ func (r *run) usable() bool {
 	return true
 }
 
+// stuck reports whether the limit of open files excludes the descriptors 0 to 2, so that the shell
+// can never undo a redirection of them.
+func (s *Shell) stuck() bool { return softFiles(s.proc.PID) < 3 }
+
 // restored reports whether the shell's own stdout and stderr are open on the sinks again. It
 // waits up to busyTime, because a shell that has just reported a status may not have undone
 // the redirection of that report yet.
@@ -76,13 +84,23 @@ func (s *Shell) restored() bool {
 // command. The text that reports can be lost when an interrupt makes the shell drop its input,
 // so the shell gets two pings before it counts as mute.
 type muteCheck struct {
-	asked int            // pings sent since the shell was last seen busy
-	last  process.Reader // the shell's state when the last ping was sent
+	asked  int            // pings sent since the shell was last seen busy
+	last   process.Reader // the shell's state when the last ping was sent
+	stderr int64          // bytes of stderr when the shell was last found stuck; 0 if it was not
 }
 
 // look reports whether the shell is mute, and if not, when to look again.
 func (m *muteCheck) look(r *run) (found bool, again time.Duration) {
 	s := r.Shell
+	if s.stuck() && len(process.Children(s.proc.PID)) == 0 {
+		before := m.stderr
+		if m.stderr = max(r.cmd.Log.Bytes(output.Stderr), 1); before > 0 && m.stderr-before >= floodBytes {
+			return true, 0
+		}
+		if before == 0 {
+			return false, muteSoon
+		}
+	}
 	if s.dialect.terminal() && softFiles(s.proc.PID) >= enoughFiles {
 		return false, muteEvery // a command of fish may read the terminal itself
 	}

@@ -20,7 +20,7 @@ func TestFewDescriptors(t *testing.T) {
 	service := daemon.Client(t)
 	links := t.TempDir()
 	for _, name := range cases.Tested {
-		for n := 3; n <= 16; n++ {
+		for n := range 17 {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				shell, err := cases.FindShell(name, links)
 				if err != nil {
@@ -35,8 +35,12 @@ func TestFewDescriptors(t *testing.T) {
 				run := func(command string) api.ExecResult {
 					t.Helper()
 					r := testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: command, TimeoutS: new(20.0)}))(t)
-					if r.TimedOut || strings.Contains(r.Stdout+r.Stderr, daemon.RuntimeDir) || strings.Contains(r.Stdout+r.Stderr, "/proc/") {
-						t.Errorf("%q: timed out: %t, stdout %q, stderr %q, exit_code %d", command, r.TimedOut, r.Stdout, r.Stderr, r.ExitCode)
+					shown := r.Stdout
+					if n >= 3 { // a shell that cannot undo the redirections of the command complains there
+						shown += r.Stderr
+					}
+					if r.TimedOut || strings.Contains(shown, daemon.RuntimeDir) || strings.Contains(shown, "/proc/") {
+						t.Errorf("%q: timed out: %t, stdout %q, stderr %.200q, exit_code %d", command, r.TimedOut, r.Stdout, r.Stderr, r.ExitCode)
 					}
 					return r
 				}
@@ -45,7 +49,13 @@ func TestFewDescriptors(t *testing.T) {
 					set = "set -g K kept"
 				}
 				run(set)
-				run(fmt.Sprintf("ulimit -n %d", n))
+				r := run(fmt.Sprintf("echo before >&2; ulimit -n %d; echo set", n))
+				if r.Stdout != "set\n" || !strings.HasPrefix(r.Stderr, "before\n") || n >= 3 && r.Stderr != "before\n" {
+					t.Errorf("the command: stdout %q, stderr %.200q (%d bytes), exit_code %d", r.Stdout, r.Stderr, len(r.Stderr), r.ExitCode)
+				}
+				if r.ExitCode != 0 && !r.ShellRestarted || n < 3 && !r.ShellRestarted {
+					t.Errorf("exit_code %d, shell_restarted %t", r.ExitCode, r.ShellRestarted)
+				}
 				for range 3 {
 					if r := run("echo $K"); r.Stdout != "kept\n" || r.Stderr != "" || r.ExitCode != 0 {
 						t.Errorf("then: stdout %q, stderr %q, exit_code %d", r.Stdout, r.Stderr, r.ExitCode)
@@ -60,6 +70,41 @@ func TestFewDescriptors(t *testing.T) {
 				if _, err := service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID, Force: true}); err != nil {
 					t.Error(err)
 				}
+			})
+		}
+	}
+}
+
+// TestFewDescriptorsTimeout stops a shell that can never undo the redirections of the command. It is
+// replaced without the grace time, which here is longer than the test may last.
+func TestFewDescriptorsTimeout(t *testing.T) {
+	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "600", "--log-level", "error"))
+	service := daemon.Client(t)
+	links := t.TempDir()
+	for _, name := range cases.Tested {
+		for n := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				shell, err := cases.FindShell(name, links)
+				if err != nil {
+					t.Skip(err)
+				}
+				loop := "while :; do :; done"
+				if name == "fish" {
+					loop = "while true; end"
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				info := testkit.Must(service.SessionCreate(ctx, api.SessionCreateParams{Shell: shell.Path}))(t)
+				// The loop writes nothing, so nothing but its timeout ends it.
+				r := testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: fmt.Sprintf("ulimit -n %d; echo set; %s", n, loop), TimeoutS: new(0.6)}))(t)
+				if !r.TimedOut || r.ExitCode != api.ExitTimedOut || r.Stdout != "set\n" {
+					t.Errorf("timed out: %t, stdout %q, stderr %.200q, exit_code %d", r.TimedOut, r.Stdout, r.Stderr, r.ExitCode)
+				}
+				r = testkit.Must(service.ExecRun(ctx, api.ExecParams{SessionID: info.SessionID, Command: "echo next"}))(t)
+				if r.Stdout != "next\n" || r.Stderr != "" || r.ExitCode != 0 {
+					t.Errorf("then: stdout %q, stderr %.200q, exit_code %d", r.Stdout, r.Stderr, r.ExitCode)
+				}
+				testkit.Must(service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: info.SessionID, Force: true}))(t)
 			})
 		}
 	}
