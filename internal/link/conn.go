@@ -241,12 +241,12 @@ func (c *Conn) answer(ctx context.Context, h Handler, f Frame) {
 // Call sends a request, waits for the answer, decodes its header into o.Result and returns its
 // body. If ctx ends first, Call cancels the request and returns the error of ctx.
 func (c *Conn) Call(ctx context.Context, o Outgoing) ([]byte, error) {
-	return c.CallUnless(ctx, nil, o)
+	return c.CallUnless(ctx, nil, nil, o)
 }
 
-// CallUnless is Call for a caller that also stops waiting when giveUp is closed. It returns
-// ErrGivenUp then.
-func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, o Outgoing) ([]byte, error) {
+// CallUnless is Call for a caller that also stops waiting when giveUp or overdue is closed. It
+// returns ErrGivenUp then.
+func (c *Conn) CallUnless(ctx context.Context, giveUp, overdue <-chan struct{}, o Outgoing) ([]byte, error) {
 	header, err := json.Marshal(o.Params)
 	if err != nil {
 		return nil, fmt.Errorf("%s: params: %w", o.Name, err)
@@ -288,10 +288,11 @@ func (c *Conn) CallUnless(ctx context.Context, giveUp <-chan struct{}, o Outgoin
 		_ = c.write(Frame{Kind: KindCancel, ID: id})
 		return nil, ctx.Err()
 	case <-giveUp:
-		forget()
-		_ = c.write(Frame{Kind: KindCancel, ID: id})
-		return nil, ErrGivenUp
+	case <-overdue:
 	}
+	forget()
+	_ = c.write(Frame{Kind: KindCancel, ID: id})
+	return nil, ErrGivenUp
 }
 
 func (f *Frame) decode(o Outgoing) error {

@@ -26,7 +26,12 @@ func (s *Session) call(ctx context.Context, o link.Outgoing) ([]byte, error) {
 
 // callWithin is call with another patience.
 func (s *Session) callWithin(ctx context.Context, patience time.Duration, o link.Outgoing) ([]byte, error) {
-	answer, err := s.callRunner(ctx, patience, o)
+	return s.callDue(ctx, patience, time.Time{}, o)
+}
+
+// callDue is callWithin for a call that should have its answer at the time due; zero for never.
+func (s *Session) callDue(ctx context.Context, patience time.Duration, due time.Time, o link.Outgoing) ([]byte, error) {
+	answer, err := s.callRunner(ctx, patience, due, o)
 	if errors.Is(err, errRunnerGone) {
 		err = s.endedError()
 	}
@@ -35,11 +40,12 @@ func (s *Session) callWithin(ctx context.Context, patience time.Duration, o link
 
 // callRunner calls the runner, which may be unreachable for the time patience: 0, awayPatience,
 // waitPatience or forever. If the link breaks during the call, callRunner waits until it is
-// known why, and then makes the call again if its row allows that. It returns errRunnerGone if the
+// known why, and then makes the call again if its row allows that. From the time due on, zero for
+// never, callRunner only waits while the runner answers probes. It returns errRunnerGone if the
 // session has ended, or ends during the call.
-func (s *Session) callRunner(ctx context.Context, patience time.Duration, o link.Outgoing) ([]byte, error) {
+func (s *Session) callRunner(ctx context.Context, patience time.Duration, due time.Time, o link.Outgoing) ([]byte, error) {
 	for {
-		if err := s.awaitReach(ctx, patience); err != nil {
+		if err := s.awaitReach(ctx, untilOverdue(patience, due)); err != nil {
 			return nil, err
 		}
 		c, giveUp := s.currentConn(patience)
@@ -50,7 +56,9 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, o link
 			return nil, s.tooOld(c, "answer the call "+o.Name)
 		}
 		c.beginCall()
-		answer, err := c.conn.CallUnless(ctx, giveUp, o)
+		overdue, stop := s.watchDue(c, due)
+		answer, err := c.conn.CallUnless(ctx, giveUp, overdue, o)
+		stop()
 		c.endCall()
 		if errors.Is(err, link.ErrGivenUp) {
 			return nil, s.unreachable(o.Row)
@@ -58,11 +66,11 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, o link
 		if err == nil || ctx.Err() != nil || !errors.Is(err, api.ErrRuntimeUnavailable) || !happened(c.conn.Done()) {
 			return answer, err
 		}
-		s.noteLost(c, "the link to its runner broke", noticeAfter)
+		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)
 		if o.Repeatable(c.hello.Protocol) {
 			continue
 		}
-		if waiting := s.awaitReach(ctx, patience); waiting != nil {
+		if waiting := s.awaitReach(ctx, untilOverdue(patience, due)); waiting != nil {
 			return nil, waiting
 		}
 		if c, _ := s.currentConn(patience); c == nil {
@@ -108,7 +116,7 @@ func (s *Session) ask(ctx context.Context, o link.Outgoing) error {
 func (s *Session) askRunner(ctx context.Context, o link.Outgoing) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	text, err := s.callRunner(asking, awayPatience, o)
+	text, err := s.callRunner(asking, awayPatience, time.Time{}, o)
 	if err != nil && !errors.Is(err, errRunnerGone) && ctx.Err() == nil && asking.Err() != nil {
 		return nil, s.unreachable(o.Row)
 	}

@@ -16,7 +16,8 @@ import (
 func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, error) {
 	params, stdin := s.execParams(p)
 	var r link.RunResult
-	text, err := s.callWithin(ctx, s.patienceOf(p), link.ExecRun.With(&params, stdin, &r))
+	patience, due := s.patienceOf(p)
+	text, err := s.callDue(ctx, patience, due, link.ExecRun.With(&params, stdin, &r))
 	if ctx.Err() != nil && (p.Detach == nil || !*p.Detach) && !errors.Is(context.Cause(ctx), api.ErrDaemonEnding) {
 		// If the link is broken, the runner does not know that the caller has left.
 		go func() {
@@ -36,14 +37,25 @@ func (s *Session) Run(ctx context.Context, p api.ExecParams) (api.ExecResult, er
 	return result, nil
 }
 
-// patienceOf returns how long the runner may be unreachable while a command runs. A caller that
-// set a short timeout gets its answer soon.
-func (s *Session) patienceOf(p api.ExecParams) time.Duration {
+// patienceOf returns how long the runner may be unreachable while a command runs, and when the
+// command reaches its timeout; zero if it has none. A caller that set a short timeout gets its
+// answer soon.
+func (s *Session) patienceOf(p api.ExecParams) (patience time.Duration, due time.Time) {
 	timeout := s.Info().TimeoutS
 	if p.TimeoutS != nil {
 		timeout = *p.TimeoutS
 	}
-	return patienceFor(timeout <= 0 || timeout > waitPatience.Seconds())
+	if timeout <= 0 || timeout > waitPatience.Seconds() {
+		return waitPatience, time.Time{} // waitPatience comes first
+	}
+	return awayPatience, time.Now().Add(time.Duration(timeout * float64(time.Second)))
+}
+
+// Due returns when a command that is started now reaches its timeout; zero if it has none, or one
+// that is too long to matter for a runner that does not answer.
+func (s *Session) Due(p api.ExecParams) time.Time {
+	_, due := s.patienceOf(p)
+	return due
 }
 
 // patienceFor returns how long the runner may be unreachable during a call.
@@ -61,7 +73,8 @@ func (s *Session) Start(ctx context.Context, p api.ExecParams) (api.ExecInfo, er
 		params.OpenStdin, params.HasStdin, stdin = true, false, nil
 	}
 	var info api.ExecInfo
-	_, err := s.call(ctx, link.ExecStart.With(&params, stdin, &info))
+	patience, due := s.patienceOf(p)
+	_, err := s.callDue(ctx, min(patience, awayPatience), due, link.ExecStart.With(&params, stdin, &info))
 	return info, err
 }
 
@@ -80,7 +93,13 @@ func (s *Session) execParams(p api.ExecParams) (link.ExecParams, []byte) {
 // Read reads records of the output of a command. The caller owns the bytes and may pass them to
 // link.Release.
 func (s *Session) Read(ctx context.Context, p link.ReadParams) (r link.ReadResult, text []byte, err error) {
-	err = s.readFrom(ctx, func(from source) (err error) {
+	return s.ReadDue(ctx, p, time.Time{})
+}
+
+// ReadDue is Read for a command that reaches its timeout at the time due; zero for never. From then
+// on it waits only while the runner answers.
+func (s *Session) ReadDue(ctx context.Context, p link.ReadParams, due time.Time) (r link.ReadResult, text []byte, err error) {
+	err = s.readDue(ctx, due, func(from source) (err error) {
 		r, text, err = from.Read(p)
 		return err
 	})

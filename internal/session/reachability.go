@@ -15,9 +15,11 @@ const (
 	// probed. While nothing but waiting happens, this time grows up to maxProbe.
 	probeAfter = 2 * time.Second
 	maxProbe   = 30 * time.Second
-	// probeTimeout bounds the wait for the answer to a probe.
-	probeTimeout = 3 * time.Second
-	// awayPatience is how long a call waits for a runner that cannot be reached;
+	// probeTimeout bounds the wait for the answer to a probe; overdueTimeout is the same while a
+	// call is overdue.
+	probeTimeout   = 3 * time.Second
+	overdueTimeout = 2 * time.Second
+	// awayPatience is how long a call waits for a runner that is silent or cannot be reached;
 	// waitPatience is the same for a call that waits for something to happen anyway.
 	awayPatience = 5 * time.Second
 	waitPatience = 30 * time.Second
@@ -56,21 +58,21 @@ func (a *absence) end() {
 	close(a.over)
 }
 
-// noteLost notes that the runner cannot be reached through c, if c is still in use. The
-// journal publishes it when it has lasted for the time notice.
-func (s *Session) noteLost(c *runnerConn, why string, notice time.Duration) {
+// noteLost notes that the runner cannot be reached through c, if c is still in use, and was not
+// heard for the time silence. The journal publishes it when it has lasted for the time notice.
+func (s *Session) noteLost(c *runnerConn, why string, silence, notice time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c || s.absence != nil {
 		return
 	}
-	a := &absence{since: time.Now(), why: why, over: make(chan struct{})}
+	a := &absence{since: time.Now().Add(-silence), why: why, over: make(chan struct{})}
 	signals := s.away
 	close(signals.now)
 	s.absence = a
 	a.timers = []*time.Timer{
-		time.AfterFunc(awayPatience, func() { close(signals.soon) }),
-		time.AfterFunc(waitPatience, func() { close(signals.late) }),
+		time.AfterFunc(awayPatience-silence, func() { close(signals.soon) }),
+		time.AfterFunc(waitPatience-silence, func() { close(signals.late) }),
 		time.AfterFunc(notice, func() { s.publishUnreachable(a) }),
 	}
 }
@@ -131,7 +133,7 @@ func (s *Session) watch(c *runnerConn) {
 		if s.isLeft() || happened(s.runner.Done()) {
 			break
 		}
-		s.noteLost(c, "the link to its runner broke", noticeAfter)
+		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)
 		c = nil
 	}
 	s.finishEnding()
@@ -317,6 +319,56 @@ func (s *Session) probeIfSilent(c *runnerConn) {
 	s.registry.tasks.Go(func() { s.probe(c) })
 }
 
+// probeNow probes the runner, unless it is being probed.
+func (s *Session) probeNow(c *runnerConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending.step.isFinal() || s.conn != c || !c.beginProbe() {
+		return
+	}
+	s.registry.tasks.Go(func() { s.probe(c) })
+}
+
+// untilOverdue returns how long a call that is due waits for an unreachable runner.
+func untilOverdue(patience time.Duration, due time.Time) time.Duration {
+	if due.IsZero() {
+		return patience
+	}
+	return min(patience, max(0, time.Until(due))+overdueTimeout)
+}
+
+// watchDue returns a channel that is closed if the runner does not answer a probe at the time due or
+// later. A runner that answers is busy ending the command. The caller must call stop.
+func (s *Session) watchDue(c *runnerConn, due time.Time) (overdue <-chan struct{}, stop func()) {
+	if due.IsZero() {
+		return nil, func() {}
+	}
+	over, stopped, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	pauses := func(d time.Duration) bool { return !happens(stopped, d) }
+	timer := time.AfterFunc(time.Until(due), func() {
+		defer close(finished)
+		for pause := time.Second; ; pause = min(2*pause, maxProbe) {
+			asked := time.Now()
+			s.probeNow(c)
+			switch {
+			case !pauses(overdueTimeout):
+				return
+			case c.conn.Silence() > time.Since(asked):
+				close(over)
+				return
+			case !pauses(pause):
+				return
+			}
+		}
+	})
+	return over, func() {
+		close(stopped)
+		if !timer.Stop() {
+			<-finished
+		}
+	}
+}
+
 // probe waits for an answer as long as the connection lasts: a runner that was stopped
 // answers when it continues.
 func (s *Session) probe(c *runnerConn) {
@@ -331,7 +383,8 @@ func (s *Session) probe(c *runnerConn) {
 	case err := <-answered:
 		c.probed(err == nil)
 	case <-patience.C:
-		s.noteLost(c, "its runner does not answer", 0)
+		// Before the probe, the runner may have had nothing to say for hours.
+		s.noteLost(c, "its runner does not answer", min(c.conn.Silence(), probeAfter+probeTimeout), 0)
 		if err := <-answered; err == nil {
 			s.noteReached(c)
 			c.probed(true)

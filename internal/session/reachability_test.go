@@ -121,45 +121,76 @@ func TestFrozenRunner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		two := 2.0
+		const second = time.Second
 		runner.Freeze()
 		var all sync.WaitGroup
 		for name, c := range map[string]struct {
 			within time.Duration
 			call   func(ctx context.Context) error
 		}{
-			"exec.run": {12 * time.Second, func(ctx context.Context) error {
-				_, err := s.Run(ctx, api.ExecParams{Command: "true", TimeoutS: &two})
+			"exec.run with a timeout of 0.5 s": {2500 * time.Millisecond, func(ctx context.Context) error {
+				_, err := s.Run(ctx, api.ExecParams{Command: "true", TimeoutS: new(0.5)})
 				return err
 			}},
-			"exec.start":  {12 * time.Second, func(ctx context.Context) error { _, err := s.Start(ctx, api.ExecParams{Command: "true"}); return err }},
-			"exec.cancel": {12 * time.Second, func(ctx context.Context) error { _, err := s.Cancel(ctx, api.ExecCancelParams{}); return err }},
-			"exec.list":   {12 * time.Second, func(ctx context.Context) error { _, err := s.ExecList(ctx); return err }},
-			"exec.info":   {12 * time.Second, func(ctx context.Context) error { _, err := s.ExecInfo(ctx, x.ExecID); return err }},
-			"exec.output": {12 * time.Second, func(ctx context.Context) error {
+			"exec.run with a timeout of 2 s": {4 * second, func(ctx context.Context) error {
+				_, err := s.Run(ctx, api.ExecParams{Command: "true", TimeoutS: new(2.0)})
+				return err
+			}},
+			"exec.run with a timeout of 20 s": {5 * second, func(ctx context.Context) error {
+				_, err := s.Run(ctx, api.ExecParams{Command: "true", TimeoutS: new(20.0)})
+				return err
+			}},
+			"exec.run": {30 * second, func(ctx context.Context) error { _, err := s.Run(ctx, api.ExecParams{Command: "true"}); return err }},
+			"exec.start with a timeout of 1 s": {3 * second, func(ctx context.Context) error {
+				_, err := s.Start(ctx, api.ExecParams{Command: "true", TimeoutS: new(1.0)})
+				return err
+			}},
+			"exec.start":  {5 * second, func(ctx context.Context) error { _, err := s.Start(ctx, api.ExecParams{Command: "true"}); return err }},
+			"exec.cancel": {5 * second, func(ctx context.Context) error { _, err := s.Cancel(ctx, api.ExecCancelParams{}); return err }},
+			"exec.list":   {5 * second, func(ctx context.Context) error { _, err := s.ExecList(ctx); return err }},
+			"exec.info":   {5 * second, func(ctx context.Context) error { _, err := s.ExecInfo(ctx, x.ExecID); return err }},
+			"exec.output": {5 * second, func(ctx context.Context) error {
 				_, _, err := s.Output(ctx, link.OutputParams{ExecID: x.ExecID})
 				return err
 			}},
-			"exec.input": {12 * time.Second, func(ctx context.Context) error {
+			"exec.input": {5 * second, func(ctx context.Context) error {
 				_, err := s.Input(ctx, link.InputParams{ExecID: x.ExecID}, nil)
 				return err
 			}},
-			"stream": {40 * time.Second, func(ctx context.Context) error {
+			"session.wait with a timeout of 1 s": {3 * second, func(ctx context.Context) error {
+				_, err := s.Await(ctx, api.SessionWaitParams{Text: "never", TimeoutS: new(1.0)})
+				return err
+			}},
+			"session.wait": {30 * second, func(ctx context.Context) error {
+				_, err := s.Await(ctx, api.SessionWaitParams{Text: "never"})
+				return err
+			}},
+			"stream of a command with a timeout of 1 s": {3 * second, func(ctx context.Context) error {
+				_, _, err := s.ReadDue(ctx, link.ReadParams{ExecID: x.ExecID, Wait: true}, time.Now().Add(second))
+				return err
+			}},
+			"stream": {30 * second, func(ctx context.Context) error {
 				_, _, err := s.Read(ctx, link.ReadParams{ExecID: x.ExecID, Wait: true})
 				return err
 			}},
-			"exec.wait": {40 * time.Second, func(ctx context.Context) error { _, _, err := s.AwaitEnd(ctx, x.ExecID); return err }},
+			"exec.wait": {30 * second, func(ctx context.Context) error { _, _, err := s.AwaitEnd(ctx, x.ExecID); return err }},
 		} {
 			all.Go(func() {
 				began := time.Now()
 				err := c.call(t.Context())
 				if took := time.Since(began); !session.IsUnreachable(err) || took > c.within {
-					t.Errorf("%s: %v after %s", name, err, took)
+					t.Errorf("%s: %v after %s, not within %s", name, err, took, c.within)
 				}
 			})
 		}
 		all.Wait()
+		// Now it is known that the session cannot be reached.
 		began := time.Now()
+		_, err = s.Run(t.Context(), api.ExecParams{Command: "true", TimeoutS: new(1.0)})
+		if took := time.Since(began); !session.IsUnreachable(err) || took > 3*second {
+			t.Errorf("exec.run with a timeout of 1 s: %v after %s", err, took)
+		}
+		began = time.Now()
 		if info, err := s.Details(t.Context()); err != nil || info.Reachable || info.UnreachableWhy != "its runner does not answer" || time.Since(began) > 0 {
 			t.Errorf("info = %+v, %v", info, err)
 		}
@@ -190,6 +221,26 @@ func TestShortFreeze(t *testing.T) {
 		time.AfterFunc(8*time.Second, runner.Thaw)
 		if _, err := s.Run(t.Context(), api.ExecParams{Command: "true"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestLateAnswer: a command that ends long after its timeout has its answer, if its runner is there:
+// processes of the command may take their time to end.
+func TestLateAnswer(t *testing.T) {
+	slow := func(context.Context, *sessiontest.Exec) int {
+		time.Sleep(10 * time.Minute)
+		return 7
+	}
+	in(t, session.Config{}, &sessiontest.Runtime{Command: slow}, func(t *testing.T, w world) {
+		id := w.create(api.SessionCreateParams{}).SessionID
+		before := w.rt.Runner(id).Hellos()
+		r, err := w.get(id).Run(t.Context(), api.ExecParams{Command: "slow", TimeoutS: new(1.0)})
+		if err != nil || r.ExitCode != 7 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if n := w.rt.Runner(id).Hellos() - before; n > 60 {
+			t.Errorf("%d probes in ten minutes", n)
 		}
 	})
 }

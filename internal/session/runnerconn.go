@@ -80,6 +80,17 @@ func (c *runnerConn) probeIsDue() bool {
 	return c.probing
 }
 
+// beginProbe reports whether the caller must probe the runner now, and then call probed.
+func (c *runnerConn) beginProbe() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probing {
+		return false
+	}
+	c.probing = true
+	return true
+}
+
 // probed ends a probe. The next one comes later, unless another call begins.
 func (c *runnerConn) probed(alive bool) {
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
@@ -31,7 +32,12 @@ var errRunnerGone = errors.New("the runner is gone")
 // readFrom calls read with the session's runner or, if the session has ended or ends during the
 // call, with its archive entry.
 func (s *Session) readFrom(ctx context.Context, read func(source) error) error {
-	err := read(liveSource{s, ctx})
+	return s.readDue(ctx, time.Time{}, read)
+}
+
+// readDue is readFrom for a call that should have its answer at the time due; zero for never.
+func (s *Session) readDue(ctx context.Context, due time.Time, read func(source) error) error {
+	err := read(liveSource{s, ctx, due})
 	if !errors.Is(err, errRunnerGone) {
 		return err
 	}
@@ -46,15 +52,16 @@ func (s *Session) readFrom(ctx context.Context, read func(source) error) error {
 type liveSource struct {
 	s   *Session
 	ctx context.Context
+	due time.Time // see callRunner
 }
 
 func (l liveSource) Read(p link.ReadParams) (r link.ReadResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.ExecRead.With(&p, nil, &r))
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.ExecRead.With(&p, nil, &r))
 	return r, text, err
 }
 
 func (l liveSource) Output(p link.OutputParams) (r link.OutputResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.ExecOutput.With(&p, nil, &r))
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.ExecOutput.With(&p, nil, &r))
 	return r, text, err
 }
 
@@ -69,6 +76,6 @@ func (l liveSource) Snapshot(p link.SnapshotParams) (r link.SnapshotResult, text
 }
 
 func (l liveSource) Follow(p link.FollowParams) (r link.FollowResult, text []byte, err error) {
-	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), link.Follow.With(&p, nil, &r))
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.Follow.With(&p, nil, &r))
 	return r, text, err
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -30,14 +31,15 @@ func (s *Session) Screen(ctx context.Context, p api.SessionScreenParams) (r api.
 // ends the wait; Await returns it only when the session has ended, unless the timeout comes first.
 func (s *Session) Await(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	p.SessionID = s.id
-	patience := ctx
+	patience, due := ctx, time.Time{}
 	if timeout := p.Timeout(); timeout != nil {
+		due = time.Now().Add(*timeout)
 		var cancel context.CancelFunc
 		patience, cancel = context.WithTimeout(ctx, *timeout)
 		defer cancel()
 	}
 	var r api.SessionWaitResult
-	_, err := s.callRunner(ctx, waitPatience, link.Wait.With(&p, nil, &r))
+	_, err := s.callRunner(ctx, waitPatience, due, link.Wait.With(&p, nil, &r))
 	switch {
 	case !errors.Is(err, errRunnerGone):
 	case s.isLeft():

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
@@ -16,6 +17,7 @@ import (
 func NewExec(ctx context.Context, s *session.Session, execID string, p api.ExecStreamParams) api.Stream {
 	st := newExec(ctx, s, execID, p)
 	st.start.StreamID, st.tied, st.owner = execID, !*p.Detach, *p.Backpressure
+	st.due = s.Due(p.ExecParams)
 	st.forget = context.AfterFunc(st.ctx, st.left)
 	return st
 }
@@ -48,6 +50,7 @@ type exec struct {
 	cancel  context.CancelFunc
 	forget  func() bool // cancels the call of left when the caller goes away
 	tied    bool        // the command is cancelled when the caller goes away
+	due     time.Time   // when the command reaches its timeout; zero for never or unknown
 	session *session.Session
 	start   api.StreamStart
 	only    string // if not empty, only stdout or only stderr
@@ -195,7 +198,7 @@ type fetching struct {
 // fetch reads from the runner.
 func (st *exec) fetch(f fetching) (p pulled) {
 	params := link.ReadParams{ExecID: st.start.ExecID, AfterSeq: f.after, Limit: f.limit, Wait: f.wait, Reader: st.start.StreamID}
-	p.ReadResult, p.text, p.err = st.session.Read(st.ctx, params)
+	p.ReadResult, p.text, p.err = st.session.ReadDue(st.ctx, params, st.due)
 	return p
 }
 
