@@ -120,20 +120,29 @@ func Marked(key, value string, since uint64) []Info {
 		if before.StartTime < since || before.PID == self || before.Ended() {
 			continue
 		}
-		_, env := procArgs(before.PID)
-		for len(env) > 0 {
-			var entry []byte
-			entry, env, _ = bytes.Cut(env, []byte{0})
-			if !bytes.Equal(entry, mark) {
-				continue
-			}
-			if now, ok := Stat(before.PID); ok && now.same(before) && !now.Ended() {
-				found = append(found, now)
-			}
-			break
+		if !hasEnv(before.PID, mark) {
+			continue
+		}
+		if now, ok := Stat(before.PID); ok && now.same(before) && !now.Ended() {
+			found = append(found, now)
 		}
 	}
 	return found
+}
+
+// IsHelper reports whether a process was started with HelperMark in its environment.
+func IsHelper(pid int) bool { return hasEnv(pid, []byte(HelperMark)) }
+
+// hasEnv reports whether a process was started with an entry in its environment.
+func hasEnv(pid int, mark []byte) bool {
+	_, env := procArgs(pid)
+	for len(env) > 0 {
+		var entry []byte
+		if entry, env, _ = bytes.Cut(env, []byte{0}); bytes.Equal(entry, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // ignores reports whether the process ignores a signal.

@@ -31,6 +31,9 @@ func Marked(key, value string, since uint64) []Info {
 	return found
 }
 
+// IsHelper reports whether a process was started with HelperMark in its environment.
+func IsHelper(pid int) bool { return hasEnv(pid, []byte(HelperMark)) }
+
 // hasEnv reports whether a process was started with an entry in its environment.
 func hasEnv(pid int, entry []byte) bool {
 	fd, err := openFile(procPath(pid, "environ"))

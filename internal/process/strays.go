@@ -24,3 +24,8 @@ func Strays(key, value string, since uint64) []Info {
 	w.below(os.Getpid())
 	return slices.DeleteFunc(marked, func(i Info) bool { return w.seen[i.PID] })
 }
+
+// HelperMark is in the environment of programs that the daemon starts for itself, such as ssh. What
+// they leave behind belongs to the user, such as the shared connection to a jump host, and is no
+// orphan of a session.
+const HelperMark = "TRL_HELPER=1"

@@ -159,16 +159,17 @@ func (rt *Runtime) Forget(pid int) {
 	rt.mu.Unlock()
 }
 
-// sweep ends every child of this process that is neither in runners nor in older: an orphan that
-// this process adopted when its runner died.
+// sweep ends every child of this process that is neither in runners nor in older, nor was left behind
+// by a helper of the daemon: an orphan that this process adopted when its runner died.
 func (rt *Runtime) sweep() []process.Killed {
 	rt.forking.Lock()
 	defer rt.forking.Unlock()
 	self := os.Getpid()
 	spared := func(pid int) bool {
 		rt.mu.Lock()
-		defer rt.mu.Unlock()
-		return rt.runners[pid] || rt.older[pid]
+		ours := rt.runners[pid] || rt.older[pid]
+		rt.mu.Unlock()
+		return ours || process.IsHelper(pid)
 	}
 	orphans := false
 	for _, pid := range process.Children(self) {

@@ -1,0 +1,13 @@
+package ssh
+
+import (
+	"testing"
+	"time"
+)
+
+// SetPatience changes how long a connection may take to open a session.
+func SetPatience(t *testing.T, d time.Duration) {
+	before := openPatience
+	openPatience = d
+	t.Cleanup(func() { openPatience = before })
+}
