@@ -26,6 +26,8 @@ ps       procps    -         tests that list processes
 python3  python3   python3   the Python SDK
 git      git       git       the tests with binaries of an earlier commit
 curl     curl      curl      the HTTP examples
+tcsh     tcsh      -         ssh to accounts whose login shell is tcsh
+ssh      openssh-client -    sessions on other machines over ssh
 gcc      gcc       -         the race detector
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
@@ -40,6 +42,8 @@ done < <(needs)
 if have apt-get; then
   # gcc alone cannot link: the race detector needs the C library's headers too.
   [ -e /usr/include/stdlib.h ] || debian+=(libc6-dev)
+  # The tests start sshd themselves. Where systemd runs, the package would start one for the network too.
+  have sshd || [ -x /usr/sbin/sshd ] || [ -d /run/systemd/system ] || debian+=(openssh-server)
   # Debian splits what the Python SDK's tests are installed with.
   python3 -c 'import ensurepip' 2>/dev/null || debian+=(python3-venv)
 fi
@@ -68,6 +72,8 @@ go version
 while read -r command _ _ without; do
   have "$command" || skipped "$command is not here: $without"
 done < <(needs)
+have sshd || [ -x /usr/sbin/sshd ] || skipped "sshd is not here (package openssh-server): sessions over ssh"
+[ "$(id -u)" -eq 0 ] || skipped "not root: a private sshd with its own passwd, and so sessions over ssh"
 have bash-3.2 || [ "$(uname)" = Darwin ] ||
   skipped "bash 3.2, the bash of macOS, is not packaged for Debian: the tests in it"
 

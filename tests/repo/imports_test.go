@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	// The places of sessions.
 	"internal/runtimes/runners": {"api", "internal/state"},
 	"internal/runtimes/host":    {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
+	"internal/runtimes/ssh":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
 	"internal/runtimes/remote":  {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
 
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",

@@ -2,9 +2,11 @@ package ssh
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trl-dev/trl/internal/runtimes/remote"
@@ -24,9 +26,12 @@ type program struct {
 	silent  chan struct{} // closed when stderr has been read to its end
 	ahead   []byte        // of stdout, read together with the preamble
 	once    sync.Once
+	left    atomic.Bool // Close was called
 }
 
 var _ remote.Process = (*program)(nil)
+
+var errLeft = errors.New("ssh: the session was closed before the program ended")
 
 // open opens a session on a master. The session keeps the master until it is closed.
 func (m *master) open(ctx context.Context, command string) (*program, error) {
@@ -88,6 +93,7 @@ func (p *program) CloseWrite() error { return p.stdin.Close() }
 // Close closes the session.
 func (p *program) Close() error {
 	p.once.Do(func() {
+		p.left.Store(true)
 		p.closeFiles()
 		p.m.c.release(p.m)
 	})
@@ -115,6 +121,9 @@ func (p *program) Wait() (remote.Exit, error) {
 	<-p.silent
 	if known {
 		return remote.Exit{Status: status, Stderr: p.said.String()}, nil
+	}
+	if p.left.Load() {
+		return remote.Exit{}, errLeft
 	}
 	if p.m.answers() {
 		return remote.Exit{Status: 255, Stderr: p.said.String()}, nil

@@ -62,7 +62,7 @@ func (p *program) begin(ctx context.Context, script string) ([]string, error) {
 	defer cancel()
 	// The mark is in two parts, so that an echo of the script does not contain it.
 	one, two := rand.Text(), rand.Text()
-	say := "say() { printf '%s%s' " + one + " " + two + "; for w; do printf ' %s' \"${w:--}\"; done; echo; }\n"
+	say := "say() { printf '%s%s' " + one + " " + two + "; for x; do printf ' %s' \"${x:--}\"; done; echo; }\n"
 	past := time.Unix(1, 0)
 	stop := context.AfterFunc(ctx, func() {
 		_ = p.stdin.SetWriteDeadline(past)
@@ -184,7 +184,7 @@ IFS= read -r f || return 0
 case $f in trl-runner-*) ;; *) printf '%s\n' "$f"; return 0;; esac
 IFS= read -r sum || return 0
 u=$(id -u)
-set -- "${XDG_CACHE_HOME:-$HOME/.cache}/trl" "$HOME/.trl" "/var/tmp/trl-$u" "/tmp/trl-$u" "/dev/shm/trl-$u"
+set -- "${XDG_CACHE_HOME:-$HOME/.cache}/trl" "$HOME/.trl" "/var/tmp/trl-cache-$u" "/tmp/trl-cache-$u" "/dev/shm/trl-cache-$u"
 for d; do
   case $d in /*) ;; *) continue;; esac
   if [ ! -h "$d" ] && [ -O "$d" ] && [ -f "$d/$f" ] && [ -O "$d/$f" ] && [ -x "$d/$f" ]; then
@@ -194,31 +194,37 @@ for d; do
   fi
 done
 why= t=
-trap '[ -z "$t" ] || rm -f "$t"' 0
+undo() {
+  [ -z "$t" ] || rm -f "$t"
+  [ -z "$new" ] || rmdir "$new" 2>/dev/null
+  [ -z "$above" ] || rmdir "$above" 2>/dev/null
+  t=
+}
+# A shell takes an empty file for a script that succeeds.
+checked() { case $e in *'"protocol"'*) ;; *) e="the copy is incomplete $e"; return 1;; esac; }
+trap undo 0
 trap 'exit 1' 1 2 13 15
 for d; do
   case $d in /*) ;; *) continue;; esac
-  new=
+  new= above=
   [ -d "$d" ] || new=$d
+  [ -d "${d%/*}" ] || above=${d%/*}
   e=$(mkdir -p -m 700 "$d" 2>&1) || { why="$why; $e"; continue; }
   if [ -h "$d" ] || [ ! -O "$d" ]; then why="$why; $d: belongs to another user"; continue; fi
   t=$d/.$f.$$
   if e=$( { printf '#!/bin/sh\nexit 0\n' >"$t" && chmod 700 "$t"; } 2>&1 ) && e=$("$t" 2>&1); then break; fi
-  rm -f "$t"
-  [ -z "$new" ] || rmdir "$new" 2>/dev/null
-  why="$why; $d: ${e:-programs cannot be started there}" t=
+  undo
+  why="$why; $d: ${e:-programs cannot be started there}"
 done
 if [ -z "$t" ]; then printf 'none %s\n' "$(printf '%s' "$why" | tr '\n' ' ')"; return 0; fi
 printf 'need %s\n' "$d"
-if e=$(cat 2>&1 >"$t") && chmod 700 "$t" && e=$("$t" check "$sum" 2>&1) && e=$(mv -f "$t" "$d/$f" 2>&1); then
-  t=
+if e=$(cat 2>&1 >"$t") && chmod 700 "$t" && e=$("$t" check "$sum" 2>&1) && checked && e=$(mv -f "$t" "$d/$f" 2>&1); then
+  t= new= above=
   printf 'have %s\n' "$d/$f"
   find "$d" -type f \( -name 'trl-runner-*' -mtime +30 -o -name '.trl-runner-*' -mtime +1 \) ! -name "$f" -exec rm -f {} \; 2>/dev/null
   return 0
 fi
-rm -f "$t"
-t=
-[ -z "$new" ] || rmdir "$new" 2>/dev/null
+undo
 printf 'fail %s\n' "$(printf '%s' "$e" | tr '\n' ' ')"
 }
 trl

@@ -59,9 +59,7 @@ func newTarget(t session.Target) (target, error) {
 }
 
 func invalid(option, format string, args ...any) error {
-	e := api.Errorf(api.CodeInvalidParams, "place: "+option+": "+format, args...)
-	e.Details = map[string]any{"field": "place." + option}
-	return e
+	return api.InvalidParam("place."+option, format, args...)
 }
 
 // badDestination says what is wrong with a destination. The characters are those that ssh refuses

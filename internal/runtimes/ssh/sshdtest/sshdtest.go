@@ -228,7 +228,14 @@ func (s *Server) Kill() {
 	if s.proc == nil {
 		return
 	}
-	_ = syscall.Kill(-s.proc.PID, syscall.SIGKILL)
+	connections := process.Descendants(s.proc.PID, func(i process.Info) bool { return i.Name != "sshd" })
+	_ = s.proc.Signal(syscall.SIGKILL)
+	for _, i := range connections {
+		if h, ok := process.Open(i); ok {
+			_ = h.Signal(syscall.SIGKILL)
+			h.Close()
+		}
+	}
 	<-s.proc.Done()
 	s.proc = nil
 }
