@@ -9,6 +9,7 @@ package ssh
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -60,7 +61,6 @@ type Driver struct {
 	mu          sync.Mutex // taken after connection.mu
 	closed      bool       // guarded by mu
 	program     string     // guarded by mu; the path of ssh, empty until it was looked for
-	serial      int        // guarded by mu; counts the control sockets
 	connections map[string]*connection
 	live        map[*master]bool // guarded by mu
 }
@@ -69,24 +69,22 @@ var _ remote.Driver = (*Driver)(nil)
 
 var errClosed = api.Errorf(api.CodeRuntimeUnavailable, "ssh: the daemon is shutting down").Because(api.ReasonStopping)
 
-// New makes a Driver, and ends the shared connections that an earlier daemon left in the directory.
-func New(c Config) (*Driver, error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("ssh: %w", err)
-	}
+// New makes a Driver, and begins to end the shared connections that an earlier daemon left in the
+// directory.
+func New(c Config) *Driver {
 	d := &Driver{
 		dir: c.Dir, spawn: c.Spawn, forget: c.Forget, environ: environOf(c.Environ), sent: withoutOurs(c.Environ), log: c.Logger,
 		connections: map[string]*connection{}, live: map[*master]bool{},
 	}
-	d.endOlder()
-	return d, nil
+	if older, _ := filepath.Glob(filepath.Join(d.dir, "*")); len(older) > 0 {
+		d.tasks.Go(func() { endMasters(older) })
+	}
+	return d
 }
 
-// endOlder ends the masters of an earlier daemon that was killed, or replaced by exec.
-func (d *Driver) endOlder() {
-	entries, _ := os.ReadDir(d.dir)
-	for _, e := range entries {
-		path := filepath.Join(d.dir, e.Name())
+// endMasters ends the masters of an earlier daemon that was killed, or replaced by exec.
+func endMasters(sockets []string) {
+	for _, path := range sockets {
 		if ctl, err := dialControl(path, time.Now().Add(time.Second)); err == nil {
 			_ = ctl.terminate()
 			ctl.close()
@@ -231,10 +229,9 @@ func (d *Driver) findLocked() error {
 	return api.Errorf(api.CodeRuntimeUnavailable, "ssh: there is no program ssh on the PATH of the daemon; install OpenSSH")
 }
 
-// socketLocked returns the path for the control socket of another master.
-func (d *Driver) socketLocked(t target) (string, error) {
-	d.serial++
-	path := filepath.Join(d.dir, fmt.Sprintf("%s-%d", t.key(), d.serial))
+// socket returns a path for the control socket of another master.
+func (d *Driver) socket(t target) (string, error) {
+	path := filepath.Join(d.dir, t.key()+"-"+rand.Text()[:8])
 	if len(path) > maxSocketPath {
 		return "", api.Errorf(api.CodeRuntimeUnavailable, "ssh: %s: is too long for a socket; choose a runtime_dir with a shorter path", path)
 	}

@@ -233,7 +233,7 @@ func (d *Driver) launch(m *master, files []*os.File) (err error) {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil { // a cleaner of temporary files may have removed it
 		return fmt.Errorf("ssh: %w", err)
 	}
-	if m.socket, err = d.socketLocked(m.c.t); err != nil {
+	if m.socket, err = d.socket(m.c.t); err != nil {
 		return err
 	}
 	m.proc, err = d.spawn(process.Spec{
@@ -248,7 +248,7 @@ func (d *Driver) launch(m *master, files []*os.File) (err error) {
 
 // watch returns when the process has ended. It closes ready when the control socket accepts sessions.
 func (m *master) watch() {
-	// ssh announces its socket to nobody but the file system.
+	// The file system alone shows that ssh has made its socket.
 	for pause := time.Millisecond; ; pause = min(pause*3/2, 50*time.Millisecond) {
 		if _, err := os.Lstat(m.socket); err == nil {
 			if ctl, err := dialControl(m.socket, time.Now().Add(openPatience)); err == nil {

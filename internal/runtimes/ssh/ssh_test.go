@@ -67,14 +67,10 @@ func newClient(t *testing.T) *client {
 // open makes the driver, as a daemon does when it starts.
 func (c *client) open() {
 	c.t.Helper()
-	d, err := ssh.New(ssh.Config{
+	c.Driver = ssh.New(ssh.Config{
 		Dir: c.dir, Spawn: reaper.Start, Forget: func(int) {}, Environ: os.Environ(),
 		Logger: slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.Driver = d
 }
 
 func newServer(t *testing.T, o sshdtest.Options) *sshdtest.Server {
