@@ -539,3 +539,53 @@ func TestRuntimeDirectoryOfOthersIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestHelpers: what a helper of the daemon leaves behind is spared when a session ends, unlike an
+// orphan of a session.
+func TestHelpers(t *testing.T) {
+	p := newPlace(t)
+	d := p.start()
+	defer d.stop()
+	leave := func(mark string) int {
+		t.Helper()
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		helper, err := d.rt.Spawn(process.Spec{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 <&- >/dev/null & echo $!"}, Env: []string{"PATH=/usr/bin:/bin", mark}, Files: []*os.File{null, w, null},
+		})
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Fscan(r, &pid); err != nil {
+			t.Fatal(err)
+		}
+		<-helper.Done()
+		d.rt.Forget(helper.PID)
+		return pid
+	}
+	helper, orphan := leave(process.HelperMark), leave("OTHER=1")
+	s := d.create(api.SessionCreateParams{})
+	if _, err := d.Destroy(t.Context(), s.ID(), false); err != nil {
+		t.Fatal(err)
+	}
+	lives := func(pid int) bool {
+		info, ok := process.Stat(pid)
+		return ok && !info.Ended()
+	}
+	testkit.Eventually(t, "the orphan has ended", func() bool { return !lives(orphan) })
+	if !lives(helper) {
+		t.Error("what the helper left behind was killed")
+	}
+	_ = syscall.Kill(helper, syscall.SIGKILL)
+	testkit.Eventually(t, "it has ended", func() bool { return !lives(helper) })
+}
