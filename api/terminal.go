@@ -33,7 +33,7 @@ type TerminalInfo struct {
 
 // RecordingInfo describes the recording of a terminal.
 type RecordingInfo struct {
-	Path  string `json:"path"`  // path in the session's runtime
+	Path  string `json:"path"`  // file on the machine of the daemon
 	Bytes int64  `json:"bytes"` // size so far
 	Input bool   `json:"input"` // true if input is recorded too
 	// Stopped says why the recording stopped; empty while it goes on.

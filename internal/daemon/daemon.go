@@ -139,7 +139,8 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	}
 	defer d.state.Close()
 	d.runtime, err = host.New(host.Config{
-		State: d.state, RuntimeDir: d.config.RuntimeDir, SpillDir: d.spillDir(), Subreaper: process.BecomeSubreaper(), Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
+		State: d.state, RuntimeDir: d.config.RuntimeDir, SpillDir: d.spillDir(), RecordDir: d.recordingsDir(),
+		Subreaper: process.BecomeSubreaper(), Reaper: d.reaper, Logger: d.log, Environ: os.Environ(),
 	})
 	if err != nil {
 		return err
@@ -246,6 +247,9 @@ func chosenShell(c config.Config) string {
 	return c.DefaultShell
 }
 
+// recordingsDir returns the directory for the recordings of terminals.
+func (d *daemon) recordingsDir() string { return filepath.Join(d.state.Path(), "recordings") }
+
 func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
@@ -255,7 +259,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		Archive:     d.archive,
 		TotalOutput: c.TotalOutputBytes,
 
-		RecordingsDir:   filepath.Join(d.state.Path(), "recordings"),
+		RecordingsDir:   d.recordingsDir(),
 		TotalRecordings: c.RecordingsTotalBytes,
 
 		MaxSessions:  int(c.MaxSessions),

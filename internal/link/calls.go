@@ -43,10 +43,11 @@ var (
 	Trim = &Call[*TrimParams, *api.SessionInfo]{Row{"trim", 2, Never}}
 
 	// Destroy ends the session. If the daemon wants an export, the body of the answer begins
-	// it; otherwise the runner exits after the answer.
+	// it. The runner exits after the answer if the daemon wants nothing more of it.
 	Destroy = &Call[*DestroyParams, *DestroyResult]{Row{"destroy", 2, Never}}
 	// Export continues an export; the body of the answer has the next piece. The call after
-	// the last piece says that the daemon has everything: the runner exits after its answer.
+	// the last piece says that the daemon has the whole export: the runner exits after its answer,
+	// unless the daemon still has to fetch the recording.
 	Export = &Call[*struct{}, *ExportResult]{Row{"export", 2, Never}}
 
 	// Input types into a terminal or writes to the stdin of a program. The body has the bytes.
@@ -63,6 +64,9 @@ var (
 	// Follow reads the output of the terminal from an offset on, with its changes of size. The
 	// body of the answer has the bytes.
 	Follow = &Call[*FollowParams, *FollowResult]{Row{"follow", 3, Always}}
+	// Recording reads the recording of the terminal at an offset. The body of the answer has the
+	// bytes. The call after the last piece says that the daemon has everything.
+	Recording = &Call[*RecordingParams, *RecordingResult]{Row{"recording", 4, Always}}
 )
 
 // Calls returns the table.
@@ -91,5 +95,6 @@ func Calls() []*Row {
 		&Wait.Row,
 		&Snapshot.Row,
 		&Follow.Row,
+		&Recording.Row,
 	}
 }

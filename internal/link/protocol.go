@@ -9,11 +9,11 @@ import (
 )
 
 // Protocol is the version of the link's protocol. A daemon works with runners of its own version
-// and of the one before.
-const Protocol = 3
+// and of those before down to MinProtocol.
+const Protocol = 4
 
 // MinProtocol is the oldest version that is still understood.
-const MinProtocol = Protocol - 1
+const MinProtocol = 2
 
 // EventSession is the event that reports a changed session. It carries a SessionInfo and arrives
 // before the answer to the call that caused the change.
@@ -111,10 +111,29 @@ type CreateParams struct {
 	Params  api.SessionCreateParams `json:"params"`
 	// BaseEnv is the environment of the place; Params.Env goes over it.
 	BaseEnv map[string]string `json:"base_env"`
-	// RecordTo is the file for the recording; empty for none.
-	RecordTo  string    `json:"record_to,omitempty"`
+	// RecordDir is a directory of the place that the daemon shares. If Params.Record is set, the
+	// runner makes the file RecordFile there. If RecordDir is empty, the runner keeps the
+	// recording to itself, and lives until the daemon has fetched it with the call recording.
+	RecordDir string    `json:"record_dir,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Limits    Limits    `json:"limits"`
+}
+
+// RecordFile is the name of the file with the recording of a session.
+func RecordFile(sessionID string) string { return sessionID + ".cast" }
+
+// RecordingParams reads the recording of a terminal at an offset.
+type RecordingParams struct {
+	Offset int64 `json:"offset"`
+	Limit  int   `json:"limit"` // bytes of the answer, at most
+	// Fetched says that the daemon has the recording up to Offset. If the session has ended and
+	// nothing follows, the runner keeps the recording no longer.
+	Fetched bool `json:"fetched,omitempty"`
+}
+
+// RecordingResult goes with a piece of the recording, which begins at the requested offset.
+type RecordingResult struct {
+	Total int64 `json:"total"` // size of the recording so far
 }
 
 // SetParams changes the name, the tags and the limits of the session. A nil field changes nothing.

@@ -63,8 +63,8 @@ func readSlot(f *os.File, slot int64, from int, p []byte) error {
 	return err
 }
 
-// unnamed makes a file in dir that has no name.
-func unnamed(dir string) (*os.File, error) {
+// Unnamed makes a file in dir that has no name.
+func Unnamed(dir string) (*os.File, error) {
 	if f, err := nameless(dir); err == nil {
 		return f, nil
 	}

@@ -206,7 +206,7 @@ func (s *Store) slotLocked() (int64, error) {
 	}
 	if s.file.f == nil {
 		s.mu.Unlock()
-		f, err := unnamed(s.config.Dir)
+		f, err := Unnamed(s.config.Dir)
 		s.mu.Lock()
 		if err != nil {
 			return 0, err

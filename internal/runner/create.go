@@ -124,8 +124,9 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	}
 	detached := true
 	e.task, e.params = pr, api.ExecParams{SessionID: r.cfg.SessionID, Command: commandLine(pr.command), Detach: &detached}
+	var rec *recording
 	if p.Params.Kind == api.KindTerminal {
-		pr.terminal, err = r.startTerminal(p, spec, e)
+		pr.terminal, rec, err = r.startTerminal(p, spec, e)
 		pr.vessel = pr.terminal
 	} else {
 		spec.CgroupFD = r.newCgroup()
@@ -141,6 +142,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store, r.program, r.params, r.found, r.cwd, r.created = store, pr, p, found, at.cwd, true
+	r.recording = rec
 	r.commands, r.current, r.order = 1, e, []*Exec{e}
 	r.execs[e.ID] = e
 	if err := r.toLocked(api.SessionIdle, ""); err != nil {
@@ -170,7 +172,7 @@ func programOf(p api.SessionCreateParams, at place) (spec process.Spec, found sh
 	return spec, found, err
 }
 
-func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) (*terminal.Terminal, error) {
+func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) (*terminal.Terminal, *recording, error) {
 	c := terminal.Config{
 		Name: "session " + quoted(p), Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
 		Scrollback: api.DefaultScrollback, Version: r.cfg.Version, Log: e.Log, Start: r.cfg.Start, CgroupFD: r.newCgroup(),
@@ -181,21 +183,20 @@ func (r *Runner) startTerminal(p link.CreateParams, spec process.Spec, e *Exec) 
 	if p.Params.Scrollback != nil {
 		c.Scrollback = *p.Params.Scrollback
 	}
-	if p.RecordTo == "" {
-		return terminal.Start(c)
+	if !p.Params.Record {
+		t, err := terminal.Start(c)
+		return t, nil, err
 	}
-	// The file must be new, and only its owner may read it.
-	f, err := os.OpenFile(p.RecordTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	rec, err := r.newRecording(p)
 	if err != nil {
-		return nil, api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
+		return nil, nil, err
 	}
-	c.Record = f
+	c.Record = rec
 	t, err := terminal.Start(c)
 	if err != nil {
-		f.Close()
-		os.Remove(p.RecordTo)
+		rec.discard()
 	}
-	return t, err
+	return t, rec, err
 }
 
 // commandLine returns a command as a person would type it.

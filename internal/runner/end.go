@@ -173,7 +173,9 @@ func (r *Runner) leave() {
 func (r *Runner) patienceLocked() time.Duration {
 	lim := r.params.Limits
 	switch {
-	case !r.created || r.unwanted || r.params.Params.Ephemeral || lim.RetentionS < 0:
+	case !r.created || r.unwanted:
+		return 0
+	case (r.params.Params.Ephemeral || lim.RetentionS < 0) && !r.isRecordedLocked():
 		return 0
 	case lim.RetentionS > 0:
 		return seconds(lim.RetentionS) - time.Since(r.endedAt)

@@ -20,7 +20,7 @@ type fetch struct {
 }
 
 // dismissed is destroy. If the daemon wants an export, the answer has its first piece, and the
-// runner lives until the daemon says that it has everything.
+// runner lives until the daemon says that it has everything, also the recording.
 func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParams, *link.DestroyResult]) error {
 	p := *q.Params
 	r.mu.Lock()
@@ -31,8 +31,8 @@ func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParam
 	screen := r.lastScreen()
 	r.mu.Lock()
 	r.loneTimer.Stop()
-	wanted, fetching := r.wanted, r.fetch != nil
-	if wanted && !fetching && p.Export {
+	fetching := r.fetch != nil
+	if r.wanted && !fetching && p.Export {
 		pr, pw := io.Pipe()
 		r.fetch = &fetch{r: pr}
 		execs := make([]*export.Exec, 0, len(r.order))
@@ -41,26 +41,37 @@ func (r *Runner) dismissed(_ context.Context, q *link.Request[*link.DestroyParam
 		}
 		go func() { _ = pw.CloseWithError(export.Write(pw, res, execs, screen)) }()
 	}
-	x := r.fetch
+	x, over := r.fetch, !r.hasRemainsLocked()
 	r.mu.Unlock()
 	switch {
-	case !wanted:
+	case over:
 		q.Answer(&res, nil)
 		r.exit()
 		return nil
-	case fetching || x == nil: // another call fetches the export, or will
+	case fetching || x == nil: // another call fetches the export, or the daemon wants only the recording
 		q.Answer(&res, nil)
 		return nil
 	}
 	piece, result, err := r.piece(x)
 	if err != nil { // the receipt is better than nothing
 		q.Answer(&res, nil)
-		r.exit()
+		r.exportIsOver()
 		return nil
 	}
 	res.Export = &result
 	q.Answer(&res, piece)
 	return nil
+}
+
+// exportIsOver ends the runner, unless the daemon still has to fetch the recording.
+func (r *Runner) exportIsOver() {
+	r.mu.Lock()
+	r.wanted = false
+	over := !r.hasRemainsLocked()
+	r.mu.Unlock()
+	if over {
+		r.exit()
+	}
 }
 
 // piece reads the next piece of an export.
@@ -81,16 +92,13 @@ func (r *Runner) continueExport(_ context.Context, q *link.Request[*struct{}, *l
 	r.mu.Lock()
 	x := r.fetch
 	safe := x != nil && x.over
-	if safe {
-		r.wanted = false
-	}
 	r.mu.Unlock()
 	switch {
 	case x == nil:
 		return api.Errorf(api.CodeInternal, "session %q: there is no export", r.cfg.SessionID)
 	case safe:
 		q.Answer(&link.ExportResult{}, nil)
-		r.exit()
+		r.exportIsOver()
 		return nil
 	}
 	piece, result, err := r.piece(x)
@@ -115,15 +123,15 @@ func (r *Runner) lastScreen() *export.Screen {
 	return &export.Screen{SnapshotResult: res, Data: data}
 }
 
-// linger ends a runner whose daemon left while the session was ending. If a daemon wanted the
-// export, the runner first waits for the next daemon, which may fetch it.
+// linger ends a runner whose daemon left while the session was ending. If it has
+// remains, the runner first waits for the next daemon, which may fetch them.
 func (r *Runner) linger(e *ending) {
 	<-e.done
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.conn != nil: // another daemon has connected
-	case r.wanted || e.own:
+	case r.hasRemainsLocked() || e.own:
 		r.waitThenExitLocked(r.patienceLocked())
 	default:
 		r.waitThenExitLocked(0)

@@ -33,6 +33,7 @@ func (r *Runner) routes() []link.Route {
 		link.Wait.Reply(r.wait),
 		link.Snapshot.Handle(r.snapshot),
 		link.Follow.Handle(r.follow),
+		link.Recording.Handle(r.readRecording),
 	}
 }
 

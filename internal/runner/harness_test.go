@@ -116,10 +116,10 @@ func start(t testing.TB, p api.SessionCreateParams) *daemon {
 }
 
 // create makes the session.
-func (d *daemon) create(p api.SessionCreateParams, recordTo string) (api.SessionDetails, error) {
+func (d *daemon) create(p api.SessionCreateParams, recordDir string) (api.SessionDetails, error) {
 	var details link.SessionDetails
 	_, err := d.conn.Call(context.Background(), link.Create.With(&link.CreateParams{
-		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits, RecordTo: recordTo,
+		SessionID: d.id, Params: p, CreatedAt: time.Now(), Limits: limits, RecordDir: recordDir,
 		BaseEnv: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LANG": "C.UTF-8", "COLUMNS": "7", "TMUX": "x"},
 	}, nil, &details))
 	return details.SessionDetails, err
@@ -163,8 +163,8 @@ func (d *daemon) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var res link.DestroyResult
-	if _, err := d.conn.Call(ctx, link.Destroy.With(&link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res)); err != nil {
-		d.cmd.Process.Kill()
+	if _, err := d.conn.Call(ctx, link.Destroy.With(&link.DestroyParams{Force: true, Cause: "the test is over"}, nil, &res)); err != nil || res.Info.Terminal != nil && res.Info.Terminal.Recording != nil {
+		d.cmd.Process.Kill() // it may wait until its recording is fetched
 	}
 	_ = d.cmd.Wait()
 	d.conn.Close()

@@ -90,6 +90,7 @@ type Runner struct {
 	kept       int64               // guarded by mu; bytes of output of the ended commands in order
 	ending     *ending             // guarded by mu; set once the session is being destroyed
 	fetch      *fetch              // guarded by mu; the export that the daemon fetches; nil for none
+	recording  *recording          // guarded by mu until created; nil for none
 	wanted     bool                // guarded by mu; a daemon has asked for an export and does not have all of it
 	loneTimer  *time.Timer         // guarded by mu; runs without a daemon
 	quietTimer *time.Timer         // guarded by mu; checkpoints and returns memory when the session is quiet

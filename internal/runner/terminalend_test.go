@@ -3,8 +3,6 @@ package runner_test
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,47 +72,6 @@ func TestTerminalDestroyed(t *testing.T) {
 		t.Errorf("%s", text(res))
 	}
 	_ = d.cmd.Wait()
-}
-
-func TestTerminalRecording(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "session.cast")
-	p := onTerminal("stty -echo; echo shown; read x; echo end")
-	p.Record = true
-	d := launch(t)
-	info, err := d.create(p, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := info.Terminal.Recording; r == nil || r.Path != file || r.Input || r.Stopped != "" {
-		t.Errorf("%s", text(info.Terminal))
-	}
-	if fi, err := os.Stat(file); err != nil || fi.Mode() != 0o600 {
-		t.Errorf("%v, %v", fi, err)
-	}
-	d.waits(api.SessionWaitParams{Text: "shown"}, api.WaitText)
-	d.keys("secret", "enter")
-	d.terminated()
-	cast, err := os.ReadFile(file)
-	if err != nil || !bytes.HasPrefix(cast, []byte(`{"version":3`)) || !bytes.Contains(cast, []byte("shown")) || bytes.Contains(cast, []byte("secret")) || !bytes.Contains(cast, []byte("end")) {
-		t.Errorf("%s, %v", cast, err)
-	}
-	if r := d.details().Terminal.Recording; r == nil || r.Bytes != int64(len(cast)) {
-		t.Errorf("%s, the file has %d bytes", text(r), len(cast))
-	}
-	// A file that is there is not written over, and a program that does not start leaves none.
-	d = launch(t)
-	if _, err := d.create(p, file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("%v", err)
-	}
-	again, _ := os.ReadFile(file)
-	if !bytes.Equal(cast, again) {
-		t.Error("the recording has changed")
-	}
-	other := file + "2"
-	p.Command = []string{"./none"}
-	if _, err := launch(t).create(p, other); err == nil || exists(other) {
-		t.Errorf("%v, the file exists: %v", err, exists(other))
-	}
 }
 
 // The export of a terminal has its last screen.

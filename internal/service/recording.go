@@ -24,7 +24,7 @@ func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingPa
 	if p.Limit != nil {
 		limit = max(*p.Limit, utf8.UTFMax) // any character must fit
 	}
-	data, total, info, err := found.Recording(p.Offset, limit)
+	data, total, info, err := found.Recording(ctx, p.Offset, limit)
 	if err != nil {
 		return api.SessionRecordingResult{}, err
 	}

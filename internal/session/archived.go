@@ -61,6 +61,7 @@ func (r *Registry) loadArchived() map[string]api.SessionInfo {
 		s.ending.result, s.ending.killed, s.ending.entry = &result, result.Killed, e
 		s.ending.at = time.Now().Add(-e.Age())
 		s.details = result.Info
+		r.recordings.setPath(s.details.SessionInfo)
 		s.details.ShellPID, s.details.RunnerPID = 0, 0 // other processes may have these ids by now
 		s.mu.Unlock()
 		if err != nil || s.Info().TerminatedAt == nil || r.config.Retention <= 0 {

@@ -145,11 +145,9 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		create.Limits.SessionOutput = max(create.Limits.SessionOutput, s.registry.config.DialogueOutput)
 	}
 	if p.Record {
-		path, err := s.registry.recordings.prepare(s.id)
-		if err != nil {
+		if err := s.registry.recordings.prepare(); err != nil {
 			return err
 		}
-		create.RecordTo = path
 	}
 	about := About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt}
 	runner, err := s.registry.config.Runtimes[0].Start(ctx, Spec{About: about, Target: Target{Word: string(api.PlaceHost), Kind: api.PlaceHost}, Params: p})
@@ -157,7 +155,8 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		return err
 	}
 	s.runner = runner
-	create.BaseEnv, create.Limits.SpillDir = runner.Place().Env, runner.Place().SpillDir
+	place := runner.Place()
+	create.BaseEnv, create.Limits.SpillDir, create.RecordDir = place.Env, place.SpillDir, place.RecordDir
 	hello, cancel := context.WithTimeout(ctx, helloTimeout)
 	c, err := s.open(hello)
 	cancel()
@@ -176,7 +175,7 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	s.startWatching(c)
 	if err := s.create(ctx, c, create); err != nil {
 		s.giveUpCreation("could not be created")
-		s.registry.recordings.discard(create.RecordTo)
+		s.registry.recordings.discard(s.id)
 		return err
 	}
 	return nil
@@ -192,6 +191,9 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	shell := create.Params.Kind == api.KindShell
 	if !shell && c.hello.Protocol < link.Input.Since {
 		return s.tooOld(c, "have a "+string(create.Params.Kind))
+	}
+	if create.Params.Record && c.hello.Protocol < link.Recording.Since {
+		return s.tooOld(c, "record")
 	}
 	var d link.SessionDetails
 	if _, err := s.callWithin(ctx, forever, link.Create.With(&create, nil, &d)); err != nil {

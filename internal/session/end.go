@@ -69,12 +69,19 @@ func (s *Session) endRunner(p link.DestroyParams) {
 		s.killRunner()
 		return
 	}
-	conn := c.conn
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
+	// Each answer may take so long. A runner that does not read blocks our write; closing the
+	// connection ends it.
+	call := func(o link.Outgoing) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+		defer stop()
+		return c.conn.Call(ctx, o)
+	}
 	var result link.DestroyResult
-	if text, err := conn.Call(ctx, link.Destroy.With(&p, nil, &result)); err == nil {
-		entry, ok := s.fetchExport(ctx, conn, result.Export, text)
+	if text, err := call(link.Destroy.With(&p, nil, &result)); err == nil {
+		recorded := s.fetchLastRecording(call)
+		entry, ok := s.fetchExport(call, result.Export, text)
 		s.mu.Lock()
 		if s.ending.result == nil {
 			s.ending.result = &result
@@ -82,8 +89,9 @@ func (s *Session) endRunner(p link.DestroyParams) {
 		if entry != nil {
 			s.ending.entry = entry
 		}
+		s.ending.recorded = s.ending.recorded || recorded
 		s.mu.Unlock()
-		if ok && happens(s.runner.Done(), exitTimeout) {
+		if ok && recorded && happens(s.runner.Done(), exitTimeout) {
 			return
 		}
 	} else if !happens(s.runner.Done(), 0) {
@@ -135,6 +143,7 @@ func (s *Session) finishEnding() {
 		s.applyDetailsLocked(link.SessionDetails{SessionDetails: r.Info}, s.reports)
 		s.registry.journal.PublishExecs(s.id, r.Execs)
 	}
+	s.noteLostRecordingLocked()
 	neverCreated := s.state == api.SessionCreating
 	if err := s.toLocked(api.SessionTerminated, cause); err != nil {
 		s.log.Error("session ends twice", "error", err)
@@ -247,20 +256,20 @@ func (s *Session) Kill(ctx context.Context) error {
 
 // fetchExport stores the export of an ended session in the archive, and confirms that to the
 // runner. It reports whether the runner can exit.
-func (s *Session) fetchExport(ctx context.Context, conn *link.Conn, export *link.ExportResult, text []byte) (entry *archive.Entry, ok bool) {
+func (s *Session) fetchExport(call func(link.Outgoing) ([]byte, error), export *link.ExportResult, text []byte) (entry *archive.Entry, ok bool) {
 	if export == nil {
 		return nil, true
 	}
-	entry, err := s.storeExport(ctx, conn, export.More, text)
+	entry, err := s.storeExport(call, export.More, text)
 	if err != nil {
 		s.log.Warn("output of an ended session is lost", "error", err)
 		return nil, false
 	}
-	_, err = conn.Call(ctx, link.Export.With(&struct{}{}, nil, &link.ExportResult{}))
+	_, err = call(link.Export.With(&struct{}{}, nil, &link.ExportResult{}))
 	return entry, err == nil
 }
 
-func (s *Session) storeExport(ctx context.Context, conn *link.Conn, more bool, text []byte) (*archive.Entry, error) {
+func (s *Session) storeExport(call func(link.Outgoing) ([]byte, error), more bool, text []byte) (*archive.Entry, error) {
 	w, err := s.registry.config.Archive.Create(s.id)
 	if err != nil {
 		return nil, err
@@ -274,7 +283,7 @@ func (s *Session) storeExport(ctx context.Context, conn *link.Conn, more bool, t
 			return w.Close()
 		}
 		var r link.ExportResult
-		if text, err = conn.Call(ctx, link.Export.With(&struct{}{}, nil, &r)); err != nil {
+		if text, err = call(link.Export.With(&struct{}{}, nil, &r)); err != nil {
 			w.Abort()
 			return nil, err
 		}

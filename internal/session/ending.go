@@ -50,6 +50,8 @@ type ending struct {
 	result *link.DestroyResult
 	// entry has the output of the ended session; nil if it is not kept.
 	entry *archive.Entry
+	// recorded says that the daemon has the whole recording.
+	recorded bool
 	// killed are all processes that had to be killed, set when the session is terminated.
 	killed []api.KilledProcess
 	// at is when the session ended. It has a monotonic reading.

@@ -189,7 +189,7 @@ func (s *Session) endUncreated() {
 var (
 	// errNotCreated says that a runner has no session.
 	errNotCreated = errors.New("it has no session")
-	// errNothingToKeep says that a runner's session has ended, and its output is not to be kept.
+	// errNothingToKeep says that a runner's session has ended, and TRL keeps nothing of it.
 	errNothingToKeep = errors.New("its session has ended")
 )
 

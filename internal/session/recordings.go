@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -13,18 +12,25 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 )
 
 const (
-	castSuffix = ".cast"
 	// sweepGrowth is by how much a recording grows before the size of all of them is compared
 	// with the limit.
 	sweepGrowth = 16 << 20
+	// fetchGrowth is by how much a recording in another place grows before the daemon fetches
+	// the new part: so much of it is lost at most if its runner dies.
+	fetchGrowth = 256 << 10
+	// recordingPiece is how many bytes of a recording are fetched at once.
+	recordingPiece = 1 << 20
 )
 
-// recordings is the directory of the recordings of terminals: a file for each session,
-// written by its runner. Files stay when their sessions have ended, until all of them
-// together are too large. It is safe for concurrent use and has no goroutines.
+// recordings is the directory of the recordings of terminals: a file for each session. The
+// runner writes the file if its place shares the directory; otherwise the daemon fetches the
+// recording from the runner, and the file is the beginning of it. Files stay when their sessions
+// have ended, until all of them together are too large. It is safe for concurrent use and has no
+// goroutines.
 type recordings struct {
 	dir   string
 	total int64 // bytes of all files; 0 = no bound
@@ -37,23 +43,30 @@ type recordings struct {
 }
 
 // path is where the recording of a session is.
-func (rs *recordings) path(id string) string { return filepath.Join(rs.dir, id+castSuffix) }
+func (rs *recordings) path(id string) string { return filepath.Join(rs.dir, link.RecordFile(id)) }
 
-// prepare makes the place for a recording and returns its path.
-func (rs *recordings) prepare(id string) (string, error) {
+// setPath says where the recording of a session is, which its runner does not know.
+func (rs *recordings) setPath(info api.SessionInfo) {
+	if info.Terminal != nil && info.Terminal.Recording != nil {
+		info.Terminal.Recording.Path = rs.path(info.SessionID)
+	}
+}
+
+// prepare makes the directory.
+func (rs *recordings) prepare() error {
 	if rs.dir == "" {
-		return "", api.Errorf(api.CodeRuntimeUnavailable, "recording: this daemon has no directory for recordings")
+		return api.Errorf(api.CodeRuntimeUnavailable, "recording: this daemon has no directory for recordings")
 	}
 	if err := os.MkdirAll(rs.dir, 0o700); err != nil {
-		return "", api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
+		return api.Errorf(api.CodeRuntimeUnavailable, "recording: %s", err)
 	}
-	return rs.path(id), nil
+	return nil
 }
 
 // discard removes the recording of a session that could not be created.
-func (rs *recordings) discard(path string) {
-	if path != "" {
-		_ = os.Remove(path)
+func (rs *recordings) discard(id string) {
+	if rs.dir != "" {
+		_ = os.Remove(rs.path(id))
 	}
 }
 
@@ -104,7 +117,7 @@ func (rs *recordings) sweep(isLive func(id string) bool) {
 	sum := int64(0)
 	entries, _ := os.ReadDir(rs.dir)
 	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), castSuffix)
+		id, ok := strings.CutSuffix(e.Name(), link.RecordFile(""))
 		info, err := e.Info()
 		if !ok || err != nil || !info.Mode().IsRegular() {
 			continue
@@ -127,34 +140,4 @@ func (rs *recordings) sweep(isLive func(id string) bool) {
 		rs.log.Info("removed a recording above the limit (recordings_total_bytes)", "session_id", f.id, "bytes", f.size)
 		sum -= f.size
 	}
-}
-
-// Recording reads a piece of the recording of a terminal, and returns its present size.
-func (s *Session) Recording(offset, limit int64) (data []byte, total int64, info api.SessionInfo, err error) {
-	info = s.Info()
-	if info.Terminal == nil || info.Terminal.Recording == nil {
-		return nil, 0, info, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
-	}
-	f, err := os.Open(s.registry.recordings.path(s.id))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, info, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
-	case err != nil:
-		return nil, 0, info, api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)
-	}
-	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return nil, 0, info, api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)
-	}
-	total = stat.Size()
-	if offset > total {
-		return nil, 0, info, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
-	}
-	data = make([]byte, min(limit, total-offset))
-	n, err := f.ReadAt(data, offset)
-	if err != nil && err != io.EOF {
-		return nil, 0, info, api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)
-	}
-	return data[:n], total, info, nil
 }

@@ -1,8 +1,11 @@
 package session_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 	"github.com/trl-dev/trl/internal/testkit"
@@ -19,27 +23,27 @@ import (
 func TestRecordings(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "recordings")
 	path := func(id string) string { return filepath.Join(dir, id+".cast") }
-	rt := &sessiontest.Runtime{Command: talk}
+	rt := &sessiontest.Runtime{Command: talk, RecordDir: dir}
 	in(t, session.Config{RecordingsDir: dir, TotalRecordings: 1000}, rt, func(t *testing.T, w world) {
 		record := func(size int) string {
 			t.Helper()
 			p := terminal("")
 			p.Record = true
 			id := w.create(p).SessionID
-			if to := rt.Runner(id).Created().RecordTo; to != path(id) {
-				t.Errorf("recorded to %q", to)
+			if to := rt.Runner(id).Created(); to.RecordDir != dir || !to.Params.Record {
+				t.Errorf("recorded in %q", to.RecordDir)
+			}
+			if got := w.get(id).Info().Terminal.Recording.Path; got != path(id) {
+				t.Errorf("the recording is said to be %q", got)
 			}
 			if err := os.WriteFile(path(id), make([]byte, size), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return id
 		}
-		if plain := w.create(terminal("")); rt.Runner(plain.SessionID).Created().RecordTo != "" {
-			t.Error("recorded, and nobody asked for it")
-		} else {
-			_, _, _, err := w.get(plain.SessionID).Recording(0, 10)
-			testkit.WantError(t, err, api.CodeInvalidParams, "is not recorded; create it with record: true")
-		}
+		plain := w.create(terminal(""))
+		_, _, _, err := w.get(plain.SessionID).Recording(t.Context(), 0, 10)
+		testkit.WantError(t, err, api.CodeInvalidParams, "is not recorded; create it with record: true")
 		a, b, c := record(400), record(400), record(100)
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%v, %v", info.Mode(), err)
@@ -51,10 +55,10 @@ func TestRecordings(t *testing.T) {
 			}
 		}
 		w.destroy(b)
-		if data, total, info, err := w.get(b).Recording(100, 50); len(data) != 50 || total != 400 || err != nil || info.State != api.SessionTerminated {
+		if data, total, info, err := w.get(b).Recording(t.Context(), 100, 50); len(data) != 50 || total != 400 || err != nil || info.State != api.SessionTerminated {
 			t.Errorf("%d of %d, %v", len(data), total, err)
 		}
-		_, _, _, err := w.get(b).Recording(401, 50)
+		_, _, _, err = w.get(b).Recording(t.Context(), 401, 50)
 		testkit.WantError(t, err, api.CodeInvalidParams, "params.offset: 401 is beyond the end, which is 400")
 		d := record(300) // 1200; the oldest lives
 		w.destroy(d)
@@ -64,7 +68,7 @@ func TestRecordings(t *testing.T) {
 				t.Errorf("recording of %s: %v", id, err)
 			}
 		}
-		_, _, _, err = w.get(b).Recording(0, 50)
+		_, _, _, err = w.get(b).Recording(t.Context(), 0, 50)
 		testkit.WantError(t, err, api.CodeConflict, "its recording was removed")
 	})
 	if left, _ := os.ReadDir(dir); len(left) != 3 {
@@ -75,7 +79,7 @@ func TestRecordings(t *testing.T) {
 // TestRecordingOfNothing: when the session cannot be made, its recording goes too.
 func TestRecordingOfNothing(t *testing.T) {
 	dir := t.TempDir()
-	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error {
+	rt := &sessiontest.Runtime{RecordDir: dir, OnStart: func(r *sessiontest.Runner) error {
 		r.CreateError = api.Errorf(api.CodeShellNotFound, `program "foo": not found`)
 		return os.WriteFile(filepath.Join(dir, r.About().SessionID+".cast"), nil, 0o600)
 	}}
@@ -87,5 +91,190 @@ func TestRecordingOfNothing(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) != 0 {
 			t.Errorf("%d recordings", len(left))
 		}
+	})
+}
+
+// far is a place that shares no directory with the daemon, and what its terminal records.
+type far struct {
+	world
+	dir  string
+	id   string
+	want []byte
+}
+
+// inFar runs f with the recorded terminal of a place that shares no directory with the daemon.
+func inFar(t *testing.T, c session.Config, p api.SessionCreateParams, f func(*far)) {
+	t.Helper()
+	c.RecordingsDir = t.TempDir()
+	in(t, c, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
+		p.Record = true
+		info, err := w.Create(api.WithConn(t.Context(), t.Context()), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &far{world: w, dir: c.RecordingsDir, id: info.SessionID}
+		if to := w.rt.Runner(x.id).Created(); to.RecordDir != "" {
+			t.Errorf("its runner was told of the daemon's directory %q", to.RecordDir)
+		}
+		f(x)
+	})
+}
+
+// record records some random bytes.
+func (x *far) record(size int) {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{byte(len(x.want))}).Read(data)
+	x.want = append(x.want, data...)
+	x.rt.Runner(x.id).Record(data)
+}
+
+// kept is the daemon's file.
+func (x *far) kept() []byte {
+	x.t.Helper()
+	text, err := os.ReadFile(filepath.Join(x.dir, x.id+".cast"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		x.t.Fatal(err)
+	}
+	return text
+}
+
+// isKept checks that the daemon's file has the whole recording, and can be read.
+func (x *far) isKept() {
+	x.t.Helper()
+	if !bytes.Equal(x.kept(), x.want) {
+		x.t.Errorf("%d bytes are kept, want all %d", len(x.kept()), len(x.want))
+	}
+	data, total, info, err := x.get(x.id).Recording(x.t.Context(), 0, 1<<30)
+	if !bytes.Equal(data, x.want) || total != int64(len(x.want)) || info.State != api.SessionTerminated || err != nil {
+		x.t.Errorf("%d of %d bytes, %s, %v", len(data), total, info.State, err)
+	}
+	if info.Terminal.Recording.Stopped != "" {
+		x.t.Errorf("it is said to have stopped: %s", info.Terminal.Recording.Stopped)
+	}
+}
+
+// TestFarRecording: it is read by offset while the session lives, and whole after its end, however
+// that came.
+func TestFarRecording(t *testing.T) {
+	inFar(t, session.Config{}, terminal(""), func(x *far) {
+		x.record(200 << 10)
+		for _, c := range []struct{ offset, limit, file int64 }{{0, 100, 100}, {50, 100, 150}, {1000, 1, 1001}, {0, 10, 1001}, {200<<10 - 1, 10, 200 << 10}} {
+			data, total, _, err := x.get(x.id).Recording(x.t.Context(), c.offset, c.limit)
+			end := min(c.offset+c.limit, total)
+			if err != nil || total != 200<<10 || !bytes.Equal(data, x.want[c.offset:end]) || len(x.kept()) != int(c.file) {
+				x.t.Errorf("%+v: %d of %d bytes, %d in the file, %v", c, len(data), total, len(x.kept()), err)
+			}
+		}
+		_, _, _, err := x.get(x.id).Recording(x.t.Context(), 300<<10, 10)
+		testkit.WantError(x.t, err, api.CodeInvalidParams, "params.offset: 307200 is beyond the end, which is 204800")
+		if stat, err := os.Stat(filepath.Join(x.dir, x.id+".cast")); err != nil || stat.Mode().Perm() != 0o600 {
+			x.t.Errorf("%v, %v", stat.Mode(), err)
+		}
+		x.record(5 << 20)
+		x.destroy(x.id)
+		x.isKept()
+	})
+	ephemeral := terminal("")
+	ephemeral.Ephemeral = true
+	for _, p := range []api.SessionCreateParams{terminal(""), ephemeral} {
+		inFar(t, session.Config{Archive: newShelf(t).open(t)}, p, func(x *far) { // its program ends
+			x.record(3 << 20)
+			x.typed(x.id, "exit")
+			<-x.get(x.id).Done()
+			x.isKept()
+		})
+	}
+}
+
+// TestFarRecordingIsMirrored: when a recording grows, the daemon fetches it. If the runner dies,
+// little is lost, and the session says so.
+func TestFarRecordingIsMirrored(t *testing.T) {
+	inFar(t, session.Config{}, terminal(""), func(x *far) {
+		x.record(1000)
+		synctest.Wait()
+		if len(x.kept()) != 0 {
+			x.t.Errorf("%d bytes are fetched, and nobody asked for them", len(x.kept()))
+		}
+		for range 8 {
+			x.record(300 << 10)
+			synctest.Wait()
+			if !bytes.Equal(x.kept(), x.want) {
+				x.t.Errorf("%d bytes are kept, want all %d", len(x.kept()), len(x.want))
+			}
+		}
+		have := len(x.want)
+		x.record(1000)
+		x.rt.Runner(x.id).Crash("killed by SIGKILL")
+		<-x.get(x.id).Done()
+		data, total, info, err := x.get(x.id).Recording(x.t.Context(), 0, 1<<30)
+		if !bytes.Equal(data, x.want[:have]) || total != int64(have) || err != nil {
+			x.t.Errorf("%d of %d bytes, %v", len(data), total, err)
+		}
+		if r := info.Terminal.Recording; r.Bytes != int64(have) || r.Stopped != "its runner died before the daemon had fetched the rest" {
+			x.t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestFarRecordingAndDaemons: a daemon goes on with the file that an earlier one began, also when
+// the session ended between them and nothing else of it is kept.
+func TestFarRecordingAndDaemons(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		for _, retention := range []time.Duration{-1, time.Hour} {
+			c := session.Config{Retention: retention, RecordingsDir: t.TempDir()}
+			if retention > 0 {
+				c.Archive = newShelf(t).open(t)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				rt := &sessiontest.Runtime{Command: func(ctx context.Context, _ *sessiontest.Exec) int {
+					if ends {
+						time.Sleep(30 * time.Second)
+						return 5
+					}
+					<-ctx.Done()
+					return 143
+				}}
+				w := world{newRegistry(c, rt), rt, t}
+				p := terminal("")
+				p.Record = true
+				x := &far{world: w, dir: c.RecordingsDir, id: w.create(p).SessionID}
+				x.record(400 << 10)
+				synctest.Wait()
+				if len(x.kept()) != 400<<10 {
+					t.Fatalf("%d bytes are kept", len(x.kept()))
+				}
+				x.record(1 << 10)
+				x.Leave()
+				x.record(2 << 10)
+				time.Sleep(time.Minute)
+				x.world = world{newRegistry(c, rt), rt, t}
+				if err := x.Recover(t.Context(), false); err != nil {
+					t.Fatal(err)
+				}
+				if !ends {
+					x.record(3 << 10)
+					x.destroy(x.id)
+				}
+				synctest.Wait()
+				if !bytes.Equal(x.kept(), x.want) {
+					t.Errorf("ends %v, retention %s: %d bytes are kept, want all %d", ends, retention, len(x.kept()), len(x.want))
+				}
+				x.Close(nil)
+				if left := rt.Runners(); len(left) > 0 {
+					t.Errorf("%d runners left after Close", len(left))
+				}
+			})
+		}
+	}
+}
+
+// TestFarRecordingNeedsANewRunner: an older runner would record nothing.
+func TestFarRecordingNeedsANewRunner(t *testing.T) {
+	rt := &sessiontest.Runtime{Command: talk, OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.Recording.Since - 1; return nil }}
+	in(t, session.Config{RecordingsDir: t.TempDir()}, rt, func(t *testing.T, w world) {
+		p := terminal("a")
+		p.Record = true
+		_, err := w.Create(t.Context(), p)
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "a": its runner (version memory) is older and cannot record; create a new session`)
 	})
 }

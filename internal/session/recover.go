@@ -112,7 +112,7 @@ func (s *Session) applyFirstReport() error {
 		return nil
 	}
 	ended, shell := s.ending.report != nil, s.kindLocked() == api.KindShell
-	if ended && !s.registry.keepsOutput() {
+	if ended && !s.registry.keepsOutput() && !s.recordsInPlaceLocked() {
 		return errNothingToKeep
 	}
 	s.described = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -231,7 +232,7 @@ func TestCreateThatFailsLeavesNothing(t *testing.T) {
 		{"no hello", func(r *sessiontest.Runner) error { r.Mute = true; return nil },
 			api.CodeRuntimeUnavailable, `session "build": the runner does not say hello`},
 		{"other protocol", func(r *sessiontest.Runner) error { r.Protocol = 99; return nil },
-			api.CodeRuntimeUnavailable, `session "build": its runner (version memory) speaks protocol 99, this daemon 3`},
+			api.CodeRuntimeUnavailable, `session "build": its runner (version memory) speaks protocol 99, this daemon ` + strconv.Itoa(link.Protocol)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &sessiontest.Runtime{OnStart: c.start}

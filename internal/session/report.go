@@ -36,6 +36,7 @@ func (s *Session) sessionEvent(info link.SessionInfo) {
 	s.mu.Unlock()
 	s.registry.enforceOutputLimit()
 	s.registry.recordings.noteSize(info.SessionInfo)
+	s.fetchRecordingLater()
 	if idle {
 		at, _ := s.deadline()
 		s.registry.wakeBefore(at)
@@ -61,6 +62,7 @@ func (s *Session) applyReportLocked(info api.SessionInfo, ages link.Ages) {
 		info.Name = s.details.Name
 	}
 	info.TerminatedAt, info.Cause = nil, ""
+	s.registry.recordings.setPath(info)
 	s.registry.liveOutput.Add(info.OutputBytes - s.details.OutputBytes)
 	s.details.SessionInfo = info
 	if next == s.state || next == api.SessionTerminated || s.state == api.SessionCreating {

@@ -64,6 +64,10 @@ type Place struct {
 	// SpillDir is the directory for output that does not fit into memory; empty for the private
 	// directory of the runner.
 	SpillDir string
+	// RecordDir is the name that the daemon's directory for recordings has in the place; empty if
+	// the place does not share that directory. The runner then keeps the recording of a terminal
+	// to itself, and the daemon fetches it over the link.
+	RecordDir string
 }
 
 // About describes a session to a later daemon until its runner answers. It contains neither

@@ -46,6 +46,9 @@ type Session struct {
 	runnerEndings sync.WaitGroup
 	// sizing is a semaphore: its one slot is taken while the terminal is resized.
 	sizing chan struct{}
+	// fetching is a semaphore: its one slot is taken while the recording is fetched from the
+	// runner.
+	fetching chan struct{}
 
 	settingMu sync.Mutex // held while the name, the tags or the limits are changed; taken before mu
 
@@ -56,6 +59,7 @@ type Session struct {
 	viewers     viewers             // guarded by mu; the viewers of a terminal
 	firstExecs  []api.ExecInfo      // guarded by mu; until the session is admitted: the commands that it began with
 	reports     int                 // guarded by mu; how many session events the runner has sent
+	recorded    int64               // guarded by mu; how much of a recording in another place was fetched, or is being fetched
 	described   bool                // guarded by mu; the runner has reported what the session is
 	conn        *runnerConn         // guarded by mu; nil before the first connection and after the end
 	away        *awaySignals        // guarded by mu; replaced when the runner is reached again
@@ -73,7 +77,7 @@ type Session struct {
 func newSession(r *Registry, id, name, runtime string) *Session {
 	s := &Session{
 		id: id, registry: r, log: r.log.With("session_id", id),
-		done: make(chan struct{}), sizing: make(chan struct{}, 1), state: api.SessionCreating,
+		done: make(chan struct{}), sizing: make(chan struct{}, 1), fetching: make(chan struct{}, 1), state: api.SessionCreating,
 		retryNow: make(chan struct{}, 1), away: newAwaySignals(),
 	}
 	s.ctx, s.quit = context.WithCancel(context.Background())

@@ -192,9 +192,6 @@ func (r *recorder) info() *api.RecordingInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	info := &api.RecordingInfo{Bytes: r.size, Input: r.config.RecordInput}
-	if f, ok := r.config.Record.(interface{ Name() string }); ok {
-		info.Path = f.Name()
-	}
 	switch {
 	case r.stopped == nil:
 	case errors.Is(r.stopped, cast.ErrLimit):

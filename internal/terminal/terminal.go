@@ -36,7 +36,7 @@ type Config struct {
 	Log        *output.Log // takes the program's output, as output.Stdout
 	MaxInput   int64       // bytes that may wait until the program reads them; 0: no bound
 
-	Record      io.WriteCloser // takes an asciicast and is closed after it; nil: none. Its Name, if it has one, is its path
+	Record      io.WriteCloser // takes an asciicast and is closed after it; nil: none
 	RecordInput bool           // the recording has the input too
 	RecordLimit int64          // of the recording, in bytes; 0: none
 	Title       string         // the command line, for the recording

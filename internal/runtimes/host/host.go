@@ -31,6 +31,8 @@ type Config struct {
 	RuntimeDir string
 	// SpillDir is where output that does not fit into memory is kept, in files without a name.
 	SpillDir string
+	// RecordDir is the daemon's directory for recordings, which the runners write to.
+	RecordDir string
 	// Subreaper says that this process adopts the orphans of its sessions.
 	Subreaper bool
 	// Reaper starts the runners. Every other child that this process gets after New is an orphan
@@ -78,7 +80,7 @@ func New(c Config) (*Runtime, error) {
 		state: c.State, runtimeDir: c.RuntimeDir, reaper: c.Reaper, log: c.Logger,
 		place: session.Place{
 			Info: api.PlaceInfo{Kind: api.PlaceHost, OS: runtime.GOOS, Arch: runtime.GOARCH},
-			Env:  baseEnv(c.Environ), SpillDir: c.SpillDir,
+			Env:  baseEnv(c.Environ), SpillDir: c.SpillDir, RecordDir: c.RecordDir,
 		},
 		subreaper: c.Subreaper, environ: runnerEnviron(c.Environ),
 		runners: map[int]bool{}, older: map[int]bool{},

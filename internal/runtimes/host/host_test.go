@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 type place struct {
 	t              *testing.T
 	state, runtime string
+	recordDir      string // the directory for recordings that runners share; empty for none
 	log            *testkit.Buffer
 }
 
@@ -93,7 +94,7 @@ func (p place) open() (rt *host.Runtime, logger *slog.Logger, close func()) {
 		p.t.Fatal(err)
 	}
 	rt, err = host.New(host.Config{
-		State: dir, RuntimeDir: p.runtime, Reaper: reaper, Logger: logger,
+		State: dir, RuntimeDir: p.runtime, RecordDir: p.recordDir, Reaper: reaper, Logger: logger,
 		Environ: append(os.Environ(), "GORACE=atexit_sleep_ms=0", "TRL_TOKEN=no", "NOTIFY_SOCKET=no", "LISTEN_FDS=3", "VISIBLE=yes", "TERM=xterm"),
 	})
 	if err != nil {
@@ -112,7 +113,7 @@ func (p place) start() daemon {
 	p.t.Helper()
 	rt, logger, close := p.open()
 	r := session.NewRegistry(session.Config{
-		Runtimes: []session.Runtime{rt}, Logger: logger, MaxSessions: 100, DefaultShell: "/bin/sh", KillGrace: time.Second, Retention: time.Minute,
+		Runtimes: []session.Runtime{rt}, Logger: logger, MaxSessions: 100, DefaultShell: "/bin/sh", KillGrace: time.Second, Retention: time.Minute, RecordingsDir: p.recordings(),
 		Limits: link.Limits{KillGraceS: 1, MaxQueued: 4, MaxStdinBytes: 1 << 20, OutputBytes: 1 << 20, SessionOutput: 1 << 22, ExecsKept: 10, ShellStartTimeout: 10},
 	})
 	if err := r.Recover(p.t.Context(), false); err != nil {

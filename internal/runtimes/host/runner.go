@@ -166,7 +166,7 @@ func (r *runner) About() session.About {
 }
 
 // Place returns this machine: the environment of the daemon, without the variables that are about the
-// daemon itself, and the configured directory for output.
+// daemon itself, and the configured directories.
 func (r *runner) Place() session.Place { return r.rt.place }
 
 // Describe writes the name and the tags into the record.

@@ -41,9 +41,12 @@ func (r *Runner) export(result link.DestroyResult) ([]byte, error) {
 // export, when that is safe.
 func (r *Runner) goodbye(p link.DestroyParams, result link.DestroyResult) (any, []byte, error) {
 	if !p.Export {
-		r.leave()
+		r.leaveIfFetched(func() {})
 		return result, nil, nil
 	}
+	r.mu.Lock()
+	r.exporting = true
+	r.mu.Unlock()
 	now := time.Now()
 	if result.Info.State != api.SessionTerminated {
 		result.Info.State, result.Info.TerminatedAt, result.Info.Cause = api.SessionTerminated, &now, p.Cause
@@ -51,6 +54,17 @@ func (r *Runner) goodbye(p link.DestroyParams, result link.DestroyResult) (any, 
 	body, err := r.export(result)
 	result.Export = &link.ExportResult{}
 	return result, body, err
+}
+
+// leaveIfFetched ends the runner if the daemon has everything after the change.
+func (r *Runner) leaveIfFetched(change func()) {
+	r.mu.Lock()
+	change()
+	over := !r.exporting && (r.screen.recording == nil || r.rt.RecordDir != "" || r.fetched)
+	r.mu.Unlock()
+	if over {
+		r.leave()
+	}
 }
 
 // leave ends the runner when its last answer has left.

@@ -45,6 +45,8 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 	switch name {
 	case link.Input.Name, link.Resize.Name, link.Screen.Name, link.Wait.Name, link.Snapshot.Name, link.Follow.Name:
 		return r.handleTerminal(ctx, name, params, body)
+	case link.Recording.Name:
+		return decoded(params, r.readRecording)
 	case link.Hello.Name:
 		if r.Refuse != nil {
 			return nil, nil, r.Refuse
@@ -103,7 +105,7 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 	case link.Destroy.Name:
 		return r.destroy(ctx, params)
 	case link.Export.Name:
-		r.leave()
+		r.leaveIfFetched(func() { r.exporting = false })
 		return link.ExportResult{}, nil, nil
 	case link.Trim.Name:
 		var p link.TrimParams

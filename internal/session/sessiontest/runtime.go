@@ -26,6 +26,9 @@ type Runtime struct {
 	// Command does what a command does and returns its exit code. It ends when ctx
 	// does. When nil every command succeeds at once.
 	Command func(ctx context.Context, x *Exec) int
+	// RecordDir is the directory for recordings that the place shares with the daemon; empty for
+	// none.
+	RecordDir string
 
 	mu      sync.Mutex
 	runners map[string]*Runner // guarded by mu; those that were not removed
@@ -154,6 +157,10 @@ type Runner struct {
 	lose    string           // the call after whose next answer the connection breaks
 	miss    string           // the call whose next request is lost with the connection
 	frozen  chan struct{}    // closed by Thaw; nil while it is not frozen
+
+	recording []byte // of a place that does not share the directory of the daemon
+	exporting bool   // the daemon has not yet said that it has the export
+	fetched   bool   // the daemon has said that it has the recording
 }
 
 // About is the session it was started for.
@@ -163,9 +170,9 @@ func (r *Runner) About() session.About {
 	return r.about
 }
 
-// Place has a small environment and no directory.
+// Place has a small environment.
 func (r *Runner) Place() session.Place {
-	return session.Place{Env: map[string]string{"PATH": "/bin"}}
+	return session.Place{Env: map[string]string{"PATH": "/bin"}, RecordDir: r.rt.RecordDir}
 }
 
 // Describe changes the answer of About.

@@ -33,8 +33,8 @@ func (r *Runner) startProgram(p link.CreateParams) {
 	r.info.State, r.info.ExecID, r.info.Command, r.info.CommandCount = api.SessionRunning, x.info.ExecID, p.Params.Command, 1
 	if r.info.Kind == api.KindTerminal {
 		r.screen.cols, r.screen.rows = p.Params.Size()
-		if p.RecordTo != "" {
-			r.screen.recording = &api.RecordingInfo{Path: p.RecordTo, Input: p.Params.RecordInput}
+		if p.Params.Record {
+			r.screen.recording = &api.RecordingInfo{Input: p.Params.RecordInput}
 		}
 		r.updateSizeLocked()
 	}

@@ -1136,7 +1136,7 @@ export interface SystemHTTPResult {
 
 /** Describes the recording of a terminal. */
 export interface RecordingInfo {
-  /** path in the session's runtime */
+  /** file on the machine of the daemon */
   path: string;
   /** size so far */
   bytes: number;

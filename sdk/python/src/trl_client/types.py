@@ -1588,7 +1588,7 @@ class RecordingInfo:
     """Describes the recording of a terminal."""
 
     path: str = ""
-    """path in the session's runtime"""
+    """file on the machine of the daemon"""
 
     bytes: int = 0
     """size so far"""

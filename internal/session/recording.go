@@ -1,0 +1,154 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+)
+
+// recordsInPlaceLocked reports whether the session is recorded in a place that does not share the
+// daemon's directory.
+func (s *Session) recordsInPlaceLocked() bool {
+	t := s.details.Terminal
+	return t != nil && t.Recording != nil && s.runner != nil && s.runner.Place().RecordDir == ""
+}
+
+// noteLostRecordingLocked reports a recording whose end was lost with the runner.
+func (s *Session) noteLostRecordingLocked() {
+	if !s.recordsInPlaceLocked() || s.ending.recorded {
+		return
+	}
+	t, r := *s.details.Terminal, *s.details.Terminal.Recording
+	if stat, err := os.Stat(r.Path); err == nil {
+		r.Bytes = stat.Size()
+	}
+	r.Stopped = "its runner died before the daemon had fetched the rest"
+	t.Recording = &r
+	s.details.Terminal = &t
+}
+
+// Recording reads a piece of the recording of a terminal, and returns its present size.
+func (s *Session) Recording(ctx context.Context, offset, limit int64) (data []byte, total int64, info api.SessionInfo, err error) {
+	info = s.Info()
+	if info.Terminal == nil || info.Terminal.Recording == nil {
+		return nil, 0, info, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
+	}
+	s.mu.Lock()
+	fetch := s.recordsInPlaceLocked() && s.state != api.SessionTerminated
+	s.mu.Unlock()
+	if fetch {
+		total, err = s.fetchRecording(ctx, offset+limit, func(o link.Outgoing) ([]byte, error) { return s.askRunner(ctx, o) })
+		if errors.Is(err, errRunnerGone) { // the file has everything now
+			info, err = s.Info(), nil
+		}
+		if err != nil {
+			return nil, 0, info, err
+		}
+	}
+	f, err := os.Open(s.registry.recordings.path(s.id))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0, info, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
+	case err != nil:
+		return nil, 0, info, s.recordingError(err)
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, 0, info, s.recordingError(err)
+	}
+	total = max(total, stat.Size())
+	if offset > total {
+		return nil, 0, info, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
+	}
+	data = make([]byte, min(limit, total-offset))
+	n, err := f.ReadAt(data, offset)
+	if err != nil && err != io.EOF {
+		return nil, 0, info, s.recordingError(err)
+	}
+	return data[:n], total, info, nil
+}
+
+func (s *Session) recordingError(err error) error {
+	return api.Errorf(api.CodeRuntimeUnavailable, "session %q: its recording: %s", s.Label(), err)
+}
+
+// fetchRecording fetches the recording from the runner until the daemon's file has that many
+// bytes, or all of them, and returns the size of the recording. The file is always the beginning
+// of the recording, so a later daemon goes on where its size says.
+func (s *Session) fetchRecording(ctx context.Context, size int64, call func(link.Outgoing) ([]byte, error)) (total int64, err error) {
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	f, err := os.OpenFile(s.registry.recordings.path(s.id), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, s.recordingError(err)
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return 0, s.recordingError(err)
+	}
+	for have := stat.Size(); ; {
+		var r link.RecordingResult
+		p := link.RecordingParams{Offset: have, Limit: int(max(0, min(size-have, recordingPiece)))}
+		data, err := call(link.Recording.With(&p, nil, &r))
+		if err != nil {
+			return 0, err
+		}
+		if _, err := f.Write(data); err != nil {
+			return 0, s.recordingError(err)
+		}
+		have += int64(len(data))
+		s.mu.Lock()
+		s.recorded = have
+		s.mu.Unlock()
+		if len(data) == 0 || have >= min(size, r.Total) {
+			return r.Total, nil
+		}
+	}
+}
+
+// fetchRecordingLater fetches the recording of a terminal in another place, when it has grown.
+func (s *Session) fetchRecordingLater() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.recordsInPlaceLocked() || s.ending.step != endNone || s.details.Terminal.Recording.Bytes < s.recorded+fetchGrowth {
+		return
+	}
+	s.recorded = s.details.Terminal.Recording.Bytes // fetchRecording sets it again
+	// The connection is read by one of the tasks, so the count does not start from zero.
+	s.registry.tasks.Go(func() {
+		_, err := s.fetchRecording(s.ctx, 1<<62, func(o link.Outgoing) ([]byte, error) { return s.askRunner(s.ctx, o) })
+		if err != nil && !errors.Is(err, errRunnerGone) && s.ctx.Err() == nil {
+			s.log.Warn("recording cannot be fetched; it is fetched again later", "error", err)
+		}
+	})
+}
+
+// fetchLastRecording fetches the rest of the recording of a session that has ended in another
+// place, and tells its runner that it has everything. It reports whether the runner can exit.
+func (s *Session) fetchLastRecording(call func(link.Outgoing) ([]byte, error)) bool {
+	s.mu.Lock()
+	inPlace := s.recordsInPlaceLocked()
+	s.mu.Unlock()
+	if !inPlace {
+		return true
+	}
+	total, err := s.fetchRecording(context.Background(), 1<<62, call)
+	if err == nil {
+		_, err = call(link.Recording.With(&link.RecordingParams{Offset: total, Fetched: true}, nil, &link.RecordingResult{}))
+	}
+	if err != nil {
+		s.log.Warn("the end of a recording is lost", "error", err)
+	}
+	return err == nil
+}
