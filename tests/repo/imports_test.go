@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"internal/runtimes/host":    {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
 	"internal/runtimes/ssh":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
 	"internal/runtimes/remote":  {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
+	"internal/runtimes/docker":  {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
 
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
@@ -100,6 +101,7 @@ var mayUse = map[string][]string{
 
 	"internal/runtimes/host":    {"golang.org/x/sys"},
 	"internal/runtimes/runners": {"golang.org/x/sys"},
+	"internal/runtimes/docker":  {"github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/docker/go-connections", "github.com/moby/moby", "github.com/opencontainers/image-spec"},
 
 	"internal/cli/attach": {"golang.org/x/sys"},
 	"internal/cli/chat":   {"golang.org/x/sys", "golang.org/x/term"},

@@ -1,0 +1,589 @@
+//go:build linux
+
+package docker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"go.uber.org/goleak"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/runtimes/docker"
+	"github.com/trl-dev/trl/internal/runtimes/docker/dockertest"
+	"github.com/trl-dev/trl/internal/runtimes/remote"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// TestMain puts the runner beside the program of the tests, where package runners finds it: the program
+// itself needs libraries that images do not have.
+func TestMain(m *testing.M) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(filepath.Dir(self), "trl-runner"), "github.com/trl-dev/trl/cmd/trl-runner")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v: %s", err, out))
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(dockertest.Waits), goleak.Cleanup(dockertest.Exit))
+}
+
+// bench is an engine and a driver for one test, which leaves nothing in the engine.
+type bench struct {
+	*testing.T
+	*dockertest.Engine
+	d     *docker.Driver   // of the daemon
+	all   []*docker.Driver // of this daemon and the earlier ones
+	steps []string         // of the progress that was reported
+}
+
+// another replaces the daemon by another one.
+func (b *bench) another() {
+	b.d = docker.New(docker.Config{})
+	b.all = append(b.all, b.d)
+}
+
+func newBench(t *testing.T, e *dockertest.Engine) *bench {
+	t.Helper()
+	b := &bench{T: t, Engine: e}
+	b.another()
+	before := goleak.IgnoreCurrent()
+	names, _ := e.Listing(t)
+	t.Cleanup(func() {
+		for _, d := range b.all {
+			d.Close()
+		}
+		t := detached{t}
+		after, _ := e.Listing(t)
+		for _, n := range after {
+			if !slices.Contains(names, n) && !strings.HasPrefix(n, "volume trl-runner-") {
+				t.Errorf("%s is left", n)
+			}
+		}
+		_ = e.Client.Close()
+		if err := goleak.Find(before, goleak.IgnoreAnyFunction(dockertest.Waits)); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// detached is a test whose context has not ended, for its clean-up.
+type detached struct{ *testing.T }
+
+func (detached) Context() context.Context { return context.Background() }
+
+func (b *bench) opening(kind api.PlaceKind, o api.PlaceOptions) remote.Opening {
+	o.Engine = b.Host
+	return remote.Opening{
+		Daemon: "daemon-1", SessionID: "s-" + strings.ToLower(rand()), Target: session.Target{Word: "test", Kind: kind, Options: o},
+		Progress: func(p api.PlaceProgress) { b.steps = append(b.steps, p.Step) },
+	}
+}
+
+func rand() string {
+	data := make([]byte, 5)
+	f, err := os.Open("/dev/urandom")
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	_, _ = io.ReadFull(f, data)
+	return fmt.Sprintf("%x", data)
+}
+
+// open opens a place and installs the runner in it.
+func (b *bench) open(kind api.PlaceKind, o api.PlaceOptions) (remote.Site, string) {
+	b.Helper()
+	s, err := b.d.Open(b.Context(), b.opening(kind, o))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Remove(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	path, err := s.Install(b.Context(), func(p api.PlaceProgress) { b.steps = append(b.steps, p.Step) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	if kind == api.PlaceDocker {
+		if r, ok, err := s.(remote.Starter).Started(b.Context()); err != nil || !ok || r.PID == 0 || r.Dir == "" {
+			b.Fatalf("%+v %v %v", r, ok, err)
+		}
+	}
+	return s, path
+}
+
+// run runs a program in a place to its end.
+func run(t testing.TB, s remote.Site, stdin string, argv ...string) (string, remote.Exit) {
+	t.Helper()
+	p, err := s.Exec(t.Context(), argv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := io.WriteString(p, stdin); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := p.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), exit
+}
+
+func sh(t testing.TB, s remote.Site, script string) string {
+	t.Helper()
+	out, exit := run(t, s, "", "sh", "-c", script)
+	if exit.Status != 0 {
+		t.Fatalf("%s: %s%+v", script, out, exit)
+	}
+	return strings.TrimSpace(out)
+}
+
+func TestNewContainer(t *testing.T) {
+	b := newBench(t, dockertest.Shared(t))
+	s, path := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox})
+	if out, exit := run(t, s, "to and fro", "sh", "-c", "cat; echo trouble >&2; exit 7"); out != "to and fro" || exit != (remote.Exit{Status: 7, Stderr: "trouble\n"}) {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	if out, exit := run(t, s, "", "/no/such/program"); exit.Status != 126 && exit.Status != 127 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	info := s.Info()
+	if info.Kind != api.PlaceDocker || info.Image != dockertest.Busybox || !strings.HasPrefix(info.Container, "trl-s-") || info.OS != "linux" || info.Arch == "" || info.Host == "" {
+		t.Errorf("%+v", info)
+	}
+	// The image decides about the directory and the variables, not about the first process.
+	if got := sh(t, s, "pwd; echo $IN_IMAGE; tr '\\0' ' ' </proc/1/cmdline"); !strings.HasPrefix(got, "/work\nbusybox\n"+path+" init s-") {
+		t.Errorf("%q", got)
+	}
+	// What a container may do is what was asked for.
+	if got := sh(t, s, "grep -E 'CapEff|CapPrm|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\t'"); got != "CapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\nNoNewPrivs:1" {
+		t.Errorf("%q", got)
+	}
+	if _, exit := run(t, s, "", "sh", "-c", "echo x >"+path); exit.Status == 0 {
+		t.Error("the runner can be overwritten")
+	}
+	// A later daemon finds the same container.
+	b.another()
+	again, err := b.d.Restore(s.Record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID() != s.ID() || again.Info() != info || sh(t, again, "echo here") != "here" {
+		t.Errorf("%+v", again.Info())
+	}
+	if _, ok, err := again.(remote.Starter).Started(t.Context()); ok || err != nil {
+		t.Errorf("%v %v", ok, err)
+	}
+	for range 2 {
+		if err := again.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantEnded(t, s, "was removed")
+}
+
+func wantEnded(t testing.TB, s remote.Site, cause string) {
+	t.Helper()
+	p, err := s.Exec(t.Context(), []string{"true"})
+	if err == nil {
+		_ = p.Close()
+	}
+	var ended *remote.EndedError
+	if !errors.As(err, &ended) || !strings.Contains(ended.Cause, cause) || !strings.Contains(ended.Cause, s.Info().Container) {
+		t.Errorf("%v, want an end with the cause %q", err, cause)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	b := newBench(t, dockertest.Shared(t))
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/file", []byte("from outside"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	volume := "trl-test-" + rand()
+	t.Cleanup(func() { _, _ = b.VolumeRemove(context.Background(), volume, client.VolumeRemoveOptions{}) })
+	yes := true
+	s, _ := b.open(api.PlaceDocker, api.PlaceOptions{
+		Image: dockertest.Busybox, User: "user", Network: "none", ReadOnly: &yes, Capabilities: []string{"NET_BIND_SERVICE", "cap_chown"},
+		Mounts: []string{dir + ":/outside:ro", volume + ":/kept"}, Labels: map[string]string{"team": "blue"},
+	})
+	if got := sh(t, s, "id -u; id -g; cat /outside/file; ls /sys/class/net"); got != "1000\n1000\nfrom outsidelo" {
+		t.Errorf("%q", got)
+	}
+	for _, script := range []string{"echo x >/outside/file", "echo x >/home/user/file", "echo x >/file"} {
+		if _, exit := run(t, s, "", "sh", "-c", script); exit.Status == 0 {
+			t.Errorf("%s succeeded", script)
+		}
+	}
+	if got := sh(t, s, "cp /bin/busybox /tmp/echo && /tmp/echo hello; mount | grep -c ' /kept '"); got != "hello\n1" {
+		t.Errorf("%q", got)
+	}
+	if got := sh(t, s, "grep CapBnd /proc/self/status | tr -d '\\t'"); got != "CapBnd:0000000000000401" {
+		t.Errorf("%q", got)
+	}
+	c, err := b.ContainerInspect(t.Context(), s.ID(), client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := c.Container.Config.Labels; l["team"] != "blue" || l["dev.trl.daemon"] != "daemon-1" || "trl-"+l["dev.trl.session"] != s.Info().Container {
+		t.Errorf("%v", l)
+	}
+}
+
+func TestImageWithoutShell(t *testing.T) {
+	b := newBench(t, dockertest.Shared(t))
+	s, path := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
+	if out, exit := run(t, s, "", path, "check", "not the hash"); exit.Status == 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+}
+
+// foreign is a container that somebody else has made.
+func (b *bench) foreign(image string, change func(*container.Config, *container.HostConfig)) string {
+	b.Helper()
+	c := &container.Config{Image: image, Entrypoint: []string{"/bin/sleep", "1000"}}
+	h := &container.HostConfig{}
+	if change != nil {
+		change(c, h)
+	}
+	made, err := b.ContainerCreate(b.Context(), client.ContainerCreateOptions{Config: c, HostConfig: h, Name: "foreign-" + rand()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_, _ = b.ContainerRemove(context.Background(), made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	})
+	if _, err := b.ContainerStart(b.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	return made.ID
+}
+
+func TestExistingContainer(t *testing.T) {
+	e := dockertest.Shared(t)
+	yes := func(_ *container.Config, h *container.HostConfig) { h.ReadonlyRootfs = true }
+	for _, c := range []struct {
+		name, user, want string
+		change           func(*container.Config, *container.HostConfig)
+	}{
+		{name: "plain", want: "/.trl/trl-runner-"},
+		{name: "another user", user: "user", want: "/.trl/trl-runner-"},
+		{name: "read-only with a tmpfs", want: "/run/.trl-user-/trl-runner-", change: func(c *container.Config, h *container.HostConfig) {
+			yes(c, h)
+			h.Tmpfs = map[string]string{"/tmp": "", "/run": "exec"}
+		}},
+		{name: "read-only with a tmpfs, another user", user: "1000:1000", want: "/tmp/.trl-user-1000_1000/trl-runner-", change: func(c *container.Config, h *container.HostConfig) {
+			yes(c, h)
+			h.Tmpfs = map[string]string{"/tmp": "exec"}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, e)
+			id := b.foreign(dockertest.Busybox, c.change)
+			s, path := b.open(api.PlaceContainer, api.PlaceOptions{Container: id, User: c.user})
+			if !strings.HasPrefix(path, c.want) || s.ID() != id || !slices.Contains(b.steps, "upload") {
+				t.Errorf("%s in %s, %v", path, s.ID(), b.steps)
+			}
+			b.steps = nil
+			if _, again := b.open(api.PlaceContainer, api.PlaceOptions{Container: id, User: c.user}); again != path || c.change == nil && len(b.steps) > 0 {
+				t.Errorf("the second session: %s, %v", again, b.steps)
+			}
+			if got := sh(t, s, "id -u"); got != map[bool]string{true: "0", false: "1000"}[c.user == ""] {
+				t.Errorf("user %s", got)
+			}
+			if err := s.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := sh(t, s, "echo lives"); got != "lives" {
+				t.Error("the container is gone")
+			}
+		})
+	}
+	t.Run("no directory", func(t *testing.T) {
+		b := newBench(t, e)
+		s, err := b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, yes)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := s.Install(t.Context(), func(api.PlaceProgress) {})
+		if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "/tmp: ") || !strings.Contains(err.Error(), "mount a tmpfs with the option exec") {
+			t.Errorf("%q, %v", path, err)
+		}
+	})
+	t.Run("not running", func(t *testing.T) {
+		b := newBench(t, e)
+		id := b.foreign(dockertest.Busybox, nil)
+		wantError := func(code api.Code, text string) {
+			t.Helper()
+			_, err := b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: id}))
+			if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, want %s %q", err, code, text)
+			}
+			if check := b.d.Check(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: id}).Target); check.Reachable || check.Why != err.Error() {
+				t.Errorf("%+v", check)
+			}
+		}
+		if _, err := b.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		wantError(api.CodeConflict, "is paused")
+		if _, err := b.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		wantError(api.CodeInvalidParams, "not found")
+		id = b.foreign(dockertest.Busybox, nil)
+		if _, err := b.ContainerKill(t.Context(), id, client.ContainerKillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.waitStopped(id)
+		wantError(api.CodeConflict, "is not running (it is exited): docker start foreign-")
+	})
+}
+
+func (b *bench) waitStopped(id string) {
+	b.Helper()
+	w := b.ContainerWait(b.Context(), id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-w.Result:
+	case err := <-w.Error:
+		b.Fatal(err)
+	}
+}
+
+// asleep starts a program that does not end.
+func asleep(t testing.TB, s remote.Site) remote.Process {
+	t.Helper()
+	p, err := s.Exec(t.Context(), []string{"sh", "-c", "echo up; exec sleep 1000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var up [3]byte
+	if _, err := io.ReadFull(p, up[:]); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A place that ends says why, and the connection to its programs breaks.
+func TestEnds(t *testing.T) {
+	b := newBench(t, dockertest.Shared(t))
+	ctx := t.Context()
+	for _, c := range []struct {
+		name, cause string
+		end         func(id string) error
+	}{
+		{"stopped", "was stopped", func(id string) error {
+			_, err := b.ContainerStop(ctx, id, client.ContainerStopOptions{})
+			return err
+		}},
+		{"killed", "was killed", func(id string) error {
+			_, err := b.ContainerKill(ctx, id, client.ContainerKillOptions{})
+			return err
+		}},
+		{"removed", "was removed", func(id string) error {
+			_, err := b.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+			return err
+		}},
+		{"restarted", "was restarted", func(id string) error {
+			_, err := b.ContainerRestart(ctx, id, client.ContainerRestartOptions{})
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := b.open(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, func(c *container.Config, _ *container.HostConfig) {
+				c.Entrypoint = []string{"/bin/sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait"}
+			})})
+			p := asleep(t, s)
+			if err := c.end(s.ID()); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := io.ReadAll(p); len(out) > 0 {
+				t.Errorf("%q, %v", out, err)
+			}
+			if exit, err := p.Wait(); err == nil && exit.Status == 0 {
+				t.Error("the program ended well")
+			}
+			if c.name != "removed" && c.name != "restarted" {
+				b.waitStopped(s.ID())
+			}
+			wantEnded(t, s, c.cause)
+		})
+	}
+	t.Run("OOM-killed", func(t *testing.T) {
+		id := b.foreign(dockertest.Busybox, func(c *container.Config, h *container.HostConfig) {
+			// The file in memory counts for the container, until its first process is the one to die.
+			c.Entrypoint = []string{"/bin/sh", "-c", "while [ ! -e /go ]; do sleep 0.02; done; exec dd if=/dev/zero of=/dev/null bs=200M count=1"}
+			h.Memory, h.MemorySwap = 24<<20, 24<<20
+		})
+		s, _ := b.open(api.PlaceContainer, api.PlaceOptions{Container: id})
+		sh(t, s, ">/go")
+		b.waitStopped(id)
+		wantEnded(t, s, "was OOM-killed")
+	})
+	t.Run("paused", func(t *testing.T) {
+		s, _ := b.open(api.PlaceContainer, api.PlaceOptions{Container: b.foreign(dockertest.Busybox, nil)})
+		if _, err := b.ContainerPause(ctx, s.ID(), client.ContainerPauseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Exec(ctx, []string{"true"}); !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "docker unpause") {
+			t.Error(err)
+		}
+	})
+}
+
+// A volume with the runner is filled again if somebody has removed it or changed what is in it.
+func TestVolumeAgain(t *testing.T) {
+	b := newBench(t, dockertest.New(t))
+	volume := func() string {
+		t.Helper()
+		list, err := b.VolumeList(t.Context(), client.VolumeListOptions{Filters: client.Filters{}.Add("label", "dev.trl.runner")})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list.Items[0].Name
+	}
+	use := func(uploads bool) {
+		t.Helper()
+		b.steps = nil
+		s, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
+		if got := slices.Contains(b.steps, "upload"); got != uploads {
+			t.Errorf("steps %v", b.steps)
+		}
+		if err := s.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(true)
+	use(false)
+	if _, err := b.VolumeRemove(t.Context(), volume(), client.VolumeRemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	use(true)
+	b.another()
+	use(false)
+	id := b.foreign(dockertest.Busybox, func(c *container.Config, h *container.HostConfig) { h.Binds = []string{volume() + ":/v"} })
+	s, _ := b.open(api.PlaceContainer, api.PlaceOptions{Container: id})
+	sh(t, s, "echo '#!/bin/sh' >/v/trl-runner")
+	if _, err := b.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.another()
+	use(true)
+}
+
+func TestSweep(t *testing.T) {
+	b := newBench(t, dockertest.New(t))
+	keep, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
+	stray, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
+	foreign := b.foreign(dockertest.Busybox, nil)
+	of := func(s remote.Site) string { return strings.TrimPrefix(s.Info().Container, "trl-") }
+	for _, v := range []string{"trl-runner-old", "trl-runner-used"} {
+		if _, err := b.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: v, Labels: map[string]string{"dev.trl.runner": "0123"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.foreign(dockertest.Busybox, func(_ *container.Config, h *container.HostConfig) { h.Binds = []string{"trl-runner-used:/v"} })
+	b.another() // it knows the engine from a record
+	d := b.d
+	if _, err := d.Restore(keep.Record()); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DOCKER_HOST", "unix:///no/such/default/engine")
+	if got, err := d.Sweep(t.Context(), "another daemon", func(string) bool { return false }); err != nil || !slices.Equal(got, []string{"volume trl-runner-old"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	got, err := d.Sweep(t.Context(), "daemon-1", func(id string) bool { return id == of(keep) })
+	if err != nil || !slices.Equal(got, []string{"container trl-" + of(stray)}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	wantEnded(t, stray, "was removed")
+	sh(t, must(b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: foreign}))), "true")
+	if got, err := d.Sweep(t.Context(), "daemon-1", func(string) bool { return false }); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// The engine ends in the middle of a program: by a crash, and with its containers or without.
+func TestEngineRestart(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flags []string
+		lives bool
+	}{
+		{"containers live on", []string{"--live-restore"}, true},
+		{"containers end", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := dockertest.New(t, c.flags...)
+			b := newBench(t, e)
+			s, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox})
+			p := asleep(t, s)
+			e.Down(syscall.SIGKILL)
+			_, _ = io.ReadAll(p)
+			if exit, err := p.Wait(); err == nil {
+				t.Errorf("the end of the program is known: %+v", exit)
+			}
+			_, err := s.Exec(t.Context(), []string{"true"})
+			if !errors.Is(err, api.ErrRuntimeUnavailable) || errors.As(err, new(*remote.EndedError)) {
+				t.Errorf("without an engine: %v", err)
+			}
+			if err := e.Up(); err != nil {
+				t.Fatal(err)
+			}
+			if !c.lives {
+				wantEnded(t, s, "")
+				return
+			}
+			if got := sh(t, s, "ps | grep -c '[s]leep 1000'"); got != "1" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestRecordHasNoSecret(t *testing.T) {
+	b := newBench(t, dockertest.Shared(t))
+	s, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(s.Record(), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name := range fields {
+		if !slices.Contains([]string{"engine", "kind", "id", "name", "image", "user", "host", "os", "arch", "made", "started", "runner"}, name) {
+			t.Errorf("the record has the field %s: is it a secret?", name)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/trl-dev/trl/internal/runtimes/remote"
+)
+
+// program is a program that the engine started in a container by exec.
+type program struct {
+	e    *engine
+	exec string // its id
+	conn client.HijackedResponse
+	out  stream // used by one reader at a time
+
+	mu  sync.Mutex
+	end error // how reading ended; nil before the end
+}
+
+var _ remote.Process = (*program)(nil)
+
+// exec starts a program in a running container. The errors are those of the client.
+func (e *engine) exec(ctx context.Context, container, user string, argv []string) (*program, error) {
+	made, err := e.ExecCreate(ctx, container, client.ExecCreateOptions{User: user, Cmd: argv, AttachStdin: true, AttachStdout: true, AttachStderr: true})
+	if err != nil {
+		return nil, err
+	}
+	joined, err := e.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return nil, err
+	}
+	p := &program{e: e, exec: made.ID, conn: joined.HijackedResponse}
+	p.out.from = p.conn.Reader
+	return p, nil
+}
+
+func (p *program) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if err != nil {
+		p.mu.Lock()
+		p.end = err
+		p.mu.Unlock()
+	}
+	return n, err
+}
+
+func (p *program) Write(b []byte) (int, error) { return p.conn.Conn.Write(b) }
+func (p *program) CloseWrite() error           { return p.conn.CloseWrite() }
+
+func (p *program) Close() error {
+	p.conn.Close()
+	return nil
+}
+
+// waitLimit bounds how long the engine may take to learn the exit status of a program whose
+// outputs are closed.
+// past is a deadline that ends a write at once.
+var past = time.Unix(1, 0)
+
+const waitLimit = 10 * time.Second
+
+// Wait reads what is left of the output: the stream ends when the program has ended.
+func (p *program) Wait() (remote.Exit, error) {
+	defer p.conn.Close()
+	p.mu.Lock()
+	end := p.end
+	p.mu.Unlock()
+	if end == nil {
+		_, end = io.Copy(io.Discard, &p.out)
+	}
+	exit := remote.Exit{Stderr: p.out.stderr.String()}
+	if end != nil && !errors.Is(end, io.EOF) {
+		return exit, fmt.Errorf("the connection to the program broke: %w", end)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	// The engine knows the status when it closes the outputs, unless the program closed them
+	// itself. No call waits for the end of an exec, hence the questions.
+	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		state, err := p.e.ExecInspect(ctx, p.exec, client.ExecInspectOptions{})
+		switch {
+		case cerrdefs.IsNotFound(err):
+			return exit, errors.New("the engine has forgotten the program")
+		case err != nil:
+			return exit, p.e.fails(ctx, "exit status of the program", err)
+		case !state.Running:
+			exit.Status = state.ExitCode
+			return exit, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return exit, errors.New("the program has closed its outputs and still runs")
+		}
+	}
+}
