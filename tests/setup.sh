@@ -29,6 +29,9 @@ curl     curl      curl      the HTTP examples
 tcsh     tcsh      -         ssh to accounts whose login shell is tcsh
 ssh      openssh-client -    sessions on other machines over ssh
 gcc      gcc       -         the race detector
+ip       iproute2  -         sessions in containers
+iptables iptables  -         sessions in containers
+dockerd  docker.io -         sessions in containers
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
 }

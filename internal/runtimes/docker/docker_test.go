@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,9 +48,15 @@ func TestMain(m *testing.M) {
 type bench struct {
 	*testing.T
 	*dockertest.Engine
-	d     *docker.Driver   // of the daemon
-	all   []*docker.Driver // of this daemon and the earlier ones
-	steps []string         // of the progress that was reported
+	d   *docker.Driver   // of the daemon
+	all []*docker.Driver // of this daemon and the earlier ones
+
+	progress []api.PlaceProgress // that was reported
+}
+
+// uploads reports whether the runner was copied.
+func (b *bench) uploads() bool {
+	return slices.ContainsFunc(b.progress, func(p api.PlaceProgress) bool { return p.Step == "upload" })
 }
 
 // another replaces the daemon by another one.
@@ -87,11 +95,13 @@ type detached struct{ *testing.T }
 
 func (detached) Context() context.Context { return context.Background() }
 
+func (b *bench) report(p api.PlaceProgress) { b.progress = append(b.progress, p) }
+
 func (b *bench) opening(kind api.PlaceKind, o api.PlaceOptions) remote.Opening {
 	o.Engine = b.Host
 	return remote.Opening{
 		Daemon: "daemon-1", SessionID: "s-" + strings.ToLower(rand()), Target: session.Target{Word: "test", Kind: kind, Options: o},
-		Progress: func(p api.PlaceProgress) { b.steps = append(b.steps, p.Step) },
+		Progress: b.report,
 	}
 }
 
@@ -118,7 +128,7 @@ func (b *bench) open(kind api.PlaceKind, o api.PlaceOptions) (remote.Site, strin
 			b.Error(err)
 		}
 	})
-	path, err := s.Install(b.Context(), func(p api.PlaceProgress) { b.steps = append(b.steps, p.Step) })
+	path, err := s.Install(b.Context(), b.report)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -307,12 +317,12 @@ func TestExistingContainer(t *testing.T) {
 			b := newBench(t, e)
 			id := b.foreign(dockertest.Busybox, c.change)
 			s, path := b.open(api.PlaceContainer, api.PlaceOptions{Container: id, User: c.user})
-			if !strings.HasPrefix(path, c.want) || s.ID() != id || !slices.Contains(b.steps, "upload") {
-				t.Errorf("%s in %s, %v", path, s.ID(), b.steps)
+			if !strings.HasPrefix(path, c.want) || s.ID() != id || !b.uploads() {
+				t.Errorf("%s in %s, %v", path, s.ID(), b.progress)
 			}
-			b.steps = nil
-			if _, again := b.open(api.PlaceContainer, api.PlaceOptions{Container: id, User: c.user}); again != path || c.change == nil && len(b.steps) > 0 {
-				t.Errorf("the second session: %s, %v", again, b.steps)
+			b.progress = nil
+			if _, again := b.open(api.PlaceContainer, api.PlaceOptions{Container: id, User: c.user}); again != path || c.change == nil && len(b.progress) > 0 {
+				t.Errorf("the second session: %s, %v", again, b.progress)
 			}
 			if got := sh(t, s, "id -u"); got != map[bool]string{true: "0", false: "1000"}[c.user == ""] {
 				t.Errorf("user %s", got)
@@ -374,6 +384,65 @@ func (b *bench) waitStopped(id string) {
 	case err := <-w.Error:
 		b.Fatal(err)
 	}
+}
+
+func TestPull(t *testing.T) {
+	e := dockertest.Shared(t)
+	b := newBench(t, e)
+	arch := runtime.GOARCH
+	config := t.TempDir()
+	t.Setenv("DOCKER_CONFIG", config)
+	r := e.NewRegistry(t, "me", "pass", arch)
+	open := func(o api.PlaceOptions) error {
+		b.progress = nil
+		s, err := b.d.Open(t.Context(), b.opening(api.PlaceDocker, o))
+		if err == nil {
+			err = s.Remove(t.Context())
+		}
+		return err
+	}
+	wantError := func(err error, code api.Code, text string) {
+		t.Helper()
+		if err == nil || api.AsError(err).Code != code || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %s %q", err, code, text)
+		}
+	}
+	wantError(open(api.PlaceOptions{Image: r.Image, Pull: "never"}), api.CodeInvalidParams, "No such image")
+	// The registry wants credentials, and the file has none, or the wrong ones, or the right ones.
+	wantError(open(api.PlaceOptions{Image: r.Image}), api.CodeRuntimeUnavailable, "no basic auth credentials")
+	login := func(word string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Server, base64.StdEncoding.EncodeToString([]byte(word)))
+		if err := os.WriteFile(config+"/config.json", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	login("me:wrong")
+	wantError(open(api.PlaceOptions{Image: r.Image}), api.CodeRuntimeUnavailable, "pulling image "+r.Image)
+	login("me:pass")
+	wantError(open(api.PlaceOptions{Image: r.Server + "/test/none:1"}), api.CodeInvalidParams, "not found")
+	wantError(open(api.PlaceOptions{Image: r.Image + "0"}), api.CodeInvalidParams, "not found")
+	if err := open(api.PlaceOptions{Image: r.Image}); err != nil {
+		t.Fatal(err)
+	}
+	first, bytes := b.progress[0], false
+	for _, p := range b.progress {
+		bytes = bytes || p.Step == "pull" && p.Total > 1<<20
+	}
+	if first.Step != "pull" || first.Message != "pulling "+r.Image || !bytes {
+		t.Errorf("%+v", b.progress)
+	}
+	if err := open(api.PlaceOptions{Image: r.Image}); err != nil || len(b.progress) > 0 {
+		t.Errorf("it was pulled again: %v, %+v", err, b.progress)
+	}
+	if err := open(api.PlaceOptions{Image: r.Image, Pull: "always"}); err != nil || len(b.progress) == 0 {
+		t.Errorf("it was not pulled again: %v", err)
+	}
+	wantError(open(api.PlaceOptions{Image: r.Image, Platform: "linux/s390x", Pull: "never"}), api.CodeInvalidParams, "the engine has it for linux/"+arch+", not for linux/s390x")
+	other := e.NewRegistry(t, "", "", "s390x")
+	wantError(open(api.PlaceOptions{Image: other.Image, Platform: "linux/s390x"}), api.CodeRuntimeUnavailable, "no runner for linux/s390x")
+	wantError(open(api.PlaceOptions{Image: "127.0.0.1:1/none"}), api.CodeRuntimeUnavailable, "connection refused")
+	wantError(open(api.PlaceOptions{Image: "Not A Name"}), api.CodeInvalidParams, "invalid reference format")
 }
 
 // asleep starts a program that does not end.
@@ -470,10 +539,10 @@ func TestVolumeAgain(t *testing.T) {
 	}
 	use := func(uploads bool) {
 		t.Helper()
-		b.steps = nil
+		b.progress = nil
 		s, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
-		if got := slices.Contains(b.steps, "upload"); got != uploads {
-			t.Errorf("steps %v", b.steps)
+		if got := b.uploads(); got != uploads {
+			t.Errorf("steps %v", b.progress)
 		}
 		if err := s.Remove(t.Context()); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ func (d *Driver) image(ctx context.Context, e *engine, w wish, progress func(api
 		}
 		os, arch, err = e.platformOf(ctx, w)
 	}
-	if cerrdefs.IsNotFound(err) {
+	if cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) {
 		return "", "", invalid("image", "image %q: %s", w.image, plain(err))
 	}
 	return os, arch, e.fails(ctx, "image "+w.image, err)
@@ -96,15 +95,11 @@ func (d *Driver) pull(ctx context.Context, e *engine, w wish, progress func(api.
 	return e.fails(ctx, "pulling image "+w.image, err)
 }
 
-// notThere reports whether a message in the stream of a pull says that a registry does not have the
-// image, or not for this platform: the answer had begun, and has no status any more.
+// notThere reports whether an error says that a registry does not have the image, or not for this
+// platform. In the stream of a pull it has no status.
 func notThere(err error) bool {
-	var m *jsonstream.Error
-	if !errors.As(err, &m) {
-		return false
-	}
 	for _, text := range []string{"not found", "manifest unknown", "no matching manifest", "does not exist", "no match for platform"} {
-		if strings.Contains(m.Message, text) {
+		if strings.Contains(err.Error(), text) {
 			return true
 		}
 	}

@@ -79,7 +79,8 @@ type file struct {
 	dir     bool
 }
 
-func (e *Engine) load(name string, tr tree, changes ...string) error {
+// archive is the tree as a tar file.
+func (tr tree) archive() ([]byte, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	paths := make([]string, 0, len(tr))
@@ -97,16 +98,24 @@ func (e *Engine) load(name string, tr tree, changes ...string) error {
 			h.Typeflag, h.Linkname = tar.TypeSymlink, f.link
 		}
 		if err := w.WriteHeader(h); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := w.Write(f.content); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return archive.Bytes(), nil
+}
+
+func (e *Engine) load(name string, tr tree, changes ...string) error {
+	archive, err := tr.archive()
+	if err != nil {
 		return err
 	}
-	r, err := e.ImageImport(context.Background(), client.ImageImportSource{Source: &archive, SourceName: "-"}, name, client.ImageImportOptions{Changes: changes})
+	r, err := e.ImageImport(context.Background(), client.ImageImportSource{Source: bytes.NewReader(archive), SourceName: "-"}, name, client.ImageImportOptions{Changes: changes})
 	if err != nil {
 		return fmt.Errorf("image %s: %w", name, err)
 	}
