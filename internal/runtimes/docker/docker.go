@@ -1,5 +1,5 @@
 // Package docker puts sessions into containers of Docker and Podman: into new ones, which it removes,
-// and into those of other people, which it does not.
+// and into those that exist already, which it keeps.
 package docker
 
 import (
@@ -221,7 +221,7 @@ func (d *Driver) make(ctx context.Context, e *engine, o remote.Opening) (_ *site
 		if again || !strings.Contains(err.Error(), runnerPath) {
 			return nil, e.startFails(ctx, what, err)
 		}
-		// Somebody has removed the volume, or another daemon is writing to it.
+		// The volume was removed since, or another daemon is writing to it.
 		e.setKnown(volumeName(p), false)
 	}
 }
@@ -234,7 +234,7 @@ func (e *engine) startFails(ctx context.Context, what string, err error) error {
 	return e.fails(ctx, what, err)
 }
 
-// find finds a container that somebody else has made. It must be running.
+// find finds an existing container, which must be running.
 func (d *Driver) find(ctx context.Context, e *engine, o api.PlaceOptions) (*site, error) {
 	if o.Container == "" {
 		return nil, invalid("container", "the name of the container is missing, as in container:build-1")
@@ -293,7 +293,7 @@ func (d *Driver) Sweep(ctx context.Context, daemon string, keep func(sessionID s
 		names, err := e.sweep(ctx, daemon, keep)
 		removed, failed = append(removed, names...), errors.Join(failed, err)
 	}
-	// That the default engine cannot be reached is no error: nobody may want it.
+	// An unreachable default engine is no error: sessions may never have used it.
 	if a, err := findEngine("", d.surroundings()); err == nil && used[a] == nil {
 		if e, err := newEngine(a); err == nil {
 			names, _ := e.sweep(ctx, daemon, keep)

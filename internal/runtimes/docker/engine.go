@@ -244,7 +244,7 @@ func plain(err error) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// fails turns an error of the engine into one of package api. What is the thing that was asked for.
+// fails turns an error of the engine into one of package api. what names the container or image that the request was about.
 func (e *engine) fails(ctx context.Context, what string, err error) error {
 	var known *api.Error
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/runners"
 )
 
-// Install copies the runner into a container of somebody else, unless it is there. It stays there for
-// the next session. New containers have it from the start.
+// Install copies the runner into an existing container, unless the runner is there already. It stays
+// for the next session. New containers have it from the start.
 func (s *site) Install(ctx context.Context, progress func(api.PlaceProgress)) (string, error) {
 	r := s.read()
 	if r.Made {
@@ -61,8 +61,8 @@ func (i *installation) run(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	i.progress(api.PlaceProgress{Step: "upload", Message: "copying the runner into container " + i.r.Name, Total: i.program.Size})
-	// The engine writes to the root file system of the container, whatever is in it. It does not
-	// write to a read-only one, nor into a tmpfs.
+	// The engine writes to the root file system of the container itself, so the container needs no
+	// program for that. It does not write to a read-only one, nor into a tmpfs.
 	err = i.e.copyTo(ctx, i.r.ID, "/", archive{{name: runnerDir[1:] + "/"}, {name: path[1:], program: &i.program}})
 	if err == nil {
 		err = i.works(ctx, path)

@@ -212,8 +212,8 @@ func (s *site) alive(ctx context.Context) error {
 	return nil
 }
 
-// ending says how a container ended. The first process of one that TRL has made ends well when
-// somebody stops it.
+// ending says how a container ended. The first process of a container that TRL has made exits with
+// status 0 when the container is stopped.
 func ending(s container.State, made bool) string {
 	const signal = 128
 	text := fmt.Sprintf("has exited with status %d", s.ExitCode)
@@ -241,10 +241,10 @@ func (s *site) Remove(ctx context.Context) error {
 	return s.e.fails(ctx, "container "+r.Name, s.e.remove(ctx, r.ID))
 }
 
-// remove removes a container with its anonymous volumes. It returns when the container is gone.
+// remove removes a container with its anonymous volumes. It returns when the container is removed.
 func (e *engine) remove(ctx context.Context, id string) error {
 	_, err := e.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if cerrdefs.IsConflict(err) { // somebody else is removing it
+	if cerrdefs.IsConflict(err) { // another request is removing it
 		wait := e.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 		select {
 		case <-wait.Result:

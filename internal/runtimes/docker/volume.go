@@ -42,7 +42,7 @@ func (e *engine) setKnown(volume string, known bool) {
 }
 
 // fill makes sure that the volume of a container that was created and not started has the runner.
-// Somebody may have removed the volume since it was filled; the engine then made an empty one.
+// The volume may have been removed since it was filled; the engine then made an empty one.
 func (e *engine) fill(ctx context.Context, id string, w wish, p runners.Program, labels map[string]string, progress func(api.PlaceProgress)) error {
 	volume := volumeName(p)
 	e.filling.Lock()

@@ -259,7 +259,7 @@ func (e *Engine) stop() error {
 	e.dockerd.end(syscall.SIGTERM)
 	e.containerd.end(syscall.SIGTERM)
 	e.endContainers()
-	// The engine mounts its containers and their networks in the namespace of everybody.
+	// The engine mounts its containers and their networks in the mount namespace of this process.
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err

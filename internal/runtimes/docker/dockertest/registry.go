@@ -27,8 +27,8 @@ type Registry struct {
 	Server string
 }
 
-// NewRegistry starts a registry in the network of the engine. If user is not empty, it serves nobody
-// else.
+// NewRegistry starts a registry in the network of the engine. If user is not empty, it serves that
+// user alone.
 func (e *Engine) NewRegistry(t testing.TB, user, password, arch string) *Registry {
 	t.Helper()
 	l, err := e.listen()
@@ -107,7 +107,7 @@ func (e *Engine) listen() (net.Listener, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with this goroutine, in the other namespace
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine, in the other namespace
 		namespace, err := os.Open(filepath.Join(e.dir, "net"))
 		if err != nil {
 			done <- result{err: err}
