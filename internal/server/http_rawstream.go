@@ -40,13 +40,7 @@ func (x *exchange) pushRaw(ctx context.Context, s api.Stream, params json.RawMes
 		return
 	}
 	for offset := given.FromOffset; ; {
-		var ev api.StreamEvent
-		var err error
-		if first != nil {
-			ev, first = *first, nil
-		} else {
-			ev, err = recv(x.log, s)
-		}
+		ev, err := x.next(s, &first)
 		switch {
 		case err != nil:
 			if err != io.EOF && ctx.Err() == nil {

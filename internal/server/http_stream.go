@@ -141,6 +141,15 @@ func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	x.push(ctx, p, s, first)
 }
 
+// next returns the next push: first, if it is set, and then those of the stream.
+func (x *exchange) next(s api.Stream, first **api.StreamEvent) (api.StreamEvent, error) {
+	if ev := *first; ev != nil {
+		*first = nil
+		return *ev, nil
+	}
+	return recv(x.log, s)
+}
+
 // nothingFollows answers a client that has everything. A browser does not come back then.
 func (x *exchange) nothingFollows(m api.Method) {
 	x.http.server.counts.request(transportHTTP, m.Name, nil)
@@ -155,13 +164,7 @@ func (x *exchange) push(ctx context.Context, p *pushes, s api.Stream, first *api
 		return
 	}
 	for seq := start.Seq; ; {
-		var ev api.StreamEvent
-		var err error
-		if first != nil {
-			ev, first = *first, nil
-		} else {
-			ev, err = recv(x.log, s)
-		}
+		ev, err := x.next(s, &first)
 		switch {
 		case errors.Is(err, io.EOF):
 			return

@@ -3,6 +3,7 @@ package attach_test
 import (
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -76,6 +77,17 @@ type slowWindow struct {
 
 func (p *place) slowWindow(t *testing.T, args ...string) *slowWindow {
 	t.Helper()
+	w := &slowWindow{t: t, cmd: exec.Command(p.trl, args...)}
+	var slave *os.File
+	w.pty, slave = p.onTerminal(t, w.cmd)
+	slave.Close()
+	return w
+}
+
+// onTerminal starts a program on a new terminal of 80x24. It ends with the test at the latest. The
+// caller closes the slave.
+func (p *place) onTerminal(t *testing.T, cmd *exec.Cmd) (pty *process.PTY, slave *os.File) {
+	t.Helper()
 	pty, err := process.OpenPTY()
 	if err != nil {
 		t.Skipf("NOT TESTED: no pseudo-terminals here: %s", err)
@@ -84,25 +96,22 @@ func (p *place) slowWindow(t *testing.T, args ...string) *slowWindow {
 	if err := pty.Resize(80, 24); err != nil {
 		t.Fatal(err)
 	}
-	slave, err := pty.Slave()
-	if err != nil {
+	if slave, err = pty.Slave(); err != nil {
 		t.Fatal(err)
 	}
-	defer slave.Close()
-	w := &slowWindow{t: t, pty: pty, cmd: exec.Command(p.trl, args...)}
-	w.cmd.Dir, w.cmd.Env = p.work, p.env
-	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = slave, slave, slave
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := w.cmd.Start(); err != nil {
+	cmd.Dir, cmd.Env = p.work, p.env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if w.cmd.ProcessState == nil {
-			_ = w.cmd.Process.Kill()
-			_ = w.cmd.Wait()
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
 		}
 	})
-	return w
+	return pty, slave
 }
 
 func (w *slowWindow) press(keys string) {

@@ -77,35 +77,12 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 	}
 }
 
-// stuck runs a program on a terminal that nobody reads, until nothing more can be written.
+// stuck runs a program on a terminal without a reader, until nothing more can be written.
 func (p *place) stuck(t *testing.T, args ...string) (*process.PTY, *exec.Cmd) {
 	t.Helper()
-	pty, err := process.OpenPTY()
-	if err != nil {
-		t.Skipf("NOT TESTED: no pseudo-terminals here: %s", err)
-	}
-	t.Cleanup(pty.Close)
-	if err := pty.Resize(80, 24); err != nil {
-		t.Fatal(err)
-	}
-	slave, err := pty.Slave()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir, cmd.Env = p.work, p.env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	})
+	pty, slave := p.onTerminal(t, cmd)
+	defer slave.Close()
 	testkit.Eventually(t, fmt.Sprintf("the terminal of %q is full", args), func() bool {
 		room := []unix.PollFd{{Fd: int32(slave.Fd()), Events: unix.POLLOUT}}
 		n, err := unix.Poll(room, 0)

@@ -8,26 +8,8 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/testkit"
 	"github.com/trl-dev/trl/tests/trltest"
 )
-
-// settled is what the daemon uses when it does not use less any more, or as little as before.
-func (w *world) settled(before *api.SystemStatsResult) api.SystemStatsResult {
-	w.Helper()
-	last := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
-	for calm := 0; calm < 50; time.Sleep(10 * time.Millisecond) {
-		now := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
-		if before != nil && now.OpenFDs <= before.OpenFDs && now.Goroutines <= before.Goroutines {
-			return now
-		}
-		if calm++; now.OpenFDs != last.OpenFDs || now.Goroutines != last.Goroutines {
-			calm = 0
-		}
-		last = now
-	}
-	return last
-}
 
 // TestCycles: a thousand dialogues that begin and end in every way leave nothing: neither a
 // goroutine nor a descriptor, no process and no directory.
@@ -50,11 +32,11 @@ func TestCycles(t *testing.T) {
 		workers.Wait()
 	}
 	many(24) // what is made once is made
-	before := w.settled(nil)
+	before := trltest.Settled(w.ctx, w.T, w.Client, nil)
 	began := time.Now()
 	many(all)
 	took := time.Since(began)
-	after := w.settled(&before)
+	after := trltest.Settled(w.ctx, w.T, w.Client, &before)
 	t.Logf("%s a cycle; %d descriptors and %d goroutines, before it was %d and %d; %d MB, before %d MB", (took / all).Round(time.Microsecond),
 		after.OpenFDs, after.Goroutines, before.OpenFDs, before.Goroutines, after.MemoryRSSBytes>>20, before.MemoryRSSBytes>>20)
 	if after.OpenFDs > before.OpenFDs || after.Goroutines > before.Goroutines {

@@ -60,12 +60,7 @@ func timeout(t testing.TB) context.Context {
 // restart kills the daemon and starts the next one.
 func (w *world) restart(between func()) {
 	w.Helper()
-	w.daemon.Kill9()
-	if between != nil {
-		between()
-	}
-	w.daemon.Restart(w.T)
-	w.Client = w.daemon.Client(w.T)
+	w.Client = w.daemon.Crash(w.T, between)
 }
 
 // fake is a dialogue with the fake agent, which speaks as Claude does. The flags are its own.

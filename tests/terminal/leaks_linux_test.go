@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/testkit"
+	"github.com/trl-dev/trl/tests/trltest"
 )
 
 // TestNothingIsLeft after many viewers and many terminals: no goroutine and no descriptor
@@ -50,11 +50,11 @@ func TestNothingIsLeft(t *testing.T) {
 	many(20, look) // what is made once is made
 	many(8, make1)
 	w.viewers("a", 0)
-	before, fds := w.settled(nil), descriptors(t, runner)
+	before, fds := trltest.Settled(w.ctx, w.T, w.Client, nil), descriptors(t, runner)
 	many(500, look)
 	many(200, make1)
 	w.viewers("a", 0)
-	after := w.settled(&before)
+	after := trltest.Settled(w.ctx, w.T, w.Client, &before)
 	if after.OpenFDs > before.OpenFDs || after.Goroutines > before.Goroutines {
 		t.Errorf("before: %d descriptors, %d goroutines; after: %d, %d", before.OpenFDs, before.Goroutines, after.OpenFDs, after.Goroutines)
 	}
@@ -64,23 +64,6 @@ func TestNothingIsLeft(t *testing.T) {
 	if dirs, _ := filepath.Glob(filepath.Join(w.daemon.RuntimeDir, "s-*")); len(dirs) != 1 || filepath.Base(dirs[0]) != info.SessionID {
 		t.Errorf("directories of sessions: %q", dirs)
 	}
-}
-
-// settled is what the daemon uses when it does not use less any more, or as little as before.
-func (w *world) settled(before *api.SystemStatsResult) api.SystemStatsResult {
-	w.Helper()
-	last := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
-	for calm := 0; calm < 50; time.Sleep(10 * time.Millisecond) {
-		now := testkit.Must(w.SystemStats(w.ctx, api.SystemStatsParams{}))(w)
-		if before != nil && now.OpenFDs <= before.OpenFDs && now.Goroutines <= before.Goroutines {
-			return now
-		}
-		if calm++; now.OpenFDs != last.OpenFDs || now.Goroutines != last.Goroutines {
-			calm = 0
-		}
-		last = now
-	}
-	return last
 }
 
 func descriptors(t *testing.T, pid int) int {

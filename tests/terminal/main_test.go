@@ -39,12 +39,7 @@ func start(t *testing.T, opts ...trltest.Option) *world {
 // restart kills the daemon and starts the next one.
 func (w *world) restart(between func()) {
 	w.Helper()
-	w.daemon.Kill9()
-	if between != nil {
-		between()
-	}
-	w.daemon.Restart(w.T)
-	w.Client = w.daemon.Client(w.T)
+	w.Client = w.daemon.Crash(w.T, between)
 }
 
 // terminal makes a terminal with a program.

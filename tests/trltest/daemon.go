@@ -198,6 +198,18 @@ func (d *Daemon) Restart(t testing.TB) {
 	d.start(t)
 }
 
+// Crash kills the daemon, calls between unless it is nil, starts the next daemon and returns a client
+// of it.
+func (d *Daemon) Crash(t testing.TB, between func()) *client.Client {
+	t.Helper()
+	d.Kill9()
+	if between != nil {
+		between()
+	}
+	d.Restart(t)
+	return d.Client(t)
+}
+
 // Use makes the next Restart start another trl.
 func (d *Daemon) Use(binary string) { d.binary = binary }
 

@@ -112,7 +112,7 @@ func (v *viewer) run(parent context.Context) (outcome *api.ExecOutcome, err erro
 
 	v.stream.Watch(func(lost error) { v.post(ctx, update{away: lost, back: lost == nil}) })
 	v.start(func() { v.receive(ctx) })
-	v.start(func() { v.read(ctx) })
+	v.start(func() { ui.ReadChunks(v.terminal, 32<<10, v.typed, ctx.Done()) })
 	if !v.ReadOnly {
 		v.typist = NewTypist(v.client, v.Session)
 		v.start(func() { v.typist.Run(ctx) })
@@ -168,25 +168,6 @@ func (v *viewer) post(ctx context.Context, u update) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// read passes on the person's keys.
-func (v *viewer) read(ctx context.Context) {
-	defer close(v.typed)
-	for {
-		b := make([]byte, 32<<10)
-		n, err := v.terminal.Read(b)
-		if n > 0 {
-			select {
-			case v.typed <- b[:n]:
-			case <-ctx.Done():
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
 	}
 }
 

@@ -86,7 +86,7 @@ func newEditor(t *ui.Terminal) (*editor, error) {
 	e.measure()
 	_, _ = io.WriteString(t.Out, pasteOn)
 	signal.Notify(e.resized, unix.SIGWINCH)
-	go e.keys()
+	go ui.ReadChunks(e.tty, 4<<10, e.chunks, e.done)
 	go func() {
 		for {
 			select {
@@ -242,25 +242,6 @@ func (e *editor) key(line string, pos int, key rune) (string, int, bool) {
 		go func() { _, _ = e.Write([]byte(strings.Join(words, "  ") + "\n")) }() // not here: the library holds its lock
 	}
 	return common + line[pos:], len(common), true
-}
-
-// keys reads the terminal.
-func (e *editor) keys() {
-	defer close(e.chunks)
-	for {
-		b := make([]byte, 4<<10)
-		n, err := e.tty.Read(b)
-		if n > 0 {
-			select {
-			case e.chunks <- b[:n]:
-			case <-e.done:
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
 }
 
 // Read returns translated keys to the library.
