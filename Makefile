@@ -26,17 +26,19 @@ MAX_RUNNER_BYTES := 4718592
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: $(EMBEDDED:%=$(EMBED_DIR)/trl-runner-%.gz) ## bin/trl (static, with the embedded runners) and bin/trl-runner
+PLATFORM := $(shell go env GOOS)-$(shell go env GOARCH)
+
+build: $(EMBEDDED:%=$(EMBED_DIR)/trl-runner-%.gz) $(EMBED_DIR)/trl-kube-$(PLATFORM).gz ## bin/trl (static, with the embedded runners) and bin/trl-runner
 	$(GOBUILD) -tags embed_runners,grpcnotrace -o bin/trl ./cmd/trl
 	$(GOBUILD) -o bin/trl-runner ./cmd/trl-runner
 
 # Always asks the go command, which knows best whether anything changed. The
 # archive is replaced only when its content differs, so bin/trl is not relinked for nothing.
-$(EMBED_DIR)/trl-runner-%.gz: FORCE
+$(EMBED_DIR)/%.gz: FORCE
 	@mkdir -p $(EMBED_DIR) build
-	GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GOBUILD) -o build/trl-runner-$* ./cmd/trl-runner
-	@gzip -9nc build/trl-runner-$* >build/trl-runner-$*.gz
-	@cmp -s build/trl-runner-$*.gz $@ || cp build/trl-runner-$*.gz $@
+	GOOS=$(word 3,$(subst -, ,$*)) GOARCH=$(word 4,$(subst -, ,$*)) $(GOBUILD) -o build/$* ./cmd/trl-$(word 2,$(subst -, ,$*))
+	@gzip -9nc build/$* >build/$*.gz
+	@cmp -s build/$*.gz $@ || cp build/$*.gz $@
 
 quick: build ## for daily work: vet and the tests of api, client and internal, without the race detector
 	@$(GOFMT_CHECK)

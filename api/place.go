@@ -57,6 +57,8 @@ type PlaceOptions struct {
 	// SSHOptions are options of ssh_config, such as Port=2222.
 	SSHOptions []string `json:"ssh_options,omitempty"`
 
+	// RunnerImage is an image with TRL's runner, for images without a shell.
+	RunnerImage string `json:"runner_image,omitempty"`
 	// Context is the context of the kubeconfig.
 	Context string `json:"context,omitempty"`
 	// Namespace is the namespace of the pod.

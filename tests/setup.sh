@@ -4,6 +4,7 @@
 # program is named in a line SKIPPED with the tests that do not run without it. `make check` calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+tree=$PWD
 exec </dev/null
 
 say() { printf '\n== %s\n' "$*"; }
@@ -29,9 +30,11 @@ curl     curl      curl      the HTTP examples
 tcsh     tcsh      -         ssh to accounts whose login shell is tcsh
 ssh      openssh-client -    sessions on other machines over ssh
 gcc      gcc       -         the race detector
-ip       iproute2  -         sessions in containers
+ip       iproute2  -         sessions in containers and pods
 iptables iptables  -         sessions in containers
 dockerd  docker.io -         sessions in containers
+runc     runc      -         sessions in a real Kubernetes
+ctr      containerd -        sessions in a real Kubernetes
 npm      npm       node      the TypeScript SDK, MCP with its TypeScript client, screens beside xterm.js
 TABLE
 }
@@ -47,6 +50,7 @@ if have apt-get; then
   [ -e /usr/include/stdlib.h ] || debian+=(libc6-dev)
   # The tests start sshd themselves. Where systemd runs, the package would start one for the network too.
   have sshd || [ -x /usr/sbin/sshd ] || [ -d /run/systemd/system ] || debian+=(openssh-server)
+  [ "$(id -u)" -ne 0 ] || [ -e /usr/lib/cni/bridge ] || debian+=(containernetworking-plugins)
   # Debian splits what the Python SDK's tests are installed with.
   python3 -c 'import ensurepip' 2>/dev/null || debian+=(python3-venv)
 fi
@@ -118,6 +122,22 @@ from_debian() {
 # replace busybox.
 { have apt-get && keep busybox-static from_debian busybox-static; } ||
   skipped "busybox-static, a package of Debian, cannot be had: the tests in its ash"
+
+# Kubernetes is built from its modules: once about ten minutes on two cores.
+build_kubernetes() {
+  local v=$1 out=$PWD/$2 x=k8s.io/component-base/version
+  (cd "$tree/tests/kube" && CGO_ENABLED=0 nice go build -buildvcs=false -p 2 -trimpath \
+    -ldflags "-s -w -X $x.gitVersion=v$v -X $x.gitMajor=${v%%.*} -X $x.gitMinor=$(echo "$v" | cut -d. -f2)" -o "$out/kubetest" .)
+}
+
+say "Kubernetes"
+v=$(sed -n 's/^const Version = "\(.*\)"/\1/p' internal/runtimes/kubernetes/clustertest/clustertest.go)
+if [ "$(uname)" != Linux ] || [ "$(id -u)" -ne 0 ]; then
+  skipped "a cluster needs Linux and root: sessions in a real Kubernetes"
+else
+  { keep "kubernetes-$v" build_kubernetes "$v" && "$kept/kubernetes-$v/kubetest" kubelet --version; } ||
+    skipped "Kubernetes $v cannot be built: sessions in a real Kubernetes"
+fi
 
 # The versions of the agents are those of tests/dialogue/programs.
 version() { sed -n "s/.*\t$1 *= \"\([^\"]*\)\".*/\1/p" tests/dialogue/programs/programs.go; }

@@ -32,6 +32,7 @@ const (
 	verbKill    = "kill"
 	verbRemove  = "remove"
 	verbCheck   = "check"
+	verbCopy    = "copy"
 )
 
 const usage = `trl-runner owns a session of TRL. A daemon starts it; in a place that is not the daemon's machine with
@@ -42,6 +43,7 @@ const usage = `trl-runner owns a session of TRL. A daemon starts it; in a place 
   kill DIR PID START            kill a runner
   remove DIR PID START [--clean]  end what a runner left behind, and remove its directory
   check [SHA256]                report what this place offers, if this program has that hash
+  copy FILE                     copy this program, which is how an image without a shell gets it
 
 DIR is the directory of a session, or its id. PID and START identify the process, or are 0.
 `
@@ -56,6 +58,11 @@ func placeVerb(verb string, args []string) int {
 		return initProcess(args)
 	case verb == verbCheck && len(args) <= 1:
 		return check(args)
+	case verb == verbCopy && len(args) == 1:
+		if err := copySelf(args[0]); err != nil {
+			return complain(1, err.Error())
+		}
+		return 0
 	}
 	if len(args) >= 3 {
 		dir, p, ok := identify(args)
@@ -133,6 +140,38 @@ func check(hash []string) int {
 		s.Enforced = append(s.Enforced, "cgroup.kill")
 	}
 	return answer(s)
+}
+
+// copySelf copies the file of this program. A file of that name is replaced in one step.
+func copySelf(to string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	part := to + ".part"
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Chmod(part, 0o755) // the umask may have taken bits away
+	}
+	if err == nil {
+		err = os.Rename(part, to)
+	}
+	if err != nil {
+		os.Remove(part)
+	}
+	return err
 }
 
 func ownHash() (string, error) {

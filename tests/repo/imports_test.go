@@ -12,6 +12,7 @@ import (
 var mayImport = map[string][]string{
 	"cmd/trl":        {"internal/cli"},
 	"cmd/trl-runner": {"internal/runner"},
+	"cmd/trl-kube":   {"internal/kube"},
 
 	"api":              {"internal/near"},
 	"api/spec":         {},
@@ -64,11 +65,15 @@ var mayImport = map[string][]string{
 	"internal/state":   {"api", "internal/place"},
 
 	// The places of sessions.
-	"internal/runtimes/runners": {"api", "internal/state"},
-	"internal/runtimes/host":    {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
-	"internal/runtimes/ssh":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
-	"internal/runtimes/remote":  {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
-	"internal/runtimes/docker":  {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
+	"internal/runtimes/runners":    {"api", "internal/state"},
+	"internal/runtimes/host":       {"api", "internal/config", "internal/link", "internal/process", "internal/runtimes/runners", "internal/session", "internal/state", "internal/wire"},
+	"internal/runtimes/ssh":        {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
+	"internal/runtimes/remote":     {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
+	"internal/runtimes/docker":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
+	"internal/runtimes/kubernetes": {"api", "internal/kube/op", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
+	// The program that speaks with Kubernetes. Only it has the libraries for that.
+	"internal/kube":    {"api", "internal/kube/op"},
+	"internal/kube/op": {"api"},
 
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
@@ -100,6 +105,7 @@ var mayUse = map[string][]string{
 	"internal/link":    {"golang.org/x/sys"},
 
 	"internal/runtimes/host":    {"golang.org/x/sys"},
+	"internal/kube":             {"k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
 	"internal/runtimes/runners": {"golang.org/x/sys"},
 	"internal/runtimes/docker":  {"github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/docker/go-connections", "github.com/moby/moby", "github.com/opencontainers/image-spec"},
 

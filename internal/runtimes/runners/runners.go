@@ -23,6 +23,9 @@ import (
 // that begins with it is a runner; see runner.Called.
 const Name = "trl-runner"
 
+// KubeName is the name of the program that speaks with Kubernetes for the daemon.
+const KubeName = "trl-kube"
+
 // Program is the runner for one platform.
 type Program struct {
 	OS, Arch string // as GOOS and GOARCH
@@ -104,8 +107,11 @@ func ownRunner(goos, goarch string) (string, error) {
 }
 
 // Beside returns the program trl-runner in the directory of a program; "" if there is none.
-func Beside(program string) string {
-	path := filepath.Join(filepath.Dir(program), Name)
+func Beside(program string) string { return beside(program, Name) }
+
+// beside returns the program with that name in the directory of another; "" if there is none.
+func beside(program, name string) string {
+	path := filepath.Join(filepath.Dir(program), name)
 	if unix.Access(path, unix.X_OK) != nil {
 		return ""
 	}

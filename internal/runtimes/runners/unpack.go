@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/state"
 )
 
@@ -23,10 +24,26 @@ func Unpack(dir string) (string, error) {
 	if packed == nil {
 		return "", nil
 	}
-	return unpack(packed, dir)
+	return unpack(Name, packed, dir)
 }
 
-func unpack(packed io.ReadSeeker, dir string) (string, error) {
+// UnpackKube does the same for the program that speaks with Kubernetes. Without an embedded one it
+// returns the one beside this program.
+func UnpackKube(dir string) (string, error) {
+	if packed := embeddedKube(); packed != nil {
+		return unpack(KubeName, packed, dir)
+	}
+	self, err := Self()
+	if err != nil {
+		return "", err
+	}
+	if path := beside(self, KubeName); path != "" {
+		return path, nil
+	}
+	return "", api.Errorf(api.CodeRuntimeUnavailable, "this trl cannot reach Kubernetes: it has no %s; the trl of a release and of `make build` has", KubeName)
+}
+
+func unpack(program string, packed io.ReadSeeker, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -40,7 +57,7 @@ func unpack(packed io.ReadSeeker, dir string) (string, error) {
 		return "", err
 	}
 	sum, size := binary.LittleEndian.Uint32(end[:]), binary.LittleEndian.Uint32(end[4:])
-	name := fmt.Sprintf("%s-%08x-%x", Name, sum, size)
+	name := fmt.Sprintf("%s-%08x-%x", program, sum, size)
 	path := filepath.Join(dir, name)
 	if !intact(path, sum, size) {
 		if _, err := packed.Seek(0, io.SeekStart); err != nil {
@@ -59,7 +76,7 @@ func unpack(packed io.ReadSeeker, dir string) (string, error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if e.Name() != name && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), Name+"-") {
+		if e.Name() != name && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), program+"-") {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

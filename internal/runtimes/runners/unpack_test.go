@@ -29,7 +29,7 @@ func TestUnpack(t *testing.T) {
 	packed := pack(t, content)
 	check := func(when string) string {
 		t.Helper()
-		path, err := unpack(bytes.NewReader(packed), dir)
+		path, err := unpack(Name, bytes.NewReader(packed), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestUnpack(t *testing.T) {
 		check(when)
 	}
 	// A new version takes the place of the old.
-	next, err := unpack(bytes.NewReader(pack(t, "#!/bin/sh\n# two\n")), dir)
+	next, err := unpack(Name, bytes.NewReader(pack(t, "#!/bin/sh\n# two\n")), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

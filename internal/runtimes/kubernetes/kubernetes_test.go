@@ -1,0 +1,148 @@
+//go:build linux
+
+package kubernetes_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/kube"
+	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/runner"
+	"github.com/trl-dev/trl/internal/runtimes/kubernetes"
+	"github.com/trl-dev/trl/internal/runtimes/kubernetes/clustertest"
+	"github.com/trl-dev/trl/internal/runtimes/remote"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// TestMain makes this program the runner and trl-kube too.
+func TestMain(m *testing.M) {
+	if runner.Called() {
+		os.Exit(runner.Main())
+	}
+	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == "trl-kube" {
+		os.Exit(kube.Main())
+	}
+	goleak.VerifyTestMain(clustertest.In(m))
+}
+
+func newDriver(t *testing.T) *kubernetes.Driver {
+	cluster := clustertest.Start(t)
+	reaper := process.NewReaper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := kubernetes.New(kubernetes.Config{
+		Program: func() (string, error) { return self, nil }, Spawn: reaper.Start, Forget: func(int) {}, Dir: t.TempDir(),
+		Environ: append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig),
+	})
+	t.Cleanup(func() {
+		d.Close()
+		reaper.Close()
+	})
+	return d
+}
+
+func target(kind api.PlaceKind, o api.PlaceOptions) session.Target {
+	return session.Target{Word: string(kind), Kind: kind, Options: o}
+}
+
+func open(t *testing.T, d *kubernetes.Driver, n int, to session.Target) remote.Site {
+	t.Helper()
+	site, err := d.Open(t.Context(), remote.Opening{
+		Daemon: "d1", SessionID: fmt.Sprintf("s-%010x", n), Target: to, Progress: func(p api.PlaceProgress) { t.Log(p.Step, p.Message) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := site.Remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return site
+}
+
+func TestCheck(t *testing.T) {
+	d := newDriver(t)
+	r := d.Check(t.Context(), target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}))
+	if !r.Reachable || r.Engine != "kubernetes v"+clustertest.Version || r.LatencyMS <= 0 {
+		t.Errorf("%+v", r)
+	}
+	r = d.Check(t.Context(), target(api.PlacePod, api.PlaceOptions{Pod: "none"}))
+	if r.Reachable || !strings.Contains(r.Why, `no pod "none"`) {
+		t.Errorf("%+v", r)
+	}
+	r = d.Check(t.Context(), target(api.PlaceKubernetes, api.PlaceOptions{Context: "moon"}))
+	if r.Reachable || !strings.Contains(r.Why, "moon") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRunnerIsCopiedOnce(t *testing.T) {
+	d := newDriver(t)
+	made := open(t, d, 1, target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}))
+	info := made.Info()
+	// The same pod again, as somebody else's.
+	found := open(t, d, 2, target(api.PlacePod, api.PlaceOptions{Pod: info.Pod}))
+	for _, site := range []remote.Site{made, found} {
+		var uploads int
+		progress := func(p api.PlaceProgress) {
+			if p.Step == "upload" && p.Done == p.Total {
+				uploads++
+			}
+		}
+		path, err := site.Install(t.Context(), progress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := site.Install(t.Context(), progress)
+		if err != nil || again != path || uploads != 1 {
+			t.Errorf("again: %q and %q, %d uploads, %v", path, again, uploads, err)
+		}
+		p, err := site.Exec(t.Context(), []string{path, "check"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var there struct {
+			OS, Arch string
+		}
+		if err := json.NewDecoder(p).Decode(&there); err != nil {
+			t.Error(err)
+		}
+		p.Close()
+		if exit, err := p.Wait(); err != nil || exit.Status != 0 {
+			t.Errorf("check: %+v, %v", exit, err)
+		}
+		if there.OS != "linux" || site.Info().Arch != there.Arch {
+			t.Errorf("the runner says %+v, the place %+v", there, site.Info())
+		}
+	}
+	// Removing the pod of somebody else does nothing.
+	if err := found.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := made.Exec(t.Context(), []string{"/bin/true"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestImageWithoutShell(t *testing.T) {
+	d := newDriver(t)
+	_, err := d.Open(t.Context(), remote.Opening{
+		Daemon: "d1", SessionID: "s-0000000003", Target: target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Scratch}),
+		Progress: func(api.PlaceProgress) {},
+	})
+	if err == nil || !strings.Contains(err.Error(), "runner_image") {
+		t.Errorf("got %v", err)
+	}
+}
