@@ -157,7 +157,11 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 	s.runner = runner
 	place := runner.Place()
 	create.BaseEnv, create.Limits.SpillDir, create.RecordDir = place.Env, place.SpillDir, place.RecordDir
-	hello, cancel := context.WithTimeout(ctx, helloTimeout)
+	patience := helloTimeout
+	if place.Info.Kind != api.PlaceHost {
+		patience = farHelloTimeout
+	}
+	hello, cancel := context.WithTimeout(ctx, patience)
 	c, err := s.open(hello)
 	cancel()
 	if err != nil {

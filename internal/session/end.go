@@ -55,56 +55,112 @@ func (s *Session) startEndingRunnerLocked(p link.DestroyParams) {
 func (s *Session) endRunner(p link.DestroyParams) {
 	// The command gets the grace time, and then the shell gets it.
 	reach, patience := awayPatience, 2*s.registry.config.KillGrace+5*time.Second
-	if p.Force {
+	s.mu.Lock()
+	own := s.ending.step == endExporting
+	s.mu.Unlock()
+	switch {
+	case p.Force:
 		reach, patience = noticeAfter, 5*time.Second
+	case own: // the session is over, and its output waits there
+		reach, patience = waitPatience, exportPatience
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := s.awaitReach(ctx, reach)
-	c, _ := s.currentConn(forever)
-	if c == nil || err != nil {
-		if err != nil {
-			s.log.Warn("killing an unreachable runner with its session", "error", err)
+	deadline := time.Now().Add(patience)
+	for {
+		c := s.reachToEnd(min(reach, time.Until(deadline)))
+		if c == nil {
+			break
 		}
-		s.killRunner()
-		return
-	}
-	// Each answer may take so long. A runner that does not read blocks our write; closing the
-	// connection ends it.
-	call := func(o link.Outgoing) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
-		defer stop()
-		return c.conn.Call(ctx, o)
-	}
-	var result link.DestroyResult
-	if text, err := call(link.Destroy.With(&p, nil, &result)); err == nil {
-		recorded := s.fetchLastRecording(call)
-		entry, ok := s.fetchExport(call, result.Export, text)
-		s.mu.Lock()
-		if s.ending.result == nil {
-			s.ending.result = &result
+		if s.dismiss(c.conn, p, patience) {
+			if happens(s.runner.Done(), exitTimeout) {
+				return
+			}
+			break
 		}
-		if entry != nil {
-			s.ending.entry = entry
+		if !own || !happened(c.conn.Done()) || time.Until(deadline) <= 0 {
+			break
 		}
-		s.ending.recorded = s.ending.recorded || recorded
-		s.mu.Unlock()
-		if ok && recorded && happens(s.runner.Done(), exitTimeout) {
-			return
-		}
-	} else if !happens(s.runner.Done(), 0) {
-		s.log.Warn("runner does not end its session", "error", err)
+		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)
 	}
 	s.killRunner()
 }
 
+// reachToEnd returns a connection to the runner, which may be unreachable for the time patience. It
+// returns nil if the runner has exited or cannot be reached.
+func (s *Session) reachToEnd(patience time.Duration) *runnerConn {
+	s.mu.Lock()
+	a := s.absence
+	s.mu.Unlock()
+	if a != nil {
+		select {
+		case s.retryNow <- struct{}{}:
+		default:
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-a.over:
+		case <-s.runner.Done():
+			return nil
+		case <-timer.C:
+			s.log.Warn("killing an unreachable runner with its session", "error", s.unreachable(nil))
+			return nil
+		}
+	}
+	c, _ := s.currentConn(forever)
+	return c
+}
+
+// dismiss makes the runner end its session over one connection, and stores its output and its
+// recording. It reports whether the runner can exit. Each answer may take the time patience.
+func (s *Session) dismiss(conn *link.Conn, p link.DestroyParams, patience time.Duration) bool {
+	// A runner that does not read blocks our write; closing the connection ends it.
+	call := func(o link.Outgoing) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		defer stop()
+		return conn.Call(ctx, o)
+	}
+	var result link.DestroyResult
+	text, err := call(link.Destroy.With(&p, nil, &result))
+	if err != nil {
+		if !happened(s.runner.Done()) {
+			s.log.Warn("runner does not end its session", "error", err)
+		}
+		return false
+	}
+	recorded := s.fetchLastRecording(call)
+	entry, ok := s.fetchExport(call, result.Export, text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending.result == nil {
+		s.ending.result = &result
+	}
+	if entry != nil {
+		s.ending.entry = entry
+	}
+	s.ending.recorded = s.ending.recorded || recorded
+	return ok && recorded
+}
+
 // killRunner kills the runner, unless the session is left: then the runner keeps the output for
-// the later daemon.
+// the later daemon. The session ends without a runner whose end cannot be known: the runtime ends
+// that later, when its place can be reached.
 func (s *Session) killRunner() {
-	if !s.isLeft() {
-		s.runner.Kill()
+	if s.isLeft() {
+		return
+	}
+	s.runner.Kill()
+	if happens(s.runner.Done(), exitTimeout) {
+		return
+	}
+	s.mu.Lock()
+	s.ending.lost = true
+	c := s.conn
+	s.mu.Unlock()
+	s.quit()
+	if c != nil {
+		_ = c.conn.Close() // watch then ends the session
 	}
 }
 
@@ -122,13 +178,13 @@ func (s *Session) finishEnding() {
 	}
 	s.quit()
 	s.runner.Kill()
-	if !happens(s.runner.Done(), exitTimeout) {
-		s.log.Error("runner did not exit after SIGKILL")
-	}
 	s.runnerEndings.Wait() // they may have the runner's result
 	s.mu.Lock()
-	clean := s.ending.result != nil
+	clean, lost := s.ending.result != nil, s.ending.lost
 	s.mu.Unlock()
+	if lost || !happens(s.runner.Done(), exitTimeout) {
+		s.log.Warn("the runner could not be killed")
+	}
 	remains := s.runner.Remove(clean)
 	s.stopWaitingForOwner()
 

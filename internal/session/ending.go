@@ -52,6 +52,8 @@ type ending struct {
 	entry *archive.Entry
 	// recorded says that the daemon has the whole recording.
 	recorded bool
+	// lost says that the runner could not be killed, because its place cannot be reached.
+	lost bool
 	// killed are all processes that had to be killed, set when the session is terminated.
 	killed []api.KilledProcess
 	// at is when the session ended. It has a monotonic reading.
@@ -95,6 +97,8 @@ func (s *Session) causeLocked(remains Remains) string {
 		return e.cause
 	case e.report != nil && e.report.cause != "":
 		return e.report.cause
+	case remains.PlaceEnded:
+		return remains.Cause
 	case remains.Cause != "":
 		return "its runner died: " + remains.Cause
 	}

@@ -23,6 +23,9 @@ const (
 	// waitPatience is the same for a call that waits for something to happen anyway.
 	awayPatience = 5 * time.Second
 	waitPatience = 30 * time.Second
+	// exportPatience is how long a session that ended by itself waits until its output has been
+	// fetched.
+	exportPatience = 5 * time.Minute
 	// noticeAfter is how long a link may be broken before the journal reports it.
 	noticeAfter = time.Second
 	// firstPause and lastPause are the times between two attempts to reach a runner.

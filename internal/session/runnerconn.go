@@ -16,6 +16,9 @@ import (
 const (
 	// helloTimeout bounds the wait for a runner's answer to hello.
 	helloTimeout = 10 * time.Second
+	// farHelloTimeout is the same for a runner that is not on this machine, with the time to
+	// connect to its place.
+	farHelloTimeout = 40 * time.Second
 	// infoTimeout bounds the wait for answers that a runner can give at once.
 	infoTimeout = 10 * time.Second
 	// exitTimeout is how long a runner may take to exit once it has nothing more to do, and how

@@ -113,6 +113,9 @@ type Runner interface {
 type Remains struct {
 	// Cause says how the runner ended, for people: "killed by SIGKILL".
 	Cause string
+	// PlaceEnded says that the runner ended with its container, pod or machine. Cause then says how
+	// that ended.
+	PlaceEnded bool
 	// NoRoom says that the runner ended because the system refused it a thread.
 	NoRoom bool
 	// Killed are the processes that outlived the runner.

@@ -1,12 +1,14 @@
 // Package state is the state directory of a daemon. It survives the daemon:
 //
 //	lock                 held by the daemon that uses the directory, see package place
+//	id                   a word that identifies the daemons of this directory to others
 //	sessions/<id>.json   the record of a live session, by which a later daemon finds its runner
 //
 // Other packages keep their own files beside these.
 package state
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/trl-dev/trl/internal/place"
 )
@@ -73,6 +77,27 @@ func makePrivate(dir string) error {
 
 // Path returns the path of the directory.
 func (d *Dir) Path() string { return d.path }
+
+// ID returns a word that identifies the daemons of this directory, one after another: it labels what
+// they make elsewhere.
+func (d *Dir) ID() (string, error) {
+	path := filepath.Join(d.path, "id")
+	text, err := os.ReadFile(path)
+	if err == nil && daemonID.Match(text) {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("state_dir: %w", err)
+	}
+	id := "d" + strings.ToLower(rand.Text())
+	if err := ReplaceFile(path, strings.NewReader(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("state_dir: %w", err)
+	}
+	return id, nil
+}
+
+// daemonID is the form of an id. It is also a valid label of containers and pods.
+var daemonID = regexp.MustCompile(`^d[0-9a-z]{26}\n?$`)
 
 // Listens tells clients that the daemon listens at another path from now on.
 func (d *Dir) Listens(socket string) { d.lock.Listens(socket) }

@@ -157,3 +157,32 @@ func TestInvalidRecordsAreMovedAside(t *testing.T) {
 		t.Errorf("files: %v, want %v", left, want)
 	}
 }
+
+func TestID(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	open := func() *state.Dir {
+		t.Helper()
+		d, err := state.Open(state.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := open()
+	id, err := d.ID()
+	if err != nil || len(id) != 27 {
+		t.Errorf("id %q, %v", id, err)
+	}
+	d.Close()
+	d = open()
+	defer d.Close()
+	if again, err := d.ID(); err != nil || again != id {
+		t.Errorf("the next daemon has the id %q, not %q: %v", again, id, err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "id"), []byte("../../etc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := d.ID(); err != nil || other == id || strings.Contains(other, "/") {
+		t.Errorf("for a damaged file: %q, %v", other, err)
+	}
+}

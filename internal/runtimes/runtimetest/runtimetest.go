@@ -25,6 +25,24 @@ type Place struct {
 	Open func(t *testing.T) (rt session.Runtime, leave func())
 	// WantEmpty fails the test if anything of any session is left in the place.
 	WantEmpty func(t *testing.T)
+	// Target is where sessions are created.
+	Target session.Target
+
+	// The rest is nil where it does not apply, and the checks that need it are left out.
+
+	// Cut breaks all connections to the place. New ones can be made.
+	Cut func()
+	// Lose makes the place unreachable until restore is called.
+	Lose func() (restore func())
+	// End ends the container, pod or machine of a runner, and returns a text that the cause of the
+	// session's end must contain.
+	End func(r session.Runner) string
+	// Stray makes something that carries the label of the daemon and belongs to no session. The
+	// next daemon removes it.
+	Stray func(t *testing.T)
+	// Listing is everything that the engine and its machine show to others: descriptions of
+	// containers and pods, argument lists.
+	Listing func() string
 }
 
 // limit bounds every step that should end by itself.
@@ -79,8 +97,23 @@ func (d *daemon) close() {
 		<-r.Done()
 		r.Remove(false)
 	}
+	d.prune()
 	d.leave()
 	d.place.WantEmpty(d.T)
+}
+
+// prune finishes the removals that a runtime does in the background.
+func (d *daemon) prune() {
+	d.Helper()
+	p, ok := d.rt.(interface {
+		Prune(context.Context) (removed, pending []string, err error)
+	})
+	if !ok {
+		return
+	}
+	if _, pending, err := p.Prune(d.ctx); err != nil || len(pending) > 0 {
+		d.Errorf("prune leaves %v, %v", pending, err)
+	}
 }
 
 // replace is another daemon after this one.
@@ -90,10 +123,10 @@ func (d *daemon) replace() {
 	d.open()
 }
 
-func spec(n int) session.Spec {
+func (d *daemon) spec(n int) session.Spec {
 	id, now := fmt.Sprintf("s-%010x", n), time.Now().UTC().Truncate(time.Millisecond)
 	p := api.SessionCreateParams{Name: fmt.Sprintf("name %d", n), Kind: api.KindShell, Tags: []string{"one", "two"}}
-	return session.Spec{About: session.About{SessionID: id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: now}, Params: p}
+	return session.Spec{About: session.About{SessionID: id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: now}, Target: d.place.Target, Params: p}
 }
 
 func (d *daemon) start(s session.Spec) session.Runner {
@@ -214,13 +247,13 @@ func startToEnd(d *daemon) {
 	if d.rt.Name() == "" {
 		d.Error("the runtime has no name")
 	}
-	s := spec(1)
+	s := d.spec(1)
 	r := d.start(s)
 	if got := r.About(); !sameAbout(got, s.About) {
 		d.Errorf("about %+v, want %+v", got, s.About)
 	}
-	if r.Place().Env["PATH"] == "" {
-		d.Errorf("the place has no PATH: %v", r.Place().Env)
+	if env := r.Place().Env; env != nil && env["PATH"] == "" {
+		d.Errorf("the place has no PATH: %v", env)
 	}
 	d.mustHello(d.dial(r), r)
 	select {
@@ -240,7 +273,7 @@ func startToEnd(d *daemon) {
 func givenUp(d *daemon) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	cancel()
-	if r, err := d.rt.Start(ctx, spec(1)); err == nil {
+	if r, err := d.rt.Start(ctx, d.spec(1)); err == nil {
 		d.end(r)
 		d.Error("a start that was given up has succeeded")
 	}
@@ -248,7 +281,7 @@ func givenUp(d *daemon) {
 }
 
 func helloCounts(d *daemon) {
-	r := d.start(spec(1))
+	r := d.start(d.spec(1))
 	first := d.dial(r)
 	d.mustHello(first, r)
 	silent := d.dial(r)
@@ -261,7 +294,7 @@ func helloCounts(d *daemon) {
 }
 
 func dialAgain(d *daemon) {
-	s := spec(1)
+	s := d.spec(1)
 	r := d.start(s)
 	d.create(d.dial(r), s, r)
 	for range 5 {
@@ -273,7 +306,7 @@ func dialAgain(d *daemon) {
 }
 
 func nextDaemon(d *daemon) {
-	s := spec(1)
+	s := d.spec(1)
 	r := d.start(s)
 	key := r.Key()
 	c := d.dial(r)
@@ -302,7 +335,7 @@ func nextDaemon(d *daemon) {
 }
 
 func deadRunner(d *daemon) {
-	r := d.start(spec(1))
+	r := d.start(d.spec(1))
 	r.Kill()
 	d.await(r.Done(), "the end of the runner")
 	d.replace()
@@ -315,7 +348,7 @@ func manyAtOnce(d *daemon) {
 	var starts sync.WaitGroup
 	for i := range runners {
 		starts.Go(func() {
-			r, err := d.rt.Start(d.ctx, spec(i+1))
+			r, err := d.rt.Start(d.ctx, d.spec(i+1))
 			if err != nil {
 				d.Error(err)
 				return
@@ -328,7 +361,7 @@ func manyAtOnce(d *daemon) {
 		if r == nil {
 			continue
 		}
-		if got := r.About().SessionID; got != spec(i+1).SessionID {
+		if got := r.About().SessionID; got != d.spec(i+1).SessionID {
 			d.Errorf("runner %d is that of %s", i+1, got)
 		}
 		d.mustHello(d.dial(r), r)
