@@ -44,8 +44,19 @@ const DefaultMaxOutputBytes = 1 << 20
 // ExecParams asks for a command to be run.
 type ExecParams struct {
 	SessionID string `json:"session_id"` // id or name
-	// Command is the text of the command, as in a script for the session's shell.
+	// Command is the text of the command, as in a script for the session's shell, which runs
+	// one command at a time. Either command or argv is required.
 	Command string `json:"command"`
+	// Argv is a program, as a path or a name on PATH, and its arguments. TRL starts the program
+	// itself, beside the session's shell: it does not wait for the shell and knows neither the
+	// variables nor the directory that commands have set there. Up to max_parallel programs run
+	// at once.
+	Argv []string `json:"argv,omitempty"`
+	// Pty gives the program of argv a terminal of this size instead of pipes. All output is
+	// stdout then. exec.input types into the terminal and changes its size.
+	Pty *PTYSize `json:"pty,omitempty"`
+	// Merge makes stderr a part of stdout, in the order in which the command writes.
+	Merge bool `json:"merge,omitempty"`
 	// TimeoutS limits how long the command may run. Absent: the session's timeout; 0: no limit.
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
 	// Stdin is the command's standard input. Absent: empty. In exec.start and exec.stream the
@@ -60,9 +71,11 @@ type ExecParams struct {
 	// Env is set for this command only.
 	Env map[string]string `json:"env,omitempty"`
 	// WorkingDir is the directory for this command only, an absolute path. Afterwards the
-	// shell returns to the directory it was in.
+	// shell returns to the directory it was in. Absent: the shell's directory; for argv, the
+	// directory in which the session was created.
 	WorkingDir string `json:"working_dir,omitempty"`
-	// Wait queues the command if the session is busy, instead of failing with SESSION_BUSY.
+	// Wait queues the command if the session is busy, instead of failing with SESSION_BUSY; for
+	// argv, if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
 	Wait bool `json:"wait,omitempty"`
 	// MaxOutputBytes is how much of each stream the result carries; longer output keeps its
 	// head and tail. Absent: 1 MiB. It does not limit a stream of pushes.
@@ -94,10 +107,7 @@ func (p ExecParams) Check() error {
 	if p.SessionID == "" {
 		return InvalidParam("session_id", "is required")
 	}
-	if p.Command == "" && !p.empty {
-		return InvalidParam("command", "is required")
-	}
-	if err := noNUL("command", p.Command); err != nil {
+	if err := p.checkCommand(); err != nil {
 		return err
 	}
 	if err := checkDir(p.WorkingDir); err != nil {
@@ -122,6 +132,49 @@ func (p ExecParams) Check() error {
 		return InvalidParam("run_id", "at most %d bytes", maxRunID)
 	}
 	return checkEnv(p.Env)
+}
+
+// checkCommand checks the parameters that say what to run.
+func (p ExecParams) checkCommand() error {
+	for _, c := range []struct {
+		field   string
+		misfits bool
+		is      string
+	}{
+		{"command", p.Argv == nil && p.Command == "" && !p.empty, "is required, or argv"},
+		{"argv", p.Argv != nil && p.Command != "", "cannot be given together with command"},
+		{"argv", p.Argv != nil && (len(p.Argv) == 0 || p.Argv[0] == ""), "must begin with the program"},
+		{"pty", p.Argv == nil && p.Pty != nil, "is for argv; a shell has no terminal, see session.create {kind: terminal}"},
+	} {
+		if c.misfits {
+			return InvalidParam(c.field, "%s", c.is)
+		}
+	}
+	for _, arg := range p.Argv {
+		if err := noNUL("argv", arg); err != nil {
+			return err
+		}
+	}
+	if err := p.Pty.check(); err != nil {
+		return err
+	}
+	return noNUL("command", p.Command)
+}
+
+// PTYSize is the size of the terminal of a program.
+type PTYSize struct {
+	Cols int `json:"cols"` // from 2 to 1000
+	Rows int `json:"rows"` // from 1 to 1000
+}
+
+func (s *PTYSize) check() error {
+	if s == nil {
+		return nil
+	}
+	if err := checkSize(s.Cols, s.Rows); err != nil {
+		return InvalidParam("pty", "%s", strings.TrimPrefix(err.Error(), "params."))
+	}
+	return nil
 }
 
 const maxRunID = 64
@@ -172,7 +225,7 @@ type Usage struct {
 type ExecOutcome struct {
 	ExitCode int `json:"exit_code"` // 124 if timed out, 130 if cancelled, else the command's own
 	// Signal is the signal that ended the command, if TRL knows it for certain:
-	// the last one that TRL sent, or the one that ended the shell itself.
+	// the last one that TRL sent, or the one that ended the shell itself or the program of argv.
 	Signal     string `json:"signal,omitempty"`
 	DurationMS int64  `json:"duration_ms"` // time from start to end
 	TimedOut   bool   `json:"timed_out"`   // true if the command reached its timeout
@@ -182,7 +235,7 @@ type ExecOutcome struct {
 	CancelCause     string          `json:"cancel_cause,omitempty"`
 	StdoutBytes     int64           `json:"stdout_bytes"`     // bytes written to stdout, kept or not
 	StderrBytes     int64           `json:"stderr_bytes"`     // bytes written to stderr, kept or not
-	WorkingDir      string          `json:"working_dir"`      // the shell's directory afterwards
+	WorkingDir      string          `json:"working_dir"`      // the shell's directory afterwards; for argv, the program's
 	LeftRunning     []Process       `json:"left_running"`     // processes of the command that still run and hold its output
 	Killed          []KilledProcess `json:"killed"`           // processes that TRL signalled
 	Usage           Usage           `json:"usage"`            // resources that the command consumed
@@ -234,13 +287,18 @@ func Data(text, b64 string) []byte {
 type ExecInfo struct {
 	ExecID    string     `json:"exec_id"`              // x-…; contains the session's id
 	SessionID string     `json:"session_id"`           // session that runs the command
-	Command   string     `json:"command"`              // at most the first 4 KiB
+	Command   string     `json:"command"`              // at most the first 4 KiB; for argv, the words as a person would type them
 	State     ExecState  `json:"state"`                // queued, running, exited or closed
 	QueuedAt  time.Time  `json:"queued_at"`            // when TRL accepted the command
 	StartedAt *time.Time `json:"started_at,omitempty"` // absent while the command is queued
 	EndedAt   *time.Time `json:"ended_at,omitempty"`   // absent until the command ends
 	TimeoutS  float64    `json:"timeout_s"`            // 0 = none
 	Detach    bool       `json:"detach"`               // true if the command runs on when its caller's connection closes
+	// PID is the process id of the program of argv, once it has started.
+	PID int `json:"pid,omitempty"`
+	// Argv is the program and its arguments, if the command was given as argv: as many of
+	// them as fit into 4 KiB.
+	Argv []string `json:"argv,omitempty"`
 	// StdinOpen reports whether exec.input can still write to the command.
 	StdinOpen bool `json:"stdin_open,omitempty"`
 	// AgeMS is the time since TRL accepted the command.
@@ -271,6 +329,48 @@ type ExecCancelParams struct {
 	Signal string `json:"signal,omitempty"`
 	// Force is required to cancel the program of a session that belongs to a dialogue.
 	Force bool `json:"force,omitempty"`
+}
+
+// The processes of a command that exec.signal can reach.
+const (
+	SignalLeader = "leader" // the program of argv, or the processes that the shell itself has started for the command
+	SignalTree   = "tree"   // these and everything that they have started
+)
+
+// ExecSignalParams sends a signal to a running command. Unlike exec.cancel it does not insist:
+// the command may handle or ignore the signal.
+type ExecSignalParams struct {
+	ExecID string `json:"exec_id"` // the command
+	// Signal is the name of a signal, such as INT, HUP, USR1, WINCH, STOP or CONT, or its number.
+	Signal string `json:"signal"`
+	// To selects who gets it: leader, the program of argv or the processes that the shell
+	// itself started for the command; or tree, these and everything that they started. The
+	// shell never gets it. Absent: leader.
+	To string `json:"to,omitempty"`
+	// Force is required to signal the program of a session that belongs to a dialogue.
+	Force bool `json:"force,omitempty"`
+}
+
+// Check reports the first invalid parameter.
+func (p ExecSignalParams) Check() error {
+	switch {
+	case p.ExecID == "":
+		return InvalidParam("exec_id", "is required")
+	case p.Signal == "":
+		return InvalidParam("signal", "is required")
+	case p.To != "" && p.To != SignalLeader && p.To != SignalTree:
+		return InvalidParam("to", "%.40q is not one of leader, tree", p.To)
+	}
+	return nil
+}
+
+// ExecSignalResult says who got the signal.
+type ExecSignalResult struct {
+	ExecID string `json:"exec_id"` // the command
+	Signal string `json:"signal"`  // such as SIGINT
+	// Processes got the signal. It is empty if the command has no process of its own, such as a
+	// loop of the shell.
+	Processes []Process `json:"processes"`
 }
 
 // ExecInfoParams names one command.

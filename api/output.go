@@ -106,7 +106,7 @@ type Span struct {
 }
 
 // ExecInputParams writes to the stdin of a running command that was started with
-// stdin_open.
+// stdin_open, or types into the terminal of one that was started with pty.
 type ExecInputParams struct {
 	ExecID string `json:"exec_id"`        // the command
 	Data   string `json:"data,omitempty"` // text to write
@@ -115,8 +115,12 @@ type ExecInputParams struct {
 	// Bytes is the data as it is, for callers in Go, in place of Data and DataBase64. A Client
 	// sends it beside the JSON where it can, and keeps it: it must not be changed any more.
 	Bytes []byte `json:"-"`
-	// Close ends the input, after the data.
+	// Close ends the input, after the data. It is not for terminals, where the character
+	// ctrl-d (\u0004) ends the input.
 	Close bool `json:"close,omitempty"`
+	// Pty is the new size of the terminal of a command that was started with pty. It changes
+	// before the data is typed.
+	Pty *PTYSize `json:"pty,omitempty"`
 	// WriteID makes a repeated call safe: TRL does not write input again whose id it has
 	// seen before, and returns the same answer.
 	WriteID string `json:"write_id,omitempty"`
@@ -133,15 +137,15 @@ func (p ExecInputParams) Check() error {
 		return InvalidParam("data_base64", "cannot be given together with data")
 	case len(p.Bytes) > 0 && (p.Data != "" || p.DataBase64 != ""):
 		return InvalidParam("data", "cannot be given together with bytes beside the request")
-	case p.Data == "" && p.DataBase64 == "" && len(p.Bytes) == 0 && !p.Close:
-		return InvalidParam("data", "is required, or data_base64 or close")
+	case p.Data == "" && p.DataBase64 == "" && len(p.Bytes) == 0 && !p.Close && p.Pty == nil:
+		return InvalidParam("data", "is required, or data_base64, close or pty")
 	case len(p.WriteID) > 128:
 		return InvalidParam("write_id", "has more than 128 bytes")
 	}
 	if _, err := base64.StdEncoding.DecodeString(p.DataBase64); err != nil {
 		return InvalidParam("data_base64", "is not base64")
 	}
-	return nil
+	return p.Pty.check()
 }
 
 // Content is the data, however it was given.

@@ -41,6 +41,7 @@ type Service interface {
 	ExecOutput(ctx context.Context, p ExecOutputParams) (ExecOutputResult, error)
 	ExecInput(ctx context.Context, p ExecInputParams) (ExecInputResult, error)
 	ExecWait(ctx context.Context, p ExecWaitParams) (ExecWaitResult, error)
+	ExecSignal(ctx context.Context, p ExecSignalParams) (ExecSignalResult, error)
 	ExecCancel(ctx context.Context, p ExecCancelParams) (ExecInfo, error)
 	ExecInfo(ctx context.Context, p ExecInfoParams) (ExecInfo, error)
 	ExecList(ctx context.Context, p ExecListParams) (ExecListResult, error)

@@ -38,6 +38,13 @@ func contains[T comparable](list []T, x T) bool {
 // DefaultShell is the shell of a session if neither the caller nor the configuration chooses one.
 const DefaultShell = "/bin/sh"
 
+// NoShell is the word for a session without a shell, which runs only argv.
+const NoShell = "none"
+
+// ExecMarker is an environment variable of every process that an argv command starts. Its value
+// is the id of the command, by which TRL tells its processes apart.
+const ExecMarker = "TRL_EXEC_ID"
+
 // SessionMarker is an environment variable of every process of a session. Its value is
 // the session's id, by which TRL finds orphaned processes.
 const SessionMarker = "TRL_SESSION_ID"
@@ -61,7 +68,8 @@ type SessionCreateParams struct {
 	// a command runs the shell.
 	Command []string `json:"command,omitempty"`
 	// Shell is a path or a name on PATH. Empty: the daemon's default_shell, which is
-	// /bin/sh unless configured.
+	// /bin/sh unless configured. The word none makes a session of kind shell without a shell,
+	// which runs only argv.
 	Shell string `json:"shell,omitempty"`
 	// PreferShell is used instead of /bin/sh, if it exists, when Shell is empty and no
 	// default_shell is configured.
@@ -108,7 +116,7 @@ type SessionCreateParams struct {
 	// daemon's lifetime_s; 0: never.
 	LifetimeS *float64 `json:"lifetime_s,omitempty"`
 	// IdleTimeoutS ends the session after this many idle seconds. A shell session is idle
-	// while nothing but its shell runs; a terminal or program is idle while it neither
+	// while nothing but its shell runs, also no argv; a terminal or program is idle while it neither
 	// writes output nor gets input. Absent: the daemon's idle_timeout_s for a shell, and
 	// never for a terminal or program; 0: never.
 	IdleTimeoutS *float64 `json:"idle_timeout_s,omitempty"`
@@ -120,16 +128,19 @@ type SessionInfo struct {
 	Name         string       `json:"name"`          // empty if the session has no name
 	Kind         SessionKind  `json:"kind"`          // shell, terminal or program
 	Runtime      string       `json:"runtime"`       // "host"
-	Shell        string       `json:"shell"`         // absolute path
+	Shell        string       `json:"shell"`         // absolute path; none for a session without a shell
 	ShellFamily  string       `json:"shell_family"`  // the family that TRL drives the shell as: dash, ash, bash, zsh or fish
 	WorkingDir   string       `json:"working_dir"`   // the shell's current directory
 	State        SessionState `json:"state"`         // creating, idle, running or terminated
 	CreatedAt    time.Time    `json:"created_at"`    // UTC
 	LastActivity time.Time    `json:"last_activity"` // UTC
 	CommandCount int64        `json:"command_count"` // commands accepted so far
-	TimeoutS     float64      `json:"timeout_s"`     // default timeout of commands; 0 = none
-	OutputBytes  int64        `json:"output_bytes"`  // bytes of output kept now, in memory and in files
-	Tags         []string     `json:"tags"`          // tags of the session
+	// Parallel is the number of argv commands that run now. The state does not depend on
+	// them: it says whether the shell runs a command.
+	Parallel    int      `json:"parallel,omitempty"`
+	TimeoutS    float64  `json:"timeout_s"`    // default timeout of commands; 0 = none
+	OutputBytes int64    `json:"output_bytes"` // bytes of output kept now, in memory and in files
+	Tags        []string `json:"tags"`         // tags of the session
 	// Command is the program of a terminal or program session and its arguments.
 	Command []string `json:"command,omitempty"`
 	// ExecID is the running command. The program of a terminal or program session is a
@@ -344,6 +355,9 @@ func (p SessionCreateParams) checkKind() error {
 		{"command", shell && p.Command != nil, "is for kind terminal or program; a shell runs commands with exec.run"},
 		{"timeout_s", !shell && p.TimeoutS != nil && *p.TimeoutS != 0, "is for kind shell; a terminal or program has no timeout"},
 		{"shell", !shell && p.Shell != "" && (p.Command != nil || !terminal), "cannot be given together with command, or for kind program"},
+		{"shell", p.Shell == NoShell && !shell, "none is for kind shell"},
+		{"login", p.Shell == NoShell && p.Login, "is for a shell"},
+		{"rc", p.Shell == NoShell && p.RC, "is for a shell"},
 		{"login", !shell && p.Login && (p.Command != nil || !terminal), "is for a shell"},
 		{"rc", !shell && p.RC && (p.Command != nil || !terminal), "is for a shell"},
 		{"command", p.Kind == KindProgram && len(p.Command) == 0, "is required for kind program"},
@@ -388,7 +402,7 @@ func checkEnv(env map[string]string) error {
 		if !validEnvKey(k) {
 			return InvalidParam("env", "%q is not a valid variable name", k)
 		}
-		if k == SessionMarker {
+		if k == SessionMarker || k == ExecMarker {
 			return InvalidParam("env", "%s is reserved", k)
 		}
 		if strings.IndexByte(v, 0) >= 0 {

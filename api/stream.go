@@ -48,7 +48,7 @@ func (p ExecStreamParams) nothingToRun() error {
 		field string
 		given bool
 	}{
-		{"command", p.Command != ""}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
+		{"command", p.Command != ""}, {"argv", p.Argv != nil}, {"pty", p.Pty != nil}, {"merge", p.Merge}, {"timeout_s", p.TimeoutS != nil}, {"stdin", p.Stdin != nil}, {"stdin_base64", p.StdinBase64 != ""},
 		{"stdin_open", p.StdinOpen},
 		{"env", p.Env != nil}, {"working_dir", p.WorkingDir != ""}, {"wait", p.Wait}, {"max_output_bytes", p.MaxOutputBytes != nil},
 		{"backpressure", p.Backpressure != nil}, {"run_id", p.RunID != ""},

@@ -138,6 +138,11 @@ func (c *Client) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWa
 	return typed[api.ExecWaitResult](ctx, c, "exec.wait", p)
 }
 
+// ExecSignal implements api.Service.
+func (c *Client) ExecSignal(ctx context.Context, p api.ExecSignalParams) (api.ExecSignalResult, error) {
+	return typed[api.ExecSignalResult](ctx, c, "exec.signal", p)
+}
+
 // ExecCancel implements api.Service.
 func (c *Client) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
 	return typed[api.ExecInfo](ctx, c, "exec.cancel", p)

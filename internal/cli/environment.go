@@ -13,6 +13,7 @@ import (
 var notInherited = map[string]bool{
 	"_": true, "PWD": true, "OLDPWD": true, "SHLVL": true,
 	api.SessionMarker: true, // marks a caller that runs in a session itself
+	api.ExecMarker:    true,
 }
 
 // callerEnv returns the caller's environment, for a new session, without variables that JSON

@@ -134,6 +134,7 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		TimeoutS: r.flags.timeout.Value,
 		Env:      r.flags.env,
 		Wait:     r.flags.wait,
+		Merge:    r.flags.merge,
 		Detach:   &detach,
 	}
 	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.sameMachine() {
@@ -159,9 +160,26 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 	return p, nil
 }
 
+// say sets the command: text for the shell of the session, or the words of a program.
+func (r *run) say(p *api.ExecParams, in api.SessionInfo) {
+	if r.flags.direct || in.Shell == api.NoShell {
+		p.Argv = r.args
+		return
+	}
+	p.Command = commandLine(r.args, in.ShellFamily)
+}
+
+// shell returns the shell of a session for this command alone: none for a program.
+func (r *run) shell() string {
+	if r.flags.direct && r.flags.shell == "" {
+		return api.NoShell
+	}
+	return r.flags.shell
+}
+
 // inThrowAway runs the command in a temporary session.
 func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParams) error {
-	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
+	create, err := r.app.likeOurs(p.WorkingDir, r.shell())
 	if err != nil {
 		return err
 	}
@@ -174,7 +192,8 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	r.mu.Lock()
 	r.session = info.SessionID
 	r.mu.Unlock()
-	p.SessionID, p.Command = info.SessionID, commandLine(r.args, info.ShellFamily)
+	p.SessionID = info.SessionID
+	r.say(&p, info)
 	err = r.exec(ctx, c, p)
 	r.mu.Lock()
 	r.ended = true
@@ -193,7 +212,8 @@ func (r *run) inNamed(ctx context.Context, c *client.Client, p api.ExecParams) e
 	if err != nil {
 		return err
 	}
-	p.SessionID, p.Command = string(r.flags.session), commandLine(r.args, info.ShellFamily)
+	p.SessionID = string(r.flags.session)
+	r.say(&p, info)
 	return r.exec(ctx, c, p)
 }
 

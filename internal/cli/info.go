@@ -105,6 +105,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	add("active", a.Stdout.When(s.LastActivity))
 	if s.Kind == api.KindShell {
 		add("commands", strconv.FormatInt(s.CommandCount, 10))
+		add("beside shell", nonZero(int64(s.Parallel)))
 		add("timeout", ui.Seconds(s.TimeoutS))
 	}
 	add("tags", strings.Join(s.Tags, " "))

@@ -38,7 +38,8 @@ func (a *app) newCommand() *cobra.Command {
 		Long: `Start a session and print its id. It starts in your directory and with your environment.
 Every command accepts the NAME or the id of a session.
 
-The shell does not read its start-up files, unless you use --login or --rc.
+The shell does not read its start-up files, unless you use --login or --rc. With --shell none
+the session has no shell and runs only programs, see trl run --direct.
 
 With -t the session is a terminal that runs PROGRAM, or else your shell. On a terminal, trl
 attaches to it at once, unless you use -d: Ctrl-\ detaches, and trl attach attaches again.
@@ -91,7 +92,7 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours)")
+	flags.StringVar(&p.Shell, "shell", "", "`SHELL` by name or path (default: the daemon's; in a terminal yours); none for no shell")
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")

@@ -16,6 +16,8 @@ type runFlags struct {
 	limits  limitFlags
 	stdin   bool
 	tty     bool
+	direct  bool
+	merge   bool
 	wait    bool
 	json    bool
 }
@@ -36,6 +38,10 @@ created if it does not exist, and stays.
 A single argument is shell text. Several are the words of one command: each arrives
 unchanged, and the session's shell runs them. Flags end at the first word.
 
+With --direct the words are a program and its arguments. TRL starts it itself, beside the
+session's shell: at once, even if the shell is busy, in the directory and environment that
+the session began with.
+
 The command's stdin is empty. With -i it reads your stdin as it comes. With -t it has a
 terminal, for programs such as vim, top or sudo: your window, or one of 80 columns.
 
@@ -45,6 +51,7 @@ Exit status: the command's own; 124 it timed out; 130 after Ctrl-C, 143 after SI
   trl run python3 -c 'print(6 * 7)'    words
   trl run -s build 'cd src; CC=clang'
   trl run -s build --timeout 2m make   still in src, with CC set
+  trl run -s build --direct git status while make runs
   trl run -i wc -l < file              give it your stdin
   trl run -t htop                      give it a terminal
   trl run --json 'make test'           everything about it, as JSON`,
@@ -89,6 +96,8 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: default_shell, or bash)")
 	f.limits.register(flags, "a new session that stays")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
+	flags.BoolVar(&f.direct, "direct", false, "start the program itself, beside the session's shell")
+	flags.BoolVar(&f.merge, "merge", false, "make stderr a part of stdout, in the order of writing")
 	flags.BoolVar(&f.wait, "wait", false, w.wait)
 	flags.BoolVar(&f.json, "json", false, w.json)
 	a.completeFlag(cmd, "session", a.completeSessions)

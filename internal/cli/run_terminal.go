@@ -16,7 +16,7 @@ import (
 // terminal runs the command in a temporary terminal. For a person, the window becomes that
 // terminal; otherwise the terminal has 80 columns, and trl prints its output.
 func (r *run) terminal() error {
-	for _, name := range []string{"session", "timeout", "json", "wait"} {
+	for _, name := range []string{"session", "timeout", "json", "wait", "direct", "merge"} {
 		if r.cmd.Flags().Changed(name) {
 			err := ui.UsageErrorf(r.cmd, "--tty and --%s do not go together", name)
 			if name == "session" {

@@ -21,13 +21,14 @@ func (a *app) startCommand() *cobra.Command {
 TRL keeps its output for trl logs.
 
 With -s it runs in the session of that name, which is created if it does not exist, and
-which can run nothing else meanwhile. Without -s it gets a new session, with your
+whose shell can run nothing else meanwhile. Without -s it gets a new session, with your
 directory and environment. That session stays after the command has ended, so that its
 output can be read; it ends with trl kill, or after nothing but its shell has run in it
 for idle_timeout_s (see trl config).
 
 A single argument is shell text. Several are the words of one command: each arrives
-unchanged, and the session's shell runs them. Flags end at the first word.
+unchanged, and the session's shell runs them. Flags end at the first word. With --direct
+the words are a program and its arguments, which TRL starts beside the session's shell.
 
 The command's stdin is empty. With --stdin it reads the text of trl input.`,
 		Example: `  id=$(trl start 'npm run build')      trl logs -f $id; trl wait $id; trl cancel $id
@@ -75,7 +76,7 @@ func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) 
 	if err != nil {
 		return err
 	}
-	p.Command = commandLine(r.args, place.ShellFamily)
+	r.say(&p, place)
 	info, err := c.ExecStart(ctx, p)
 	if err == nil && interrupted.Err() != nil {
 		_, _ = c.ExecCancel(ctx, api.ExecCancelParams{ExecID: info.ExecID})
@@ -102,7 +103,7 @@ func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) 
 
 // makeOwn creates a session for this command alone.
 func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) (api.SessionInfo, error) {
-	create, err := r.app.likeOurs(p.WorkingDir, r.flags.shell)
+	create, err := r.app.likeOurs(p.WorkingDir, r.shell())
 	if err != nil {
 		return api.SessionInfo{}, err
 	}

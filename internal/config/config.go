@@ -32,6 +32,7 @@ type Config struct {
 	LifetimeS          float64 `key:"lifetime_s" kind:"seconds" doc:"seconds after which TRL ends any session, even one in use; 0 = never"`
 	RetentionS         float64 `key:"retention_s" kind:"seconds" doc:"seconds that a session stays readable after its end"`
 	MaxCommands        int64   `key:"max_commands" kind:"count" doc:"maximum number of commands that one session runs; 0 = no limit"`
+	MaxParallel        int64   `key:"max_parallel" kind:"count" max:"10000" doc:"maximum number of argv commands that run at once in one session; 0 = no limit"`
 	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"maximum number of commands that wait in the queue of one session"`
 	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"keep the sessions alive when the daemon stops; the next daemon finds them"`
 
@@ -103,6 +104,7 @@ func base() Config {
 		LifetimeS:          0,
 		RetentionS:         600,
 		MaxCommands:        0,
+		MaxParallel:        64,
 		MaxQueued:          64,
 		DefaultTimeoutS:    0,
 		KillGraceS:         5,

@@ -276,6 +276,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 			KillGraceS:        c.KillGraceS,
 			MaxCommands:       c.MaxCommands,
 			MaxQueued:         int(c.MaxQueued),
+			MaxParallel:       int(c.MaxParallel),
 			MaxStdinBytes:     c.MaxStdinBytes,
 			OutputBytes:       c.OutputBytes,
 			SessionOutput:     c.SessionOutputBytes,

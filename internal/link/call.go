@@ -50,6 +50,18 @@ func (c *Call[P, R]) With(params P, body []byte, result R) Outgoing {
 	return Outgoing{&c.Row, params, body, result}
 }
 
+// argvProtocol is the first protocol whose runners know argv and merge; older ones would run an
+// empty command, or keep the streams apart.
+const argvProtocol = 3
+
+// Needs returns the first protocol whose runners can answer the call with these parameters.
+func (o Outgoing) Needs() int {
+	if p, ok := o.Params.(*ExecParams); ok && (p.Argv != nil || p.Merge) {
+		return argvProtocol
+	}
+	return o.Since
+}
+
 // Repeatable reports whether the call may be made again to a runner of that protocol.
 func (o Outgoing) Repeatable(protocol int) bool {
 	switch o.Repeat {

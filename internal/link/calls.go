@@ -33,6 +33,8 @@ var (
 	// ExecCancel stops a command and answers when it has ended. A named command can end only
 	// once; without a name, a repetition could stop the next command.
 	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{"exec.cancel", 2, ByExecID}}
+	// ExecSignal sends a signal to a running command.
+	ExecSignal = &Call[*api.ExecSignalParams, *api.ExecSignalResult]{Row{"exec.signal", 3, Never}}
 	// ExecDrop gives up the command of a request whose caller went away.
 	ExecDrop = &Call[*DropParams, *struct{}]{Row{"exec.drop", 3, Always}}
 	// ExecInfo reports the state and outcome of one command.
@@ -83,6 +85,7 @@ func Calls() []*Row {
 		&ExecInput.Row,
 		&ExecAwait.Row,
 		&ExecCancel.Row,
+		&ExecSignal.Row,
 		&ExecDrop.Row,
 		&ExecInfo.Row,
 		&ExecList.Row,

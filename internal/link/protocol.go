@@ -149,6 +149,7 @@ type Limits struct {
 	KillGraceS        float64 `json:"kill_grace_s"`        // between SIGTERM and SIGKILL
 	MaxCommands       int64   `json:"max_commands"`        // per session; 0 = no limit
 	MaxQueued         int     `json:"max_queued"`          // commands that wait for their turn
+	MaxParallel       int     `json:"max_parallel"`        // argv commands that run at once; 0 = no limit
 	MaxStdinBytes     int64   `json:"max_stdin_bytes"`     // of one command
 	OutputBytes       int64   `json:"output_bytes"`        // kept per stream of one exec
 	SessionOutput     int64   `json:"session_output"`      // kept over all ended execs of the session
@@ -265,6 +266,8 @@ type InputParams struct {
 	ExecID  string `json:"exec_id"`
 	WriteID string `json:"write_id"`
 	Close   bool   `json:"close"`
+	// Pty is the new size of the command's terminal; nil for no change.
+	Pty *api.PTYSize `json:"pty,omitempty"`
 }
 
 // AwaitResult has the process that waits for input; none when the command has ended.

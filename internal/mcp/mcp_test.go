@@ -183,7 +183,7 @@ func TestWrongNames(t *testing.T) {
 		{"run", "timeout", `did you mean "timeout_s"?`},
 		{"run", "cwd", `did you mean "working_dir"?`},
 		{"run", "Command", `did you mean "command"?`},
-		{"run", "colour_of_the_sky", `run has no argument "colour_of_the_sky"; it has command, session,`},
+		{"run", "colour_of_the_sky", `run has no argument "colour_of_the_sky"; it has command, argv, session,`},
 		{"wait", "id", `did you mean "exec_id"?`},
 		{"terminal_start", "columns", `did you mean "cols"?`},
 		{"dialogue_start", "promt", `did you mean "prompt"?`},

@@ -13,7 +13,8 @@ import (
 )
 
 type runInput struct {
-	Command  string            `json:"command" jsonschema:"the command line, as in a shell script"`
+	Command  string            `json:"command,omitempty" jsonschema:"the command line, as in a shell script"`
+	Argv     []string          `json:"argv,omitempty" jsonschema:"instead of command: a program and its arguments, run beside the shell, even if that is busy"`
 	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; created if it does not exist"`
 	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill it, with everything it started, after so many seconds; default: never"`
 	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
@@ -119,11 +120,14 @@ type call struct {
 }
 
 func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
+	if in.Command == "" && in.Argv == nil {
+		return execAnswer{}, api.InvalidParam("command", "is required, or argv")
+	}
 	id, fresh, err := c.session(ctx, in.Session, in.Shell)
 	if err != nil {
 		return execAnswer{}, err
 	}
-	p := api.ExecParams{SessionID: id, Command: in.Command, WorkingDir: in.Dir, Env: in.Env, Wait: true}
+	p := api.ExecParams{SessionID: id, Command: in.Command, Argv: in.Argv, WorkingDir: in.Dir, Env: in.Env, Wait: true}
 	if in.TimeoutS != 0 {
 		p.TimeoutS = &in.TimeoutS
 	}

@@ -14,6 +14,15 @@ func NewCgroup(string) (*Cgroup, error) { return nil, errNoCgroup }
 // OpenCgroup returns nil.
 func OpenCgroup(string) *Cgroup { return nil }
 
+// Sub returns nil.
+func (*Cgroup) Sub(string) *Cgroup { return nil }
+
+// SubOf is empty.
+func (*Cgroup) SubOf(int) string { return "" }
+
+// RemoveEmpty reports true.
+func (*Cgroup) RemoveEmpty() bool { return true }
+
 // Path is empty.
 func (*Cgroup) Path() string { return "" }
 

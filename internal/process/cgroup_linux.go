@@ -35,7 +35,7 @@ func NewCgroup(name string) (*Cgroup, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
 		return nil, errors.New("cgroup " + strconv.Quote(name) + ": not a valid name")
 	}
-	if scanOnly() {
+	if noCgroups() {
 		return nil, errNotCgroup
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -114,6 +114,42 @@ func OpenCgroup(path string) *Cgroup {
 	}
 	return &Cgroup{path: path, fd: fd}
 }
+
+// Sub makes a group below c, for some of its processes. It returns nil if that is not possible.
+func (c *Cgroup) Sub(name string) *Cgroup {
+	if c == nil {
+		return nil
+	}
+	sub := &Cgroup{path: filepath.Join(c.path, name)}
+	err := unix.Mkdirat(c.fd, name, 0o755)
+	if err == nil {
+		sub.fd, err = unix.Openat(c.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil
+	}
+	return sub
+}
+
+// SubOf returns the name of the group directly below c in which a process is; empty for none.
+func (c *Cgroup) SubOf(pid int) string {
+	if c == nil {
+		return ""
+	}
+	var buf [4096]byte
+	n, err := readFile(procPath(pid, "cgroup"), buf[:])
+	if err != nil {
+		return ""
+	}
+	_, path, _ := bytes.Cut(buf[:n], []byte("0::"))
+	path, _, _ = bytes.Cut(path, []byte("\n"))
+	_, sub, _ := bytes.Cut(path, []byte("/"+filepath.Base(c.path)+"/"))
+	sub, _, _ = bytes.Cut(sub, []byte("/"))
+	return string(sub)
+}
+
+// RemoveEmpty removes the group if no process is in it, and reports whether it did.
+func (c *Cgroup) RemoveEmpty() bool { return c == nil || c.rmdir() == nil }
 
 // Path returns the directory of the group.
 func (c *Cgroup) Path() string {

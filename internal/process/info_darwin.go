@@ -105,44 +105,18 @@ func procArgs(pid int) (args, env []byte) {
 	return parseProcArgs(raw)
 }
 
-// Marked returns the living processes that were started with KEY=VALUE in their environment, not
-// earlier than since (an Info.StartTime; 0 for any), except this process. It can read only the
-// processes of its own user, or all of them as root; macOS hides the environment of its protected
-// programs.
-//
-// It finds the processes that a crashed runner has left behind, except those that were started
-// with a different environment.
-func Marked(key, value string, since uint64) []Info {
-	mark := []byte(key + "=" + value)
-	self := os.Getpid()
-	var found []Info
-	for _, before := range all() {
-		if before.StartTime < since || before.PID == self || before.Ended() {
-			continue
-		}
-		if !hasEnv(before.PID, mark) {
-			continue
-		}
-		if now, ok := Stat(before.PID); ok && now.same(before) && !now.Ended() {
-			found = append(found, now)
-		}
-	}
-	return found
-}
-
-// IsHelper reports whether a process was started with HelperMark in its environment.
-func IsHelper(pid int) bool { return hasEnv(pid, []byte(HelperMark)) }
-
-// hasEnv reports whether a process was started with an entry in its environment.
-func hasEnv(pid int, mark []byte) bool {
+// Env returns the value that a variable had when the process was started. macOS hides the
+// environment of its protected programs. It does not see a value that is longer than maxEnv.
+func Env(pid int, key string) (value string, ok bool) {
 	_, env := procArgs(pid)
 	for len(env) > 0 {
 		var entry []byte
-		if entry, env, _ = bytes.Cut(env, []byte{0}); bytes.Equal(entry, mark) {
-			return true
+		entry, env, _ = bytes.Cut(env, []byte{0})
+		if v, found := bytes.CutPrefix(entry, []byte(key+"=")); found && len(v) <= maxEnv {
+			return string(v), true
 		}
 	}
-	return false
+	return "", false
 }
 
 // ignores reports whether the process ignores a signal.

@@ -133,6 +133,18 @@ func (p *PTY) try(call func(int, []byte) (int, error), b []byte) (n int, err err
 // Write types b, and waits until there was room for all of it.
 func (p *PTY) Write(b []byte) (int, error) { return p.master.Write(b) }
 
+// Keyboard returns another descriptor of the master, for typing. The caller closes it.
+func (p *PTY) Keyboard() (f *os.File, err error) {
+	err = p.control(func(fd int) error {
+		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			f = os.NewFile(uintptr(fd), "/dev/ptmx")
+		}
+		return err
+	})
+	return f, err
+}
+
 // Interrupt makes Read return, now and in the future.
 func (p *PTY) Interrupt() { p.master.SetReadDeadline(time.Unix(1, 0)) }
 
@@ -162,7 +174,12 @@ func (p *PTY) Unread() int {
 	if p.slave < 0 {
 		return 0
 	}
-	n, err := unix.IoctlGetInt(p.slave, fionread)
+	return Readable(p.slave)
+}
+
+// Readable returns the number of bytes that can be read from a pipe or terminal.
+func Readable(fd int) int {
+	n, err := unix.IoctlGetInt(fd, fionread)
 	if err != nil {
 		return 0
 	}

@@ -17,28 +17,23 @@ func SignalName(sig syscall.Signal) string {
 	return "SIG" + strconv.Itoa(int(sig))
 }
 
+// AnySignal returns a signal by its name with or without "SIG", in upper or lower case, or by its
+// number.
+func AnySignal(name string) (syscall.Signal, bool) {
+	if n, err := strconv.Atoi(name); err == nil {
+		return syscall.Signal(n), unix.SignalName(syscall.Signal(n)) != ""
+	}
+	sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	return sig, sig != 0
+}
+
 // ParseSignal returns a signal with which a Ladder may begin, by its name with or without "SIG", in
 // upper or lower case, or by its number. TERM, INT, HUP, QUIT, KILL, USR1 and USR2 are allowed,
 // because each of them ends a process that does not handle it.
 func ParseSignal(name string) (syscall.Signal, bool) {
-	if n, err := strconv.Atoi(name); err == nil {
-		name = SignalName(syscall.Signal(n))
-	}
-	switch strings.TrimPrefix(strings.ToUpper(name), "SIG") {
-	case "TERM":
-		return syscall.SIGTERM, true
-	case "INT":
-		return syscall.SIGINT, true
-	case "HUP":
-		return syscall.SIGHUP, true
-	case "QUIT":
-		return syscall.SIGQUIT, true
-	case "KILL":
-		return syscall.SIGKILL, true
-	case "USR1":
-		return syscall.SIGUSR1, true
-	case "USR2":
-		return syscall.SIGUSR2, true
+	switch sig, _ := AnySignal(name); sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2:
+		return sig, true
 	}
 	return 0, false
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -67,13 +66,18 @@ func (r *Runner) create(p link.CreateParams) error {
 		}
 		at.cwd = "/"
 	}
-	if p.Params.PreferShell != "" {
+	if p.Params.PreferShell != "" && p.Params.Shell != api.NoShell {
 		if _, err := shell.Find(p.Params.PreferShell, at.path, at.cwd); err == nil {
 			p.Params.Shell = p.Params.PreferShell
 		}
 	}
 	if p.Params.Kind == api.KindTerminal || p.Params.Kind == api.KindProgram {
 		return r.createProgram(p, at)
+	}
+	r.at = at
+	if p.Params.Shell == api.NoShell {
+		r.newCgroup()
+		return r.createdShell(p, nil, shell.Program{Path: api.NoShell}, at.cwd)
 	}
 	return r.createShell(p, at)
 }
@@ -83,18 +87,26 @@ func (r *Runner) createShell(p link.CreateParams, at place) error {
 	if err != nil {
 		return err
 	}
-	sh, err := shell.Start(shell.Config{
+	c := shell.Config{
 		Program: found, Dir: r.cfg.Dir + "/sh", Env: at.env, WorkingDir: at.cwd, Login: p.Params.Login, RC: p.Params.RC,
-		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: r.newCgroup(),
-		Strays: r.strays,
-	})
+		StartTimeout: seconds(p.Limits.ShellStartTimeout), Start: r.cfg.Start, CgroupFD: r.newCgroup(), Foreign: r.foreign,
+	}
+	if r.strays != nil {
+		c.Strays = r.shellStrays
+	}
+	sh, err := shell.Start(c)
 	if err != nil {
 		return err
 	}
+	return r.createdShell(p, sh, found, sh.WorkingDir())
+}
+
+// createdShell completes a session of kind shell; sh is nil for one without a shell.
+func (r *Runner) createdShell(p link.CreateParams, sh *shell.Shell, found shell.Program, cwd string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store = r.newStore(p.Limits)
-	r.shell, r.params, r.found, r.cwd, r.created = sh, p, found, sh.WorkingDir(), true
+	r.shell, r.params, r.found, r.cwd, r.created = sh, p, found, cwd, true
 	return r.toLocked(api.SessionIdle, "")
 }
 
@@ -117,7 +129,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 	e := r.newExec(1, output.New(store, p.Limits.OutputBytes), p.Limits.MaxStdinBytes)
 	pr := &program{
 		exec: e, command: p.Params.Command, started: time.Now(),
-		first: make(chan syscall.Signal, 1), force: make(chan struct{}, 1), over: make(chan struct{}),
+		stopper: newStopper(), over: make(chan struct{}),
 	}
 	if pr.command == nil {
 		pr.command = []string{spec.Path}
@@ -130,7 +142,7 @@ func (r *Runner) createProgram(p link.CreateParams, at place) error {
 		pr.vessel = pr.terminal
 	} else {
 		spec.CgroupFD = r.newCgroup()
-		pr.pipes, err = startOnPipes(spec, r.cfg.Start, e.Log, p.Limits.MaxStdinBytes)
+		pr.pipes, err = startOnPipes(pipesConfig{spec: spec, start: r.cfg.Start, log: e.Log, in: shell.NewInput(p.Limits.MaxStdinBytes, nil)})
 		pr.vessel = pr.pipes
 	}
 	if err != nil {

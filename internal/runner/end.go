@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,7 +28,7 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	if e := r.ending; e != nil {
 		r.mu.Unlock()
 		if p.Force {
-			r.forceCurrent()
+			r.forceRunning()
 			select {
 			case e.force <- struct{}{}:
 			default:
@@ -41,8 +42,8 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	if r.cause == "" {
 		r.cause = p.Cause
 	}
-	queue, current, grace := r.queue, r.current, seconds(r.params.Limits.KillGraceS)
-	r.queue = nil
+	queue, running, grace := append(r.queue, r.waiting...), r.runningLocked(), seconds(r.params.Limits.KillGraceS)
+	r.queue, r.waiting = nil, nil
 	r.mu.Unlock()
 
 	cause := "its session ended"
@@ -57,15 +58,20 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	if p.Force {
 		first, grace = syscall.SIGKILL, 0
 	}
-	if current != nil {
-		current.because(cause)
-		r.abandon(current, first)
-		<-current.ended
+	for _, x := range running {
+		x.because(cause)
+		r.abandon(x, first)
+	}
+	var killed []api.KilledProcess
+	for _, x := range running {
+		<-x.ended
+		// The outcome of a program is that of the session.
+		if oc, _ := x.result(); oc != nil && r.program == nil {
+			killed = append(killed, oc.Killed...)
+		}
 	}
 	e.result = r.endProcesses(first, grace, e.force)
-	if oc := r.lastOutcome(current); oc != nil {
-		e.result.Killed = append(oc.Killed[:len(oc.Killed):len(oc.Killed)], e.result.Killed...)
-	}
+	e.result.Killed = append(killed, e.result.Killed...)
 	close(e.done)
 	if exit {
 		r.leave()
@@ -73,23 +79,22 @@ func (r *Runner) destroy(p link.DestroyParams, exit bool) link.DestroyResult {
 	return e.result
 }
 
-// lastOutcome returns the outcome of the command that ran in the shell when the session ended;
-// nil for none. The outcome of a program is that of the session.
-func (r *Runner) lastOutcome(current *Exec) *api.ExecOutcome {
-	if current == nil || r.program != nil {
-		return nil
+// runningLocked returns the commands that run: in the shell and beside it.
+func (r *Runner) runningLocked() []*Exec {
+	running := slices.Clone(r.parallel)
+	if r.current != nil {
+		running = append(running, r.current)
 	}
-	oc, _ := current.result()
-	return oc
+	return running
 }
 
-// forceCurrent ends the grace time of a command that is being given up.
-func (r *Runner) forceCurrent() {
+// forceRunning ends the grace time of the commands that are being given up.
+func (r *Runner) forceRunning() {
 	r.mu.Lock()
-	current := r.current
+	running := r.runningLocked()
 	r.mu.Unlock()
-	if current != nil {
-		current.task.stop(syscall.SIGKILL)
+	for _, e := range running {
+		e.task.stop(syscall.SIGKILL)
 	}
 }
 
@@ -103,26 +108,31 @@ func (r *Runner) endProcesses(first syscall.Signal, grace time.Duration, force <
 	var pid int
 	var killed []process.Killed
 	switch {
-	case r.shell != nil:
-		pid = r.shell.PID()
-		l := r.ladder(syscall.SIGTERM, grace)
-		l.Last(pid)
-		if first != syscall.SIGKILL {
-			l.Step() // ends the jobs before the shell
-			r.shell.HangUp()
-		}
-		killed = climb(l, force)
-		if r.cgroup != nil {
-			_ = r.cgroup.Kill() // also processes that left the tree of the runner
-		}
-		r.shell.Close()
-		r.drainer.Close()
-		awaitReaped()
 	case r.program != nil:
 		r.program.stop(first) // it may have been created a moment ago
 		<-r.program.over
 		pid, killed = r.program.Process().PID, r.program.killed
 		r.drainer.Close()
+	case r.isCreated():
+		l := r.ladder(syscall.SIGTERM, grace)
+		if r.shell != nil {
+			pid = r.shell.PID()
+			l.Last(pid)
+			if first != syscall.SIGKILL {
+				l.Step() // ends the jobs before the shell
+				r.shell.HangUp()
+			}
+		}
+		killed = climb(l, force)
+		if r.cgroup != nil {
+			_ = r.cgroup.Kill() // also processes that left the tree of the runner
+		}
+		if r.shell != nil {
+			r.shell.Close()
+		}
+		r.closeBesides()
+		r.drainer.Close()
+		awaitReaped()
 	}
 	for _, k := range listKilled(killed) {
 		if k.PID != pid {
@@ -286,7 +296,8 @@ func (r *Runner) quiet() {
 			r.drainer.Add(child, r.scheduleQuiet)
 		}
 	}
-	changed := !busy && r.shell != nil && r.noteOthers(r.hasOthers())
+	r.sweepGroups()
+	changed := !busy && r.program == nil && r.noteOthers(r.hasOthers())
 	r.unlockShell()
 	if changed {
 		r.reportSoon()

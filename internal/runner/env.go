@@ -32,6 +32,7 @@ func environment(p link.CreateParams, own map[string]string) (env []string, path
 		merged["TERM"] = p.Params.Term
 	}
 	merged[api.SessionMarker] = p.SessionID
+	delete(merged, api.ExecMarker) // of a command in which the daemon was started
 	// These name a directory that the daemon was started in.
 	delete(merged, "PWD")
 	delete(merged, "OLDPWD")

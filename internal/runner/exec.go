@@ -194,6 +194,9 @@ func (e *Exec) snapshot() api.ExecInfo {
 		StdinOpen: e.outcome == nil && e.err == nil && e.task.reads(), AgeMS: time.Since(e.queuedAt).Milliseconds(),
 		StdoutBytes: e.Log.Bytes(output.Stdout), StderrBytes: e.Log.Bytes(output.Stderr), LastSeq: e.Log.Last(), Outcome: e.outcome,
 	}
+	if b := besideOf(e); b != nil {
+		b.describe(&info, e.params.Argv)
+	}
 	if e.outcome != nil {
 		info.Usage = e.outcome.Usage
 	} else {

@@ -21,6 +21,7 @@ func (r *Runner) routes() []link.Route {
 		link.ExecInput.Handle(r.input),
 		link.ExecAwait.Reply(r.await),
 		link.ExecCancel.Reply(r.cancel),
+		link.ExecSignal.Reply(r.signal),
 		link.ExecDrop.Reply(r.drop),
 		link.ExecInfo.Reply(r.execInfo),
 		link.ExecList.Reply(r.execList),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/testkit"
 )
@@ -102,7 +103,7 @@ func (d *daemon) leave() {
 }
 
 var limits = link.Limits{
-	KillGraceS: 5, MaxQueued: 8, MaxStdinBytes: 16 << 20, OutputBytes: 2 << 20, SessionOutput: 16 << 20, ExecsKept: 64, ShellStartTimeout: 10,
+	KillGraceS: 5, MaxQueued: 8, MaxParallel: 64, MaxStdinBytes: 16 << 20, OutputBytes: 2 << 20, SessionOutput: 16 << 20, ExecsKept: 64, ShellStartTimeout: 10,
 }
 
 // start starts a runner process with a session in it.
@@ -128,6 +129,34 @@ func (d *daemon) create(p api.SessionCreateParams, recordDir string) (api.Sessio
 // launch starts a runner process.
 func launch(t testing.TB) *daemon {
 	t.Helper()
+	return launchIn(t, "")
+}
+
+// modes runs a test in each way to find the processes of a session.
+func modes(t *testing.T, f func(t *testing.T, d *daemon)) {
+	for _, mode := range []string{"cgroup", "subreaper", "scan"} {
+		t.Run(mode, func(t *testing.T) {
+			scan := mode
+			if mode == "cgroup" {
+				scan = ""
+			}
+			d := launchIn(t, scan)
+			details, err := d.create(api.SessionCreateParams{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if details.Enforcement != mode {
+				t.Skipf("NOT TESTED: this system has %s, not %s", details.Enforcement, mode)
+			}
+			f(t, d)
+		})
+	}
+}
+
+// launchIn starts a runner process that finds processes in a certain way; see
+// process.ScanVariable.
+func launchIn(t testing.TB, scan string) *daemon {
+	t.Helper()
 	dir := testkit.MemoryDir(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/link.sock", Net: "unix"})
 	if err != nil {
@@ -146,7 +175,7 @@ func launch(t testing.TB) *daemon {
 	}
 	d.cmd = exec.Command(exe)
 	d.cmd.Args = []string{runner.Name}
-	d.cmd.Env = []string{api.SessionMarker + "=" + d.id, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
+	d.cmd.Env = []string{api.SessionMarker + "=" + d.id, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", process.ScanVariable + "=" + scan}
 	d.cmd.ExtraFiles = []*os.File{f}
 	d.cmd.Stderr = os.Stderr
 	if err := d.cmd.Start(); err != nil {

@@ -21,6 +21,11 @@ func (r *Runner) input(ctx context.Context, q *link.Request[*link.InputParams, *
 		return err
 	}
 	var res api.ExecInputResult
+	if p.Pty != nil {
+		if err := e.resize(*p.Pty); err != nil {
+			return err
+		}
+	}
 	if t := terminalOf(e); t != nil {
 		var typed api.SessionInputResult
 		typed, err = t.Input(ctx, link.SessionInputParams{WriteID: p.WriteID, Close: p.Close}, q.Body)
@@ -34,7 +39,26 @@ func (r *Runner) input(ctx context.Context, q *link.Request[*link.InputParams, *
 	return err
 }
 
+// resize changes the size of the terminal of a program beside the shell.
+func (e *Exec) resize(size api.PTYSize) error {
+	b := besideOf(e)
+	if b == nil || b.pty == nil {
+		return api.Errorf(api.CodeInvalidParams, `params.pty: exec %q was not started with "pty"`, e.ID)
+	}
+	run := b.run.Load()
+	if run == nil {
+		return api.Errorf(api.CodeConflict, "exec %q: has not started", e.ID)
+	}
+	if err := run.tty.Resize(size.Cols, size.Rows); err != nil {
+		return api.Errorf(api.CodeConflict, "exec %q: its terminal is closed", e.ID)
+	}
+	return nil
+}
+
 func (e *Exec) input(ctx context.Context, p link.InputParams, data []byte) (api.ExecInputResult, error) {
+	if b := besideOf(e); b != nil && b.pty != nil && p.Close {
+		return api.ExecInputResult{}, api.Errorf(api.CodeInvalidParams, "params.close: exec %q has a terminal, where the character ctrl-d ends the input", e.ID)
+	}
 	res, wake, err := e.write(p, data)
 	if wake {
 		e.task.wake()

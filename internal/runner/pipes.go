@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -12,81 +14,238 @@ import (
 	"github.com/trl-dev/trl/internal/shell"
 )
 
-// pipes are the stdin, stdout and stderr of a program. Its goroutines: one for each output, which
-// reads to the end, so that the program never waits for a reader; one that waits for both and
-// for the program; and that of the Feed. Close ends them all.
+// pipes are the stdin, stdout and stderr of a program: three pipes, or a pseudo-terminal without
+// a screen. Its goroutines: one for each output, which reads to the end; one that waits for these
+// and for the program; and that of the Feed. Close ends them all.
 type pipes struct {
+	pipesConfig
 	proc  *process.Process
-	in    *shell.Input
-	feed  *shell.Feed
-	out   [2]*os.File // our ends of stdout and stderr
+	feed  *shell.Feed       // nil without input
+	tty   *process.PTY      // nil for pipes
+	out   []*os.File        // our ends of stdout and stderr
+	raw   []syscall.RawConn // of out
+	files []process.FileID  // of out
+	room  []chan struct{}   // for each output, has a value when full may have changed
 	wrote atomic.Pointer[time.Time]
 
 	readers sync.WaitGroup
 	done    chan struct{}
 }
 
-// startOnPipes starts a program. Its output goes into log; at most maxInput bytes of input wait
-// until the program reads them.
-func startOnPipes(spec process.Spec, start func(process.Spec) (*process.Process, error), log *output.Log, maxInput int64) (*pipes, error) {
-	p := &pipes{in: shell.NewInput(maxInput, nil), done: make(chan struct{})}
-	var theirs []*os.File
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			if f != nil {
-				f.Close()
-			}
+// pipesConfig says what to start and where its output goes.
+type pipesConfig struct {
+	spec  process.Spec
+	start func(process.Spec) (*process.Process, error)
+	log   *output.Log
+	in    *shell.Input // nil: stdin is empty
+	merge bool         // stderr goes where stdout goes
+	pty   *api.PTYSize // the size of a pseudo-terminal that replaces the pipes; nil for pipes
+	// full reports whether the output must not be read for now, so that the program waits; nil:
+	// never. It is called at least once a second.
+	full func() bool
+}
+
+// startOnPipes starts a program.
+func startOnPipes(c pipesConfig) (*pipes, error) {
+	p := &pipes{pipesConfig: c, done: make(chan struct{})}
+	theirs, err := p.connect()
+	if err == nil {
+		c.spec.Files, c.spec.Setsid, c.spec.Setctty = theirs, true, p.tty != nil
+		p.proc, err = c.start(c.spec)
+	}
+	for i, f := range theirs {
+		if i == 0 || f != theirs[i-1] {
+			f.Close()
 		}
 	}
-	feed, stdin, err := p.in.Feed()
-	if err == nil {
-		p.feed, theirs = feed, append(theirs, stdin)
-		for i := range p.out {
-			var w *os.File
-			if p.out[i], w, err = os.Pipe(); err != nil {
-				break
-			}
-			theirs = append(theirs, w)
-		}
-	}
-	if err == nil {
-		spec.Files, spec.Setsid = theirs, true
-		p.proc, err = start(spec)
-	}
-	closeAll(theirs)
 	if err != nil {
-		closeAll(p.out[:])
-		if p.feed != nil {
-			p.feed.Close()
+		for _, f := range p.out {
+			f.Close()
 		}
+		p.release()
 		code := api.CodeShellFailed
 		if process.NoRoom(err) {
 			code = api.CodeResourcePressure
 		}
-		return nil, api.Errorf(code, "program %q: %s", spec.Path, err).Because(api.ReasonProgram)
+		return nil, api.Errorf(code, "program %q: %s", c.spec.Path, err).Because(api.ReasonProgram)
 	}
-	for i, st := range []output.Stream{output.Stdout, output.Stderr} {
-		p.readers.Go(func() { p.read(p.out[i], log, st) })
+	for range max(len(p.out), 1) {
+		p.room = append(p.room, make(chan struct{}, 1))
+	}
+	if p.tty != nil {
+		p.readers.Go(p.readTerminal)
+		go func() {
+			<-p.proc.Done()
+			p.tty.Interrupt()
+		}()
+	}
+	for i, f := range p.out {
+		p.readers.Go(func() { p.read(f, output.Stream(i), p.room[i]) })
 	}
 	go func() {
 		p.readers.Wait()
 		<-p.proc.Done()
+		p.release()
 		close(p.done)
 	}()
 	return p, nil
 }
 
+// connect makes the pipes or the pseudo-terminal, and returns the program's ends.
+func (p *pipes) connect() (theirs []*os.File, err error) {
+	if p.pty != nil {
+		return p.connectTerminal()
+	}
+	var stdin *os.File
+	if p.in == nil {
+		stdin, err = os.Open(os.DevNull)
+	} else {
+		p.feed, stdin, err = p.in.Feed()
+	}
+	if err != nil {
+		return nil, err
+	}
+	theirs = []*os.File{stdin}
+	for len(theirs) < 3 {
+		if len(theirs) == 2 && p.merge {
+			return append(theirs, theirs[1]), nil
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			return theirs, err
+		}
+		p.out, theirs = append(p.out, r), append(theirs, w)
+		raw, err := r.SyscallConn()
+		if err == nil {
+			p.raw = append(p.raw, raw)
+			_ = raw.Control(func(fd uintptr) { p.files = append(p.files, process.FileIDOf(int(fd))) })
+		}
+	}
+	return theirs, nil
+}
+
+func (p *pipes) connectTerminal() (theirs []*os.File, err error) {
+	if p.tty, err = process.OpenPTY(); err != nil {
+		return nil, err
+	}
+	if err = p.tty.Resize(p.pty.Cols, p.pty.Rows); err != nil {
+		return nil, err
+	}
+	keys, err := p.tty.Keyboard()
+	if err != nil {
+		return nil, err
+	}
+	if p.feed, err = p.in.FeedTo(keys); err != nil {
+		return nil, err
+	}
+	slave, err := p.tty.Slave()
+	if err != nil {
+		return nil, err
+	}
+	return []*os.File{slave, slave, slave}, nil
+}
+
+// release closes the input and the pseudo-terminal.
+func (p *pipes) release() {
+	if p.feed != nil {
+		p.feed.Close()
+	}
+	if p.tty != nil {
+		p.tty.Close()
+	}
+}
+
 // read moves the output of the program into the log, until no process holds the pipe.
-func (p *pipes) read(f *os.File, log *output.Log, st output.Stream) {
+func (p *pipes) read(f *os.File, st output.Stream, room <-chan struct{}) {
 	defer f.Close()
 	for {
-		n, err := f.Read(log.Reserve(st))
-		log.Commit(st, n)
+		p.awaitRoom(room)
+		n, err := f.Read(p.log.Reserve(st))
+		p.log.Commit(st, n)
 		if err != nil {
 			return
 		}
-		now := time.Now()
-		p.wrote.Store(&now)
+		p.noteOutput()
+	}
+}
+
+// readTerminal moves the output of the program into the log. The pseudo-terminal is hung up when
+// the program ends, so nothing follows then.
+func (p *pipes) readTerminal() {
+	buf := make([]byte, 8<<10)
+	for {
+		p.awaitRoom(p.room[0])
+		n, err := p.tty.Read(buf)
+		p.takeTyped(buf[:n])
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			for {
+				n, err := p.tty.TryRead(buf)
+				if n == 0 || err != nil {
+					p.log.Flush() // an unfinished character will not be finished
+					return
+				}
+				p.takeTyped(buf[:n])
+			}
+		case errors.Is(err, os.ErrClosed):
+			return
+		default: // the program has hung up its terminal, or has just ended
+			happens(p.proc.Done(), settleTime)
+			_ = p.tty.Reopen() // if it fails, the next read fails too
+		}
+	}
+}
+
+func (p *pipes) takeTyped(data []byte) {
+	if len(data) > 0 {
+		p.log.Append(output.Stdout, data)
+		p.noteOutput()
+	}
+}
+
+func (p *pipes) noteOutput() {
+	now := time.Now()
+	p.wrote.Store(&now)
+}
+
+// drained reports whether nothing is left to read for now.
+func (p *pipes) drained() bool {
+	left := 0
+	for _, raw := range p.raw {
+		_ = raw.Control(func(fd uintptr) { // it fails when the pipe is closed
+			left += process.Readable(int(fd))
+		})
+	}
+	return left == 0
+}
+
+// awaitRoom waits while the log is full for the reader of the output, unless the program has
+// ended: then only the rest in the pipe is left.
+func (p *pipes) awaitRoom(room <-chan struct{}) {
+	for p.full != nil && p.full() {
+		look := time.NewTimer(time.Second)
+		select {
+		case <-room:
+		case <-look.C:
+		case <-p.proc.Done():
+			look.Stop()
+			return
+		}
+		look.Stop()
+	}
+}
+
+// wake makes the readers call full again, and the Feed look at its input.
+func (p *pipes) wake() {
+	for _, room := range p.room {
+		select {
+		case room <- struct{}{}:
+		default:
+		}
+	}
+	if p.feed != nil {
+		p.feed.Wake()
 	}
 }
 
@@ -98,7 +257,7 @@ func (p *pipes) Done() <-chan struct{} { return p.done }
 
 // Close closes the pipes, even if processes still hold the other ends. The program has ended.
 func (p *pipes) Close() {
-	p.feed.Close()
+	p.release()
 	for _, f := range p.out {
 		f.Close()
 	}
@@ -111,4 +270,32 @@ func (p *pipes) LastOutput() time.Time {
 		return *at
 	}
 	return time.Time{}
+}
+
+// blockedReader looks for one of the processes that is blocked reading the input.
+func (p *pipes) blockedReader(list func() []process.Info) (shell.Reader, bool, error) {
+	if err := process.CanSeeReads(p.proc.PID); err != nil {
+		return shell.Reader{}, false, err
+	}
+	var pipe process.FileID
+	var taken int64
+	if p.in != nil {
+		pipe, taken = p.in.Drained()
+	}
+	if p.tty != nil && (pipe == process.FileID{} || p.tty.Unread() > 0) {
+		return shell.Reader{}, false, nil
+	}
+	for _, in := range list() {
+		var r process.Reader
+		var ok bool
+		if p.tty != nil {
+			r, ok = process.TerminalReader(in.PID, p.tty.Device())
+		} else {
+			r, ok = process.BlockedReader(in.PID, pipe, true)
+		}
+		if ok {
+			return shell.Reader{Reader: r, Taken: taken}, true, nil
+		}
+	}
+	return shell.Reader{}, false, nil
 }

@@ -20,15 +20,13 @@ import (
 // one Exec, and the session ends with it. Its goroutine is watch.
 type program struct {
 	vessel
+	stopper
 	terminal *terminal.Terminal // the vessel; nil for kind program
 	pipes    *pipes             // the vessel; nil for kind terminal
 	exec     *Exec
 	command  []string
 	started  time.Time
 	typed    atomic.Pointer[time.Time] // the last input; nil before the first
-
-	first chan syscall.Signal // has the first signal when its end is asked for; room for one
-	force chan struct{}       // has a value when the end cannot wait for the grace time
 
 	over   chan struct{}    // closed when no process of it is left
 	killed []process.Killed // set when over is closed
@@ -54,12 +52,16 @@ func terminalOf(e *Exec) *terminal.Terminal {
 
 func (p *program) Running() bool { return !happened(p.Process().Done()) }
 
-// Usage adds up all processes below the runner, because all of them belong to the program.
 func (p *program) Usage() (userMS, systemMS, maxRSSBytes int64, ok bool) {
 	if !p.Running() {
 		return 0, 0, 0, false
 	}
-	for _, in := range process.Descendants(os.Getpid(), nil) {
+	return usageOf(p.processes(false))
+}
+
+// usageOf adds up processes.
+func usageOf(list []process.Info) (userMS, systemMS, maxRSSBytes int64, ok bool) {
+	for _, in := range list {
 		userMS += in.UserMS
 		systemMS += in.SystemMS
 		maxRSSBytes = max(maxRSSBytes, process.HighWaterRSS(in.PID))
@@ -72,16 +74,15 @@ func (p *program) BlockedReader() (shell.Reader, bool, error) {
 	if p.pipes == nil || !p.Running() {
 		return shell.Reader{}, false, nil
 	}
-	if err := process.CanSeeReads(p.Process().PID); err != nil {
-		return shell.Reader{}, false, err
+	return p.pipes.blockedReader(func() []process.Info { return p.processes(false) })
+}
+
+// processes returns all processes below the runner, because all of them belong to the program.
+func (p *program) processes(leaders bool) []process.Info {
+	if leaders {
+		return statAll(p.Process().PID)
 	}
-	pipe, taken := p.pipes.in.Drained()
-	for _, in := range process.Descendants(os.Getpid(), nil) {
-		if r, ok := process.BlockedReader(in.PID, pipe, true); ok {
-			return shell.Reader{Reader: r, Taken: taken}, true, nil
-		}
-	}
-	return shell.Reader{}, false, nil
+	return process.Descendants(os.Getpid(), nil)
 }
 
 func (p *program) reads() bool {
@@ -95,18 +96,9 @@ func (p *program) stdin() *shell.Input {
 	return p.pipes.in
 }
 
-func (p *program) wake() { p.pipes.feed.Wake() }
-
-func (p *program) stop(sig syscall.Signal) {
-	select {
-	case p.first <- sig:
-	default:
-	}
-	if sig == syscall.SIGKILL {
-		select {
-		case p.force <- struct{}{}:
-		default:
-		}
+func (p *program) wake() {
+	if p.pipes != nil {
+		p.pipes.wake()
 	}
 }
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,6 +28,9 @@ func (r *Runner) submit(p link.ExecParams, stdin []byte) (e *Exec, again bool, e
 	if !p.Wait { // an earlier command may still make the directory of one that waits
 		r.mu.Unlock()
 		err = shell.CheckDir(p.WorkingDir)
+		if err == nil && p.Argv != nil {
+			_, err = r.findBeside(p.ExecParams)
+		}
 		r.mu.Lock()
 		if err != nil {
 			return nil, false, err
@@ -47,14 +51,20 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	switch {
 	case !r.created:
 		return nil, api.Errorf(api.CodeInternal, "session %q: not created", r.cfg.SessionID)
-	case r.shell == nil:
+	case r.program != nil:
 		return nil, r.wrongKindLocked("it takes session.input, not commands")
 	case r.state == api.SessionTerminated || r.ending != nil:
 		return nil, r.terminatedErrorLocked()
+	case r.shell == nil && p.Argv == nil:
+		return nil, api.Errorf(api.CodeInvalidParams, "session %q: has no shell for the text of a command; give the program and its arguments as argv", r.labelLocked())
 	case lim.MaxCommands > 0 && r.commands >= lim.MaxCommands:
 		return nil, api.Errorf(api.CodeSessionLimitExceeded, "session %q: has run %d commands, which is the limit (max_commands)", r.cfg.SessionID, r.commands)
 	case lim.MaxStdinBytes > 0 && int64(len(stdin)) > lim.MaxStdinBytes:
 		return nil, api.Errorf(api.CodeRequestTooLarge, "params.stdin: %d bytes, at most %d (max_stdin_bytes)", len(stdin), lim.MaxStdinBytes)
+	case p.Argv != nil:
+		if err := r.roomErrorLocked(p.Wait); err != nil {
+			return nil, err
+		}
 	case r.current != nil && !p.Wait:
 		return nil, api.Errorf(api.CodeSessionBusy, "session %q: runs %s", r.cfg.SessionID, r.current.ID)
 	case r.current != nil && len(r.queue) >= lim.MaxQueued:
@@ -67,31 +77,46 @@ func (r *Runner) acceptLocked(p link.ExecParams, stdin []byte) (*Exec, error) {
 	r.commands++
 	e := r.newExec(r.commands, output.New(r.store, lim.OutputBytes), lim.MaxStdinBytes)
 	e.params, e.timeout = p.ExecParams, seconds(timeout)
-	cmd := &shell.Command{
-		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin,
-		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.Log, Abort: make(chan syscall.Signal, 1),
-	}
-	if p.OpenStdin {
-		cmd.Stdin, cmd.HasStdin, cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
-	}
 	if p.Backpressure != nil && *p.Backpressure {
 		limit := max(lim.OutputBytes, leastPaced)
 		e.Log, e.pace = output.New(r.store, limit), newPace(e.ID, limit, lim.MemoryBytes, seconds(lim.ReaderStallS))
-		cmd.Log, cmd.Full = e.Log, e.full
 	}
-	e.task = shellTask{cmd, r.shell.Wake}
+	if p.Argv != nil {
+		e.task, e.params.Command = r.newBeside(e, p, stdin), commandLine(p.Argv)
+	} else {
+		e.task = r.newShellTask(e, p, stdin)
+	}
 	// Listings need only the text; environment values and stdin must not outlive the command.
 	e.params.Env, e.params.Stdin, e.params.StdinBase64 = nil, nil, ""
 	r.execs[e.ID] = e
 	r.order = append(r.order, e)
 	r.note(link.ExecEvent{ExecID: e.ID, State: e.state, At: e.queuedAt})
-	if r.current == nil {
+	switch {
+	case p.Argv != nil:
+		r.acceptBesideLocked(e)
+	case r.current == nil:
 		r.beginLocked(e)
-	} else {
+	default:
 		r.queue = append(r.queue, e)
 	}
 	r.evictLocked()
 	return e, nil
+}
+
+// newShellTask makes the task of a command of the shell.
+func (r *Runner) newShellTask(e *Exec, p link.ExecParams, stdin []byte) shellTask {
+	lim := r.params.Limits
+	cmd := &shell.Command{
+		Text: p.Command, Env: p.Env, WorkingDir: p.WorkingDir, Stdin: stdin, HasStdin: p.HasStdin, Merge: p.Merge,
+		Timeout: e.timeout, Grace: seconds(lim.KillGraceS), Log: e.Log, Abort: make(chan syscall.Signal, 1),
+	}
+	if p.OpenStdin {
+		cmd.Stdin, cmd.HasStdin, cmd.Input = nil, false, shell.NewInput(lim.MaxStdinBytes, stdin)
+	}
+	if e.pace != nil {
+		cmd.Full = e.full
+	}
+	return shellTask{cmd, r.shell.Wake}
 }
 
 // beginLocked makes e the running command.
@@ -189,15 +214,15 @@ func (r *Runner) ended(e *Exec, oc shell.Outcome) {
 // without waiting for the end.
 func (r *Runner) abandon(e *Exec, sig syscall.Signal) {
 	r.mu.Lock()
-	for i, q := range r.queue {
-		if q == e {
-			r.queue = append(r.queue[:i], r.queue[i+1:]...)
+	for _, queue := range []*[]*Exec{&r.queue, &r.waiting} {
+		if i := slices.Index(*queue, e); i >= 0 {
+			*queue = slices.Delete(*queue, i, i+1)
 			r.mu.Unlock()
 			r.giveUpQueued(e)
 			return
 		}
 	}
-	running := r.current == e
+	running := r.current == e || slices.Contains(r.parallel, e)
 	r.mu.Unlock()
 	if running {
 		e.task.stop(sig)
@@ -229,7 +254,10 @@ func (r *Runner) run(ctx context.Context, q *link.Request[*link.ExecParams, *lin
 			r.abandon(e, syscall.SIGTERM)
 		}
 	})
-	if again {
+	if beside := besideOf(e) != nil; again || beside {
+		if !again {
+			go r.runBeside(e)
+		}
 		select {
 		case <-e.ended:
 		case <-ctx.Done():
@@ -282,7 +310,17 @@ func (r *Runner) start(_ context.Context, q *link.Request[*link.ExecParams, *api
 		q.Answer(&info, nil)
 		return nil
 	}
-	go r.inTurn(e, func() { r.drain(e, r.execute(e)) })
+	switch {
+	case besideOf(e) == nil:
+		go r.inTurn(e, func() { r.drain(e, r.execute(e)) })
+	case !happened(e.turn):
+		go r.runBeside(e)
+	default: // so that the answer has the process id, or says why there is none
+		if err := r.launch(e); err != nil {
+			return err
+		}
+		go r.attend(e)
+	}
 	r.report(true)
 	info := e.snapshot()
 	q.Answer(&info, nil)
@@ -300,15 +338,19 @@ func maxOutput(p api.ExecParams) int64 {
 // nor their output grows without bound.
 func (r *Runner) evictLocked() {
 	lim := r.params.Limits
-	for len(r.order) > 0 && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && r.kept > lim.SessionOutput)) {
-		e := r.order[0]
-		if !e.closed() {
-			return
+	for i := 0; i < len(r.order) && (len(r.order) > max(lim.ExecsKept, 1) || (lim.SessionOutput > 0 && r.kept > lim.SessionOutput)); {
+		e := r.order[i]
+		if !e.closed() { // an argv command may run for as long as the session
+			i++
+			continue
 		}
 		r.kept -= e.kept
 		e.Log.Release()
 		delete(r.execs, e.ID)
-		r.order = r.order[1:]
+		r.order = slices.Delete(r.order, i, i+1)
+		if b := besideOf(e); b != nil {
+			r.forgetBeside(b)
+		}
 	}
 }
 
@@ -364,7 +406,7 @@ func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.Exec
 		e = r.current
 		r.mu.Unlock()
 		if e == nil {
-			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: its shell runs no command; name the command to cancel", r.cfg.SessionID)
 		}
 	}
 	r.abandon(e, sig)

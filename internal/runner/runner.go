@@ -38,7 +38,7 @@ type Config struct {
 }
 
 // Runner owns one session. Its goroutines: those of the link's requests, one per
-// command started without a waiting caller, that of a program, the Drainer's, that of
+// command started without a waiting caller, one per argv command, that of a program, the Drainer's, that of
 // reportSoon, and timers; all end with the process.
 type Runner struct {
 	cfg     Config
@@ -55,8 +55,10 @@ type Runner struct {
 	// taken by lockShell, before mu.
 	shellTurn chan struct{}
 	// create sets shell, or program for a session of another kind.
-	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID
+	shell   *shell.Shell // used with shellTurn only, apart from Wake and PID; nil without a shell
 	program *program
+	at      place // of argv commands; never changed after create
+	besides besides
 
 	// reportMu orders the reports to the daemon.
 	reportMu   sync.Mutex
@@ -84,6 +86,9 @@ type Runner struct {
 	endedAt    time.Time           // guarded by mu
 	current    *Exec               // guarded by mu
 	queue      []*Exec             // guarded by mu
+	parallel   []*Exec             // guarded by mu; the argv commands that run
+	waiting    []*Exec             // guarded by mu; those that wait for one of them to end
+	groups     []*process.Cgroup   // guarded by mu; of ended argv commands, until they are empty
 	execs      map[string]*Exec    // guarded by mu
 	order      []*Exec             // guarded by mu; oldest first
 	runs       *recent.Map[string] // guarded by mu; the ids of commands by run id
@@ -107,6 +112,7 @@ func New(cfg Config) (*Runner, error) {
 		cfg: cfg, drainer: d, store: output.NewStore(output.StoreConfig{}), shellTurn: make(chan struct{}, 1),
 		state: api.SessionCreating, execs: map[string]*Exec{}, runs: recent.New[string](runsKept),
 	}
+	r.besides.leaders = map[int]*beside{}
 	r.calls = r.routes()
 	if !cfg.Subreaper {
 		self, _ := process.Stat(os.Getpid())
@@ -150,7 +156,7 @@ func (r *Runner) infoLocked() api.SessionInfo {
 	p := r.params.Params
 	info := api.SessionInfo{
 		SessionID: r.cfg.SessionID, Name: p.Name, Kind: r.kindLocked(), Runtime: cmp.Or(r.params.Runtime, "host"), Shell: r.found.Path, ShellFamily: string(r.found.Family),
-		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands,
+		WorkingDir: r.cwd, State: r.state, CreatedAt: r.params.CreatedAt.UTC(), LastActivity: r.activity.UTC(), CommandCount: r.commands, Parallel: len(r.parallel),
 		TimeoutS: r.sessionTimeoutLocked(), OutputBytes: r.store.Kept(), Tags: p.Tags, Cause: r.cause,
 	}
 	if info.Tags == nil {
@@ -202,7 +208,7 @@ func (r *Runner) ages() link.Ages {
 		}
 		return a
 	}
-	if used := r.current != nil || len(r.queue) > 0 || r.others; !used || r.state == api.SessionTerminated {
+	if used := r.current != nil || len(r.queue) > 0 || len(r.parallel) > 0 || r.others; !used || r.state == api.SessionTerminated {
 		idle := min(time.Since(r.activity), time.Since(r.alone)).Milliseconds()
 		a.IdleMS = &idle
 	}
@@ -277,7 +283,7 @@ func (r *Runner) Details() api.SessionDetails {
 	r.mu.Lock()
 	d := api.SessionDetails{
 		SessionInfo: info, EnvKeys: envKeys(r.params.Params.Env), Ephemeral: r.params.Params.Ephemeral, LingerS: r.params.Params.LingerS,
-		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue), Processes: []api.Process{}, Enforcement: r.enforcement(),
+		RunnerPID: os.Getpid(), ShellRestarts: r.restarts, Queued: len(r.queue) + len(r.waiting), Processes: []api.Process{}, Enforcement: r.enforcement(),
 	}
 	sh, p := r.shell, r.program
 	r.mu.Unlock()

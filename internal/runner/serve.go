@@ -141,11 +141,13 @@ func (r *Runner) setDaemonLocked(p *peer) {
 	if p != nil {
 		r.conn = p.conn
 	}
+	for _, list := range [][]*Exec{r.queue, r.parallel, r.waiting} {
+		for _, e := range list {
+			e.orphan()
+		}
+	}
 	if r.current != nil {
 		r.current.orphan()
-	}
-	for _, e := range r.queue {
-		e.orphan()
 	}
 }
 
@@ -199,7 +201,7 @@ func (r *Runner) lone() {
 		r.mu.Unlock()
 		return
 	}
-	if r.current != nil || others {
+	if r.current != nil || len(r.parallel) > 0 || others {
 		rest = idle
 	}
 	if rest > 0 {

@@ -62,6 +62,21 @@ func (s *Service) execSession(ctx context.Context, p *api.ExecParams, detach boo
 	return found, takesCommands(found)
 }
 
+// ExecSignal sends a signal to a running command.
+func (s *Service) ExecSignal(ctx context.Context, p api.ExecSignalParams) (api.ExecSignalResult, error) {
+	if err := p.Check(); err != nil {
+		return api.ExecSignalResult{}, err
+	}
+	found, err := s.registry.GetByExec(p.ExecID)
+	if err == nil {
+		err = notOwned(ctx, found, p.Force, "dialogue.interrupt or dialogue.terminate")
+	}
+	if err != nil {
+		return api.ExecSignalResult{}, err
+	}
+	return found.Signal(ctx, p)
+}
+
 // ExecCancel stops a command and everything it started.
 func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.ExecInfo, error) {
 	var found *session.Session

@@ -185,5 +185,5 @@ func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.Exe
 	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
 		return api.ExecInputResult{}, err
 	}
-	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close}, p.Content())
+	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close, Pty: p.Pty}, p.Content())
 }

@@ -52,7 +52,10 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, due ti
 		if c == nil {
 			return nil, errRunnerGone
 		}
-		if c.hello.Protocol < o.Since {
+		if needs := o.Needs(); c.hello.Protocol < needs {
+			if needs > o.Since {
+				return nil, s.tooOld(c, "run argv or merge streams")
+			}
 			return nil, s.tooOld(c, "answer the call "+o.Name)
 		}
 		c.beginCall()

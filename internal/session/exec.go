@@ -168,6 +168,16 @@ func (s *Session) Cancel(ctx context.Context, p api.ExecCancelParams) (api.ExecI
 	return s.orKeptExec(p.ExecID, info, err)
 }
 
+// Signal sends a signal to a running command.
+func (s *Session) Signal(ctx context.Context, p api.ExecSignalParams) (api.ExecSignalResult, error) {
+	var r api.ExecSignalResult
+	if err := s.refuseIfEnded(p.ExecID); err != nil {
+		return r, err
+	}
+	_, err := s.call(ctx, link.ExecSignal.With(&p, nil, &r))
+	return r, err
+}
+
 // Drop cancels a command whose caller has left. There is no context left to bound the call: Drop
 // waits for an unreachable runner until the session has ended.
 func (s *Session) Drop(id string) {

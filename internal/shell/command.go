@@ -20,6 +20,7 @@ type Command struct {
 	Timeout    time.Duration // 0: none
 	Grace      time.Duration // between the first signal and SIGKILL
 	Log        *output.Log   // receives the output
+	Merge      bool          // stderr goes where stdout goes
 	// Abort makes Run end the command; the value is the first signal. The channel has room
 	// for one. After sending, call Shell.Wake.
 	Abort chan syscall.Signal
@@ -90,6 +91,21 @@ func (c *Command) Usage() (userMS, systemMS, maxRSSBytes int64, ok bool) {
 		maxRSSBytes = max(maxRSSBytes, process.HighWaterRSS(p.PID))
 	}
 	return userMS, systemMS, maxRSSBytes, true
+}
+
+// Processes returns the living processes of the command: all, or only the children of the shell.
+// It returns false when the command does not run. Safe for concurrent use.
+func (c *Command) Processes(children bool) (list []process.Info, ok bool) {
+	l := c.live.Load()
+	if l == nil {
+		return nil, false
+	}
+	for _, p := range l.processes() {
+		if !children || p.PPID == l.shell {
+			list = append(list, p)
+		}
+	}
+	return list, true
 }
 
 // Reader is a process that waits for input. If two calls of BlockedReader return equal values,

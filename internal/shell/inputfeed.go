@@ -22,7 +22,17 @@ func (in *Input) Feed() (*Feed, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &Feed{in: in, file: w, more: make(chan struct{}, 1), done: make(chan struct{})}
+	f, err := in.FeedTo(w)
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return f, r, nil
+}
+
+// FeedTo starts writing the input to w, which is closed after it.
+func (in *Input) FeedTo(w *os.File) (f *Feed, err error) {
+	f = &Feed{in: in, file: w, more: make(chan struct{}, 1), done: make(chan struct{})}
 	if f.raw, err = w.SyscallConn(); err == nil {
 		err = f.raw.Control(func(fd uintptr) {
 			in.mu.Lock()
@@ -31,12 +41,11 @@ func (in *Input) Feed() (*Feed, *os.File, error) {
 		})
 	}
 	if err != nil {
-		r.Close()
 		w.Close()
-		return nil, nil, err
+		return nil, err
 	}
 	go f.run()
-	return f, r, nil
+	return f, nil
 }
 
 func (f *Feed) run() {

@@ -24,9 +24,10 @@ func (s *Shell) present() map[int]uint64 {
 
 // scope determines which processes belong to a command. It never changes.
 type scope struct {
-	shell   int                   // process id
-	earlier map[int]uint64        // processes older than the command: pid → start time
-	strays  func() []process.Info // see Config.Strays; may be nil
+	shell   int                     // process id
+	foreign func(process.Info) bool // see Config.Foreign; may be nil
+	earlier map[int]uint64          // processes older than the command: pid → start time
+	strays  func() []process.Info   // see Config.Strays; may be nil
 }
 
 // isEarlier reports whether p was started before the command.
@@ -36,8 +37,11 @@ func (s scope) isEarlier(p process.Info) bool {
 }
 
 // notOurs reports whether p must be skipped when searching below this process: it is older than
-// the command, or it is the shell, whose descendants are searched separately.
-func (s scope) notOurs(p process.Info) bool { return p.PID == s.shell || s.isEarlier(p) }
+// the command, or it is the shell, whose descendants are searched separately, or it does not
+// come from the shell.
+func (s scope) notOurs(p process.Info) bool {
+	return p.PID == s.shell || s.isEarlier(p) || s.foreign != nil && p.PPID == os.Getpid() && s.foreign(p)
+}
 
 // processes returns the living processes of the command: the descendants of the shell and the
 // orphans that this process has adopted, without those of earlier commands.
@@ -51,7 +55,7 @@ func (s scope) processes() []process.Info {
 }
 
 // scope returns the scope of the command, for the current shell process.
-func (r *run) scope() scope { return scope{r.proc.PID, r.earlier, r.strays} }
+func (r *run) scope() scope { return scope{r.proc.PID, r.cfg.Foreign, r.earlier, r.strays} }
 
 func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }

@@ -386,6 +386,10 @@ func (r *run) finish() {
 func (r *run) appendShellErrors() {
 	log := r.cmd.Log
 	if len(r.cmd.Env) > 0 && r.oc.ExitCode != 0 && !r.oc.TimedOut && !r.oc.Cancelled && !r.dialect.terminal() && log.Bytes(output.Stdout)+log.Bytes(output.Stderr) == 0 {
-		log.Append(output.Stderr, r.printedErr)
+		to := output.Stderr
+		if r.cmd.Merge {
+			to = output.Stdout
+		}
+		log.Append(to, r.printedErr)
 	}
 }

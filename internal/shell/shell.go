@@ -43,6 +43,9 @@ type Config struct {
 	// Info.StartTime and that are no longer descendants of this process. It is nil where
 	// this process adopts orphans, because then there are none.
 	Strays func(since uint64) []process.Info
+	// Foreign reports whether a child of this process, other than the shell, was started beside
+	// the shell or by such a process. nil: there are none.
+	Foreign func(process.Info) bool
 }
 
 // Shell is a persistent shell. Only one goroutine at a time may use it, except for the

@@ -132,6 +132,9 @@ func (r *run) openStreams() error {
 		{fd: s.err.read, which: output.Stderr, log: r.cmd.Log, single: single, wrote: &r.cmd.wrote},
 	}
 	r.req.stdout, r.req.stderr = s.out.path, s.err.path
+	if r.cmd.Merge {
+		r.req.stderr, r.streams[1].eof = s.out.path, true
+	}
 	return nil
 }
 

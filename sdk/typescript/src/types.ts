@@ -362,7 +362,10 @@ export interface SessionCreateParams {
    * on PATH; TRL runs it without a shell. A terminal without a command runs the shell.
    */
   command?: string[];
-  /** A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless configured. */
+  /**
+   * A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless configured.
+   * The word none makes a session of kind shell without a shell, which runs only argv.
+   */
   shell?: string;
   /** Used instead of /bin/sh, if it exists, when shell is empty and no default_shell is configured. */
   prefer_shell?: string;
@@ -419,8 +422,9 @@ export interface SessionCreateParams {
   lifetime_s?: number;
   /**
    * Ends the session after this many idle seconds. A shell session is idle while nothing but its
-   * shell runs; a terminal or program is idle while it neither writes output nor gets input. Absent:
-   * the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0: never.
+   * shell runs, also no argv; a terminal or program is idle while it neither writes output nor gets
+   * input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
+   * never.
    */
   idle_timeout_s?: number;
 }
@@ -618,12 +622,36 @@ export interface SessionRecordingParams {
   limit?: number;
 }
 
+/** The size of the terminal of a program. */
+export interface PTYSize {
+  /** from 2 to 1000 */
+  cols: number;
+  /** from 1 to 1000 */
+  rows: number;
+}
+
 /** Asks for a command to be run. */
 export interface ExecParams {
   /** id or name */
   session_id: string;
-  /** The text of the command, as in a script for the session's shell. */
+  /**
+   * The text of the command, as in a script for the session's shell, which runs one command at a
+   * time. Either command or argv is required.
+   */
   command: string;
+  /**
+   * A program, as a path or a name on PATH, and its arguments. TRL starts the program itself, beside
+   * the session's shell: it does not wait for the shell and knows neither the variables nor the
+   * directory that commands have set there. Up to max_parallel programs run at once.
+   */
+  argv?: string[];
+  /**
+   * Gives the program of argv a terminal of this size instead of pipes. All output is stdout then.
+   * exec.input types into the terminal and changes its size.
+   */
+  pty?: PTYSize;
+  /** Makes stderr a part of stdout, in the order in which the command writes. */
+  merge?: boolean;
   /** Limits how long the command may run. Absent: the session's timeout; 0: no limit. */
   timeout_s?: number;
   /**
@@ -639,10 +667,14 @@ export interface ExecParams {
   env?: Record<string, string>;
   /**
    * The directory for this command only, an absolute path. Afterwards the shell returns to the
-   * directory it was in.
+   * directory it was in. Absent: the shell's directory; for argv, the directory in which the session
+   * was created.
    */
   working_dir?: string;
-  /** Queues the command if the session is busy, instead of failing with SESSION_BUSY. */
+  /**
+   * Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv, if
+   * max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+   */
   wait?: boolean;
   /**
    * How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
@@ -705,7 +737,10 @@ export interface ExecOutputParams {
   grep?: string;
 }
 
-/** Writes to the stdin of a running command that was started with stdin_open. */
+/**
+ * Writes to the stdin of a running command that was started with stdin_open, or types into the
+ * terminal of one that was started with pty.
+ */
 export interface ExecInputParams {
   /** the command */
   exec_id: string;
@@ -713,8 +748,16 @@ export interface ExecInputParams {
   data?: string;
   /** data for bytes that are not UTF-8. */
   data_base64?: string;
-  /** Ends the input, after the data. */
+  /**
+   * Ends the input, after the data. It is not for terminals, where the character ctrl-d (\u0004)
+   * ends the input.
+   */
   close?: boolean;
+  /**
+   * The new size of the terminal of a command that was started with pty. It changes before the data
+   * is typed.
+   */
+  pty?: PTYSize;
   /**
    * Makes a repeated call safe: TRL does not write input again whose id it has seen before, and
    * returns the same answer.
@@ -761,6 +804,25 @@ export interface ExecWaitParams {
    * @deprecated Use timeout_s. Release 0.2.0 removes it.
    */
   timeout_ms?: number;
+}
+
+/**
+ * Sends a signal to a running command. Unlike exec.cancel it does not insist: the command may
+ * handle or ignore the signal.
+ */
+export interface ExecSignalParams {
+  /** the command */
+  exec_id: string;
+  /** The name of a signal, such as INT, HUP, USR1, WINCH, STOP or CONT, or its number. */
+  signal: string;
+  /**
+   * Selects who gets it: leader, the program of argv or the processes that the shell itself started
+   * for the command; or tree, these and everything that they started. The shell never gets it.
+   * Absent: leader.
+   */
+  to?: string;
+  /** Required to signal the program of a session that belongs to a dialogue. */
+  force?: boolean;
 }
 
 /** Stops a command. */
@@ -1172,7 +1234,7 @@ export interface SessionInfo {
   kind: SessionKind;
   /** "host" */
   runtime: string;
-  /** absolute path */
+  /** absolute path; none for a session without a shell */
   shell: string;
   /** the family that TRL drives the shell as: dash, ash, bash, zsh or fish */
   shell_family: string;
@@ -1186,6 +1248,11 @@ export interface SessionInfo {
   last_activity: string;
   /** commands accepted so far */
   command_count: number;
+  /**
+   * The number of argv commands that run now. The state does not depend on them: it says whether the
+   * shell runs a command.
+   */
+  parallel?: number;
   /** default timeout of commands; 0 = none */
   timeout_s: number;
   /** bytes of output kept now, in memory and in files */
@@ -1500,7 +1567,7 @@ export interface ExecOutcome {
   exit_code: number;
   /**
    * The signal that ended the command, if TRL knows it for certain: the last one that TRL sent, or
-   * the one that ended the shell itself.
+   * the one that ended the shell itself or the program of argv.
    */
   signal?: string;
   /** time from start to end */
@@ -1518,7 +1585,7 @@ export interface ExecOutcome {
   stdout_bytes: number;
   /** bytes written to stderr, kept or not */
   stderr_bytes: number;
-  /** the shell's directory afterwards */
+  /** the shell's directory afterwards; for argv, the program's */
   working_dir: string;
   /** processes of the command that still run and hold its output */
   left_running: Process[];
@@ -1572,7 +1639,7 @@ export interface ExecInfo {
   exec_id: string;
   /** session that runs the command */
   session_id: string;
-  /** at most the first 4 KiB */
+  /** at most the first 4 KiB; for argv, the words as a person would type them */
   command: string;
   /** queued, running, exited or closed */
   state: ExecState;
@@ -1586,6 +1653,13 @@ export interface ExecInfo {
   timeout_s: number;
   /** true if the command runs on when its caller's connection closes */
   detach: boolean;
+  /** The process id of the program of argv, once it has started. */
+  pid?: number;
+  /**
+   * The program and its arguments, if the command was given as argv: as many of them as fit into 4
+   * KiB.
+   */
+  argv?: string[];
   /** Reports whether exec.input can still write to the command. */
   stdin_open?: boolean;
   /** The time since TRL accepted the command. */
@@ -1708,6 +1782,19 @@ export interface ExecWaitResult {
   pending: string[];
   /** Reports that timeout_s expired first. */
   timed_out: boolean;
+}
+
+/** Says who got the signal. */
+export interface ExecSignalResult {
+  /** the command */
+  exec_id: string;
+  /** such as SIGINT */
+  signal: string;
+  /**
+   * Got the signal. It is empty if the command has no process of its own, such as a loop of the
+   * shell.
+   */
+  processes: Process[];
 }
 
 /** Lists commands, oldest first. */
@@ -2318,10 +2405,12 @@ export interface Methods {
   "exec.stream": { params: ExecStreamParams; result: StreamStart };
   /** Read the output of a command: from an offset, from the end, or the lines that match. */
   "exec.output": { params: ExecOutputParams; result: ExecOutputResult };
-  /** Write to the stdin of a running command. */
+  /** Write to the stdin of a running command, or type into its terminal. */
   "exec.input": { params: ExecInputParams; result: ExecInputResult };
   /** Wait until a command exits, prints something, falls silent or waits for input. */
   "exec.wait": { params: ExecWaitParams; result: ExecWaitResult };
+  /** Send a signal to a running command. */
+  "exec.signal": { params: ExecSignalParams; result: ExecSignalResult };
   /** Stop a command and everything it started. */
   "exec.cancel": { params: ExecCancelParams; result: ExecInfo };
   /** Report the state and outcome of one command. */
@@ -2395,6 +2484,7 @@ export const methods: readonly Method[] = [
   "exec.output",
   "exec.input",
   "exec.wait",
+  "exec.signal",
   "exec.cancel",
   "exec.info",
   "exec.list",

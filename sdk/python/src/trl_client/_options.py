@@ -15,7 +15,8 @@ class SessionOptions(TypedDict, total=False):
 
     shell: str
     """A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless
-    configured.
+    configured. The word none makes a session of kind shell without a shell, which runs only
+    argv.
     """
 
     prefer_shell: str
@@ -70,9 +71,9 @@ class SessionOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs; a terminal or program is idle while it neither writes output nor gets input.
-    Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-    never.
+    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
+    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    program; 0: never.
     """
 
 
@@ -86,7 +87,8 @@ class TerminalOptions(TypedDict, total=False):
 
     shell: str
     """A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless
-    configured.
+    configured. The word none makes a session of kind shell without a shell, which runs only
+    argv.
     """
 
     prefer_shell: str
@@ -156,9 +158,9 @@ class TerminalOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs; a terminal or program is idle while it neither writes output nor gets input.
-    Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-    never.
+    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
+    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    program; 0: never.
     """
 
 
@@ -199,9 +201,9 @@ class ProgramOptions(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs; a terminal or program is idle while it neither writes output nor gets input.
-    Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-    never.
+    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
+    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    program; 0: never.
     """
 
 
@@ -298,6 +300,20 @@ class ViewerOptions(TypedDict, total=False):
 class RunOptions(TypedDict, total=False):
     """The options of a command that runs to its end."""
 
+    argv: Sequence[str]
+    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
+    beside the session's shell: it does not wait for the shell and knows neither the variables
+    nor the directory that commands have set there. Up to max_parallel programs run at once.
+    """
+
+    pty: _types.PTYSize
+    """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
+    then. exec.input types into the terminal and changes its size.
+    """
+
+    merge: bool
+    """Makes stderr a part of stdout, in the order in which the command writes."""
+
     timeout_s: float
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
@@ -309,11 +325,14 @@ class RunOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     wait: bool
-    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv,
+    if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+    """
 
     max_output_bytes: int
     """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
@@ -340,7 +359,8 @@ class OneRunOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     max_output_bytes: int
@@ -354,6 +374,20 @@ class OneRunOptions(TypedDict, total=False):
 
 class StartOptions(TypedDict, total=False):
     """The options of a command that starts and runs on."""
+
+    argv: Sequence[str]
+    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
+    beside the session's shell: it does not wait for the shell and knows neither the variables
+    nor the directory that commands have set there. Up to max_parallel programs run at once.
+    """
+
+    pty: _types.PTYSize
+    """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
+    then. exec.input types into the terminal and changes its size.
+    """
+
+    merge: bool
+    """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
@@ -369,11 +403,14 @@ class StartOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     wait: bool
-    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv,
+    if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+    """
 
     max_output_bytes: int
     """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
@@ -389,6 +426,20 @@ class StartOptions(TypedDict, total=False):
 class StreamOptions(TypedDict, total=False):
     """The options of a new command whose output is pushed."""
 
+    argv: Sequence[str]
+    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
+    beside the session's shell: it does not wait for the shell and knows neither the variables
+    nor the directory that commands have set there. Up to max_parallel programs run at once.
+    """
+
+    pty: _types.PTYSize
+    """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
+    then. exec.input types into the terminal and changes its size.
+    """
+
+    merge: bool
+    """Makes stderr a part of stdout, in the order in which the command writes."""
+
     timeout_s: float
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
 
@@ -403,11 +454,14 @@ class StreamOptions(TypedDict, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     wait: bool
-    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv,
+    if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+    """
 
     detach: bool
     """Selects what happens when the caller's connection closes: false cancels the command; true

@@ -428,7 +428,8 @@ class SessionCreateParams(TypedDict, total=False):
 
     shell: str
     """A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless
-    configured.
+    configured. The word none makes a session of kind shell without a shell, which runs only
+    argv.
     """
 
     prefer_shell: str
@@ -503,9 +504,9 @@ class SessionCreateParams(TypedDict, total=False):
 
     idle_timeout_s: float
     """Ends the session after this many idle seconds. A shell session is idle while nothing but its
-    shell runs; a terminal or program is idle while it neither writes output nor gets input.
-    Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or program; 0:
-    never.
+    shell runs, also no argv; a terminal or program is idle while it neither writes output nor
+    gets input. Absent: the daemon's idle_timeout_s for a shell, and never for a terminal or
+    program; 0: never.
     """
 
 
@@ -771,6 +772,16 @@ class SessionRecordingParams(_SessionRecordingParams, total=False):
     """The maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB."""
 
 
+class PTYSize(TypedDict):
+    """The size of the terminal of a program."""
+
+    cols: int
+    """from 2 to 1000"""
+
+    rows: int
+    """from 1 to 1000"""
+
+
 class _ExecParams(TypedDict):
     """The keys of ExecParams that must be given."""
 
@@ -778,11 +789,27 @@ class _ExecParams(TypedDict):
     """id or name"""
 
     command: str
-    """The text of the command, as in a script for the session's shell."""
+    """The text of the command, as in a script for the session's shell, which runs one command at a
+    time. Either command or argv is required.
+    """
 
 
 class ExecParams(_ExecParams, total=False):
     """Asks for a command to be run."""
+
+    argv: list[str]
+    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
+    beside the session's shell: it does not wait for the shell and knows neither the variables
+    nor the directory that commands have set there. Up to max_parallel programs run at once.
+    """
+
+    pty: PTYSize
+    """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
+    then. exec.input types into the terminal and changes its size.
+    """
+
+    merge: bool
+    """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
@@ -803,11 +830,14 @@ class ExecParams(_ExecParams, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     wait: bool
-    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv,
+    if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+    """
 
     max_output_bytes: int
     """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
@@ -843,7 +873,23 @@ class ExecStreamParams(TypedDict, total=False):
     """id or name"""
 
     command: str
-    """The text of the command, as in a script for the session's shell."""
+    """The text of the command, as in a script for the session's shell, which runs one command at a
+    time. Either command or argv is required.
+    """
+
+    argv: list[str]
+    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
+    beside the session's shell: it does not wait for the shell and knows neither the variables
+    nor the directory that commands have set there. Up to max_parallel programs run at once.
+    """
+
+    pty: PTYSize
+    """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
+    then. exec.input types into the terminal and changes its size.
+    """
+
+    merge: bool
+    """Makes stderr a part of stdout, in the order in which the command writes."""
 
     timeout_s: float
     """Limits how long the command may run. Absent: the session's timeout; 0: no limit."""
@@ -864,11 +910,14 @@ class ExecStreamParams(TypedDict, total=False):
 
     working_dir: str
     """The directory for this command only, an absolute path. Afterwards the shell returns to the
-    directory it was in.
+    directory it was in. Absent: the shell's directory; for argv, the directory in which the
+    session was created.
     """
 
     wait: bool
-    """Queues the command if the session is busy, instead of failing with SESSION_BUSY."""
+    """Queues the command if the session is busy, instead of failing with SESSION_BUSY; for argv,
+    if max_parallel programs run, instead of failing with RESOURCE_PRESSURE.
+    """
 
     max_output_bytes: int
     """How much of each stream the result carries; longer output keeps its head and tail. Absent: 1
@@ -944,7 +993,9 @@ class _ExecInputParams(TypedDict):
 
 
 class ExecInputParams(_ExecInputParams, total=False):
-    """Writes to the stdin of a running command that was started with stdin_open."""
+    """Writes to the stdin of a running command that was started with stdin_open, or types into the
+    terminal of one that was started with pty.
+    """
 
     data: str
     """text to write"""
@@ -953,7 +1004,14 @@ class ExecInputParams(_ExecInputParams, total=False):
     """data for bytes that are not UTF-8."""
 
     close: bool
-    """Ends the input, after the data."""
+    """Ends the input, after the data. It is not for terminals, where the character ctrl-d
+    (\\u0004) ends the input.
+    """
+
+    pty: PTYSize
+    """The new size of the terminal of a command that was started with pty. It changes before the
+    data is typed.
+    """
 
     write_id: str
     """Makes a repeated call safe: TRL does not write input again whose id it has seen before, and
@@ -1004,6 +1062,31 @@ class ExecWaitParams(TypedDict, total=False):
 
     timeout_ms: int
     """timeout_s in milliseconds. Deprecated: use timeout_s. Release 0.2.0 removes it."""
+
+
+class _ExecSignalParams(TypedDict):
+    """The keys of ExecSignalParams that must be given."""
+
+    exec_id: str
+    """the command"""
+
+    signal: str
+    """The name of a signal, such as INT, HUP, USR1, WINCH, STOP or CONT, or its number."""
+
+
+class ExecSignalParams(_ExecSignalParams, total=False):
+    """Sends a signal to a running command. Unlike exec.cancel it does not insist: the command may
+    handle or ignore the signal.
+    """
+
+    to: str
+    """Selects who gets it: leader, the program of argv or the processes that the shell itself
+    started for the command; or tree, these and everything that they started. The shell never
+    gets it. Absent: leader.
+    """
+
+    force: bool
+    """Required to signal the program of a session that belongs to a dialogue."""
 
 
 class ExecCancelParams(TypedDict, total=False):
@@ -1665,7 +1748,7 @@ class SessionInfo:
     """
 
     shell: str = ""
-    """absolute path"""
+    """absolute path; none for a session without a shell"""
 
     shell_family: str = ""
     """the family that TRL drives the shell as: dash, ash, bash, zsh or fish"""
@@ -1684,6 +1767,11 @@ class SessionInfo:
 
     command_count: int = 0
     """commands accepted so far"""
+
+    parallel: int = 0
+    """The number of argv commands that run now. The state does not depend on them: it says whether
+    the shell runs a command.
+    """
 
     timeout_s: float = 0.0
     """default timeout of commands; 0 = none"""
@@ -1750,6 +1838,7 @@ class SessionInfo:
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
             command_count=get("command_count") or 0,
+            parallel=get("parallel") or 0,
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
@@ -1851,6 +1940,7 @@ class SessionDetails(SessionInfo):
             created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
             last_activity=_time(data["last_activity"]) if get("last_activity") else _NEVER,
             command_count=get("command_count") or 0,
+            parallel=get("parallel") or 0,
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
@@ -2383,7 +2473,7 @@ class ExecOutcome:
 
     signal: str = ""
     """The signal that ended the command, if TRL knows it for certain: the last one that TRL sent,
-    or the one that ended the shell itself.
+    or the one that ended the shell itself or the program of argv.
     """
 
     duration_ms: int = 0
@@ -2407,7 +2497,7 @@ class ExecOutcome:
     """bytes written to stderr, kept or not"""
 
     working_dir: str = ""
-    """the shell's directory afterwards"""
+    """the shell's directory afterwards; for argv, the program's"""
 
     left_running: list[Process] = field(default_factory=list)
     """processes of the command that still run and hold its output"""
@@ -2540,7 +2630,7 @@ class ExecInfo:
     """session that runs the command"""
 
     command: str = ""
-    """at most the first 4 KiB"""
+    """at most the first 4 KiB; for argv, the words as a person would type them"""
 
     state: ExecState | str = ""
     """queued, running, exited or closed"""
@@ -2559,6 +2649,14 @@ class ExecInfo:
 
     detach: bool = False
     """true if the command runs on when its caller's connection closes"""
+
+    pid: int = 0
+    """The process id of the program of argv, once it has started."""
+
+    argv: list[str] = field(default_factory=list)
+    """The program and its arguments, if the command was given as argv: as many of them as fit into
+    4 KiB.
+    """
 
     stdin_open: bool = False
     """Reports whether exec.input can still write to the command."""
@@ -2603,6 +2701,8 @@ class ExecInfo:
             ended_at=_time(data["ended_at"]) if get("ended_at") is not None else None,
             timeout_s=get("timeout_s") or 0.0,
             detach=get("detach") or False,
+            pid=get("pid") or 0,
+            argv=get("argv") or [],
             stdin_open=get("stdin_open") or False,
             age_ms=get("age_ms") or 0,
             stdout_bytes=get("stdout_bytes") or 0,
@@ -2828,6 +2928,32 @@ class ExecWaitResult:
             happened=[WaitEvent.from_dict(x) for x in get("happened") or ()],
             pending=get("pending") or [],
             timed_out=get("timed_out") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecSignalResult:
+    """Says who got the signal."""
+
+    exec_id: str = ""
+    """the command"""
+
+    signal: str = ""
+    """such as SIGINT"""
+
+    processes: list[Process] = field(default_factory=list)
+    """Got the signal. It is empty if the command has no process of its own, such as a loop of the
+    shell.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExecSignalResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            exec_id=get("exec_id") or "",
+            signal=get("signal") or "",
+            processes=[Process.from_dict(x) for x in get("processes") or ()],
         )
 
 
@@ -4010,7 +4136,7 @@ class StreamEvent:
 
     signal: str | None = None
     """The signal that ended the command, if TRL knows it for certain: the last one that TRL sent,
-    or the one that ended the shell itself.
+    or the one that ended the shell itself or the program of argv.
     """
 
     duration_ms: int | None = None
@@ -4034,7 +4160,7 @@ class StreamEvent:
     """bytes written to stderr, kept or not"""
 
     working_dir: str | None = None
-    """the shell's directory afterwards"""
+    """the shell's directory afterwards; for argv, the program's"""
 
     left_running: list[Process] | None = None
     """processes of the command that still run and hold its output"""
@@ -4122,6 +4248,7 @@ METHODS: tuple[str, ...] = (
     "exec.output",
     "exec.input",
     "exec.wait",
+    "exec.signal",
     "exec.cancel",
     "exec.info",
     "exec.list",
@@ -4196,6 +4323,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "exec.output": ExecOutputResult.from_dict,
     "exec.input": ExecInputResult.from_dict,
     "exec.wait": ExecWaitResult.from_dict,
+    "exec.signal": ExecSignalResult.from_dict,
     "exec.cancel": ExecInfo.from_dict,
     "exec.info": ExecInfo.from_dict,
     "exec.list": ExecListResult.from_dict,
