@@ -57,7 +57,7 @@ type master struct {
 	// Guarded by c.mu.
 	sessions int  // open, or being opened
 	full     bool // the server has refused another session, and none has ended since
-	retired  bool // it took too long to open a session; it serves those that it has
+	retired  bool // it did not open a session; it serves those that it has
 	idle     *time.Timer
 }
 
@@ -153,8 +153,8 @@ func (c *connection) open(ctx context.Context, command string) (*program, error)
 				why += " (" + context.Cause(ctx).Error() + ")"
 			}
 			return nil, unavailable(c.t.Destination, why, "")
-		default: // it has ended between acquire and the session
-			c.release(m)
+		default: // it is about to end, and has closed its socket
+			c.retire(m)
 			if broken++; broken == 3 {
 				return nil, unavailable(c.t.Destination, "the connection broke", err.Error())
 			}
@@ -172,7 +172,7 @@ func (c *connection) fill(m *master) bool {
 	return m.full
 }
 
-// retire releases a master that does not answer. It lives as long as the sessions that it has.
+// retire releases a master that gets no more sessions. It lives as long as those that it has.
 func (c *connection) retire(m *master) {
 	c.mu.Lock()
 	m.retired = true

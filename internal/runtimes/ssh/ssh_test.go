@@ -73,7 +73,7 @@ func (c *client) open() {
 	})
 }
 
-func newServer(t *testing.T, o sshdtest.Options) *sshdtest.Server {
+func newServer(t testing.TB, o sshdtest.Options) *sshdtest.Server {
 	t.Helper()
 	o.Reaper = reaper
 	s := sshdtest.Start(t, o)

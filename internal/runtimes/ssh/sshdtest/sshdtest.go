@@ -46,6 +46,8 @@ type Server struct {
 	Home string
 	// Dir is a private directory for the test.
 	Dir string
+	// Sessions is where runners make the private directories of their sessions.
+	Sessions string
 
 	t      testing.TB
 	o      Options
@@ -70,8 +72,10 @@ func Start(t testing.TB, o Options) *Server {
 		o.Shell = "/bin/sh"
 	}
 	dir := testkit.Dir(t)
-	s := &Server{t: t, o: o, Host: "127.0.0.1", Dir: dir, Home: filepath.Join(dir, "home")}
+	s := &Server{t: t, o: o, Host: "127.0.0.1", Dir: dir, Home: filepath.Join(dir, "home"), Sessions: filepath.Join(dir, "s")}
 	s.must(os.Mkdir(s.Home, 0o700))
+	s.must(os.Mkdir(s.Sessions, 0o700))
+	s.SetBoot(process.BootID())
 	s.must(os.MkdirAll("/run/sshd", 0o755)) // sshd wants it
 	s.host = s.key("hostkey")
 	s.must(os.WriteFile(s.path("authorized_keys"), []byte(s.key("userkey")+"\n"), 0o600))
@@ -168,7 +172,7 @@ func (s *Server) write() {
 		"ListenAddress "+s.Host+":"+s.Port, "HostKey "+s.path("hostkey"), "AuthorizedKeysFile "+s.path("authorized_keys"),
 		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"PermitRootLogin prohibit-password", "Subsystem sftp internal-sftp", "MaxSessions 100", "MaxStartups 100:30:200",
-		"UseDNS no", "PrintMotd no", "AcceptEnv LANG LC_*", "LogLevel VERBOSE",
+		"SetEnv TRL_RUNNER_DIR="+s.Sessions, "UseDNS no", "PrintMotd no", "AcceptEnv LANG LC_*", "LogLevel VERBOSE",
 	)
 	s.must(os.WriteFile(s.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
@@ -184,7 +188,7 @@ func (s *Server) Run() {
 	log, err := os.OpenFile(s.path("sshd.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	s.must(err)
 	defer log.Close()
-	script := `mount --bind "$D/passwd" /etc/passwd && ` + orTrue(s.o.Mount) + ` && exec "$S" -D -e -f "$D/sshd_config"`
+	script := `mount --bind "$D/passwd" /etc/passwd && mount --bind "$D/boot_id" /proc/sys/kernel/random/boot_id && ` + orTrue(s.o.Mount) + ` && exec "$S" -D -e -f "$D/sshd_config"`
 	env := append(os.Environ(), "D="+s.Dir, "H="+s.Home, "S="+find())
 	s.proc, err = s.o.Reaper.Start(process.Spec{
 		Path: "/usr/bin/unshare", Args: []string{"unshare", "--mount", "/bin/sh", "-c", script}, Env: env, Dir: "/",
@@ -213,6 +217,13 @@ func (s *Server) Run() {
 		defer log.Close()
 		_, _ = lines.WriteTo(log)
 	}()
+}
+
+// SetBoot changes what identifies the boot of the machine, for what sshd starts. A test that says that
+// the machine was restarted also kills what runs there.
+func (s *Server) SetBoot(id string) {
+	s.t.Helper()
+	s.must(os.WriteFile(s.path("boot_id"), []byte(id+"\n"), 0o644))
 }
 
 func orTrue(script string) string {
