@@ -23,6 +23,9 @@ type Method struct {
 	// Endless reports that the stream goes on until its session, its dialogue or its reader
 	// ends. The stream of a command is not endless: it ends with the command.
 	Endless bool
+	// Names reports that the method takes a name to which the caller's later requests may refer. On
+	// a connection, a later request is started when the name is taken; see Named.
+	Names bool
 	// Access is what a caller needs in order to call the method. A caller with AccessRead may
 	// also call some methods that need AccessFull, with parameters that change nothing; see
 	// Changes.
@@ -68,7 +71,7 @@ func list() []Method {
 		read(unary("system.info", "Report version, platform, limits, capabilities and methods.", Service.SystemInfo)),
 		full(strict(unary("system.upgrade", "Replace the daemon with a new program. Its socket and its sessions stay.", Service.SystemUpgrade))),
 		local(strict(unary("system.http", "Turn HTTP on or off while the daemon runs, or report whether it is on.", Service.SystemHTTP))),
-		full(strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate))),
+		names(full(strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate)))),
 		read(unary("session.list", "List the sessions.", Service.SessionList)),
 		read(unary("session.info", "Report everything about one session.", Service.SessionInfo)),
 		full(strict(unary("session.set", "Change the name, the tags, the lifetime or the idle timeout of a session.", Service.SessionSet))),
@@ -180,6 +183,11 @@ func endless(m Method) Method {
 
 func strict(m Method) Method {
 	m.Strict = true
+	return m
+}
+
+func names(m Method) Method {
+	m.Names = true
 	return m
 }
 

@@ -100,3 +100,18 @@ func Conn(ctx context.Context) context.Context {
 	}
 	return ctx
 }
+
+type namedKey struct{}
+
+// WithNamed returns a context whose call reports to named that the name of its new session is
+// taken, so that later requests can refer to it.
+func WithNamed(ctx context.Context, named func()) context.Context {
+	return context.WithValue(ctx, namedKey{}, named)
+}
+
+// Named calls the function of WithNamed, if ctx has one.
+func Named(ctx context.Context) {
+	if named, ok := ctx.Value(namedKey{}).(func()); ok {
+		named()
+	}
+}

@@ -20,6 +20,7 @@ carries the ` + "`id`" + ` of its request, which may be any JSON scalar. Pushes 
 ` + "```text\n" + firstLines + "```" + `
 
 - A session_id may be the id or the name of a session; a dialogue_id may be the id or the name of a dialogue. Ids are opaque.
+- A request may name a session that is still being created, also by an earlier request of the same connection that is not answered yet: it waits for the creation.
 - Times are RFC 3339 in UTC. Parameters give durations in seconds, with fractions, and end in _s; results have durations in seconds (_s) or milliseconds (_ms). Lists are never null. Optional fields are marked "may be absent".
 - Text is UTF-8. If the bytes are not UTF-8, the text has replacement characters, and the field with _base64 has the exact bytes.
 - A command that fails, is killed or times out is a result, not an error.

@@ -247,8 +247,26 @@ func (c *conn) awaitRoom() error {
 	return c.writer.WaitRoom(c.ctx, most/2)
 }
 
-// start runs a request, when there are not too many of them.
+// start runs a request, when there are not too many of them. If it takes a name, start returns when
+// the name is taken, so that the next request can refer to it.
 func (c *conn) start(line, body []byte, taken int64) error {
+	if !c.server.mayName(line) {
+		return c.startWith(line, body, taken, nil)
+	}
+	named := make(chan struct{})
+	if err := c.startWith(line, body, taken, sync.OnceFunc(func() { close(named) })); err != nil {
+		return err
+	}
+	select {
+	case <-named:
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+// startWith is start for a request that calls named, if it is not nil, at the latest when it ends.
+func (c *conn) startWith(line, body []byte, taken int64, named func()) error {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -263,7 +281,7 @@ func (c *conn) start(line, body []byte, taken int64) error {
 	}
 	c.running.Add(1)
 	c.owed.Add(1)
-	go c.handle(line, body, taken)
+	go c.handle(line, body, taken, named)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +20,28 @@ import (
 // a fast reader busy and costs little with a slow one.
 const streamRoom = 256 << 10
 
-// handle answers one line, with the bytes behind it.
-func (c *conn) handle(line, body []byte, taken int64) {
+// maxNaming is how much of a line is searched for a method that takes a name.
+const maxNaming = 64 << 10
+
+// mayName reports whether the line of a request may call a method that takes a name. The answer is
+// sure only if it is no, and if the method stands at the beginning of the line.
+func (s *Server) mayName(line []byte) bool {
+	line = line[:min(len(line), maxNaming)]
+	for _, name := range s.naming {
+		if bytes.Contains(line, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// handle answers one line, with the bytes behind it. It calls named, if that is not nil, when a
+// name is taken, or is known not to be.
+func (c *conn) handle(line, body []byte, taken int64, named func()) {
 	defer c.running.Done()
+	if named != nil {
+		defer named()
+	}
 	owed := true
 	defer func() {
 		if owed {
@@ -54,6 +74,13 @@ func (c *conn) handle(line, body []byte, taken int64) {
 	}
 	ctx, cancel := context.WithCancel(c.requests)
 	defer cancel()
+	switch {
+	case named == nil:
+	case m.Names:
+		ctx = api.WithNamed(ctx, named)
+	default:
+		named()
+	}
 	begin := time.Now()
 	result, err := c.server.call(ctx, c.log, m, req.Params, body)
 	c.server.counts.request(c.transport, m.Name, err)

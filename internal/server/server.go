@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -95,6 +96,7 @@ type Server struct {
 	cfg     Config
 	budget  *wire.Budget
 	methods map[string]api.Method
+	naming  [][]byte // the names of the methods that take a name, in quotes
 	counts  *counts
 	lastID  atomic.Int64   // of connections, for the log
 	active  sync.WaitGroup // one per entry of conns and of webConns
@@ -117,6 +119,9 @@ func New(cfg Config) *Server {
 	}
 	for _, m := range api.Methods() {
 		s.methods[m.Name] = m
+		if m.Names {
+			s.naming = append(s.naming, []byte(strconv.Quote(m.Name)))
+		}
 	}
 	return s
 }

@@ -52,7 +52,7 @@ func (s *Service) execSession(ctx context.Context, p *api.ExecParams, detach boo
 	if p.Detach == nil {
 		p.Detach = &detach
 	}
-	found, err := s.registry.Get(p.SessionID)
+	found, err := s.live(ctx, p.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 	case p.ExecID == "" && p.SessionID == "":
 		return api.ExecInfo{}, api.InvalidParam("exec_id", "is required, or session_id")
 	case p.ExecID == "":
-		found, err = s.registry.Get(p.SessionID)
+		found, err = s.live(ctx, p.SessionID)
 	default:
 		found, err = s.registry.GetByExec(p.ExecID)
 	}
 	if err != nil {
 		return api.ExecInfo{}, err
 	}
-	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
+	if err := s.isIn(ctx, found, p.ExecID, p.SessionID); err != nil {
 		return api.ExecInfo{}, err
 	}
 	if err := notOwned(ctx, found, p.Force, "dialogue.interrupt or dialogue.terminate"); err != nil {
@@ -102,11 +102,11 @@ func (s *Service) ExecCancel(ctx context.Context, p api.ExecCancelParams) (api.E
 }
 
 // isIn returns an error if the parameters name a command and a session that it is not in.
-func (s *Service) isIn(found *session.Session, execID, sessionID string) error {
+func (s *Service) isIn(ctx context.Context, found *session.Session, execID, sessionID string) error {
 	if execID == "" || sessionID == "" {
 		return nil
 	}
-	if other, err := s.session(sessionID); err != nil || other != found {
+	if other, err := s.session(ctx, sessionID); err != nil || other != found {
 		return api.InvalidParam("session_id", "exec %q is not in session %q", execID, sessionID)
 	}
 	return nil
@@ -133,7 +133,7 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	result := api.ExecListResult{Execs: []api.ExecInfo{}}
 	var execs []api.ExecInfo
 	if p.SessionID != "" {
-		found, err := s.session(p.SessionID)
+		found, err := s.session(ctx, p.SessionID)
 		if err != nil {
 			return api.ExecListResult{}, err
 		}

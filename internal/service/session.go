@@ -52,7 +52,7 @@ func hasAll(tags, wanted []string) bool {
 
 // SessionInfo reports everything about one session.
 func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
-	found, err := s.session(p.SessionID)
+	found, err := s.session(ctx, p.SessionID)
 	if err != nil {
 		return api.SessionDetails{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.S
 	if err := p.Check(); err != nil {
 		return api.SessionInfo{}, err
 	}
-	found, err := s.registry.Get(p.SessionID)
+	found, err := s.live(ctx, p.SessionID)
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Service) SessionSet(ctx context.Context, p api.SessionSetParams) (api.S
 
 // SessionOwn ties an ephemeral session to the caller's connection.
 func (s *Service) SessionOwn(ctx context.Context, p api.SessionOwnParams) (api.SessionInfo, error) {
-	found, err := s.session(p.SessionID)
+	found, err := s.session(ctx, p.SessionID)
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 	if p.SessionID == "" {
 		return api.SessionDestroyResult{}, api.InvalidParam("session_id", "is required")
 	}
-	if found, err := s.registry.Get(p.SessionID); err == nil {
+	if found, err := s.live(ctx, p.SessionID); err == nil {
 		if err := notOwned(ctx, found, p.Force, "dialogue.terminate"); err != nil {
 			return api.SessionDestroyResult{}, err
 		}
@@ -97,9 +97,20 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 }
 
 // session finds a session by id or name, including ended ones, for methods that only read.
-func (s *Service) session(ref string) (*session.Session, error) {
+func (s *Service) session(ctx context.Context, ref string) (*session.Session, error) {
 	if ref == "" {
 		return nil, api.InvalidParam("session_id", "is required")
 	}
+	if err := s.registry.AwaitCreated(ctx, ref); err != nil {
+		return nil, err
+	}
 	return s.registry.Look(ref)
+}
+
+// live finds a session by id, or a living one by name. If it is being created, live waits for that.
+func (s *Service) live(ctx context.Context, ref string) (*session.Session, error) {
+	if err := s.registry.AwaitCreated(ctx, ref); err != nil {
+		return nil, err
+	}
+	return s.registry.Get(ref)
 }

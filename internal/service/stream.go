@@ -38,7 +38,7 @@ func (s *Service) followExec(ctx context.Context, p api.ExecStreamParams) (api.S
 	if err != nil {
 		return nil, err
 	}
-	if err := s.isIn(found, p.ExecID, p.SessionID); err != nil {
+	if err := s.isIn(ctx, found, p.ExecID, p.SessionID); err != nil {
 		return nil, err
 	}
 	return stream.FollowExec(ctx, found, s.newStreamID(p.ExecID), p)
@@ -64,7 +64,7 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 	events := s.registry.Journal()
 	c := stream.EventsConfig{Journal: events, Types: p.Types, After: events.Last()}
 	if p.SessionID != "" {
-		id, err := s.everKnown(p.SessionID)
+		id, err := s.everKnown(ctx, p.SessionID)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 }
 
 // everKnown finds the id of a live session, or of one that the journal has events of.
-func (s *Service) everKnown(ref string) (string, error) {
-	found, err := s.registry.Get(ref)
+func (s *Service) everKnown(ctx context.Context, ref string) (string, error) {
+	found, err := s.live(ctx, ref)
 	if err == nil {
 		return found.ID(), nil
 	}

@@ -89,7 +89,7 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 // sessionOfKind finds a session of one of the kinds that a method is for. Ended sessions return
 // their own error later.
 func (s *Service) sessionOfKind(ctx context.Context, method, ref string, kinds ...api.SessionKind) (*session.Session, error) {
-	found, err := s.session(ref)
+	found, err := s.session(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (s *Service) targets(ctx context.Context, p api.ExecWaitParams, want *wish)
 		list = append(list, newTarget(found, id, want))
 	}
 	for _, ref := range p.SessionIDs {
-		found, err := s.session(ref)
+		found, err := s.session(ctx, ref)
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
+	api.Named(ctx)
 	defer r.creating.Done()
 	if err := s.start(ctx, p); err != nil {
 		r.release(s, p.Name)
@@ -64,7 +65,7 @@ func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCause
 	}
 	s := newSession(r, id, name, r.config.Runtimes[0].Name())
 	s.describeRequest(p)
-	r.starting[id] = starting{s, cancel}
+	r.starting[id] = starting{s, cancel, make(chan struct{})}
 	r.noteFreeLocked()
 	r.creating.Add(1) // under mu and before closing is set, so that stopCreating waits for it
 	return s, nil
@@ -74,6 +75,7 @@ func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCause
 type starting struct {
 	session *Session
 	cancel  context.CancelCauseFunc
+	over    chan struct{} // closed when the session was created, or was not
 }
 
 // describeRequest describes a session by its request until its runner reports.
@@ -91,11 +93,40 @@ func (r *Registry) isKnownLocked(id string) bool {
 	return begun || r.living[id] != nil || r.past[id] != nil
 }
 
+// startedLocked ends the creation of a session and wakes the callers of AwaitCreated.
+func (r *Registry) startedLocked(s *Session) {
+	if begun, ok := r.starting[s.id]; ok {
+		delete(r.starting, s.id)
+		close(begun.over)
+	}
+}
+
+// AwaitCreated waits while the session with this id or name is being created.
+func (r *Registry) AwaitCreated(ctx context.Context, ref string) error {
+	for {
+		r.mu.Lock()
+		id, named := r.names[ref]
+		if !named {
+			id = ref
+		}
+		begun, ok := r.starting[id]
+		r.mu.Unlock()
+		if !ok {
+			return nil
+		}
+		select {
+		case <-begun.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // release releases the place and the name that reserve took.
 func (r *Registry) release(s *Session, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.starting, s.id)
+	r.startedLocked(s)
 	if r.names[name] == s.id {
 		delete(r.names, name)
 	}
@@ -108,8 +139,8 @@ func (r *Registry) admit(s *Session) bool {
 	r.mu.Lock()
 	_, ok := r.starting[s.id]
 	if ok {
-		delete(r.starting, s.id)
 		r.living[s.id] = s
+		r.startedLocked(s)
 	}
 	r.mu.Unlock()
 	if ok {

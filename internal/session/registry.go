@@ -117,7 +117,7 @@ func NewRegistry(c Config) *Registry {
 func (r *Registry) Journal() *journal.Journal { return r.journal }
 
 // Get finds a session by its id or, while it lives, by its name. A session that is being created
-// cannot be used yet.
+// cannot be used yet; see AwaitCreated.
 func (r *Registry) Get(ref string) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +232,7 @@ func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.Ses
 // retireLocked moves a session that has ended from the live to the past ones. The caller holds
 // r.mu and s.mu.
 func (r *Registry) retireLocked(s *Session) {
-	delete(r.starting, s.id) // a session that dies while it is created was never published
+	r.startedLocked(s) // a session that dies while it is created was never published
 	if r.living[s.id] == s {
 		delete(r.living, s.id)
 		r.commands += s.details.CommandCount

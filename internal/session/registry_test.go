@@ -280,10 +280,24 @@ func TestCreatingIsInvisibleAndEndsWithTheDaemon(t *testing.T) {
 		testkit.WantError(t, err, api.CodeConflict, `session "build": is being created`)
 		_, err = r.Create(t.Context(), api.SessionCreateParams{})
 		testkit.WantError(t, err, api.CodeMaxSessionsReached, "")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.AwaitCreated(short, "build"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller who waits for a second: %v", err)
+		}
+		known := make(chan error, 1)
+		go func() { known <- r.AwaitCreated(t.Context(), "build") }()
+		synctest.Wait()
+		if len(known) > 0 {
+			t.Error("a caller did not wait for the creation")
+		}
 
 		began := time.Now()
 		r.Close(nil)
 		testkit.WantError(t, <-failed, api.CodeRuntimeUnavailable, "the daemon is shutting down")
+		if err := <-known; err != nil {
+			t.Error(err)
+		}
 		if len(rt.Runners()) != 0 || time.Since(began) > time.Second {
 			t.Errorf("%d runners left after %s", len(rt.Runners()), time.Since(began))
 		}

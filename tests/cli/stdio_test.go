@@ -129,3 +129,41 @@ func TestStdioReaderGone(t *testing.T) {
 		t.Errorf("the daemon: %v", err)
 	}
 }
+
+// TestStdioNamesAtOnce: a request may name a session whose creation is in the line before it.
+func TestStdioNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for range 10 {
+		cmd := s.command(s.trl, "serve", "--stdio")
+		cmd.Stdin = strings.NewReader(strings.Join([]string{
+			`{"id":1,"method":"session.create","params":{"name":"a"}}`,
+			`{"id":2,"method":"exec.run","params":{"session_id":"a","command":"echo ran","wait":true}}`,
+			`{"id":3,"method":"exec.start","params":{"session_id":"a","command":"echo started","wait":true}}`,
+			`{"id":4,"method":"exec.stream","params":{"session_id":"a","command":"echo streamed","wait":true}}`,
+			`{"id":5,"method":"session.info","params":{"session_id":"a"}}`,
+			`{"id":6,"method":"exec.list","params":{"session_id":"a"}}`,
+			`{"id":7,"method":"session.set","params":{"session_id":"a","tags":["x"]}}`,
+			`{"id":8,"method":"session.create","params":{"name":"t","kind":"terminal","command":["cat"]}}`,
+			`{"id":9,"method":"session.input","params":{"session_id":"t","text":"typed\r"}}`,
+			`{"id":10,"method":"session.wait","params":{"session_id":"t","text":"typed","timeout_s":30}}`,
+			`{"id":11,"method":"session.create","params":{"name":"bad","shell":"/nonexistent"}}`,
+			`{"id":12,"method":"exec.run","params":{"session_id":"bad","command":"true"}}`,
+			`{"id":13,"method":"session.create","params":{"name":"gone"}}`,
+			`{"id":14,"method":"session.destroy","params":{"session_id":"gone"}}`,
+		}, "\n") + "\n")
+		o := s.finish(t, cmd)
+		for _, want := range []string{
+			`{"id":2,"ok":true,`, `"stdout":"ran\n"`, `{"id":3,"ok":true,`, `{"id":4,"ok":true,`, `"data":"streamed\n"`, `{"id":5,"ok":true,`, `{"id":6,"ok":true,`,
+			`{"id":7,"ok":true,`, `{"id":9,"ok":true,`, `{"id":10,"ok":true,`, `{"id":11,"ok":false,"error":{"code":"SHELL_NOT_FOUND"`,
+			`{"id":12,"ok":false,"error":{"code":"SESSION_NOT_FOUND"`, `{"id":14,"ok":true,`,
+		} {
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("no %s in\n%s", want, o.stdout)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
