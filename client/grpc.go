@@ -95,7 +95,7 @@ func newRemote(address string, o GRPCOptions) (*remote, error) {
 	case strings.ContainsAny(o.Token, "\r\n"):
 		return nil, api.Errorf(api.CodeInvalidParams, "token: has a line break")
 	case u.Scheme == "grpc" && o.Token != "" && !IsLocal(address):
-		return nil, api.Errorf(api.CodeInvalidParams, "address %q: everybody on the way could read the token; use grpcs", address)
+		return nil, api.Errorf(api.CodeInvalidParams, "address %q: the token would cross the network unencrypted; use grpcs", address)
 	case u.Scheme == "grpc" && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""):
 		return nil, api.Errorf(api.CodeInvalidParams, "address %q: certificates are for grpcs", address)
 	}

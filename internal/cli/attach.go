@@ -78,7 +78,7 @@ You stay attached when the daemon restarts, and see the same screen.`,
 	flags.SortFlags = false
 	flags.BoolVarP(&readOnly, "read-only", "r", false, "only look: your keys are not sent")
 	flags.BoolVar(&take, "take", false, "make the terminal's size follow your window")
-	flags.BoolVar(&force, "force", false, "attach even if TERM says that your terminal cannot show a screen, and send it UTF-8 whatever the locale is")
+	flags.BoolVar(&force, "force", false, "attach even if TERM says that your terminal cannot show a screen, and send it UTF-8 in every locale")
 	registerDetachKey(flags)
 	return cmd
 }

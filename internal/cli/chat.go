@@ -92,7 +92,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.StringVar(&f.create.Name, "name", "", "a `NAME` for the dialogue")
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
 	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even if it works (30, 1.5s, 2m; 0 is never)")
-	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when nobody has followed the dialogue for this time (0 is never)")
+	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when no client has followed the dialogue for this time (0 is never)")
 	f.policy.register(flags)
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")

@@ -342,7 +342,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		d.listener.Watch(server.WatchConfig{Logger: d.log, Elsewhere: d.otherSocket, Moved: d.state.Listens})
 		tasks.Go(func() {
 			err := d.server.Serve(context.Background(), d.listener)
-			ends <- ending{"nobody can connect any more", err}
+			ends <- ending{"no client can connect any more", err}
 		})
 	}
 	if d.o.Stdio {

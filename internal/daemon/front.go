@@ -133,7 +133,7 @@ func (d *daemon) startFront(f *front) error {
 	go func() {
 		if f.err = s.Serve(f.listener); f.err != nil {
 			select {
-			case d.ends <- ending{"nobody can connect by " + f.label + " any more", f.err}:
+			case d.ends <- ending{"no client can connect by " + f.label + " any more", f.err}:
 			default: // it ends already
 			}
 		}
@@ -216,7 +216,7 @@ func adoptTCP(name string, fd int) (*net.TCPListener, error) {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
 		ln.Close()
-		return nil, fmt.Errorf("inherited %s socket: %s is not of TCP", name, ln.Addr())
+		return nil, fmt.Errorf("inherited %s socket: %s is not a TCP socket", name, ln.Addr())
 	}
 	return tcp, nil
 }

@@ -139,7 +139,7 @@ func (d *Dialogue) Raw(p api.DialogueRawParams) (api.DialogueRawResult, error) {
 		p.Epoch = last
 	}
 	if p.Epoch > last {
-		return api.DialogueRawResult{}, api.InvalidParam("epoch", "dialogue %q has had %d", d.id, last)
+		return api.DialogueRawResult{}, api.InvalidParam("epoch", "%d is beyond the last epoch of dialogue %q, which is %d", p.Epoch, d.id, last)
 	}
 	if p.Stream == "" {
 		p.Stream = api.EventStdout

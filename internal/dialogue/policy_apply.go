@@ -79,7 +79,7 @@ func (d *Dialogue) denyPending(p *agentProcess, timer **time.Timer) {
 	}
 	d.denyTimer = nil
 	for _, r := range d.tracker.Pending() {
-		d.policyAnswerLocked(p, r.RequestID, "deny", "nobody was there to answer")
+		d.policyAnswerLocked(p, r.RequestID, "deny", "no client answered in time")
 	}
 	if len(d.tracker.Pending()) > 0 && d.state != api.DialogueError { // a denial could not be recorded
 		d.denyAfterLocked(p, denyAgain)

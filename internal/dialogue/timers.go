@@ -38,7 +38,7 @@ func (d *Dialogue) armLingerLocked() {
 		}
 		d.mu.Unlock()
 		if end {
-			d.end("nobody followed it (linger_s)", nil)
+			d.end("no client followed it (linger_s)", nil)
 		}
 	})
 	d.lingerTimer = timer

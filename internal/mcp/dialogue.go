@@ -16,7 +16,7 @@ type dialogueSettings struct {
 	Model      string   `json:"model,omitempty"`
 	Mode       string   `json:"permission_mode,omitempty" jsonschema:"in the agent's words, such as plan"`
 	Rules      []string `json:"rules,omitempty" jsonschema:"answers in advance: allow Bash(git *), deny Read(*.env), ask Write; the first match counts; replaces earlier rules"`
-	DenyAfterS *float64 `json:"deny_after_s,omitempty" jsonschema:"with rules: deny a request after so many seconds unseen"`
+	DenyAfterS *float64 `json:"deny_after_s,omitempty" jsonschema:"with rules: deny a request after this many seconds unseen"`
 }
 
 type dialogueStartInput struct {
@@ -61,7 +61,7 @@ type dialogueReadInput struct {
 	Raw      string `json:"raw,omitempty" jsonschema:"stdout or stdin: instead, the bytes that the program wrote or was sent"`
 	Epoch    int    `json:"epoch,omitempty" jsonschema:"for raw: which process; default: the last"`
 	Offset   int64  `json:"offset,omitempty" jsonschema:"first byte to read"`
-	Tail     int64  `json:"tail,omitempty" jsonschema:"read so many bytes from the end instead"`
+	Tail     int64  `json:"tail,omitempty" jsonschema:"read this many bytes from the end instead"`
 	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
 
@@ -74,7 +74,7 @@ func (c *conn) addDialogueTools() {
 	yes := true
 	addText(c, &mcp.Tool{
 		Name: "dialogue_start", Title: "Start a coding agent",
-		Description: "Start another coding agent (Claude Code, Codex, any with ACP), give it a task, and return its answer. When it asks something, use dialogue_respond.",
+		Description: "Start another coding agent (Claude Code, Codex, or any with ACP), give it a task, and return its answer. When it asks something, use dialogue_respond.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueStart)
 	addText(c, &mcp.Tool{
@@ -84,7 +84,7 @@ func (c *conn) addDialogueTools() {
 	}, c.dialogueSend)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_respond", Title: "Answer a coding agent's request",
-		Description: "Allow or deny an agent's request, or answer its questions; then as dialogue_send.",
+		Description: "Allow or deny an agent's request, or answer its questions; then wait as dialogue_send does.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.dialogueRespond)
 	addText(c, &mcp.Tool{
@@ -94,7 +94,7 @@ func (c *conn) addDialogueTools() {
 	}, c.dialogueRead)
 	addText(c, &mcp.Tool{
 		Name: "dialogue_stop", Title: "Stop a coding agent",
-		Description: "End an agent and all it started, or only interrupt it. The transcript stays.",
+		Description: "End an agent and everything it started, or only interrupt it. The transcript stays.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true},
 	}, c.dialogueStop)
 }

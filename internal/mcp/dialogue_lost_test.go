@@ -229,7 +229,7 @@ func TestDialogueFaults(t *testing.T) {
 		"unreachable":   {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send looks for it again"},
 		"refused":       {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached: why; dialogue_send looks for it again"},
 		"auth_rejected": {"RUNTIME_UNAVAILABLE", "d-1 cannot be reached, as its credentials are rejected: why; when the files of its remote have others, dialogue_send looks for it again"},
-		"session_gone":  {"RUNTIME_UNAVAILABLE", `the agent of d-1 is gone: why; dialogue_start {"resume": "d-1"} starts it again`},
+		"session_gone":  {"RUNTIME_UNAVAILABLE", `the agent of d-1 has ended: why; dialogue_start {"resume": "d-1"} starts it again`},
 		"disk":          {"RESOURCE_PRESSURE", "d-1 waits, as its record cannot be written: why; it goes on by itself when there is room on the disk"},
 	} {
 		if service.fault = nil; reason != "" {

@@ -37,16 +37,16 @@ type terminalTypeInput struct {
 	Text     string   `json:"text,omitempty" jsonschema:"text to type; a newline presses enter"`
 	Paste    string   `json:"paste,omitempty" jsonschema:"text to paste instead, such as several lines"`
 	Keys     []string `json:"keys,omitempty" jsonschema:"keys to press after the text: enter, tab, esc, backspace, up, pagedown, f5, ctrl-c, alt-x, shift-tab or one character"`
-	Match    string   `json:"match,omitempty" jsonschema:"answer when a line that changes matches this regular expression (RE2)"`
-	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"answer when the screen has not changed for so many seconds, even if the program is busy"`
+	Match    string   `json:"match,omitempty" jsonschema:"return when a line that changes matches this regular expression (RE2)"`
+	IdleS    float64  `json:"idle_s,omitempty" jsonschema:"return when the screen has not changed for this many seconds, even if the program is busy"`
 	TimeoutS float64  `json:"timeout_s,omitempty" jsonschema:"to wait; default 10, with match 50, maximum 50"`
 }
 
 type terminalScreenInput struct {
 	Session    string  `json:"session,omitempty" jsonschema:"id or name; default: the last started"`
-	Scrollback int     `json:"scrollback,omitempty" jsonschema:"so many lines above the screen too"`
+	Scrollback int     `json:"scrollback,omitempty" jsonschema:"this many lines above the screen too"`
 	Match      string  `json:"match,omitempty" jsonschema:"first wait until a line matches this regular expression (RE2)"`
-	IdleS      float64 `json:"idle_s,omitempty" jsonschema:"first wait until the screen has not changed for so many seconds"`
+	IdleS      float64 `json:"idle_s,omitempty" jsonschema:"first wait until the screen has not changed for this many seconds"`
 	TimeoutS   float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`
 }
 
@@ -59,7 +59,7 @@ func (c *conn) addTerminalTools() {
 	}, c.terminalStart)
 	add(c, &mcp.Tool{
 		Name: "terminal_type", Title: "Type into a terminal",
-		Description: "Type text, press keys, and answer the screen when the program waits for input again. End a terminal with destroy, or quit its program.",
+		Description: "Type text, press keys, and return the screen when the program waits for input again. End a terminal with destroy, or quit its program.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes},
 	}, c.terminalType)
 	add(c, &mcp.Tool{

@@ -16,7 +16,7 @@ type runInput struct {
 	Command  string            `json:"command,omitempty" jsonschema:"the command line, as in a shell script"`
 	Argv     []string          `json:"argv,omitempty" jsonschema:"instead of command: a program and its arguments, run beside the shell, even if that is busy"`
 	Session  string            `json:"session,omitempty" jsonschema:"name of another shell to run in; created if it does not exist"`
-	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill it, with everything it started, after so many seconds; default: never"`
+	TimeoutS float64           `json:"timeout_s,omitempty" jsonschema:"kill it, with everything it started, after this many seconds; default: never"`
 	Dir      string            `json:"working_dir,omitempty" jsonschema:"directory for this command only"`
 	Env      map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
@@ -36,7 +36,7 @@ type startInput struct {
 type waitInput struct {
 	ExecID   string  `json:"exec_id" jsonschema:"the command, from run, start or list"`
 	Match    string  `json:"match,omitempty" jsonschema:"also return when a line of output matches this regular expression (RE2)"`
-	IdleS    float64 `json:"idle_s,omitempty" jsonschema:"also return when it has printed nothing for so many seconds"`
+	IdleS    float64 `json:"idle_s,omitempty" jsonschema:"also return when it has printed nothing for this many seconds"`
 	Input    bool    `json:"input,omitempty" jsonschema:"also return when it waits for input"`
 	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"return then in any case; default and maximum 50"`
 	MaxBytes int64   `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
@@ -46,7 +46,7 @@ type outputInput struct {
 	ExecID   string `json:"exec_id" jsonschema:"the command, from run, start or list"`
 	Stream   string `json:"stream,omitempty" jsonschema:"stdout (default) or stderr"`
 	Offset   int64  `json:"offset,omitempty" jsonschema:"first byte to read"`
-	Tail     int64  `json:"tail,omitempty" jsonschema:"read so many bytes from the end instead"`
+	Tail     int64  `json:"tail,omitempty" jsonschema:"read this many bytes from the end instead"`
 	Grep     string `json:"grep,omitempty" jsonschema:"only lines that match this regular expression (RE2)"`
 	MaxBytes int64  `json:"max_bytes,omitempty" jsonschema:"default 8000"`
 }
@@ -168,7 +168,7 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	}
 	return execAnswer{
 		ExecID: info.ExecID, SessionID: id, State: stateOf(info.State),
-		Note: fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} tells what it prints", info.ExecID, id, info.ExecID),
+		Note: fmt.Sprintf("started %s in session %s; wait {\"exec_id\": %q} returns its output", info.ExecID, id, info.ExecID),
 	}, nil
 }
 

@@ -201,7 +201,7 @@ func (r *Runner) waitThenExitLocked(d time.Duration) {
 
 // terminate is what a signal does. Without a daemon the runner exits at once.
 func (r *Runner) terminate() {
-	r.destroy(link.DestroyParams{Cause: "the runner was told to end"}, true)
+	r.destroy(link.DestroyParams{Cause: "the runner got a signal to end"}, true)
 	if !r.hasDaemon() {
 		r.exit()
 	}

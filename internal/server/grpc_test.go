@@ -435,7 +435,7 @@ func TestGRPCGarbage(t *testing.T) {
 // TestListenGRPC: beyond this machine only with TLS.
 func TestListenGRPC(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0"} {
-		if ln, err := server.ListenGRPC(address, false); err == nil || !strings.Contains(err.Error(), "grpc "+address+": is not of this machine alone; give tls_cert and tls_key") {
+		if ln, err := server.ListenGRPC(address, false); err == nil || !strings.Contains(err.Error(), "grpc "+address+": other machines can reach this address; give tls_cert and tls_key") {
 			t.Errorf("%v, %v", ln, err)
 		}
 	}

@@ -214,7 +214,7 @@ func listenTCP(name, address string, secure bool, hint string) (*net.TCPListener
 		return nil, fmt.Errorf("%s %s: %w", name, address, err)
 	}
 	if !to.IP.IsLoopback() && !secure {
-		return nil, fmt.Errorf("%s %s: is not of this machine alone; %s: without TLS everybody on the way can read the token", name, address, hint)
+		return nil, fmt.Errorf("%s %s: other machines can reach this address; %s: without TLS the token crosses the network unencrypted", name, address, hint)
 	}
 	ln, err := net.ListenTCP("tcp", to)
 	if err != nil {

@@ -41,7 +41,7 @@ func (x *exchange) raw(exec, stream string) {
 	x.method = "exec.output"
 	reader, ok := x.http.server.cfg.Service.(api.OutputReader)
 	if !ok {
-		x.fail(api.Errorf(api.CodeInternal, "raw output: this daemon has none"))
+		x.fail(api.Errorf(api.CodeInternal, "raw output: this service has none"))
 		return
 	}
 	offset, follow, cause := x.rawQuery()

@@ -98,7 +98,7 @@ func (r *Registry) recover(runner Runner, about About, last api.SessionInfo, end
 	}
 	s.startWatching(nil)
 	if end {
-		s.destroy(false, "its daemon is gone")
+		s.destroy(false, "its daemon has ended")
 	}
 	return s
 }

@@ -27,7 +27,7 @@ var (
 
 // errRunnerGone is the error of a call to the runner of a session that has ended, or that was left
 // to a later daemon. Callers outside of this package get endedError instead.
-var errRunnerGone = errors.New("the runner is gone")
+var errRunnerGone = errors.New("the runner has ended")
 
 // readFrom calls read with the session's runner or, if the session has ended or ends during the
 // call, with its archive entry.

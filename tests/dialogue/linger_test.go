@@ -20,7 +20,7 @@ func TestLinger(t *testing.T) {
 		w.says(d.DialogueID, "silence 2s; say hello") // longer than it would live alone
 		f.close()
 		testkit.Eventually(t, "it ends", func() bool { return w.info(d.DialogueID).State == api.DialogueEnded })
-		if end := w.ended(d, "closed"); end.Text != "nobody followed it (linger_s)" {
+		if end := w.ended(d, "closed"); end.Text != "no client followed it (linger_s)" {
 			t.Errorf("%+v", end)
 		}
 	}

@@ -145,10 +145,10 @@ func TestDenyAfter(t *testing.T) {
 	if closed == nil || closed.Decision != "deny" || closed.By != "policy" {
 		t.Errorf("%+v", closed)
 	}
-	if tool := w.lastTool(d.DialogueID); tool.Status != "failed" || !strings.Contains(tool.Output[0].Text, "nobody") {
+	if tool := w.lastTool(d.DialogueID); tool.Status != "failed" || !strings.Contains(tool.Output[0].Text, "answered in time") {
 		t.Errorf("%+v", tool)
 	}
-	// While somebody follows, it waits: several times that long, until they answer.
+	// While a client follows the dialogue, the request waits for its answer, several times that long.
 	f := w.follow(d.DialogueID, r.Seq)
 	w.send(d.DialogueID, "ask Bash rm -r; say on")
 	opened := f.until(api.DialogueEventRequestOpened, func(ev *api.DialogueEvent) bool { return ev.Request.Subject == "rm -r" }).Request

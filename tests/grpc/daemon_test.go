@@ -56,8 +56,8 @@ func TestRefusesToStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--grpc", "0.0.0.0:0"}, "grpc 0.0.0.0:0: is not of this machine alone; give tls_cert and tls_key"},
-		{[]string{"--grpc", "0.0.0.0:0", "--http-insecure"}, "is not of this machine alone"},
+		{[]string{"--grpc", "0.0.0.0:0"}, "grpc 0.0.0.0:0: other machines can reach this address; give tls_cert and tls_key"},
+		{[]string{"--grpc", "0.0.0.0:0", "--http-insecure"}, "other machines can reach this address"},
 		{[]string{"--grpc", strings.TrimPrefix(d.GRPC(t), "grpc://")}, "address already in use"},
 		{[]string{"--grpc", "127.0.0.1:0", "--grpc-client-ca", is.file}, "tls_cert: is missing; grpc_client_ca is set (flag --grpc-client-ca)"},
 		{[]string{"--grpc", "127.0.0.1:0", "--tls-cert", server.cert, "--tls-key", server.key, "--grpc-client-ca", server.key}, "grpc_client_ca: "},

@@ -306,7 +306,7 @@ func TestHTTPRefusesToStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--http", "0.0.0.0:0"}, "http 0.0.0.0:0: is not of this machine alone; give tls_cert and tls_key, or http_insecure"},
+		{[]string{"--http", "0.0.0.0:0"}, "http 0.0.0.0:0: other machines can reach this address; give tls_cert and tls_key, or http_insecure"},
 		{[]string{"--http", strings.TrimPrefix(url, "http://")}, "address already in use"},
 		{[]string{"--http", "127.0.0.1:0", "--token-file", open}, "others may read or write it (mode 0644)"},
 		{[]string{"--http", "127.0.0.1:0", "--token-file", dir + "/none"}, "no such file"},

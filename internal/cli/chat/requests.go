@@ -21,7 +21,7 @@ func (t *talk) answered(r api.DialogueRequest) {
 		return
 	}
 	t.asking = nil
-	how := map[string]string{"withdrawn": "the agent has withdrawn the request", "lost": "the agent is gone"}[r.How]
+	how := map[string]string{"withdrawn": "the agent has withdrawn the request", "lost": "the agent has ended"}[r.How]
 	if how == "" {
 		how = "another client has answered: " + r.Decision
 	}

@@ -144,7 +144,7 @@ func (a *protocol) open(canLoad, canResume bool) {
 		case canLoad:
 			method = "session/load"
 		default:
-			a.Step.Failed = "acp: the agent cannot go on with an earlier session: it declares neither loadSession nor session resume"
+			a.Step.Failed = "acp: the agent cannot resume an earlier session: it declares neither loadSession nor session resume"
 			return
 		}
 	}

@@ -48,7 +48,7 @@ func TestDoesNotOpen(t *testing.T) {
 		"no version": {agent.Options{}, []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}, "version"},
 		"no auth":    {agent.Options{}, []string{agenttest.ACPHello, `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Authentication required"}}`}, "signed in, which TRL does not do; sign in with its own program first (it offers: Log in)"},
 		"no session": {agent.Options{}, []string{agenttest.ACPHello, `{"jsonrpc":"2.0","id":2,"result":{}}`}, "names no session"},
-		"no load":    {resume, []string{`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}`}, "cannot go on with an earlier session"},
+		"no load":    {resume, []string{`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{}}}`}, "cannot resume"},
 		"gone":       {resume, []string{agenttest.ACPHello, `{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"Resource not found"}}`}, "acp session/load: Resource not found"},
 		"mode":       {agent.Options{PermissionMode: "yolo"}, []string{agenttest.ACPHello, `{"jsonrpc":"2.0","id":2,"result":{"sessionId":"S"}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"Invalid mode"}}`}, `acp session/set_mode "yolo": Invalid mode`},
 	} {

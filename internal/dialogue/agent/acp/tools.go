@@ -255,7 +255,7 @@ func (a *protocol) respond(answer agent.Response) *api.Error {
 	}
 	r.tool.denied = decision == "deny"
 	if decision == "deny" && answer.Message != "" {
-		a.Notice("warning", "not_told", "ACP has no words for a refusal; the agent was not told: "+answer.Message)
+		a.Notice("warning", "not_told", "ACP has no field for the reason of a denial; the agent did not get it: "+answer.Message)
 	}
 	if decision == "deny" && answer.Interrupt {
 		a.interrupt(false)

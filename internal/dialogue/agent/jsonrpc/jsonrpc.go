@@ -186,7 +186,7 @@ func (r *Conn) requested(m Message, peer Peer) (why string) {
 	if r.refused.Again(string(m.ID) + m.Method + string(m.Params)) {
 		return ""
 	}
-	r.Notice("warning", "unknown_request", fmt.Sprintf("the agent asked for %.80q, which nobody here can answer", m.Method))
+	r.Notice("warning", "unknown_request", fmt.Sprintf("the agent sent the request %.80q, which TRL cannot answer", m.Method))
 	return ""
 }
 
