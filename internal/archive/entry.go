@@ -52,6 +52,24 @@ func (e *Entry) Output(p link.OutputParams) (r link.OutputResult, body []byte, e
 	return r, body, err
 }
 
+// Grep answers exec.grep.
+func (e *Entry) Grep(p link.GrepParams) (r link.GrepResult, body []byte, err error) {
+	err = e.use(p.ExecID, func(x *export.Exec) (err error) {
+		r, body, err = x.Grep(context.Background(), p)
+		return err
+	})
+	return r, body, err
+}
+
+// Match answers exec.match.
+func (e *Entry) Match(p link.MatchParams) (r link.MatchResult, body []byte, err error) {
+	err = e.use(p.ExecID, func(x *export.Exec) (err error) {
+		r, body, err = x.Match(context.Background(), p)
+		return err
+	})
+	return r, body, err
+}
+
 func (e *Entry) use(id string, read func(*export.Exec) error) error {
 	l, err := e.archive.borrow(e, id)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/search"
 )
 
 // Exec reads the output of a command, of a live session or of one that has ended. It is safe for
@@ -113,6 +114,16 @@ func (e *Exec) Output(ctx context.Context, p link.OutputParams) (link.OutputResu
 			return link.OutputResult{}, nil, err
 		}
 	}
+}
+
+// Grep answers exec.grep.
+func (e *Exec) Grep(ctx context.Context, p link.GrepParams) (link.GrepResult, []byte, error) {
+	return search.Grep(ctx, p, func(o link.OutputParams) (link.OutputResult, []byte, error) { return e.Output(ctx, o) })
+}
+
+// Match answers exec.match.
+func (e *Exec) Match(ctx context.Context, p link.MatchParams) (link.MatchResult, []byte, error) {
+	return search.Match(ctx, p, func(r link.ReadParams) (link.ReadResult, []byte, error) { return e.Read(ctx, r, nil) })
 }
 
 // piece reads up to limit bytes at the offset, or after the gap that is there.

@@ -25,6 +25,12 @@ var (
 	// ExecOutput reads one stream of a command, at an offset. The body of the answer has the
 	// bytes.
 	ExecOutput = &Call[*OutputParams, *OutputResult]{Row{"exec.output", 2, Always}}
+	// ExecGrep returns the lines of one stream of a command that match a pattern. The body of the
+	// answer has their bytes.
+	ExecGrep = &Call[*GrepParams, *GrepResult]{Row{"exec.grep", 4, Always}}
+	// ExecMatch searches the output of a command for a line that matches a pattern, and waits for
+	// one if the daemon wants that. The body of the answer has its bytes.
+	ExecMatch = &Call[*MatchParams, *MatchResult]{Row{"exec.match", 4, Always}}
 	// ExecInput writes to the stdin of a command. The body has the bytes.
 	ExecInput = &Call[*InputParams, *api.ExecInputResult]{Row{"exec.input", 2, ByWriteID}}
 	// ExecAwait answers when a process of the command waits for input, or when the command has
@@ -82,6 +88,8 @@ func Calls() []*Row {
 		&ExecStart.Row,
 		&ExecRead.Row,
 		&ExecOutput.Row,
+		&ExecGrep.Row,
+		&ExecMatch.Row,
 		&ExecInput.Row,
 		&ExecAwait.Row,
 		&ExecCancel.Row,

@@ -261,6 +261,66 @@ type OutputResult struct {
 	Complete bool          `json:"complete"` // nothing follows the body, now or later
 }
 
+// Line is a line that a search found; its bytes are in the body.
+type Line struct {
+	Offset    int64 `json:"offset"` // of the line in its stream
+	Len       int   `json:"len"`    // bytes in the body
+	Truncated bool  `json:"truncated,omitempty"`
+}
+
+// GrepParams searches one stream for lines that match.
+type GrepParams struct {
+	ExecID  string `json:"exec_id"`
+	Stream  string `json:"stream"` // api.EventStdout or api.EventStderr
+	Pattern string `json:"pattern"`
+	Offset  int64  `json:"offset"`
+	// FromEnd replaces Offset by the offset that is Tail bytes before the end.
+	FromEnd bool  `json:"from_end,omitempty"`
+	Tail    int64 `json:"tail,omitempty"`
+	Limit   int64 `json:"limit"` // bytes of the lines, at most
+}
+
+// GrepResult has the lines; the body has their bytes, one after another. Complete says that all
+// lines were searched and none follow.
+type GrepResult struct {
+	OutputResult
+	Next  int64  `json:"next"` // where a further search begins
+	Lines []Line `json:"lines"`
+}
+
+// Position is where a search of both streams begins: with the record after AfterSeq, and in each
+// stream not before that offset.
+type Position struct {
+	AfterSeq int64 `json:"after_seq"`
+	Stdout   int64 `json:"stdout,omitempty"`
+	Stderr   int64 `json:"stderr,omitempty"`
+}
+
+// MatchParams searches both streams for a line that matches.
+type MatchParams struct {
+	ExecID  string `json:"exec_id"`
+	Pattern string `json:"pattern"`
+	Position
+	// Until is the last record that is searched. With Wait, the search goes on until a line
+	// matches or the command has ended.
+	Until int64 `json:"until,omitempty"`
+	Wait  bool  `json:"wait,omitempty"`
+}
+
+// MatchResult is the first line that matches; the body has its bytes.
+type MatchResult struct {
+	Line   *Line  `json:"line,omitempty"` // nil if none matches
+	Stream string `json:"stream,omitempty"`
+	Seq    int64  `json:"seq,omitempty"` // the record in which the line was found
+	// Outcome is set once the command has ended and all its output until then is searched;
+	// ExitSeq is then the number of the exit record.
+	Outcome *api.ExecOutcome `json:"outcome,omitempty"`
+	ExitSeq int64            `json:"exit_seq,omitempty"`
+	LastSeq int64            `json:"last_seq"` // the last record that was searched
+	// Position is where a further search begins, so that it finds lines that have no end yet.
+	Position Position `json:"position"`
+}
+
 // InputParams writes to stdin.
 type InputParams struct {
 	ExecID  string `json:"exec_id"`

@@ -18,6 +18,8 @@ func (r *Runner) routes() []link.Route {
 		link.ExecStart.Handle(r.start),
 		link.ExecRead.Handle(r.read),
 		link.ExecOutput.Handle(r.output),
+		link.ExecGrep.Handle(r.grep),
+		link.ExecMatch.Handle(r.match),
 		link.ExecInput.Handle(r.input),
 		link.ExecAwait.Reply(r.await),
 		link.ExecCancel.Reply(r.cancel),

@@ -50,3 +50,29 @@ func (r *Runner) output(ctx context.Context, q *link.Request[*link.OutputParams,
 	}
 	return err
 }
+
+// grep is exec.grep.
+func (r *Runner) grep(ctx context.Context, q *link.Request[*link.GrepParams, *link.GrepResult]) error {
+	e, err := r.find(q.Params.ExecID)
+	if err != nil {
+		return err
+	}
+	res, data, err := e.Grep(ctx, *q.Params)
+	if err == nil {
+		q.Answer(&res, data)
+	}
+	return err
+}
+
+// match is exec.match.
+func (r *Runner) match(ctx context.Context, q *link.Request[*link.MatchParams, *link.MatchResult]) error {
+	e, err := r.find(q.Params.ExecID)
+	if err != nil {
+		return err
+	}
+	res, data, err := e.Match(ctx, *q.Params)
+	if err == nil {
+		q.Answer(&res, data)
+	}
+	return err
+}

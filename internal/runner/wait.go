@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/output"
+	"github.com/trl-dev/trl/internal/search"
 )
 
 // wait is session.wait.
@@ -68,11 +68,11 @@ func (r *Runner) waitProgram(ctx context.Context, pr *program, p api.SessionWait
 	}
 	w := &waiting{program: pr, params: p, begun: time.Now()}
 	if p.Text != "" {
-		expr, err := regexp.Compile(p.Text)
+		expr, err := search.Compile("text", p.Text)
 		if err != nil {
-			return api.SessionWaitResult{}, api.InvalidParam("text", "%s", err)
+			return api.SessionWaitResult{}, err
 		}
-		w.lines = &lineMatcher{expr: expr}
+		w.lines = &lineMatcher{expr: expr, lines: [2]search.Lines{{Tail: true}, {Tail: true}}}
 	}
 	if p.SinceVersion != nil {
 		w.seq = int64(min(*p.SinceVersion, uint64(pr.exec.Log.Last())))
@@ -174,15 +174,15 @@ func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
 		}
 		w.seq, w.lines.buf = next, data
 		for _, rec := range recs {
+			n := rec.Len
 			if rec.Gap {
-				w.lines.line[rec.Stream] = nil
-				continue
+				n = 0
 			}
-			if found = found || w.lines.add(rec.Stream, data[:rec.Len]); !found {
-				data = data[rec.Len:]
-			}
+			w.lines.add(rec, data[:n])
+			data = data[n:]
 		}
-		found = found || w.lines.unfinished()
+		w.lines.unfinished()
+		found = w.lines.found
 	}
 	res.Version = uint64(w.seq)
 	if found {
@@ -191,59 +191,47 @@ func (w *waiting) look(res *api.SessionWaitResult) (found bool) {
 	return found
 }
 
-// maxLine bounds how many bytes of a line are searched: its last ones.
-const maxLine = 64 << 10
-
 // lineMatcher tries an expression on the lines of two streams.
 type lineMatcher struct {
 	expr   *regexp.Regexp
-	line   [2][]byte // the last line of each stream, which is not complete
+	lines  [2]search.Lines
 	buf    []byte
+	found  bool
 	match  string // the line that matched
 	groups []string
 }
 
-// add appends to a stream and reports whether a line that is now complete matches.
-func (m *lineMatcher) add(st output.Stream, data []byte) bool {
-	for {
-		line, rest, complete := bytes.Cut(data, []byte{'\n'})
-		m.line[st] = append(m.line[st], line...)
-		if extra := len(m.line[st]) - maxLine; extra > 0 {
-			m.line[st] = append(m.line[st][:0], m.line[st][extra:]...)
-		}
-		if !complete {
-			return false
-		}
-		if m.try(m.line[st]) {
-			return true
-		}
-		m.line[st], data = m.line[st][:0], rest
+// add appends to a stream and tries the lines that are now complete.
+func (m *lineMatcher) add(rec output.Record, data []byte) {
+	if rec.Gap {
+		m.lines[rec.Stream].Drop()
+	} else if !m.found {
+		m.lines[rec.Stream].Feed(rec.Offset, data, m.try)
 	}
 }
 
-// unfinished reports whether an incomplete line matches. It may be a question.
-func (m *lineMatcher) unfinished() bool {
-	for _, line := range m.line {
-		if len(line) > 0 && m.try(line) {
-			return true
+// unfinished tries the lines that are not complete. One may be a question.
+func (m *lineMatcher) unfinished() {
+	for i := range m.lines {
+		if line, ok := m.lines[i].Open(0); ok && !m.found {
+			m.try(line)
 		}
 	}
-	return false
 }
 
-func (m *lineMatcher) try(line []byte) bool {
-	line = bytes.TrimSuffix(line, []byte{'\r'})
-	at := m.expr.FindSubmatchIndex(line)
+// try tries one line. It returns false if the line matches.
+func (m *lineMatcher) try(line search.Line) bool {
+	at := m.expr.FindSubmatchIndex(line.Text)
 	if at == nil {
-		return false
+		return true
 	}
-	m.match = strings.ToValidUTF8(string(line), "\uFFFD")
+	m.found, m.match = true, strings.ToValidUTF8(string(line.Text), "\uFFFD")
 	for i := 0; i < len(at); i += 2 {
 		group := ""
 		if at[i] >= 0 {
-			group = strings.ToValidUTF8(string(line[at[i]:at[i+1]]), "\uFFFD")
+			group = strings.ToValidUTF8(string(line.Text[at[i]:at[i+1]]), "\uFFFD")
 		}
 		m.groups = append(m.groups, group)
 	}
-	return true
+	return false
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/search"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -33,11 +34,7 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 		return api.ExecOutputResult{}, err
 	}
 	if p.Grep != "" {
-		pattern, err := compile("grep", p.Grep)
-		if err != nil {
-			return api.ExecOutputResult{}, err
-		}
-		return r.grep(ctx, pattern)
+		return r.grep(ctx, p.Grep)
 	}
 	result, data, err := r.piece(ctx, false)
 	if err != nil {
@@ -47,7 +44,7 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 		n := continued(data)
 		result.Offset, data = result.Offset+int64(n), data[n:]
 	}
-	if n := tornEnd(data); n > 0 && !result.Complete {
+	if n := search.TornEnd(data); n > 0 && !result.Complete {
 		data = data[:len(data)-n]
 		result.NextOffset -= int64(n)
 	}
@@ -55,26 +52,12 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 	return result, nil
 }
 
-// tornEnd returns how many bytes at the end of text begin a character whose rest is missing. It
-// returns 0 for data that is not text, and if no other byte would be left.
-func tornEnd(b []byte) int {
-	for n := 1; n < min(utf8.UTFMax, len(b)); n++ {
-		if utf8.RuneStart(b[len(b)-n]) {
-			if utf8.FullRune(b[len(b)-n:]) || !utf8.Valid(b[:len(b)-n]) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
-}
-
 // continued returns how many bytes at the beginning of text belong to a character that began
 // earlier. It returns 0 for data that is not text.
 func continued(b []byte) int {
 	for n := 0; n < min(utf8.UTFMax, len(b)); n++ {
 		if utf8.RuneStart(b[n]) {
-			if n > 0 && utf8.Valid(b[n:len(b)-tornEnd(b)]) {
+			if n > 0 && utf8.Valid(b[n:len(b)-search.TornEnd(b)]) {
 				return n
 			}
 			return 0
@@ -159,6 +142,34 @@ func (r *reader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []
 		}
 		data = append(data, more...)
 	}
+}
+
+// grep returns the lines that match.
+func (r *reader) grep(ctx context.Context, pattern string) (api.ExecOutputResult, error) {
+	got, text, err := r.session.Grep(ctx, link.GrepParams{
+		ExecID: r.exec, Stream: r.stream, Pattern: pattern, Offset: r.offset, FromEnd: r.fromEnd, Tail: r.tail, Limit: r.limit,
+	})
+	if err != nil {
+		return api.ExecOutputResult{}, err
+	}
+	result := r.result(got.Offset, got.Gap)
+	result.note(got.OutputResult, got.Next)
+	result.Lines = []api.OutputLine{}
+	for _, l := range got.Lines {
+		if l.Len < 0 || l.Len > len(text) {
+			return api.ExecOutputResult{}, api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", r.exec)
+		}
+		result.Lines = append(result.Lines, outputLine(l, text[:l.Len]))
+		text = text[l.Len:]
+	}
+	return result.ExecOutputResult, nil
+}
+
+// outputLine returns a line for the wire.
+func outputLine(l link.Line, text []byte) api.OutputLine {
+	out := api.OutputLine{Offset: l.Offset, Truncated: l.Truncated}
+	out.Text, out.TextBase64 = api.Text(text)
+	return out
 }
 
 // outputResult is an answer in the making.

@@ -24,14 +24,14 @@ import (
 // withOutput runs f with a command that has written something and ended, or still runs.
 func withOutput(t *testing.T, ended bool, writes []string, f func(t *testing.T, s *service.Service, id string)) {
 	t.Helper()
-	rt := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
+	command := func(ctx context.Context, x *sessiontest.Exec) int {
 		sessiontest.Writer(0, 0, writes...)(ctx, x)
 		if !ended {
 			<-ctx.Done()
 		}
 		return 0
-	}}
-	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	}
+	withRunners(t, command, func(t *testing.T, s *service.Service) {
 		info, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: "x"})
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +39,53 @@ func withOutput(t *testing.T, ended bool, writes []string, f func(t *testing.T, 
 		synctest.Wait()
 		f(t, s, info.ExecID)
 	})
+}
+
+// withRunners runs f with runners that search themselves, and with runners for which the daemon
+// does it because they are too old. Either has all the work.
+func withRunners(t *testing.T, command func(context.Context, *sessiontest.Exec) int, f func(t *testing.T, s *service.Service)) {
+	t.Helper()
+	for _, older := range []bool{false, true} {
+		rt := &sessiontest.Runtime{Command: command, OnStart: func(r *sessiontest.Runner) error {
+			if older {
+				r.Protocol = link.ExecMatch.Since - 1
+			}
+			return nil
+		}}
+		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) { f(t, s) })
+	}
+}
+
+// TestSearchIsBesideTheRunner: the output does not cross the link for a search, but for a runner
+// that is too old to search.
+func TestSearchIsBesideTheRunner(t *testing.T) {
+	for _, older := range []bool{false, true} {
+		rt := &sessiontest.Runtime{Command: sessiontest.Writer(time.Second, 4, "oone\n", "otwo\n"), OnStart: func(r *sessiontest.Runner) error {
+			if older {
+				r.Protocol = link.ExecMatch.Since - 1
+			}
+			return nil
+		}}
+		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
+			session := servicetest.Create(t, s, api.SessionCreateParams{})
+			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: session, Command: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, OutputMatch: "two"}); err != nil || len(r.Happened) != 1 || r.Happened[0].Match.Text != "two" {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if r, err := s.ExecOutput(t.Context(), api.ExecOutputParams{ExecID: x.ExecID, Grep: "t"}); err != nil || len(r.Lines) != 1 || r.Lines[0].Text != "two" {
+				t.Errorf("%+v, %v", r, err)
+			}
+			asked := rt.Runner(session).Asked
+			for name, want := range map[string]bool{link.ExecGrep.Name: !older, link.ExecMatch.Name: !older, link.ExecRead.Name: older, link.ExecOutput.Name: older} {
+				if got := asked(name); got > 0 != want {
+					t.Errorf("older %v: %s was called %d times", older, name, got)
+				}
+			}
+		})
+	}
 }
 
 func num(n int64) *int64     { return &n }

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/search"
 )
 
 // defaultRecording is how many bytes of a recording are read by default.
@@ -31,7 +32,7 @@ func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingPa
 	over := info.State == api.SessionTerminated || info.Terminal.Recording.Stopped != ""
 	complete := over && p.Offset+int64(len(data)) == total
 	if !complete {
-		data = data[:len(data)-tornEnd(data)]
+		data = data[:len(data)-search.TornEnd(data)]
 	}
 	return api.SessionRecordingResult{
 		SessionID: found.ID(), Offset: p.Offset, Data: string(data), Total: total, Complete: complete, RecordedAt: info.CreatedAt,

@@ -10,9 +10,6 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// maxRead is how many bytes of output are searched at once.
-const maxRead = 512 << 10
-
 // target is one command of a wait. Its methods are called one after another, except for those
 // that watches returns, which use different fields.
 type target struct {
@@ -23,16 +20,13 @@ type target struct {
 	event *api.WaitEvent // nil before a condition is met
 	at    time.Time      // the time of the event
 
-	after int64             // the number of the last record that was searched
-	lines map[string]*lines // by stream, for the search
-	quiet time.Time         // since when there has been no output, as far as is known
+	after    int64         // the number of the last record that was searched
+	position link.Position // where the search goes on
+	quiet    time.Time     // since when there has been no output, as far as is known
 }
 
 func newTarget(s *session.Session, id string, want *wish) *target {
-	return &target{
-		session: s, id: id, want: want, after: want.afterSeq,
-		lines: map[string]*lines{api.EventStdout: {}, api.EventStderr: {}},
-	}
+	return &target{session: s, id: id, want: want, after: want.afterSeq, position: link.Position{AfterSeq: want.afterSeq}}
 }
 
 // findExec finds the command that a session stands for: the running one, or else the last one.
@@ -79,7 +73,7 @@ func (t *target) look(ctx context.Context) error {
 }
 
 func (t *target) lookAt(ctx context.Context, info api.ExecInfo) error {
-	if t.want.match != nil {
+	if t.want.match != "" {
 		if err := t.lookBack(ctx, info.LastSeq); err != nil || t.event != nil {
 			return err
 		}
@@ -122,61 +116,29 @@ func (t *target) isQuiet(info api.ExecInfo) bool {
 
 // lookBack searches the existing output, up to a record number.
 func (t *target) lookBack(ctx context.Context, last int64) error {
-	for t.event == nil {
-		before := t.after
-		r, text, err := t.session.Read(ctx, link.ReadParams{ExecID: t.id, AfterSeq: t.after, Limit: maxRead})
-		if err != nil {
-			return err
-		}
-		if t.event, err = t.match(r, text); err != nil {
-			return err
-		}
-		if t.after >= last || t.after == before || r.Outcome != nil {
-			return nil
-		}
+	r, text, err := t.session.Match(ctx, link.MatchParams{ExecID: t.id, Pattern: t.want.match, Position: t.position, Until: last})
+	if err == nil {
+		t.event, t.position, t.after = t.matched(r, text), r.Position, r.LastSeq
 	}
-	return nil
+	return err
 }
 
-// match searches the output of an answer, including lines that have no end yet.
-func (t *target) match(r link.ReadResult, text []byte) (found *api.WaitEvent, err error) {
-	try := func(c link.Chunk, l line) {
-		if found == nil && t.want.match.Match(l.text) {
-			shown := l.shown(maxLine)
-			found = t.tell(api.UntilOutputMatch, c.Seq)
-			found.Match, found.Stream, found.Outcome = &shown, c.Stream, r.Outcome
-		}
+// matched returns the event of a line that matches; nil if there is none.
+func (t *target) matched(r link.MatchResult, text []byte) *api.WaitEvent {
+	if r.Line == nil {
+		return nil
 	}
-	last := map[string]link.Chunk{} // by stream
-	err = r.EachChunk(t.id, text, func(c link.Chunk, data []byte) {
-		l := t.lines[c.Stream]
-		if l == nil || found != nil {
-			return
-		}
-		t.after, last[c.Stream] = c.Seq, c
-		if c.Gap {
-			l.drop()
-			return
-		}
-		l.feed(c.Offset, data, func(whole line) bool {
-			try(c, whole)
-			return found == nil
-		})
-	})
-	for _, name := range []string{api.EventStdout, api.EventStderr} {
-		c := last[name]
-		if open, ok := t.lines[name].open(c.Offset + c.Len); ok && c.Seq > 0 {
-			try(c, open)
-		}
-	}
-	return found, err
+	event := t.tell(api.UntilOutputMatch, r.Seq)
+	line := outputLine(*r.Line, text)
+	event.Match, event.Stream, event.Outcome = &line, r.Stream, r.Outcome
+	return event
 }
 
 // watches returns one function for each condition; they run concurrently. A function that returns
 // no event leaves the decision to the others.
 func (t *target) watches() []func(context.Context) (*api.WaitEvent, error) {
 	list := []func(context.Context) (*api.WaitEvent, error){t.awaitEnd}
-	if t.want.match != nil {
+	if t.want.match != "" {
 		list[0] = t.follow
 	}
 	if t.want.idle > 0 {
@@ -243,18 +205,16 @@ func (t *target) awaitInput(ctx context.Context) (*api.WaitEvent, error) {
 
 // follow searches new output until it matches or the command ends.
 func (t *target) follow(ctx context.Context) (*api.WaitEvent, error) {
-	for {
-		r, text, err := t.session.Read(ctx, link.ReadParams{ExecID: t.id, AfterSeq: t.after, Limit: maxRead, Wait: true})
-		if err != nil {
-			return nil, err
-		}
-		if event, err := t.match(r, text); event != nil || err != nil {
-			return event, err
-		}
-		if r.Outcome != nil {
-			return t.exit(r.Outcome, r.Seq), nil
-		}
+	r, text, err := t.session.Match(ctx, link.MatchParams{ExecID: t.id, Pattern: t.want.match, Position: t.position, Wait: true})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Line != nil:
+		return t.matched(r, text), nil
+	case r.Outcome == nil: // the session ended, and the command with it
+		return t.tell(api.ReasonTerminated, r.LastSeq), nil
 	}
+	return t.exit(r.Outcome, r.ExitSeq), nil
 }
 
 // settle finds out what an error means. A command that could not start has ended without an

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/search"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -68,7 +69,7 @@ func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api
 		return api.SessionWaitResult{}, err
 	}
 	if p.Text != "" {
-		if _, err := compile("text", p.Text); err != nil {
+		if _, err := search.Compile("text", p.Text); err != nil {
 			return api.SessionWaitResult{}, err
 		}
 	}

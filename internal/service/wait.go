@@ -3,12 +3,12 @@ package service
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/search"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -53,7 +53,7 @@ func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecW
 
 // wish are the conditions of a wait, besides the exit.
 type wish struct {
-	match    *regexp.Regexp // nil for none
+	match    string // the pattern; empty for none
 	afterSeq int64
 	idle     time.Duration // 0 for none
 	idleWord string        // the reason that reports idleness to this caller
@@ -75,8 +75,8 @@ func newWish(p api.ExecWaitParams) (*wish, error) {
 	if p.OutputMatch == "" {
 		return w, nil
 	}
-	var err error
-	w.match, err = compile("output_match", p.OutputMatch)
+	w.match = p.OutputMatch
+	_, err := search.Compile("output_match", w.match)
 	return w, err
 }
 

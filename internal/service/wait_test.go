@@ -19,7 +19,7 @@ import (
 
 func scripted(t *testing.T, f func(t *testing.T, s *service.Service, start func(string) string)) {
 	t.Helper()
-	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Script}, func(t *testing.T, s *service.Service, _ *session.Registry) {
+	withRunners(t, sessiontest.Script, func(t *testing.T, s *service.Service) {
 		f(t, s, func(text string) string {
 			t.Helper()
 			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: text})

@@ -103,12 +103,18 @@ func (s *Session) ReadDue(ctx context.Context, p link.ReadParams, due time.Time)
 		r, text, err = from.Read(p)
 		return err
 	})
+	return r, text, s.orUnknownExec(p.ExecID, err)
+}
+
+// orUnknownExec returns the error of a read; if the session has ended and never had the command,
+// the error that says this.
+func (s *Session) orUnknownExec(id string, err error) error {
 	if errors.Is(err, api.ErrSessionTerminated) {
-		if _, ended, unknown := s.keptExec(p.ExecID); ended && unknown != nil {
-			err = unknown
+		if _, ended, unknown := s.keptExec(id); ended && unknown != nil {
+			return unknown
 		}
 	}
-	return r, text, err
+	return err
 }
 
 // Output reads bytes of one stream of a command.
@@ -121,6 +127,27 @@ func (s *Session) Output(ctx context.Context, p link.OutputParams) (r link.Outpu
 		return err
 	})
 	return r, text, err
+}
+
+// Grep returns the lines of one stream of a command that match.
+func (s *Session) Grep(ctx context.Context, p link.GrepParams) (r link.GrepResult, text []byte, err error) {
+	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
+		return r, nil, err
+	}
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Grep(p)
+		return err
+	})
+	return r, text, err
+}
+
+// Match searches the output of a command for a line that matches, or waits for one.
+func (s *Session) Match(ctx context.Context, p link.MatchParams) (r link.MatchResult, text []byte, err error) {
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Match(p)
+		return err
+	})
+	return r, text, s.orUnknownExec(p.ExecID, err)
 }
 
 // Input writes to the stdin of a command.

@@ -8,6 +8,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/archive"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/search"
 )
 
 // source is where the output and the screen of a session are read: its runner while the session
@@ -15,6 +16,8 @@ import (
 type source interface {
 	Read(link.ReadParams) (link.ReadResult, []byte, error)
 	Output(link.OutputParams) (link.OutputResult, []byte, error)
+	Grep(link.GrepParams) (link.GrepResult, []byte, error)
+	Match(link.MatchParams) (link.MatchResult, []byte, error)
 	Screen(api.SessionScreenParams) (api.SessionScreenResult, error)
 	Snapshot(link.SnapshotParams) (link.SnapshotResult, []byte, error)
 	Follow(link.FollowParams) (link.FollowResult, []byte, error)
@@ -62,6 +65,25 @@ func (l liveSource) Read(p link.ReadParams) (r link.ReadResult, text []byte, err
 
 func (l liveSource) Output(p link.OutputParams) (r link.OutputResult, text []byte, err error) {
 	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.ExecOutput.With(&p, nil, &r))
+	return r, text, err
+}
+
+// Grep lets the runner search, so that only the lines that match cross the link. For a runner that
+// is too old, the daemon searches itself.
+func (l liveSource) Grep(p link.GrepParams) (r link.GrepResult, text []byte, err error) {
+	text, err = l.s.callRunner(l.ctx, awayPatience, l.due, link.ExecGrep.With(&p, nil, &r))
+	if errors.As(err, new(tooOldError)) {
+		return search.Grep(l.ctx, p, l.Output)
+	}
+	return r, text, err
+}
+
+// Match is like Grep.
+func (l liveSource) Match(p link.MatchParams) (r link.MatchResult, text []byte, err error) {
+	text, err = l.s.callRunner(l.ctx, patienceFor(p.Wait), l.due, link.ExecMatch.With(&p, nil, &r))
+	if errors.As(err, new(tooOldError)) {
+		return search.Match(l.ctx, p, l.Read)
+	}
 	return r, text, err
 }
 

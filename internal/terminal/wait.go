@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/search"
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
@@ -29,9 +30,9 @@ const (
 func (t *Terminal) Wait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	w := waiter{t: t, params: p}
 	if p.Text != "" {
-		pattern, err := regexp.Compile(p.Text)
+		pattern, err := search.Compile("text", p.Text)
 		if err != nil {
-			return api.SessionWaitResult{}, api.InvalidParam("text", "%s", err)
+			return api.SessionWaitResult{}, err
 		}
 		w.pattern, w.lines.since = pattern, p.SinceVersion
 	}

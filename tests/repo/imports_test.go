@@ -33,11 +33,12 @@ var mayImport = map[string][]string{
 	"internal/output":  {"api"},
 	"internal/process": {"api"},
 	"internal/shell":   {"api", "internal/output", "internal/process"},
-	"internal/export":  {"api", "internal/link", "internal/output"},
-	"internal/runner":  {"api", "internal/export", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/shell", "internal/terminal", "internal/version"},
+	"internal/search":  {"api", "internal/link"},
+	"internal/export":  {"api", "internal/link", "internal/output", "internal/search"},
+	"internal/runner":  {"api", "internal/export", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/shell", "internal/terminal", "internal/version"},
 
 	// Terminals. The screen model knows nothing but bytes.
-	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/terminal/cast", "internal/terminal/vt"},
+	"internal/terminal":        {"api", "internal/link", "internal/output", "internal/process", "internal/recent", "internal/search", "internal/terminal/cast", "internal/terminal/vt"},
 	"internal/terminal/vt":     {},
 	"internal/terminal/cast":   {},
 	"internal/terminal/render": {"internal/terminal/vt"},
@@ -59,9 +60,9 @@ var mayImport = map[string][]string{
 	"internal/config":  {"api", "internal/near", "internal/place"},
 	"internal/archive": {"api", "internal/export", "internal/link", "internal/output", "internal/terminal"},
 	"internal/journal": {"api", "internal/link"},
-	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/version"},
+	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/search", "internal/version"},
 	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
-	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/session", "internal/stream", "internal/version"},
+	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/search", "internal/session", "internal/stream", "internal/version"},
 	"internal/state":   {"api", "internal/place"},
 
 	// The places of sessions.

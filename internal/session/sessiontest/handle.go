@@ -27,6 +27,9 @@ func (r *Runner) protocol() int {
 
 // Handle is the runner's side of the link.
 func (r *Runner) Handle(ctx context.Context, in *link.Incoming) error {
+	r.mu.Lock()
+	r.asked[in.Name]++
+	r.mu.Unlock()
 	if r.loses(&r.miss, in.Name) {
 		r.Break()
 		return errDead
@@ -81,6 +84,10 @@ func (r *Runner) handle(ctx context.Context, name string, params json.RawMessage
 		return r.read(ctx, params)
 	case link.ExecOutput.Name:
 		return r.output(ctx, params)
+	case link.ExecGrep.Name:
+		return decoded(params, func(p link.GrepParams) (any, []byte, error) { return r.grep(ctx, p) })
+	case link.ExecMatch.Name:
+		return decoded(params, func(p link.MatchParams) (any, []byte, error) { return r.match(ctx, p) })
 	case link.ExecInput.Name:
 		return r.input(params, body)
 	case link.ExecAwait.Name:

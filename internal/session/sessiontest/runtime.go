@@ -53,7 +53,7 @@ func (rt *Runtime) Check(_ context.Context, t session.Target) api.RuntimeCheckRe
 
 // Start makes a runner.
 func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner, error) {
-	r := &Runner{id: spec.SessionID, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
+	r := &Runner{id: spec.SessionID, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, asked: map[string]int{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
 	if rt.OnStart != nil {
 		if err := rt.OnStart(r); err != nil {
 			return nil, err
@@ -137,6 +137,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	dials   int
+	asked   map[string]int // calls by name
 	hellos  int
 	born    time.Time
 	skew    time.Duration
@@ -191,6 +192,13 @@ func (r *Runner) Dials() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dials
+}
+
+// Asked returns how often a daemon has made the call with that name.
+func (r *Runner) Asked(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[name]
 }
 
 // Hellos returns how often a daemon has said hello.

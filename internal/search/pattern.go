@@ -1,4 +1,4 @@
-package service
+package search
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ const (
 	maxPatternSteps = 2000
 )
 
-// compile compiles a pattern in RE2 syntax. It refuses a pattern that would take too long,
-// because every client with read access can send one.
-func compile(field, pattern string) (*regexp.Regexp, error) {
+// Compile compiles a pattern in RE2 syntax. It refuses a pattern that would take too long,
+// because every client with read access can send one. The field is for the error.
+func Compile(field, pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPatternBytes {
 		return nil, api.InvalidParam(field, "has %d bytes, more than %d", len(pattern), maxPatternBytes)
 	}
