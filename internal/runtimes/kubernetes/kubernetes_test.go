@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,7 +23,10 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/kubernetes"
 	"github.com/trl-dev/trl/internal/runtimes/kubernetes/clustertest"
 	"github.com/trl-dev/trl/internal/runtimes/remote"
+	"github.com/trl-dev/trl/internal/runtimes/runtimetest"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/state"
+	"github.com/trl-dev/trl/internal/testkit"
 )
 
 // TestMain makes this program the runner and trl-kube too.
@@ -35,21 +41,26 @@ func TestMain(m *testing.M) {
 }
 
 func newDriver(t *testing.T) *kubernetes.Driver {
-	cluster := clustertest.Start(t)
+	d, end := startDriver(t, clustertest.Start(t), t.TempDir())
+	t.Cleanup(func() {
+		d.Close()
+		end()
+	})
+	return d
+}
+
+// startDriver makes a driver. The caller closes it and then calls end.
+func startDriver(t *testing.T, cluster *clustertest.Cluster, dir string) (d *kubernetes.Driver, end func()) {
+	t.Helper()
 	reaper := process.NewReaper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := kubernetes.New(kubernetes.Config{
-		Program: func() (string, error) { return self, nil }, Spawn: reaper.Start, Forget: func(int) {}, Dir: t.TempDir(),
+	return kubernetes.New(kubernetes.Config{
+		Program: func() (string, error) { return self, nil }, Spawn: reaper.Start, Forget: func(int) {}, Dir: dir,
 		Environ: append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig),
-	})
-	t.Cleanup(func() {
-		d.Close()
-		reaper.Close()
-	})
-	return d
+	}), reaper.Close
 }
 
 func target(kind api.PlaceKind, o api.PlaceOptions) session.Target {
@@ -144,5 +155,68 @@ func TestImageWithoutShell(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "runner_image") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestRuntime passes the checks of every runtime, in a real cluster.
+func TestRuntime(t *testing.T) {
+	cluster := clustertest.Start(t)
+	runtimetest.Run(t, func(t *testing.T) runtimetest.Place {
+		dir := testkit.Dir(t)
+		log := slog.New(slog.NewTextHandler(t.Output(), nil))
+		return runtimetest.Place{
+			Open: func(t *testing.T) (session.Runtime, func()) {
+				t.Helper()
+				records, err := state.Open(state.Config{Path: filepath.Join(dir, "state"), Logger: log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				driver, end := startDriver(t, cluster, dir)
+				rt, err := remote.New(remote.Config{Driver: driver, State: records, Logger: log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rt, func() {
+					rt.Close()
+					end()
+					records.Close()
+				}
+			},
+			WantEmpty: func(t *testing.T) {
+				t.Helper()
+				wantNoPods(t, cluster)
+			},
+			Target: target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}),
+			End: func(r session.Runner) string {
+				name := r.Place().Info.Pod
+				if _, err := cluster.Do(http.MethodDelete, "/api/v1/namespaces/default/pods/"+name+"?gracePeriodSeconds=0", "", nil); err != nil {
+					t.Error(err)
+				}
+				return "was deleted"
+			},
+			Listing: func() string {
+				text, err := cluster.Get("/api/v1/namespaces/default/pods")
+				if err != nil {
+					t.Error(err)
+				}
+				return text
+			},
+		}
+	})
+}
+
+// wantNoPods waits until the cluster has no pod of TRL: a pod that was deleted is still listed for a
+// moment.
+func wantNoPods(t *testing.T, cluster *clustertest.Cluster) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		text, err := cluster.Get("/api/v1/namespaces/default/pods?labelSelector=trl.dev/session")
+		if err == nil && strings.Contains(text, `"items": []`) || strings.Contains(text, `"items":[]`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("pods are left: %v: %s", err, text)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
