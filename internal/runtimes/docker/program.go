@@ -19,10 +19,13 @@ type program struct {
 	e    *engine
 	exec string // its id
 	conn client.HijackedResponse
-	out  stream // used by one reader at a time
+	// open ends with Close.
+	open  context.Context
+	close context.CancelFunc
 
-	mu  sync.Mutex
-	end error // how reading ended; nil before the end
+	mu  sync.Mutex // held while reading; Wait may be called while a Read still returns
+	out stream     // guarded by mu
+	end error      // guarded by mu; how reading ended, nil before the end
 }
 
 var _ remote.Process = (*program)(nil)
@@ -38,16 +41,17 @@ func (e *engine) exec(ctx context.Context, container, user string, argv []string
 		return nil, err
 	}
 	p := &program{e: e, exec: made.ID, conn: joined.HijackedResponse}
+	p.open, p.close = context.WithCancel(context.Background())
 	p.out.from = p.conn.Reader
 	return p, nil
 }
 
 func (p *program) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n, err := p.out.Read(b)
 	if err != nil {
-		p.mu.Lock()
 		p.end = err
-		p.mu.Unlock()
 	}
 	return n, err
 }
@@ -56,23 +60,24 @@ func (p *program) Write(b []byte) (int, error) { return p.conn.Conn.Write(b) }
 func (p *program) CloseWrite() error           { return p.conn.CloseWrite() }
 
 func (p *program) Close() error {
+	p.close()
 	p.conn.Close()
 	return nil
 }
 
-// waitLimit bounds how long the engine may take to learn the exit status of a program whose
-// outputs are closed.
-// past is a deadline that ends a write at once.
+// past is a deadline that ends a read or write at once.
 var past = time.Unix(1, 0)
 
+// waitLimit bounds how long the engine may take to learn the exit status of a program whose
+// outputs are closed.
 const waitLimit = 10 * time.Second
 
 // Wait reads what is left of the output: the stream ends when the program has ended.
 func (p *program) Wait() (remote.Exit, error) {
-	defer p.conn.Close()
+	defer p.Close()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	end := p.end
-	p.mu.Unlock()
 	if end == nil {
 		_, end = io.Copy(io.Discard, &p.out)
 	}
@@ -80,7 +85,7 @@ func (p *program) Wait() (remote.Exit, error) {
 	if end != nil && !errors.Is(end, io.EOF) {
 		return exit, fmt.Errorf("the connection to the program broke: %w", end)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	ctx, cancel := context.WithTimeout(p.open, waitLimit)
 	defer cancel()
 	// The engine knows the status when it closes the outputs, unless the program closed them
 	// itself. No call waits for the end of an exec, hence the questions.
@@ -98,7 +103,7 @@ func (p *program) Wait() (remote.Exit, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return exit, errors.New("the program has closed its outputs and still runs")
+			return exit, errors.New("the program still runs, as far as the engine knows")
 		}
 	}
 }
