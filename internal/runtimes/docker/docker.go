@@ -14,6 +14,7 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/trl-dev/trl/api"
@@ -140,11 +141,11 @@ func (d *Driver) check(ctx context.Context, t session.Target, r *api.RuntimeChec
 	if err != nil {
 		return err
 	}
-	os, arch, err := e.platformOf(ctx, w)
+	image, err := e.picture(ctx, w)
 	switch {
 	case err == nil:
-		r.OS, r.Arch = os, arch
-		_, err = runners.Find(os, arch)
+		r.OS, r.Arch = image.os, image.arch
+		_, err = runners.Find(image.os, image.arch)
 		return err
 	case cerrdefs.IsNotFound(err) && w.pull == pullNever:
 		return invalid("image", "image %q: %s", w.image, plain(err))
@@ -180,17 +181,21 @@ func (d *Driver) make(ctx context.Context, e *engine, o remote.Opening) (_ *site
 	if err != nil {
 		return nil, err
 	}
-	os, arch, err := d.image(ctx, e, w, o.Progress)
+	image, err := d.image(ctx, e, w, o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	p, err := runners.Find(os, arch)
+	if image.checked {
+		// It is about the entry point, which does not run.
+		w.config.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
+	}
+	p, err := runners.Find(image.os, image.arch)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", w.image, err)
 	}
 	s := &site{e: e, r: record{
 		Address: e.address, Kind: api.PlaceDocker, Name: "trl-" + o.SessionID, Image: w.image, User: w.config.User,
-		Host: e.host, OS: os, Arch: arch, Made: true, Runner: runnerPath,
+		Host: e.host, OS: image.os, Arch: image.arch, Made: true, Runner: runnerPath,
 	}}
 	labels := map[string]string{labelDaemon: o.Daemon, labelSession: o.SessionID}
 	what := "container " + s.r.Name

@@ -13,24 +13,30 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// image makes sure that the engine has an image, as the policy says, and returns its platform.
-func (d *Driver) image(ctx context.Context, e *engine, w wish, progress func(api.PlaceProgress)) (os, arch string, err error) {
+// picture is what TRL needs to know about an image.
+type picture struct {
+	os, arch string
+	checked  bool // it has a health check
+}
+
+// image makes sure that the engine has an image, as the policy says.
+func (d *Driver) image(ctx context.Context, e *engine, w wish, progress func(api.PlaceProgress)) (picture, error) {
 	if w.pull == pullAlways {
 		if err := d.pull(ctx, e, w, progress); err != nil {
-			return "", "", err
+			return picture{}, err
 		}
 	}
-	os, arch, err = e.platformOf(ctx, w)
+	p, err := e.picture(ctx, w)
 	if cerrdefs.IsNotFound(err) && w.pull == pullMissing {
 		if err := d.pull(ctx, e, w, progress); err != nil {
-			return "", "", err
+			return picture{}, err
 		}
-		os, arch, err = e.platformOf(ctx, w)
+		p, err = e.picture(ctx, w)
 	}
 	if cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) {
-		return "", "", invalid("image", "image %q: %s", w.image, plain(err))
+		return picture{}, invalid("image", "image %q: %s", w.image, plain(err))
 	}
-	return os, arch, e.fails(ctx, "image "+w.image, err)
+	return p, e.fails(ctx, "image "+w.image, err)
 }
 
 // wrongPlatform says that the engine has the image for another platform. The image for the wanted
@@ -42,21 +48,22 @@ func (w wrongPlatform) Error() string {
 }
 func (wrongPlatform) Is(target error) bool { return target == cerrdefs.ErrNotFound }
 
-// platformOf asks for which platform the engine has an image.
-func (e *engine) platformOf(ctx context.Context, w wish) (os, arch string, err error) {
+// picture asks the engine about an image, for the platform that is wanted.
+func (e *engine) picture(ctx context.Context, w wish) (picture, error) {
 	i, err := e.ImageInspect(ctx, w.image)
 	if err != nil {
-		return "", "", err
+		return picture{}, err
 	}
-	os, arch = i.Os, goArch(i.Architecture)
-	if p := w.platform; p != nil && (p.OS != os || p.Architecture != arch) {
-		// Engines with several platforms of one image say which they have. Older ones refuse the question.
-		if v, err := e.ImageInspect(ctx, w.image, client.ImageInspectWithPlatform(p)); err == nil && v.Os == p.OS && goArch(v.Architecture) == p.Architecture {
-			return p.OS, p.Architecture, nil
-		}
-		return "", "", wrongPlatform{has: os + "/" + arch, wanted: p.OS + "/" + p.Architecture}
+	p := picture{os: i.Os, arch: goArch(i.Architecture), checked: i.Config != nil && i.Config.Healthcheck != nil}
+	want := w.platform
+	if want == nil || want.OS == p.os && want.Architecture == p.arch {
+		return p, nil
 	}
-	return os, arch, nil
+	// Engines with several platforms of one image say which they have. Older ones refuse the question.
+	if v, err := e.ImageInspect(ctx, w.image, client.ImageInspectWithPlatform(want)); err == nil && v.Os == want.OS && goArch(v.Architecture) == want.Architecture {
+		return picture{os: want.OS, arch: want.Architecture, checked: v.Config != nil && v.Config.Healthcheck != nil}, nil
+	}
+	return picture{}, wrongPlatform{has: p.os + "/" + p.arch, wanted: want.OS + "/" + want.Architecture}
 }
 
 // pull pulls an image with the credentials of the docker configuration.

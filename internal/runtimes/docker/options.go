@@ -73,11 +73,8 @@ func wishes(o api.PlaceOptions) (wish, error) {
 		Image: o.Image, User: o.User, Labels: labels,
 		// The private files of sessions stay in memory, not in the container's layer on the disk.
 		// Sessions do not see the variable.
-		Env: []string{"TRL_RUNNER_DIR=/dev/shm/trl"},
-		// The entry point of the image is replaced by the runner, so its signals and questions
-		// about its health do not fit.
-		StopSignal:  "SIGTERM",
-		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		Env:        []string{"TRL_RUNNER_DIR=/dev/shm/trl"},
+		StopSignal: "SIGTERM", // for the runner; that of the image is for its entry point
 	}
 	no := false
 	w.host = container.HostConfig{

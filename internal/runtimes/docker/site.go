@@ -81,15 +81,18 @@ func (s *site) Info() api.PlaceInfo {
 func (s *site) start(ctx context.Context) error {
 	s.close()
 	joined, err := s.e.ContainerAttach(ctx, s.r.ID, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
-	if err != nil {
+	if err == nil {
+		s.mu.Lock()
+		s.attached = &joined.HijackedResponse
+		s.output = &stream{from: s.attached.Reader}
+		s.first = bufio.NewReader(s.output)
+		s.fresh = true
+		s.mu.Unlock()
+	} else if s.e.broken(err) != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.attached = &joined.HijackedResponse
-	s.output = &stream{from: s.attached.Reader}
-	s.first = bufio.NewReader(s.output)
-	s.fresh = true
-	s.mu.Unlock()
+	// Podman prepares a container when it is joined, and the client hides why that went wrong. The
+	// start says it, or goes well without a report: the runner is found then.
 	_, err = s.e.ContainerStart(ctx, s.r.ID, client.ContainerStartOptions{})
 	return err
 }
