@@ -77,8 +77,8 @@ func TestNamesThatPass(t *testing.T) {
 	}
 }
 
-// FuzzNames: whatever is JSON is read to its end, and only what encoding/json takes
-// apart in the same way passes.
+// FuzzNames: any JSON is read to its end, and it passes only if encoding/json understands it in the
+// same way.
 func FuzzNames(f *testing.F) {
 	for _, seed := range []string{`{"session_id":"s","command":"true"}`, `{"a":{"b":[1,{"c":"\ud83d\ude00"}]},"a":1}`, `{"env":{"A":"\ud800"}}`, `{"":[],"x":[[[]]]}`} {
 		f.Add(seed)

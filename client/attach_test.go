@@ -145,7 +145,7 @@ func TestViewerTellsItsSize(t *testing.T) {
 		}
 		next <- ev.Data
 	}()
-	// Resized between the question and the answer: it is told once more, to the new attachment.
+	// Resized between the request and its answer: the new attachment gets the size once more.
 	d = accept(t, ln)
 	r := d.request()
 	if string(r.Params) != `{"session_id":"s-1","from_offset":100,"size":{"cols":100,"rows":30},"take_size":true}` {

@@ -231,7 +231,7 @@ func TestCallByName(t *testing.T) {
 	}
 }
 
-// TestContextEndsTheWaiting: the call returns, and a late answer hurts nobody.
+// TestContextEndsTheWaiting: the call returns, and a late answer does no harm.
 func TestContextEndsTheWaiting(t *testing.T) {
 	c, d := connect(t)
 	ctx, cancel := context.WithCancel(context.Background())

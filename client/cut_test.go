@@ -60,7 +60,7 @@ func (c *cutter) answer(line []byte) (text []byte, cut int) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return []byte(err.Error()), -1
 	}
-	if c.random.IntN(3) == 0 && r.Params.ExecID != "" { // the middle of the log is given up
+	if c.random.IntN(3) == 0 && r.Params.ExecID != "" { // the log drops its middle
 		from := c.random.IntN(len(c.records))
 		for i := from; i < min(from+3, len(c.records)); i++ {
 			c.records[i].gone = true
@@ -77,7 +77,7 @@ func (c *cutter) answer(line []byte) (text []byte, cut int) {
 		data, end := rec.data, rec.offset+int64(len(rec.data))
 		ev := api.StreamEvent{StreamID: "x-1", Seq: int64(i + 1)}
 		if rec.gone {
-			// A reader of the log is told of gaps as they are there, not as it has them.
+			// The reader gets the gap of the log, which may cover bytes that it already has.
 			for j := i; j >= 0 && c.records[j].gone; j-- {
 				if c.records[j].stream == rec.stream {
 					rec.offset = c.records[j].offset
@@ -127,8 +127,8 @@ func (c *cutter) serve(ln net.Listener) {
 	}
 }
 
-// TestAnyCutYieldsTheSameBytes is the property behind resuming: wherever the connection
-// is cut, each byte comes once, in order, or is told to be gone.
+// TestAnyCutYieldsTheSameBytes is the property behind resuming: wherever the connection is cut, each
+// byte arrives once, in order, or is part of a gap.
 func TestAnyCutYieldsTheSameBytes(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()

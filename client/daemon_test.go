@@ -154,8 +154,8 @@ func numbers(n int) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// TestCallsOverAKilledDaemon: a wait goes on, input is given once, the next call finds
-// the new daemon.
+// TestCallsOverAKilledDaemon: a wait continues, input is written once, and the next call finds the
+// new daemon.
 func TestCallsOverAKilledDaemon(t *testing.T) {
 	d, clients := ways(t)
 	for name, c := range clients {
@@ -273,7 +273,7 @@ func TestReadOutput(t *testing.T) {
 				t.Error(err)
 			}
 
-			// The middle of this is gone.
+			// The log has dropped the middle of this.
 			if x, err = c.ExecStart(ctx, api.ExecParams{SessionID: x.SessionID, Command: "seq 1 100000 | head -c 500000", Wait: true}); err != nil {
 				t.Fatal(err)
 			}

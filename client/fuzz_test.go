@@ -12,8 +12,8 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
-// FuzzStream: whatever a daemon says behind the answer, the stream ends, and numbers and
-// offsets only go forward.
+// FuzzStream: with any bytes of a daemon after the answer, the stream ends, and numbers and offsets
+// only grow.
 func FuzzStream(f *testing.F) {
 	f.Add("{\"stream_id\":\"x\",\"seq\":1,\"type\":\"stdout\",\"offset\":0,\"data\":\"a\"}\n{\"stream_id\":\"x\",\"seq\":2,\"type\":\"exit\"}\n")
 	f.Add("{\"stream_id\":\"x\",\"seq\":5,\"type\":\"stdout\",\"offset\":9,\"data\":\"abc\"}\n{\"stream_id\":\"x\",\"seq\":3,\"type\":\"stdout\",\"offset\":7,\"data\":\"\",\"data_base64\":\"!!!!!!!!\"}\n")

@@ -60,7 +60,7 @@ func serveGRPC(t *testing.T, register func(*grpc.Server)) string {
 	return "grpc://" + ln.Addr().String()
 }
 
-// TestGRPCStrangers: what is no daemon is told from one that is away.
+// TestGRPCStrangers: the error for a server that is no daemon differs from that for a missing daemon.
 func TestGRPCStrangers(t *testing.T) {
 	foreign := serveGRPC(t, func(*grpc.Server) {})
 	if _, err := client.DialGRPC(timeout(t), foreign, client.GRPCOptions{}); api.AsError(err).Code != api.CodeInternal || !strings.Contains(err.Error(), "there may be no daemon behind it") {
@@ -154,7 +154,7 @@ func TestGRPCRefusals(t *testing.T) {
 	if _, err := c.SessionDestroy(timeout(t), api.SessionDestroyParams{SessionID: "s"}); err != nil {
 		t.Error(err)
 	}
-	// A daemon that is gone is no end for who only reads.
+	// A caller that only reads waits for a daemon that has ended to return.
 	answers <- answer
 	c.SystemUpgrade(timeout(t), api.SystemUpgradeParams{})
 	if _, err := c.SystemPing(timeout(t), api.SystemPingParams{}); err != nil {

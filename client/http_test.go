@@ -20,8 +20,7 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
-// httpDaemon answers the next requests, in this order. What is asked for is told as
-// "METHOD PATH BODY".
+// httpDaemon answers the next requests, in this order, and reports each as "METHOD PATH BODY".
 func httpDaemon(t *testing.T, answers ...http.HandlerFunc) (*client.Client, *httptest.Server, func() []string) {
 	t.Helper()
 	asked := make(chan string, 100)

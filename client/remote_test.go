@@ -74,7 +74,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestBackoff: pauses grow to their bound, are never the same for everybody, and end.
+// TestBackoff: pauses grow to their bound, differ from client to client, and end.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, most, giveUp = 100 * time.Millisecond, 2 * time.Second, 30 * time.Second
@@ -174,8 +174,8 @@ func TestRemoteOverASocket(t *testing.T) {
 	}
 }
 
-// sayInTurn is a daemon that takes one request of each connection, says the next text, and
-// is gone.
+// sayInTurn is a daemon that takes one request of each connection, answers with the next text, and
+// closes the connection.
 func sayInTurn(t *testing.T, asked chan<- string, texts ...string) (path string) {
 	t.Helper()
 	ln, path := listen(t)

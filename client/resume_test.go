@@ -58,8 +58,8 @@ func attached(t *testing.T, ln *net.UnixListener, params string) *daemon {
 	return d
 }
 
-// TestStreamHasItsOwnConnection: who gives it up frees the daemon of it, and one that
-// nobody reads is in nobody's way.
+// TestStreamHasItsOwnConnection: closing a stream frees its connection, and a stream that is not read
+// delays no other call.
 func TestStreamHasItsOwnConnection(t *testing.T) {
 	c, shared, ln := dial(t)
 	asleep, flood := streaming(t, c, ln, command)
@@ -197,7 +197,7 @@ func TestStreamThatCannotGoOn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 
-	// Whether the command was started, nobody knows.
+	// The client cannot know whether the command was started.
 	done := begin(func() (api.Stream, error) { return c.ExecStream(timeout(t), command) })
 	d = accept(t, ln)
 	d.request()

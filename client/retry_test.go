@@ -13,7 +13,7 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
-// TestNextCallDialsAgain: whatever it is, when it never left.
+// TestNextCallDialsAgain: any call is repeated if no byte of it was sent.
 func TestNextCallDialsAgain(t *testing.T) {
 	c, d, ln := dial(t)
 	d.Close()
@@ -36,7 +36,7 @@ func TestNextCallDialsAgain(t *testing.T) {
 	}
 }
 
-// TestCallsAfterALoss: what may be sent twice is, what may not says so.
+// TestCallsAfterALoss: a call that may be repeated is repeated; the others return an error.
 func TestCallsAfterALoss(t *testing.T) {
 	ctx := context.Background()
 	input := func(id string) func(c *client.Client) error {
@@ -137,7 +137,7 @@ func TestRefusedConnectionOfASocket(t *testing.T) {
 	}
 }
 
-// TestWithoutReconnecting: a daemon that is gone is gone, but one that is there again is used.
+// TestWithoutReconnecting: the client does not wait for a daemon, but uses one that has started again.
 func TestWithoutReconnecting(t *testing.T) {
 	ln, path := listen(t)
 	c, err := client.Dial(timeout(t), path)
@@ -173,8 +173,8 @@ func TestWithoutReconnecting(t *testing.T) {
 	}
 }
 
-// TestDaemonThatDoesNotServe: one that starts is waited for; one that ends may have begun
-// what it was asked for.
+// TestDaemonThatDoesNotServe: the client waits for a daemon that starts; a daemon that stops may
+// already have begun the request.
 func TestDaemonThatDoesNotServe(t *testing.T) {
 	c, d, _ := dial(t)
 	failed := make(chan error)

@@ -365,7 +365,7 @@ func TestWithoutADirectoryInMemory(t *testing.T) {
 	if _, err := os.Stat(p.KeyDir); err == nil {
 		t.Error("there is a key on the disk")
 	}
-	// The program that takes our place is given the keys.
+	// The program that replaces this one gets the keys.
 	p.Keys = a.Keys()
 	if b := p.open(t); len(b.Entries()) != 1 {
 		t.Error("the next program cannot read it")

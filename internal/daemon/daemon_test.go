@@ -581,7 +581,7 @@ func TestStdioThatIsKilled(t *testing.T) {
 	if n := len(p.processes()); n == 0 {
 		t.Fatal("the session did not outlive its daemon")
 	}
-	// The next one ends what nobody can ask for any more.
+	// The next daemon ends the commands that no client can reach any more.
 	second, stdin, stdout := p.talk()
 	testkit.Eventually(t, "nobody's session ended", func() bool {
 		list := ask(t, stdin, stdout, `{"id":1,"method":"session.list"}`)

@@ -97,8 +97,8 @@ func TestSwitchHTTP(t *testing.T) {
 	d.stop()
 }
 
-// TestSwitchHTTPCancels: who waits over HTTP learns that it was turned off, and the command ends,
-// as when its caller leaves. A command of another caller goes on.
+// TestSwitchHTTPCancels: a caller that waits over HTTP learns that HTTP was turned off, and its
+// command ends, as when the caller disconnects. A command of another caller continues.
 func TestSwitchHTTPCancels(t *testing.T) {
 	p := newPlace(t)
 	d := p.start()

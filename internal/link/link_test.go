@@ -137,7 +137,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 	}
 }
 
-// TestCancel: a caller that leaves is told apart from a link that is lost.
+// TestCancel: the runner can distinguish a caller that leaves from a link that is lost.
 func TestCancel(t *testing.T) {
 	a, b, _, pb := connect(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,7 +146,7 @@ func TestCancel(t *testing.T) {
 		_, err := a.Call(ctx, call("wait", params{}, nil, &params{}))
 		done <- err
 	}()
-	<-pb.begun // one that is given up before is not begun
+	<-pb.begun // a call that is cancelled before does not begin
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -228,7 +228,7 @@ func TestExecEvents(t *testing.T) {
 	if err := <-flushed; err != nil {
 		t.Error(err)
 	}
-	if err := conn.Flush(); err != nil { // there is nothing, and nobody reads
+	if err := conn.Flush(); err != nil { // there is nothing to send, and no reader
 		t.Error(err)
 	}
 	conn.Close()

@@ -214,7 +214,7 @@ func (deaf) DialogueInterrupt(ctx context.Context, _ api.DialogueInterruptParams
 	return api.DialogueInfo{}, ctx.Err()
 }
 
-// TestDialogueDeaf: an agent that does not answer does not hold up the client for ever.
+// TestDialogueDeaf: an agent that does not answer delays the client for a bounded time.
 func TestDialogueDeaf(t *testing.T) {
 	p := serve(t, time.Millisecond, deaf{})
 	p.refuses("dialogue_stop", map[string]any{"dialogue": "d-1", "interrupt": true}, "AGENT_FAILED: the agent has not answered yet, and the request may still take effect")

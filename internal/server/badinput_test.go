@@ -84,8 +84,8 @@ func TestLargeRequest(t *testing.T) {
 	})
 }
 
-// TestLargeRequestsShareABudget: what does not fit is told so, small requests go
-// on, and the room is there again afterwards.
+// TestLargeRequestsShareABudget: a request that does not fit gets an error, small requests still
+// work, and the room is free again afterwards.
 func TestLargeRequestsShareABudget(t *testing.T) {
 	d := start(t, server.Config{BufferBytes: 3 << 20})
 	holder, second := d.dial(t), d.dial(t)
@@ -125,7 +125,7 @@ func TestUnfinishedLargeRequestsGiveTheirRoomBack(t *testing.T) {
 	stdout(t, p.answer())
 }
 
-// TestManyConnections: 1,000 clients, idle, asking and half done, cost little and hurt nobody.
+// TestManyConnections: 1,000 clients, idle, waiting or in the middle of a line, cost little and delay no other client.
 func TestManyConnections(t *testing.T) {
 	const clients = 1000
 	d := start(t, server.Config{})

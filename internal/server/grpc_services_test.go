@@ -14,8 +14,8 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 )
 
-// TestGRPCHealth: everybody may ask whether calls are served, and a watcher hears when
-// that begins and ends.
+// TestGRPCHealth: the health check needs no token, and a watcher gets a message when the daemon
+// begins and ends to serve.
 func TestGRPCHealth(t *testing.T) {
 	d := newDoor(t, server.Config{}, server.GRPCConfig{})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -51,7 +51,7 @@ func TestGRPCHealth(t *testing.T) {
 	}
 }
 
-// TestGRPCReflection: whoever has a token can ask what is served, nobody else.
+// TestGRPCReflection: reflection needs a token.
 func TestGRPCReflection(t *testing.T) {
 	d := openDoor(t, server.Config{}, server.GRPCConfig{})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

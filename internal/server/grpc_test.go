@@ -108,7 +108,7 @@ type phone struct {
 	hangUp context.CancelFunc
 }
 
-// call makes a call. Authorization is that of the full token, unless it is given.
+// call makes a call, with the full token unless the test passes another authorization.
 func (d *door) call(cc *grpc.ClientConn, authorization ...string) *phone {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -260,7 +260,7 @@ func TestGRPCAuthorisation(t *testing.T) {
 	p.expect(`{"id":2,"ok":false,"error":{"code":"FORBIDDEN","message":"method \"system.http\": only for callers on the daemon's socket`)
 }
 
-// TestGRPCEnd: a client may end its side and wait for answers; one that hangs up is gone.
+// TestGRPCEnd: a client may end its side and wait for answers; cancelling the call disconnects it.
 func TestGRPCEnd(t *testing.T) {
 	d := openDoor(t, server.Config{}, server.GRPCConfig{})
 	cc := d.dial()
@@ -287,7 +287,7 @@ func TestGRPCEnd(t *testing.T) {
 	}
 }
 
-// TestGRPCShutdown: who waits is told; who only holds a connection does not hold it up.
+// TestGRPCShutdown: a waiting call gets the reason; an unused connection does not delay the shutdown.
 func TestGRPCShutdown(t *testing.T) {
 	d := openDoor(t, server.Config{}, server.GRPCConfig{})
 	silent, err := net.Dial("tcp", d.address)
@@ -369,8 +369,8 @@ func TestGRPCManyConnections(t *testing.T) {
 	p.expect(`{"id":1`)
 }
 
-// TestGRPCNeverReads: a client that takes nothing is given up, what it holds is let go,
-// and nobody else waits for it.
+// TestGRPCNeverReads: the server disconnects a client that reads nothing, frees its resources, and
+// delays no other client for it.
 func TestGRPCNeverReads(t *testing.T) {
 	d := openDoor(t, server.Config{WriteTimeout: 200 * time.Millisecond}, server.GRPCConfig{})
 	cc := d.dial()

@@ -11,8 +11,8 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 )
 
-// SessionAttach pushes what a viewer of a terminal gets; the working directory of the
-// exit is what was asked for.
+// SessionAttach pushes the events of a viewer; the working directory of the exit contains the
+// parameters.
 func (s *service) SessionAttach(_ context.Context, p api.SessionAttachParams) (api.Stream, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (p *pushed) Recv() (api.StreamEvent, error) {
 
 func (p *pushed) Close() error { return nil }
 
-// TestHTTPAttach: the id of an event is the offset that a viewer comes back with.
+// TestHTTPAttach: the id of an event is the offset with which a viewer reconnects.
 func TestHTTPAttach(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	for name, tt := range map[string]struct {

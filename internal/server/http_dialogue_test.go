@@ -13,7 +13,7 @@ import (
 
 // The dialogues of the service: d-ended has three events and d-idle has two, which it
 // waits behind. Each has written ten bytes, with one that is not UTF-8. d-new has another
-// process whenever somebody asks.
+// process at every request.
 
 const agentWrote = "0123\xff56789"
 
@@ -99,8 +99,8 @@ func (s *service) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api
 	return r, nil
 }
 
-// TestHTTPDialogueEvents: a client that comes back gets what follows, and one that has
-// the end of a dialogue that has ended need not come back.
+// TestHTTPDialogueEvents: a client that reconnects gets the events after its last one; a client that
+// has the end of an ended dialogue need not reconnect.
 func TestHTTPDialogueEvents(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	event := func(id string, seq int) []string {
@@ -133,7 +133,7 @@ func TestHTTPDialogueEvents(t *testing.T) {
 	back.expect(event("d-idle", 2)...)
 	back.Close()
 
-	waits := get("d-idle/events", "Last-Event-ID", "2") // it is told what comes
+	waits := get("d-idle/events", "Last-Event-ID", "2") // it gets the events to come
 	waits.expect(start("d-idle")...)
 	waits.Close()
 

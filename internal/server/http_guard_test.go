@@ -45,7 +45,7 @@ func TestHTTPTokens(t *testing.T) {
 	}
 }
 
-// TestHTTPReadScope: a token to look with changes nothing, whatever the method.
+// TestHTTPReadScope: a token of scope read cannot change anything, with any method.
 func TestHTTPReadScope(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{Handlers: map[string]http.Handler{"/extra": http.NotFoundHandler()}})
 	look := []string{"Authorization", "Bearer " + readToken}
@@ -137,7 +137,7 @@ func TestTokenFiles(t *testing.T) {
 	}
 }
 
-// TestTokenIsMade once, for nobody else to read, and used again.
+// TestTokenIsMade: a token is made once, only its owner can read it, and the next daemon uses it again.
 func TestTokenIsMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "token")
 	var first []byte
@@ -209,7 +209,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	expect(map[string]int{fullToken: 200, other: 401, given: 200})
 }
 
-// TestHTTPHosts: a name that somebody else gave this machine is not served.
+// TestHTTPHosts: requests for a name of this machine that the configuration does not list are refused.
 func TestHTTPHosts(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{Hosts: []string{"Box.example", "192.0.2.7"}})
 	port := w.address[strings.LastIndex(w.address, ":"):]

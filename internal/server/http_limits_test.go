@@ -135,8 +135,7 @@ func TestHTTPPipelined(t *testing.T) {
 	}
 }
 
-// TestHTTPSlowClients: neither a header nor a body may take for ever, nor may a connection that
-// is not used. Each case has one limit that is reached soon, and the others are far away.
+// TestHTTPSlowClients: the time for a header, for a body and of an unused connection is bounded. Each case has one limit that is reached soon, and the others are far away.
 func TestHTTPSlowClients(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	body := command("echo x")

@@ -54,7 +54,7 @@ func TestHTTPRaw(t *testing.T) {
 		{"x-1/stdout", "bytes=-99", 206, "0123456789", "bytes 0-9/10", "0 10 10 closed true "},
 		{"x-2/stdout", "bytes=7-", 206, "789", "bytes 7-9/*", "7 10 10 running false "},
 		{"x-1/stdout", "lines=1-2", 200, "0123456789", "", "0 10 10 closed true "},
-		// What is gone is not made up: the part before it comes, and where it goes on.
+		// Dropped output: the answer has the bytes before the gap, and the offset after it.
 		{"x-5/stdout", "", 200, "0123", "", "0 7 10 closed false 4-7"},
 		{"x-5/stdout?offset=7", "", 200, "789", "", "7 10 10 closed true "},
 		{"x-5/stdout", "bytes=1-3", 206, "123", "bytes 1-3/10", "1 4 10 closed false "},
@@ -155,7 +155,7 @@ func TestHTTPRawFollowed(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	// One that is behind a gap is told where it goes on, and goes on there.
+	// A reader that is in a gap gets the offset of its end, and continues there.
 	e = w.service.oldExec("x-2", "0123456789").drop(4, 7)
 	resp = w.send(w.request("GET", "/v1/exec/x-2/stdout?follow=1", ""))
 	if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "0123" || trl(resp.Trailer) != " 7  running false 4-7" {

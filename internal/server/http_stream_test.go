@@ -105,8 +105,8 @@ func TestHTTPStreamOfEvents(t *testing.T) {
 	}
 }
 
-// TestHTTPStreamThatBreaks: the error has the number of the push before it, so that a
-// browser comes back with that.
+// TestHTTPStreamThatBreaks: the error has the number of the push before it, so that a browser
+// reconnects with that number.
 func TestHTTPStreamThatBreaks(t *testing.T) {
 	w := startWeb(t, server.Config{}, server.HTTPConfig{})
 	for verb, code := range map[string]api.Code{"broken": api.CodeRuntimeUnavailable, "panic": api.CodeInternal} {
@@ -146,7 +146,7 @@ func TestHTTPStreamResumed(t *testing.T) {
 	lines := w.stream(ndjson, w.request("GET", "/v1/exec/x-9/stream", ""))
 	lines.expect(`{"stream_id":"x-9","exec_id":"x-9","session_id":"s"}`, `{"stream_id":"x-9","seq":1,"type":"stdout","offset":0,"data":"one"}`)
 
-	// Who has the exit is told not to come back; who has what never was, that this is wrong.
+	// A client that has the exit must not reconnect; a number that no push had is an error.
 	if resp, text := w.do("GET", "/v1/exec/x-9/stream", "", "Accept", sse, "Last-Event-ID", "4"); resp.StatusCode != 204 || text != "" {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
@@ -212,7 +212,7 @@ func TestHTTPSlowReader(t *testing.T) {
 	receive(t, w.service.closed)
 }
 
-// TestHTTPReaderThatTakesNothing is given up.
+// TestHTTPReaderThatTakesNothing: the server disconnects it.
 func TestHTTPReaderThatTakesNothing(t *testing.T) {
 	w := startWeb(t, server.Config{WriteTimeout: 50 * time.Millisecond}, server.HTTPConfig{})
 	conn := w.dial()
@@ -318,8 +318,8 @@ func TestHTTPKeepAlive(t *testing.T) {
 	}
 }
 
-// TestHTTPSignsOfLife: who asks for them gets them while a call takes its time; who
-// does not, gets the true status.
+// TestHTTPSignsOfLife: a client that asks for signs of life gets them during a long call; another
+// client gets the true status instead.
 func TestHTTPSignsOfLife(t *testing.T) {
 	for _, c := range []struct{ command, header, status, body string }{
 		{"hold a", "X-Trl-Keep-Alive: 1", "200 OK", "\n\n\n" + `{"exec_id":""`},

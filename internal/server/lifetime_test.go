@@ -17,7 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// TestDisconnectEndsRequests: a client that is gone takes its requests with it.
+// TestDisconnectEndsRequests: the requests of a client end when it disconnects.
 func TestDisconnectEndsRequests(t *testing.T) {
 	d := start(t, server.Config{})
 	other := d.dial(t)
@@ -57,8 +57,8 @@ func waitReadable(t *testing.T, p *peer) {
 	}
 }
 
-// TestHalfClose: the end of input alone cancels nothing. What was asked is
-// answered, a last line without its end too, and then the connection is closed.
+// TestHalfClose: the end of input alone cancels nothing. Every request is answered, also a last line
+// without a newline, and then the connection is closed.
 func TestHalfClose(t *testing.T) {
 	d := start(t, server.Config{})
 	p := d.dial(t)

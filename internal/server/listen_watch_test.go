@@ -35,7 +35,7 @@ func watched(t *testing.T, path string, log io.Writer) *server.Listener {
 	return ln
 }
 
-// greeted connects until somebody greets: the socket comes back a moment after it went.
+// greeted connects until a server greets: the socket reappears a moment after its removal.
 func greeted(t *testing.T, path string) {
 	t.Helper()
 	testkit.EventuallyNoProblem(t, func() string {
@@ -93,7 +93,7 @@ func TestRemovedSocketComesBack(t *testing.T) {
 	}
 }
 
-// TestReplacedSocketIsNotTaken: a file that somebody put in the place of the socket stays.
+// TestReplacedSocketIsNotTaken: a file that another process put in the place of the socket stays.
 func TestReplacedSocketIsNotTaken(t *testing.T) {
 	path := filepath.Join(testkit.Dir(t), "trl.sock")
 	log := &testkit.Buffer{}
@@ -113,7 +113,7 @@ func TestReplacedSocketIsNotTaken(t *testing.T) {
 	if text, err := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
 	}
-	// When it is gone the socket comes back.
+	// When it is removed, the daemon makes the socket again.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestSocketMoves(t *testing.T) {
 	}
 }
 
-// TestStickyDirectory: nobody but its owner can replace a socket there.
+// TestStickyDirectory: only its owner can replace a socket there.
 func TestStickyDirectory(t *testing.T) {
 	dir := filepath.Join(testkit.Dir(t), "tmp")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -177,7 +177,7 @@ func TestStickyDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	// There anybody can make the files first, and the directory may be somebody else's.
+	// There another user can make the files first, and may own the directory.
 	if err := os.Chown(path+".lock", 65534, 65534); err != nil {
 		t.Fatal(err)
 	}

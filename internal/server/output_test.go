@@ -16,7 +16,7 @@ type oldExec struct {
 	mu      sync.Mutex
 	records []string
 	all     []byte   // the records in one piece
-	gap     api.Span // bytes that are gone
+	gap     api.Span // bytes that were dropped
 	exited  bool
 	changed chan struct{} // closed at the next change
 }
@@ -95,7 +95,7 @@ func (s *service) replay(ctx context.Context, p api.ExecStreamParams) (api.Strea
 	last, exited := int64(len(e.records)), e.exited
 	e.mu.Unlock()
 	switch {
-	case exited && p.AfterSeq == last+1: // who has the exit is told again
+	case exited && p.AfterSeq == last+1: // a reader that has the exit gets it again
 		p.AfterSeq = last
 	case exited && p.AfterSeq > last:
 		return nil, api.Errorf(api.CodeInvalidParams, "params.after_seq: %d is behind the end", p.AfterSeq)
@@ -196,7 +196,7 @@ func (s *service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait b
 }
 
 // EventSubscribe pushes a few events, the numbers of which follow after_seq, and then
-// waits. What was asked for comes back in the name of each.
+// waits. The name of each contains the parameters.
 func (s *service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams) (api.Stream, error) {
 	if err := p.Check(); err != nil {
 		return nil, err

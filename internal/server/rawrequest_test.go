@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/server"
 )
 
-// ExecInput counts what it is given, and answers it as the id.
+// ExecInput counts its bytes and returns its text as the id.
 func (s *service) ExecInput(_ context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
 	if err := p.Check(); err != nil {
 		return api.ExecInputResult{}, err
@@ -31,8 +31,8 @@ func given(id int, data string, beside int, raw string) string {
 	return `{"id":` + strconv.Itoa(id) + `,"ok":true,"data":{"exec_id":` + strconv.Quote(data) + `,"stdin_bytes":` + strconv.Itoa(beside) + `,"repeated":false,"closed":false}` + raw + `}`
 }
 
-// TestBytesBehindRequests: a client that asks may send them from the answer on, and nobody
-// else's requests are read differently.
+// TestBytesBehindRequests: a client that asks may send bytes after its requests once it has the
+// answer; the requests of other clients are read as before.
 func TestBytesBehindRequests(t *testing.T) {
 	d := start(t, server.Config{MaxRequestBytes: 200_000, BufferBytes: 300_000})
 	p := d.dial(t)

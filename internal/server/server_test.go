@@ -371,8 +371,8 @@ func TestMaxInFlight(t *testing.T) {
 	p.ping()
 }
 
-// TestPausedReaderSeesTheEnd: all slots are taken by requests that wait for ever,
-// so nobody reads, when the client goes away.
+// TestPausedReaderSeesTheEnd: all slots are taken by requests that never end, so the server does not
+// read, and still notices that the client disconnects.
 func TestPausedReaderSeesTheEnd(t *testing.T) {
 	d := start(t, server.Config{MaxInFlight: 2})
 	p := d.dial(t)

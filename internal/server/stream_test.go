@@ -78,7 +78,7 @@ func TestStreamIsPushedAtOnce(t *testing.T) {
 	}
 }
 
-// TestStreamThatBreaks: the client is told, whatever the reason.
+// TestStreamThatBreaks: the client gets the error, for each reason.
 func TestStreamThatBreaks(t *testing.T) {
 	d := start(t, server.Config{})
 	p := d.dial(t)
@@ -95,7 +95,7 @@ func TestStreamThatBreaks(t *testing.T) {
 }
 
 // TestSlowReaderCostsLittle: pushes are made only as they are taken. A client
-// that reads nothing stops its own streams, and nobody else.
+// that reads nothing stops its own streams, and no others.
 func TestSlowReaderCostsLittle(t *testing.T) {
 	d := start(t, server.Config{})
 	slow, other := d.dial(t), d.dial(t)

@@ -254,7 +254,7 @@ func TestWebSocketTooMany(t *testing.T) {
 	one.expect(`{"id":2,` + pong)
 }
 
-// TestWebSocketReaderThatTakesNothing is given up.
+// TestWebSocketReaderThatTakesNothing: the server disconnects it.
 func TestWebSocketReaderThatTakesNothing(t *testing.T) {
 	w := startWeb(t, server.Config{WriteTimeout: 50 * time.Millisecond}, server.HTTPConfig{})
 	s := w.mustWebSocket(bearer(fullToken))

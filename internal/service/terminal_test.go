@@ -79,8 +79,8 @@ func TestTerminalParameters(t *testing.T) {
 	})
 }
 
-// TestNamesOfTheEnded: for those who only read, the name of a session is good after its
-// end; of several it is the last, and one that lives has it first.
+// TestNamesOfTheEnded: a method that only reads also finds an ended session by its name: a live
+// session first, then the one that ended last.
 func TestNamesOfTheEnded(t *testing.T) {
 	servicetest.In(t, &sessiontest.Runtime{Command: sessiontest.Echo}, func(t *testing.T, s *service.Service, _ *session.Registry) {
 		type found struct{ info, list, wait string }

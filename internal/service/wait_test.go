@@ -309,7 +309,7 @@ func TestWaitForAThousand(t *testing.T) {
 	})
 }
 
-// TestWaitForMatchBehindAGap: what is gone does not join the ends of two lines.
+// TestWaitForMatchBehindAGap: the two lines at the edges of a gap are not joined.
 func TestWaitForMatchBehindAGap(t *testing.T) {
 	withOutput(t, false, []string{"oRE", "gap", "oADY\n", "oREADY"}, func(t *testing.T, s *service.Service, id string) {
 		r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{id}, OutputMatch: "^READY"})

@@ -163,7 +163,7 @@ func TestAutoExit(t *testing.T) {
 		if !unused() {
 			t.Fatal("not unused")
 		}
-		// Who comes too late is told so, and is not left with a daemon that ends.
+		// A caller that comes too late gets an error, instead of a daemon that ends.
 		_, err = w.Hold()
 		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "the daemon is shutting down")
 		_, err = w.Create(t.Context(), api.SessionCreateParams{})

@@ -116,7 +116,7 @@ func TestWaitsOutliveALongBreak(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID
 		s, runner := w.get(id), w.rt.Runner(id)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // not for ever, if a call is lost
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // bounded, if a call is lost
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() {

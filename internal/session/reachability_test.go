@@ -38,8 +38,8 @@ func (w world) wantTold(id, want string) {
 	}
 }
 
-// TestBrokenLinkIsMadeAnew: however often a link breaks, it is made anew, the command goes
-// on, and who waits for it hears how it ended.
+// TestBrokenLinkIsMadeAnew: however often a link breaks, the daemon connects again, the command
+// continues, and the caller gets its outcome.
 func TestBrokenLinkIsMadeAnew(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID
@@ -74,7 +74,7 @@ func TestBrokenLinkIsMadeAnew(t *testing.T) {
 }
 
 // TestUnreachable: a runner that refuses connections for an hour is not given up. Calls
-// are answered within a bounded time, and who looks is told.
+// are answered within a bounded time, and session.info reports the reason.
 func TestUnreachable(t *testing.T) {
 	in(t, session.Config{IdleTimeout: time.Minute}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{Name: "far"}).SessionID
@@ -212,7 +212,7 @@ func TestFrozenRunner(t *testing.T) {
 	})
 }
 
-// TestShortFreeze: a runner that does not answer for a while costs nobody anything.
+// TestShortFreeze: a runner that does not answer for a short time causes no error.
 func TestShortFreeze(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID
@@ -245,7 +245,7 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// TestQuietWaitIsProbedSeldom: who waits for a long time costs little.
+// TestQuietWaitIsProbedSeldom: a long wait costs little.
 func TestQuietWaitIsProbedSeldom(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: untilCancelled}, func(t *testing.T, w world) {
 		id := w.create(api.SessionCreateParams{}).SessionID

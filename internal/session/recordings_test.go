@@ -187,7 +187,7 @@ func TestFarRecording(t *testing.T) {
 }
 
 // TestFarRecordingIsMirrored: when a recording grows, the daemon fetches it. If the runner dies,
-// little is lost, and the session says so.
+// little is lost, and the session reports it.
 func TestFarRecordingIsMirrored(t *testing.T) {
 	inFar(t, session.Config{}, terminal(""), func(x *far) {
 		x.record(1000)

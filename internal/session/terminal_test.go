@@ -19,7 +19,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// talk is a program that says hello, and ends when it is told so.
+// talk is a program that prints hello, and ends at the input for it.
 func talk(ctx context.Context, x *sessiontest.Exec) int {
 	x.Stdout("hello ")
 	for {
@@ -150,8 +150,8 @@ func TestLifetimeAndDestroyEndATerminal(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithTheSession: whoever waits for something hears of the end instead; and
-// who goes away does not wait on.
+// TestWaitEndsWithTheSession: a waiting caller gets the end of the session instead, and the wait of a
+// caller that leaves ends.
 func TestWaitEndsWithTheSession(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
 		for name, end := range map[string]func(id string){
@@ -189,8 +189,8 @@ func TestWaitEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// TestInputOverABrokenLink: with an id it is written once whatever happens; without one
-// the caller is told that nobody knows.
+// TestInputOverABrokenLink: with an id, input is written exactly once; without one, the error says that
+// it may have been written.
 func TestInputOverABrokenLink(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
 		for _, writeID := range []string{"", "one"} {
@@ -213,8 +213,8 @@ func TestInputOverABrokenLink(t *testing.T) {
 	})
 }
 
-// TestOwnerOfTheSize follows the size through the runner: what it is given, who is woken,
-// and who gets it when the owner leaves.
+// TestOwnerOfTheSize follows the size through the runner: the sizes that the runner gets, the viewers
+// that wake up, and the next owner when the owner leaves.
 func TestOwnerOfTheSize(t *testing.T) {
 	in(t, session.Config{}, &sessiontest.Runtime{Command: talk}, func(t *testing.T, w world) {
 		id := w.create(terminal("a")).SessionID
@@ -261,7 +261,7 @@ func TestOwnerOfTheSize(t *testing.T) {
 		}
 		wantSizes(api.TerminalSize{Cols: 100, Rows: 30}, api.TerminalSize{Cols: 101, Rows: 30})
 
-		// Who waits for output hears that the owner left, also when the size stays.
+		// A viewer that waits for output learns that the owner left, also when the size stays.
 		look.Owner()
 		woken := make(chan string, 1)
 		go func() {

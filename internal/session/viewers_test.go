@@ -10,8 +10,8 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
-// TestViewers tells stories of viewers: who comes, goes and is measured, and after each
-// step who owns the size and which size the terminal is given, if any.
+// TestViewers is a table of steps: viewers attach, leave and report their size. After each step it
+// checks the owner of the size and the size that the terminal gets, if any.
 func TestViewers(t *testing.T) {
 	for name, story := range map[string]string{
 		"the first measured writer owns it until it leaves": `
@@ -108,7 +108,7 @@ func play(vs *viewers, byName map[string]*Viewer, words []string) string {
 	return owner + " " + what
 }
 
-// TestViewersAtRandom looks at what must hold whatever happens.
+// TestViewersAtRandom checks the invariants after random steps.
 func TestViewersAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

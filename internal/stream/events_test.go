@@ -126,7 +126,8 @@ func TestSubscriptionIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriber is told what it missed. Its journal has had many events before.
+// TestSlowSubscriber: a slow subscriber gets the bounds of the events that it missed. The journal has
+// dropped many events.
 func TestSlowSubscriber(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	var text strings.Builder

@@ -36,7 +36,7 @@ func TestStreamPushes(t *testing.T) {
 		name   string
 		writes []string
 		want   []string
-		joined []string // what comes at once, for who takes bytes; nil: the same
+		joined []string // the pushes of RecvBytes, which joins some; nil: the same
 	}{
 		{"text", []string{"oa", "eb", "oc"}, []string{`1 stdout@0 "a"`, `2 stderr@0 "b"`, `3 stdout@1 "c"`, "4 exit 5"}, nil},
 		{"nothing", nil, []string{"1 exit 5"}, nil},
@@ -83,7 +83,7 @@ func TestReattach(t *testing.T) {
 				p := api.ExecStreamParams{ExecID: info.ExecID, AfterSeq: after}
 				want := slices.Clone(whole[after:])
 				if after == 3 {
-					want[0] = "4 gap stdout 3-104" // nobody knows what this reader has
+					want[0] = "4 gap stdout 3-104" // the position of this reader is unknown
 				}
 				servicetest.WantLines(t, servicetest.All(t, servicetest.Stream(t, s, p)), want...)
 			}
@@ -105,8 +105,8 @@ func TestReattach(t *testing.T) {
 	}
 }
 
-// TestManyReaders: each has a stream of its own, and none of those who came later ends
-// the command by leaving.
+// TestManyReaders: each reader has a stream of its own, and closing a later one does not end the
+// command.
 func TestManyReaders(t *testing.T) {
 	no := false
 	rt := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
@@ -172,8 +172,8 @@ func TestReattachToSilence(t *testing.T) {
 	})
 }
 
-// TestCutAndResume: whoever leaves a stream anywhere, and comes back by number or by
-// offset, has the same bytes in the end, each once.
+// TestCutAndResume: a reader that leaves a stream anywhere, and resumes by number or by offset, has
+// the same bytes in the end, each once.
 func TestCutAndResume(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 30 {

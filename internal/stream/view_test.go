@@ -166,7 +166,8 @@ func (s *stage) viewers() int {
 	return info.Terminal.Viewers
 }
 
-// TestSlowViewer: who is far behind gets a new snapshot; who comes back gets more.
+// TestSlowViewer: a viewer that is far behind gets a new snapshot; a viewer that reconnects may be
+// further behind.
 func TestSlowViewer(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		slow := s.attach(t.Context(), api.SessionAttachParams{})
@@ -215,7 +216,7 @@ func TestTwoViewers(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		hangUp() // its connection is gone, and with it the viewer
+		hangUp() // its connection has closed, and the viewer has left
 		servicetest.WantLines(t, <-heard, `2 output@0 "ab"`, `3 resize@2 101x31 of one`, `4 resize@2 101x31 of two`, `5 resize@2 90x20 of two`)
 		if _, err := one.Recv(); !errors.Is(err, context.Canceled) {
 			t.Errorf("a viewer whose connection is gone: %v", err)

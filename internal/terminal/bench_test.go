@@ -41,7 +41,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// BenchmarkPTY is the floor: the same, and nobody looks at it.
+// BenchmarkPTY is the floor: the same output without a screen model.
 func BenchmarkPTY(b *testing.B) {
 	path := text(b, benchSize)
 	b.SetBytes(benchSize)

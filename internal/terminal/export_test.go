@@ -32,7 +32,7 @@ func (t *Terminal) Break(broken func()) {
 	})
 }
 
-// BreakAt makes the screen panic whenever it is given that text.
+// BreakAt makes the screen panic at that text.
 func (t *Terminal) BreakAt(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -195,8 +195,8 @@ func TestFollowResizes(t *testing.T) {
 		t.Errorf("%q, %q", v.got, late.got)
 	}
 
-	// Who comes back with an offset is told where it changes from there on, and of
-	// several changes at one place the last.
+	// A viewer that resumes at an offset gets the changes of size after it, and of several
+	// changes at one offset the last.
 	again := &viewer{t: term, vt: vt.New(vt.Config{Cols: 80, Rows: 24}), resizes: -1}
 	again.follow(link.FollowParams{Limit: 1 << 20})
 	again.follow(link.FollowParams{Limit: 1 << 20})
@@ -274,7 +274,7 @@ say(b"\xe2\x80")
 	v := term.attach()
 	for i := range len("€uro … – 漢字 🙂") {
 		testkit.Eventually(t, "a byte has come", func() bool { return term.Screen(api.SessionScreenParams{}).Offset > int64(i) })
-		// Whoever comes now begins between two characters.
+		// A viewer that attaches now begins between two characters.
 		res, data := term.snapshot()
 		if !utf8.ValidString("€uro … – 漢字 🙂"[:res.Offset]) || !utf8.Valid(data) {
 			t.Errorf("a snapshot at %d: %q", res.Offset, data)

@@ -100,7 +100,7 @@ func openFiles() int {
 	return len(names)
 }
 
-// patience is how long anything may take before a test is given up.
+// patience is how long anything may take before a test fails.
 func patience(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)

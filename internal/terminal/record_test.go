@@ -60,7 +60,7 @@ func record(r *recording) func(*terminal.Config) {
 	return func(c *terminal.Config) { c.Record, c.Title = r, "the command" }
 }
 
-// expect returns what a test is to be told of, and how to be told.
+// expect returns the events to wait for, and the function that reports them.
 func expect() (told chan string, config func(*terminal.Config)) {
 	told = make(chan string, 100)
 	return told, func(c *terminal.Config) {

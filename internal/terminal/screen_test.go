@@ -166,7 +166,7 @@ func TestScreenIsRebuilt(t *testing.T) {
 	term.BreakAt("poison")
 	term.typeText("poison\n")
 	testkit.Eventually(t, "the poison was taken", func() bool { return strings.Contains(logged(term), "got poison\r\n") })
-	for i := range 5 { // more than is given up with the poison
+	for i := range 5 { // more than is dropped with the poison
 		term.typeText(fmt.Sprintf("then this %d\n", i))
 		term.see(fmt.Sprintf("got then this %d", i))
 	}

@@ -119,7 +119,7 @@ func TestBackgroundProcessHoldsTheTerminal(t *testing.T) {
 }
 
 func TestBackgroundProcessFloodsTheTerminal(t *testing.T) {
-	// It has no terminal that would be taken from it, and writes on for ever.
+	// It has no terminal that could be taken from it, and never stops writing.
 	term := sh(t, `trap '' HUP; setsid yes & sleep 0.1; echo bye`)
 	term.end()
 }
@@ -236,8 +236,7 @@ func TestManyTerminalsLeaveNothing(t *testing.T) {
 	}
 }
 
-// What a program is told of the size is what was asked for last, also when the program
-// has set it otherwise meanwhile.
+// The program reads the size that was requested last, also if it has set another one meanwhile.
 func TestResizeOfWhoResizedItself(t *testing.T) {
 	term := sh(t, `stty cols 40 rows 10; echo set; read x; stty size; read x`)
 	term.see("^set$")

@@ -134,7 +134,7 @@ os.read(0, 1)
 	// It has been idle for long, but something was typed.
 	term.typeText("x")
 	term.wait(api.SessionWaitParams{IdleS: ptr(long), TimeoutS: ptr(0.0)}, api.WaitTimeout)
-	// What was left unfinished does not keep it busy for ever.
+	// An unfinished sequence does not keep it busy without end.
 	term.typeText("x")
 	term.wait(api.SessionWaitParams{IdleS: ptr(0.02)}, api.WaitIdle)
 }
@@ -218,7 +218,7 @@ func TestInputThatWaitsIsNotWaitedFor(t *testing.T) {
 	}
 	term := start(t, []string{"cat"})
 	term.wait(api.SessionWaitParams{WaitingForInput: true}, api.WaitInput)
-	// It cannot read what it is given, but hangs in the same system call.
+	// It cannot read its input, but blocks in the same system call.
 	term.Process().Signal(syscall.SIGSTOP)
 	testkit.Eventually(t, "it is stopped", func() bool {
 		info, ok := process.Stat(term.Process().PID)

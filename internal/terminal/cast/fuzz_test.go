@@ -8,7 +8,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/cast"
 )
 
-// Whatever is read ends, in order of time.
+// Any input is read to its end, with events in the order of time.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("{\"version\":3,\"term\":{\"cols\":80,\"rows\":24}}\n[0.1,\"o\",\"x\"]\n#\n[1e300,\"r\",\"1x1\"]\n[1,\"x\",\"0\"]"))
 	f.Add([]byte("{\"version\":2,\"width\":80,\"height\":24}\n[-1,\"o\",\"x\"]\n"))
@@ -32,7 +32,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Whatever is written, in whatever pieces, is read again.
+// Any text, written in any pieces, is read again.
 func FuzzWriter(f *testing.F) {
 	f.Add([]byte("a\x1b[m\"\\\x00\xff€"), uint8(3))
 	f.Fuzz(func(t *testing.T, data []byte, piece uint8) {

@@ -145,7 +145,7 @@ func TestSVGStandsAlone(t *testing.T) {
 	}
 }
 
-// TestSVGColumns: text is where its columns are, whatever the font makes of what is before it.
+// TestSVGColumns: text is in its columns, however wide the font makes the text before it.
 func TestSVGColumns(t *testing.T) {
 	page := svg(t, "ab⣿cd👩\u200d🚀ef✔g", render.Options{})
 	var got []string
@@ -205,7 +205,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// FuzzSVG: whatever a program prints, the picture is well-formed XML and contains no link but to the web and to mail.
+// FuzzSVG: for any output of a program, the picture is well-formed XML and contains only links to the web and to mail.
 func FuzzSVG(f *testing.F) {
 	f.Add([]byte("\x1b]8;;https://a\"<>\x07x\x1b[7m<&>\u0301日"))
 	f.Add([]byte("\x1b[?25h\ufffe\x1b]2;<title>\x07"))

@@ -87,14 +87,14 @@ func TestBothWays(t *testing.T) {
 			}
 			d.erased = d.erased || strings.Contains(string(op.Write), "3J")
 			switch cols, height := session.Size(); (i + n) % 5 {
-			case 0: // somebody else takes the size
+			case 0: // another viewer takes the size
 				session.Resize(cols+3, height-1)
 				d.Resize(cols+3, height-1)
 			case 1: // and gives it back
 				cols, height := d.own.Size()
 				session.Resize(cols, height)
 				d.Resize(cols, height)
-			case 2: // the window changes, and nobody follows
+			case 2: // the window changes, and the terminal does not follow
 				d.own.Resize(cols-5, height+2)
 				d.Measure(cols-5, height+2)
 				d.Settle()
@@ -141,7 +141,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// TestStatus: a person with another size is told, where there is room.
+// TestStatus: where there is room, a line says that the sizes differ.
 func TestStatus(t *testing.T) {
 	session := vt.New(vt.Config{Cols: 20, Rows: 3})
 	d := newDesk(t, session, 30, 5)

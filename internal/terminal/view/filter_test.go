@@ -84,8 +84,7 @@ func TestFilterKeepsEffectsOnly(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces: the same passes, it is UTF-8, and passes once more
-// as it is.
+// Any input, in any pieces, gives the same output, which is UTF-8 and passes the filter unchanged.
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte("a\x1b[1mb\x1b]52;c;QQ==\x07\x1bP$qm\x1b\\\xff\u009b6n\x1b[?1;2048hé"), uint8(2))
 	f.Fuzz(func(t *testing.T, data []byte, piece uint8) {

@@ -64,7 +64,7 @@ func TestDetachKey(t *testing.T) {
 	}
 }
 
-// TestKeyTwice: pressed twice, the key is typed once, in whatever way it is sent.
+// TestKeyTwice: pressed twice, the key is typed once, in every encoding of the key.
 func TestKeyTwice(t *testing.T) {
 	for _, c := range []struct {
 		in, typed       string

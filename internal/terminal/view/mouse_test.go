@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMouseInPartOfAScreen: a click in a window that shows a part of the screen, or has room
-// beside it, is told to the program where it is on the screen.
+// TestMouseInPartOfAScreen: in a window that shows a part of the screen, or is larger, the program
+// gets the position of a click on its screen.
 func TestMouseInPartOfAScreen(t *testing.T) {
 	// The cursor is in column 61 and row 21 of a screen of 80x24.
 	const at = "\x1b[21;61H"

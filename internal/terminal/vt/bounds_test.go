@@ -152,7 +152,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// What is packed is what is unpacked, whatever a line has in it.
+// Unpacking restores every line that was packed.
 func TestPack(t *testing.T) {
 	for _, s := range []string{
 		"", "plain", "  two spaces  ", "\x1b[5Cgap", "\x1b[41m\x1b[K\x1b[m", "漢字ab", "e\u0301x", "漢\u0301y", "\u0301alone", "\x1b[1;2;3;4:3;5;7;8;9;53m\x1b[58;5;9mall\x1b[m",

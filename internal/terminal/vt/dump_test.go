@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// dump is every part of the state that decides what a terminal shows and how it goes on, one thing per line. What no bytes can bring about on
-// a terminal of this size is told as what a snapshot makes of it:
+// dump is every part of the state that decides what a terminal shows and how it goes on, one thing per line. A state that no bytes can
+// bring about on a terminal of this size is shown as a snapshot restores it:
 //   - a cell with half a wide character, or a combining character that joined an empty cell, is empty;
 //   - both halves of a wide character look the same;
-//   - cells beyond the edge, which a narrower screen hides, are not told;
+//   - cells beyond the edge, which a narrower screen hides, are left out;
 //   - a cursor that was saved behind the last column is in it;
 //   - a link that DECRC has hidden is none;
 //   - the empty cell before a pending wrap on the alternate screen is a space;
@@ -131,7 +131,7 @@ func dumpAttr(a attr) string {
 	if a.link != nil {
 		link = a.link.id + "," + a.link.uri
 	}
-	if a.underline == 0 { // nobody sees its colour
+	if a.underline == 0 { // its colour is not visible
 		a.ul = 0
 	}
 	if a == (attr{}) {

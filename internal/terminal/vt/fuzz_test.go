@@ -75,8 +75,8 @@ func (t *Terminal) checkCell(tb testing.TB, x, y int, c cell) {
 	}
 }
 
-// FuzzWrite writes bytes and resizes: a byte 0xff, which no text contains, is followed by columns and rows. Whatever they are, the terminal
-// is in a good state after them, and in the same one when they are cut into pieces.
+// FuzzWrite writes bytes and resizes: a byte 0xff, which no text contains, is followed by columns and rows. After any
+// bytes the terminal is in a valid state, and in the same state when the bytes arrive in pieces.
 func FuzzWrite(f *testing.F) {
 	for _, s := range []string{
 		"plain text\r\n", "\x1b[1;31mcolour\x1b[0m", "漢字e\u0301😀\xff\x05\x03\xff\x28\x10", "\x1b[?1049h\x1b[2J\xff\x0a\x02\x1b[?1049l",

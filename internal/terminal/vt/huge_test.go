@@ -92,7 +92,7 @@ func BenchmarkReflowHuge(b *testing.B) {
 	}
 }
 
-// However long the lines are and whatever becomes of them, wrapping them anew takes no more memory than what is kept before and after.
+// Wrapping lines again takes no more memory than the lines before and after it, however long they are.
 func TestReflowIsBounded(t *testing.T) {
 	for _, oneLine := range []bool{false, true} {
 		term := New(Config{Cols: 1000, Rows: 10, Scrollback: 2000})

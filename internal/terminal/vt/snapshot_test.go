@@ -155,7 +155,7 @@ func TestSnapshotIsSmall(t *testing.T) {
 	}
 }
 
-// FuzzSnapshot: whatever is received, a terminal that loads the snapshot is equal, and nothing in it is answered. A byte 0xff is a resize to
+// FuzzSnapshot: after any input, a terminal that loads the snapshot is equal, and answers nothing in it. A byte 0xff is a resize to
 // what the next two bytes say.
 func FuzzSnapshot(f *testing.F) {
 	for _, kind := range []string{"synth", "rand"} {
