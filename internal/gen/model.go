@@ -89,10 +89,11 @@ func (o *object) parts() (embedded, own []field) {
 // oneOf lists groups of optional fields by type: a request must have all fields of one group. Go's
 // omitempty cannot express that.
 var oneOf = map[string][][]string{
-	"ExecStreamParams":   {{"session_id", "command"}, {"exec_id"}},
+	"ExecParams":         {{"command"}, {"argv"}},
+	"ExecStreamParams":   {{"session_id", "command"}, {"session_id", "argv"}, {"exec_id"}},
 	"ExecCancelParams":   {{"exec_id"}, {"session_id"}},
 	"ExecWaitParams":     {{"exec_ids"}, {"session_ids"}},
-	"ExecInputParams":    {{"data"}, {"data_base64"}, {"close"}},
+	"ExecInputParams":    {{"data"}, {"data_base64"}, {"close"}, {"pty"}},
 	"SessionInputParams": {{"text"}, {"data_base64"}, {"paste"}, {"keys"}, {"close"}},
 	"SessionWaitParams":  {{"text"}, {"idle_s"}, {"idle_ms"}, {"exit"}, {"cursor"}, {"waiting_for_input"}},
 	"CursorAt":           {{"x"}, {"y"}},

@@ -404,9 +404,13 @@ func (r *Runner) cancel(ctx context.Context, p *api.ExecCancelParams) (*api.Exec
 	} else {
 		r.mu.Lock()
 		e = r.current
+		beside := len(r.parallel)
 		r.mu.Unlock()
-		if e == nil {
-			return nil, api.Errorf(api.CodeExecNotFound, "session %q: its shell runs no command; name the command to cancel", r.cfg.SessionID)
+		switch {
+		case e == nil && beside > 0:
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: its shell runs no command, but %d run beside it; name one", r.cfg.SessionID, beside)
+		case e == nil:
+			return nil, api.Errorf(api.CodeExecNotFound, "session %q: runs no command", r.cfg.SessionID)
 		}
 	}
 	r.abandon(e, sig)

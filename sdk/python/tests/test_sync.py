@@ -39,6 +39,27 @@ def test_run(s: trl.Session) -> None:
     assert s.run("").exit_code == 0
 
 
+def test_a_list_is_a_program_beside_the_shell(t: trl.Client, s: trl.Session) -> None:
+    busy = s.start("X=1; sleep 100")
+    r = s.run(["sh", "-c", 'cat; echo "[$X] $1"; echo err >&2; exit 4', "sh", "a  b"], stdin="in ", merge=True)
+    assert (r.stdout, r.stderr, r.exit_code) == ("in [] a  b\nerr\n", "", 4)
+    assert s.run(["stty", "size"], pty={"cols": 91, "rows": 17}).stdout == "17 91\r\n"
+    x = s.start(["sleep", "100"])
+    pid = x.info().pid
+    assert [p.pid for p in x.signal("INT").processes] == [pid]
+    x.wait()
+    outcome = x.info().outcome
+    assert outcome is not None and outcome.signal == "SIGINT"
+    tty = s.start(["sh", "-c", "read a; stty size"], pty={"cols": 80, "rows": 24})
+    tty.resize(50, 5)
+    tty.input("\n")
+    with tty.stream() as stream:
+        assert "".join(c.data for c in stream) == "\r\n5 50\r\n"
+    busy.cancel("KILL")
+    with t.session(shell="none") as bare:
+        assert bare.run(["echo", "$HOME"]).stdout == "$HOME\n"
+
+
 def test_a_timeout_is_a_result(s: trl.Session) -> None:
     r = s.run("echo before; sleep 100", timeout_s=0.2)
     assert (r.timed_out, r.exit_code, r.stdout) == (True, 124, "before\n")

@@ -17,7 +17,7 @@ import type { Abortable, WireRequest } from "./transport.js";
 import type * as wire from "./types.js";
 
 /** How a command is run. */
-export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "stdin" | "stdinBase64" | "stdinOpen" | "backpressure">, Abortable {
+export interface RunOptions extends Omit<Camel<wire.ExecParams>, "sessionId" | "command" | "argv" | "stdin" | "stdinBase64" | "stdinOpen" | "backpressure">, Abortable {
   /** What the command reads. Absent: end of file at once. */
   stdin?: TextOrBytes;
 }
@@ -87,24 +87,25 @@ export abstract class AnySession {
 /** A place to work with a living shell: what one command sets, the next one has. */
 export class Session extends AnySession {
   /**
-   * Runs a command and waits for its outcome. When the signal is aborted the command
+   * Runs a command and waits for its outcome. A string is text for the shell; a list is a program
+   * and its arguments, which runs beside the shell. When the signal is aborted the command
    * is cancelled, unless it is detached; over stdio it goes on in any case.
    */
-  async run(command: string, options: RunOptions = {}): Promise<ExecResult> {
+  async run(command: string | readonly string[], options: RunOptions = {}): Promise<ExecResult> {
     const { signal, ...rest } = options;
     const result = await this.trl.request({ method: "exec.run", params: this.#once(command, rest) }, signal);
     return execResult(fromWire(result as wire.ExecResult));
   }
 
   /** Runs a command and yields its output as it comes, then its exit. The first `next` starts the command. */
-  stream(command: string, options: ExecStreamOptions = {}): ExecStream {
+  stream(command: string | readonly string[], options: ExecStreamOptions = {}): ExecStream {
     const { signal, reconnect, ...rest } = options;
     const request = { method: "exec.stream", params: this.#once(command, rest) };
     return new ExecStream(this.trl.link, request, { signal, reconnect });
   }
 
   /** Starts a command that goes on by itself. */
-  async start(command: string, options: StartOptions = {}): Promise<Exec> {
+  async start(command: string | readonly string[], options: StartOptions = {}): Promise<Exec> {
     const { signal, ...rest } = options;
     const info = (await this.trl.request({ method: "exec.start", params: this.#once(command, rest) }, signal)) as wire.ExecInfo;
     return new Exec(this.trl, info.exec_id);
@@ -121,15 +122,16 @@ export class Session extends AnySession {
   }
 
   /** The parameters of a command that can be asked for again, and runs once. */
-  #once(command: string, options: StartOptions): WireRequest["params"] {
+  #once(command: string | readonly string[], options: StartOptions): WireRequest["params"] {
     return { run_id: newWriteID(), ...this.#params(command, options) };
   }
 
   /** The parameters on the wire. The daemon still takes the text "open" for stdin_open, so that text travels as base64. */
-  #params(command: string, { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
+  #params(command: string | readonly string[], { stdin, stdinOpen, ...options }: StartOptions): WireRequest["params"] {
     const input = stdinOpen ? { stdin_open: true } : stdin === undefined ? {} : dataFields("stdin", stdin, (text) => text !== "open");
     if (stdinOpen && stdin !== undefined) throw new TypeError("stdin: cannot be given together with stdinOpen");
-    return { session_id: this.id, command, ...(toWire(options) as object), ...input };
+    const what = typeof command === "string" ? { command } : { argv: command };
+    return { session_id: this.id, ...what, ...(toWire(options) as object), ...input };
   }
 }
 
@@ -178,6 +180,16 @@ export class Exec {
   async #write(data: TextOrBytes, { signal, close, writeId = newWriteID() }: InputOptions): Promise<ExecInputResult> {
     const params = { exec_id: this.id, write_id: writeId, ...(close && { close }), ...(data.length > 0 && dataFields("data", data)) };
     return fromWire((await this.#trl.request({ method: "exec.input", params }, signal)) as wire.ExecInputResult);
+  }
+
+  /** Changes the size of the terminal of a command that was started with `pty`. */
+  async resize(cols: number, rows: number, options: Abortable = {}): Promise<ExecInputResult> {
+    return this.#trl.call("exec.input", { execId: this.id, pty: { cols, rows } }, options);
+  }
+
+  /** Sends a signal to the command: to its leader, or to the tree of all its processes. */
+  async signal(name: string, to: "leader" | "tree" = "leader", options: Abortable = {}): Promise<Camel<wire.ExecSignalResult>> {
+    return this.#trl.call("exec.signal", { execId: this.id, signal: name, to }, options);
   }
 
   /** Stops the command and everything it started, with SIGTERM first or the signal of that name. */

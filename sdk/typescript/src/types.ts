@@ -638,7 +638,7 @@ export interface ExecParams {
    * The text of the command, as in a script for the session's shell, which runs one command at a
    * time. Either command or argv is required.
    */
-  command: string;
+  command?: string;
   /**
    * A program, as a path or a name on PATH, and its arguments. TRL starts the program itself, beside
    * the session's shell: it does not wait for the shell and knows neither the variables nor the

@@ -23,6 +23,27 @@ test("a session keeps its state between commands", async (t) => {
   assert.equal((await s.destroy({ force: true })).state, "terminated");
 });
 
+test("a list is a program beside the shell", async (t) => {
+  const trl = await (await Daemon.start(t)).connect(t);
+  const s = await trl.session({ shell: "bash" });
+  const busy = await s.start("X=1; sleep 100");
+  const r = await s.run(["sh", "-c", 'cat; echo "[$X] $1"; echo err >&2; exit 4', "sh", "a  b"], { stdin: "in ", merge: true });
+  assert.deepEqual([r.stdout, r.stderr, r.exitCode], ["in [] a  b\nerr\n", "", 4]);
+  assert.equal((await s.run(["stty", "size"], { pty: { cols: 91, rows: 17 } })).stdout, "17 91\r\n");
+  const x = await s.start(["sleep", "100"]);
+  const { pid } = await x.info();
+  assert.deepEqual((await x.signal("INT")).processes.map((p) => p.pid), [pid]);
+  assert.equal((await x.info()).argv?.[0], "sleep");
+  const tty = await s.start(["sh", "-c", "read a; stty size"], { pty: { cols: 80, rows: 24 } });
+  await tty.resize(50, 5);
+  await tty.input("\n");
+  await tty.wait();
+  assert.equal((await tty.output()).data, "\r\n5 50\r\n");
+  await busy.cancel("KILL");
+  const bare = await trl.session({ shell: "none" });
+  assert.equal((await bare.run(["echo", "$HOME"])).stdout, "$HOME\n");
+});
+
 test("a session gets another name and other tags", async (t) => {
   const trl = await (await Daemon.start(t)).connect(t);
   const s = await trl.session({ name: "old", tags: ["a"] });

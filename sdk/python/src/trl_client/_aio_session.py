@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from . import _request, types
 from ._aio_stream import Stream, Viewer
@@ -60,15 +60,18 @@ class AnySession:
 class Session(AnySession):
     """A place to work: a living shell with its directory and environment."""
 
-    async def run(self, command: str, **options: Unpack[RunOptions]) -> ExecResult:
-        """Run a command and wait for its outcome. A failure or a timeout of the command is a result."""
+    async def run(self, command: str | Sequence[str], **options: Unpack[RunOptions]) -> ExecResult:
+        """Run a command and wait for its outcome. A failure or a timeout of the command is a result.
+
+        A string is text for the shell. A list is a program and its arguments, which runs beside the shell.
+        """
         return await self._client._do(_request.exec_run(self.id, command, options))
 
-    async def start(self, command: str, **options: Unpack[StartOptions]) -> Exec:
+    async def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Exec:
         """Start a command and return at once."""
         return Exec(self._client, (await self._client._do(_request.exec_start(self.id, command, options))).exec_id)
 
-    def stream(self, command: str, **options: Unpack[StreamOptions]) -> Stream:
+    def stream(self, command: str | Sequence[str], **options: Unpack[StreamOptions]) -> Stream:
         """Iterate over the output of a command as it comes. Opening the stream starts the command."""
         return Stream(self._client._pool, Cursor(_request.exec_stream(self.id, command, options)))
 
@@ -109,6 +112,14 @@ class Exec:
     def stream(self, **options: Unpack[AttachOptions]) -> Stream:
         """Iterate over the output, from its beginning or from where the options say."""
         return Stream(self._client._pool, Cursor(_request.exec_attach(self.id, options)))
+
+    async def resize(self, cols: int, rows: int) -> types.ExecInputResult:
+        """Change the size of the terminal of a command that was started with pty."""
+        return await self._client._do(_request.exec_resize(self.id, cols, rows))
+
+    async def signal(self, signal: str, to: Literal["leader", "tree"] | None = None) -> types.ExecSignalResult:
+        """Send a signal to the command: to its leader, or to the tree of all its processes."""
+        return await self._client._do(_request.exec_signal(self.id, signal, to))
 
     async def cancel(self, signal: str | None = None) -> types.ExecInfo:
         """Stop the command and everything it started."""

@@ -300,12 +300,6 @@ class ViewerOptions(TypedDict, total=False):
 class RunOptions(TypedDict, total=False):
     """The options of a command that runs to its end."""
 
-    argv: Sequence[str]
-    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
-    beside the session's shell: it does not wait for the shell and knows neither the variables
-    nor the directory that commands have set there. Up to max_parallel programs run at once.
-    """
-
     pty: _types.PTYSize
     """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
     then. exec.input types into the terminal and changes its size.
@@ -375,12 +369,6 @@ class OneRunOptions(TypedDict, total=False):
 class StartOptions(TypedDict, total=False):
     """The options of a command that starts and runs on."""
 
-    argv: Sequence[str]
-    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
-    beside the session's shell: it does not wait for the shell and knows neither the variables
-    nor the directory that commands have set there. Up to max_parallel programs run at once.
-    """
-
     pty: _types.PTYSize
     """Gives the program of argv a terminal of this size instead of pipes. All output is stdout
     then. exec.input types into the terminal and changes its size.
@@ -425,12 +413,6 @@ class StartOptions(TypedDict, total=False):
 
 class StreamOptions(TypedDict, total=False):
     """The options of a new command whose output is pushed."""
-
-    argv: Sequence[str]
-    """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
-    beside the session's shell: it does not wait for the shell and knows neither the variables
-    nor the directory that commands have set there. Up to max_parallel programs run at once.
-    """
 
     pty: _types.PTYSize
     """Gives the program of argv a terminal of this size instead of pipes. All output is stdout

@@ -141,7 +141,7 @@ def session_list(tags: Iterable[str], state: types.SessionState | None) -> Reque
     return Request("session.list", params, lambda d: types.SessionListResult.from_dict(d).sessions)
 
 
-def exec_run(session_id: str, command: str, options: RunOptions) -> Request[ExecResult]:
+def exec_run(session_id: str, command: str | Sequence[str], options: RunOptions) -> Request[ExecResult]:
     """exec.run."""
     return Request("exec.run", _once(_command(session_id, command, RunOptions, options)), ExecResult.from_dict)
 
@@ -153,12 +153,12 @@ def one_run(options: OneRunOptions, ephemeral: bool) -> tuple[SessionOptions, Ru
     return cast(SessionOptions, {"ephemeral": ephemeral, **session}), cast(RunOptions, run)
 
 
-def exec_start(session_id: str, command: str, options: StartOptions) -> Request[types.ExecInfo]:
+def exec_start(session_id: str, command: str | Sequence[str], options: StartOptions) -> Request[types.ExecInfo]:
     """exec.start."""
     return Request("exec.start", _once(_command(session_id, command, StartOptions, options)), types.ExecInfo.from_dict)
 
 
-def exec_stream(session_id: str, command: str, options: StreamOptions) -> Request[types.StreamStart]:
+def exec_stream(session_id: str, command: str | Sequence[str], options: StreamOptions) -> Request[types.StreamStart]:
     """exec.stream of a new command."""
     return Request("exec.stream", _once(_command(session_id, command, StreamOptions, options)), types.StreamStart.from_dict)
 
@@ -185,6 +185,16 @@ def exec_wait(exec_ids: Iterable[str], all: bool, options: WaitOptions) -> Reque
     """exec.wait."""
     params = {"exec_ids": list(exec_ids), "all": all, **given(WaitOptions, options)}
     return Request("exec.wait", params, types.ExecWaitResult.from_dict)
+
+
+def exec_signal(exec_id: str, signal: str, to: str | None) -> Request[types.ExecSignalResult]:
+    """exec.signal."""
+    return Request("exec.signal", {"exec_id": exec_id, "signal": signal, **({"to": to} if to else {})}, types.ExecSignalResult.from_dict)
+
+
+def exec_resize(exec_id: str, cols: int, rows: int) -> Request[types.ExecInputResult]:
+    """exec.input of a new size."""
+    return Request("exec.input", {"exec_id": exec_id, "pty": {"cols": cols, "rows": rows}}, types.ExecInputResult.from_dict)
 
 
 def exec_cancel(named: Mapping[str, str], signal: str | None) -> Request[types.ExecInfo]:
@@ -229,14 +239,15 @@ def given(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _command(session_id: str, command: str, kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def _command(session_id: str, command: str | Sequence[str], kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
     params = given(kind, options)
     stdin = params.pop("stdin", None)
     if stdin is OPEN:
         params["stdin_open"] = True
     elif stdin is not None:
         params.update(_text_or_bytes("stdin", stdin))
-    return {"session_id": session_id, "command": command, **params}
+    what = {"command": command} if isinstance(command, str) else {"argv": list(command)}
+    return {"session_id": session_id, **what, **params}
 
 
 def _once(params: dict[str, Any]) -> dict[str, Any]:

@@ -788,14 +788,14 @@ class _ExecParams(TypedDict):
     session_id: str
     """id or name"""
 
+
+class ExecParams(_ExecParams, total=False):
+    """Asks for a command to be run."""
+
     command: str
     """The text of the command, as in a script for the session's shell, which runs one command at a
     time. Either command or argv is required.
     """
-
-
-class ExecParams(_ExecParams, total=False):
-    """Asks for a command to be run."""
 
     argv: list[str]
     """A program, as a path or a name on PATH, and its arguments. TRL starts the program itself,
