@@ -76,7 +76,7 @@ func (s *Session) endRunner(p link.DestroyParams) {
 			}
 			break
 		}
-		if !own || !happened(c.conn.Done()) || time.Until(deadline) <= 0 {
+		if p.Force || !happened(c.conn.Done()) || time.Until(deadline) <= 0 {
 			break
 		}
 		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)

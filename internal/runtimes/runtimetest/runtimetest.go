@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,20 +53,29 @@ const limit = time.Minute
 func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	for _, c := range []struct {
 		name  string
+		needs func(Place) bool
 		check func(d *daemon)
 	}{
-		{"a session from its start to its end", startToEnd},
-		{"a start that is given up", givenUp},
-		{"a connection counts after its hello", helloCounts},
-		{"a broken connection is made again", dialAgain},
-		{"the next daemon finds the runner", nextDaemon},
-		{"the next daemon removes a dead runner", deadRunner},
-		{"many at once", manyAtOnce},
+		{"a session from its start to its end", always, startToEnd},
+		{"a start that is given up", always, givenUp},
+		{"a connection counts after its hello", always, helloCounts},
+		{"a broken connection is made again", always, dialAgain},
+		{"the next daemon finds the runner", always, nextDaemon},
+		{"the next daemon removes a dead runner", always, deadRunner},
+		{"many at once", always, manyAtOnce},
+		{"one beside another", always, besideAnother},
+		{"a removal that cannot be carried out is remembered", func(p Place) bool { return p.Lose != nil }, removedLater},
+		{"a runner ends with its place", func(p Place) bool { return p.End != nil }, placeEnds},
+		{"strays are removed", func(p Place) bool { return p.Stray != nil }, straysRemoved},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			place := newPlace(t)
+			if !c.needs(place) {
+				t.Skip("does not apply to this place")
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			d := &daemon{T: t, ctx: ctx, place: newPlace(t)}
+			d := &daemon{T: t, ctx: ctx, place: place}
 			d.open()
 			defer d.close() // also after a failure
 			c.check(d)
@@ -374,6 +384,86 @@ func manyAtOnce(d *daemon) {
 	}
 	ends.Wait()
 	d.recovered(0)
+}
+
+func besideAnother(d *daemon) {
+	first := d.start(d.spec(1))
+	s := d.spec(2)
+	s.Beside = first
+	second := d.start(s)
+	if a, b := first.Place().Info, second.Place().Info; a != b {
+		d.Errorf("places %+v and %+v", a, b)
+	}
+	d.create(d.dial(second), s, second)
+	d.end(first) // its place stays, because the other one is there
+	d.mustHello(d.dial(second), second)
+	d.replace()
+	second = d.recovered(1)[0]
+	d.mustHello(d.dial(second), second)
+	d.end(second)
+	d.place.WantEmpty(d.T)
+}
+
+func removedLater(d *daemon) {
+	s := d.spec(1)
+	r := d.start(s)
+	d.create(d.dial(r), s, r)
+	restore := d.place.Lose()
+	r.Kill()
+	delete(d.alive, r)
+	began := time.Now()
+	if remains := r.Remove(false); remains.Cause == "" {
+		d.Errorf("remains: %+v", remains)
+	}
+	if took := time.Since(began); took > 25*time.Second {
+		d.Errorf("the removal took %s", took)
+	}
+	d.replace()
+	d.recovered(0)
+	if _, err := d.rt.Start(d.ctx, d.spec(2)); err == nil {
+		d.Error("a session was started in a place that cannot be reached")
+	}
+	restore()
+	d.prune()
+	d.place.WantEmpty(d.T)
+}
+
+func placeEnds(d *daemon) {
+	s := d.spec(1)
+	r := d.start(s)
+	d.create(d.dial(r), s, r)
+	cause := d.place.End(r)
+	for !happened(r.Done()) && d.ctx.Err() == nil {
+		_, _ = r.Dial(d.ctx)
+	}
+	delete(d.alive, r)
+	if remains := r.Remove(false); !strings.Contains(remains.Cause, cause) {
+		d.Errorf("cause %q, want %q", remains.Cause, cause)
+	}
+	d.recovered(0)
+}
+
+func straysRemoved(d *daemon) {
+	s := d.spec(1)
+	r := d.start(s)
+	c := d.dial(r)
+	d.create(c, s, r)
+	d.place.Stray(d.T)
+	d.replace()
+	r = d.recovered(1)[0]
+	d.prune()
+	d.mustHello(d.dial(r), r) // it was spared
+	d.end(r)
+	d.place.WantEmpty(d.T)
+}
+
+func happened(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func sameAbout(a, b session.About) bool {

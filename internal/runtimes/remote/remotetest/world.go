@@ -91,13 +91,16 @@ func (w *World) Delay(d time.Duration) {
 	w.delay = d
 }
 
-// End ends a place, with everything in it. The place stays until it is removed.
+// End ends a place, with everything in it, also in its memory. The place stays until it is removed.
 func (w *World) End(id, cause string) {
 	w.mu.Lock()
 	p := w.places[id]
 	p.ended = cause
 	w.mu.Unlock()
 	w.kill(p)
+	if err := os.RemoveAll(filepath.Join(p.dir, "run")); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // Stray makes a place with the labels of a daemon and a session.
