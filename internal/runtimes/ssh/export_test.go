@@ -11,3 +11,10 @@ func SetPatience(t *testing.T, d time.Duration) {
 	openPatience = d
 	t.Cleanup(func() { openPatience = before })
 }
+
+// SetIdleTime changes how long a connection lives without a session.
+func SetIdleTime(t *testing.T, d time.Duration) {
+	before := idleTime
+	idleTime = d
+	t.Cleanup(func() { idleTime = before })
+}

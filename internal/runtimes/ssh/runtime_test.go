@@ -150,4 +150,3 @@ func TestRuntime(t *testing.T) {
 		}
 	})
 }
-

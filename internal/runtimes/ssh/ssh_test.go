@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/runtimes/remote"
+	"github.com/trl-dev/trl/internal/runtimes/runners"
 	"github.com/trl-dev/trl/internal/runtimes/ssh"
 	"github.com/trl-dev/trl/internal/runtimes/ssh/sshdtest"
 	"github.com/trl-dev/trl/internal/session"
@@ -29,10 +31,18 @@ import (
 // reaper starts all children of this process: ssh and sshd.
 var reaper *process.Reaper
 
-// TestMain is also the runner: the driver copies this program to the other machine.
+// TestMain builds the runner that the driver copies to the other machine. Where that is impossible,
+// this program is the runner.
 func TestMain(m *testing.M) {
 	if runner.Called() {
 		os.Exit(runner.Main())
+	}
+	if self, err := os.Executable(); err == nil {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(filepath.Dir(self), runners.Name), "github.com/trl-dev/trl/cmd/trl-runner")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "trl-runner cannot be built, the tests are slower: %s\n%s", err, out)
+		}
 	}
 	reaper = process.NewReaper()
 	process.BecomeSubreaper()
@@ -512,5 +522,47 @@ func TestNoShell(t *testing.T) {
 		if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.shell, err)
 		}
+	}
+}
+
+// TestIdle: a connection without sessions ends after a while, one with a session does not.
+func TestIdle(t *testing.T) {
+	ssh.SetIdleTime(t, 50*time.Millisecond)
+	c := newClient(t)
+	site := c.site(target(newServer(t, sshdtest.Options{})))
+	p, err := site.Exec(t.Context(), []string{"/bin/cat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := output(t, site, "", "/bin/sleep", "0.3"); got != "" || len(masters()) != 1 {
+		t.Errorf("printed %q, %d connections", got, len(masters()))
+	}
+	_ = p.CloseWrite()
+	if exit, err := p.Wait(); err != nil || exit.Status != 0 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	testkit.Eventually(t, "the connection has ended", func() bool { return len(masters()) == 0 })
+	if got, _ := output(t, site, "", "/bin/echo", "again"); got != "again\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
+// TestJumpHost: the way to the machine leads through another one, as ProxyJump does it.
+func TestJumpHost(t *testing.T) {
+	gate, server := newServer(t, sshdtest.Options{}), newServer(t, sshdtest.Options{})
+	jump := fmt.Sprintf("ProxyCommand=ssh -i %s -o BatchMode=yes -o UserKnownHostsFile=%s -o IdentityAgent=none -W %%h:%%p %s",
+		gate.Identity(), gate.KnownHosts(), gate.Destination())
+	c := newClient(t)
+	site := c.site(target(server, jump))
+	if got, _ := output(t, site, "", "/bin/echo", "hello"); got != "hello\n" {
+		t.Errorf("printed %q", got)
+	}
+	if !strings.Contains(gate.Log(), "Accepted publickey") {
+		t.Error("the jump host was not used")
+	}
+	gate.Kill()
+	var e *api.Error
+	if _, err := site.Exec(t.Context(), []string{"/bin/true"}); !errors.As(err, &e) || e.Code != api.CodeRuntimeUnavailable || !strings.Contains(e.Message, "Connection refused") {
+		t.Errorf("without the jump host: %v", err)
 	}
 }
