@@ -65,8 +65,13 @@ type DialogueCreateParams struct {
 	WorkingDir string `json:"working_dir,omitempty"`
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
-	// Runtime selects where the agent runs: host, or remote for the daemon given in remote.
+	// Runtime is the place where the agent runs, as in session.create, or remote for the daemon
+	// given in remote. Empty: the daemon's default_runtime.
 	Runtime string `json:"runtime,omitempty"`
+	// Place overrides options of the place, as in session.create.
+	Place *PlaceOptions `json:"place,omitempty"`
+	// CreateID is chosen by the caller and is in the session.progress events of this creation.
+	CreateID string `json:"create_id,omitempty"`
 	// Remote is the daemon that runs the session, for runtime remote.
 	Remote *DialogueRemote `json:"remote,omitempty"`
 	// Resume is the agent's own id of an earlier conversation to continue.
@@ -131,14 +136,11 @@ func (p DialogueCreateParams) Check() error {
 		return InvalidParam("name", "%.100q: must be 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter or digit, and not with \"s-\", \"x-\" or \"d-\"", p.Name)
 	case p.Argv != nil && (len(p.Argv) == 0 || p.Argv[0] == ""):
 		return InvalidParam("argv", "must begin with the program")
-	case p.Runtime != "" && p.Runtime != "host" && p.Runtime != "remote":
-		return InvalidParam("runtime", "%.40q is not one of host, remote", p.Runtime)
-	case p.Runtime == "remote" && (p.Remote == nil || p.Remote.Address == ""):
-		return InvalidParam("remote", "is required for runtime remote, with its address")
-	case p.Runtime != "remote" && p.Remote != nil:
-		return InvalidParam("remote", "is for runtime remote")
 	case slices.Contains(p.Tags, TagDialogue) || slices.ContainsFunc(p.Tags, func(t string) bool { return strings.HasPrefix(t, "d-") }):
 		return InvalidParam("tags", "%s and tags that begin with d- are reserved", TagDialogue)
+	}
+	if err := p.checkPlace(); err != nil {
+		return err
 	}
 	for _, s := range p.Argv {
 		if err := noNUL("argv", s); err != nil {
@@ -194,7 +196,7 @@ type DialogueInfo struct {
 	Model          string   `json:"model"`              // as last reported by the agent
 	PermissionMode string   `json:"permission_mode"`    // as last reported by the agent
 	WorkingDir     string   `json:"working_dir"`        // the directory the agent works in
-	Runtime        string   `json:"runtime"`            // host or remote
+	Runtime        string   `json:"runtime"`            // the place, as in session.create, or remote
 	Commands       []string `json:"commands,omitempty"` // commands that the agent accepts as messages, such as /compact, once reported
 	Models         []string `json:"models,omitempty"`   // models that dialogue.set accepts, once the agent has reported them
 	Tags           []string `json:"tags"`               // as set by dialogue.create

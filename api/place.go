@@ -21,7 +21,62 @@ const (
 	PlaceTRL        PlaceKind = "trl"        // trl:ADDRESS, another daemon
 )
 
-// PlaceOptions are the options of places. Each kind knows some of them; see PlaceKinds.
+// PlaceKindInfo describes a kind of place: how its words are written and which options it knows.
+type PlaceKindInfo struct {
+	Kind PlaceKind
+	// Short is another word for the kind; empty if there is none.
+	Short string
+	// Argument is what follows the colon, for people; empty if the kind has no argument.
+	Argument string
+	// Sets are the options that the argument sets. A place of the kind needs the first of them.
+	Sets []string
+	// Options are the other options of the kind.
+	Options []string
+	Doc     string
+}
+
+// PlaceKinds is the one list of the kinds. It is a function, so that programs that do not call it,
+// such as the runner, do not contain it.
+func PlaceKinds() []PlaceKindInfo {
+	return []PlaceKindInfo{
+		{Kind: PlaceHost, Doc: "the daemon's own machine"},
+		{
+			Kind: PlaceDocker, Argument: "IMAGE", Sets: []string{"image"}, Doc: "a new container, which lives as long as a session is in it",
+			Options: []string{"mounts", "network", "user", "pull", "platform", "labels", "read_only", "capabilities", "oci_runtime", "engine"},
+		},
+		{Kind: PlaceContainer, Argument: "NAME", Sets: []string{"container"}, Options: []string{"user", "engine"}, Doc: "an existing container, which TRL never removes"},
+		{Kind: PlaceSSH, Argument: "DESTINATION", Sets: []string{"destination"}, Options: []string{"identity", "ssh_options"}, Doc: "another machine, as ssh(1) connects to it"},
+		{
+			Kind: PlaceKubernetes, Short: "k8s", Argument: "IMAGE", Sets: []string{"image"}, Doc: "a new pod, which lives as long as a session is in it",
+			Options: []string{
+				"context", "namespace", "container", "user", "pull", "labels", "read_only", "capabilities", "service_account", "node_selector", "tolerations",
+				"runtime_class", "pod_template", "claim_pool",
+			},
+		},
+		{Kind: PlacePod, Argument: "[NAMESPACE/]POD[/CONTAINER]", Sets: []string{"pod", "namespace", "container"}, Options: []string{"context"}, Doc: "an existing pod, which TRL never removes"},
+		{Kind: PlaceTRL, Argument: "ADDRESS", Sets: []string{"address"}, Options: []string{"token_file", "ca_file"}, Doc: "the machine of another daemon, over gRPC"},
+	}
+}
+
+// FindPlaceKind returns the row of PlaceKinds with that name or short name.
+func FindPlaceKind(name string) (PlaceKindInfo, bool) {
+	for _, k := range PlaceKinds() {
+		if name != "" && (string(k.Kind) == name || k.Short == name) {
+			return k, true
+		}
+	}
+	return PlaceKindInfo{}, false
+}
+
+// Knows reports whether places of the kind have the option.
+func (k PlaceKindInfo) Knows(option string) bool {
+	return contains(k.Sets, option) || contains(k.Options, option)
+}
+
+// All returns all options of the kind, those of its argument first.
+func (k PlaceKindInfo) All() []string { return append(append([]string(nil), k.Sets...), k.Options...) }
+
+// PlaceOptions are the options of places. Each kind knows some of them.
 type PlaceOptions struct {
 	// Image is the image of a new container or pod.
 	Image string `json:"image,omitempty"`
@@ -86,23 +141,48 @@ type PlaceOptions struct {
 	CAFile string `json:"ca_file,omitempty"`
 }
 
+// optionField is one option and its value.
+type optionField struct {
+	name  string
+	value reflect.Value
+}
+
+func (o PlaceOptions) fields() []optionField {
+	v := reflect.ValueOf(o)
+	list := make([]optionField, v.NumField())
+	for i := range list {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		list[i] = optionField{name, v.Field(i)}
+	}
+	return list
+}
+
 // Set returns the names of the options that are set, sorted.
 func (o PlaceOptions) Set() []string {
 	var names []string
-	v := reflect.ValueOf(o)
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			names = append(names, name)
+	for _, f := range o.fields() {
+		if !f.value.IsZero() {
+			names = append(names, f.name)
 		}
 	}
 	sort.Strings(names)
 	return names
 }
 
+// With returns the options with those that are set in over in place of their own.
+func (o PlaceOptions) With(over PlaceOptions) PlaceOptions {
+	to := reflect.ValueOf(&o).Elem()
+	for i, f := range over.fields() {
+		if !f.value.IsZero() {
+			to.Field(i).Set(f.value)
+		}
+	}
+	return o
+}
+
 // PlaceInfo describes the place of a session. Its fields are empty where they do not apply.
 type PlaceInfo struct {
-	Kind      PlaceKind `json:"kind"`
+	Kind      PlaceKind `json:"kind"`                // kind of the place
 	Container string    `json:"container,omitempty"` // name of the container
 	Image     string    `json:"image,omitempty"`     // image of the container or pod
 	Host      string    `json:"host,omitempty"`      // the machine: where the engine runs, or what ssh connected to
@@ -125,18 +205,88 @@ type PlaceProgress struct {
 	Total int64 `json:"total,omitempty"`
 }
 
+// RuntimeListParams has no fields.
+type RuntimeListParams struct{}
+
+// RuntimeListResult lists the places.
+type RuntimeListResult struct {
+	// Runtimes are the names from the configuration, and then the kinds.
+	Runtimes []RuntimeInfo `json:"runtimes"`
+	// Default is the place of sessions that do not name one.
+	Default string `json:"default"`
+	// Adhoc says whether callers may use places that the configuration does not name.
+	Adhoc bool `json:"adhoc"`
+}
+
+// RuntimeInfo describes a word for places.
+type RuntimeInfo struct {
+	Runtime string    `json:"runtime"` // a name from the configuration, or a kind
+	Kind    PlaceKind `json:"kind"`    // kind of the place
+	// Configured is true for a name from the configuration.
+	Configured bool `json:"configured"`
+	// Argument describes what must follow the kind and a colon, such as IMAGE; absent if the
+	// word is complete.
+	Argument string `json:"argument,omitempty"`
+	// Options are the options that callers may set in place.
+	Options []string `json:"options"`
+	// Usable is false if this daemon cannot create sessions there; Why says the reason.
+	Usable bool   `json:"usable"`
+	Why    string `json:"why,omitempty"`
+	// Sessions is the number of live sessions in places of this word. For a kind it includes
+	// those of KIND:ARGUMENT.
+	Sessions int `json:"sessions"`
+}
+
+// RuntimeCheckParams names a place.
+type RuntimeCheckParams struct {
+	// Runtime is the word for the place, as in session.create. Empty: the default.
+	Runtime string `json:"runtime,omitempty"`
+	// Place overrides options, as in session.create.
+	Place *PlaceOptions `json:"place,omitempty"`
+	// TimeoutS bounds the check; 10 seconds when absent.
+	TimeoutS *float64 `json:"timeout_s,omitempty"`
+}
+
+// Check reports the first invalid parameter.
+func (p RuntimeCheckParams) Check() error {
+	if p.Runtime != "" {
+		if err := CheckPlaceWord(p.Runtime); err != nil {
+			return err
+		}
+	}
+	if p.TimeoutS != nil && (!(*p.TimeoutS > 0) || *p.TimeoutS > 3600) {
+		return InvalidParam("timeout_s", "must be a number of seconds above 0, at most 3600")
+	}
+	return nil
+}
+
+// RuntimePruneParams has no fields.
+type RuntimePruneParams struct{}
+
+// RuntimePruneResult says what was removed.
+type RuntimePruneResult struct {
+	// Removed are the names of the containers, pods and sessions that were removed.
+	Removed []string `json:"removed"`
+	// Pending are the sessions that have ended, but whose places cannot be reached. TRL tries
+	// again by itself.
+	Pending []string `json:"pending"`
+	// Faults are the reasons why something could not be looked at, such as an engine that does
+	// not answer.
+	Faults []string `json:"faults"`
+}
+
 // RuntimeCheckResult says whether sessions can be created in a place.
 type RuntimeCheckResult struct {
 	// Runtime is the word that was checked.
 	Runtime   string    `json:"runtime"`
-	Kind      PlaceKind `json:"kind"`
-	Reachable bool      `json:"reachable"`
+	Kind      PlaceKind `json:"kind"`      // kind of the place
+	Reachable bool      `json:"reachable"` // true if sessions can be created there
 	// Why says why the place cannot be reached, and what to do.
 	Why string `json:"why,omitempty"`
 	// LatencyMS is how long one question and its answer took.
 	LatencyMS float64 `json:"latency_ms,omitempty"`
-	OS        string  `json:"os,omitempty"`
-	Arch      string  `json:"arch,omitempty"`
+	OS        string  `json:"os,omitempty"`   // such as linux
+	Arch      string  `json:"arch,omitempty"` // such as amd64
 	// Engine is the name and version of what runs the place, such as "docker 20.10.24".
 	Engine string `json:"engine,omitempty"`
 	// Enforced lists what sessions have there and may lack in other places, such as

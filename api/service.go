@@ -21,6 +21,10 @@ type Service interface {
 	SystemUpgrade(ctx context.Context, p SystemUpgradeParams) (SystemUpgradeResult, error)
 	SystemHTTP(ctx context.Context, p SystemHTTPParams) (SystemHTTPResult, error)
 
+	RuntimeList(ctx context.Context, p RuntimeListParams) (RuntimeListResult, error)
+	RuntimeCheck(ctx context.Context, p RuntimeCheckParams) (RuntimeCheckResult, error)
+	RuntimePrune(ctx context.Context, p RuntimePruneParams) (RuntimePruneResult, error)
+
 	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)
 	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)

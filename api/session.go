@@ -61,6 +61,21 @@ const (
 
 // SessionCreateParams asks for a new session.
 type SessionCreateParams struct {
+	// Runtime is the place of the session, as one word: a name from the configuration, a kind,
+	// or KIND:ARGUMENT, such as docker:alpine or ssh:build. Empty: the daemon's
+	// default_runtime, which is host unless configured. runtime.list lists the places.
+	Runtime string `json:"runtime,omitempty"`
+	// Place overrides options of the place that Runtime names, as far as the configuration
+	// allows it.
+	Place *PlaceOptions `json:"place,omitempty"`
+	// Beside is the id or name of a live session; the new one is created in the same
+	// container, pod or machine.
+	Beside string `json:"beside,omitempty"`
+	// CreateTimeoutS bounds the creation: pulling an image, waiting for a pod, copying the
+	// runner. Absent: the daemon's create_timeout_s for places other than the host; 0: no bound.
+	CreateTimeoutS *float64 `json:"create_timeout_s,omitempty"`
+	// CreateID is chosen by the caller and is in the session.progress events of this creation.
+	CreateID string `json:"create_id,omitempty"`
 	// Kind is shell, terminal or program; shell when empty.
 	Kind SessionKind `json:"kind,omitempty"`
 	// Command is the program of a terminal or program session and its arguments. The
@@ -127,7 +142,7 @@ type SessionInfo struct {
 	SessionID    string       `json:"session_id"`    // s-…; never reused
 	Name         string       `json:"name"`          // empty if the session has no name
 	Kind         SessionKind  `json:"kind"`          // shell, terminal or program
-	Runtime      string       `json:"runtime"`       // "host"
+	Runtime      string       `json:"runtime"`       // the place as its creator named it: host, docker:alpine, a name from the configuration
 	Shell        string       `json:"shell"`         // absolute path; none for a session without a shell
 	ShellFamily  string       `json:"shell_family"`  // the family that TRL drives the shell as: dash, ash, bash, zsh or fish
 	WorkingDir   string       `json:"working_dir"`   // the shell's current directory
@@ -141,6 +156,9 @@ type SessionInfo struct {
 	TimeoutS    float64  `json:"timeout_s"`    // default timeout of commands; 0 = none
 	OutputBytes int64    `json:"output_bytes"` // bytes of output kept now, in memory and in files
 	Tags        []string `json:"tags"`         // tags of the session
+	// Place describes the place of the session. It is absent while the place is being made, and
+	// in the remains of sessions of an earlier version.
+	Place *PlaceInfo `json:"place,omitempty"`
 	// Command is the program of a terminal or program session and its arguments.
 	Command []string `json:"command,omitempty"`
 	// ExecID is the running command. The program of a terminal or program session is a
@@ -314,6 +332,9 @@ func (p SessionCreateParams) Check() error {
 	if p.LingerS != nil && !p.Ephemeral {
 		return InvalidParam("linger_s", "is for ephemeral sessions")
 	}
+	if err := p.checkPlace(); err != nil {
+		return err
+	}
 	if err := p.checkKind(); err != nil {
 		return err
 	}
@@ -337,6 +358,22 @@ func checkTags(tags []string) error {
 		return InvalidParam("tags", "at most 64")
 	}
 	return nil
+}
+
+// checkPlace checks what can be said about the place without the configuration.
+func (p SessionCreateParams) checkPlace() error {
+	if p.Runtime != "" {
+		if err := CheckPlaceWord(p.Runtime); err != nil {
+			return err
+		}
+	}
+	if p.Beside != "" && p.Place != nil {
+		return InvalidParam("place", "cannot be given together with beside: the place already exists")
+	}
+	if len(p.CreateID) > 128 || !plainText(p.CreateID) {
+		return InvalidParam("create_id", "must have at most 128 bytes and no control characters")
+	}
+	return checkSeconds("create_timeout_s", p.CreateTimeoutS)
 }
 
 // checkKind rejects parameters that do not apply to the kind of session.

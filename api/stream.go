@@ -86,6 +86,9 @@ const (
 
 // Types of StreamEvent in a stream of events of sessions and commands.
 const (
+	// EventSessionProgress reports a slow step on the way to a session, such as pulling an image.
+	// It comes before session.created. If the creation fails, no other event of the session follows.
+	EventSessionProgress   = "session.progress"
 	EventSessionCreated    = "session.created"    // the session's shell is ready
 	EventSessionRunning    = "session.running"    // a command started
 	EventSessionIdle       = "session.idle"       // no command runs
@@ -109,7 +112,7 @@ const (
 
 // EventTypes lists the events of event.subscribe.
 var EventTypes = []string{
-	EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
+	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
 	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
 }
 
@@ -136,6 +139,9 @@ type StreamEvent struct {
 	Name      string     `json:"name,omitempty"`       // name of the session, for its events
 	ExecID    string     `json:"exec_id,omitempty"`    // for events of commands
 	Cause     string     `json:"cause,omitempty"`      // for session.terminated and session.unreachable
+	CreateID  string     `json:"create_id,omitempty"`  // the create_id of session.create, for session.progress
+	// Progress is the slow step, for session.progress.
+	Progress *PlaceProgress `json:"progress,omitempty"`
 	// DialogueID and Event are set for type dialogue.
 	DialogueID string         `json:"dialogue_id,omitempty"`
 	Event      *DialogueEvent `json:"event,omitempty"` // the event, for type dialogue

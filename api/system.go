@@ -75,7 +75,9 @@ type SystemInfoResult struct {
 	Limits map[string]float64 `json:"limits"`
 	// Capabilities are words for the optional features that this daemon supports.
 	Capabilities []string `json:"capabilities"`
-	Methods      []string `json:"methods"` // all methods of this daemon
+	// Runtimes are the kinds of places in which this daemon can create sessions.
+	Runtimes []PlaceKind `json:"runtimes"`
+	Methods  []string    `json:"methods"` // all methods of this daemon
 }
 
 // SystemUpgradeParams asks the daemon to replace itself with another program.

@@ -31,6 +31,21 @@ func (c *Client) SystemHTTP(ctx context.Context, p api.SystemHTTPParams) (api.Sy
 	return typed[api.SystemHTTPResult](ctx, c, "system.http", p)
 }
 
+// RuntimeList implements api.Service.
+func (c *Client) RuntimeList(ctx context.Context, p api.RuntimeListParams) (api.RuntimeListResult, error) {
+	return typed[api.RuntimeListResult](ctx, c, "runtime.list", p)
+}
+
+// RuntimeCheck implements api.Service.
+func (c *Client) RuntimeCheck(ctx context.Context, p api.RuntimeCheckParams) (api.RuntimeCheckResult, error) {
+	return typed[api.RuntimeCheckResult](ctx, c, "runtime.check", p)
+}
+
+// RuntimePrune implements api.Service.
+func (c *Client) RuntimePrune(ctx context.Context, p api.RuntimePruneParams) (api.RuntimePruneResult, error) {
+	return typed[api.RuntimePruneResult](ctx, c, "runtime.prune", p)
+}
+
 // SessionCreate implements api.Service.
 func (c *Client) SessionCreate(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
 	info, err := typed[api.SessionInfo](ctx, c, "session.create", p)

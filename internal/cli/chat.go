@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -93,6 +94,7 @@ not answer within --timeout; 130 it was interrupted; otherwise as trl run.`,
 	flags.StringArrayVar(&f.create.Tags, "tag", nil, "a `WORD` of your choice to group dialogues; may be repeated")
 	flags.Var(&f.limits.lifetime, "lifetime", "end the agent after this time, even if it works (30, 1.5s, 2m; 0 is never)")
 	flags.Var(&f.limits.idleTimeout, "idle-timeout", "with --keep, end the agent when no client has followed the dialogue for this time (0 is never)")
+	a.registerPlace(cmd)
 	f.policy.register(flags)
 	flags.BoolVarP(&f.print, "print", "p", false, "print the answer to PROMPT and leave")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "add your stdin to PROMPT")
@@ -162,7 +164,7 @@ func (r *chatRun) check() error {
 		return ui.UsageErrorf(r.cmd, "--dialogue and --resume do not go together")
 	}
 	if f.join != "" || f.resume != "" {
-		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "remote"} {
+		for _, name := range []string{"agent", "model", "permission-mode", "cwd", "name", "tag", "lifetime", "idle-timeout", "remote", "on", "place"} {
 			if flags.Changed(name) {
 				return ui.UsageErrorf(r.cmd, "--%s is for a new dialogue", name)
 			}
@@ -179,6 +181,9 @@ func (r *chatRun) check() error {
 	}
 	if f.limits.idleTimeout.Value != nil && !f.keep {
 		return ui.UsageErrorf(r.cmd, "--idle-timeout is for --keep; without it the agent ends when you leave")
+	}
+	if f.remote.Address != "" && (flags.Changed("on") || flags.Changed("place")) {
+		return ui.UsageErrorf(r.cmd, "--remote and --on do not go together")
 	}
 	if f.remote.Address == "" && f.remote != (api.DialogueRemote{}) {
 		return ui.UsageErrorf(r.cmd, "--remote is missing")
@@ -240,15 +245,17 @@ func (r *chatRun) open(ctx context.Context, c *client.Client) (info api.Dialogue
 		if info, err = c.DialogueInfo(ctx, api.DialogueInfoParams{DialogueID: f.resume}); err != nil {
 			return info, err
 		}
-		env := r.app.agentEnv(f.env, info.Runtime == "remote")
+		env := r.app.agentEnv(f.env, r.app.isElsewhere(info))
 		info, err = c.DialogueResume(ctx, api.DialogueResumeParams{DialogueID: f.resume, Env: env})
 	default:
 		var p api.DialogueCreateParams
 		if p, err = r.params(); err != nil {
 			return info, err
 		}
+		done := r.app.showSteps(ctx, c, p.CreateID)
 		info, err = c.DialogueCreate(ctx, p)
-		if err != nil && p.Argv == nil && p.Remote == nil && r.app.sameMachine() {
+		done()
+		if err != nil && p.Argv == nil && p.Remote == nil && r.app.samePlace() {
 			err = agentMissing(p.Agent, err)
 		}
 	}
@@ -269,9 +276,13 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	} else if idle := f.limits.idleTimeout.Value; idle != nil && *idle > 0 {
 		p.LingerS = idle
 	}
-	elsewhere := f.remote.Address != ""
-	if elsewhere {
-		p.Runtime = "remote"
+	elsewhere := f.remote.Address != "" || a.place.elsewhere
+	p.Runtime, p.Place = a.place.on, a.place.options
+	if a.place.elsewhere {
+		p.CreateID = rand.Text()
+	}
+	if f.remote.Address != "" {
+		p.Runtime, p.Place, p.CreateID = "remote", nil, ""
 		remote := f.remote
 		for _, file := range []*string{&remote.TokenFile, &remote.CAFile, &remote.CertFile, &remote.KeyFile} {
 			if *file != "" && a.sameMachine() { // the daemon reads the files, and works in another directory
@@ -290,6 +301,13 @@ func (r *chatRun) params() (api.DialogueCreateParams, error) {
 	}
 	p.Env = a.agentEnv(f.env, elsewhere)
 	return p, errors.Join(checkText("directory", p.WorkingDir), checkWords(p.Argv))
+}
+
+// isElsewhere reports whether an agent runs in a place other than the daemon's machine, as far as
+// the settings say it.
+func (a *app) isElsewhere(info api.DialogueInfo) bool {
+	kind, _, _ := api.ParsePlace(info.Runtime)
+	return kind.Kind != api.PlaceHost && a.config.Runtimes[info.Runtime].Kind != api.PlaceHost
 }
 
 // agentEnv returns the environment of an agent: the caller's, unless the agent is on another

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trl-dev/trl/internal/cli/ui"
+	"github.com/trl-dev/trl/internal/config"
 	"github.com/trl-dev/trl/internal/runner"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -42,9 +43,11 @@ type app struct {
 
 	noStart  bool
 	verbose  bool
-	stateDir string // set by connect
-	url      string // of the daemon, if it is not on a socket; set by settings
-	noHelp   error  // the error of --help
+	place    placeFlags
+	config   config.Config // set by settings
+	stateDir string        // set by connect
+	url      string        // of the daemon, if it is not on a socket; set by settings
+	noHelp   error         // the error of --help
 }
 
 // The groups of `trl help`.
@@ -135,7 +138,7 @@ func (a *app) commands() []named {
 		{"run", a.runCommand}, {"start", a.startCommand}, {"logs", a.logsCommand}, {"wait", a.waitCommand},
 		{"input", a.inputCommand}, {"signal", a.signalCommand}, {"cancel", a.cancelCommand}, {"ps", a.psCommand}, {"events", a.eventsCommand},
 		{"new", a.newCommand}, {"ls", a.lsCommand}, {"info", a.infoCommand}, {"rename", a.renameCommand},
-		{"kill", a.killCommand},
+		{"kill", a.killCommand}, {"runtimes", a.runtimesCommand},
 		{"attach", a.attachCommand}, {"send", a.sendCommand}, {"screen", a.screenCommand}, {"resize", a.resizeCommand},
 		{"record", a.recordCommand}, {"play", a.playCommand}, {"export", a.exportCommand},
 		{"chat", a.chatCommand}, {"dialogue", a.dialogueCommand},

@@ -106,7 +106,7 @@ func (a *app) textShell(cfg config.Config) string {
 	if cfg.Origin("default_shell") != config.OriginDefault {
 		return cfg.DefaultShell
 	}
-	if path, err := exec.LookPath(preferredShell); err == nil && a.sameMachine() {
+	if path, err := exec.LookPath(preferredShell); err == nil && a.samePlace() {
 		return path
 	}
 	return api.DefaultShell

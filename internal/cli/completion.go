@@ -45,7 +45,7 @@ and the ids of commands.`,
 
 // wordsOfBash replaces a function of the package bash-completion, which is not installed
 // everywhere, in cobra's script. Unlike that function, it does not rejoin words that bash splits
-// at = and :; no completion of trl has these.
+// at = and :; trl completes only what is before these.
 const wordsOfBash = `if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
         _get_comp_words_by_ref "$@" cur prev words cword
     else

@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,6 +48,7 @@ func (a *app) diagnose(cmd *cobra.Command) *diagnosis {
 	}
 	defer c.Close()
 	info := d.daemon(cmd.Context(), c)
+	d.runtimes(cmd.Context(), c)
 	d.limits(info.Limits)
 	at := len(d.findings)
 	enforcement := d.shells(cmd.Context(), c)
@@ -152,6 +156,35 @@ func (d *diagnosis) daemon(ctx context.Context, c *client.Client) api.SystemInfo
 		d.add(section, "version", verdictOK, fmt.Sprintf("%s, api %d", info.Version, info.APIVersion))
 	}
 	return info
+}
+
+// runtimes checks the places that the configuration names, at the same time.
+func (d *diagnosis) runtimes(ctx context.Context, c *client.Client) {
+	const section = "Runtimes"
+	list, err := c.RuntimeList(ctx, api.RuntimeListParams{})
+	if err != nil {
+		d.add(section, "places", verdictNote, err.Error())
+		return
+	}
+	words := checkable(list)
+	findings := make([]finding, len(words))
+	var all sync.WaitGroup
+	for i, word := range words {
+		all.Go(func() {
+			r, err := c.RuntimeCheck(ctx, api.RuntimeCheckParams{Runtime: word})
+			switch {
+			case err != nil:
+				findings[i] = finding{section, word, verdictBad, err.Error()}
+			case !r.Reachable:
+				findings[i] = finding{section, word, verdictBad, r.Why}
+			default:
+				about := []string{string(r.Kind), platformText(r), r.Engine, latencyText(r), strings.Join(r.Enforced, ", ")}
+				findings[i] = finding{section, word, verdictOK, strings.Join(slices.DeleteFunc(about, func(s string) bool { return s == "" }), ", ")}
+			}
+		})
+	}
+	all.Wait()
+	d.findings = append(d.findings, findings...)
 }
 
 // limits reports the limits of the system and the daemon.

@@ -116,7 +116,7 @@ same directory, with your current environment. Prints the id of the dialogue.`,
 				if err != nil {
 					return info, err
 				}
-				p.Env = a.agentEnv(env, info.Runtime == "remote")
+				p.Env = a.agentEnv(env, a.isElsewhere(info))
 				return c.DialogueResume(ctx, p)
 			})
 			if err == nil && !asJSON {

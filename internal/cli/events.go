@@ -160,6 +160,9 @@ func (e *events) line(ev api.StreamEvent) error {
 		session = ev.SessionID
 	}
 	detail := ev.Cause
+	if ev.Progress != nil {
+		detail = ev.Progress.Message
+	}
 	if ev.ExecOutcome != nil {
 		detail = exitText(*ev.ExecOutcome)
 	}

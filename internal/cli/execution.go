@@ -137,7 +137,7 @@ func (r *run) params(ctx context.Context, c *client.Client) (api.ExecParams, err
 		Merge:    r.flags.merge,
 		Detach:   &detach,
 	}
-	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.sameMachine() {
+	if p.WorkingDir = r.flags.cwd; p.WorkingDir != "" && r.app.samePlace() && !(r.flags.session != "" && filepath.IsAbs(p.WorkingDir)) { // an existing session may be elsewhere
 		absolute := directory
 		if r.flags.wait { // an earlier command may create the directory
 			absolute = filepath.Abs
@@ -185,7 +185,7 @@ func (r *run) inThrowAway(ctx context.Context, c *client.Client, p api.ExecParam
 	}
 	create.Ephemeral = r.app.url == "" // over HTTP, there is no connection to end with
 	p.WorkingDir = ""
-	info, err := c.SessionCreate(ctx, create)
+	info, err := r.app.createSession(ctx, c, create)
 	if err != nil {
 		return err
 	}
@@ -231,6 +231,9 @@ func (r *run) findNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 		if err = r.checkShell(info); err == nil {
 			err = r.checkLimits()
 		}
+		if err == nil {
+			err = r.checkPlace(info.SessionInfo)
+		}
 	}
 	return info.SessionInfo, err
 }
@@ -260,7 +263,7 @@ func (r *run) makeNamed(ctx context.Context, c *client.Client) (api.SessionInfo,
 			return info.SessionInfo, nil
 		}
 		if !errors.Is(err, api.ErrConflict) {
-			if made, err := c.SessionCreate(ctx, create); !errors.Is(err, api.ErrConflict) {
+			if made, err := r.app.createSession(ctx, c, create); !errors.Is(err, api.ErrConflict) {
 				return made, err
 			}
 		}
@@ -279,6 +282,21 @@ func (r *run) checkLimits() error {
 	}
 	return ui.WithHint(fmt.Errorf("session %q: already exists; %s is for a new one", r.flags.session, name),
 		"leave out %s; `trl call session.set` changes the limits of a session", name)
+}
+
+// checkPlace rejects a place that is not that of the existing session.
+func (r *run) checkPlace(info api.SessionInfo) error {
+	flag := ""
+	for _, name := range []string{"on", "beside", "place"} {
+		if r.cmd.Flags().Changed(name) && flag == "" {
+			flag = "--" + name
+		}
+	}
+	if flag == "" || flag == "--on" && r.app.place.on == info.Runtime {
+		return nil
+	}
+	return ui.WithHint(fmt.Errorf("session %q: already exists, in %s; %s is for a new one", r.flags.session, info.Runtime, flag),
+		"leave out %s, or take another session", flag)
 }
 
 // checkShell rejects a --shell that is not the shell of the existing session.

@@ -72,6 +72,8 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 		add("kind", string(s.Kind))
 	}
 	add("state", string(s.State))
+	add("runtime", s.Runtime)
+	add("place", placeText(s.SessionInfo))
 	add("runs", s.ExecID)
 	add("queued", nonZero(int64(s.Queued)))
 	if s.TerminatedAt != nil {
@@ -121,6 +123,24 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	}
 	add("environment", strings.Join(s.EnvKeys, " "))
 	return facts
+}
+
+// placeText describes the place of a session that is not on the daemon's machine.
+func placeText(s api.SessionInfo) string {
+	p := s.Place
+	if p == nil || p.Kind == api.PlaceHost {
+		return ""
+	}
+	var words []string
+	for _, w := range [][2]string{
+		{"container", p.Container}, {"image", p.Image}, {"pod", p.Pod}, {"namespace", p.Namespace}, {"node", p.Node}, {"host", p.Host}, {"daemon", p.Address},
+		{"", strings.Trim(p.OS+"/"+p.Arch, "/")},
+	} {
+		if w[1] != "" {
+			words = append(words, strings.TrimSpace(w[0]+" "+w[1]))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // reachText says why a session cannot be reached, and since when.

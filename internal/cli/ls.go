@@ -78,6 +78,13 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 	if a.Stdout.TTY && others {
 		t.Header = []string{"NAME", "ID", "KIND", "STATE", "RUNS", "TERMINAL", "ACTIVE", "ENDS", "DIRECTORY"}
 	}
+	// A person also sees the places, unless all sessions are on the daemon's machine.
+	places := a.Stdout.TTY && slices.ContainsFunc(list, func(s api.SessionInfo) bool {
+		return s.Place != nil && s.Place.Kind != api.PlaceHost || s.Place == nil && s.State == api.SessionCreating
+	})
+	if places {
+		t.Header = append(t.Header, "PLACE")
+	}
 	for _, s := range list {
 		runs := s.Shell
 		if len(s.Command) > 0 {
@@ -99,6 +106,11 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 			t.Add(name, id, kind, state, ui.Text(ui.Shorten(ui.Printable(runs), 24)), terminal, active, endsCell(s), directory)
 		default:
 			t.Add(name, id, state, ui.Text(runs), commands, active, endsCell(s), directory)
+		}
+	}
+	if places {
+		for i, s := range list {
+			t.Rows[i] = append(t.Rows[i], ui.Text(s.Runtime))
 		}
 	}
 	a.Stdout.Table(t)

@@ -96,6 +96,8 @@ A single argument that is more than a word is shell text. Without a NAME, write 
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&f.env, "env", "e", "set a variable; KEY alone passes yours on")
 	flags.Var(&f.timeout, "timeout", "end each of its commands after this time (30, 1.5s, 2m; 0 is never)")
+	a.registerPlace(cmd)
+	a.registerBeside(cmd)
 	f.limits.register(flags, "the session")
 	flags.StringArrayVar(&p.Tags, "tag", nil, "a `WORD` of your choice to group sessions; may be repeated")
 	flags.BoolVar(&p.Login, "login", false, "start a login shell")
@@ -145,6 +147,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		return err
 	}
 	p.WorkingDir, p.Shell, p.PreferShell, p.Env, p.TimeoutS = place.WorkingDir, place.Shell, place.PreferShell, place.Env, f.timeout.Value
+	a.fillPlace(&p)
 	f.limits.fill(&p)
 	if f.terminal {
 		err = f.fill(a, cmd, &p)
@@ -170,7 +173,7 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 				return err
 			}
 		}
-		info, err := c.SessionCreate(ctx, p)
+		info, err := a.createSession(ctx, c, p)
 		if err != nil {
 			return err
 		}
@@ -194,11 +197,12 @@ func nameOf(s api.SessionInfo) string {
 }
 
 // likeOurs returns the request for a session with the caller's environment, in dir or, if dir is
-// empty, in the caller's directory. A session on another machine gets neither: its directories
+// empty, in the caller's directory. A session in another place gets neither: its directories
 // differ, and the caller's secrets are not for it.
 func (a *app) likeOurs(dir, shell string) (api.SessionCreateParams, error) {
 	p := api.SessionCreateParams{Shell: shell, PreferShell: preferredShell, WorkingDir: dir, Env: map[string]string{}}
-	if a.sameMachine() {
+	a.fillPlace(&p)
+	if a.samePlace() {
 		var err error
 		if p.WorkingDir, err = directory(dir); err != nil {
 			return p, err

@@ -61,6 +61,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 				return err
 			}
 			p.WorkingDir, p.PreferShell, p.Env, p.Record, p.RecordInput = place.WorkingDir, place.PreferShell, place.Env, true, withKeys
+			a.fillPlace(&p)
 			limits.fill(&p)
 			if p.Command, err = a.program(cmd, args, ""); err != nil {
 				return err
@@ -81,7 +82,7 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 				return asNamed(output, "", err)
 			}
 			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
-				info, err := c.SessionCreate(ctx, p)
+				info, err := a.createSession(ctx, c, p)
 				if err != nil {
 					return err
 				}
@@ -100,6 +101,8 @@ Exit status: the program's own, even if the recording stopped early; trl reports
 	flags.StringVar(&p.Name, "name", "", "`NAME` of the session")
 	flags.StringVar(&p.WorkingDir, "cwd", "", "`DIR` in which it starts (default: yours)")
 	flags.VarP(&env, "env", "e", "set a variable; KEY alone passes yours on")
+	a.registerPlace(cmd)
+	a.registerBeside(cmd)
 	limits.register(flags, "the terminal")
 	f.register(flags)
 	registerDetachKey(flags)

@@ -94,6 +94,8 @@ func (a *app) commandFlags(cmd *cobra.Command, f *runFlags, w words) {
 	flags.StringVar(&f.cwd, "cwd", "", "run the command in this `DIR`")
 	flags.VarP(&f.env, "env", "e", "set a variable for this command; KEY alone passes yours on")
 	flags.StringVar(&f.shell, "shell", "", "`SHELL` of a new session, by name or path (default: default_shell, or bash)")
+	a.registerPlace(cmd)
+	a.registerBeside(cmd)
 	f.limits.register(flags, "a new session that stays")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, w.stdin)
 	flags.BoolVar(&f.direct, "direct", false, "start the program itself, beside the session's shell")

@@ -31,6 +31,9 @@ func (r *run) terminal() error {
 			return err
 		}
 	}
+	if _, err := r.app.settings(r.cmd); err != nil { // they say where the terminal will be
+		return err
+	}
 	p, err := r.app.likeOurs(r.flags.cwd, r.flags.shell)
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func (r *run) inTerminal(ctx context.Context, c *client.Client, p api.SessionCre
 	if err != nil {
 		return err
 	}
-	info, err := c.SessionCreate(ctx, p)
+	info, err := r.app.createSession(ctx, c, p)
 	if err != nil {
 		return err
 	}

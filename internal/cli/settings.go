@@ -52,6 +52,10 @@ func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	a.config = cfg
+	if err := a.place.resolve(cmd, cfg, a.url); err != nil {
+		return cfg, err
+	}
 	if a.verbose {
 		for _, note := range cfg.Notes() {
 			a.Stderr.Line("trl: " + note)

@@ -70,11 +70,15 @@ func (r *run) background(ctx context.Context, c *client.Client, openStdin bool) 
 	if p.SessionID = string(r.flags.session); p.SessionID != "" {
 		place, err = r.findNamed(ctx, c)
 	} else {
-		place, err = r.makeOwn(ctx, c, &p)
+		creating := ctx
+		if r.app.place.elsewhere { // that may take minutes
+			creating = interrupted
+		}
+		place, err = r.makeOwn(creating, c, &p)
 		p.SessionID = place.SessionID
 	}
 	if err != nil {
-		return err
+		return answer(err)
 	}
 	r.say(&p, place)
 	info, err := c.ExecStart(ctx, p)
@@ -109,7 +113,7 @@ func (r *run) makeOwn(ctx context.Context, c *client.Client, p *api.ExecParams) 
 	}
 	p.WorkingDir = ""
 	r.flags.limits.fill(&create)
-	info, err := c.SessionCreate(ctx, create)
+	info, err := r.app.createSession(ctx, c, create)
 	r.session = info.SessionID
 	return info, err
 }

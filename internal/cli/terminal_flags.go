@@ -62,7 +62,7 @@ func (f *terminalFlags) fill(a *app, cmd *cobra.Command, p *api.SessionCreatePar
 	switch {
 	case p.Command != nil:
 		p.Shell = ""
-	case p.Shell == "" && a.sameMachine():
+	case p.Shell == "" && a.samePlace():
 		p.Shell = os.Getenv("SHELL")
 	}
 	return p.Check()

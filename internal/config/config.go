@@ -36,6 +36,15 @@ type Config struct {
 	MaxQueued          int64   `key:"max_queued" kind:"count" max:"100000" doc:"maximum number of commands that wait in the queue of one session"`
 	KeepSessions       bool    `key:"keep_sessions" kind:"bool" doc:"keep the sessions alive when the daemon stops; the next daemon finds them"`
 
+	// Places.
+	DefaultRuntime string  `key:"default_runtime" kind:"text" doc:"place of sessions that do not name one: a name from [runtimes], a kind, or KIND:ARGUMENT"`
+	AdhocPlaces    bool    `key:"adhoc_places" kind:"bool" doc:"callers may use places that [runtimes] does not name, as KIND:ARGUMENT"`
+	RuntimeKinds   string  `key:"runtime_kinds" kind:"list" doc:"kinds of places that may be used: host, docker, container, ssh, kubernetes, pod, trl; empty = all"`
+	CreateTimeoutS float64 `key:"create_timeout_s" kind:"seconds" doc:"seconds that the creation of a session may take in a place other than the host; 0 = no limit"`
+
+	// Runtimes are the places that the file names, in tables [runtimes.NAME].
+	Runtimes map[string]Runtime
+
 	// Commands.
 	DefaultTimeoutS float64 `key:"default_timeout_s" kind:"seconds" doc:"default timeout of a command in seconds; 0 = no limit"`
 	KillGraceS      float64 `key:"kill_grace_s" kind:"seconds" max:"3600" doc:"seconds between SIGTERM and SIGKILL"`
@@ -106,6 +115,9 @@ func base() Config {
 		MaxCommands:        0,
 		MaxParallel:        64,
 		MaxQueued:          64,
+		DefaultRuntime:     string(api.PlaceHost),
+		AdhocPlaces:        true,
+		CreateTimeoutS:     300,
 		DefaultTimeoutS:    0,
 		KillGraceS:         5,
 		MaxStdinBytes:      16 << 20,
@@ -136,11 +148,11 @@ func base() Config {
 // Entry is one setting as `trl config` shows it.
 type Entry struct {
 	Key     string `json:"key"`
-	Value   any    `json:"value"` // string, int64, float64 or bool
+	Value   any    `json:"value"` // string, int64, float64 or bool; also a list or an object for an option of a place
 	Origin  string `json:"origin"`
 	Default any    `json:"default"`
-	Env     string `json:"env"`
-	Flag    string `json:"flag"` // with its dashes
+	Env     string `json:"env"`  // empty for an option of a place, which only the file sets
+	Flag    string `json:"flag"` // with its dashes; empty for an option of a place
 	Doc     string `json:"doc"`
 }
 
@@ -153,7 +165,7 @@ func (c Config) Entries() []Entry {
 			Env: s.env, Flag: "--" + s.flag, Doc: s.doc,
 		})
 	}
-	return list
+	return append(list, c.runtimeEntries()...)
 }
 
 // OriginDefault is the origin of a value that was not set.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
 )
 
@@ -98,6 +99,25 @@ func TestMistakesNameKeyValueAndOrigin(t *testing.T) {
 		{file: "http_origins = [\"app.example.com\"]", want: "http_origins: \"app.example.com\": must be an origin such as https://app.example.com, without a path (file "},
 		{arg: "--http-origins=https://a.example/,*", want: "http_origins: \"https://a.example/\": must be an origin"},
 		{arg: "--http-origins=*", want: "http_origins: \"*\": must be an origin"},
+		{file: "[runtime.x]", want: "runtime: unknown key; did you mean runtimes? (file "},
+		{file: "runtimes = 3", want: "runtimes: must be tables such as [runtimes.build] (file "},
+		{file: "[runtimes]\nbuild = 3", want: "runtimes.build: must be a table (file "},
+		{file: "[runtimes.build]", want: "runtimes.build.kind: is required: host, docker, container, ssh, kubernetes, pod, trl (file "},
+		{file: "[runtimes.build]\nkind = \"moon\"", want: "runtimes.build.kind: \"moon\" is not one of host, docker"},
+		{file: "[runtimes.build]\nkind = \"docker\"\nimgae = \"a\"", want: "runtimes.build.imgae: unknown option \"imgae\"; did you mean image? (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nidentity = \"/k\"", want: "runtimes.build.identity: a place of kind docker does not know the option \"identity\" (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nimage = 3", want: "runtimes.build.image: must be a string (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nmounts = \"a:/b\"", want: "runtimes.build.mounts: must be a list of strings (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nmounts = [\"a\"]", want: "runtimes.build.mounts: \"a\": must be SOURCE:TARGET or SOURCE:TARGET:ro"},
+		{file: "[runtimes.build]\nkind = \"docker\"\nlabels = {a = 1}", want: "runtimes.build.labels: must be a table of strings (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nread_only = \"yes\"", want: "runtimes.build.read_only: must be true or false (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nallow = [\"imag\"]", want: "runtimes.build.allow: unknown option \"imag\"; did you mean image? (file "},
+		{file: "[runtimes.build]\nkind = \"docker\"\nallow = \"image\"", want: "runtimes.build.allow: must be a list of options (file "},
+		{file: "[runtimes.docker]\nkind = \"docker\"", want: "runtimes.docker: docker already is a kind of place; choose another name (file "},
+		{file: "[runtimes.remote]\nkind = \"docker\"", want: "runtimes.remote: remote already is"},
+		{file: "[runtimes.\"a:b\"]\nkind = \"docker\"", want: "runtimes.a:b: the name must be 1 to 64 of"},
+		{file: "runtime_kinds = [\"host\", \"k8s\"]", want: "runtime_kinds: \"k8s\" is not one of host, docker, container, ssh, kubernetes, pod, trl (file "},
+		{arg: "--default-runtime=mars", want: "default_runtime: there is no place \"mars\" (flag --default-runtime)"},
 		{arg: "--config=/nonexistent/trl.toml", want: "config file: open /nonexistent/trl.toml: no such file"},
 	} {
 		t.Run(c.file+c.env+c.arg, func(t *testing.T) {
@@ -255,7 +275,7 @@ func TestEverySettingIsDescribed(t *testing.T) {
 		}
 		seen[e.Key], seen[e.Env] = true, true
 	}
-	if n := len(cfg.Entries()); n != 46 {
+	if n := len(cfg.Entries()); n != 50 {
 		t.Errorf("%d settings", n)
 	}
 	if cfg.Limits()["max_sessions"] != 64 || cfg.Limits()["kill_grace_s"] != 5 {
@@ -326,4 +346,49 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRuntimes: the places of the file are read, and listed with their origin.
+func TestRuntimes(t *testing.T) {
+	cfg, err := load(t, `default_runtime = "build"
+adhoc_places = false
+runtime_kinds = ["docker", "kubernetes"]
+
+[runtimes.build]
+kind = "docker"
+image = "golang:1"
+mounts = ["/src:/src:ro"]
+labels = {team = "a"}
+read_only = false
+allow = ["image", "user"]
+
+[runtimes.cluster]
+kind = "k8s"
+`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	want := map[string]config.Runtime{
+		"build": {Kind: api.PlaceDocker, Allow: []string{"image", "user"}, Options: api.PlaceOptions{
+			Image: "golang:1", Mounts: []string{"/src:/src:ro"}, Labels: map[string]string{"team": "a"}, ReadOnly: &no,
+		}},
+		"cluster": {Kind: api.PlaceKubernetes},
+	}
+	if !reflect.DeepEqual(cfg.Runtimes, want) || cfg.DefaultRuntime != "build" || cfg.AdhocPlaces || cfg.RuntimeKinds != "docker,kubernetes" {
+		t.Errorf("runtimes = %+v, %+v", cfg.Runtimes, cfg)
+	}
+	var list []string
+	for _, e := range cfg.Entries() {
+		if strings.HasPrefix(e.Key, "runtimes.") {
+			if !strings.HasPrefix(e.Origin, "file /") {
+				t.Errorf("%s: origin %q", e.Key, e.Origin)
+			}
+			list = append(list, fmt.Sprint(e.Key, "=", e.Value))
+		}
+	}
+	if got := strings.Join(list, " "); got != "runtimes.build.kind=docker runtimes.build.image=golang:1 runtimes.build.labels=map[team:a] "+
+		"runtimes.build.mounts=[/src:/src:ro] runtimes.build.read_only=false runtimes.build.allow=[image user] runtimes.cluster.kind=kubernetes" {
+		t.Error(got)
+	}
 }

@@ -115,6 +115,12 @@ func (c *Config) applyFile(path string, text []byte) error {
 	sort.Strings(keys) // so that of several mistakes the same one is reported each time
 	origin := "file " + path
 	for _, key := range keys {
+		if key == keyRuntimes {
+			if err := c.applyRuntimes(values[key], origin); err != nil {
+				return err
+			}
+			continue
+		}
 		s, ok := find(key)
 		if !ok {
 			return unknown(key, origin)
@@ -131,7 +137,7 @@ func (c *Config) applyFile(path string, text []byte) error {
 }
 
 func unknown(key, origin string) error {
-	var keys []string
+	keys := []string{keyRuntimes}
 	for _, s := range settings {
 		keys = append(keys, s.key)
 	}

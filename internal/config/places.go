@@ -79,6 +79,9 @@ func (c *Config) check() error {
 	if err := checkRuntimeDir(c.RuntimeDir); err != nil {
 		return fmt.Errorf("runtime_dir: %q: %w (%s)", c.RuntimeDir, err, c.Origin("runtime_dir"))
 	}
+	if err := c.checkRuntimes(); err != nil {
+		return err
+	}
 	return c.checkHTTP()
 }
 

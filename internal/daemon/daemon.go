@@ -28,6 +28,7 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/place"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/runtimes"
 	"github.com/trl-dev/trl/internal/runtimes/host"
 	"github.com/trl-dev/trl/internal/server"
 	"github.com/trl-dev/trl/internal/service"
@@ -72,6 +73,8 @@ type daemon struct {
 	reaper   *process.Reaper
 	state    *state.Dir
 	runtime  *host.Runtime
+	runtimes []session.Runtime // the host first
+	places   *runtimes.Table
 	keys     []byte // of archived sessions, from the program before this one
 	archive  *archive.Archive
 	registry *session.Registry
@@ -146,6 +149,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	defer d.runtime.Close()
+	d.openRuntimes()
 	if len(d.fronts) > 0 {
 		if err := d.openTokens(); err != nil {
 			return err
@@ -253,7 +257,8 @@ func (d *daemon) recordingsDir() string { return filepath.Join(d.state.Path(), "
 func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 	c := d.config
 	return session.NewRegistry(session.Config{
-		Runtimes:    []session.Runtime{d.runtime},
+		Runtimes:    d.runtimes,
+		Resolve:     d.places.Resolve,
 		Logger:      d.log,
 		Journal:     events,
 		Archive:     d.archive,
@@ -262,12 +267,13 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 		RecordingsDir:   d.recordingsDir(),
 		TotalRecordings: c.RecordingsTotalBytes,
 
-		MaxSessions:  int(c.MaxSessions),
-		DefaultShell: chosenShell(c),
-		KillGrace:    config.Seconds(c.KillGraceS),
-		IdleTimeout:  config.Seconds(c.IdleTimeoutS),
-		Lifetime:     config.Seconds(c.LifetimeS),
-		Retention:    config.Seconds(c.RetentionS),
+		MaxSessions:   int(c.MaxSessions),
+		CreateTimeout: config.Seconds(c.CreateTimeoutS),
+		DefaultShell:  chosenShell(c),
+		KillGrace:     config.Seconds(c.KillGraceS),
+		IdleTimeout:   config.Seconds(c.IdleTimeoutS),
+		Lifetime:      config.Seconds(c.LifetimeS),
+		Retention:     config.Seconds(c.RetentionS),
 
 		DialogueOutput: c.DialogueOutputBytes,
 		AutoExit:       config.Seconds(c.AutoExitS),
@@ -294,15 +300,16 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 func (d *daemon) newDialogues() *dialogue.Registry {
 	c := d.config
 	return dialogue.New(dialogue.Config{
-		Sessions:     d.registry,
-		Logger:       d.log,
-		Dir:          filepath.Join(d.state.Path(), "dialogues"),
-		StartTimeout: config.Seconds(c.DialogueStartTimeoutS),
-		Grace:        config.Seconds(c.KillGraceS),
-		Stall:        config.Seconds(c.DialogueStallS),
-		Reconnect:    config.Seconds(c.DialogueReconnectS),
-		LineBytes:    c.DialogueLineBytes,
-		TotalBytes:   c.DialoguesTotalBytes,
+		Sessions:       d.registry,
+		Logger:         d.log,
+		Dir:            filepath.Join(d.state.Path(), "dialogues"),
+		DefaultRuntime: c.DefaultRuntime,
+		StartTimeout:   config.Seconds(c.DialogueStartTimeoutS),
+		Grace:          config.Seconds(c.KillGraceS),
+		Stall:          config.Seconds(c.DialogueStallS),
+		Reconnect:      config.Seconds(c.DialogueReconnectS),
+		LineBytes:      c.DialogueLineBytes,
+		TotalBytes:     c.DialoguesTotalBytes,
 	})
 }
 
@@ -319,7 +326,7 @@ func (d *daemon) newServer() {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	d.service = service.New(service.Config{
-		Registry: d.registry, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
+		Registry: d.registry, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{

@@ -1,6 +1,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,6 +25,8 @@ type Config struct {
 	Logger   *slog.Logger
 	// Dir holds the records. It is created with the first dialogue.
 	Dir string
+	// DefaultRuntime is the place of agents whose creator names none; empty for the host.
+	DefaultRuntime string
 	// StartTimeout is how long an agent may take to answer, for the first time and to each call.
 	StartTimeout time.Duration
 	// Grace is how long an agent may take to exit on its own after its input has ended.
@@ -125,7 +128,7 @@ func (r *Registry) all() []*Dialogue {
 // or ctx ends first, nothing is left of the dialogue.
 func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
 	if p.Runtime == "" {
-		p.Runtime = "host"
+		p.Runtime = cmp.Or(r.config.DefaultRuntime, placeHost)
 	}
 	if _, err := findAgent(p.Agent); err != nil {
 		return api.DialogueInfo{}, err
@@ -140,10 +143,12 @@ func (r *Registry) Create(ctx context.Context, p api.DialogueCreateParams) (api.
 		return api.DialogueInfo{}, errNoRecord(err)
 	}
 	prompt, resume := p.Prompt, p.Resume
+	createID := p.CreateID
+	p.CreateID = "" // it is for this creation alone
 	d := r.newDialogue(rec, about{ID: id, CreatedAt: time.Now().UTC(), Params: p})
 	d.env, d.about.Params.Env = p.Env, nil
 	d.resetLocked()
-	if err := d.start(ctx, resume); err != nil {
+	if err := d.start(ctx, resume, createID); err != nil {
 		d.undo()
 		return api.DialogueInfo{}, err
 	}

@@ -13,12 +13,19 @@ import (
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
+// The words for places that dialogues know.
+const (
+	placeHost   = string(api.PlaceHost)
+	placeRemote = "remote" // another daemon, in DialogueCreateParams.Remote
+)
+
 // resetLocked gives the dialogue an empty tracker.
 func (d *Dialogue) resetLocked() { d.tracker = transcript.NewTracker() }
 
 // start starts the agent's process, as the next epoch, and returns when the agent has answered. If
 // that fails, or ctx ends first, the process has ended.
-func (d *Dialogue) start(ctx context.Context, resume string) error {
+// createID is the caller's name for the creation of the session.
+func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	d.mu.Lock()
 	params, env := d.about.Params, d.env
 	o := agent.Options{
@@ -37,24 +44,38 @@ func (d *Dialogue) start(ctx context.Context, resume string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, d.registry.config.StartTimeout, errNoAnswer)
-	defer cancel()
-	ctx, stop := context.WithCancelCause(ctx)
+	creating, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(d.registry.ctx, func() { stop(api.ErrDaemonEnding) })()
+	ctx, cancel := context.WithTimeoutCause(creating, d.registry.config.StartTimeout, errNoAnswer)
+	defer cancel()
+	// The creation of a session elsewhere has its own limit, which is longer.
+	elsewhere := params.Runtime != placeHost && params.Runtime != placeRemote
+	if !elsewhere {
+		creating = ctx
+	}
 	if err := d.noteOrphan(true); err != nil {
 		return err
 	}
-	prog, err := d.openSession(ctx, api.SessionCreateParams{
+	session := api.SessionCreateParams{
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS,
-	})
+	}
+	if params.Remote == nil {
+		session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
+	}
+	prog, err := d.openSession(creating, session)
 	if err != nil {
 		if unsure := new(unanswered); !errors.As(err, &unsure) {
 			_ = d.noteOrphan(false)
 		}
-		return d.startError(ctx, err, nil)
+		return d.startError(creating, err, nil)
+	}
+	if elsewhere {
+		answering, cancel := context.WithTimeoutCause(creating, d.registry.config.StartTimeout, errNoAnswer)
+		defer cancel()
+		ctx = answering
 	}
 	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
@@ -248,7 +269,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	if err := d.reopen(p.Env); err != nil {
 		return info, err
 	}
-	if err := d.start(ctx, info.NativeSession); err != nil {
+	if err := d.start(ctx, info.NativeSession, ""); err != nil {
 		d.markEnded()
 		return d.Info(), err
 	}

@@ -126,7 +126,7 @@ func readContract(dir string) (*contract, error) {
 	}
 	c := &contract{source: src, byType: map[reflect.Type]*object{}, byField: map[string]*enum{}}
 	c.enums = []*enum{
-		src.typed("SessionKind"), src.typed("SessionState"), src.typed("ExecState"), src.typed("DialogueState"), src.typed("DialogueEventType"),
+		src.typed("SessionKind"), src.typed("PlaceKind"), src.typed("SessionState"), src.typed("ExecState"), src.typed("DialogueState"), src.typed("DialogueEventType"),
 		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
 		{"EventType", "The type of a push.", src.values(isEvent)},
 		{"EventFilter", "The events that event.subscribe can select.", append([]string{"session", "exec"}, api.EventTypes...)},
@@ -297,7 +297,7 @@ func (c *contract) kind(t reflect.Type, in *object) (kind, error) {
 		return kind{word: "time"}, nil
 	case reflect.TypeFor[json.RawMessage]():
 		return kind{word: "any"}, nil
-	case reflect.TypeFor[api.SessionKind](), reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState](),
+	case reflect.TypeFor[api.SessionKind](), reflect.TypeFor[api.PlaceKind](), reflect.TypeFor[api.SessionState](), reflect.TypeFor[api.ExecState](),
 		reflect.TypeFor[api.DialogueState](), reflect.TypeFor[api.DialogueEventType]():
 		return kind{word: "enum", enum: c.enum(t.Name())}, nil
 	case reflect.TypeFor[api.Code]():

@@ -17,6 +17,9 @@ const (
 
 // applyLocked updates the published state with an event.
 func (j *Journal) applyLocked(ev *api.StreamEvent) {
+	if ev.Type == api.EventSessionProgress {
+		return // the session may never come to be
+	}
 	p := j.sessions[ev.SessionID]
 	if ev.Type == api.EventSessionTerminated {
 		delete(j.sessions, ev.SessionID)
@@ -81,6 +84,16 @@ func (j *Journal) PublishSession(info api.SessionInfo, first ...api.ExecInfo) {
 	case p.State != info.State:
 		publish(sessionPrefix+string(info.State), time.Now(), "")
 	}
+}
+
+// PublishProgress publishes a slow step on the way to a session, whose creation is not published
+// yet.
+func (j *Journal) PublishProgress(info api.SessionInfo, createID string, p api.PlaceProgress) {
+	j.lockDecoded()
+	defer j.mu.Unlock()
+	defer j.scheduleWrite()
+	at := time.Now().UTC()
+	j.publishLocked(api.StreamEvent{Type: api.EventSessionProgress, At: &at, SessionID: info.SessionID, Name: info.Name, CreateID: createID, Progress: &p})
 }
 
 // PublishReachability publishes whether a session can be reached, if that changed.

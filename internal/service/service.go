@@ -12,6 +12,7 @@ import (
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/dialogue"
 	"github.com/trl-dev/trl/internal/process"
+	"github.com/trl-dev/trl/internal/runtimes"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/version"
 )
@@ -19,6 +20,8 @@ import (
 // Config is what a Service needs.
 type Config struct {
 	Registry *session.Registry
+	// Places are the places that callers can name; nil for the host alone.
+	Places *runtimes.Table
 	// Dialogues are the conversations with agents.
 	Dialogues *dialogue.Registry
 	// Connections counts the clients; nil for none.
@@ -50,6 +53,9 @@ var _ api.Service = (*Service)(nil)
 
 // New makes a Service.
 func New(c Config) *Service {
+	if c.Places == nil {
+		c.Places = noPlaces
+	}
 	return &Service{registry: c.Registry, config: c, began: time.Now()}
 }
 
@@ -73,7 +79,7 @@ func (s *Service) SystemStats(_ context.Context, _ api.SystemStatsParams) (api.S
 func (s *Service) SystemInfo(_ context.Context, _ api.SystemInfoParams) (api.SystemInfoResult, error) {
 	r := api.SystemInfoResult{
 		Version: version.Version, APIVersion: api.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, PID: os.Getpid(), StartedAt: s.began.UTC(),
-		ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Methods: make([]string, 0, len(api.Methods())),
+		ConfigFile: s.config.ConfigFile, Limits: s.config.Limits, Capabilities: s.config.Capabilities, Runtimes: s.usableKinds(), Methods: make([]string, 0, len(api.Methods())),
 	}
 	if s.config.Fronts != nil {
 		r.HTTP, r.GRPC = s.config.Fronts()

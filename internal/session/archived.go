@@ -53,7 +53,7 @@ func (r *Registry) loadArchived() map[string]api.SessionInfo {
 		if known {
 			continue // this daemon has just archived it
 		}
-		s := newSession(r, e.ID(), "", "")
+		s := newSession(r, e.ID(), "", home{})
 		result := e.Result()
 		s.mu.Lock()
 		err := s.toLocked(api.SessionTerminated, "")

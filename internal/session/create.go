@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -16,15 +15,23 @@ import (
 // fails, or ctx ends first, nothing is left of the session. An ephemeral session ends with the
 // connection that ctx carries.
 func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.SessionInfo, error) {
+	h, beside, err := r.findHome(p)
+	if err != nil {
+		return api.SessionInfo{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s, err := r.reserve(p, cancel)
+	s, err := r.reserve(p, h, cancel)
 	if err != nil {
 		return api.SessionInfo{}, err
 	}
 	api.Named(ctx)
 	defer r.creating.Done()
-	if err := s.start(ctx, p); err != nil {
+	if limit := r.createTimeout(p, h); limit > 0 {
+		timer := time.AfterFunc(limit, func() { cancel(s.tooSlow(limit)) })
+		defer timer.Stop()
+	}
+	if err := s.start(ctx, p, beside); err != nil {
 		r.release(s, p.Name)
 		return api.SessionInfo{}, startError(ctx, s, err)
 	}
@@ -41,7 +48,7 @@ func (r *Registry) Create(ctx context.Context, p api.SessionCreateParams) (api.S
 
 // reserve reserves a place and the name for a new session, or returns why it cannot. The caller
 // must call creating.Done.
-func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCauseFunc) (*Session, error) {
+func (r *Registry) reserve(p api.SessionCreateParams, h home, cancel context.CancelCauseFunc) (*Session, error) {
 	name := p.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +70,7 @@ func (r *Registry) reserve(p api.SessionCreateParams, cancel context.CancelCause
 	if name != "" {
 		r.names[name] = id
 	}
-	s := newSession(r, id, name, r.config.Runtimes[0].Name())
+	s := newSession(r, id, name, h)
 	s.describeRequest(p)
 	r.starting[id] = starting{s, cancel, make(chan struct{})}
 	r.noteFreeLocked()
@@ -157,19 +164,20 @@ func (r *Registry) admit(s *Session) bool {
 	return ok
 }
 
-// start starts the runner and in it the session.
-func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
+// start starts the runner and in it the session, in the place of another runner if beside is one.
+func (s *Session) start(ctx context.Context, p api.SessionCreateParams, beside Runner) error {
 	if p.Kind == "" {
 		p.Kind = api.KindShell
 	}
-	if p.Shell != "" || p.Command != nil || s.registry.config.DefaultShell != "" {
-		p.PreferShell = ""
+	s.chooseShell(&p)
+	spec := Spec{
+		About:  About{SessionID: s.id, Word: s.home.target.Word, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: time.Now().UTC()},
+		Target: s.home.target, Beside: beside, Progress: s.progress(p.CreateID),
 	}
-	if p.Shell == "" && p.Command == nil {
-		p.Shell = cmp.Or(s.registry.config.DefaultShell, api.DefaultShell)
-	}
+	p.Runtime, p.Place, p.Beside, p.CreateTimeoutS, p.CreateID = "", nil, "", nil, "" // the rest is for the runner
+	spec.Params = p
 	create := link.CreateParams{
-		SessionID: s.id, Runtime: s.Info().Runtime, Params: p, CreatedAt: time.Now().UTC(), Limits: s.registry.config.Limits,
+		SessionID: s.id, Runtime: spec.Word, Params: p, CreatedAt: spec.CreatedAt, Limits: s.registry.config.Limits,
 	}
 	if slices.Contains(p.Tags, api.TagDialogue) {
 		create.Limits.OutputBytes = max(create.Limits.OutputBytes, s.registry.config.DialogueOutput)
@@ -180,13 +188,15 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 			return err
 		}
 	}
-	about := About{SessionID: s.id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: create.CreatedAt}
-	runner, err := s.registry.config.Runtimes[0].Start(ctx, Spec{About: about, Target: Target{Word: string(api.PlaceHost), Kind: api.PlaceHost}, Params: p})
+	runner, err := s.home.runtime.Start(ctx, spec)
 	if err != nil {
 		return err
 	}
 	s.runner = runner
 	place := runner.Place()
+	s.mu.Lock()
+	s.details.Place = placeOf(runner)
+	s.mu.Unlock()
 	create.BaseEnv, create.Limits.SpillDir, create.RecordDir = place.Env, place.SpillDir, place.RecordDir
 	patience := helloTimeout
 	if place.Info.Kind != api.PlaceHost {
@@ -214,6 +224,22 @@ func (s *Session) start(ctx context.Context, p api.SessionCreateParams) error {
 		return err
 	}
 	return nil
+}
+
+// chooseShell completes the shell of a request. A place other than the host may not have the
+// default_shell of the configuration, which is then only preferred.
+func (s *Session) chooseShell(p *api.SessionCreateParams) {
+	configured := s.registry.config.DefaultShell
+	switch {
+	case p.Shell != "" || p.Command != nil:
+		p.PreferShell = ""
+	case configured == "":
+		p.Shell = api.DefaultShell
+	case s.home.target.Kind == api.PlaceHost:
+		p.Shell, p.PreferShell = configured, ""
+	default:
+		p.Shell, p.PreferShell = api.DefaultShell, configured
+	}
 }
 
 func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateParams) error {

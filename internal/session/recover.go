@@ -37,8 +37,7 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 					last.Name = about.Name
 				}
 			}
-			last.Runtime = rt.Name()
-			list = append(list, r.recover(runner, about, last, end))
+			list = append(list, r.recover(runner, homeOf(rt, runner), last, end))
 		}
 	}
 	patience := time.NewTimer(recoverPatience)
@@ -81,12 +80,13 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 }
 
 // recover takes over one session. Until its runner answers, the session is described by its
-// record, and has the name and state that the journal published last, and the runtime that found it.
-func (r *Registry) recover(runner Runner, about About, last api.SessionInfo, end bool) *Session {
-	s := newSession(r, about.SessionID, last.Name, last.Runtime)
+// record, and has the name and state that the journal published last.
+func (r *Registry) recover(runner Runner, h home, last api.SessionInfo, end bool) *Session {
+	about := runner.About()
+	s := newSession(r, about.SessionID, last.Name, h)
 	s.runner, s.recovered = runner, make(chan struct{})
 	s.mu.Lock()
-	s.details.Kind, s.details.Tags = about.Kind, about.Tags
+	s.details.Kind, s.details.Tags, s.details.Place = about.Kind, about.Tags, placeOf(runner)
 	s.details.CreatedAt, s.details.LastActivity = about.CreatedAt, about.CreatedAt
 	s.absence = &absence{since: time.Now(), why: "its runner has not answered this daemon yet", over: make(chan struct{})}
 	if err := s.beginLocked(last.State == api.SessionRunning || s.kindLocked() != api.KindShell); err != nil {

@@ -27,10 +27,15 @@ var errStopping = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting
 
 // Config configures a Registry.
 type Config struct {
-	// Runtimes are the places where sessions can be. A session whose creator names no place is in
-	// the first one.
+	// Runtimes start and reach the runners. Each serves other kinds of places.
 	Runtimes []Runtime
-	Logger   *slog.Logger
+	// Resolve finds the place that a word means; an empty word means the default. The options, if
+	// any, are those of the caller. If Resolve is nil, every session is in the first runtime.
+	Resolve func(word string, options *api.PlaceOptions) (Target, error)
+	// CreateTimeout bounds the creation of a session in a place that is not the host, unless the
+	// caller sets another bound; 0 = no bound.
+	CreateTimeout time.Duration
+	Logger        *slog.Logger
 	// MaxSessions is how many sessions may live at once.
 	MaxSessions int
 	// DefaultShell is the shell of sessions whose creator names none. If it is empty, such a

@@ -43,8 +43,10 @@ func in(t *testing.T, c session.Config, rt *sessiontest.Runtime, f func(t *testi
 	})
 }
 
-func newRegistry(c session.Config, rt *sessiontest.Runtime) *session.Registry {
-	c.Runtimes = []session.Runtime{rt}
+func newRegistry(c session.Config, list ...*sessiontest.Runtime) *session.Registry {
+	for _, rt := range list {
+		c.Runtimes = append(c.Runtimes, rt)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -55,9 +55,9 @@ func (s *Session) applyReportLocked(info api.SessionInfo, ages link.Ages) {
 	if next == api.SessionTerminated {
 		s.ending.report = &endReport{cause: info.Cause, at: info.TerminatedAt}
 	}
-	// The registry knows the session by its id, runtime and name, so these do not change here.
+	// The registry knows the session by its id, place and name, so these do not change here.
 	// Only after a restart may the runner know a newer name than the daemon's record.
-	info.SessionID, info.Runtime = s.id, s.details.Runtime
+	info.SessionID, info.Runtime, info.Place = s.id, s.details.Runtime, s.details.Place
 	if s.details.Name != "" && (s.recovered == nil || s.described) {
 		info.Name = s.details.Name
 	}

@@ -74,6 +74,9 @@ type Place struct {
 // variables nor commands.
 type About struct {
 	SessionID string
+	// Word is the place as the creator named it: the session's runtime on the wire. It is empty
+	// in the records of earlier versions, whose sessions are on the host.
+	Word      string
 	Name      string
 	Kind      api.SessionKind // empty if it is unknown
 	Tags      []string

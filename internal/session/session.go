@@ -26,6 +26,8 @@ type Session struct {
 	registry *Registry
 	log      *slog.Logger
 
+	// home is where the session lives, or is to live; it does not change.
+	home home
 	// runner is set once, before the session is connected.
 	runner Runner
 	// done is closed when the session has ended and nothing of it is left, or when this
@@ -54,6 +56,7 @@ type Session struct {
 
 	mu          sync.Mutex          // taken after the registry's mu by a goroutine that needs both
 	state       api.SessionState    // guarded by mu; only toLocked writes it
+	step        string              // guarded by mu; the last slow step of the creation, for people
 	execWaiters map[string]*execEnd // guarded by mu; commands whose end a caller waits for, by id
 	details     api.SessionDetails  // guarded by mu; its State is unused, see state
 	viewers     viewers             // guarded by mu; the viewers of a terminal
@@ -74,14 +77,14 @@ type Session struct {
 	ownerWaits    int         // guarded by mu; counts these waits, so that a stale one is recognised
 }
 
-func newSession(r *Registry, id, name, runtime string) *Session {
+func newSession(r *Registry, id, name string, h home) *Session {
 	s := &Session{
-		id: id, registry: r, log: r.log.With("session_id", id),
+		id: id, registry: r, home: h, log: r.log.With("session_id", id),
 		done: make(chan struct{}), sizing: make(chan struct{}, 1), fetching: make(chan struct{}, 1), state: api.SessionCreating,
 		retryNow: make(chan struct{}, 1), away: newAwaySignals(),
 	}
 	s.ctx, s.quit = context.WithCancel(context.Background())
-	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, runtime
+	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, h.target.Word
 	return s
 }
 

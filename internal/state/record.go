@@ -22,7 +22,9 @@ type Record struct {
 	SessionID string `json:"session_id"`
 	// Runtime is the runtime that wrote the record. The records of earlier versions do not say
 	// it: they are those of the runtime "host".
-	Runtime   string    `json:"runtime,omitempty"`
+	Runtime string `json:"runtime,omitempty"`
+	// Word is the place as the session's creator named it; empty in the records of earlier versions.
+	Word      string    `json:"word,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	// Protocol is the one that the runner speaks.
 	Protocol int `json:"protocol"`

@@ -52,6 +52,13 @@ func TestCompletionInBash(t *testing.T) {
 		"trl call sys":   "system.ping system.stats system.info system.upgrade system.http",
 		"trl run --sess": "--session",
 		"trl help co":    "config completion",
+
+		"trl run --on do":        "docker:",
+		"trl run --on h":         "host",
+		"trl new --place imag":   "image=",
+		"trl run --beside al":    "alpha",
+		"trl runtimes ch":        "check",
+		"trl runtimes check con": "container:",
 	} {
 		words := strings.Fields(line)
 		script := `source <(trl completion bash)

@@ -62,8 +62,10 @@ var mayImport = map[string][]string{
 	"internal/journal": {"api", "internal/link"},
 	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/search", "internal/version"},
 	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
-	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/search", "internal/session", "internal/stream", "internal/version"},
+	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/runtimes", "internal/search", "internal/session", "internal/stream", "internal/version"},
 	"internal/state":   {"api", "internal/place"},
+
+	"internal/runtimes": {"api", "internal/near", "internal/session"},
 
 	// The places of sessions.
 	"internal/runtimes/runners":    {"api", "internal/state"},
@@ -76,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
-	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes/host",
+	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
 	// The command line. The interactive programs know no command.

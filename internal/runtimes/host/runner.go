@@ -48,7 +48,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	}
 	r := &runner{rt: rt, rec: record{
 		Record: state.Record{
-			SessionID: spec.SessionID, Runtime: name, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
+			SessionID: spec.SessionID, Runtime: name, Word: spec.Word, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
 			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
 		},
 		Dir: filepath.Join(rt.runtimeDir, spec.SessionID), BootID: process.BootID(),
@@ -162,7 +162,7 @@ func (r *runner) adopt() bool {
 func (r *runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return session.About{SessionID: r.rec.SessionID, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
 }
 
 // Place returns this machine: the environment of the daemon, without the variables that are about the

@@ -49,7 +49,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	}
 	r := newRunner(rt, record{
 		Record: state.Record{
-			SessionID: spec.SessionID, Runtime: rt.Name(), CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
+			SessionID: spec.SessionID, Runtime: rt.Name(), Word: spec.Word, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
 			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
 		},
 		Owner: spec.SessionID,
@@ -174,7 +174,7 @@ func (r *runner) change(f func(*record)) error {
 func (r *runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return session.About{SessionID: r.rec.SessionID, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
 }
 
 // Place describes the place. Its environment is known to the runner alone.

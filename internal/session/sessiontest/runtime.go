@@ -4,6 +4,7 @@
 package sessiontest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ import (
 
 // Runtime is a place in memory.
 type Runtime struct {
+	// Called is the name of the runtime; empty for "memory".
+	Called string
+	// Places are the kinds of its places; empty for host alone.
+	Places []api.PlaceKind
 	// OnStart, when set, may refuse the start of a runner or change how it behaves.
 	OnStart func(*Runner) error
 	// Command does what a command does and returns its exit code. It ends when ctx
@@ -37,14 +42,19 @@ type Runtime struct {
 
 var _ session.Runtime = (*Runtime)(nil)
 
-// Name is "memory".
-func (rt *Runtime) Name() string { return "memory" }
+// Name is "memory", or that which the test chose.
+func (rt *Runtime) Name() string { return cmp.Or(rt.Called, "memory") }
 
 // Capabilities are none.
 func (rt *Runtime) Capabilities() []string { return nil }
 
-// Kinds returns the kind host, whose place this runtime takes.
-func (rt *Runtime) Kinds() []api.PlaceKind { return []api.PlaceKind{api.PlaceHost} }
+// Kinds returns the kinds of its places.
+func (rt *Runtime) Kinds() []api.PlaceKind {
+	if len(rt.Places) > 0 {
+		return rt.Places
+	}
+	return []api.PlaceKind{api.PlaceHost}
+}
 
 // Check reports that the place can always be reached.
 func (rt *Runtime) Check(_ context.Context, t session.Target) api.RuntimeCheckResult {
@@ -53,11 +63,14 @@ func (rt *Runtime) Check(_ context.Context, t session.Target) api.RuntimeCheckRe
 
 // Start makes a runner.
 func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner, error) {
-	r := &Runner{id: spec.SessionID, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, asked: map[string]int{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
+	r := &Runner{id: spec.SessionID, Spec: spec, about: spec.About, rt: rt, done: make(chan struct{}), conns: map[*link.Conn]bool{}, execs: map[string]*Exec{}, asked: map[string]int{}, runs: map[string]*Exec{}, changed: make(chan struct{})}
 	if rt.OnStart != nil {
 		if err := rt.OnStart(r); err != nil {
 			return nil, err
 		}
+	}
+	if r.Starting != nil {
+		r.Starting(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -127,6 +140,11 @@ type Runner struct {
 	Stubborn bool
 	// Left are processes that outlive it when it crashes.
 	Left []api.KilledProcess
+	// Starting does what takes time before it has started.
+	Starting func(ctx context.Context)
+
+	// Spec is what it was started with.
+	Spec session.Spec
 
 	id    string
 	about session.About
@@ -173,7 +191,7 @@ func (r *Runner) About() session.About {
 
 // Place has a small environment.
 func (r *Runner) Place() session.Place {
-	return session.Place{Env: map[string]string{"PATH": "/bin"}, RecordDir: r.rt.RecordDir}
+	return session.Place{Info: api.PlaceInfo{Kind: r.Spec.Target.Kind, OS: "memory"}, Env: map[string]string{"PATH": "/bin"}, RecordDir: r.rt.RecordDir}
 }
 
 // Describe changes the answer of About.

@@ -9,6 +9,16 @@ export type SessionKind =
   | "terminal"
   | "program";
 
+/** Says what a place is and how a session gets there. */
+export type PlaceKind =
+  | "host"
+  | "docker"
+  | "container"
+  | "ssh"
+  | "kubernetes"
+  | "pod"
+  | "trl";
+
 /** The state of a session: creating → idle ⇄ running → terminated. */
 export type SessionState =
   | "creating"
@@ -90,6 +100,7 @@ export type EventType =
   | "gap"
   | "exit"
   | "error"
+  | "session.progress"
   | "session.created"
   | "session.running"
   | "session.idle"
@@ -108,6 +119,7 @@ export type EventType =
 export type EventFilter =
   | "session"
   | "exec"
+  | "session.progress"
   | "session.created"
   | "session.running"
   | "session.idle"
@@ -353,8 +365,104 @@ export interface SystemHTTPParams {
   address?: string;
 }
 
+/** Has no fields. */
+export type RuntimeListParams = Record<string, never>;
+
+/** The options of places. Each kind knows some of them. */
+export interface PlaceOptions {
+  /** The image of a new container or pod. */
+  image?: string;
+  /** The name or id of an existing container; in a pod, the name of one of its containers. */
+  container?: string;
+  /**
+   * SOURCE:TARGET or SOURCE:TARGET:ro. A source that begins with / is a directory or file of the
+   * engine's machine; any other is a volume.
+   */
+  mounts?: string[];
+  /** none, bridge or the name of a network. */
+  network?: string;
+  /** The user in the container, as NAME, UID or UID:GID. */
+  user?: string;
+  /** Says when to pull the image: missing (the default), always or never. */
+  pull?: string;
+  /** The platform of the image, such as linux/arm64. */
+  platform?: string;
+  /** Added to the container or pod. */
+  labels?: Record<string, string>;
+  /** Makes the root file system of the container read-only. */
+  read_only?: boolean;
+  /** The capabilities that the container has; by default it has none. */
+  capabilities?: string[];
+  /** The runtime of the engine, such as runsc for gVisor. */
+  oci_runtime?: string;
+  /** The address of the engine, such as unix:///run/docker.sock. */
+  engine?: string;
+  /** What ssh(1) connects to: a host name, user@host, or a name from ssh_config. */
+  destination?: string;
+  /** The file with the private key. */
+  identity?: string;
+  /** Options of ssh_config, such as Port=2222. */
+  ssh_options?: string[];
+  /** An image with TRL's runner, for images without a shell. */
+  runner_image?: string;
+  /** The context of the kubeconfig. */
+  context?: string;
+  /** The namespace of the pod. */
+  namespace?: string;
+  /** The name of an existing pod. */
+  pod?: string;
+  /** The service account of a new pod. */
+  service_account?: string;
+  /** Selects the nodes for a new pod by their labels. */
+  node_selector?: Record<string, string>;
+  /** KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT. */
+  tolerations?: string[];
+  /** The runtime class of a new pod. */
+  runtime_class?: string;
+  /** A file with a pod, into which the other options are merged. */
+  pod_template?: string;
+  /** The warm pool from which a pod is claimed. */
+  claim_pool?: string;
+  /** The address of another daemon, such as grpcs://build:7331. */
+  address?: string;
+  /** The file with the token for that daemon. */
+  token_file?: string;
+  /** The file with the certificates that vouch for that daemon. */
+  ca_file?: string;
+}
+
+/** Names a place. */
+export interface RuntimeCheckParams {
+  /** The word for the place, as in session.create. Empty: the default. */
+  runtime?: string;
+  /** Overrides options, as in session.create. */
+  place?: PlaceOptions;
+  /** Bounds the check; 10 seconds when absent. */
+  timeout_s?: number;
+}
+
+/** Has no fields. */
+export type RuntimePruneParams = Record<string, never>;
+
 /** Asks for a new session. */
 export interface SessionCreateParams {
+  /**
+   * The place of the session, as one word: a name from the configuration, a kind, or KIND:ARGUMENT,
+   * such as docker:alpine or ssh:build. Empty: the daemon's default_runtime, which is host unless
+   * configured. runtime.list lists the places.
+   */
+  runtime?: string;
+  /** Overrides options of the place that runtime names, as far as the configuration allows it. */
+  place?: PlaceOptions;
+  /** The id or name of a live session; the new one is created in the same container, pod or machine. */
+  beside?: string;
+  /**
+   * Bounds the creation: pulling an image, waiting for a pod, copying the runner. Absent: the
+   * daemon's create_timeout_s for places other than the host; 0: no bound.
+   */
+  create_timeout_s?: number;
+  /** Chosen by the caller and is in the session.progress events of this creation. */
+  create_id?: string;
   /** shell, terminal or program; shell when empty. */
   kind?: SessionKind;
   /**
@@ -917,8 +1025,15 @@ export interface DialogueCreateParams {
   working_dir?: string;
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
-  /** Selects where the agent runs: host, or remote for the daemon given in remote. */
+  /**
+   * The place where the agent runs, as in session.create, or remote for the daemon given in remote.
+   * Empty: the daemon's default_runtime.
+   */
   runtime?: string;
+  /** Overrides options of the place, as in session.create. */
+  place?: PlaceOptions;
+  /** Chosen by the caller and is in the session.progress events of this creation. */
+  create_id?: string;
   /** The daemon that runs the session, for runtime remote. */
   remote?: DialogueRemote;
   /** The agent's own id of an earlier conversation to continue. */
@@ -1159,6 +1274,8 @@ export interface SystemInfoResult {
   limits: Record<string, number>;
   /** Words for the optional features that this daemon supports. */
   capabilities: string[];
+  /** The kinds of places in which this daemon can create sessions. */
+  runtimes: PlaceKind[];
   /** all methods of this daemon */
   methods: string[];
 }
@@ -1194,6 +1311,95 @@ export interface SystemHTTPResult {
    * configuration has none.
    */
   configured?: string;
+}
+
+/** Describes a word for places. */
+export interface RuntimeInfo {
+  /** a name from the configuration, or a kind */
+  runtime: string;
+  /** kind of the place */
+  kind: PlaceKind;
+  /** True for a name from the configuration. */
+  configured: boolean;
+  /** Describes what must follow the kind and a colon, such as IMAGE; absent if the word is complete. */
+  argument?: string;
+  /** The options that callers may set in place. */
+  options: string[];
+  /** False if this daemon cannot create sessions there; why says the reason. */
+  usable: boolean;
+  /** usable is false if this daemon cannot create sessions there; why says the reason. */
+  why?: string;
+  /**
+   * The number of live sessions in places of this word. For a kind it includes those of
+   * KIND:ARGUMENT.
+   */
+  sessions: number;
+}
+
+/** Lists the places. */
+export interface RuntimeListResult {
+  /** The names from the configuration, and then the kinds. */
+  runtimes: RuntimeInfo[];
+  /** The place of sessions that do not name one. */
+  default: string;
+  /** Says whether callers may use places that the configuration does not name. */
+  adhoc: boolean;
+}
+
+/** Says whether sessions can be created in a place. */
+export interface RuntimeCheckResult {
+  /** The word that was checked. */
+  runtime: string;
+  /** kind of the place */
+  kind: PlaceKind;
+  /** true if sessions can be created there */
+  reachable: boolean;
+  /** Says why the place cannot be reached, and what to do. */
+  why?: string;
+  /** How long one question and its answer took. */
+  latency_ms?: number;
+  /** such as linux */
+  os?: string;
+  /** such as amd64 */
+  arch?: string;
+  /** The name and version of what runs the place, such as "docker 20.10.24". */
+  engine?: string;
+  /** Lists what sessions have there and may lack in other places, such as "cgroup.kill". */
+  enforced: string[];
+}
+
+/** Says what was removed. */
+export interface RuntimePruneResult {
+  /** The names of the containers, pods and sessions that were removed. */
+  removed: string[];
+  /** The sessions that have ended, but whose places cannot be reached. TRL tries again by itself. */
+  pending: string[];
+  /** The reasons why something could not be looked at, such as an engine that does not answer. */
+  faults: string[];
+}
+
+/** Describes the place of a session. Its fields are empty where they do not apply. */
+export interface PlaceInfo {
+  /** kind of the place */
+  kind: PlaceKind;
+  /** name of the container */
+  container?: string;
+  /** image of the container or pod */
+  image?: string;
+  /** the machine: where the engine runs, or what ssh connected to */
+  host?: string;
+  /** namespace of the pod */
+  namespace?: string;
+  /** name of the pod */
+  pod?: string;
+  /** node of the pod */
+  node?: string;
+  /** address of the other daemon */
+  address?: string;
+  /** such as linux */
+  os?: string;
+  /** such as amd64 */
+  arch?: string;
 }
 
 /** Describes the recording of a terminal. */
@@ -1232,7 +1438,7 @@ export interface SessionInfo {
   name: string;
   /** shell, terminal or program */
   kind: SessionKind;
-  /** "host" */
+  /** the place as its creator named it: host, docker:alpine, a name from the configuration */
   runtime: string;
   /** absolute path; none for a session without a shell */
   shell: string;
@@ -1259,6 +1465,11 @@ export interface SessionInfo {
   output_bytes: number;
   /** tags of the session */
   tags: string[];
+  /**
+   * Describes the place of the session. It is absent while the place is being made, and in the
+   * remains of sessions of an earlier version.
+   */
+  place?: PlaceInfo;
   /** The program of a terminal or program session and its arguments. */
   command?: string[];
   /**
@@ -1888,7 +2099,7 @@ export interface DialogueInfo {
   permission_mode: string;
   /** the directory the agent works in */
   working_dir: string;
-  /** host or remote */
+  /** the place, as in session.create, or remote */
   runtime: string;
   /** commands that the agent accepts as messages, such as /compact, once reported */
   commands?: string[];
@@ -2187,6 +2398,18 @@ export interface DialogueRawResult {
   complete: boolean;
 }
 
+/** Reports a slow step on the way to a session. */
+export interface PlaceProgress {
+  /** Pull, schedule, start or upload. */
+  step: string;
+  /** Says for people what happens, such as "pulling alpine:3". */
+  message: string;
+  /** done and total count bytes; total is 0 if it is not known. */
+  done?: number;
+  /** done and total count bytes; total is 0 if it is not known. */
+  total?: number;
+}
+
 /** The agent's description of itself. The agent did not report fields that are empty. */
 export interface DialogueOpened {
   /** as in dialogue.create */
@@ -2353,6 +2576,10 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   exec_id?: string;
   /** for session.terminated and session.unreachable */
   cause?: string;
+  /** the create_id of session.create, for session.progress */
+  create_id?: string;
+  /** The slow step, for session.progress. */
+  progress?: PlaceProgress;
   /** dialogue_id and event are set for type dialogue. */
   dialogue_id?: string;
   /** the event, for type dialogue */
@@ -2373,6 +2600,12 @@ export interface Methods {
   "system.upgrade": { params: SystemUpgradeParams; result: SystemUpgradeResult };
   /** Turn HTTP on or off while the daemon runs, or report whether it is on. */
   "system.http": { params: SystemHTTPParams; result: SystemHTTPResult };
+  /** List the places where sessions can be created. */
+  "runtime.list": { params: RuntimeListParams; result: RuntimeListResult };
+  /** Say whether sessions can be created in a place, or why not. */
+  "runtime.check": { params: RuntimeCheckParams; result: RuntimeCheckResult };
+  /** Remove containers, pods and remains of TRL that belong to no session. */
+  "runtime.prune": { params: RuntimePruneParams; result: RuntimePruneResult };
   /** Start a session: a persistent shell, a terminal or a program. */
   "session.create": { params: SessionCreateParams; result: SessionInfo };
   /** List the sessions. */
@@ -2466,6 +2699,9 @@ export const methods: readonly Method[] = [
   "system.info",
   "system.upgrade",
   "system.http",
+  "runtime.list",
+  "runtime.check",
+  "runtime.prune",
   "session.create",
   "session.list",
   "session.info",
@@ -2517,6 +2753,7 @@ export const readMethods: readonly Method[] = [
   "system.ping",
   "system.stats",
   "system.info",
+  "runtime.list",
   "session.list",
   "session.info",
   "session.screen",
@@ -2544,6 +2781,7 @@ export const eventTypes: readonly EventType[] = [
   "gap",
   "exit",
   "error",
+  "session.progress",
   "session.created",
   "session.running",
   "session.idle",

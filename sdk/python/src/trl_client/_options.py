@@ -13,6 +13,28 @@ from ._stdin import Stdin
 class SessionOptions(TypedDict, total=False):
     """The options of a session with a shell."""
 
+    runtime: str
+    """The place of the session, as one word: a name from the configuration, a kind, or
+    KIND:ARGUMENT, such as docker:alpine or ssh:build. Empty: the daemon's default_runtime,
+    which is host unless configured. runtime.list lists the places.
+    """
+
+    place: _types.PlaceOptions
+    """Overrides options of the place that runtime names, as far as the configuration allows it."""
+
+    beside: str
+    """The id or name of a live session; the new one is created in the same container, pod or
+    machine.
+    """
+
+    create_timeout_s: float
+    """Bounds the creation: pulling an image, waiting for a pod, copying the runner. Absent: the
+    daemon's create_timeout_s for places other than the host; 0: no bound.
+    """
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
+
     shell: str
     """A path or a name on PATH. Empty: the daemon's default_shell, which is /bin/sh unless
     configured. The word none makes a session of kind shell without a shell, which runs only
@@ -79,6 +101,28 @@ class SessionOptions(TypedDict, total=False):
 
 class TerminalOptions(TypedDict, total=False):
     """The options of a terminal."""
+
+    runtime: str
+    """The place of the session, as one word: a name from the configuration, a kind, or
+    KIND:ARGUMENT, such as docker:alpine or ssh:build. Empty: the daemon's default_runtime,
+    which is host unless configured. runtime.list lists the places.
+    """
+
+    place: _types.PlaceOptions
+    """Overrides options of the place that runtime names, as far as the configuration allows it."""
+
+    beside: str
+    """The id or name of a live session; the new one is created in the same container, pod or
+    machine.
+    """
+
+    create_timeout_s: float
+    """Bounds the creation: pulling an image, waiting for a pod, copying the runner. Absent: the
+    daemon's create_timeout_s for places other than the host; 0: no bound.
+    """
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
 
     command: Sequence[str]
     """The program of a terminal or program session and its arguments. The program is a path or a
@@ -166,6 +210,28 @@ class TerminalOptions(TypedDict, total=False):
 
 class ProgramOptions(TypedDict, total=False):
     """The options of the session of a program."""
+
+    runtime: str
+    """The place of the session, as one word: a name from the configuration, a kind, or
+    KIND:ARGUMENT, such as docker:alpine or ssh:build. Empty: the daemon's default_runtime,
+    which is host unless configured. runtime.list lists the places.
+    """
+
+    place: _types.PlaceOptions
+    """Overrides options of the place that runtime names, as far as the configuration allows it."""
+
+    beside: str
+    """The id or name of a live session; the new one is created in the same container, pod or
+    machine.
+    """
+
+    create_timeout_s: float
+    """Bounds the creation: pulling an image, waiting for a pod, copying the runner. Absent: the
+    daemon's create_timeout_s for places other than the host; 0: no bound.
+    """
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
 
     working_dir: str
     """The directory in which the shell or program starts, an absolute path; empty: the home
@@ -559,7 +625,15 @@ class DialogueOptions(TypedDict, total=False):
     """Added to the environment of the runtime."""
 
     runtime: str
-    """Selects where the agent runs: host, or remote for the daemon given in remote."""
+    """The place where the agent runs, as in session.create, or remote for the daemon given in
+    remote. Empty: the daemon's default_runtime.
+    """
+
+    place: _types.PlaceOptions
+    """Overrides options of the place, as in session.create."""
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
 
     remote: _types.DialogueRemote
     """The daemon that runs the session, for runtime remote."""

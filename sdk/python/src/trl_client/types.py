@@ -32,6 +32,17 @@ SessionKind = Literal[
 ]
 """The kind of a session."""
 
+PlaceKind = Literal[
+    "host",
+    "docker",
+    "container",
+    "ssh",
+    "kubernetes",
+    "pod",
+    "trl",
+]
+"""Says what a place is and how a session gets there."""
+
 SessionState = Literal[
     "creating",
     "idle",
@@ -116,6 +127,7 @@ EventType = Literal[
     "gap",
     "exit",
     "error",
+    "session.progress",
     "session.created",
     "session.running",
     "session.idle",
@@ -135,6 +147,7 @@ EventType = Literal[
 EventFilter = Literal[
     "session",
     "exec",
+    "session.progress",
     "session.created",
     "session.running",
     "session.idle",
@@ -415,8 +428,141 @@ class SystemHTTPParams(TypedDict, total=False):
     """
 
 
+class RuntimeListParams(TypedDict, total=False):
+    """Has no fields."""
+
+
+class PlaceOptions(TypedDict, total=False):
+    """The options of places. Each kind knows some of them."""
+
+    image: str
+    """The image of a new container or pod."""
+
+    container: str
+    """The name or id of an existing container; in a pod, the name of one of its containers."""
+
+    mounts: list[str]
+    """SOURCE:TARGET or SOURCE:TARGET:ro. A source that begins with / is a directory or file of the
+    engine's machine; any other is a volume.
+    """
+
+    network: str
+    """none, bridge or the name of a network."""
+
+    user: str
+    """The user in the container, as NAME, UID or UID:GID."""
+
+    pull: str
+    """Says when to pull the image: missing (the default), always or never."""
+
+    platform: str
+    """The platform of the image, such as linux/arm64."""
+
+    labels: dict[str, str]
+    """Added to the container or pod."""
+
+    read_only: bool
+    """Makes the root file system of the container read-only."""
+
+    capabilities: list[str]
+    """The capabilities that the container has; by default it has none."""
+
+    oci_runtime: str
+    """The runtime of the engine, such as runsc for gVisor."""
+
+    engine: str
+    """The address of the engine, such as unix:///run/docker.sock."""
+
+    destination: str
+    """What ssh(1) connects to: a host name, user@host, or a name from ssh_config."""
+
+    identity: str
+    """The file with the private key."""
+
+    ssh_options: list[str]
+    """Options of ssh_config, such as Port=2222."""
+
+    runner_image: str
+    """An image with TRL's runner, for images without a shell."""
+
+    context: str
+    """The context of the kubeconfig."""
+
+    namespace: str
+    """The namespace of the pod."""
+
+    pod: str
+    """The name of an existing pod."""
+
+    service_account: str
+    """The service account of a new pod."""
+
+    node_selector: dict[str, str]
+    """Selects the nodes for a new pod by their labels."""
+
+    tolerations: list[str]
+    """KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."""
+
+    runtime_class: str
+    """The runtime class of a new pod."""
+
+    pod_template: str
+    """A file with a pod, into which the other options are merged."""
+
+    claim_pool: str
+    """The warm pool from which a pod is claimed."""
+
+    address: str
+    """The address of another daemon, such as grpcs://build:7331."""
+
+    token_file: str
+    """The file with the token for that daemon."""
+
+    ca_file: str
+    """The file with the certificates that vouch for that daemon."""
+
+
+class RuntimeCheckParams(TypedDict, total=False):
+    """Names a place."""
+
+    runtime: str
+    """The word for the place, as in session.create. Empty: the default."""
+
+    place: PlaceOptions
+    """Overrides options, as in session.create."""
+
+    timeout_s: float
+    """Bounds the check; 10 seconds when absent."""
+
+
+class RuntimePruneParams(TypedDict, total=False):
+    """Has no fields."""
+
+
 class SessionCreateParams(TypedDict, total=False):
     """Asks for a new session."""
+
+    runtime: str
+    """The place of the session, as one word: a name from the configuration, a kind, or
+    KIND:ARGUMENT, such as docker:alpine or ssh:build. Empty: the daemon's default_runtime,
+    which is host unless configured. runtime.list lists the places.
+    """
+
+    place: PlaceOptions
+    """Overrides options of the place that runtime names, as far as the configuration allows it."""
+
+    beside: str
+    """The id or name of a live session; the new one is created in the same container, pod or
+    machine.
+    """
+
+    create_timeout_s: float
+    """Bounds the creation: pulling an image, waiting for a pod, copying the runner. Absent: the
+    daemon's create_timeout_s for places other than the host; 0: no bound.
+    """
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
 
     kind: SessionKind
     """shell, terminal or program; shell when empty."""
@@ -1215,7 +1361,15 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
     """Added to the environment of the runtime."""
 
     runtime: str
-    """Selects where the agent runs: host, or remote for the daemon given in remote."""
+    """The place where the agent runs, as in session.create, or remote for the daemon given in
+    remote. Empty: the daemon's default_runtime.
+    """
+
+    place: PlaceOptions
+    """Overrides options of the place, as in session.create."""
+
+    create_id: str
+    """Chosen by the caller and is in the session.progress events of this creation."""
 
     remote: DialogueRemote
     """The daemon that runs the session, for runtime remote."""
@@ -1581,6 +1735,9 @@ class SystemInfoResult:
     capabilities: list[str] = field(default_factory=list)
     """Words for the optional features that this daemon supports."""
 
+    runtimes: list[PlaceKind] = field(default_factory=list)
+    """The kinds of places in which this daemon can create sessions."""
+
     methods: list[str] = field(default_factory=list)
     """all methods of this daemon"""
 
@@ -1600,6 +1757,7 @@ class SystemInfoResult:
             started_at=_time(data["started_at"]) if get("started_at") else _NEVER,
             limits=get("limits") or {},
             capabilities=get("capabilities") or [],
+            runtimes=get("runtimes") or [],
             methods=get("methods") or [],
         )
 
@@ -1663,6 +1821,202 @@ class SystemHTTPResult:
             url=get("url") or "",
             token_file=get("token_file") or "",
             configured=get("configured") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeInfo:
+    """Describes a word for places."""
+
+    runtime: str = ""
+    """a name from the configuration, or a kind"""
+
+    kind: PlaceKind | str = ""
+    """kind of the place"""
+
+    configured: bool = False
+    """True for a name from the configuration."""
+
+    argument: str = ""
+    """Describes what must follow the kind and a colon, such as IMAGE; absent if the word is
+    complete.
+    """
+
+    options: list[str] = field(default_factory=list)
+    """The options that callers may set in place."""
+
+    usable: bool = False
+    """False if this daemon cannot create sessions there; why says the reason."""
+
+    why: str = ""
+    """usable is false if this daemon cannot create sessions there; why says the reason."""
+
+    sessions: int = 0
+    """The number of live sessions in places of this word. For a kind it includes those of
+    KIND:ARGUMENT.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RuntimeInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            runtime=get("runtime") or "",
+            kind=get("kind") or "",
+            configured=get("configured") or False,
+            argument=get("argument") or "",
+            options=get("options") or [],
+            usable=get("usable") or False,
+            why=get("why") or "",
+            sessions=get("sessions") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeListResult:
+    """Lists the places."""
+
+    runtimes: list[RuntimeInfo] = field(default_factory=list)
+    """The names from the configuration, and then the kinds."""
+
+    default: str = ""
+    """The place of sessions that do not name one."""
+
+    adhoc: bool = False
+    """Says whether callers may use places that the configuration does not name."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RuntimeListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            runtimes=[RuntimeInfo.from_dict(x) for x in get("runtimes") or ()],
+            default=get("default") or "",
+            adhoc=get("adhoc") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeCheckResult:
+    """Says whether sessions can be created in a place."""
+
+    runtime: str = ""
+    """The word that was checked."""
+
+    kind: PlaceKind | str = ""
+    """kind of the place"""
+
+    reachable: bool = False
+    """true if sessions can be created there"""
+
+    why: str = ""
+    """Says why the place cannot be reached, and what to do."""
+
+    latency_ms: float = 0.0
+    """How long one question and its answer took."""
+
+    os: str = ""
+    """such as linux"""
+
+    arch: str = ""
+    """such as amd64"""
+
+    engine: str = ""
+    """The name and version of what runs the place, such as "docker 20.10.24"."""
+
+    enforced: list[str] = field(default_factory=list)
+    """Lists what sessions have there and may lack in other places, such as "cgroup.kill"."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RuntimeCheckResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            runtime=get("runtime") or "",
+            kind=get("kind") or "",
+            reachable=get("reachable") or False,
+            why=get("why") or "",
+            latency_ms=get("latency_ms") or 0.0,
+            os=get("os") or "",
+            arch=get("arch") or "",
+            engine=get("engine") or "",
+            enforced=get("enforced") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimePruneResult:
+    """Says what was removed."""
+
+    removed: list[str] = field(default_factory=list)
+    """The names of the containers, pods and sessions that were removed."""
+
+    pending: list[str] = field(default_factory=list)
+    """The sessions that have ended, but whose places cannot be reached. TRL tries again by itself."""
+
+    faults: list[str] = field(default_factory=list)
+    """The reasons why something could not be looked at, such as an engine that does not answer."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RuntimePruneResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            removed=get("removed") or [],
+            pending=get("pending") or [],
+            faults=get("faults") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceInfo:
+    """Describes the place of a session. Its fields are empty where they do not apply."""
+
+    kind: PlaceKind | str = ""
+    """kind of the place"""
+
+    container: str = ""
+    """name of the container"""
+
+    image: str = ""
+    """image of the container or pod"""
+
+    host: str = ""
+    """the machine: where the engine runs, or what ssh connected to"""
+
+    namespace: str = ""
+    """namespace of the pod"""
+
+    pod: str = ""
+    """name of the pod"""
+
+    node: str = ""
+    """node of the pod"""
+
+    address: str = ""
+    """address of the other daemon"""
+
+    os: str = ""
+    """such as linux"""
+
+    arch: str = ""
+    """such as amd64"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PlaceInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            kind=get("kind") or "",
+            container=get("container") or "",
+            image=get("image") or "",
+            host=get("host") or "",
+            namespace=get("namespace") or "",
+            pod=get("pod") or "",
+            node=get("node") or "",
+            address=get("address") or "",
+            os=get("os") or "",
+            arch=get("arch") or "",
         )
 
 
@@ -1744,8 +2098,7 @@ class SessionInfo:
     """shell, terminal or program"""
 
     runtime: str = ""
-    """"host"
-    """
+    """the place as its creator named it: host, docker:alpine, a name from the configuration"""
 
     shell: str = ""
     """absolute path; none for a session without a shell"""
@@ -1781,6 +2134,11 @@ class SessionInfo:
 
     tags: list[str] = field(default_factory=list)
     """tags of the session"""
+
+    place: PlaceInfo | None = None
+    """Describes the place of the session. It is absent while the place is being made, and in the
+    remains of sessions of an earlier version.
+    """
 
     command: list[str] = field(default_factory=list)
     """The program of a terminal or program session and its arguments."""
@@ -1842,6 +2200,7 @@ class SessionInfo:
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
+            place=PlaceInfo.from_dict(data["place"]) if get("place") is not None else None,
             command=get("command") or [],
             exec_id=get("exec_id") or "",
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
@@ -1944,6 +2303,7 @@ class SessionDetails(SessionInfo):
             timeout_s=get("timeout_s") or 0.0,
             output_bytes=get("output_bytes") or 0,
             tags=get("tags") or [],
+            place=PlaceInfo.from_dict(data["place"]) if get("place") is not None else None,
             command=get("command") or [],
             exec_id=get("exec_id") or "",
             terminal=TerminalInfo.from_dict(data["terminal"]) if get("terminal") is not None else None,
@@ -3128,7 +3488,7 @@ class DialogueInfo:
     """the directory the agent works in"""
 
     runtime: str = ""
-    """host or remote"""
+    """the place, as in session.create, or remote"""
 
     commands: list[str] = field(default_factory=list)
     """commands that the agent accepts as messages, such as /compact, once reported"""
@@ -3781,6 +4141,34 @@ class DialogueRawResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaceProgress:
+    """Reports a slow step on the way to a session."""
+
+    step: str = ""
+    """Pull, schedule, start or upload."""
+
+    message: str = ""
+    """Says for people what happens, such as "pulling alpine:3"."""
+
+    done: int = 0
+    """done and total count bytes; total is 0 if it is not known."""
+
+    total: int = 0
+    """done and total count bytes; total is 0 if it is not known."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PlaceProgress:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            step=get("step") or "",
+            message=get("message") or "",
+            done=get("done") or 0,
+            total=get("total") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueOpened:
     """The agent's description of itself. The agent did not report fields that are empty."""
 
@@ -4110,6 +4498,12 @@ class StreamEvent:
     cause: str = ""
     """for session.terminated and session.unreachable"""
 
+    create_id: str = ""
+    """the create_id of session.create, for session.progress"""
+
+    progress: PlaceProgress | None = None
+    """The slow step, for session.progress."""
+
     dialogue_id: str = ""
     """dialogue_id and event are set for type dialogue."""
 
@@ -4199,6 +4593,8 @@ class StreamEvent:
             name=get("name") or "",
             exec_id=get("exec_id") or "",
             cause=get("cause") or "",
+            create_id=get("create_id") or "",
+            progress=PlaceProgress.from_dict(data["progress"]) if get("progress") is not None else None,
             dialogue_id=get("dialogue_id") or "",
             event=DialogueEvent.from_dict(data["event"]) if get("event") is not None else None,
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
@@ -4230,6 +4626,9 @@ METHODS: tuple[str, ...] = (
     "system.info",
     "system.upgrade",
     "system.http",
+    "runtime.list",
+    "runtime.check",
+    "runtime.prune",
     "session.create",
     "session.list",
     "session.info",
@@ -4281,6 +4680,7 @@ READS: frozenset[str] = frozenset((
     "system.ping",
     "system.stats",
     "system.info",
+    "runtime.list",
     "session.list",
     "session.info",
     "session.screen",
@@ -4305,6 +4705,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "system.info": SystemInfoResult.from_dict,
     "system.upgrade": SystemUpgradeResult.from_dict,
     "system.http": SystemHTTPResult.from_dict,
+    "runtime.list": RuntimeListResult.from_dict,
+    "runtime.check": RuntimeCheckResult.from_dict,
+    "runtime.prune": RuntimePruneResult.from_dict,
     "session.create": SessionInfo.from_dict,
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
