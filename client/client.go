@@ -41,6 +41,9 @@ type Client struct {
 	// it every 2 s while no daemon listens on the socket; several callers may call it at once. Its error is
 	// returned when the daemon does not come back. It is set before the Client is used.
 	Revive func(context.Context) error
+	// Stopped, if set, reports that the daemon was stopped on purpose, so that no supervisor will
+	// start it: Revive is then called without the pause. It is set before the Client is used.
+	Stopped func() bool
 
 	way  way
 	done chan struct{} // closed when the Client is of no more use
@@ -168,6 +171,11 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 		}
 		if !retry(err, harmless(method, params)) || isCommand(method) && api.SessionsEnded(err) {
 			return nil, uncertain(err, method)
+		}
+		// A daemon that was stopped has ended its sessions, so nothing is left to own. The next one is
+		// for the next request of the user.
+		if method == "session.own" && c.Stopped != nil && isAbsent(err) && c.Stopped() {
+			return nil, unwrapLost(err)
 		}
 		// A daemon that answers for a while and goes again is another outage, not the same.
 		if time.Since(began) > max(o.limit, lastPause) {

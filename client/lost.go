@@ -90,11 +90,14 @@ type outage struct {
 	until  time.Time // zero while all is well
 	pause  time.Duration
 	start  func(context.Context) error // see Client.Revive
+	final  func() bool                 // see Client.Stopped; may be nil
 	revive time.Time                   // when start is called next
 	failed error                       // of start
 }
 
-func (c *Client) outage() outage { return outage{limit: c.ReconnectFor, start: c.Revive} }
+func (c *Client) outage() outage {
+	return outage{limit: c.ReconnectFor, start: c.Revive, final: c.Stopped}
+}
 
 // over says that the daemon is there.
 func (o *outage) over() { o.until, o.failed = time.Time{}, nil }
@@ -109,6 +112,9 @@ func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) 
 	now := time.Now()
 	if o.until.IsZero() {
 		o.until, o.pause, o.revive = now.Add(o.limit), firstPause, now.Add(reviveAfter)
+		if o.final != nil && isAbsent(cause) && o.final() {
+			o.revive = now
+		}
 	}
 	if !now.Before(o.until) {
 		if o.failed != nil {

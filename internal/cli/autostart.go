@@ -106,10 +106,17 @@ func isMeant(cfg config.Config, h place.Holder) bool {
 	return h.Socket != "" && (cfg.Origin("socket") == config.OriginDefault || h.Socket == cfg.Socket)
 }
 
-// revive starts another daemon after one vanished: its sessions still exist. It does not
-// replace a daemon that was stopped on purpose, or one with another state directory.
+// wasStopped reports whether the last daemon was stopped on purpose.
+func wasStopped(cfg config.Config) bool {
+	h, ok := place.ReadHolder(cfg.StateDir)
+	return ok && h.Stopping && isMeant(cfg, h)
+}
+
+// revive starts another daemon after one vanished: its sessions still exist. It does not replace a
+// daemon with another state directory, and one that was stopped on purpose only for the commands
+// in afresh.
 func (a *app) revive(ctx context.Context, cmd *cobra.Command, cfg config.Config) error {
-	if h, ok := place.ReadHolder(cfg.StateDir); !ok || h.Stopping || !isMeant(cfg, h) {
+	if h, ok := place.ReadHolder(cfg.StateDir); !ok || h.Stopping && !afresh[cmd.Name()] || !isMeant(cfg, h) {
 		return nil
 	}
 	c, err := a.autostart(ctx, cmd, cfg)

@@ -20,6 +20,10 @@ import (
 // once when it loses the daemon.
 var lasting = map[string]bool{"run": true, "logs": true, "wait": true, "input": true, "events": true, "mcp": true, "chat": true, "raw": true}
 
+// afresh are the commands that start a daemon even after the last one was stopped on purpose,
+// because each request that they get is like a new command.
+var afresh = map[string]bool{"mcp": true}
+
 // connect returns a client of this user's daemon, and starts one in the background if none runs;
 // or, if the user gave a URL, a client of the daemon there.
 func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
@@ -47,6 +51,9 @@ func (a *app) connect(cmd *cobra.Command) (*client.Client, error) {
 	}
 	if a.url == "" && !a.noStart {
 		c.Revive = func(ctx context.Context) error { return a.revive(ctx, cmd, cfg) }
+		if afresh[cmd.Name()] {
+			c.Stopped = func() bool { return wasStopped(cfg) }
+		}
 	}
 	if lasting[cmd.Name()] {
 		c.ReconnectFor = ui.SearchTime

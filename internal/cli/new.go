@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/client"
@@ -44,8 +47,8 @@ the session has no shell and runs only programs, see trl run --direct.
 With -t the session is a terminal that runs PROGRAM, or else your shell. On a terminal, trl
 attaches to it at once, unless you use -d: Ctrl-\ detaches, and trl attach attaches again.
 The session ends with its program. -A attaches to the terminal NAME, and starts it if it
-does not exist. With --program the session is a program on three pipes: trl send writes to
-it, trl logs -f reads it.
+does not exist; if it does, trl says which flags had no effect. With --program the session
+is a program on three pipes: trl send writes to it, trl logs -f reads it.
 
 trl runs PROGRAM with its arguments directly, without a shell; flags after it belong to it.
 A single argument that is more than a word is shell text. Without a NAME, write -- before it.`,
@@ -167,7 +170,12 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 			}
 			there, err := c.SessionInfo(ctx, api.SessionInfoParams{SessionID: p.Name})
 			if err == nil && there.State != api.SessionTerminated {
-				return attach.Run(ctx, a.Streams, c, attach.Options{Session: there.SessionID, Name: p.Name, Keys: keys})
+				err := attach.Run(ctx, a.Streams, c, attach.Options{Session: there.SessionID, Name: p.Name, Keys: keys})
+				// Now, because the terminal covered the window before.
+				if unused := onlyForNew(cmd, p, there); len(unused) > 0 {
+					a.Stderr.Linef("trl: terminal %q existed already, so %s had no effect", p.Name, strings.Join(unused, ", "))
+				}
+				return err
 			}
 			if err != nil && !errors.Is(err, api.ErrSessionNotFound) {
 				return err
@@ -187,6 +195,28 @@ func (a *app) makeNew(cmd *cobra.Command, p api.SessionCreateParams, f *newFlags
 		return nil
 	})
 }
+
+// onlyForNew returns the flags, and the program, that were given for a new terminal and do not
+// describe the one that exists.
+func onlyForNew(cmd *cobra.Command, p api.SessionCreateParams, there api.SessionDetails) (unused []string) {
+	same := map[string]bool{
+		"cwd": p.WorkingDir == there.WorkingDir, "shell": p.Shell == there.Shell,
+		"tag": !slices.ContainsFunc(p.Tags, func(tag string) bool { return !slices.Contains(there.Tags, tag) }),
+	}
+	own := cmd.LocalNonPersistentFlags()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if own.Lookup(f.Name) != nil && !forAttaching[f.Name] && !same[f.Name] {
+			unused = append(unused, "--"+f.Name)
+		}
+	})
+	if len(p.Command) > 0 && !slices.Equal(p.Command, there.Command) {
+		unused = append(unused, "the program "+p.Command[0])
+	}
+	return unused
+}
+
+// forAttaching are the flags of `trl new` that are not about the new session.
+var forAttaching = map[string]bool{"attach": true, "terminal": true, "detach-key": true}
 
 // nameOf returns the name of a session, or its id if it has none.
 func nameOf(s api.SessionInfo) string {

@@ -80,6 +80,13 @@ func TestAttachOrCreate(t *testing.T) {
 			t.Errorf("%d: %q", i, got)
 		}
 	}
+	a := p.sit(t, 80, 24, p.trl, "new", "-A", "--record", "-e", "A=1", "work", "sh")
+	a.see(`^I am \d+$`)
+	a.press("\x1c")
+	a.see(`terminal "work" existed already, so --record, --env, the program sh had no`)
+	if status := a.left(); status != 0 {
+		t.Errorf("status %d", status)
+	}
 }
 
 // TestKeyForInnerTrl: pressed twice, the key that leaves reaches a trl inside the terminal.

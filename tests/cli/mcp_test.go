@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -119,5 +120,60 @@ func TestMCPClientGone(t *testing.T) {
 			t.Errorf("%s: status %d, answers %s, stderr %s", name, status, rest, stderr.String())
 		}
 		in.Close()
+	}
+}
+
+// TestMCPAfterStop: trl mcp leaves a stopped daemon alone, and starts another one at the next call,
+// as every command does. The model learns that its session is a new one.
+func TestMCPAfterStop(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	cmd := s.command(s.trl, "mcp")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(out)
+	ask := func(request string) string {
+		t.Helper()
+		if _, err := io.WriteString(in, request); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := answers.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	ask(mcpHello)
+	if a := ask(mcpRun(1, "export v=kept; cd /; echo $v")); !strings.Contains(a, `kept\n`) {
+		t.Error(a)
+	}
+	for n := range 2 {
+		if o := s.run(t, "stop"); o.status != 0 {
+			t.Fatalf("%+v", o)
+		}
+		time.Sleep(500 * time.Millisecond) // nothing may happen in this time
+		if o := s.run(t, "--no-start", "ls"); o.status == 0 {
+			t.Fatalf("trl mcp started a daemon that nobody needs: %+v", o)
+		}
+		began := time.Now()
+		if a := ask(mcpRun(2+n, "echo v=$v")); !strings.Contains(a, `v=\n`) {
+			t.Errorf("after %s: %s", time.Since(began), a)
+		}
+		if took := time.Since(began); took > 8*time.Second { // it once looked for the old daemon for 10 s
+			t.Errorf("it took %s", took)
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
