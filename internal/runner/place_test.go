@@ -404,9 +404,28 @@ func BenchmarkJoin(b *testing.B) {
 	defer func() { s.must(nil, append([]string{"remove"}, identity(r)...)...) }()
 	conn, end := s.dial(r)
 	defer end()
+	before := limits
+	limits.OutputBytes, limits.SessionOutput, limits.MemoryBytes = 256<<20, 256<<20, 256<<20
 	s.create(conn, spotID)
-	b.SetBytes(100 << 20)
+	limits = before
+	const size = 100 << 20
+	var x api.ExecInfo
+	if _, err := conn.Call(b.Context(), link.ExecStart.With(&link.ExecParams{ExecParams: api.ExecParams{Command: "head -c 104857600 /dev/zero"}}, nil, &x)); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
 	for b.Loop() {
-		s.run(conn, "head -c 104857600 /dev/zero >/dev/null")
+		read := 0
+		for after := int64(0); read < size; {
+			var res link.ReadResult
+			text, err := conn.Call(b.Context(), link.ExecRead.With(&link.ReadParams{ExecID: x.ExecID, AfterSeq: after, Limit: 1 << 20, Wait: true}, nil, &res))
+			if err != nil {
+				b.Fatal(err)
+			}
+			read += len(text)
+			for _, c := range res.Chunks {
+				after = c.Seq
+			}
+		}
 	}
 }
