@@ -186,6 +186,25 @@ func TestFarRecording(t *testing.T) {
 	}
 }
 
+// TestFarRecordingAndABrokenLink: nothing is lost or doubled when the link breaks while the daemon
+// fetches the recording, of a live session or of one that has just ended.
+func TestFarRecordingAndABrokenLink(t *testing.T) {
+	for _, lose := range []func(*sessiontest.Runner, string){(*sessiontest.Runner).LoseAnswer, (*sessiontest.Runner).LoseRequest} {
+		inFar(t, session.Config{Archive: newShelf(t).open(t)}, terminal(""), func(x *far) {
+			x.record(10 << 10)
+			lose(x.rt.Runner(x.id), link.Recording.Name)
+			if data, _, _, err := x.get(x.id).Recording(x.t.Context(), 5, 1<<20); err != nil || !bytes.Equal(data, x.want[5:]) {
+				x.t.Errorf("%d bytes, %v", len(data), err)
+			}
+			x.record(20 << 10)
+			lose(x.rt.Runner(x.id), link.Recording.Name)
+			x.typed(x.id, "exit")
+			<-x.get(x.id).Done()
+			x.isKept()
+		})
+	}
+}
+
 // TestFarRecordingIsMirrored: when a recording grows, the daemon fetches it. If the runner dies,
 // little is lost, and the session reports it.
 func TestFarRecordingIsMirrored(t *testing.T) {
