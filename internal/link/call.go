@@ -28,9 +28,6 @@ const (
 	ByExecID         // if it names its command, which can end only once
 )
 
-// runIDProtocol is the first protocol whose runners recognise a repeated command by its run id.
-const runIDProtocol = 3
-
 // Call is a row with its types: P is a pointer to the parameters and R is one to the result.
 // They are pointers because all pointers share one copy of a generic function; with a copy for
 // each struct the runner would be a tenth of a megabyte larger.
@@ -62,13 +59,11 @@ func (o Outgoing) Needs() int {
 	return o.Since
 }
 
-// Repeatable reports whether the call may be made again to a runner of that protocol.
-func (o Outgoing) Repeatable(protocol int) bool {
+// Repeatable reports whether the call may be made again.
+func (o Outgoing) Repeatable() bool {
 	switch o.Repeat {
-	case Always:
+	case Always, ByRunID:
 		return true
-	case ByRunID:
-		return protocol >= runIDProtocol
 	case ByWriteID:
 		switch p := o.Params.(type) {
 		case *InputParams:

@@ -24,29 +24,26 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestRepeatable tries the rules that depend on the parameters or on the protocol.
+// TestRepeatable tries the rules, some of which depend on the parameters.
 func TestRepeatable(t *testing.T) {
 	for _, c := range []struct {
-		call     link.Outgoing
-		protocol int
-		want     bool
+		call link.Outgoing
+		want bool
 	}{
-		{link.ExecRead.With(&link.ReadParams{}, nil, nil), 2, true},
-		{link.Create.With(&link.CreateParams{}, nil, nil), 3, false},
-		{link.Destroy.With(&link.DestroyParams{}, nil, nil), 3, false},
-		{link.ExecRun.With(&link.ExecParams{}, nil, nil), 2, false},
-		{link.ExecRun.With(&link.ExecParams{}, nil, nil), 3, true},
-		{link.ExecStart.With(&link.ExecParams{}, nil, nil), 2, false},
-		{link.ExecStart.With(&link.ExecParams{}, nil, nil), 3, true},
-		{link.ExecCancel.With(&api.ExecCancelParams{SessionID: "s-1"}, nil, nil), 3, false},
-		{link.ExecCancel.With(&api.ExecCancelParams{ExecID: "x-1-1"}, nil, nil), 3, true},
-		{link.ExecInput.With(&link.InputParams{}, nil, nil), 3, false},
-		{link.ExecInput.With(&link.InputParams{WriteID: "w"}, nil, nil), 3, true},
-		{link.Input.With(&link.SessionInputParams{}, nil, nil), 3, false},
-		{link.Input.With(&link.SessionInputParams{WriteID: "w"}, nil, nil), 3, true},
+		{link.ExecRead.With(&link.ReadParams{}, nil, nil), true},
+		{link.Create.With(&link.CreateParams{}, nil, nil), false},
+		{link.Destroy.With(&link.DestroyParams{}, nil, nil), false},
+		{link.ExecRun.With(&link.ExecParams{}, nil, nil), true},
+		{link.ExecStart.With(&link.ExecParams{}, nil, nil), true},
+		{link.ExecCancel.With(&api.ExecCancelParams{SessionID: "s-1"}, nil, nil), false},
+		{link.ExecCancel.With(&api.ExecCancelParams{ExecID: "x-1-1"}, nil, nil), true},
+		{link.ExecInput.With(&link.InputParams{}, nil, nil), false},
+		{link.ExecInput.With(&link.InputParams{WriteID: "w"}, nil, nil), true},
+		{link.Input.With(&link.SessionInputParams{}, nil, nil), false},
+		{link.Input.With(&link.SessionInputParams{WriteID: "w"}, nil, nil), true},
 	} {
-		if got := c.call.Repeatable(c.protocol); got != c.want {
-			t.Errorf("%s %+v, protocol %d: %v, want %v", c.call.Name, c.call.Params, c.protocol, got, c.want)
+		if got := c.call.Repeatable(); got != c.want {
+			t.Errorf("%s %+v: %v, want %v", c.call.Name, c.call.Params, got, c.want)
 		}
 	}
 }

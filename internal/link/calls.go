@@ -6,25 +6,25 @@ import "github.com/trl-dev/trl/api"
 // Hello.
 var (
 	// Hello introduces both sides. Further ones only show that both sides are there.
-	Hello = &Call[*HelloParams, *HelloResult]{Row{"hello", 2, Always}}
+	Hello = &Call[*HelloParams, *HelloResult]{Row{"hello", 3, Always}}
 	// Create starts the session of the runner. It succeeds once.
-	Create = &Call[*CreateParams, *SessionDetails]{Row{"create", 2, Never}}
+	Create = &Call[*CreateParams, *SessionDetails]{Row{"create", 3, Never}}
 	// Info reports everything about the session.
-	Info = &Call[*struct{}, *SessionDetails]{Row{"info", 2, Always}}
+	Info = &Call[*struct{}, *SessionDetails]{Row{"info", 3, Always}}
 	// Set changes the name, the tags and the limits of the session.
 	Set = &Call[*SetParams, *SessionInfo]{Row{"set", 3, Always}}
 
 	// ExecRun runs a command and answers when it has ended. The body of the request is the
 	// stdin, that of the answer is stdout followed by stderr.
-	ExecRun = &Call[*ExecParams, *RunResult]{Row{"exec.run", 2, ByRunID}}
+	ExecRun = &Call[*ExecParams, *RunResult]{Row{"exec.run", 3, ByRunID}}
 	// ExecStart starts or queues a command and answers at once. The body is the stdin.
-	ExecStart = &Call[*ExecParams, *api.ExecInfo]{Row{"exec.start", 2, ByRunID}}
+	ExecStart = &Call[*ExecParams, *api.ExecInfo]{Row{"exec.start", 3, ByRunID}}
 	// ExecRead reads both streams of a command in the order of arrival. The body of the answer
 	// has the bytes of the chunks.
-	ExecRead = &Call[*ReadParams, *ReadResult]{Row{"exec.read", 2, Always}}
+	ExecRead = &Call[*ReadParams, *ReadResult]{Row{"exec.read", 3, Always}}
 	// ExecOutput reads one stream of a command, at an offset. The body of the answer has the
 	// bytes.
-	ExecOutput = &Call[*OutputParams, *OutputResult]{Row{"exec.output", 2, Always}}
+	ExecOutput = &Call[*OutputParams, *OutputResult]{Row{"exec.output", 3, Always}}
 	// ExecGrep returns the lines of one stream of a command that match a pattern. The body of the
 	// answer has their bytes.
 	ExecGrep = &Call[*GrepParams, *GrepResult]{Row{"exec.grep", 4, Always}}
@@ -32,31 +32,31 @@ var (
 	// one if the daemon wants that. The body of the answer has its bytes.
 	ExecMatch = &Call[*MatchParams, *MatchResult]{Row{"exec.match", 4, Always}}
 	// ExecInput writes to the stdin of a command. The body has the bytes.
-	ExecInput = &Call[*InputParams, *api.ExecInputResult]{Row{"exec.input", 2, ByWriteID}}
+	ExecInput = &Call[*InputParams, *api.ExecInputResult]{Row{"exec.input", 3, ByWriteID}}
 	// ExecAwait answers when a process of the command waits for input, or when the command has
 	// ended.
-	ExecAwait = &Call[*api.ExecInfoParams, *AwaitResult]{Row{"exec.await", 2, Always}}
+	ExecAwait = &Call[*api.ExecInfoParams, *AwaitResult]{Row{"exec.await", 3, Always}}
 	// ExecCancel stops a command and answers when it has ended. A named command can end only
 	// once; without a name, a repetition could stop the next command.
-	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{"exec.cancel", 2, ByExecID}}
+	ExecCancel = &Call[*api.ExecCancelParams, *api.ExecInfo]{Row{"exec.cancel", 3, ByExecID}}
 	// ExecSignal sends a signal to a running command.
-	ExecSignal = &Call[*api.ExecSignalParams, *api.ExecSignalResult]{Row{"exec.signal", 3, Never}}
+	ExecSignal = &Call[*api.ExecSignalParams, *api.ExecSignalResult]{Row{"exec.signal", 4, Never}}
 	// ExecDrop gives up the command of a request whose caller went away.
 	ExecDrop = &Call[*DropParams, *struct{}]{Row{"exec.drop", 3, Always}}
 	// ExecInfo reports the state and outcome of one command.
-	ExecInfo = &Call[*api.ExecInfoParams, *api.ExecInfo]{Row{"exec.info", 2, Always}}
+	ExecInfo = &Call[*api.ExecInfoParams, *api.ExecInfo]{Row{"exec.info", 3, Always}}
 	// ExecList lists the commands of the session.
-	ExecList = &Call[*struct{}, *api.ExecListResult]{Row{"exec.list", 2, Always}}
+	ExecList = &Call[*struct{}, *api.ExecListResult]{Row{"exec.list", 3, Always}}
 	// Trim drops output until the session keeps no more than it may.
-	Trim = &Call[*TrimParams, *api.SessionInfo]{Row{"trim", 2, Never}}
+	Trim = &Call[*TrimParams, *api.SessionInfo]{Row{"trim", 3, Never}}
 
 	// Destroy ends the session. If the daemon wants an export, the body of the answer begins
 	// it. The runner exits after the answer if the daemon wants nothing more of it.
-	Destroy = &Call[*DestroyParams, *DestroyResult]{Row{"destroy", 2, Never}}
+	Destroy = &Call[*DestroyParams, *DestroyResult]{Row{"destroy", 3, Never}}
 	// Export continues an export; the body of the answer has the next piece. The call after
 	// the last piece says that the daemon has the whole export: the runner exits after its answer,
 	// unless the daemon still has to fetch the recording.
-	Export = &Call[*struct{}, *ExportResult]{Row{"export", 2, Never}}
+	Export = &Call[*struct{}, *ExportResult]{Row{"export", 3, Never}}
 
 	// Input types into a terminal or writes to the stdin of a program. The body has the bytes.
 	// Input and the calls below are for sessions of kind terminal and program.

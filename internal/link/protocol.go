@@ -9,11 +9,11 @@ import (
 )
 
 // Protocol is the version of the link's protocol. A daemon works with runners of its own version
-// and of those before down to MinProtocol.
+// and of the one before.
 const Protocol = 4
 
 // MinProtocol is the oldest version that is still understood.
-const MinProtocol = 2
+const MinProtocol = Protocol - 1
 
 // EventSession is the event that reports a changed session. It carries a SessionInfo and arrives
 // before the answer to the call that caused the change.

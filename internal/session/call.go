@@ -70,7 +70,7 @@ func (s *Session) callRunner(ctx context.Context, patience time.Duration, due ti
 			return answer, err
 		}
 		s.noteLost(c, "the link to its runner broke", 0, noticeAfter)
-		if o.Repeatable(c.hello.Protocol) {
+		if o.Repeatable() {
 			continue
 		}
 		if waiting := s.awaitReach(ctx, untilOverdue(patience, due)); waiting != nil {

@@ -250,9 +250,6 @@ func (s *Session) create(ctx context.Context, c *runnerConn, create link.CreateP
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	shell := create.Params.Kind == api.KindShell
-	if !shell && c.hello.Protocol < link.Input.Since {
-		return s.tooOld(c, "have a "+string(create.Params.Kind))
-	}
 	if create.Params.Record && c.hello.Protocol < link.Recording.Since {
 		return s.tooOld(c, "record")
 	}

@@ -41,33 +41,20 @@ func TestCommandRunsOnceOverABrokenLink(t *testing.T) {
 	})
 }
 
-// TestOlderRunnerIsNotAskedTwice: a runner that knows no run ids would run the command again.
-func TestOlderRunnerIsNotAskedTwice(t *testing.T) {
-	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error { r.Protocol = 2; return nil }}
-	in(t, session.Config{}, rt, func(t *testing.T, w world) {
-		id := w.create(api.SessionCreateParams{}).SessionID
-		s := w.get(id)
-		w.rt.Runner(id).LoseAnswer(link.ExecRun.Name)
-		_, err := s.Run(t.Context(), api.ExecParams{Command: "true"})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "link to the runner")
-		if list, err := s.ExecList(t.Context()); err != nil || len(list) != 1 {
-			t.Errorf("ran %+v, %v", list, err)
-		}
-	})
-}
-
 // TestOlderRunnerIsNotAskedForLater: a call that its protocol does not have is not sent to it.
 func TestOlderRunnerIsNotAskedForLater(t *testing.T) {
-	rt := &sessiontest.Runtime{OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.Set.Since - 1; return nil }}
+	rt := &sessiontest.Runtime{Command: untilCancelled, OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.ExecSignal.Since - 1; return nil }}
 	in(t, session.Config{}, rt, func(t *testing.T, w world) {
-		id := w.create(api.SessionCreateParams{Name: "before"}).SessionID
-		name := "after"
-		_, err := w.Set(t.Context(), w.get(id), api.SessionSetParams{Name: &name})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call set; create a new session`)
-		if got := w.get(id).Info().Name; got != "before" {
-			t.Errorf("the session is called %q", got)
+		id := w.create(api.SessionCreateParams{}).SessionID
+		x, err := w.get(id).Start(t.Context(), api.ExecParams{Command: "hang"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.create(api.SessionCreateParams{Name: "after"}) // the name is free again
+		_, err = w.get(id).Signal(t.Context(), api.ExecSignalParams{ExecID: x.ExecID, Signal: "HUP"})
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call exec.signal; create a new session`)
+		if n := rt.Runner(id).Asked(link.ExecSignal.Name); n != 0 {
+			t.Errorf("it was asked %d times", n)
+		}
 	})
 }
 

@@ -165,8 +165,8 @@ func (s *Session) helloParams() *link.HelloParams {
 }
 
 // strangerError says that a runner is too old or too new for this daemon. A daemon works with
-// runners whose protocol is its own, an earlier one down to MinProtocol, or the one after; a runner
-// with the protocol after knows ours, by the same rule.
+// runners whose protocol is its own, the one before or the one after; a runner with the protocol
+// after knows ours, by the same rule.
 type strangerError struct {
 	hello link.HelloResult
 	said  string // the runner's refusal, when it did not answer hello

@@ -15,18 +15,18 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// protocol2 is the last commit whose runners speak protocol 2.
-const protocol2 = "5e4a38ab129a06c9cdeb4736ca3534e595bea084"
+// protocol3 is the last commit whose runners speak protocol 3.
+const protocol3 = "0d0f87b8a6a83b39c3c31f72bcc2b75db4dbf0d1"
 
-// before builds the trl of protocol2.
+// before builds the trl of protocol3.
 func before(t *testing.T) string {
 	t.Helper()
-	if exec.Command("git", "cat-file", "-e", protocol2+"^{commit}").Run() != nil {
+	if exec.Command("git", "cat-file", "-e", protocol3+"^{commit}").Run() != nil {
 		fmt.Fprintln(os.Stderr, "SKIPPED: the history is not there; runners of the version before are not tested")
 		t.SkipNow()
 	}
 	dir := t.TempDir()
-	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol2+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
+	build := exec.Command("sh", "-c", "mkdir src && git -C \"$0\" archive "+protocol3+" | tar x -C src && cd src && go build -o .. ./cmd/trl ./cmd/trl-runner", root(t))
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %s\n%s", err, out)
@@ -78,12 +78,17 @@ func TestVersionSkew(t *testing.T) {
 				t.Errorf("exec.output: %+v, %v", out, err)
 			}
 			if c.first == old {
-				_, err := service.SessionInput(context.Background(), api.SessionInputParams{SessionID: id, Text: "x"})
-				if !errors.Is(err, api.ErrInvalidParams) {
-					t.Errorf("session.input of an old runner: %v", err)
+				// The runner cannot search, so the daemon does it. It cannot signal a command.
+				found, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: stream.Start().ExecID, Grep: "^d"})
+				if err != nil || len(found.Lines) != 1 || found.Lines[0].Text != "done" {
+					t.Errorf("grep with an old runner: %+v, %v", found, err)
+				}
+				_, err = service.ExecSignal(context.Background(), api.ExecSignalParams{ExecID: stream.Start().ExecID, Signal: "HUP"})
+				if !errors.Is(err, api.ErrRuntimeUnavailable) {
+					t.Errorf("exec.signal of an old runner: %v", err)
 				}
 				// A new session of the new daemon has it all.
-				fresh := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"cat"}}).SessionID
+				fresh := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"cat"}, Record: true}).SessionID
 				if _, err := service.SessionInput(context.Background(), api.SessionInputParams{SessionID: fresh, Text: "new", Keys: []string{"enter"}}); err != nil {
 					t.Error(err)
 				}
@@ -93,33 +98,44 @@ func TestVersionSkew(t *testing.T) {
 	}
 }
 
-// TestTerminalOfLaterVersion: a daemon of the version before does not know terminals, but
-// it lists one that it finds, reads its output and ends it.
-func TestTerminalOfLaterVersion(t *testing.T) {
+// TestRecordedTerminalOfAnotherVersion: a daemon goes on with the recorded terminal of the version
+// before or after it: it reads its output and its recording, and ends it.
+func TestRecordedTerminalOfAnotherVersion(t *testing.T) {
 	old := before(t)
-	daemon := trltest.Start(t)
-	service := daemon.Client(t)
-	info := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "echo up; sleep 1000"}})
-	testkit.EventuallyNoProblem(t, func() string {
-		out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID})
-		if err != nil || out.Data != "up\r\n" {
-			return fmt.Sprintf("%+v, %v", out, err)
-		}
-		return ""
-	})
-	daemon.Kill9()
-	daemon.Use(old)
-	daemon.Restart(t)
-	service = daemon.Client(t)
-	testkit.EventuallyNoProblem(t, func() string {
-		now, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: info.SessionID})
-		if err != nil || now.State != api.SessionRunning || now.ExecID != info.ExecID {
-			return fmt.Sprintf("%+v, %v", now, err)
-		}
-		return ""
-	})
-	if out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID}); err != nil || out.Data != "up\r\n" {
-		t.Errorf("%+v, %v", out, err)
+	for name, c := range map[string]struct{ first, second string }{
+		"old runner, new daemon": {old, trltest.Binary(t)},
+		"new runner, old daemon": {trltest.Binary(t), old},
+	} {
+		t.Run(name, func(t *testing.T) {
+			daemon := trltest.Start(t, trltest.Use(c.first))
+			service := daemon.Client(t)
+			info := create(t, service, api.SessionCreateParams{Kind: api.KindTerminal, Command: []string{"sh", "-c", "echo up; sleep 1000"}, Record: true})
+			testkit.EventuallyNoProblem(t, func() string {
+				out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID})
+				if err != nil || out.Data != "up\r\n" {
+					return fmt.Sprintf("%+v, %v", out, err)
+				}
+				return ""
+			})
+			daemon.Kill9()
+			daemon.Use(c.second)
+			daemon.Restart(t)
+			service = daemon.Client(t)
+			testkit.EventuallyNoProblem(t, func() string {
+				now, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: info.SessionID})
+				if err != nil || now.State != api.SessionRunning || now.ExecID != info.ExecID {
+					return fmt.Sprintf("%+v, %v", now, err)
+				}
+				return ""
+			})
+			if out, err := service.ExecOutput(context.Background(), api.ExecOutputParams{ExecID: info.ExecID}); err != nil || out.Data != "up\r\n" {
+				t.Errorf("%+v, %v", out, err)
+			}
+			destroy(t, service, info.SessionID)
+			r, err := service.SessionRecording(context.Background(), api.SessionRecordingParams{SessionID: info.SessionID})
+			if err != nil || !r.Complete || !strings.Contains(r.Data, "up") {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
 	}
-	destroy(t, service, info.SessionID)
 }

@@ -132,7 +132,7 @@ type Runner struct {
 	NoDial bool
 	// CreateError is what create answers.
 	CreateError error
-	// Protocol is the answer to hello; 0 for the present one. Runners before 3 have no terminals.
+	// Protocol is the answer to hello; 0 for the present one.
 	Protocol int
 	// Refuse is what hello answers.
 	Refuse error

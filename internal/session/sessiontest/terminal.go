@@ -61,7 +61,7 @@ func (r *Runner) handleTerminal(ctx context.Context, name string, params json.Ra
 		x = r.order[0]
 	}
 	r.mu.Unlock()
-	if x == nil || r.protocol() < 3 {
+	if x == nil {
 		return nil, nil, api.Errorf(api.CodeMethodNotFound, "%s: unknown", name)
 	}
 	switch name {
