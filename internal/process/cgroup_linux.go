@@ -141,11 +141,20 @@ func (c *Cgroup) SubOf(pid int) string {
 	if err != nil {
 		return ""
 	}
-	_, path, _ := bytes.Cut(buf[:n], []byte("0::"))
-	path, _, _ = bytes.Cut(path, []byte("\n"))
-	_, sub, _ := bytes.Cut(path, []byte("/"+filepath.Base(c.path)+"/"))
-	sub, _, _ = bytes.Cut(sub, []byte("/"))
-	return string(sub)
+	return subGroup(buf[:n], filepath.Base(c.path))
+}
+
+// subGroup returns the name of the group directly below the one with a name, from the text of
+// /proc/PID/cgroup; empty for none.
+func subGroup(text []byte, name string) string {
+	for line := range bytes.Lines(text) {
+		if path, ok := bytes.CutPrefix(bytes.TrimRight(line, "\n"), []byte("0::")); ok {
+			_, sub, _ := bytes.Cut(path, []byte("/"+name+"/"))
+			sub, _, _ = bytes.Cut(sub, []byte("/"))
+			return string(sub)
+		}
+	}
+	return ""
 }
 
 // RemoveEmpty removes the group if no process is in it, and reports whether it did.

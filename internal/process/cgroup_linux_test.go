@@ -184,3 +184,38 @@ func TestOwnGroups(t *testing.T) {
 		})
 	}
 }
+
+func FuzzSubGroup(f *testing.F) {
+	for text, want := range map[string]string{
+		"0::/a/trl-0/s-1/x-1-2\n":                         "x-1-2",
+		"9:cpu:/s-1/no\n0::/trl-0/s-1/x-1-3/own/deeper\n": "x-1-3",
+		"0::/trl-0/s-1\n":                                 "",
+		"0::/trl-0/s-11/x-1-2\n":                          "",
+		"":                                                "",
+		"0::/trl-0/s-1/x-1-2/s-1/x-9 (deleted)\n8:pids:/\n": "x-1-2",
+	} {
+		if got := process.SubGroup([]byte(text), "s-1"); got != want {
+			f.Errorf("%q: %q, want %q", text, got, want)
+		}
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got := process.SubGroup(text, "s-1"); strings.ContainsAny(got, "/\n") {
+			t.Errorf("%q: %q", text, got)
+		}
+	})
+}
+
+func FuzzAnySignal(f *testing.F) {
+	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigwinch": syscall.SIGWINCH, "18": syscall.SIGCONT, "0": 0, "-1": 0, "99": 0, "SIGSIGINT": 0, "": 0} {
+		if got, ok := process.AnySignal(name); got != want && ok || ok != (want != 0) {
+			f.Errorf("%q: %v, %v", name, got, ok)
+		}
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if sig, ok := process.AnySignal(name); ok && (sig <= 0 || sig > 64) {
+			t.Errorf("%q: %d", name, sig)
+		}
+	})
+}

@@ -5,6 +5,8 @@ var (
 	ParseStat = parseStat
 	// OwnGroups finds the cgroup directories of a process.
 	OwnGroups = ownGroups
+	// SubGroup finds the group below another one in the text of /proc/PID/cgroup.
+	SubGroup = subGroup
 )
 
 // WithoutChildrenFiles makes the package behave as on a kernel that has no lists of

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -498,4 +499,97 @@ func TestBesideNewDaemon(t *testing.T) {
 	if err != nil || r.ExecID != x.ExecID || !strings.HasSuffix(r.stdout, "x\ntwo\n") || r.StdoutBytes != 3000009 {
 		t.Errorf("%d bytes, %v", len(r.stdout), err)
 	}
+}
+
+// TestBesidePace: a program waits for the stream that started it, on pipes and on a terminal, and
+// the stream gets everything.
+func TestBesidePace(t *testing.T) {
+	d := start(t, api.SessionCreateParams{})
+	for name, p := range map[string]api.ExecParams{
+		"pipes":    {Backpressure: new(true)},
+		"terminal": {Backpressure: new(true), Pty: &api.PTYSize{Cols: 80, Rows: 24}},
+	} {
+		id := d.beginDirect(link.ExecParams{ExecParams: p}, "head", "-c", strconv.Itoa(flood), "/dev/zero").ExecID
+		stuck(d, id)
+		own := &paced{d: d, id: id, reader: id}
+		for !own.next() {
+			if !own.owner {
+				t.Fatalf("%s: the stream that started the program is not its reader", name)
+			}
+		}
+		if own.bytes != flood || own.lost != 0 {
+			t.Errorf("%s: read %d bytes of %d, %d are lost", name, own.bytes, flood, own.lost)
+		}
+		// The reader leaves: the program goes on.
+		id = d.beginDirect(link.ExecParams{ExecParams: p}, "head", "-c", strconv.Itoa(flood), "/dev/zero").ExecID
+		stuck(d, id)
+		release := link.ReadParams{ExecID: id, Reader: id, Release: true}
+		if _, err := d.conn.Call(context.Background(), link.ExecRead.With(&release, nil, &link.ReadResult{})); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, name+": the end of the program without its reader", func() bool { return d.info(id).Outcome != nil })
+		// A program that waits for its reader can be cancelled.
+		id = d.beginDirect(link.ExecParams{ExecParams: p}, "head", "-c", strconv.Itoa(flood), "/dev/zero").ExecID
+		stuck(d, id)
+		if x, err := d.cancel(api.ExecCancelParams{ExecID: id}); err != nil || !x.Outcome.Cancelled {
+			t.Errorf("%s: %s, %v", name, text(x), err)
+		}
+	}
+}
+
+// TestBesideIsUse: a session in which a program runs, or has left a process running, is not idle.
+func TestBesideIsUse(t *testing.T) {
+	d := launch(t)
+	if _, err := d.create(api.SessionCreateParams{Shell: api.NoShell}, ""); err != nil {
+		t.Fatal(err)
+	}
+	idle := func() bool {
+		var details link.SessionDetails
+		if _, err := d.conn.Call(context.Background(), link.Info.With(&struct{}{}, nil, &details)); err != nil {
+			t.Fatal(err)
+		}
+		return details.IdleMS != nil
+	}
+	if !idle() {
+		t.Error("a new session is in use")
+	}
+	x := d.beginDirect(link.ExecParams{}, "sleep", "300")
+	if idle() {
+		t.Error("a session with a running program is idle")
+	}
+	if _, err := d.cancel(api.ExecCancelParams{ExecID: x.ExecID}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the session is idle again", idle)
+	r := d.direct(api.ExecParams{}, "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!")
+	if idle() {
+		t.Error("a session with a process that was left running is idle")
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(r.stdout))
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	testkit.Eventually(t, "the session is idle at last", idle)
+}
+
+// TestBesideLeavesNothing: after many programs the runner has as many descriptors as before.
+func TestBesideLeavesNothing(t *testing.T) {
+	d := start(t, api.SessionCreateParams{})
+	size := &api.PTYSize{Cols: 80, Rows: 24}
+	round := func() {
+		stdin := "in"
+		d.direct(api.ExecParams{Stdin: &stdin}, "cat")
+		d.direct(api.ExecParams{Stdin: &stdin, Pty: size}, "true")
+		d.direct(api.ExecParams{Merge: true}, "sh", "-c", "sleep 0.01 &")
+		_, _ = d.try(api.ExecParams{Argv: []string{"no-such-program"}})
+		x := d.beginDirect(link.ExecParams{OpenStdin: true}, "sleep", "300")
+		if _, err := d.cancel(api.ExecCancelParams{ExecID: x.ExecID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round()
+	testkit.Eventually(t, "the end of all output", func() bool { return len(d.details().Processes) == 0 })
+	before := descriptors(t, d)
+	for range 20 {
+		round()
+	}
+	testkit.Eventually(t, "as many descriptors as before", func() bool { return descriptors(t, d) <= before })
 }
