@@ -40,7 +40,7 @@ func FuzzSizeFlag(f *testing.F) {
 	})
 }
 
-// FuzzMatching: the same lines match, whatever the pieces of the output are.
+// FuzzMatching: the same lines match, in whichever pieces the output arrives.
 func FuzzMatching(f *testing.F) {
 	f.Add("one\ntwo\n\nthree", "o", uint8(3))
 	f.Add("\n\n", "^$", uint8(1))

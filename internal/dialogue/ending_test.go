@@ -75,8 +75,8 @@ func TestOpenSteps(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a process is given up when it was asked to end or its session vanished, and never
-// when the next daemon takes it over.
+// TestGivenUp: TRL gives a process up after a request to end it or when its session vanished, and
+// never when the next daemon takes it over.
 func TestGivenUp(t *testing.T) {
 	for why, want := range map[string]string{"": ".....x..", "terminated": "xxxxxx.x"} { // in the order of endSteps
 		for i, step := range endSteps {

@@ -106,7 +106,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAndTheEnd: a program ends when it is to, whatever can be written of it.
+// TestFullDiskAndTheEnd: a program ends on request, even if its end cannot be written.
 func TestFullDiskAndTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, p, pieces := speaking(t)

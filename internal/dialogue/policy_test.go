@@ -50,7 +50,7 @@ func TestPolicy(t *testing.T) {
 }
 
 // TestPolicyInDoubt: a request with an unclear subject does not get around a rule that denies or
-// asks, whatever rule follows.
+// asks, with any rule after it.
 func TestPolicyInDoubt(t *testing.T) {
 	type request = api.DialogueRequest
 	policy := &api.DialoguePolicy{Rules: []api.DialogueRule{

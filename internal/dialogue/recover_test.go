@@ -122,8 +122,8 @@ func TestReplayWithoutOutput(t *testing.T) {
 	}
 }
 
-// TestNoRoomForTheEnd: on a full disk the end cannot be written, but readers do not wait for it for
-// ever, and later events are complete.
+// TestNoRoomForTheEnd: on a full disk the end cannot be written, but readers wait for it for a
+// bounded time, and later events are complete.
 func TestNoRoomForTheEnd(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")

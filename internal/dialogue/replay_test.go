@@ -212,7 +212,7 @@ func TestReplaySendsAgain(t *testing.T) {
 	}
 }
 
-// A record that another version wrote is right, whatever this one would make of it.
+// A record that another version wrote is right, even if this version would write other events.
 func TestReplayOfAnotherVersion(t *testing.T) {
 	s := recorded(t)
 	dir := filepath.Join(t.TempDir(), "d-1")

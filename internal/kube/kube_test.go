@@ -157,7 +157,7 @@ func TestPodThatCannotStart(t *testing.T) {
 	if a.Error == nil || a.Error.Code != api.CodeRuntimeUnavailable || !strings.Contains(a.Error.Message, "ErrImageNeverPull") {
 		t.Errorf("image that is not there: %+v", a)
 	}
-	// A pod that no node takes is given up by the caller, who has seen why.
+	// A pod that no node takes: the caller gives up, and has the reason.
 	conn, err := net.Dial("unix", c.socket)
 	if err != nil {
 		t.Fatal(err)

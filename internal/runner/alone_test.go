@@ -28,7 +28,7 @@ func (d *daemon) endAlone(t *testing.T) {
 	testkit.Eventually(t, "the program ends", func() bool { return !alive(pid) })
 }
 
-// untilGo is a script that ends with status 9 when endAlone says so.
+// untilGo is a script that ends with status 9 when endAlone lets it.
 func untilGo(t *testing.T, p api.SessionCreateParams) *daemon {
 	t.Helper()
 	d := launch(t)
@@ -97,7 +97,7 @@ func TestEndWithoutDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that is told of the end and dies before it has fetched anything loses nothing.
+// A daemon that gets the report of the end and dies before it has fetched anything loses nothing.
 func TestDaemonDiesAtTheEnd(t *testing.T) {
 	d := start(t, script("echo words; exit 2"))
 	d.terminated()
@@ -131,7 +131,7 @@ func TestShellEndsWithoutDaemon(t *testing.T) {
 	}
 }
 
-// Nobody waits for a daemon for ever, or for what it would not want.
+// A runner waits for a daemon for a bounded time, and not at all if its output is not kept.
 func TestNoDaemonComes(t *testing.T) {
 	was := limits
 	defer func() { limits = was }()
@@ -146,7 +146,7 @@ func TestNoDaemonComes(t *testing.T) {
 			t.Errorf("%+v: the runner ended with %v, its directory is there: %v", c, err, exists(d.dir))
 		}
 	}
-	// One that is told to end does not wait either.
+	// A runner that gets a signal to end does not wait either.
 	limits.RetentionS = 1000
 	for _, ended := range []bool{false, true} {
 		d := untilGo(t, api.SessionCreateParams{Kind: api.KindProgram})
@@ -210,7 +210,7 @@ func TestDaemonLeavesDuringCreate(t *testing.T) {
 		time.Sleep(time.Duration(i) * 300 * time.Microsecond) // anywhere
 		d.leave()
 		<-answered
-		// Whoever comes finds a session, and ends it, or none, and the runner goes when they do.
+		// A daemon that connects finds a session and ends it, or finds none; the runner ends with it.
 		for gone := false; !gone; {
 			c, err := net.Dial("unix", d.dir+"/link.sock")
 			if err != nil {
@@ -233,7 +233,7 @@ func TestDaemonLeavesDuringCreate(t *testing.T) {
 	}
 }
 
-// Whoever looks, waits or follows and goes away leaves nothing behind.
+// A client that looks, waits or follows and disconnects leaves nothing behind.
 func TestTerminalManyLooks(t *testing.T) {
 	d := start(t, onTerminal("echo up; sleep 1000"))
 	d.waits(api.SessionWaitParams{Text: "up"}, api.WaitText)

@@ -92,8 +92,8 @@ func TestPaceWaits(t *testing.T) {
 	}
 }
 
-// TestPaceLapses: a reader that takes nothing for too long, gives up or was never there
-// does not hold the command for ever, and then sees a gap.
+// TestPaceLapses: a reader that reads nothing for too long, closes its stream or never came blocks
+// the command for a bounded time, and then sees a gap.
 func TestPaceLapses(t *testing.T) {
 	old := limits
 	defer func() { limits = old }()

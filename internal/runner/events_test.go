@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 	if states, _ := d.history(queued.ExecID, api.ExecClosed); strings.Join(states, " ") != wholeLife {
 		t.Errorf("%v", states)
 	}
-	// One that leaves somebody behind is closed when that ends.
+	// A command that leaves a process running is closed when that process ends.
 	left := d.run("{ while [ ! -e " + d.dir + "/go ]; do sleep 0.01; done; } & true")
 	if states, _ := d.history(left.ExecID, api.ExecExited); strings.Join(states, " ") != "queued running exited" {
 		t.Errorf("%v", states)
@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestExitedCanBeRead: whoever hears of the end finds the outcome.
+// TestExitedCanBeRead: a daemon that gets the report of the end can read the outcome.
 func TestExitedCanBeRead(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	d.listen()
@@ -164,7 +164,7 @@ func TestLiveUsage(t *testing.T) {
 	}
 }
 
-// TestHello: a daemon of a version that is too far away is told so.
+// TestHello: a daemon with an unsupported protocol version gets an error.
 func TestHello(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	hello := func(protocol int) (link.HelloResult, error) {

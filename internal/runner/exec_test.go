@@ -24,7 +24,7 @@ func (d *daemon) begin(p api.ExecParams) api.ExecInfo {
 	return info
 }
 
-// read pulls the log from the beginning until the exit, or until enough says so.
+// read pulls the log from the beginning until the exit, or until enough returns true.
 func (d *daemon) read(id string, enough func(out string) bool) (string, *api.ExecOutcome) {
 	d.t.Helper()
 	var out strings.Builder
@@ -93,7 +93,7 @@ func TestBusyAndQueue(t *testing.T) {
 	if _, err := d.try(api.ExecParams{Command: "true", Wait: true}); !errors.Is(err, api.ErrSessionBusy) {
 		t.Errorf("one too many in the queue: %v", err)
 	}
-	// One that waits is given up without ever running.
+	// Cancelling a queued command removes it without running it.
 	given, err := d.cancel(api.ExecCancelParams{ExecID: queued[3].ExecID})
 	if err != nil || given.State != api.ExecClosed || given.Outcome == nil || !given.Outcome.Cancelled || given.Outcome.ExitCode != api.ExitCancelled || given.StartedAt != nil {
 		t.Errorf("%+v, %v", given, err)
@@ -158,8 +158,8 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestNewDaemon: when the daemon is gone the command goes on, its output is kept,
-// and the next daemon finds everything.
+// TestNewDaemon: without a daemon the command continues and its output is kept, and the next daemon
+// finds everything.
 func TestNewDaemon(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh", Name: "n", Tags: []string{"x"}, Env: map[string]string{"SECRET": "v"}})
 	d.run("V=kept")

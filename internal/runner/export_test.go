@@ -156,7 +156,7 @@ func TestExportSurvivesTheDaemon(t *testing.T) {
 		t.Fatalf("%+v", info)
 	}
 	_, exported := d.destroyAndFetch()
-	d.conn.Close() // and again, when it has it all, but nobody knows
+	d.conn.Close() // and again, when it has everything but has not confirmed it
 	<-d.done
 	d.connect()
 	_, again := d.destroyAndFetch()
@@ -273,7 +273,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// residentBytes is the memory of a process that is nobody else's.
+// residentBytes is the memory of a process that it shares with no other.
 func residentBytes(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -37,12 +37,12 @@ type daemon struct {
 	cmd  *exec.Cmd
 	dir  string
 	id   string
-	done chan struct{} // closed when the connection is gone
+	done chan struct{} // closed when the connection has closed
 
 	mu     sync.Mutex
-	last   api.SessionInfo  // guarded by mu; what was told of the session
-	over   chan struct{}    // closed when the session was told to be terminated
-	events []link.ExecEvent // guarded by mu; what was told, in order
+	last   api.SessionInfo  // guarded by mu; the last report about the session
+	over   chan struct{}    // closed when a report says that the session has ended
+	events []link.ExecEvent // guarded by mu; the reports about commands, in order
 	news   chan struct{}    // has a value when events has grown
 }
 

@@ -156,7 +156,7 @@ while True:
 	})
 }
 
-// TestAwaitEnds: whoever waits hears of the end, in every way there is.
+// TestAwaitEnds: a waiting caller gets the end, in every way in which a command ends.
 func TestAwaitEnds(t *testing.T) {
 	seeing(t)
 	d := start(t, api.SessionCreateParams{Shell: "sh"})

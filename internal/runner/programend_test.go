@@ -81,7 +81,7 @@ func TestProgramLeavesProcesses(t *testing.T) {
 	d.safe()
 }
 
-// Nobody has to read what a program writes.
+// A program does not block when its output has no reader.
 func TestProgramFloods(t *testing.T) {
 	d := start(t, script("head -c 50000000 /dev/zero; head -c 30000000 /dev/zero >&2; echo; echo end >&2"))
 	end := d.terminated()

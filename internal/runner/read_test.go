@@ -111,8 +111,8 @@ func TestOutputFollows(t *testing.T) {
 	}
 }
 
-// TestOutputGap: what is gone is told, before and behind the body, and everything
-// else is there byte for byte.
+// TestOutputGap: dropped bytes are reported as gaps, before and after the body, and everything else
+// is there byte for byte.
 func TestOutputGap(t *testing.T) {
 	old := limits
 	defer func() { limits = old }()
@@ -214,7 +214,7 @@ func TestReadStopsAtExit(t *testing.T) {
 			t.Errorf("after %d: %+v %q, %v", after, res, body, err)
 		}
 	}
-	// A gap that reaches over the exit is told as far as it goes.
+	// A gap that ends after the exit is reported with its full length.
 	id, mark = late("seq 1 20000", "yes|head -n200000")
 	early := d.info(id).Outcome.StdoutBytes
 	var end int64

@@ -9,8 +9,8 @@ import (
 	"github.com/trl-dev/trl/internal/link"
 )
 
-// TestDrop: the command of a request whose caller is gone ends, whether it runs, waits for
-// its turn or has not arrived yet.
+// TestDrop: the command of a caller that has disconnected ends, whether it runs, is queued or has not
+// arrived yet.
 func TestDrop(t *testing.T) {
 	d := start(t, api.SessionCreateParams{Shell: "sh"})
 	drop := func(runID string) {

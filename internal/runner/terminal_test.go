@@ -149,7 +149,7 @@ func TestTerminalShell(t *testing.T) {
 	}
 }
 
-// A program that floods its terminal while nobody looks ends, and its last screen is right.
+// A program that floods its terminal without a viewer ends, and its last screen is right.
 func TestTerminalFloods(t *testing.T) {
 	d := start(t, onTerminal("seq 1 300000"))
 	d.terminated()
@@ -244,7 +244,7 @@ func TestTerminalInput(t *testing.T) {
 	}
 }
 
-// A terminal that nobody reads takes what is typed only up to a limit.
+// A terminal whose program does not read accepts input only up to a limit.
 func TestTerminalDoesNotRead(t *testing.T) {
 	was := limits
 	defer func() { limits = was }()

@@ -105,8 +105,8 @@ func TestTerminalExport(t *testing.T) {
 	}
 }
 
-// Between the end of the program and that of what it left running nothing is told twice,
-// and nobody who reads is woken for nothing.
+// Between the end of the program and the end of the processes that it left running, nothing is
+// reported twice, and no reader wakes up without a reason.
 func TestTerminalReadersWait(t *testing.T) {
 	was := limits
 	defer func() { limits = was }()

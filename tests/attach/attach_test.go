@@ -107,8 +107,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 	a.left()
 }
 
-// TestStopEndsIt: the end of all sessions is the end of those who look at them, and no
-// other daemon is started.
+// TestStopEndsIt: when all sessions end, their viewers end too, and start no other daemon.
 func TestStopEndsIt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

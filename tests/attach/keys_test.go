@@ -33,7 +33,7 @@ open("answers", "ab").write(got[:-3])
 		_ = os.Remove(filepath.Join(p.work, "answers"))
 		return string(b)
 	}
-	// What it is answered when nobody looks.
+	// The answers without a viewer.
 	p.run(t, "new", "-t", "-d", "alone", "--", "python3", "ask.py")
 	p.run(t, "wait", "alone", "--text", "ready")
 	p.run(t, "send", "alone", "-l", "END")

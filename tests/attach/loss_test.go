@@ -19,7 +19,7 @@ func TestKilledDaemonWhileAttached(t *testing.T) {
 		a.press("x=$x.; echo here-$x\r")
 		a.see(`^(\$ )?here-` + strings.Repeat(`\.`, i+1) + `$`)
 		p.Kill9()
-		a.press("x=$x; echo away-" + strings.Repeat("i", i+1) + "\r") // while nobody is there
+		a.press("x=$x; echo away-" + strings.Repeat("i", i+1) + "\r") // while there is no viewer
 		if i == 0 {
 			a.see(`trl: the daemon is away; reconnecting…`)
 		}
@@ -42,7 +42,7 @@ func TestKilledDaemonWhileAttached(t *testing.T) {
 	a.clean()
 }
 
-// TestProgramEndsWithoutADaemon: the exit status is told all the same.
+// TestProgramEndsWithoutADaemon: trl attach still returns its exit status.
 func TestProgramEndsWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -61,7 +61,7 @@ func TestProgramEndsWithoutADaemon(t *testing.T) {
 	a.clean()
 }
 
-// TestSignalsLeaveACleanTerminal: whatever the program had switched on.
+// TestSignalsLeaveACleanTerminal: a signal ends trl attach, which resets all modes of the terminal.
 func TestSignalsLeaveACleanTerminal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -94,7 +94,7 @@ func TestSignalsLeaveACleanTerminal(t *testing.T) {
 	}
 }
 
-// TestLostForGood: when no daemon comes back, the terminal is clean and the error clear.
+// TestLostForGood: without a new daemon, the terminal is clean and the error clear.
 func TestLostForGood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits as long as the person would")

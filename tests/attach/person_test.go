@@ -47,7 +47,7 @@ func newPlace(t *testing.T, opts ...trltest.Option) *place {
 	return p
 }
 
-// run runs `trl args...` where nobody sits at a terminal.
+// run runs `trl args...` without a terminal.
 func (p *place) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(p.trl, args...)

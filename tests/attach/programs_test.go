@@ -48,7 +48,7 @@ func (p *place) same(t *testing.T, s *person, name string) {
 	})
 }
 
-// TestProgramsSurvive: whoever comes back sees the same screen, and goes on in it.
+// TestProgramsSurvive: a viewer that attaches again sees the same screen and can continue.
 func TestProgramsSurvive(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -108,7 +108,7 @@ func TestProgramsSurvive(t *testing.T) {
 	}
 }
 
-// TestLeavingAnEditorShowsTheShell: also for those who came when it was running.
+// TestLeavingAnEditorShowsTheShell: also for a viewer that attached while the editor ran.
 func TestLeavingAnEditorShowsTheShell(t *testing.T) {
 	t.Parallel()
 	need(t, "vim")

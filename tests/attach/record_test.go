@@ -93,7 +93,7 @@ func TestRecordPlayExport(t *testing.T) {
 		}
 	}
 
-	// Played where nobody looks it is the bytes, at a terminal it is the screen.
+	// Without a terminal, playing prints the bytes; on a terminal it shows the screen.
 	var all string
 	for _, e := range events {
 		if e.Code == cast.Output {
@@ -139,7 +139,7 @@ func TestRecordWhereNobodySits(t *testing.T) {
 	}
 }
 
-// TestRecordingThatIsFull: that there is no more of it is said, and the program's status is kept.
+// TestRecordingThatIsFull: trl reports that the recording stopped, and keeps the program's status.
 func TestRecordingThatIsFull(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, trltest.Env("TRL_RECORDING_BYTES=2000"))

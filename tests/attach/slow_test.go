@@ -48,7 +48,7 @@ func TestSlowWindow(t *testing.T) {
 				_, err := p.client(t).SessionWait(t.Context(), api.SessionWaitParams{SessionID: name, Text: "the flood is over"})
 				seen <- err
 			}()
-			for over := false; !over; { // the window goes on taking what it is given
+			for over := false; !over; { // the window goes on reading
 				select {
 				case err := <-seen:
 					if err != nil {

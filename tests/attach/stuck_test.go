@@ -31,7 +31,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 		name, args string
 		sig        unix.Signal
 		key        string
-		close      bool // of the terminal, by whoever it belongs to
+		close      bool // close the terminal
 		want       int
 	}{
 		{name: "attach TERM", args: "attach yes", sig: unix.SIGTERM, want: 143},
@@ -104,8 +104,8 @@ func statusOf(t *testing.T, cmd *exec.Cmd) int {
 	return ws.ExitStatus()
 }
 
-// TestTerminalThatIsReadLate: what waits for a slow terminal is not lost, and the program's
-// end is told.
+// TestTerminalThatIsReadLate: output that waits for a slow terminal is not lost, and neither is the
+// end of the program.
 func TestTerminalThatIsReadLate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

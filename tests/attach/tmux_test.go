@@ -46,7 +46,7 @@ func (m *tmux) send(keys ...string) { m.run(append([]string{"send-keys"}, keys..
 
 func (m *tmux) text() string { return strings.TrimRight(m.run("capture-pane", "-p"), "\n") }
 
-// see waits until the window matches. Nobody announces what tmux shows.
+// see waits until the window matches. tmux does not announce what it shows.
 func (m *tmux) see(pattern string) {
 	m.t.Helper()
 	re := regexp.MustCompile(`(?m)` + pattern)

@@ -10,7 +10,7 @@ import (
 	"github.com/trl-dev/trl/internal/terminal/vt"
 )
 
-// with is the place as somebody with another environment has it.
+// with is the place with other variables in the environment.
 func (p *place) with(env ...string) *place {
 	q := *p
 	q.env = slices.Clone(p.env)
@@ -22,7 +22,7 @@ func (p *place) with(env ...string) *place {
 	return &q
 }
 
-// TestTerminalOfLines: a terminal that can show no screens is told so, in words.
+// TestTerminalOfLines: on a terminal that cannot show screens, trl attach explains that in words.
 func TestTerminalOfLines(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -46,7 +46,7 @@ func TestTerminalOfLines(t *testing.T) {
 	}
 }
 
-// TestTerminalWithoutUTF8: it is given ASCII, and every column stays where it is.
+// TestTerminalWithoutUTF8: it gets ASCII, and every column stays in its place.
 func TestTerminalWithoutUTF8(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -68,8 +68,8 @@ func TestTerminalWithoutUTF8(t *testing.T) {
 	s.left()
 }
 
-// TestClickInPartOfAScreen: in a window that is smaller than the terminal, a click is told to
-// the program where it is on the terminal's screen.
+// TestClickInPartOfAScreen: in a window that is smaller than the terminal, the program gets the
+// position of a click on the terminal's screen.
 func TestClickInPartOfAScreen(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -1,7 +1,7 @@
 package cases_test
 
-// Commands for random sequences. None of them is fatal to a script, whatever came
-// before it, and none prints what differs from run to run.
+// Commands for random sequences. None of them ends a script, after any other command, and the output
+// of each is the same in every run.
 
 // stateful commands change or show what a shell keeps and can be restored.
 var stateful = []string{

@@ -63,7 +63,7 @@ func TestManyStartOneDaemon(t *testing.T) {
 	}
 }
 
-// TestManyMakeOneSession: whoever comes second finds the session that the first made.
+// TestManyMakeOneSession: the second command finds the session that the first one created.
 func TestManyMakeOneSession(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -107,8 +107,8 @@ func TestAutoExit(t *testing.T) {
 	}
 }
 
-// TestAutoExitLeavesNoCallerAlone: while the daemon keeps ending by itself, nobody
-// who comes at that moment gets an error.
+// TestAutoExitLeavesNoCallerAlone: while the daemon keeps exiting for lack of work, no command that
+// starts at that moment gets an error.
 func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_AUTO_EXIT_S=0.02")
@@ -121,8 +121,7 @@ func TestAutoExitLeavesNoCallerAlone(t *testing.T) {
 	testkit.Eventually(t, "the last one has ended", func() bool { return len(s.daemons()) == 0 })
 }
 
-// TestDaemonThatTakesTheConnectionWithIt plays a daemon that ends just when somebody
-// has connected to it.
+// TestDaemonThatTakesTheConnectionWithIt plays a daemon that exits just when a client has connected.
 func TestDaemonThatTakesTheConnectionWithIt(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -137,7 +136,7 @@ func TestDaemonThatTakesTheConnectionWithIt(t *testing.T) {
 	go func() {
 		conn, err := l.Accept()
 		if err == nil {
-			_ = l.Close() // and the socket is gone
+			_ = l.Close() // and removes the socket
 			err = conn.Close()
 		}
 		played <- err
@@ -238,7 +237,7 @@ func TestNextDaemonFindsTheSessions(t *testing.T) {
 	}
 }
 
-// TestStopWaitsForOneThatIsEnding: the second stop returns when the daemon is gone too.
+// TestStopWaitsForOneThatIsEnding: the second stop also returns when the daemon has ended.
 func TestStopWaitsForOneThatIsEnding(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
@@ -270,14 +269,14 @@ func TestStop(t *testing.T) {
 	if o := s.run(t, "stop"); o.status != 0 || o.stdout+o.stderr != "" {
 		t.Errorf("%+v", o)
 	}
-	// Nothing is waited for: it is gone when stop returns.
+	// No wait is needed: the daemon has ended when stop returns.
 	if list := s.daemons(); len(list) > 0 {
 		t.Errorf("still there: %v", list)
 	}
 	if _, err := os.Lstat(s.socket()); err == nil {
 		t.Errorf("still there: %s", s.socket())
 	}
-	// The caller of what ran there is told.
+	// The caller of the command gets the reason.
 	if status := wait(t, l.cmd); status != 125 && status != 130 {
 		t.Errorf("status %d of the command that was running", status)
 	}

@@ -76,7 +76,7 @@ func TestChatWaitsForRoom(t *testing.T) {
 	if status := wait(t, l.cmd); status != 0 || !strings.Contains(said(), "· the dialogue continues\n") {
 		t.Errorf("status %d, and it tells %s", status, said())
 	}
-	// A person is told the same, and goes on.
+	// A person gets the same message, and can continue.
 	if err := os.Remove(gate); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func TestChatAsks(t *testing.T) {
 	p.sees(`Which\?\n  1\. Red.*\n  2\. Blue.*\n.*none: $`)
 	p.types("2\n")
 	p.sees(`Blue(.*\n)*> $`)
-	// Somebody else may be faster.
+	// Another client may answer first.
 	p.types("ask Bash id; say done\n")
 	p.sees(`instead: $`)
 	o := s.run(t, "dialogue", "respond", strings.TrimSpace(s.run(t, "dialogue", "ls", "-q").stdout), "allow")
@@ -324,7 +324,7 @@ func TestChatSignals(t *testing.T) {
 	}
 }
 
-// TestChatIntoClosedPipe: the agent ends also when nobody wants its answer.
+// TestChatIntoClosedPipe: the agent also ends when its answer has no reader.
 func TestChatIntoClosedPipe(t *testing.T) {
 	t.Parallel()
 	s := agentSandbox(t)

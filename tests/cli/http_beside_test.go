@@ -24,7 +24,7 @@ func (s *sandbox) switchHTTP(t *testing.T, args ...string) (r api.SystemHTTPResu
 	return r
 }
 
-// get returns the status of GET /readyz, 0 if nobody listens.
+// get returns the status of GET /readyz, 0 if no daemon listens.
 func get(url string) int {
 	resp, err := http.Get(url + "/readyz")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestHTTPOffStaysOff(t *testing.T) {
 }
 
 // TestServeBesideADaemon: the error says how the daemon that runs serves HTTP and gRPC, and that works
-// with the file that this daemon reads, wherever it is and whatever the caller would read.
+// with the file that this daemon reads, wherever it is, and not with the one that the caller would read.
 func TestServeBesideADaemon(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]struct {

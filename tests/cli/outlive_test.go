@@ -17,7 +17,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// away are the ways in which a daemon goes and comes back.
+// away are the ways in which a daemon ends and the next one starts.
 var away = map[string]func(*testing.T, *sandbox){
 	"upgrade": func(t *testing.T, s *sandbox) {
 		if o := s.run(t, "upgrade"); o.status != 0 {
@@ -36,7 +36,7 @@ var away = map[string]func(*testing.T, *sandbox){
 	"vanish": vanish,
 }
 
-// vanish kills the daemon, and nobody but those who were connected starts the next one.
+// vanish kills the daemon. Only the commands that were connected start the next one.
 func vanish(t *testing.T, s *sandbox) {
 	t.Helper()
 	var info struct{ PID int }

@@ -22,7 +22,7 @@ func TestLargeOutputIsWhole(t *testing.T) {
 	}
 }
 
-// TestLargeResult: a result is bounded and says so; nothing waits for a reader.
+// TestLargeResult: a result is bounded and reports what it leaves out; nothing waits for a reader.
 func TestLargeResult(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)

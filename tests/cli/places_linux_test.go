@@ -15,8 +15,8 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// account is a user of this machine, with a user id that nobody else has: the default places
-// of the daemon follow from it.
+// account is a user of this machine with a user id of its own: the default places of the daemon
+// follow from it.
 type account struct {
 	*sandbox
 	uid int

@@ -178,7 +178,7 @@ func (s *sandbox) close(t *testing.T) {
 
 var fault = regexp.MustCompile(`(?m)^panic: |^fatal error: |WARNING: DATA RACE`)
 
-// proc is a process somebody left behind.
+// proc is a process that was left behind.
 type proc struct {
 	pid     int
 	cmdline string

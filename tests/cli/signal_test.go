@@ -312,7 +312,7 @@ func TestNothingIsLeftWhenRunReturns(t *testing.T) {
 func TestBrokenPipeEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "TRL_KILL_GRACE_S=1")
-	// The second one does not go when it is asked; trl stays until it is gone.
+	// The second one ignores the signal; trl stays until it has ended.
 	for _, command := range []string{"yes", `sh -c "trap \"\" TERM; while echo y; do :; done"`} {
 		for _, flags := range []string{"", "-s kept"} {
 			o := s.finish(t, s.command("/bin/sh", "-c", `{ trl run `+flags+` '`+command+`'; echo $? > status; trl ps -q > left; } | head -n 1; cat status left`))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestStdioWithoutReaders: a daemon on stdio whose client died has nobody who reads its
-// answers or its log. It ends its sessions, and itself, in order.
+// TestStdioWithoutReaders: a daemon on stdio whose client died has no reader for its answers and its
+// log. It ends its sessions, and itself, in order.
 func TestStdioWithoutReaders(t *testing.T) {
 	s := newSandbox(t)
 	cmd := s.command(s.trl, "serve", "--stdio", "--log-level", "debug")
@@ -98,8 +98,8 @@ func TestStdioAnswersFirst(t *testing.T) {
 	}
 }
 
-// TestStdioReaderGone: a client that can read no more answers is gone, whatever it had
-// asked for.
+// TestStdioReaderGone: a client that cannot read answers any more counts as disconnected, also with
+// requests under way.
 func TestStdioReaderGone(t *testing.T) {
 	s := newSandbox(t)
 	cmd := s.command(s.trl, "serve", "--stdio")

@@ -151,8 +151,8 @@ func TestACPDeny(t *testing.T) {
 	}
 }
 
-// TestACPResume: the conversation is loaded, and what the agent tells of it again is not
-// in the transcript twice.
+// TestACPResume: the agent loads the conversation and sends it again, and the transcript has it
+// once.
 func TestACPResume(t *testing.T) {
 	w := start(t)
 	d := w.create(acpAgent())
@@ -176,7 +176,7 @@ func TestACPResume(t *testing.T) {
 	testkit.WantError(t, err, api.CodeAgentFailed, "nowhere")
 }
 
-// TestACPDaemonDies: whatever the agent speaks, a new daemon goes on where the old one was.
+// TestACPDaemonDies: also with ACP, a new daemon continues where the old one stopped.
 func TestACPDaemonDies(t *testing.T) {
 	w := start(t)
 	run := func(die func()) tale {

@@ -68,7 +68,7 @@ func (r *real) isKilled(name string, d death) {
 }
 
 // closed checks what follows from a death: everything that was open is closed, as lost, and
-// then one event tells of the end. What was told before stays.
+// then one event reports the end. The earlier events stay.
 func (r *real) closed(f *follower, cause string) {
 	r.Helper()
 	events := r.events(r.id)
@@ -126,8 +126,8 @@ func allClosed(t *testing.T, items []api.DialogueItem) {
 	}
 }
 
-// resumed resumes a dialogue that has ended: it has the same id, and the model is told what
-// was before.
+// resumed resumes a dialogue that has ended: it has the same id, and the model gets the earlier
+// conversation.
 func (r *real) resumed() {
 	r.Helper()
 	before := outlineOf(r.transcript(r.id))
@@ -138,7 +138,7 @@ func (r *real) resumed() {
 	if info := r.info(r.id); info.Epoch != 2 || info.Ended != nil || r.session == old {
 		r.Errorf("resumed: %+v\n%s", info, brief(r.events(r.id)))
 	}
-	// What it tells of a task of before is of that task, and not of another one.
+	// Its reports about an earlier task belong to that task, and not to another one.
 	for _, task := range r.transcript(r.id).Tasks {
 		if task.Kind == "other" || task.ToolCallID == "" {
 			r.Errorf("the task is not known any more: %+v", task)
@@ -194,7 +194,7 @@ func (r *real) figures() {
 	}
 }
 
-// used takes one answer of the model in each epoch, and checks what is told of all of them.
+// used takes one answer of the model in each epoch, and checks the usage of all of them.
 func (r *real) used(script string, epoch int) {
 	r.Helper()
 	output := r.agent.answerTokens

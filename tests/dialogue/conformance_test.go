@@ -131,8 +131,8 @@ func (r *real) answersTurns() {
 	r.same()
 }
 
-// same checks that the record tells one story: no line was misunderstood, what was streamed
-// is what was said in the end, and messages were sent, taken up and done.
+// same checks that the record is consistent: every line was understood, and the streamed text equals
+// the final text.
 func (r *real) same() {
 	r.Helper()
 	streamed := map[string]string{}

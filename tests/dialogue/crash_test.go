@@ -234,7 +234,7 @@ func (g gates) open(name string) {
 }
 
 // TestDaemonDies in the middle of a line, in the middle of a turn, while a request waits,
-// while a task works in the background: nobody can tell it from the record.
+// while a task works in the background: the record does not show it.
 func TestDaemonDies(t *testing.T) {
 	w := start(t)
 	run := func(deaths map[string]bool) tale {
@@ -281,7 +281,7 @@ func TestDaemonDies(t *testing.T) {
 		f.until(api.DialogueEventTurnEnded, func(ev *api.DialogueEvent) bool { return ev.Turn.TurnID == "t1.2" })
 		f.state(api.DialogueIdle)
 		die("end")
-		// The same message once more is not run again, whoever is asked.
+		// The same message is not run again, by either daemon.
 		r := testkit.Must(w.DialogueSend(w.ctx, api.DialogueSendParams{DialogueID: d.DialogueID, Text: script, MessageID: messageID}))(w)
 		if !r.Repeated {
 			t.Error("the message was run twice")

@@ -34,8 +34,7 @@ func (w *world) nothingLeft(what string) {
 	}
 }
 
-// alive reports whether there is such a process, other than as a zombie that nobody has
-// waited for yet.
+// alive reports whether there is such a process that is not a zombie.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -57,7 +56,7 @@ func (w *world) said(id string) string {
 	return ""
 }
 
-// spawned is the pid of a process that the agent has started and told of.
+// spawned is the pid of a process that the agent has started and reported.
 func (w *world) spawned(id string) (pid int) {
 	w.Helper()
 	if _, err := fmt.Sscanf(w.said(id), "spawned %d", &pid); err != nil || !alive(pid) {
@@ -110,7 +109,7 @@ func TestCreateIsAtomic(t *testing.T) {
 	}
 }
 
-// TestCreateGivenUp: who asks for a dialogue may go before it is there.
+// TestCreateGivenUp: the caller of dialogue.create may disconnect before the dialogue exists.
 func TestCreateGivenUp(t *testing.T) {
 	w := start(t)
 	heard := filepath.Join(t.TempDir(), "heard")
@@ -180,7 +179,7 @@ func TestOwnership(t *testing.T) {
 	if end := w.says("mine", "say still here"); end.Turn.Outcome != "completed" {
 		t.Errorf("%+v", end.Turn)
 	}
-	// What others write by force is heard by the agent, and by nobody else misunderstood.
+	// The agent reads input that was written by force, and the record stays right.
 	line, _ := json.Marshal(map[string]any{"type": "user", "uuid": "99999999-9999-4999-8999-999999999999", "message": map[string]any{"role": "user", "content": "say forced"}})
 	f := w.follow("mine", 0)
 	testkit.Must(w.SessionInput(w.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: string(line) + "\n", Force: true}))(w)
@@ -207,7 +206,7 @@ func TestOwnership(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// ended checks that a dialogue is over: its session too, and exactly one event says so.
+// ended checks that a dialogue and its session have ended, and that exactly one event reports it.
 func (w *world) ended(d api.DialogueInfo, cause string) *api.DialogueEnd {
 	w.Helper()
 	events := w.events(d.DialogueID)
@@ -262,7 +261,7 @@ func openIn(r api.DialogueTranscriptResult) (open []string) {
 	return open
 }
 
-// TestTerminate ends an agent in whatever it does, and everything that it started.
+// TestTerminate ends an agent in every state, and everything that it started.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	w := start(t, trltest.Args("--kill-grace-s", "1"))
@@ -325,7 +324,7 @@ func TestTerminate(t *testing.T) {
 	w.nothingLeft("after all")
 }
 
-// TestEndsByItself: how a program ended is told, and what it left is gone.
+// TestEndsByItself: the end of a program is reported, and TRL ends the processes that it left.
 func TestEndsByItself(t *testing.T) {
 	w := start(t)
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ func unparsedIn(events []api.DialogueEvent) (list []api.DialogueUnparsed) {
 	return list
 }
 
-// TestOddLines: whatever a program writes, its next good line is understood.
+// TestOddLines: after any line of a program, its next good line is understood.
 func TestOddLines(t *testing.T) {
 	w := start(t)
 	tee := filepath.Join(t.TempDir(), "tee")
@@ -234,8 +234,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestEventsFromAnywhere: who comes back with the number of the last event it has gets
-// what follows, and nothing twice; also without the pieces.
+// TestEventsFromAnywhere: a client that reconnects with the number of its last event gets the events
+// after it, and none twice; also without deltas.
 func TestEventsFromAnywhere(t *testing.T) {
 	w := start(t)
 	p := fake()

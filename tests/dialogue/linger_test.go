@@ -7,8 +7,8 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-// TestLinger: a dialogue that is there for who follows it ends when nobody does, also when
-// the daemon is another one by then; and not before.
+// TestLinger: a dialogue with linger_s ends when no client follows it any more, also under another
+// daemon, and not before.
 func TestLinger(t *testing.T) {
 	w := start(t)
 	p := fake()

@@ -10,7 +10,7 @@ import (
 
 func seconds(s float64) *float64 { return &s }
 
-// TestPolicy: the first rule that fits answers at once, whether or not somebody is there.
+// TestPolicy: the first rule that matches answers at once, with or without a client.
 func TestPolicy(t *testing.T) {
 	w := start(t)
 	p := fake()
@@ -73,7 +73,7 @@ func TestPolicy(t *testing.T) {
 		f.state(api.DialogueIdle)
 		f.close()
 	}
-	// A question is for people, whatever the rules say.
+	// A question is for people: no rule answers it.
 	testkit.Must(w.DialogueSet(w.ctx, api.DialogueSetParams{DialogueID: d.DialogueID, Policy: allowAll}))(w)
 	r := w.send(d.DialogueID, "ask Bash rm everything; question Which colour?")
 	f := w.follow(d.DialogueID, r.Seq)
@@ -124,8 +124,8 @@ func TestPolicyAnswersWhatWaits(t *testing.T) {
 	testkit.WantError(t, err, api.CodeInvalidParams, "perhaps")
 }
 
-// TestDenyAfter: what nobody answers is denied when nobody has been there for long enough,
-// and not while somebody is.
+// TestDenyAfter: a request is denied when no client has followed the dialogue for long enough, and
+// not while one follows it.
 func TestDenyAfter(t *testing.T) {
 	w := start(t)
 	p := fake()
@@ -169,7 +169,7 @@ func TestDenyAfter(t *testing.T) {
 	})
 }
 
-// TestStalled: an agent that works and says nothing is told of, once for each silence.
+// TestStalled: an event reports an agent that works and is silent, once for each silence.
 func TestStalled(t *testing.T) {
 	w := start(t)
 	p := fake()

@@ -115,7 +115,7 @@ func TestClaudePlan(t *testing.T) {
 	r.same()
 }
 
-// TestClaudePolicy: rules answer when nobody does.
+// TestClaudePolicy: rules answer without a client.
 func TestClaudePolicy(t *testing.T) {
 	r := useClaude(t, "")
 	r.params.Policy = &api.DialoguePolicy{Rules: []api.DialogueRule{

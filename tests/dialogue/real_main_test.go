@@ -127,7 +127,7 @@ func (r *real) touch(name string) {
 	}
 }
 
-// looks compares what was said and done with an outline; see realAgent.expand.
+// looks compares the transcript with an outline; see realAgent.expand.
 func (r *real) looks(want string) {
 	r.Helper()
 	tr := r.transcript(r.id)

@@ -31,7 +31,7 @@ func startAway(t *testing.T, args ...string) *away {
 	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0", "--retention-s", "60"))
 	a := &away{world: start(t, trltest.Args(args...)), far: far, there: far.Client(t), tokenFile: filepath.Join(t.TempDir(), "token")}
 	a.proxy = testkit.NewProxy(t, strings.TrimPrefix(far.GRPC(t), "grpc://"))
-	t.Cleanup(func() { a.daemon.Stop(t) }) // before the proxy is gone
+	t.Cleanup(func() { a.daemon.Stop(t) }) // before the proxy closes
 	a.token(far.Token(t))
 	return a
 }
@@ -254,7 +254,7 @@ func (a *away) back(id string, g gates, gate string) {
 	f.close()
 }
 
-// TestUnreachable: a daemon that stays away is told; retry finds it when it is back.
+// TestUnreachable: the dialogue reports that the other daemon is away; retry finds it again.
 func TestUnreachable(t *testing.T) {
 	a := startAway(t, "--dialogue-reconnect-s", "0.5")
 	g := newGates(t)
@@ -284,7 +284,7 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("%v", texts)
 	}
 
-	// It can be terminated although nobody can be reached.
+	// It can be terminated although the other daemon cannot be reached.
 	r = a.send(d.DialogueID, "say again; hang")
 	a.follow(d.DialogueID, r.Seq).until(api.DialogueEventTurnStarted)
 	a.proxy.Refuse()
@@ -369,8 +369,7 @@ func TestCredentialsRejected(t *testing.T) {
 	a.back(d.DialogueID, g, "a")
 }
 
-// TestRunnerGone: a session that is no more is no matter of trying again; the conversation
-// can be resumed.
+// TestRunnerGone: TRL does not look for a session that has ended; the conversation can be resumed.
 func TestRunnerGone(t *testing.T) {
 	a := startAway(t)
 	d := a.create(a.fake())

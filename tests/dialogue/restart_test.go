@@ -16,8 +16,8 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// TestDaemonDiesAnywhere: at whatever moment a daemon is killed, however often, the next
-// one goes on with the record as if nothing had been.
+// TestDaemonDiesAnywhere: at any moment, and however often a daemon is killed, the next one continues
+// the record as if nothing had happened.
 func TestDaemonDiesAnywhere(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -171,7 +171,7 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecordIsDamaged: a daemon starts with whatever it finds, and what it can read is there.
+// TestRecordIsDamaged: a daemon starts with any files, and offers the records that it can read.
 func TestRecordIsDamaged(t *testing.T) {
 	w := start(t)
 	var list []api.DialogueInfo
@@ -221,8 +221,8 @@ func TestRecordIsDamaged(t *testing.T) {
 	}
 }
 
-// TestFloodWithoutDaemon: what an agent says while nobody is there waits for the next
-// daemon; of more than is kept, the rest is told as missing, and the dialogue goes on.
+// TestFloodWithoutDaemon: the output of an agent without a daemon waits for the next daemon. Output
+// beyond the limit is reported as missing, and the dialogue continues.
 func TestFloodWithoutDaemon(t *testing.T) {
 	for _, c := range []struct {
 		name, keep string

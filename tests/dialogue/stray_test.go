@@ -24,8 +24,8 @@ func edit(t *testing.T, path, from, to string) {
 	}
 }
 
-// A daemon may die when it has started an agent and not yet noted it. The next one ends
-// it: nobody knows of it. One that another daemon has here is left alone.
+// A daemon may die when it has started an agent and not yet recorded it. The next daemon ends that
+// agent, because it belongs to no dialogue. An agent of another daemon is left alone.
 func TestStraySession(t *testing.T) {
 	w := start(t)
 	session := func(id string) string {

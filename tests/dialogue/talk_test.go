@@ -15,8 +15,8 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// TestMessagesRunOnce: a message is run once, however often it is sent, by whom, and
-// whatever daemon is asked.
+// TestMessagesRunOnce: a message is run once, however often it is sent, by any client and to any
+// daemon.
 func TestMessagesRunOnce(t *testing.T) {
 	w := start(t)
 	heard := filepath.Join(t.TempDir(), "heard")
@@ -71,7 +71,7 @@ func TestMessagesRunOnce(t *testing.T) {
 	testkit.WantError(t, err, api.CodeInvalidParams, "message_id")
 }
 
-// TestAnswers: a request is answered once; who comes later is told.
+// TestAnswers: a request is answered once; a later answer gets an error.
 func TestAnswers(t *testing.T) {
 	w := start(t)
 	d := w.create(fake("-gates", t.TempDir()))
@@ -358,7 +358,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestUnknownRequest: what nobody understands is refused at once, and told.
+// TestUnknownRequest: an unknown request is refused at once, with a notice.
 func TestUnknownRequest(t *testing.T) {
 	w := start(t, trltest.Args("--log-level", "debug"))
 	d := w.create(fake())

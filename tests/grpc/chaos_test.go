@@ -202,8 +202,7 @@ func differ(a, b []byte) int {
 
 var large = []string{"--output-bytes", "64MiB", "--session-output-bytes", "256MiB", "--max-connections", "8192", "--max-http-connections", "8192"}
 
-// TestChaosOutput: whatever happens to the connection, the bytes are those that the
-// command wrote.
+// TestChaosOutput: over a bad connection, the bytes are those that the command wrote.
 func TestChaosOutput(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
@@ -233,7 +232,7 @@ func TestChaosOutput(t *testing.T) {
 	}
 }
 
-// TestChaosStream: the same for the stream of an ordinary Client, which comes back by itself.
+// TestChaosStream: the same for the stream of an ordinary Client, which reconnects on its own.
 func TestChaosStream(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
@@ -268,7 +267,7 @@ func TestChaosStream(t *testing.T) {
 	t.Logf("%d connections, %v", f.proxy.Connections(), f.proxy.Faults())
 }
 
-// TestChaosInput: whatever happens to the connection, each piece is read once, in order.
+// TestChaosInput: over a bad connection, each piece is read once, in order.
 func TestChaosInput(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
@@ -308,7 +307,7 @@ func pieces(t *testing.T, r *client.RemoteSession, n int) (all []byte) {
 	return all
 }
 
-// TestChaosProgram: what is written to a program comes back as it was, once.
+// TestChaosProgram: a program echoes its input, and each byte returns once.
 func TestChaosProgram(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
@@ -332,7 +331,7 @@ func TestChaosProgram(t *testing.T) {
 	t.Logf("%d connections, %d times reconnected, %v", f.proxy.Connections(), seen.count(client.StateReconnected), f.proxy.Faults())
 }
 
-// TestChaosTerminal: a viewer that comes back with its offset gets exactly what is missing.
+// TestChaosTerminal: a viewer that reconnects with its offset gets exactly the missing output.
 func TestChaosTerminal(t *testing.T) {
 	t.Parallel()
 	f := startFar(t, large...)
@@ -373,7 +372,7 @@ func TestChaosTerminal(t *testing.T) {
 		if p, err := r.Recv(timeout(t)); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			// The session may have ended while nobody was connected.
+			// The session may have ended while no client was connected.
 			var failed *client.RemoteError
 			if !errors.As(err, &failed) || failed.Reason != client.ReasonSessionGone {
 				t.Fatalf("%+v, %v", p, err)

@@ -106,7 +106,7 @@ func TestCallerWhoLeaves(t *testing.T) {
 	testkit.Eventually(t, "the session is idle and the ephemeral one has ended", func() bool { return state(session) == api.SessionIdle && state(own.SessionID) == api.SessionTerminated })
 }
 
-// TestLargeRequests: one that is refused hurts nobody else on the connection.
+// TestLargeRequests: a refused request does not affect the others on the connection.
 func TestLargeRequests(t *testing.T) {
 	f := startFar(t, "--max-request-bytes", "4MiB")
 	session := f.session(t, api.SessionCreateParams{}).SessionID

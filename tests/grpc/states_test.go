@@ -14,7 +14,7 @@ import (
 	"github.com/trl-dev/trl/client"
 )
 
-// printer starts a command that prints what it is given, and follows it.
+// printer starts a command that prints its input, and follows it.
 func (f *far) printer(t *testing.T, o client.RemoteOptions) (*client.RemoteSession, *observer) {
 	t.Helper()
 	x, err := f.near.ExecStart(timeout(t), api.ExecParams{SessionID: f.session(t, api.SessionCreateParams{}).SessionID, Command: "cat", StdinOpen: true})
@@ -57,8 +57,8 @@ func failed(t *testing.T, r *client.RemoteSession) *client.RemoteError {
 	}
 }
 
-// TestGivesUpAndTriesAgain: a daemon that cannot be reached is given up, and is found
-// again when it is asked for; the bytes go on where they were.
+// TestGivesUpAndTriesAgain: the client gives up on a daemon that it cannot reach, finds it again with
+// Retry, and the bytes continue where they stopped.
 func TestGivesUpAndTriesAgain(t *testing.T) {
 	f := startFar(t)
 	r, seen := f.printer(t, client.RemoteOptions{Backoff: client.Backoff{First: time.Millisecond, Most: 20 * time.Millisecond, GiveUp: 200 * time.Millisecond}})
@@ -273,7 +273,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-// TestSlowConsumer: who does not take what comes holds up nobody, and misses nothing.
+// TestSlowConsumer: a slow consumer delays no other and misses nothing.
 func TestSlowConsumer(t *testing.T) {
 	f := startFar(t, large...)
 	session := f.session(t, api.SessionCreateParams{}).SessionID

@@ -7,8 +7,8 @@ import (
 )
 
 // TestGeneratedFilesAreFresh runs the generator without letting it write. It fails
-// when a file is not what package api and its comments say, and when something that
-// docs/surface.txt says was released is gone or has changed.
+// when a file does not match package api and its comments, and when a released name in
+// docs/surface.txt was removed or changed.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	// The generator runs in a child, whose reading the test cache does not see.
 	sourceFiles(t, func(file string) {

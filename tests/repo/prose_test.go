@@ -81,7 +81,7 @@ func TestEnglishIsPlain(t *testing.T) {
 // TestCommentsArePlain keeps the phrases out of all comments, also those of tests.
 func TestCommentsArePlain(t *testing.T) {
 	find := finder(slices.Concat(phrases, commentPhrases))
-	goFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+	allGoFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
 		for _, group := range f.Comments {
 			var text strings.Builder
 			for _, c := range group.List {

@@ -38,7 +38,7 @@ func TestPackagesHaveComments(t *testing.T) {
 	}
 }
 
-// TestPackagesHaveSpeakingNames refuses rooms that collect whatever does not fit elsewhere.
+// TestPackagesHaveSpeakingNames refuses packages such as util, which collect what fits nowhere else.
 func TestPackagesHaveSpeakingNames(t *testing.T) {
 	bad := []string{"util", "utils", "common", "helper", "helpers", "manager", "core", "misc", "base", "shared", "types"}
 	for _, p := range packages(t, "linux") {
@@ -64,12 +64,22 @@ func TestDurationsAreMeasured(t *testing.T) {
 	})
 }
 
-// goFiles parses every Go file that is compiled into a program.
+// goFiles calls visit with the Go files of the repository that are no tests.
 func goFiles(t *testing.T, visit func(file string, fset *token.FileSet, f *ast.File)) {
+	t.Helper()
+	allGoFiles(t, func(file string, fset *token.FileSet, f *ast.File) {
+		if !strings.HasSuffix(file, "_test.go") {
+			visit(file, fset, f)
+		}
+	})
+}
+
+// allGoFiles calls visit with all Go files of the repository, also tests.
+func allGoFiles(t *testing.T, visit func(file string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	fset := token.NewFileSet()
 	sourceFiles(t, func(file string) {
-		if path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
+		if path.Ext(file) != ".go" || strings.Contains(file, "/testdata/") {
 			return
 		}
 		f, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(file)), read(t, file), parser.ParseComments)
@@ -134,7 +144,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	return !ok || name.IsExported()
 }
 
-// isStandardMethod reports whether everybody knows what the method does.
+// isStandardMethod reports whether the method is one of a well-known interface.
 func isStandardMethod(d *ast.FuncDecl) bool {
 	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap"}, d.Name.Name)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// nobody is a user that is neither root nor us.
-const nobody = 65534
+// otherUser is a user that is neither root nor the user of the test.
+const otherUser = 65534
 
 // TestModes looks at everything the daemon puts into the file system, made under
 // the most careless umask there is.
@@ -80,15 +80,15 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestOtherUser connects as somebody else, first as the modes are, then with every
-// door open: the daemon itself must know who is calling.
+// TestOtherUser connects as another user, first with the modes of the files as they are, then with
+// every directory open: the daemon itself must check the user.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to become somebody else")
 	}
 	daemon := trltest.Start(t)
-	if _, err := asUser(nobody, daemon.Socket); !errors.Is(err, unix.EACCES) {
-		t.Errorf("nobody can reach the socket: %v", err)
+	if _, err := asUser(otherUser, daemon.Socket); !errors.Is(err, unix.EACCES) {
+		t.Errorf("another user can reach the socket: %v", err)
 	}
 	for dir := filepath.Dir(daemon.Socket); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -98,21 +98,20 @@ func TestOtherUser(t *testing.T) {
 	if err := os.Chmod(daemon.Socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := asUser(nobody, daemon.Socket)
+	answer, err := asUser(otherUser, daemon.Socket)
 	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
-		t.Fatalf("connect as nobody: %s", err)
+		t.Fatalf("connect as another user: %s", err)
 	}
 	if strings.Contains(answer, `"ok":true`) {
-		t.Errorf("nobody was served: %s", answer)
+		t.Errorf("another user was served: %s", answer)
 	}
-	t.Logf("the answer to nobody: %q", answer)
+	t.Logf("the answer to another user: %q", answer)
 	if answer, err := asUser(0, daemon.Socket); err != nil || !strings.Contains(answer, `"ok":true`) {
 		t.Errorf("root was not served: %q, %v", answer, err)
 	}
 }
 
-// asUser sends a ping from a thread that is somebody else, and returns everything
-// that comes back. Credentials belong to threads; this one is never used again.
+// asUser sends a ping from a thread of another user, and returns the answer. Credentials belong to threads; this one is never used again.
 func asUser(uid int, socket string) (answer string, err error) {
 	done := make(chan struct{})
 	go func() {

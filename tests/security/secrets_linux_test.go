@@ -17,8 +17,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// secrets are values that must be seen by the commands they are meant for and by
-// nobody else. Each is a random-looking word that occurs nowhere by chance.
+// secrets are values that only the commands they are meant for may see. Each is a random-looking word that occurs nowhere by chance.
 var secrets = map[string]string{
 	"session env":        "qX7session-4f1c9a",
 	"command env":        "qX7command-93bd02",
@@ -57,7 +56,7 @@ func TestSecrets(t *testing.T) {
 	searchFiles(t, "at the end", daemon.StateDir, daemon.RuntimeDir)
 }
 
-// spy uses a session and reads every line that comes back.
+// spy uses a session and reads every answer.
 type spy struct {
 	t       *testing.T
 	daemon  *trltest.Daemon

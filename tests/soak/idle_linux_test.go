@@ -10,8 +10,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// TestIdleMeansNothingRuns: of shells that nobody uses those end in which nothing else
-// runs. Terminals and programs end with their program alone.
+// TestIdleMeansNothingRuns: an unused shell ends if nothing else runs in it. Terminals and programs end with their program alone.
 func TestIdleMeansNothingRuns(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Env("TRL_IDLE_TIMEOUT_S=1"))
 	service := daemon.Client(t)

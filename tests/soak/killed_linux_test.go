@@ -149,7 +149,7 @@ func TestRunnerKilled(t *testing.T) {
 }
 
 // TestBothKilled kills runner and daemon. The next daemon ends the orphans that
-// carry the session's marker; those that cleared their environment nobody knows.
+// carry the session's marker; it cannot find those that cleared their environment.
 func TestBothKilled(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "1"))
 	service := daemon.Client(t)

@@ -126,7 +126,7 @@ func TestPast(t *testing.T) {
 	var all []past
 	for i, end := range []func(id string){
 		func(id string) { destroy(t, service, id) },
-		func(id string) { // by itself: its runner is told to end
+		func(id string) { // its runner gets a signal to end
 			if err := runnerOf(t, service, id).Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}
@@ -232,7 +232,7 @@ func TestKilledWhileDestroying(t *testing.T) {
 }
 
 // TestTotalOutput lets sessions write more than all of them may keep. What has ended
-// goes first, then the middle of what lives, and everybody is told.
+// goes first, then the middle of live output, and every reader gets the gap.
 func TestTotalOutput(t *testing.T) {
 	const most = 60 << 20
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "1", "--total-output-bytes", fmt.Sprint(most), "--output-bytes", "40MiB", "--session-output-bytes", "80MiB"))
@@ -245,7 +245,7 @@ func TestTotalOutput(t *testing.T) {
 	for range 3 {
 		id := create(t, service, api.SessionCreateParams{}).SessionID
 		run(t, service, id, "head -c 12000000 /dev/zero")
-		// Nobody waits for it: the stream that starts a command would hold it up.
+		// exec.start, because the stream that starts a command would block it.
 		if _, err := service.ExecStart(ctx, api.ExecParams{SessionID: id, Command: "echo up; head -c 16000000 /dev/zero; echo done >&2; sleep 28.9"}); err != nil {
 			t.Fatal(err)
 		}

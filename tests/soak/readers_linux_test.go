@@ -168,7 +168,7 @@ func TestThousandReaders(t *testing.T) {
 	if _, err := service.ExecInput(context.Background(), api.ExecInputParams{ExecID: x.ExecID, Data: "\n"}); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has read anything yet, and the command ends all the same.
+	// No reader has read anything yet, and the command still ends.
 	if w, err := service.ExecWait(context.Background(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}}); err != nil || len(w.Happened) != 1 {
 		t.Fatalf("%+v, %v", w, err)
 	}

@@ -17,8 +17,8 @@ func double(number string) string {
 	return "sh -c '(setsid sleep " + number + " </dev/null >/dev/null 2>&1 &)'"
 }
 
-// TestStrays ends commands and sessions in every way there is. Whatever they started,
-// ends with them, and what an earlier command started does not.
+// TestStrays ends commands and sessions in every way. The processes that they started end with them,
+// and the processes of earlier commands do not.
 func TestStrays(t *testing.T) {
 	for mode, opts := range map[string][]trltest.Option{"normal": nil, "scan": {trltest.Scan()}} {
 		t.Run(mode, func(t *testing.T) {

@@ -21,14 +21,13 @@ import (
 
 var kills = flag.Int("kills", 200, "times that TestKilledAnywhere kills the daemon")
 
-// ticker prints numbered lines on both streams until its file is gone, and then how
-// many there were. Some lines end in the middle of a write, inside a character.
+// ticker prints numbered lines on both streams until its file is removed, and then their number. Some lines end in the middle of a write, inside a character.
 const ticker = `i=0; while [ -e %s ]; do printf 'out %%d \303' $i; echo "err $i" >&2; printf '\244\n'; i=$((i+1)); [ $((i %% 50)) -gt 0 ] || sleep 0.01; done; echo "total $i"; exit 7`
 
 // TestKilledAnywhere kills the daemon with SIGKILL at random moments, again and again,
 // while commands print, readers read, and sessions come and go. In the end every
-// reader has every byte once, in order; every session and every exit that was told of
-// is still there; and nothing is there that nobody made.
+// reader has every byte once, in order; every session and every exit that a client has seen is
+// still there; and there is no session that no client created.
 func TestKilledAnywhere(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--kill-grace-s", "0.5", "--max-sessions", "200", "--log-level", "error",
 		"--output-bytes", "1GiB", "--session-output-bytes", "4GiB"))
@@ -162,8 +161,8 @@ func (l *life) once(c *client.Client, word string) error {
 	return nil
 }
 
-// confirm asks for what a command that was told to have started came to, over as many
-// daemons as it takes.
+// confirm gets the outcome of a command that was reported as started, over as many daemons as it
+// takes.
 func (l *life) confirm(id, word string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -202,7 +201,7 @@ func (l *life) settle(service api.Service) {
 			return err.Error()
 		}
 		if len(list.Sessions) > 0 {
-			// Some were made while their maker's daemon died: nobody knows them, so they wait to be used.
+			// Some were created while the daemon of their creator died: no client knows them, so they are idle.
 			for _, s := range list.Sessions {
 				if strings.Join(s.Tags, "") != "churn" {
 					return fmt.Sprintf("session %s is left: %+v", s.SessionID, s)

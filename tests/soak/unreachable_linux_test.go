@@ -76,9 +76,9 @@ func reachable(t *testing.T, service api.Service, session string, want bool) {
 	})
 }
 
-// TestStoppedRunnerAtStart: a daemon that starts while a runner does not answer serves
-// everybody else at once, says that it cannot reach that session, and goes on with it, its
-// command and its name when the runner answers.
+// TestStoppedRunnerAtStart: a daemon that starts while a runner does not answer serves all other
+// sessions at once, reports that it cannot reach that one, and continues with it, its command and its
+// name when the runner answers.
 func TestStoppedRunnerAtStart(t *testing.T) {
 	daemon := trltest.Start(t)
 	service := daemon.Client(t)
@@ -262,9 +262,9 @@ func TestStoppedRunner(t *testing.T) {
 	}
 }
 
-// TestLinkIsTakenAway: processes of the same user connect to the link's socket. Those that
-// say nothing harm nobody. Those that know the secret take the daemon's place, and it comes
-// back, however often; the command goes on.
+// TestLinkIsTakenAway: processes of the same user connect to the link's socket. Those that send
+// nothing do no harm. Those that know the secret take the daemon's place, and the daemon reconnects,
+// however often; the command continues.
 func TestLinkIsTakenAway(t *testing.T) {
 	daemon := trltest.Start(t)
 	service := daemon.Client(t)
@@ -316,8 +316,8 @@ func greet(t *testing.T, daemon *trltest.Daemon, id, key string, look func()) er
 	return err
 }
 
-// TestRunOutlivesItsLink: who waits for a command gets its result although the link breaks
-// again and again, and the command runs once. So does its input.
+// TestRunOutlivesItsLink: the caller of a command gets its result although the link breaks again and
+// again. The command runs once, and reads its input once.
 func TestRunOutlivesItsLink(t *testing.T) {
 	daemon := trltest.Start(t)
 	service := daemon.Client(t)

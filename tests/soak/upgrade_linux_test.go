@@ -19,7 +19,7 @@ import (
 )
 
 // TestUpgrade replaces the daemon again and again under a reader, a waiting exec.run
-// and clients that come all the time: nobody is ever refused, nothing is lost.
+// and clients that connect all the time: no client is refused, and nothing is lost.
 func TestUpgrade(t *testing.T) {
 	daemon := trltest.Start(t, trltest.Args("--output-bytes", "1GiB", "--session-output-bytes", "4GiB"))
 	l := &life{t: t, daemon: daemon, quit: make(chan struct{})}
@@ -238,7 +238,7 @@ func TestUnitFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The program is not installed here, and %h is nobody's.
+		// The program is not installed here, and %h has no value.
 		fixed := strings.NewReplacer("/usr/local/bin/trl", "/bin/true", "%h/.local/bin/trl", "/bin/true").Replace(string(text))
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), []byte(fixed), 0o600); err != nil {
 			t.Fatal(err)

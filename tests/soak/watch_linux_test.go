@@ -188,7 +188,7 @@ func says(t *testing.T, service api.Service, session, command, stdout string) {
 }
 
 // begin starts a command and returns when it has printed something. The stream has
-// a connection of its own: nobody reads it, and it must not hold up other answers.
+// a connection of its own, because the test does not read it and it must not delay other answers.
 func begin(t *testing.T, d *trltest.Daemon, session, command string) api.Stream {
 	t.Helper()
 	stream, err := d.Client(t).ExecStream(context.Background(), api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session, Command: command}})

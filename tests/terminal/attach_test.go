@@ -41,7 +41,7 @@ func TestAttach(t *testing.T) {
 }
 
 // TestAttachOverDaemons: the daemon is killed under a viewer. The terminal shows the same
-// afterwards, and a viewer that comes back gets exactly the bytes it missed.
+// afterwards, and a viewer that reconnects gets exactly the bytes that it missed.
 func TestAttachOverDaemons(t *testing.T) {
 	w := start(t)
 	info := w.terminal("a", "sh", "-c", `i=0; while read x; do i=$((i+1)); echo "line $i $x é"; done`)
@@ -134,7 +134,7 @@ func TestEndWithoutADaemon(t *testing.T) {
 	testkit.WantError(t, err, api.CodeSessionTerminated, "the program exited with status 5")
 }
 
-// TestSlowViewer: nobody slows the program. A viewer that is far behind gets a new
+// TestSlowViewer: no viewer slows the program. A viewer that is far behind gets a new
 // snapshot, and then everything that follows it.
 func TestSlowViewer(t *testing.T) {
 	w := start(t)

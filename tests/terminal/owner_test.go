@@ -19,7 +19,7 @@ const sizes = `n=0; tell() { n=$((n+1)); echo "size $n: $(stty size)"; }; trap t
 func size(cols, rows int) *api.TerminalSize { return &api.TerminalSize{Cols: cols, Rows: rows} }
 
 // TestOwnerOfTheSize: the program has the size of the viewer that owns it, is signalled
-// only when that changes, and every viewer is told.
+// only when that changes, and every viewer gets the change.
 func TestOwnerOfTheSize(t *testing.T) {
 	w := start(t)
 	w.terminal("a", "sh", "-c", sizes)
@@ -118,8 +118,8 @@ func (w *world) deaf(name string, size *api.TerminalSize) net.Conn {
 	return conn
 }
 
-// TestViewersThatNeverRead hold nobody up, take little, and lose the size with their
-// connections.
+// TestViewersThatNeverRead: they delay no other viewer, take little memory, and lose the size with
+// their connections.
 func TestViewersThatNeverRead(t *testing.T) {
 	w := start(t)
 	// Each flood has 9 MB.
@@ -163,8 +163,8 @@ func TestViewersThatNeverRead(t *testing.T) {
 	w.viewers("a", 0)
 }
 
-// TestWaitOfWhoLeaves: whoever does not wait any more costs nothing, and a wait ends with
-// what is waited in.
+// TestWaitOfWhoLeaves: a wait costs nothing after its caller has disconnected, and it ends with the
+// session.
 func TestWaitOfWhoLeaves(t *testing.T) {
 	w := start(t)
 	w.terminal("a", "sh", "-c", "read x")

@@ -37,8 +37,8 @@ func (w *world) recording(id string, limit int64) string {
 	}
 }
 
-// TestRecording is in a file that only its owner reads, has what was shown, the sizes, and
-// what was typed only when it was asked for; and it stays over the session and the daemon.
+// TestRecording: the recording is in a file that only its owner can read. It has the output, the sizes,
+// and on request the input, and it outlives the session and the daemon.
 func TestRecording(t *testing.T) {
 	w := start(t)
 	dir := filepath.Join(w.daemon.StateDir, "recordings")
@@ -93,11 +93,11 @@ func TestRecording(t *testing.T) {
 	testkit.WantError(t, err, api.CodeInvalidParams, `session "plain": is not recorded; create it with record: true`)
 }
 
-// TestRecordingsAreBounded: one stops when it is too large and says so; of all of them
-// the oldest go, but not those of sessions that live.
+// TestRecordingsAreBounded: a recording that is too large stops, and session.info reports it. The
+// oldest recordings are removed, but not those of live sessions.
 func TestRecordingsAreBounded(t *testing.T) {
 	w := start(t, trltest.Args("--recording-bytes", "20000", "--recordings-total-bytes", "50000"))
-	bytes := func(info api.SessionInfo) int64 { // 0 when it is gone
+	bytes := func(info api.SessionInfo) int64 { // 0 if it was removed
 		stat, err := os.Stat(filepath.Join(w.daemon.StateDir, "recordings", info.SessionID+".cast"))
 		if err != nil {
 			return 0

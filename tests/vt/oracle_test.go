@@ -100,7 +100,7 @@ func continueInXterm(t *testing.T, oracle, kind string, cuts int, full, text flo
 			if r.Reply != "" || r.Broken != "" {
 				t.Errorf("%s: the snapshot was answered with %q, or broke xterm.js: %s", where, r.Reply, r.Broken)
 			}
-			if r.Crashed != "" { // its state after an exception is nobody's reference
+			if r.Crashed != "" { // its state after an exception is no reference
 				crashed++
 				continue
 			}
@@ -202,7 +202,7 @@ func resume(t *testing.T, oracle string, jobs []job) []outcome {
 	return all
 }
 
-// noNetwork is how npm says that nobody answers. Without a network there is no oracle, which is no fault of ours.
+// noNetwork is the error of npm without a network. There is no oracle then, and the test is skipped.
 var noNetwork = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED`)
 
 // installOracle installs what package-lock.json says into a directory of its own, and returns it.

@@ -215,8 +215,8 @@ func wholeClient(t *testing.T, transport string) {
 	}
 }
 
-// TestWholeWithoutReader: a reader that goes away, or stays and takes nothing, does not
-// hold the command for ever.
+// TestWholeWithoutReader: a reader that disconnects, or stays and reads nothing, blocks the command
+// for a bounded time.
 func TestWholeWithoutReader(t *testing.T) {
 	for _, how := range []string{"gone", "dead"} {
 		t.Run(how, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestWholeWithoutReader(t *testing.T) {
 }
 
 // TestRawPushes: a stream that asks for it gets its output as bytes behind its pushes; on
-// a WebSocket, whose messages are text, it gets what everybody gets.
+// a WebSocket, whose messages are text, it gets the usual pushes.
 func TestRawPushes(t *testing.T) {
 	const command = `printf '\000\377\nx'; printf e >&2; exit 3`
 	for _, transport := range []string{"socket", "stdio", "websocket"} {

@@ -191,7 +191,7 @@ func TestNewContainer(t *testing.T) {
 	if got := sh(t, s, "pwd; echo $IN_IMAGE; tr '\\0' ' ' </proc/1/cmdline"); !strings.HasPrefix(got, "/work\nbusybox\n"+path+" init s-") {
 		t.Errorf("%q", got)
 	}
-	// What a container may do is what was asked for.
+	// The container has the limits and mounts of the request.
 	if got := sh(t, s, "grep -E 'CapEff|CapPrm|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\t'"); got != "CapPrm:0000000000000000\nCapEff:0000000000000000\nCapBnd:0000000000000000\nNoNewPrivs:1" {
 		t.Errorf("%q", got)
 	}
@@ -274,7 +274,7 @@ func TestImageWithoutShell(t *testing.T) {
 	}
 }
 
-// foreign is a container that somebody else has made.
+// foreign is a container that TRL has not made.
 func (b *bench) foreign(image string, change func(*container.Config, *container.HostConfig)) string {
 	b.Helper()
 	c := &container.Config{Image: image, Entrypoint: []string{"/bin/sleep", "1000"}}
@@ -526,7 +526,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// A volume with the runner is filled again if somebody has removed it or changed what is in it.
+// A volume with the runner is filled again if it was removed or its content was changed.
 func TestVolumeAgain(t *testing.T) {
 	b := newBench(t, dockertest.New(t))
 	volume := func() string {

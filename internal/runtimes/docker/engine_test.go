@@ -228,7 +228,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// An engine that is not there, or may not be used, says so.
+// The error for an engine that does not run, or may not be used, gives the reason.
 func TestBrokenEngine(t *testing.T) {
 	dir := t.TempDir()
 	ask := func(host string) error {

@@ -470,7 +470,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 	}
 	// The daemon died before it knew the pid: the marker finds the runner.
 	edit(half.ID(), func(rec map[string]any) { rec["runner_pid"], rec["runner_start"] = 0, 0 })
-	// The machine was started anew: the pid is somebody else's and must not be touched.
+	// The machine has rebooted: the pid belongs to another process, which must not be touched.
 	group := ""
 	edit(boot.ID(), func(rec map[string]any) {
 		rec["boot_id"] = "another"

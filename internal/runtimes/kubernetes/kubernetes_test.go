@@ -103,7 +103,7 @@ func TestRunnerIsCopiedOnce(t *testing.T) {
 	d := newDriver(t)
 	made := open(t, d, 1, target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}))
 	info := made.Info()
-	// The same pod again, as somebody else's.
+	// The same pod again, with another owner.
 	found := open(t, d, 2, target(api.PlacePod, api.PlaceOptions{Pod: info.Pod}))
 	for _, site := range []remote.Site{made, found} {
 		var uploads int
@@ -138,7 +138,7 @@ func TestRunnerIsCopiedOnce(t *testing.T) {
 			t.Errorf("the runner says %+v, the place %+v", there, site.Info())
 		}
 	}
-	// Removing the pod of somebody else does nothing.
+	// A pod with another owner is not removed.
 	if err := found.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -104,7 +104,7 @@ func (r *run) end() (code int, signal syscall.Signal) {
 	return ws.ExitStatus(), signal
 }
 
-// types are those of the lines, with their subtypes; what is not JSON is told as such.
+// types are those of the lines, with their subtypes, or "not JSON".
 func types(all []byte) (list []string) {
 	for line := range bytes.Lines(all) {
 		var o struct{ Type, Subtype string }
@@ -122,7 +122,7 @@ func TestTurn(t *testing.T) {
 	r.until("control_response", "")
 	r.say("say hello; tool Bash ls; garbage; ask Bash rm")
 	request := r.until("control_request", "")
-	for _, behavior := range []string{"allow", "deny"} { // the second is for nobody
+	for _, behavior := range []string{"allow", "deny"} { // the second is dropped
 		r.send(map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": request["request_id"],
 			"response": map[string]any{"behavior": behavior}}})
 	}
