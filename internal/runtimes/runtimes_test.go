@@ -84,7 +84,7 @@ func TestResolveLeavesTheConfiguration(t *testing.T) {
 	}
 }
 
-// FuzzResolve: whatever the word, the answer is a place or an error with a code and a field.
+// FuzzResolve: for any word, the answer is a place or an error with a code and a field.
 func FuzzResolve(f *testing.F) {
 	for _, word := range []string{"", "build", "docker:alpine", "build:x", "k8s:a", "\x00", "pod:a/b"} {
 		f.Add(word, "image")
