@@ -151,7 +151,7 @@ func TestUnreachableIsNotDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	// Somebody else ends the place.
+	// The engine ends the place.
 	s.world.End(r.Place().Info.Host, "container x was OOM-killed")
 	if _, err := r.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "OOM-killed") {
 		t.Errorf("dial: %v", err)
