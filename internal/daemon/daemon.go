@@ -30,6 +30,7 @@ import (
 	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes"
 	"github.com/trl-dev/trl/internal/runtimes/host"
+	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/server"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
@@ -74,6 +75,7 @@ type daemon struct {
 	state    *state.Dir
 	runtime  *host.Runtime
 	runtimes []session.Runtime // the host first
+	remotes  []*remote.Runtime // those of runtimes that are not the host
 	places   *runtimes.Table
 	keys     []byte // of archived sessions, from the program before this one
 	archive  *archive.Archive
@@ -149,7 +151,10 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return err
 	}
 	defer d.runtime.Close()
-	d.openRuntimes()
+	defer d.closeRuntimes() // first: they have children that the runtime of this machine knows
+	if err := d.openRuntimes(); err != nil {
+		return err
+	}
 	if len(d.fronts) > 0 {
 		if err := d.openTokens(); err != nil {
 			return err

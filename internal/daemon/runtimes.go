@@ -1,16 +1,73 @@
 package daemon
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
+	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes"
+	"github.com/trl-dev/trl/internal/runtimes/docker"
+	"github.com/trl-dev/trl/internal/runtimes/kubernetes"
+	"github.com/trl-dev/trl/internal/runtimes/remote"
+	"github.com/trl-dev/trl/internal/runtimes/runners"
+	"github.com/trl-dev/trl/internal/runtimes/ssh"
 	"github.com/trl-dev/trl/internal/session"
 )
 
 // openRuntimes makes the runtimes and the table of places. It contacts no engine and no machine.
-func (d *daemon) openRuntimes() {
-	d.runtimes = []session.Runtime{d.runtime}
+func (d *daemon) openRuntimes() error {
 	d.places = newPlaces(d.config)
+	d.runtimes = []session.Runtime{d.runtime}
+	id, err := d.state.ID()
+	if err != nil {
+		return err
+	}
+	// Several daemons may share the runtime directory, but not their state.
+	private := func(name string) string { return filepath.Join(d.config.RuntimeDir, name+"-"+id[:9]) }
+	for _, driver := range []remote.Driver{
+		docker.New(docker.Config{Spawn: d.spawnHelper}),
+		ssh.New(ssh.Config{Dir: private("ssh"), Spawn: d.runtime.Spawn, Forget: d.runtime.Forget, Environ: os.Environ(), Logger: d.log}),
+		kubernetes.New(kubernetes.Config{
+			Program: func() (string, error) {
+				if err := config.MakePrivate(private("kube")); err != nil {
+					return "", err
+				}
+				return runners.UnpackKube(filepath.Join(d.state.Path(), "runners"))
+			},
+			Spawn: d.runtime.Spawn, Forget: d.runtime.Forget, Dir: private("kube"), Environ: os.Environ(),
+		}),
+	} {
+		rt, err := remote.New(remote.Config{Driver: driver, State: d.state, Logger: d.log})
+		if err != nil {
+			driver.Close()
+			return err
+		}
+		d.remotes = append(d.remotes, rt)
+		d.runtimes = append(d.runtimes, rt)
+	}
+	return nil
+}
+
+// closeRuntimes ends what the runtimes of other places keep open. The sessions there stay.
+func (d *daemon) closeRuntimes() {
+	for _, rt := range d.remotes {
+		rt.Close()
+	}
+	d.remotes = nil
+}
+
+// spawnHelper starts a program that ends on its own.
+func (d *daemon) spawnHelper(spec process.Spec) (*process.Process, error) {
+	p, err := d.runtime.Spawn(spec)
+	if err == nil {
+		go func() { // ends with the program
+			<-p.Done()
+			d.runtime.Forget(p.PID)
+		}()
+	}
+	return p, err
 }
 
 func newPlaces(c config.Config) *runtimes.Table {

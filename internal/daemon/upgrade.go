@@ -193,6 +193,7 @@ func (d *daemon) become(r replacement) error {
 	d.state.Stopping()
 	d.talks.Leave()
 	d.registry.Leave()
+	d.closeRuntimes() // their children would become those of the new program, which does not know them
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	if err := d.server.Shutdown(ctx); err != nil {

@@ -79,6 +79,7 @@ var mayImport = map[string][]string{
 	"internal/kube/op": {"api"},
 
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
+		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
 	// The command line. The interactive programs know no command.
