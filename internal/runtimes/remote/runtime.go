@@ -103,7 +103,9 @@ func (rt *Runtime) spawn(f func()) bool {
 
 // Recover returns the runners of earlier daemons without contacting their places. A runner that
 // died without a daemon is found dead when it is dialled. Removals that an earlier daemon could not
-// carry out are carried out in the background, and then strays are removed.
+// carry out are carried out in the background, and then strays are removed. Without a session of an
+// earlier daemon, no engine is asked for strays: the record of a session is written before its place
+// is made, and Prune asks all the same.
 func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 	records, err := state.Records(rt.state, rt.Name(), func(rec record) error {
 		if len(rec.Site) == 0 {
@@ -135,6 +137,9 @@ func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 			continue
 		}
 		alive = append(alive, r)
+	}
+	if len(records) == 0 {
+		return alive, ctx.Err()
 	}
 	rt.spawn(func() {
 		if removed, err := rt.sweep(rt.ctx); err != nil && rt.ctx.Err() == nil {
