@@ -36,11 +36,14 @@ func (r *runner) exec(ctx context.Context, verb string, args []string) (Process,
 	return r.site.Exec(ctx, append([]string{program, verb}, args...))
 }
 
-// note notes whether the place could be reached, and returns the error.
+// note notes whether the place could be reached, and returns the error. A caller that does not wait
+// any longer learns nothing about that.
 func (r *runner) note(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.away = err != nil && asEnded(err) == nil
+	if !errors.Is(err, context.Canceled) {
+		r.away = err != nil && asEnded(err) == nil
+	}
 	return err
 }
 

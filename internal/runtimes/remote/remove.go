@@ -15,7 +15,7 @@ const (
 	// removeTimeout bounds one attempt to remove a session, and awayTimeout one to remove it from a
 	// place that could not be reached a moment ago.
 	removeTimeout = 20 * time.Second
-	awayTimeout   = 3 * time.Second
+	awayTimeout   = 5 * time.Second
 	// firstPause and lastPause are the times between two attempts.
 	firstPause = 2 * time.Second
 	lastPause  = 5 * time.Minute

@@ -38,6 +38,7 @@ func RunSessions(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"secrets are shown to no other", func(p Place) bool { return p.Listing != nil }, secrets},
 		{"the next daemon goes on in the middle of a command", always, midCommand},
 		{"connections that are cut lose nothing", func(p Place) bool { return p.Cut != nil }, cutOften},
+		{"sessions beside each other", always, sessionsBeside},
 		{"an unreachable session is destroyed later", func(p Place) bool { return p.Lose != nil }, destroyedLater},
 		{"a session ends with its place", func(p Place) bool { return p.End != nil }, endsWithPlace},
 		{"many sessions, one after another, leave nothing", always, oneAfterAnother},
@@ -329,6 +330,36 @@ func cutOften(d *registry) {
 	if n := s.Info().CommandCount - before; n != 5 {
 		d.Errorf("5 commands were run %d times", n)
 	}
+}
+
+func sessionsBeside(d *registry) {
+	first := d.create(api.SessionCreateParams{Name: "first"})
+	second := d.create(api.SessionCreateParams{Name: "second", Beside: "first"})
+	d.run(first, "mark=1; sleep 4004 &")
+	if r := d.run(second, `echo "[$mark]"`); r.Stdout != "[]\n" {
+		d.Errorf("the sessions share their shell: %+v", r)
+	}
+	if a, b := first.Info().Place, second.Info().Place; a != nil && (b == nil || *a != *b) {
+		d.Errorf("places %+v and %+v", a, b)
+	}
+	if _, err := d.Destroy(d.ctx, "first", false); err != nil {
+		d.Error(err)
+	}
+	if r := d.run(second, "echo still here"); r.Stdout != "still here\n" {
+		d.Errorf("after the end of the first session: %+v", r)
+	}
+	third := d.create(api.SessionCreateParams{Name: "third", Beside: "second"})
+	d.replace()
+	for _, id := range []string{second.ID(), third.ID()} {
+		if r := d.run(d.get(id), "echo still here"); r.Stdout != "still here\n" {
+			d.Errorf("with the next daemon: %+v", r)
+		}
+		if _, err := d.Destroy(d.ctx, id, false); err != nil {
+			d.Error(err)
+		}
+	}
+	(&daemon{T: d.T, ctx: d.ctx, rt: d.rt}).prune()
+	d.place.WantEmpty(d.T)
 }
 
 func destroyedLater(d *registry) {
