@@ -59,11 +59,11 @@ type conn struct {
 	streams  atomic.Int64  // how many of them stream
 	bodies   atomic.Bool   // bytes may follow a request; an earlier answer said so
 	running  sync.WaitGroup
-	owed     sync.WaitGroup // those of running that end by themselves
+	owed     sync.WaitGroup // running requests without the endless streams
 	reading  sync.WaitGroup // the goroutine of read, where there is one
 
 	mu    sync.Mutex
-	ended bool // guarded by mu; no request is started any more
+	ended bool // guarded by mu; no new request may start
 }
 
 func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {

@@ -51,8 +51,7 @@ type HTTPConfig struct {
 	HeaderTimeout, IdleTimeout, BodyTimeout time.Duration
 	// KeepAlive is how long a stream is silent at most.
 	KeepAlive time.Duration
-	// Handlers serve the paths that they are named by, and what is below, to callers of
-	// scope full. Host, origin, token and limits have been checked, and the context
+	// Handlers serve the paths of their keys, and the paths below them, to callers of scope full. Host, origin, token and limits have been checked, and the context
 	// knows the connection (see api.Conn). A handler keeps the daemon alive itself where it must.
 	Handlers map[string]http.Handler
 }

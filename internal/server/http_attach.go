@@ -10,11 +10,11 @@ import (
 
 const attachMethod = "session.attach"
 
-// viewerBuffer is how much the system may keep of what a viewer has not read yet. By itself
-// it would keep several megabytes, which a slow viewer would have to see before anything new.
+// viewerBuffer limits the output in the system's send buffer. The default of several megabytes would
+// make a slow viewer read old output for a long time before anything new.
 const viewerBuffer = 128 << 10
 
-// boundBuffer has the system keep little for the client.
+// boundBuffer makes the system's send buffer for the client small.
 func (x *exchange) boundBuffer() {
 	nc := x.conn.nc
 	if secure, ok := nc.(*tls.Conn); ok {
@@ -42,13 +42,13 @@ func resumeViewer(fields map[string]json.RawMessage, offset int64) {
 // viewerEnd is the id of the last event of a viewer, after which there is nothing to resume.
 const viewerEnd = "end"
 
-// viewerID is the id of a push to a viewer: the offset to come back with. Its seq would be
-// of no use, as each stream counts anew.
+// viewerID is the id of a push to a viewer: the offset with which it reconnects. The seq would not do,
+// because each stream counts from 1.
 func viewerID(ev *api.StreamEvent) string {
 	switch {
 	case ev.Type == api.EventExit:
 		return viewerEnd
-	case ev.Offset == nil: // it moves nothing on
+	case ev.Offset == nil: // the position does not change
 		return ""
 	case ev.Type == api.EventOutput:
 		return strconv.FormatInt(*ev.Offset+int64(len(api.Data(ev.Data, ev.DataBase64))), 10)

@@ -68,9 +68,9 @@ func (x *exchange) admit(m api.Method, params json.RawMessage) bool {
 	return cause == nil
 }
 
-// jsonExpected refuses a body that says it is something else. The types a page can
-// send to a foreign server without being asked for leave (forms, plain text) are so
-// refused even if all other walls were down.
+// jsonExpected refuses a body of another type than JSON. A web page can send forms and plain text to
+// another site without a preflight request, so this also stops such a page if every other check
+// were missing.
 func (x *exchange) jsonExpected() bool {
 	given := x.r.Header.Get("Content-Type")
 	if given == "" && x.r.Body == http.NoBody {
@@ -88,9 +88,8 @@ func (x *exchange) jsonExpected() bool {
 	return true
 }
 
-// readBody reads the parameters, at most max_request_bytes of them; nil when there are
-// none. What it took of the budget is the caller's to return. When it reports false,
-// the request is answered.
+// readBody reads the parameters, at most max_request_bytes; nil if there are none. The caller returns
+// taken to the budget. If ok is false, readBody has answered the request.
 func (x *exchange) readBody() (params json.RawMessage, taken int64, ok bool) {
 	s := x.http.server
 	most := int64(s.cfg.MaxRequestBytes)
@@ -144,13 +143,13 @@ func (x *exchange) readBody() (params json.RawMessage, taken int64, ok bool) {
 	}
 }
 
-// headerKeepAlive is with what a client asks for signs of life while it waits for an
-// answer: many, and what is between, give up on one whose header does not come.
+// headerKeepAlive is the header with which a client asks for signs of life during a long call. Many
+// clients and proxies give up when no header arrives for a while.
 const headerKeepAlive = "X-Trl-Keep-Alive"
 
-// stayAlive sends white space, which JSON may begin with, to a client that asked for
-// it, until the returned function is called. The status of the answer is then sent
-// already; an error is one by its body alone.
+// stayAlive sends white space, with which JSON may begin, to a client that asked for it, until the
+// returned function is called. The status of the answer has been sent by then, so only the body
+// shows an error.
 func (x *exchange) stayAlive() (stop func()) {
 	if x.r.Header.Get(headerKeepAlive) != "1" {
 		return func() {}

@@ -25,19 +25,19 @@ type exchange struct {
 	r    *http.Request
 	// ctx is that of the request, and knows the connection.
 	ctx context.Context
-	// scope is what the token of the caller is good for.
+	// scope is that of the caller's token.
 	scope Scope
-	// method is what is counted: the method of the API, if the request is for one.
+	// method is the method of the API for the metrics; "" if the request is for none.
 	method string
-	// begun says that the header is sent and only the body is missing.
+	// begun says that the header has been sent.
 	begun bool
 }
 
-// endpoint is what a path stands for.
+// endpoint serves one path.
 type endpoint struct {
 	allow string // the HTTP methods, with commas
 	need  Scope  // "" if no token is needed
-	// early says that it answers also before the Service can be called.
+	// early says that it answers before the daemon is ready, too.
 	early bool
 	serve func(x *exchange)
 }
@@ -136,7 +136,8 @@ func (x *exchange) route(refusal *api.Error) {
 	header := x.w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	// Where a proxy could see the end of a request elsewhere than we do, nothing may follow it.
+	// A proxy may disagree with this server about the end of such a request. No other request may
+	// follow it on the connection, or it could be smuggled in.
 	if len(x.r.TransferEncoding) > 0 || x.r.Method == http.MethodConnect {
 		header.Set("Connection", "close")
 	}
@@ -188,7 +189,7 @@ func (x *exchange) recovered(r any) {
 	}
 	x.log.Error("http request panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	if x.w.status != 0 {
-		panic(http.ErrAbortHandler) // what was begun must not look complete
+		panic(http.ErrAbortHandler) // a partial answer must not look complete
 	}
 	x.w.Header().Set("Connection", "close")
 	x.fail(api.Errorf(api.CodeInternal, "internal fault; the daemon's log has the details"))

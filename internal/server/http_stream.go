@@ -94,8 +94,8 @@ func (x *exchange) get(method string, known map[string]queryKind, params map[str
 	}
 }
 
-// stream calls a streaming method and sends what it pushes: as server-sent events or, of
-// a command, as bare bytes, to a client that asks for them, else as lines of JSON.
+// stream calls a streaming method and sends its pushes as lines of JSON or, if the client accepts
+// that, as server-sent events or as the bare bytes of a command.
 func (x *exchange) stream(m api.Method, params json.RawMessage) {
 	if m.Name == attachMethod && x.r.Header.Get(lastEventID) == viewerEnd {
 		x.nothingFollows(m)
@@ -150,7 +150,7 @@ func (x *exchange) next(s api.Stream, first **api.StreamEvent) (api.StreamEvent,
 	return recv(x.log, s)
 }
 
-// nothingFollows answers a client that has everything. A browser does not come back then.
+// nothingFollows answers a client that has everything. A browser does not reconnect after this status.
 func (x *exchange) nothingFollows(m api.Method) {
 	x.http.server.counts.request(transportHTTP, m.Name, nil)
 	x.w.WriteHeader(http.StatusNoContent)

@@ -25,10 +25,10 @@ func (t transport) String() string {
 	return [...]string{"socket", "stdio", "http", "websocket", "grpc"}[t]
 }
 
-// counts counts what the server does, for /metrics. It is safe for concurrent use: the
+// counts has the counters for /metrics. It is safe for concurrent use: the
 // tables are made once, and their entries are atomic.
 type counts struct {
-	methods []string       // "" stands for what is no method
+	methods []string       // "" stands for an unknown method
 	codes   []api.Code     // "" stands for success
 	method  map[string]int // index in methods
 	code    map[api.Code]int

@@ -138,7 +138,7 @@ func recv(log *slog.Logger, s api.Stream) (ev api.StreamEvent, err error) {
 	return s.Recv()
 }
 
-// panicked logs a panic. Its text goes to the log only: it may hold anything.
+// panicked logs a panic. Its text goes to the log only, because it may contain secrets.
 func panicked(log *slog.Logger, method string, r any) *api.Error {
 	log.Error("method panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	return api.Errorf(api.CodeInternal, "%s: internal fault; the daemon's log has the details", method)
@@ -159,8 +159,8 @@ func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 	return e
 }
 
-// stream answers with the start of a stream, then pushes what comes from it. The
-// next push is made only when there is room for it.
+// stream answers with the start of a stream and then sends its pushes. It asks for the next push only
+// when there is room for it.
 func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 	defer func() {
 		if err := s.Close(); err != nil {
@@ -224,10 +224,10 @@ func (c *conn) receiver(req wire.Request, s api.Stream) func() (api.StreamEvent,
 	}
 }
 
-// bytesBehind reports whether bytes can follow a line: not where messages are apart.
+// bytesBehind reports whether bytes can follow a line: not where each message has its own frame.
 func (c *conn) bytesBehind() bool { return !c.frames && c.transport != transportWebSocket }
 
-// push sends a push. Data is its output, if that is not in it.
+// push sends a push. data is its output, unless ev contains it.
 func (c *conn) push(ev *api.StreamEvent, data []byte) bool {
 	e := wire.NewEncoder()
 	defer e.Release()
@@ -278,7 +278,7 @@ func (c *conn) sendError(id json.RawMessage, cause *api.Error) {
 	_ = c.send(e.Bytes(), nil)
 }
 
-// send sends a line; where frames are spoken, in one with the bytes that are not in it.
+// send sends a line; over gRPC in a frame, together with raw, the bytes that are not in the line.
 func (c *conn) send(line []byte, raw wire.Raw) error {
 	if !c.frames {
 		return c.writer.Send(line)

@@ -32,7 +32,7 @@ const (
 	DefaultWriteTimeout    = 600 * time.Second
 )
 
-// Config says what a Server serves and how much of it. Zero values stand for the defaults.
+// Config is the configuration of a Server. Zero values stand for the defaults.
 type Config struct {
 	// Service answers the requests. It is required.
 	Service api.Service
@@ -40,22 +40,22 @@ type Config struct {
 	// is already about to exit. The Server holds it for every client that has called a method.
 	// Without it, clients keep nothing alive.
 	Hold func() (release func(), err error)
-	// Logger gets what happens to connections; nothing is logged without it.
+	// Logger receives events of connections; nil discards them.
 	Logger *slog.Logger
 	// MaxRequestBytes is the longest line of a client. A longer one is answered
 	// with REQUEST_TOO_LARGE and not stored.
 	MaxRequestBytes int
 	// MaxConnections is how many clients are served at once. One more gets RESOURCE_PRESSURE.
 	MaxConnections int
-	// MaxInFlight is how many requests of one connection run at once. The next is
-	// not read before one of them is answered. A stream may have no end, so a few of
-	// them are not for streams: a stream beyond that gets RESOURCE_PRESSURE.
+	// MaxInFlight is how many requests of one connection run at once. The next one is not read
+	// before one of them is answered. A few of them are reserved for requests that are no streams,
+	// because a stream may have no end; a stream beyond that gets RESOURCE_PRESSURE.
 	MaxInFlight int
-	// BufferBytes is what all requests above 64 KiB may take together, from their
-	// first byte to their answer. A request that would need more gets RESOURCE_PRESSURE.
+	// BufferBytes limits the memory of all requests above 64 KiB together, from their first byte to
+	// their answer. A request that would need more gets RESOURCE_PRESSURE.
 	BufferBytes int64
-	// MaxUnsentBytes is how much of the answers of one connection may wait for a
-	// slow client before no more requests are read and no more answers made.
+	// MaxUnsentBytes is how many bytes of answers may wait for a slow client before the server
+	// stops reading its requests and making its answers.
 	MaxUnsentBytes int
 	// WriteTimeout is how long a client may read nothing of its data before its connection is
 	// closed.

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scope says what a token is good for.
+// Scope says which methods a token allows.
 type Scope string
 
 // The scopes. Full may do everything but the methods with AccessLocal; read may call the methods
@@ -52,9 +52,8 @@ type secret struct {
 	scope  Scope
 }
 
-// Tokens says which tokens hold, and for what. The file is read again when it has
-// changed; while it cannot be read, none of its tokens holds. It is safe for
-// concurrent use.
+// Tokens are the valid tokens and their scopes. The file is read again when it has changed; while it
+// cannot be read, none of its tokens is valid. Tokens is safe for concurrent use.
 type Tokens struct {
 	given []secret
 	path  string // "" for no file
