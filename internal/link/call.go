@@ -49,7 +49,7 @@ func (c *Call[P, R]) With(params P, body []byte, result R) Outgoing {
 
 // argvProtocol is the first protocol whose runners know argv and merge; older ones would run an
 // empty command, or keep the streams apart.
-const argvProtocol = 3
+const argvProtocol = 4
 
 // Needs returns the first protocol whose runners can answer the call with these parameters.
 func (o Outgoing) Needs() int {

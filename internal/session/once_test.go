@@ -52,8 +52,10 @@ func TestOlderRunnerIsNotAskedForLater(t *testing.T) {
 		}
 		_, err = w.get(id).Signal(t.Context(), api.ExecSignalParams{ExecID: x.ExecID, Signal: "HUP"})
 		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `its runner (version memory) is older and cannot answer the call exec.signal; create a new session`)
-		if n := rt.Runner(id).Asked(link.ExecSignal.Name); n != 0 {
-			t.Errorf("it was asked %d times", n)
+		_, err = w.get(id).Start(t.Context(), api.ExecParams{Argv: []string{"true"}})
+		testkit.WantError(t, err, api.CodeRuntimeUnavailable, "is older and cannot run argv or merge streams")
+		if n, starts := rt.Runner(id).Asked(link.ExecSignal.Name), rt.Runner(id).Asked(link.ExecStart.Name); n != 0 || starts != 1 {
+			t.Errorf("it was asked for %d signals and %d commands", n, starts)
 		}
 	})
 }
