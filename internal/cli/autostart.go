@@ -196,12 +196,13 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 }
 
 // daemonEnv returns the environment of a daemon that trl starts. It keeps only the variables
-// about the user and the place: other variables of the first caller must not turn up in the
-// sessions of later callers.
+// about the user, the place and the container engine: other variables of the first caller must not
+// turn up in the sessions of later callers.
 func daemonEnv(environ []string) []string {
 	keep := map[string]bool{
 		"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true,
 		"LANG": true, "LANGUAGE": true, "TZ": true, "TMPDIR": true,
+		"DOCKER_HOST": true, "DOCKER_CONTEXT": true, "DOCKER_CONFIG": true, "DOCKER_CERT_PATH": true, "DOCKER_TLS_VERIFY": true,
 	}
 	var env []string
 	for _, kv := range environ {

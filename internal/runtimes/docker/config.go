@@ -197,11 +197,8 @@ func (d *Driver) run(ctx context.Context, name string, args []string, stdin stri
 	_, _ = io.WriteString(ours[0], stdin)
 	_ = ours[0].Close()
 	reading.Wait()
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		<-p.Done()
-	}
+	<-p.Done()
+	d.forget(p.PID)
 	if ctx.Err() != nil {
 		return "", "", 0, fmt.Errorf("%s: %w", name, context.Cause(ctx))
 	}
@@ -211,7 +208,8 @@ func (d *Driver) run(ctx context.Context, name string, args []string, stdin stri
 // helperEnv is the environment of a program that the daemon runs: without the daemon's own variables,
 // among which its token may be.
 func helperEnv(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool { return strings.HasPrefix(kv, "TRL_") })
+	env := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool { return strings.HasPrefix(kv, "TRL_") })
+	return append(env, process.HelperMark)
 }
 
 // lookPath finds a program in the directories of PATH.

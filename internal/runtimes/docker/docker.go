@@ -26,7 +26,8 @@ import (
 
 // Driver is the remote.Driver for containers. It is safe for concurrent use.
 type Driver struct {
-	spawn func(process.Spec) (*process.Process, error)
+	spawn  func(process.Spec) (*process.Process, error)
+	forget func(pid int)
 
 	mu      sync.Mutex
 	engines map[address]*engine // those that were used
@@ -36,13 +37,15 @@ var _ remote.Driver = (*Driver)(nil)
 
 // Config is what a driver needs.
 type Config struct {
-	// Spawn starts the programs that the docker configuration names for credentials, as
-	// process.Reaper.Start does.
-	Spawn func(process.Spec) (*process.Process, error)
+	// Spawn starts a child of this process, and Forget is called when it has been reaped; see
+	// host.Runtime. The children are the programs that the docker configuration names for
+	// credentials.
+	Spawn  func(process.Spec) (*process.Process, error)
+	Forget func(pid int)
 }
 
 // New returns the driver. It contacts no engine.
-func New(c Config) *Driver { return &Driver{spawn: c.Spawn, engines: map[address]*engine{}} }
+func New(c Config) *Driver { return &Driver{spawn: c.Spawn, forget: c.Forget, engines: map[address]*engine{}} }
 
 // Name is the name of the runtime in records.
 func (d *Driver) Name() string { return "docker" }

@@ -122,7 +122,7 @@ func TestCredentials(t *testing.T) {
 	}
 	reaper := process.NewReaper()
 	defer reaper.Close()
-	d := New(Config{Spawn: reaper.Start})
+	d := New(Config{Spawn: reaper.Start, Forget: func(int) {}})
 	bin := t.TempDir()
 	write(t, bin+"/docker-credential-one", `#!/bin/sh
 read -r server
