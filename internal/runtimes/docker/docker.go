@@ -45,7 +45,9 @@ type Config struct {
 }
 
 // New returns the driver. It contacts no engine.
-func New(c Config) *Driver { return &Driver{spawn: c.Spawn, forget: c.Forget, engines: map[address]*engine{}} }
+func New(c Config) *Driver {
+	return &Driver{spawn: c.Spawn, forget: c.Forget, engines: map[address]*engine{}}
+}
 
 // Name is the name of the runtime in records.
 func (d *Driver) Name() string { return "docker" }

@@ -57,13 +57,16 @@ func (i *installation) run(ctx context.Context) (string, error) {
 		}
 	}
 	path := runnerDir + "/" + i.program.FileName()
-	if _, err := i.e.ContainerStatPath(ctx, i.r.ID, client.ContainerStatPathOptions{Path: path}); err == nil && i.works(ctx, path) == nil {
-		return path, nil
+	if _, err := i.e.ContainerStatPath(ctx, i.r.ID, client.ContainerStatPathOptions{Path: path}); err == nil {
+		if err = i.works(ctx, path); err == nil || !errors.As(err, new(refusal)) {
+			return path, err
+		}
 	}
 	i.progress(api.PlaceProgress{Step: "upload", Message: "copying the runner into container " + i.r.Name, Total: i.program.Size})
 	// The engine writes to the root file system of the container itself, so the container needs no
 	// program for that. It does not write to a read-only one, nor into a tmpfs.
-	err = i.e.copyTo(ctx, i.r.ID, "/", archive{{name: runnerDir[1:] + "/"}, {name: path[1:], program: &i.program}})
+	dir := runnerDir[1:] + "/"
+	err = i.e.copyTo(ctx, i.r.ID, "/", append(archive{{name: dir}}, delivery(dir, i.program.FileName(), i.program)...))
 	if err == nil {
 		err = i.works(ctx, path)
 	}
@@ -153,5 +156,10 @@ func (i *installation) tell(ctx context.Context, stdin io.Reader, argv ...string
 	if text == "" {
 		text = fmt.Sprintf("%s exited with status %d", argv[0], exit.Status)
 	}
-	return errors.New(text)
+	return refusal{text}
 }
+
+// refusal says that a program in the container ended with an error, and what it said.
+type refusal struct{ said string }
+
+func (r refusal) Error() string { return r.said }

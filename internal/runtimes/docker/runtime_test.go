@@ -137,17 +137,19 @@ func arguments() string {
 
 func TestRuntime(t *testing.T) {
 	e := dockertest.Shared(t)
-	t.Run("docker", func(t *testing.T) {
-		runtimetest.Run(t, func(t *testing.T) runtimetest.Place {
+	for name, place := range map[string]func(t *testing.T) runtimetest.Place{
+		"docker": func(t *testing.T) runtimetest.Place {
 			y := newYard(t, e)
 			return y.place(y.target(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Busybox}))
-		})
-	})
-	t.Run("container", func(t *testing.T) {
-		runtimetest.Run(t, func(t *testing.T) runtimetest.Place {
+		},
+		"container": func(t *testing.T) runtimetest.Place {
 			y := newYard(t, e)
-			id := y.foreign(dockertest.Busybox, nil)
-			return y.place(y.target(api.PlaceContainer, api.PlaceOptions{Container: id}))
+			return y.place(y.target(api.PlaceContainer, api.PlaceOptions{Container: y.foreign(dockertest.Busybox, nil)}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtimetest.Run(t, place)
+			runtimetest.RunSessions(t, place)
 		})
-	})
+	}
 }

@@ -79,7 +79,7 @@ func (e *engine) write(ctx context.Context, w wish, p runners.Program, labels ma
 		return e.fails(ctx, "a container to copy the runner through", err)
 	}
 	defer e.discard(made.ID)
-	return e.fails(ctx, "copying the runner", e.copyTo(ctx, made.ID, runnerDir, archive{{name: runners.Name, program: &p}}))
+	return e.fails(ctx, "copying the runner", e.copyTo(ctx, made.ID, runnerDir, delivery("", runners.Name, p)))
 }
 
 // discard removes a container that is of no use any more, also when the caller has given up.
@@ -92,10 +92,20 @@ func (e *engine) discard(id string) {
 // removeLimit bounds the removal of a container after an error. A sweep removes what is left.
 const removeLimit = 30 * time.Second
 
-// archive is the content of a tar file: directories, and programs.
-type archive []struct {
+// archive is the content of a tar file: directories, programs, and other names of programs.
+type archive []entry
+
+type entry struct {
 	name    string
-	program *runners.Program // nil for a directory
+	program *runners.Program // of a program
+	link    string           // of another name: the name of the program
+}
+
+// delivery puts a program into a directory. The program gets its name when it is complete, by a link, so
+// that a copy that is cut short neither becomes the program nor replaces it.
+func delivery(dir, name string, p runners.Program) archive {
+	part := dir + ".part-" + name
+	return archive{{name: part, program: &p}, {name: dir + name, link: part}}
 }
 
 // copyTo writes an archive into a directory of a container, with the permissions of the engine.
@@ -119,8 +129,11 @@ func (a archive) write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	for _, f := range a {
 		h := &tar.Header{Name: f.name, Mode: 0o755, ModTime: time.Unix(0, 0), Typeflag: tar.TypeDir}
-		if f.program != nil {
+		switch {
+		case f.program != nil:
 			h.Typeflag, h.Size = tar.TypeReg, f.program.Size
+		case f.link != "":
+			h.Typeflag, h.Linkname = tar.TypeLink, f.link
 		}
 		if err := t.WriteHeader(h); err != nil {
 			return err

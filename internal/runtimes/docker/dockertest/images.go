@@ -172,7 +172,7 @@ func static(path string) bool {
 // common adds what every system has.
 func (tr tree) common(shell string) {
 	tr["tmp"] = file{dir: true, mode: 0o1777}
-	for _, d := range []string{"etc", "work", "root", "home", "home/user", "var", "run"} {
+	for _, d := range []string{"etc", "usr", "work", "root", "home", "home/user", "var", "run"} {
 		tr[d] = file{dir: true, mode: 0o755}
 	}
 	tr["etc/passwd"] = file{mode: 0o644, content: []byte("root:x:0:0:root:/root:" + shell + "\nuser:x:1000:1000:user:/home/user:" + shell + "\n")}
