@@ -6,7 +6,6 @@ import (
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/config"
-	"github.com/trl-dev/trl/internal/process"
 	"github.com/trl-dev/trl/internal/runtimes"
 	"github.com/trl-dev/trl/internal/runtimes/docker"
 	"github.com/trl-dev/trl/internal/runtimes/kubernetes"
@@ -27,7 +26,7 @@ func (d *daemon) openRuntimes() error {
 	// Several daemons may share the runtime directory, but not their state.
 	private := func(name string) string { return filepath.Join(d.config.RuntimeDir, name+"-"+id[:9]) }
 	for _, driver := range []remote.Driver{
-		docker.New(docker.Config{Spawn: d.spawnHelper}),
+		docker.New(docker.Config{Spawn: d.runtime.Spawn, Forget: d.runtime.Forget}),
 		ssh.New(ssh.Config{Dir: private("ssh"), Spawn: d.runtime.Spawn, Forget: d.runtime.Forget, Environ: os.Environ(), Logger: d.log}),
 		kubernetes.New(kubernetes.Config{
 			Program: func() (string, error) {
@@ -56,18 +55,6 @@ func (d *daemon) closeRuntimes() {
 		rt.Close()
 	}
 	d.remotes = nil
-}
-
-// spawnHelper starts a program that ends on its own.
-func (d *daemon) spawnHelper(spec process.Spec) (*process.Process, error) {
-	p, err := d.runtime.Spawn(spec)
-	if err == nil {
-		go func() { // ends with the program
-			<-p.Done()
-			d.runtime.Forget(p.PID)
-		}()
-	}
-	return p, err
 }
 
 func newPlaces(c config.Config) *runtimes.Table {
