@@ -177,10 +177,7 @@ func (c *Client) call(ctx context.Context, method string, params any) (json.RawM
 		if method == "session.own" && c.Stopped != nil && isAbsent(err) && c.Stopped() {
 			return nil, unwrapLost(err)
 		}
-		// A daemon that answers for a while and goes again is another outage, not the same.
-		if time.Since(began) > max(o.limit, lastPause) {
-			o.over()
-		}
+		o.served(time.Since(began), err)
 		if err := o.wait(ctx, c.done, err); err != nil {
 			return nil, err
 		}

@@ -102,6 +102,19 @@ func (c *Client) outage() outage {
 // over says that the daemon is there.
 func (o *outage) over() { o.until, o.failed = time.Time{}, nil }
 
+// served notes that the last attempt took the time d and ended with err. While a daemon worked on
+// the request there was no outage: of many daemons that follow each other, as in a row of upgrades,
+// each may take its time.
+func (o *outage) served(d time.Duration, err error) {
+	l, isLost := asLost(err)
+	if _, ended := soon(err); !o.until.IsZero() && (ended || isLost && l.sent) {
+		o.until = o.until.Add(d)
+		if d > 5*firstPause { // the next daemon may be there soon, too
+			o.pause = firstPause
+		}
+	}
+}
+
 // wait pauses before the next look for the daemon. When there shall be none it returns
 // why, which is cause unless the waiting itself was ended.
 func (o *outage) wait(ctx context.Context, closed <-chan struct{}, cause error) error {

@@ -108,7 +108,8 @@ func TestTerminalIsNoShell(t *testing.T) {
 func TestTerminalWords(t *testing.T) {
 	p := connect(t, 0)
 	p.does("terminal_start", map[string]any{"command": "sh", "env": map[string]string{"PS1": "me> "}}, `me>\n\[.*`)
-	p.does("terminal_start", map[string]any{"command": "  tail -n 1 -f /dev/null "}, `\[terminal .*`)
+	// This one shows nothing, so the call takes all its time.
+	connect(t, 200*time.Millisecond).does("terminal_start", map[string]any{"command": "  tail -n 1 -f /dev/null "}, `\[terminal .*`)
 	p.does("terminal_start", map[string]any{"command": "echo $((1+1)) a=b; read x"}, `2 a=b\n\[.*`)
 	p.refuses("terminal_start", map[string]any{"command": "nosuchprogram -x"}, "nosuchprogram")
 }

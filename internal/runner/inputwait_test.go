@@ -105,7 +105,12 @@ func TestAwaitAgain(t *testing.T) {
 // TestAwaitNoFalseAlarm: who does something else with an open stdin does not wait for it.
 func TestAwaitNoFalseAlarm(t *testing.T) {
 	seeing(t)
+	long := 250 * time.Millisecond // enough for many looks; how many there are decides nothing
+	if testing.Short() {
+		long = 100 * time.Millisecond
+	}
 	shells(t, func(t *testing.T, sh string) {
+		t.Parallel() // each has a runner process of its own
 		d := start(t, api.SessionCreateParams{Shell: sh})
 		d.run("mkfifo " + d.dir + "/other")
 		commands := []string{
@@ -135,8 +140,7 @@ while True:
 		for _, command := range commands {
 			e := d.open(command)
 			d.read(e.ExecID, running)
-			// Long enough for many looks; how many there are decides nothing.
-			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), long)
 			if p, err := d.await(ctx, e.ExecID); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%q: %+v, %v", command, p, err)
 			}
