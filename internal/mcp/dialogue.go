@@ -27,6 +27,7 @@ type dialogueStartInput struct {
 	Env     map[string]string   `json:"env,omitempty" jsonschema:"variables for it"`
 	Name    string              `json:"name,omitempty" jsonschema:"it then outlives this connection"`
 	Remote  *api.DialogueRemote `json:"remote,omitempty" jsonschema:"another TRL that runs it, such as grpcs://box:7331; files are here"`
+	Runtime string              `json:"runtime,omitempty" jsonschema:"place, as in run"`
 	Resume  string              `json:"resume,omitempty" jsonschema:"an ended dialogue, or the agent's own id of a conversation"`
 	dialogueSettings
 	TimeoutS float64 `json:"timeout_s,omitempty" jsonschema:"to wait; default and maximum 50"`

@@ -53,8 +53,8 @@ func (c *conn) startAgent(ctx call, in dialogueStartInput) (info api.DialogueInf
 	}
 	if in.Remote != nil {
 		p.Runtime, p.Remote = "remote", in.Remote
-	} else if p.WorkingDir == "" {
-		p.WorkingDir = c.homeDir(ctx)
+	} else if p.Runtime = in.Runtime; p.WorkingDir == "" {
+		p.WorkingDir = c.dirFor(ctx, in.Runtime)
 	}
 	info, err = c.Service.DialogueCreate(ctx, p)
 	if err != nil && in.Resume != "" {

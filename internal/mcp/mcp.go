@@ -238,24 +238,27 @@ func (c *conn) addTools() {
 	}
 }
 
-// newSession returns the parameters of a new session with the given shell, or else the configured
-// one.
-func (c *conn) newSession(shell string) api.SessionCreateParams {
-	return api.SessionCreateParams{Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
+// newSession returns the parameters of a new session in a place, with the given shell, or else the
+// configured one.
+func (c *conn) newSession(shell, place string) api.SessionCreateParams {
+	if place != "" && place != string(api.PlaceHost) && shell == "" {
+		return api.SessionCreateParams{Runtime: place, PreferShell: c.PreferShell, Tags: []string{"mcp"}} // the configured shell is one of this machine
+	}
+	return api.SessionCreateParams{Runtime: place, Shell: cmp.Or(shell, c.Shell), PreferShell: c.PreferShell, Tags: []string{"mcp"}}
 }
 
 // session finds the session for a tool, or creates it: the default session for the lifetime of the
 // client, a named one for good. fresh says that it was created now.
-func (c *conn) session(ctx context.Context, name, shell string) (id string, fresh bool, err error) {
+func (c *conn) session(ctx context.Context, name, shell, place string) (id string, fresh bool, err error) {
 	if name != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: name})
 		if err == nil && info.State != api.SessionTerminated {
-			return info.SessionID, false, checkShell(info, shell)
+			return info.SessionID, false, checkExisting(info, shell, place)
 		}
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
-		p := c.newSession(shell)
+		p := c.newSession(shell, place)
 		p.Name = name
 		made, err := c.Service.SessionCreate(ctx, p)
 		return made.SessionID, true, err
@@ -265,21 +268,25 @@ func (c *conn) session(ctx context.Context, name, shell string) (id string, fres
 	if c.home != "" {
 		info, err := c.Service.SessionInfo(ctx, api.SessionInfoParams{SessionID: c.home})
 		if err == nil && info.State != api.SessionTerminated {
-			return c.home, false, checkShell(info, shell)
+			return c.home, false, checkExisting(info, shell, place)
 		}
 		// Do not replace a session that may exist: its directory and variables would be lost.
 		if err != nil && api.AsError(err).Code != api.CodeSessionNotFound {
 			return "", false, err
 		}
 	}
-	p := c.newSession(shell)
+	p := c.newSession(shell, place)
 	p.Ephemeral = true
 	c.home, err = c.create(ctx, p)
 	return c.home, true, err
 }
 
-// checkShell returns an error if an existing session has another shell than the model asks for.
-func checkShell(info api.SessionDetails, shell string) error {
+// checkExisting returns an error if an existing session has another shell than the model asks for,
+// or is in another place.
+func checkExisting(info api.SessionDetails, shell, place string) error {
+	if place != "" && place != info.Runtime {
+		return api.Errorf(api.CodeConflict, "session %q: is in %s, not in %s; give session another name", cmp.Or(info.Name, info.SessionID), info.Runtime, place)
+	}
 	if shell == "" || filepath.Base(shell) == filepath.Base(info.Shell) {
 		return nil
 	}
@@ -288,9 +295,9 @@ func checkShell(info api.SessionDetails, shell string) error {
 
 // createSpare creates a session for one background command, in the directory of the default
 // session.
-func (c *conn) createSpare(ctx context.Context, shell string) (id string, err error) {
-	p := c.newSession(shell)
-	p.WorkingDir, p.Ephemeral = c.homeDir(ctx), true
+func (c *conn) createSpare(ctx context.Context, shell, place string) (id string, err error) {
+	p := c.newSession(shell, place)
+	p.WorkingDir, p.Ephemeral = c.dirFor(ctx, place), true
 	return c.create(ctx, p)
 }
 
@@ -300,6 +307,15 @@ func (c *conn) discard(ctx context.Context, id string) {
 	c.ownSessions = slices.DeleteFunc(c.ownSessions, func(own string) bool { return own == id })
 	c.mu.Unlock()
 	_, _ = c.Service.SessionDestroy(ctx, api.SessionDestroyParams{SessionID: id})
+}
+
+// dirFor returns the directory of a new session: that of the default session, or none in another
+// place.
+func (c *conn) dirFor(ctx context.Context, place string) string {
+	if place != "" {
+		return ""
+	}
+	return c.homeDir(ctx)
 }
 
 // homeDir returns the directory of the default session; empty if there is none.

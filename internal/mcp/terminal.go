@@ -30,6 +30,7 @@ type terminalStartInput struct {
 	Cols    int               `json:"cols,omitempty" jsonschema:"default 80"`
 	Rows    int               `json:"rows,omitempty" jsonschema:"default 24"`
 	Shell   string            `json:"shell,omitempty" jsonschema:"for the command, such as zsh"`
+	Runtime string            `json:"runtime,omitempty" jsonschema:"place, as in run"`
 }
 
 type terminalTypeInput struct {
@@ -70,9 +71,9 @@ func (c *conn) addTerminalTools() {
 }
 
 func (c *conn) terminalStart(ctx call, in terminalStartInput) (screenAnswer, error) {
-	p := c.newSession(in.Shell)
+	p := c.newSession(in.Shell, in.Runtime)
 	p.Kind, p.Name, p.Ephemeral = api.KindTerminal, in.Session, in.Session == ""
-	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.homeDir(ctx)), in.Env
+	p.WorkingDir, p.Env = cmp.Or(in.Dir, c.dirFor(ctx, in.Runtime)), in.Env
 	if strings.TrimSpace(in.Command) != "" {
 		if p.Command = plainWords(in.Command); p.Command == nil || p.Shell != "" {
 			p.Command = []string{cmp.Or(p.Shell, c.TextShell, api.DefaultShell), "-c", inPlaceOfShell(in.Command)}

@@ -22,6 +22,7 @@ type runInput struct {
 	Stdin    string            `json:"stdin,omitempty" jsonschema:"text the command reads on stdin"`
 	MaxBytes int64             `json:"max_bytes,omitempty" jsonschema:"of each stream; default 8000"`
 	Shell    string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
+	Runtime  string            `json:"runtime,omitempty" jsonschema:"place of a new session: host, docker:IMAGE, ssh:HOST"`
 }
 
 type startInput struct {
@@ -31,6 +32,7 @@ type startInput struct {
 	Env     map[string]string `json:"env,omitempty" jsonschema:"variables for this command only"`
 	Stdin   bool              `json:"stdin,omitempty" jsonschema:"keep stdin open for the input tool"`
 	Shell   string            `json:"shell,omitempty" jsonschema:"of a new session, such as zsh"`
+	Runtime string            `json:"runtime,omitempty" jsonschema:"place, as in run"`
 }
 
 type waitInput struct {
@@ -123,7 +125,7 @@ func (c *conn) run(ctx call, in runInput) (execAnswer, error) {
 	if in.Command == "" && in.Argv == nil {
 		return execAnswer{}, api.InvalidParam("command", "is required, or argv")
 	}
-	id, fresh, err := c.session(ctx, in.Session, in.Shell)
+	id, fresh, err := c.session(ctx, in.Session, in.Shell, in.Runtime)
 	if err != nil {
 		return execAnswer{}, err
 	}
@@ -151,9 +153,9 @@ func (c *conn) start(ctx call, in startInput) (execAnswer, error) {
 	var id string
 	var err error
 	if in.Session == "" {
-		id, err = c.createSpare(ctx, in.Shell)
+		id, err = c.createSpare(ctx, in.Shell, in.Runtime)
 	} else {
-		id, _, err = c.session(ctx, in.Session, in.Shell)
+		id, _, err = c.session(ctx, in.Session, in.Shell, in.Runtime)
 	}
 	if err != nil {
 		return execAnswer{}, err
