@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handover is a listening socket on its way to another program in the same process:
-// descriptors that stay open over exec. The lock goes with it, so that no other
-// daemon comes between.
+// Handover is a listening socket for the next program of the same process: descriptors that stay open
+// over exec. It includes the lock, so no other daemon can take the socket meanwhile.
 type Handover struct {
 	Socket int
 	Lock   int // 0 for none

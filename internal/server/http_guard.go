@@ -98,8 +98,7 @@ func (x *exchange) originAllowed() bool {
 const exposedHeaders = "Content-Range, Retry-After, WWW-Authenticate, Mcp-Session-Id, " +
 	headerOffset + ", " + headerNextOffset + ", " + headerTotal + ", " + headerState + ", " + headerComplete + ", " + headerGap
 
-// preflight answers a browser that asks for a page what it may do, and reports
-// whether it was that.
+// preflight answers the CORS preflight request of a browser. It reports whether the request was one.
 func (x *exchange) preflight() bool {
 	if x.r.Method != http.MethodOptions || x.r.Header.Get("Access-Control-Request-Method") == "" || x.r.Header.Get("Origin") == "" {
 		return false
@@ -115,7 +114,7 @@ func (x *exchange) preflight() bool {
 	return true
 }
 
-// authorised refuses a request without a token that is good for what it needs.
+// authorised refuses a request without a token of the needed scope. It reports whether there is one.
 func (x *exchange) authorised(need Scope) bool {
 	presented := x.presented()
 	scope := Scope("")
@@ -142,8 +141,8 @@ func (x *exchange) authorised(need Scope) bool {
 	return false
 }
 
-// Names of WebSocket subprotocols. A page cannot set headers there, so it offers its
-// token as one of them; it must offer the other too, which is what is agreed on.
+// Names of WebSocket subprotocols. A page cannot set headers of a WebSocket, so it offers its token as
+// a subprotocol. It must also offer protocolName, which the server selects.
 const (
 	protocolName  = "trl.v1"
 	protocolToken = "trl.token."

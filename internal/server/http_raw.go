@@ -58,7 +58,7 @@ func (x *exchange) raw(exec, stream string) {
 	x.sendRaw(output{x.method, fmt.Sprintf("exec %q", exec), stream, read}, offset, follow)
 }
 
-// sendRaw sends the part of a stream that is asked for.
+// sendRaw sends the requested part of a stream.
 func (x *exchange) sendRaw(o output, offset int64, follow bool) {
 	now, err := o.read(x.ctx, 0, 0, false)
 	if err != nil {
@@ -117,14 +117,14 @@ func (x *exchange) ranged() bool {
 	return x.r.Header.Get("Range") != "" && x.r.Header.Get("If-Range") == ""
 }
 
-// rawSpan is the part of a stream that is asked for: the bytes [first, last).
+// rawSpan is the requested part of a stream: the bytes [first, last).
 type rawSpan struct {
 	first, last int64
 	ranged      bool      // by a Range header, so that the answer is 206
 	gap         *api.Span // where the part was cut off; nil when it was not
 }
 
-// rawPart finds out which part is asked for. An error means that the stream does not have it.
+// rawPart returns the requested part, or an error if the stream does not have it.
 func (x *exchange) rawPart(now api.OutputBytes, offset int64, follow bool) (rawSpan, *api.Error) {
 	total := now.TotalBytes
 	if x.ranged() {

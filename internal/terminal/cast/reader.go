@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxLine bounds one line of a recording, so that a file that is none takes no memory.
+// maxLine bounds one line of a recording, so that a file that is no recording does not fill the memory.
 const maxLine = 64 << 20
 
 // Reader reads a recording of version 2 or 3. It is used by one goroutine at a time.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrLimit says that the recording has come to the size it may have.
+// ErrLimit says that the recording has reached its maximum size.
 var ErrLimit = errors.New("the recording has reached its size limit")
 
 // Writer writes a recording of version 3. It is safe for concurrent use. Events are written in
@@ -79,7 +79,7 @@ func unix(t time.Time) int64 {
 // Output writes what the terminal was given to show.
 func (c *Writer) Output(at time.Time, p []byte) error { return c.text(at, Output, p) }
 
-// Input writes what was typed.
+// Input writes an event of typed input.
 func (c *Writer) Input(at time.Time, p []byte) error { return c.text(at, Input, p) }
 
 // Resize writes that the terminal has another size.
@@ -90,8 +90,8 @@ func (c *Writer) Resize(at time.Time, cols, rows int) error {
 // Marker writes a label for this moment.
 func (c *Writer) Marker(at time.Time, label string) error { return c.event(at, Marker, label) }
 
-// Exit writes how the program ended, and before that what was left of characters that
-// were never finished.
+// Exit writes the exit status of the program, and before it the bytes of characters that were never
+// finished.
 func (c *Writer) Exit(at time.Time, status int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *Writer) Size() int64 {
 	return c.size
 }
 
-// Err is why nothing more is written; nil while it goes on.
+// Err is the error that ended the recording; nil while it continues.
 func (c *Writer) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +171,8 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// add writes one event, mu held. Intervals are differences of rounded times, so that
-// what is lost by rounding one is made good by the next.
+// add writes one event. The caller holds mu. Intervals are differences of rounded times, so rounding
+// errors do not add up.
 func (c *Writer) add(at time.Time, code string, data []byte) error {
 	if c.err != nil {
 		return c.err

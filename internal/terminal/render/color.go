@@ -99,8 +99,8 @@ func (c scheme) palette(n int) string {
 	return fmt.Sprintf("#%02x%02x%02x", grey, grey, grey)
 }
 
-// colors are what a style comes to: bold lightens the first eight colours as terminals do, inverse exchanges the two. A background of ""
-// is the page's own.
+// colors returns the colours of a style: bold lightens the first eight colours, as terminals do, and inverse exchanges the two. A background
+// of "" is that of the page.
 func (c scheme) colors(s vt.Style) (fg, bg string) {
 	if n, ok := s.Fg.Palette(); ok && s.Bold && n < 8 {
 		s.Fg = vt.Palette(n + 8)

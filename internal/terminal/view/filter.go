@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Filter lets pass of a program's output what the terminal model shows too, and nothing
-// else. So a person's own terminal
+// Filter passes on the part of a program's output that the terminal model understands, and nothing
+// else. So the person's own terminal
 //
-//   - is never asked anything. It would answer, and its answer would be typed into the
-//     program, which the model has answered already;
-//   - shows the same as the model, also where it could do more;
-//   - keeps its scrollback: a full reset becomes one that spares it;
-//   - has no stack changed. Titles and kitty keyboard flags do not pass; Window sets them
-//     as they are meant to be.
+//   - receives no queries. Its answers would be typed into the program, which already has the answers
+//     of the model;
+//   - shows the same as the model, even if it could do more;
+//   - keeps its scrollback: a full reset becomes one that leaves it alone;
+//   - keeps its stacks: titles and kitty keyboard flags do not pass; Window sets them.
 //
-// A sequence passes whole or not at all, and only when it is complete: between two writes
-// anything else may be written to the terminal.
+// A sequence passes only when it is complete, because other text may be written to the terminal
+// between two writes.
 //
 // The zero Filter is ready. It is used by one goroutine at a time.
 type Filter struct {
@@ -49,7 +48,7 @@ const (
 	ignored       // behind what begins another string
 )
 
-// maxSequence bounds what is kept of a sequence. The longest are texts for the clipboard.
+// maxSequence bounds the length of a sequence. The longest are texts for the clipboard.
 const maxSequence = 1 << 20
 
 // Append appends to dst what passes of p.

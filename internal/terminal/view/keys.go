@@ -104,14 +104,15 @@ func (k *Keys) Scan(p []byte) (typed []byte, detach bool) {
 	return typed, false
 }
 
-// Pressed reports whether the key came last. It detaches, unless it comes again.
+// Pressed reports whether the last input was the key. It detaches, unless the person presses it again.
 func (k *Keys) Pressed() bool { return k.once }
 
-// Held reports whether something is held back. It comes with the next Scan, or, when that
-// takes too long, with Release.
+// Held reports whether input is held back. The next Scan returns it, or Release, if no more input
+// arrives for too long.
 func (k *Keys) Held() bool { return k.passed < len(k.begun) }
 
-// Release returns what is held back. When its rest comes after all, the sequence is known.
+// Release returns the input that is held back. If the rest of its sequence arrives later, Scan still
+// recognizes it.
 func (k *Keys) Release() []byte {
 	held := k.begun[k.passed:]
 	k.passed = len(k.begun)

@@ -52,7 +52,7 @@ func (w *Window) print() {
 	}
 }
 
-// leavePassing goes to the first screen and below what is on it.
+// leavePassing switches to the first screen and moves the cursor below its text.
 func (w *Window) leavePassing() {
 	alternate := w.model.Alternate()
 	switch {

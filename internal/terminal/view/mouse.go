@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// mousePlaces bounds the columns and rows that a report without digits can tell.
+// mousePlaces is the largest column and row in a report that encodes them as single bytes.
 const mousePlaces = 223
 
 // Typed translates the person's input for the program. While the screen is drawn, reports of the

@@ -142,10 +142,9 @@ func (w *Window) Resize(cols, rows int) {
 	w.Settle()
 }
 
-// comeBack is how many lines on the first screen are, or may be, none of the session's:
-// what was there before it was ever shown, and what came back out of the scrollback when
-// the window grew: as many lines as it has more rows, and as many as were saved by joining
-// what was wrapped.
+// comeBack is how many lines on the first screen may not belong to the session: lines that were there
+// before, and lines that returned from the scrollback when the window grew. Their number is at most
+// that of the added rows and of the rows that joining wrapped lines has freed.
 func (w *Window) comeBack() int {
 	switch {
 	case w.paintedRows == 0 || w.way == drawing && w.disturbed:
@@ -168,8 +167,8 @@ func (w *Window) comeBack() int {
 	return n
 }
 
-// Measure tells the size of the person's terminal. While the output passes nothing changes:
-// as a rule the terminal is about to get the same size. Settle says that it will not.
+// Measure sets the size of the person's terminal. While output is passed on, nothing is drawn anew:
+// usually the program's terminal is about to get the same size. Settle says that it will not.
 func (w *Window) Measure(cols, rows int) {
 	w.cols, w.rows, w.disturbed = cols, rows, true
 	if w.way == drawing {
