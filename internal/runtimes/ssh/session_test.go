@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,14 +61,6 @@ func (p *place) start() *daemon {
 func (d *daemon) stop() {
 	d.once.Do(func() {
 		d.Close(nil)
-		d.close()
-	})
-}
-
-// leave ends the daemon, and its sessions live on.
-func (d *daemon) leave() {
-	d.once.Do(func() {
-		d.Leave()
 		d.close()
 	})
 }
@@ -224,108 +215,4 @@ func TestDisturbances(t *testing.T) {
 			p.proxy.Stall()
 		}
 	})
-}
-
-// TestNextDaemon: a command runs on while there is no daemon and no connection.
-func TestNextDaemon(t *testing.T) {
-	p := newPlace(t, sshdtest.Options{})
-	d := p.start()
-	s := d.create(api.SessionCreateParams{Name: "build"})
-	info, err := s.Start(t.Context(), api.ExecParams{Command: "read x; echo got $x", StdinOpen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.leave()
-	p.proxy.Cut()
-	if left := masters(); len(left) != 0 {
-		t.Errorf("ssh %v is left", left)
-	}
-	d = p.start()
-	defer d.stop()
-	if s, err = d.Get("build"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Input(t.Context(), link.InputParams{ExecID: info.ExecID, Close: true}, []byte("it\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.AwaitEnd(t.Context(), info.ExecID); err != nil {
-		t.Fatal(err)
-	}
-	_, text, err := s.Output(t.Context(), link.OutputParams{ExecID: info.ExecID, Stream: "stdout", Limit: 100})
-	if err != nil || string(text) != "got it\n" {
-		t.Errorf("output %q, %v", text, err)
-	}
-}
-
-// TestMachineRestarts: the session ends, and says why.
-func TestMachineRestarts(t *testing.T) {
-	p := newPlace(t, sshdtest.Options{})
-	d := p.start()
-	defer d.stop()
-	s := d.create(api.SessionCreateParams{})
-	p.restart()
-	select {
-	case <-s.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the session has not ended")
-	}
-	if info := s.Info(); !strings.Contains(info.Cause, "has been restarted") {
-		t.Errorf("cause %q", info.Cause)
-	}
-	d.stop()
-	p.wantEmpty()
-}
-
-// TestCycles: many sessions, one after the other and at once, leave nothing.
-func TestCycles(t *testing.T) {
-	p := newPlace(t, sshdtest.Options{})
-	d := p.start()
-	defer d.stop()
-	d.run(d.create(api.SessionCreateParams{Name: "first"}), "true")
-	files := openFiles(t)
-	const rounds, each = 5, 5
-	for range rounds {
-		errs := make(chan error)
-		for range each {
-			go func() {
-				info, err := d.Create(t.Context(), api.SessionCreateParams{})
-				if err == nil {
-					_, err = d.Destroy(t.Context(), info.SessionID, false)
-				}
-				errs <- err
-			}()
-		}
-		for range each {
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if n := len(p.runners()); n > 2 { // a runner and the program that joins it to its connection
-		t.Errorf("%d processes of runners are left, want 2", n)
-	}
-	testkit.EventuallyNoProblem(t, func() string {
-		if now := openFiles(t); len(now) > len(files)+2 {
-			return fmt.Sprintf("files: %v, before %v", now, files)
-		}
-		return ""
-	})
-	d.stop()
-	p.wantEmpty()
-}
-
-// openFiles lists the open descriptors of this process.
-func openFiles(t *testing.T) []string {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	var list []string
-	for _, e := range entries {
-		name, _ := os.Readlink("/proc/self/fd/" + e.Name())
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ import (
 
 // Options are the choices for a server.
 type Options struct {
-	// Reaper starts sshd.
+	// Reaper starts sshd; nil for os/exec, in a process that has no Reaper.
 	Reaper *process.Reaper
 	// Shell is the login shell; empty for /bin/sh.
 	Shell string
@@ -51,7 +52,8 @@ type Server struct {
 
 	t      testing.TB
 	o      Options
-	proc   *process.Process
+	pid    int    // of sshd; 0 while it does not run
+	wait   func() // waits for its end
 	config string
 	host   string // the public key of the server
 }
@@ -190,12 +192,8 @@ func (s *Server) Run() {
 	defer log.Close()
 	script := `mount --bind "$D/passwd" /etc/passwd && mount --bind "$D/boot_id" /proc/sys/kernel/random/boot_id && ` + orTrue(s.o.Mount) + ` && exec "$S" -D -e -f "$D/sshd_config"`
 	env := append(os.Environ(), "D="+s.Dir, "H="+s.Home, "S="+find())
-	s.proc, err = s.o.Reaper.Start(process.Spec{
-		Path: "/usr/bin/unshare", Args: []string{"unshare", "--mount", "/bin/sh", "-c", script}, Env: env, Dir: "/",
-		Files: []*os.File{null, w, w}, Setsid: true,
-	})
+	s.spawn([]string{"unshare", "--mount", "/bin/sh", "-c", script}, env, []*os.File{null, w, w})
 	w.Close()
-	s.must(err)
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadString('\n')
@@ -219,6 +217,23 @@ func (s *Server) Run() {
 	}()
 }
 
+func (s *Server) spawn(args, env []string, files []*os.File) {
+	s.t.Helper()
+	const path = "/usr/bin/unshare"
+	if s.o.Reaper != nil {
+		p, err := s.o.Reaper.Start(process.Spec{Path: path, Args: args, Env: env, Dir: "/", Files: files, Setsid: true})
+		s.must(err)
+		s.pid, s.wait = p.PID, func() { <-p.Done() }
+		return
+	}
+	cmd := &exec.Cmd{
+		Path: path, Args: args, Env: env, Dir: "/", Stdin: files[0], Stdout: files[1], Stderr: files[2],
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	s.must(cmd.Start())
+	s.pid, s.wait = cmd.Process.Pid, func() { _ = cmd.Wait() }
+}
+
 // SetBoot changes what identifies the boot of the machine, for what sshd starts. A test that says that
 // the machine was restarted also kills what runs there.
 func (s *Server) SetBoot(id string) {
@@ -236,19 +251,19 @@ func orTrue(script string) string {
 // Kill kills sshd and its connections, but nothing that was started by them.
 func (s *Server) Kill() {
 	s.t.Helper()
-	if s.proc == nil {
+	if s.pid == 0 {
 		return
 	}
-	connections := process.Descendants(s.proc.PID, func(i process.Info) bool { return i.Name != "sshd" })
-	_ = s.proc.Signal(syscall.SIGKILL)
+	connections := process.Descendants(s.pid, func(i process.Info) bool { return i.Name != "sshd" })
+	_ = syscall.Kill(s.pid, syscall.SIGKILL) // it is a child that is waited for below
 	for _, i := range connections {
 		if h, ok := process.Open(i); ok {
 			_ = h.Signal(syscall.SIGKILL)
 			h.Close()
 		}
 	}
-	<-s.proc.Done()
-	s.proc = nil
+	s.wait()
+	s.pid = 0
 }
 
 // Log returns what sshd wrote.
