@@ -247,8 +247,11 @@ func (k *cluster) checkRuns(ctx context.Context, pod op.Pod) error {
 	if err != nil {
 		return err
 	}
-	if st := stateOf(o, pod.Container); st.ended != "" {
+	switch st := stateOf(o, pod.Container); {
+	case st.ended != "":
 		return &endedError{st.ended}
+	case o.GetDeletionTimestamp() != nil: // its processes have got the signal to end
+		return &endedError{"pod " + pod.Name + " was deleted"}
 	}
 	return nil
 }

@@ -159,9 +159,14 @@ func TestImageWithoutShell(t *testing.T) {
 }
 
 // TestRuntime passes the checks of every runtime, in a real cluster.
-func TestRuntime(t *testing.T) {
-	cluster := clustertest.Start(t)
-	runtimetest.Run(t, func(t *testing.T) runtimetest.Place {
+func TestRuntime(t *testing.T) { runtimetest.Run(t, newPlace(clustertest.Start(t))) }
+
+// TestSessions passes the checks with whole sessions.
+func TestSessions(t *testing.T) { runtimetest.RunSessions(t, newPlace(clustertest.Start(t))) }
+
+// newPlace returns new pods of a cluster.
+func newPlace(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place {
+	return func(t *testing.T) runtimetest.Place {
 		dir := testkit.Dir(t)
 		log := slog.New(slog.NewTextHandler(t.Output(), nil))
 		return runtimetest.Place{
@@ -202,7 +207,7 @@ func TestRuntime(t *testing.T) {
 				return text
 			},
 		}
-	})
+	}
 }
 
 // wantNoPods waits until the cluster has no pod of TRL: a pod that was deleted is still listed for a

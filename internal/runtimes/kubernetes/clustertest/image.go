@@ -39,7 +39,7 @@ func (c *Cluster) importImages() error {
 		return err
 	}
 	root := []file{
-		{name: "bin/", dir: true, mode: 0o755}, {name: "etc/", dir: true, mode: 0o755}, {name: "tmp/", dir: true, mode: 0o1777},
+		{name: "bin/", dir: true, mode: 0o755}, {name: "etc/", dir: true, mode: 0o755}, {name: "tmp/", dir: true, mode: 0o1777}, {name: "usr/", dir: true, mode: 0o755},
 		{name: "bin/busybox", content: busybox, mode: 0o755},
 		{name: "etc/passwd", content: []byte("root:x:0:0:root:/:/bin/sh\n"), mode: 0o644},
 	}
