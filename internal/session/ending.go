@@ -95,10 +95,10 @@ func (s *Session) causeLocked(remains Remains) string {
 	switch {
 	case e.cause != "":
 		return e.cause
+	case remains.PlaceEnded: // that is also why the runner ended, if it reported an end
+		return remains.Cause
 	case e.report != nil && e.report.cause != "":
 		return e.report.cause
-	case remains.PlaceEnded:
-		return remains.Cause
 	case remains.Cause != "":
 		return "its runner died: " + remains.Cause
 	}

@@ -29,6 +29,10 @@ type Place struct {
 	// Target is where sessions are created.
 	Target session.Target
 
+	// Cycles is how many sessions are made one after another to see that nothing is left; 100 if it
+	// is 0.
+	Cycles int
+
 	// The rest is nil where it does not apply, and the checks that need it are left out.
 
 	// Cut breaks all connections to the place. New ones can be made.
