@@ -50,7 +50,7 @@ func PlaceKinds() []PlaceKindInfo {
 			Kind: PlaceKubernetes, Short: "k8s", Argument: "IMAGE", Sets: []string{"image"}, Doc: "a new pod, which lives as long as a session is in it",
 			Options: []string{
 				"context", "namespace", "container", "user", "pull", "labels", "read_only", "capabilities", "service_account", "node_selector", "tolerations",
-				"runtime_class", "pod_template", "claim_pool",
+				"runtime_class", "pod_template", "claim_pool", "runner_image",
 			},
 		},
 		{Kind: PlacePod, Argument: "[NAMESPACE/]POD[/CONTAINER]", Sets: []string{"pod", "namespace", "container"}, Options: []string{"context"}, Doc: "an existing pod, which TRL never removes"},
