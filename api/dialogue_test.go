@@ -54,7 +54,7 @@ func TestDialogueCreateCheck(t *testing.T) {
 		{func(p *api.DialogueCreateParams) { p.PermissionMode = "-x" }, "permission_mode"},
 		{func(p *api.DialogueCreateParams) { p.Resume = "-x" }, "resume"},
 		{func(p *api.DialogueCreateParams) { p.Runtime = "host" }, ""},
-		{func(p *api.DialogueCreateParams) { p.Runtime = "moon" }, "runtime"},
+		{func(p *api.DialogueCreateParams) { p.Runtime = "two words" }, "runtime"},
 		{func(p *api.DialogueCreateParams) { p.Runtime = "remote" }, "remote"},
 		{func(p *api.DialogueCreateParams) { p.Runtime, p.Remote = "remote", &api.DialogueRemote{} }, "remote"},
 		{func(p *api.DialogueCreateParams) {
