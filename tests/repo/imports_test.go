@@ -109,7 +109,7 @@ var mayUse = map[string][]string{
 	"internal/link":    {"golang.org/x/sys"},
 
 	"internal/runtimes/host":    {"golang.org/x/sys"},
-	"internal/kube":             {"k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
+	"internal/kube":             {"k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming", "sigs.k8s.io/yaml"},
 	"internal/runtimes/runners": {"golang.org/x/sys"},
 	"internal/runtimes/docker":  {"github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/docker/go-connections", "github.com/moby/moby", "github.com/opencontainers/image-spec"},
 

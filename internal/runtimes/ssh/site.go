@@ -187,14 +187,15 @@ func (p *program) install(f facts, progress func(api.PlaceProgress)) (string, er
 		return "", err
 	}
 	answer, what := "", ""
-	if _, err := fmt.Fprintf(p, "%s\n%s\n", runner.FileName(), runner.SHA256); err == nil {
+	if _, err = fmt.Fprintf(p, "%s\n%s\n", runner.FileName(), runner.SHA256); err == nil {
 		answer, what, err = p.answer()
-		if err == nil && answer == "need" {
-			if err := p.upload(runner, progress); err != nil {
-				return "", err
-			}
-			answer, what, err = p.answer()
+	}
+	if err == nil && answer == "need" {
+		if err := p.upload(runner, progress); err != nil {
+			return "", err
 		}
+		// Without an answer the connection broke, which is what the caller learns below.
+		answer, what, _ = p.answer()
 	}
 	switch answer {
 	case "have":
