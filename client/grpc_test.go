@@ -31,7 +31,7 @@ func TestDialGRPCErrors(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if _, err := client.DialGRPC(timeout(t), "grpc://192.0.2.1:1", client.GRPCOptions{Token: "secret"}); !errors.Is(err, api.ErrInvalidParams) || !strings.Contains(err.Error(), "could read the token") {
+	if _, err := client.DialGRPC(timeout(t), "grpc://192.0.2.1:1", client.GRPCOptions{Token: "secret"}); !errors.Is(err, api.ErrInvalidParams) || !strings.Contains(err.Error(), "use grpcs") {
 		t.Error(err)
 	}
 	if !client.IsURL("grpc://h:1") || !client.IsURL("grpcs://h:1") || client.IsGRPC("http://h") || client.IsLocal("grpc://192.0.2.1:1") || !client.IsLocal("grpcs://[::1]:1") {
