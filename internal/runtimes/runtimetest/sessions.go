@@ -289,12 +289,12 @@ func midCommand(d *registry) {
 }
 
 func cutOften(d *registry) {
-	const rounds = 20
+	const wanted = 20
 	random := rand.New(rand.NewPCG(1, 2))
 	s := d.create(api.SessionCreateParams{})
 	command, want := count(15000)
 	cuts := 0
-	for range rounds {
+	for cuts < wanted { // a command may end before the first cut
 		x, err := s.Start(d.ctx, api.ExecParams{Command: command})
 		if err != nil {
 			d.Fatal(err)
@@ -316,9 +316,6 @@ func cutOften(d *registry) {
 		close(stop)
 		cutting.Wait()
 		d.wantOutput(got, want, status)
-	}
-	if cuts < rounds {
-		d.Errorf("only %d cuts in %d rounds", cuts, rounds)
 	}
 	// A command that is asked for while the connection breaks runs once.
 	before := s.Info().CommandCount
