@@ -192,7 +192,7 @@ func newPlace(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place
 				wantNoPods(t, cluster)
 			},
 			Target: target(api.PlaceKubernetes, api.PlaceOptions{Image: clustertest.Busybox}),
-			Cycles: 20, // a pod takes more than a second
+			Cycles: 8, // a pod takes seconds
 			End: func(r session.Runner) string {
 				name := r.Place().Info.Pod
 				if _, err := cluster.Do(http.MethodDelete, "/api/v1/namespaces/default/pods/"+name+"?gracePeriodSeconds=0", "", nil); err != nil {
