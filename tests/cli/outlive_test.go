@@ -165,8 +165,8 @@ func TestRunGoesOnReadingItsStdin(t *testing.T) {
 	}
 }
 
-// TestNobodyStartsADaemonUnasked: with --no-start, and after trl stop, a daemon that is away
-// stays away.
+// TestNobodyStartsADaemonUnasked: with --no-start, and after trl stop until the next call, a daemon
+// that is away stays away.
 func TestNobodyStartsADaemonUnasked(t *testing.T) {
 	t.Parallel()
 	t.Run("no-start", func(t *testing.T) {
@@ -195,13 +195,16 @@ func TestNobodyStartsADaemonUnasked(t *testing.T) {
 		if o := s.run(t, "stop"); o.status != 0 {
 			t.Fatalf("%+v", o)
 		}
-		if a := m.run("echo hello"); !strings.Contains(a, "RUNTIME_UNAVAILABLE") {
+		if list := s.daemons(); len(list) > 0 {
+			t.Errorf("started without a call: %v", list)
+		}
+		if a := m.run("echo hello"); !strings.Contains(a, "hello") {
 			t.Error(a)
 		}
-		if list := s.daemons(); len(list) > 0 {
-			t.Errorf("started: %v", list)
-		}
 		m.end()
+		if o := s.run(t, "stop"); o.status != 0 {
+			t.Errorf("%+v", o)
+		}
 	})
 }
 

@@ -136,6 +136,7 @@ func (t *talk) run(ctx context.Context, signals <-chan os.Signal, first string) 
 	var interrupts <-chan struct{}
 	if t.editor != nil {
 		interrupts = t.editor.interrupts
+		t.invite() // the library draws the first prompt when it begins to read, and does not redraw an empty one
 		go t.editor.lines(ctx, typed)
 	} else {
 		go readTyped(ctx, t.streams.Stdin, typed)
