@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"github.com/trl-dev/trl/internal/process"
@@ -60,6 +61,20 @@ func (r *run) scope() scope { return scope{r.proc.PID, r.cfg.Foreign, r.earlier,
 func (r *run) isEarlier(p process.Info) bool { return r.scope().isEarlier(p) }
 func (r *run) notOurs(p process.Info) bool   { return r.scope().notOurs(p) }
 func (r *run) processes() []process.Info     { return r.scope().processes() }
+
+// straysFromNow returns Config.Strays for a command that begins now. The times of processes are
+// coarse: a process of the last command may seem to start with this one, if that command has only
+// just ended. It is noted here as an earlier one.
+func (s *Shell) straysFromNow() func() []process.Info {
+	since := process.Now()
+	earlier := scope{earlier: map[int]uint64{}}
+	if s.lastEnd >= since {
+		for _, p := range s.cfg.Strays(since) {
+			earlier.earlier[p.PID] = p.StartTime
+		}
+	}
+	return func() []process.Info { return slices.DeleteFunc(s.cfg.Strays(since), earlier.isEarlier) }
+}
 
 // account charges the command with the processor time that the shell has used since it was last
 // charged. The kernel counts in ticks of 10 ms, so a short command is not worth the query; its

@@ -114,8 +114,7 @@ func (r *run) prepareCommand() error {
 	r.start = time.Now()
 	r.earlier = s.present()
 	if s.cfg.Strays != nil {
-		since := process.Now()
-		r.strays = func() []process.Info { return s.cfg.Strays(since) }
+		r.strays = s.straysFromNow()
 	}
 	c.live.Store(&runningCommand{scope: r.scope(), input: c.Input, userMS: s.cpuUser, systemMS: s.cpuSystem})
 	return nil
@@ -350,6 +349,7 @@ func (r *run) leave() bool {
 // finish reads the rest of the output, removes the command's files and completes the outcome.
 func (r *run) finish() {
 	s := r.Shell
+	s.lastEnd = process.Now()
 	if r.oc.TimedOut {
 		r.oc.ExitCode = api.ExitTimedOut
 	} else if r.oc.Cancelled {

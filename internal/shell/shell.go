@@ -101,6 +101,7 @@ type Shell struct {
 	dirty      bool   // checkpoint may be out of date
 	exitDump   *State // the state that the shell reported when it exited
 	dumping    bool   // a checkpoint's dump is arriving; see wait
+	lastEnd    uint64 // process.Now at the end of the last command
 	cpuUser    int64  // ms of the shell and of its reaped children that were already charged to commands
 	cpuSystem  int64
 	budget     checkpointBudget
