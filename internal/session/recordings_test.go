@@ -114,7 +114,7 @@ func inFar(t *testing.T, c session.Config, p api.SessionCreateParams, f func(*fa
 		}
 		x := &far{world: w, dir: c.RecordingsDir, id: info.SessionID}
 		if to := w.rt.Runner(x.id).Created(); to.RecordDir != "" {
-			t.Errorf("its runner was told of the daemon's directory %q", to.RecordDir)
+			t.Errorf("the runner got the daemon's directory %q", to.RecordDir)
 		}
 		f(x)
 	})
@@ -212,7 +212,7 @@ func TestFarRecordingIsMirrored(t *testing.T) {
 		x.record(1000)
 		synctest.Wait()
 		if len(x.kept()) != 0 {
-			x.t.Errorf("%d bytes are fetched, and nobody asked for them", len(x.kept()))
+			x.t.Errorf("the daemon fetched %d bytes without a request", len(x.kept()))
 		}
 		for range 8 {
 			x.record(300 << 10)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -215,14 +214,11 @@ func newPlace(cluster *clustertest.Cluster) func(t *testing.T) runtimetest.Place
 // moment.
 func wantNoPods(t *testing.T, cluster *clustertest.Cluster) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	testkit.EventuallyNoProblem(t, func() string {
 		text, err := cluster.Get("/api/v1/namespaces/default/pods?labelSelector=trl.dev/session")
-		if err == nil && strings.Contains(text, `"items": []`) || strings.Contains(text, `"items":[]`) {
-			return
+		if err == nil && strings.Contains(strings.ReplaceAll(text, " ", ""), `"items":[]`) {
+			return ""
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("pods are left: %v: %s", err, text)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return fmt.Sprintf("pods are left: %v: %s", err, text)
+	})
 }

@@ -61,7 +61,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		check func(d *daemon)
 	}{
 		{"a session from its start to its end", always, startToEnd},
-		{"a start that is given up", always, givenUp},
+		{"a start whose caller stops waiting", always, givenUp},
 		{"a connection counts after its hello", always, helloCounts},
 		{"a broken connection is made again", always, dialAgain},
 		{"the next daemon finds the runner", always, nextDaemon},
@@ -289,7 +289,7 @@ func givenUp(d *daemon) {
 	cancel()
 	if r, err := d.rt.Start(ctx, d.spec(1)); err == nil {
 		d.end(r)
-		d.Error("a start that was given up has succeeded")
+		d.Error("a start succeeded although its caller had stopped waiting")
 	}
 	d.recovered(0)
 }

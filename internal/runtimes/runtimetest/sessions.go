@@ -317,7 +317,7 @@ func cutOften(d *registry) {
 		cutting.Wait()
 		d.wantOutput(got, want, status)
 	}
-	// A command that is asked for while the connection breaks runs once.
+	// A command whose request meets a broken connection runs once.
 	before := s.Info().CommandCount
 	for i := range 5 {
 		d.place.Cut()
