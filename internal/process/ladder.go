@@ -14,6 +14,8 @@ const (
 	maxKillPasses = 50
 	// rescanEvery limits how long a new child goes unnoticed.
 	rescanEvery = 20 * time.Millisecond
+	// firstUrgePause is the time between the first two urge signals. Later pauses double.
+	firstUrgePause = 100 * time.Millisecond
 )
 
 // Killed is a line of the receipt: a process that was sent a signal and has ended.
@@ -76,7 +78,8 @@ type target struct {
 	sent    syscall.Signal // the strongest signal that was sent; 0 for none
 	due     bool           // the first signal must be sent, perhaps again
 	ignored bool           // the process ignored the first signal when that was sent
-	urged   bool           // the urge signal was sent, because the process ignores the first
+	urging  time.Duration  // until urgeAt; 0 if the process has not ignored the first signal
+	urgeAt  time.Time      // when the urge signal is sent again
 	stopped bool           // SIGSTOP was sent
 	denied  bool           // we may not signal it: it belongs to another user
 	gone    bool           // it has ended
@@ -289,10 +292,8 @@ func (l *Ladder) askOne(t *target) {
 		// does. If it no longer ignores the signal, it has missed it and gets it again. A
 		// process that caught the signal does not: it may be busy with cleaning up.
 		t.due = !ignores(t.info.PID, l.first)
-		if !t.due && !t.urged && l.first != l.urge {
-			// A background job never stops ignoring SIGINT, so it gets another signal.
-			t.urged, t.sent = true, 0
-			l.send(t, l.urge)
+		if !t.due && l.first != l.urge {
+			l.urgeOne(t)
 		}
 	}
 	if t.due {
@@ -303,6 +304,22 @@ func (l *Ladder) askOne(t *target) {
 	} else if t.info.State == 'T' {
 		t.handle.Signal(syscall.SIGCONT)
 	}
+}
+
+// urgeOne sends the urge signal to a target that ignores the first signal: a background job never
+// stops ignoring SIGINT. The signal is repeated after longer and longer pauses, because bash does
+// not notice one that arrives just before it begins to wait for input.
+func (l *Ladder) urgeOne(t *target) {
+	now := time.Now()
+	if now.Before(t.urgeAt) {
+		return
+	}
+	if t.urging == 0 {
+		t.sent = 0 // the first signal had no effect, so the receipt names this one
+	}
+	t.urging = max(firstUrgePause, 2*t.urging)
+	t.urgeAt = now.Add(t.urging)
+	l.send(t, l.urge)
 }
 
 // kill is a pass of the second phase.

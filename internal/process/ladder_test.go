@@ -238,6 +238,25 @@ func init() {
 	}
 }
 
+// TestLadderUrgesAgain ends a process that ignores SIGTERM and misses the first SIGHUP, as bash does
+// if the signal arrives just before it waits for input.
+func TestLadderUrgesAgain(t *testing.T) {
+	isolated(t, func(t *testing.T) {
+		r := process.NewReaper()
+		defer r.Close()
+		c := shell(t, r, `trap '' TERM; trap 'trap - HUP; echo missed' HUP; echo ready; while :; do sleep 0.01; done`)
+		c.expect(t, "ready")
+		l := process.NewLadder(os.Getpid(), syscall.SIGTERM, long, nil)
+		defer l.Close()
+		l.HangUp()
+		testkit.Eventually(t, "nothing is left", func() bool { return l.Step() == 0 })
+		c.expect(t, "missed")
+		if e := c.wait(t); e.Signal != syscall.SIGHUP {
+			t.Errorf("got %+v", e)
+		}
+	})
+}
+
 // A process that caught the signal does not get it again, so that it can end by itself.
 func TestLadderAsksOnce(t *testing.T) {
 	isolated(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -79,7 +80,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			d := &daemon{T: t, ctx: ctx, place: place}
+			d := &daemon{T: t, ctx: ctx, place: place, ids: rand.Uint32()}
 			d.open()
 			defer d.close() // also after a failure
 			c.check(d)
@@ -95,6 +96,7 @@ type daemon struct {
 	rt    session.Runtime
 	leave func()
 	alive map[session.Runner]bool // started or found, and not ended
+	ids   uint32                  // the beginning of the ids of its sessions
 }
 
 func (d *daemon) open() {
@@ -137,8 +139,10 @@ func (d *daemon) replace() {
 	d.open()
 }
 
+// spec describes session n of the check. Every check has its own ids, as every session has: a pod
+// that was deleted a moment ago may still run, and a cluster finds pods by their names.
 func (d *daemon) spec(n int) session.Spec {
-	id, now := fmt.Sprintf("s-%010x", n), time.Now().UTC().Truncate(time.Millisecond)
+	id, now := fmt.Sprintf("s-%08x%02x", d.ids, n), time.Now().UTC().Truncate(time.Millisecond)
 	p := api.SessionCreateParams{Name: fmt.Sprintf("name %d", n), Kind: api.KindShell, Tags: []string{"one", "two"}}
 	return session.Spec{About: session.About{SessionID: id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: now}, Target: d.place.Target, Params: p}
 }
