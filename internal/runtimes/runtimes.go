@@ -38,25 +38,13 @@ type Table struct{ config Config }
 // New makes a Table.
 func New(c Config) *Table { return &Table{c} }
 
-// Default returns the word of sessions that name no place.
-func (t *Table) Default() string { return t.config.Default }
-
 // Permits reports whether the configuration permits places of a kind.
 func (t *Table) Permits(kind api.PlaceKind) bool {
 	return t.config.Kinds == nil || slices.Contains(t.config.Kinds, kind)
 }
 
-// Adhoc reports whether callers may choose places that the configuration does not name.
-func (t *Table) Adhoc() bool { return t.config.Adhoc }
-
-// Names returns the names of the configuration, sorted.
-func (t *Table) Names() []string { return slices.Sorted(maps.Keys(t.config.Named)) }
-
-// Named returns the place with that name in the configuration.
-func (t *Table) Named(name string) (Named, bool) {
-	n, ok := t.config.Named[name]
-	return n, ok
-}
+// names returns the names of the configuration, sorted.
+func (t *Table) names() []string { return slices.Sorted(maps.Keys(t.config.Named)) }
 
 // Resolve returns the place that a word means, or the default if it is empty. The options are those
 // of the caller, and may be nil.
@@ -134,7 +122,7 @@ func (t *Table) unknown(word string, err error) error {
 	}
 	var words []string
 	if !adhoc {
-		words = t.Names()
+		words = t.names()
 	}
 	for _, k := range api.PlaceKinds() {
 		words = append(words, string(k.Kind))
@@ -146,7 +134,7 @@ func (t *Table) unknown(word string, err error) error {
 }
 
 func (t *Table) choices() string {
-	if names := t.Names(); len(names) > 0 {
+	if names := t.names(); len(names) > 0 {
 		return ": " + strings.Join(names, ", ")
 	}
 	return ""

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/wait"
 )
 
 // ExecRun runs a command and waits for its outcome. When its caller goes away, the command is
@@ -150,4 +152,77 @@ func (s *Service) ExecList(ctx context.Context, p api.ExecListParams) (api.ExecL
 	}
 	slices.SortStableFunc(result.Execs, func(a, b api.ExecInfo) int { return a.QueuedAt.Compare(b.QueuedAt) })
 	return result, nil
+}
+
+// ExecWait waits until one or all of several commands meet a condition.
+func (s *Service) ExecWait(ctx context.Context, p api.ExecWaitParams) (api.ExecWaitResult, error) {
+	if err := p.Check(); err != nil {
+		return api.ExecWaitResult{}, err
+	}
+	var targets []wait.Target
+	for _, id := range p.ExecIDs {
+		found, err := s.registry.GetByExec(id)
+		if err != nil {
+			return api.ExecWaitResult{}, err
+		}
+		targets = append(targets, wait.Target{Session: found, ExecID: id})
+	}
+	for _, ref := range p.SessionIDs {
+		found, err := s.session(ctx, ref)
+		if err != nil {
+			return api.ExecWaitResult{}, err
+		}
+		targets = append(targets, wait.Target{Session: found})
+	}
+	return wait.For(ctx, targets, p)
+}
+
+var _ api.OutputReader = (*Service)(nil)
+
+// ReadOutput reads a piece of the output of a command as bytes. Before a gap it may be shorter
+// than requested.
+func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
+	found, err := s.outputOf(p)
+	if err != nil {
+		return api.OutputBytes{}, err
+	}
+	if p.Grep != "" {
+		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
+	}
+	return found.OutputBytes(ctx, p, wait)
+}
+
+// ExecOutput reads the output of a command: a piece of it as text, or the lines that match.
+func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
+	found, err := s.outputOf(p)
+	if err != nil {
+		return api.ExecOutputResult{}, err
+	}
+	if p.Grep != "" {
+		return found.OutputLines(ctx, p)
+	}
+	return found.OutputText(ctx, p)
+}
+
+// outputOf checks the parameters and finds the session of the command.
+func (s *Service) outputOf(p api.ExecOutputParams) (*session.Session, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	return s.registry.GetByExec(p.ExecID)
+}
+
+// ExecInput writes to the stdin of a running command.
+func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
+	if err := p.Check(); err != nil {
+		return api.ExecInputResult{}, err
+	}
+	found, err := s.registry.GetByExec(p.ExecID)
+	if err != nil {
+		return api.ExecInputResult{}, err
+	}
+	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
+		return api.ExecInputResult{}, err
+	}
+	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close, Pty: p.Pty}, p.Content())
 }

@@ -15,52 +15,11 @@ const checkTimeout = 10 * time.Second
 
 // RuntimeList lists the places: the names of the configuration, then the kinds.
 func (s *Service) RuntimeList(context.Context, api.RuntimeListParams) (api.RuntimeListResult, error) {
-	table := s.config.Places
-	result := api.RuntimeListResult{Runtimes: []api.RuntimeInfo{}, Default: table.Default(), Adhoc: table.Adhoc()}
-	for _, name := range table.Names() {
-		named, _ := table.Named(name)
-		row := s.describePlace(name, named.Kind)
-		row.Configured, row.Options = true, append(row.Options, named.Allow...)
-		result.Runtimes = append(result.Runtimes, row)
-	}
-	for _, kind := range api.PlaceKinds() {
-		row := s.describePlace(string(kind.Kind), kind.Kind)
-		row.Argument = kind.Argument
-		switch {
-		case table.Adhoc():
-			row.Options = append(row.Options, kind.Options...)
-		case kind.Argument != "" && row.Usable:
-			row.Usable, row.Why = false, "the configuration allows only the places that it names (adhoc_places)"
-		}
-		result.Runtimes = append(result.Runtimes, row)
-	}
+	var words []string
 	for _, live := range s.registry.List() {
-		word := live.Info().Runtime
-		i := slices.IndexFunc(result.Runtimes, func(r api.RuntimeInfo) bool { return r.Runtime == word })
-		if i < 0 {
-			if kind, _, err := api.ParsePlace(word); err == nil {
-				i = slices.IndexFunc(result.Runtimes, func(r api.RuntimeInfo) bool { return r.Runtime == string(kind.Kind) })
-			}
-		}
-		if i >= 0 { // the configuration may no longer have the name
-			result.Runtimes[i].Sessions++
-		}
+		words = append(words, live.Info().Runtime)
 	}
-	return result, nil
-}
-
-// describePlace says whether sessions can be created in a place.
-func (s *Service) describePlace(word string, kind api.PlaceKind) api.RuntimeInfo {
-	row := api.RuntimeInfo{Runtime: word, Kind: kind, Options: []string{}}
-	switch {
-	case !s.config.Places.Permits(kind):
-		row.Why = "the configuration forbids places of kind " + string(kind) + " (runtime_kinds)"
-	case !slices.Contains(s.registry.Kinds(), kind):
-		row.Why = "this daemon cannot create sessions in places of this kind"
-	default:
-		row.Usable = true
-	}
-	return row
+	return s.config.Places.List(s.registry.Kinds(), words), nil
 }
 
 // usableKinds returns the kinds of places in which sessions can be created.

@@ -1,5 +1,5 @@
-// Package service implements api.Service with the registry of sessions. It is thin:
-// it checks parameters, finds the session, and passes the call on.
+// Package service implements api.Service. It is thin: a method checks its parameters, finds the
+// session or the dialogue, makes sure that the call is allowed there, and passes the call on.
 package service
 
 import (

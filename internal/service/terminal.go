@@ -63,6 +63,19 @@ func (s *Service) SessionScreen(ctx context.Context, p api.SessionScreenParams) 
 	return found.Screen(ctx, p)
 }
 
+// SessionRecording reads a piece of the recording of a terminal, while the session lives or after
+// its end.
+func (s *Service) SessionRecording(ctx context.Context, p api.SessionRecordingParams) (api.SessionRecordingResult, error) {
+	if err := p.Check(); err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	found, err := s.sessionOfKind(ctx, "session.recording", p.SessionID, api.KindTerminal)
+	if err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	return found.Recording(ctx, p)
+}
+
 // SessionWait waits until something happens in a terminal or program.
 func (s *Service) SessionWait(ctx context.Context, p api.SessionWaitParams) (api.SessionWaitResult, error) {
 	if err := p.Check(); err != nil {

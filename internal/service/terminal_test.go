@@ -94,7 +94,7 @@ func TestNamesOfTheEnded(t *testing.T) {
 			if err != nil || len(list.Execs) != 1 {
 				t.Fatalf("%+v, %v", list, err)
 			}
-			wait, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: ".", TimeoutS: sec(0)})
+			wait, err := s.SessionWait(t.Context(), api.SessionWaitParams{SessionID: "a", Text: ".", TimeoutS: new(0.0)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -82,9 +82,9 @@ func TestPastIsReadableUntilTheRetentionIsOver(t *testing.T) {
 		if text, err := readAll(t, s, r.ExecID); text != "out errwords" || err != nil {
 			t.Errorf("%q, %v", text, err)
 		}
-		o, text, err := s.Output(t.Context(), link.OutputParams{ExecID: r.ExecID, Stream: "stdout", Offset: 4, Limit: 100, Wait: true})
-		if string(text) != "words" || err != nil || !o.Complete || o.Total != 9 {
-			t.Errorf("%q, %+v, %v", text, o, err)
+		o, err := s.OutputBytes(t.Context(), api.ExecOutputParams{ExecID: r.ExecID, Offset: 4}, true)
+		if string(o.Bytes) != "words" || err != nil || !o.Complete || o.TotalBytes != 9 {
+			t.Errorf("%+v, %v", o, err)
 		}
 		info, err := s.ExecInfo(t.Context(), r.ExecID)
 		if err != nil || info.AgeMS < time.Hour.Milliseconds()-2000 || *info.QuietMS < time.Hour.Milliseconds()-2000 {

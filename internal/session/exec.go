@@ -117,30 +117,6 @@ func (s *Session) orUnknownExec(id string, err error) error {
 	return err
 }
 
-// Output reads bytes of one stream of a command.
-func (s *Session) Output(ctx context.Context, p link.OutputParams) (r link.OutputResult, text []byte, err error) {
-	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
-		return r, nil, err
-	}
-	err = s.readFrom(ctx, func(from source) (err error) {
-		r, text, err = from.Output(p)
-		return err
-	})
-	return r, text, err
-}
-
-// Grep returns the lines of one stream of a command that match.
-func (s *Session) Grep(ctx context.Context, p link.GrepParams) (r link.GrepResult, text []byte, err error) {
-	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
-		return r, nil, err
-	}
-	err = s.readFrom(ctx, func(from source) (err error) {
-		r, text, err = from.Grep(p)
-		return err
-	})
-	return r, text, err
-}
-
 // Match searches the output of a command for a line that matches, or waits for one.
 func (s *Session) Match(ctx context.Context, p link.MatchParams) (r link.MatchResult, text []byte, err error) {
 	err = s.readFrom(ctx, func(from source) (err error) {

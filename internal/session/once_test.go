@@ -120,7 +120,7 @@ func TestWaitsOutliveALongBreak(t *testing.T) {
 			"exec.await": func() error { _, err := s.AwaitInput(ctx, x); return err },
 			"exec.read":  func() error { _, _, err := s.Read(ctx, link.ReadParams{ExecID: x, Wait: true}); return err },
 			"exec.output": func() error {
-				_, _, err := s.Output(ctx, link.OutputParams{ExecID: x, Stream: "stdout", Wait: true})
+				_, err := s.OutputBytes(ctx, api.ExecOutputParams{ExecID: x}, true)
 				return err
 			},
 		} {

@@ -150,7 +150,7 @@ func TestFrozenRunner(t *testing.T) {
 			"exec.list":   {5 * second, func(ctx context.Context) error { _, err := s.ExecList(ctx); return err }},
 			"exec.info":   {5 * second, func(ctx context.Context) error { _, err := s.ExecInfo(ctx, x.ExecID); return err }},
 			"exec.output": {5 * second, func(ctx context.Context) error {
-				_, _, err := s.Output(ctx, link.OutputParams{ExecID: x.ExecID})
+				_, err := s.OutputBytes(ctx, api.ExecOutputParams{ExecID: x.ExecID}, false)
 				return err
 			}},
 			"exec.input": {5 * second, func(ctx context.Context) error {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/search"
 )
 
 // recordsInPlaceLocked reports whether the session is recorded in a place that does not share the
@@ -32,46 +34,73 @@ func (s *Session) noteLostRecordingLocked() {
 	s.details.Terminal = &t
 }
 
-// Recording reads a piece of the recording of a terminal, and returns its present size.
-func (s *Session) Recording(ctx context.Context, offset, limit int64) (data []byte, total int64, info api.SessionInfo, err error) {
-	info = s.Info()
-	if info.Terminal == nil || info.Terminal.Recording == nil {
-		return nil, 0, info, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
+// defaultRecordingLimit is how many bytes of a recording are read by default.
+const defaultRecordingLimit = 1 << 20
+
+// Recording reads a piece of the recording of a terminal, while the session lives or after its end.
+// The piece ends with a whole character.
+func (s *Session) Recording(ctx context.Context, p api.SessionRecordingParams) (api.SessionRecordingResult, error) {
+	limit := int64(defaultRecordingLimit)
+	if p.Limit != nil {
+		limit = max(*p.Limit, utf8.UTFMax) // any character must fit
 	}
+	info := s.Info()
+	if info.Terminal == nil || info.Terminal.Recording == nil {
+		return api.SessionRecordingResult{}, api.Errorf(api.CodeInvalidParams, "session %q: is not recorded; create it with record: true", s.Label())
+	}
+	total := int64(0)
 	s.mu.Lock()
 	fetch := s.recordsInPlaceLocked() && s.state != api.SessionTerminated
 	s.mu.Unlock()
 	if fetch {
-		total, err = s.fetchRecording(ctx, offset+limit, func(o link.Outgoing) ([]byte, error) { return s.askRunner(ctx, o) })
-		if errors.Is(err, errRunnerGone) { // the file has everything now
-			info, err = s.Info(), nil
-		}
-		if err != nil {
-			return nil, 0, info, err
+		var err error
+		total, err = s.fetchRecording(ctx, p.Offset+limit, func(o link.Outgoing) ([]byte, error) { return s.askRunner(ctx, o) })
+		switch {
+		case errors.Is(err, errRunnerGone): // the file has everything now
+			info = s.Info()
+		case err != nil:
+			return api.SessionRecordingResult{}, err
 		}
 	}
+	data, total, err := s.readRecording(p.Offset, limit, total)
+	if err != nil {
+		return api.SessionRecordingResult{}, err
+	}
+	over := info.State == api.SessionTerminated || info.Terminal.Recording.Stopped != ""
+	complete := over && p.Offset+int64(len(data)) == total
+	if !complete {
+		data = data[:len(data)-search.TornEnd(data)]
+	}
+	return api.SessionRecordingResult{
+		SessionID: s.id, Offset: p.Offset, Data: string(data), Total: total, Complete: complete, RecordedAt: info.CreatedAt,
+	}, nil
+}
+
+// readRecording reads the daemon's file of the recording, and returns the size of the recording,
+// which is at least atLeast.
+func (s *Session) readRecording(offset, limit, atLeast int64) (data []byte, total int64, err error) {
 	f, err := os.Open(s.registry.recordings.path(s.id))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, info, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
+		return nil, 0, api.Errorf(api.CodeConflict, "session %q: its recording was removed", s.Label())
 	case err != nil:
-		return nil, 0, info, s.recordingError(err)
+		return nil, 0, s.recordingError(err)
 	}
 	defer f.Close()
 	stat, err := f.Stat()
 	if err != nil {
-		return nil, 0, info, s.recordingError(err)
+		return nil, 0, s.recordingError(err)
 	}
-	total = max(total, stat.Size())
+	total = max(atLeast, stat.Size())
 	if offset > total {
-		return nil, 0, info, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
+		return nil, 0, api.InvalidParam("offset", "%d is beyond the end, which is %d", offset, total)
 	}
 	data = make([]byte, min(limit, total-offset))
 	n, err := f.ReadAt(data, offset)
 	if err != nil && err != io.EOF {
-		return nil, 0, info, s.recordingError(err)
+		return nil, 0, s.recordingError(err)
 	}
-	return data[:n], total, info, nil
+	return data[:n], total, nil
 }
 
 func (s *Session) recordingError(err error) error {

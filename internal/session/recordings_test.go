@@ -42,7 +42,7 @@ func TestRecordings(t *testing.T) {
 			return id
 		}
 		plain := w.create(terminal(""))
-		_, _, _, err := w.get(plain.SessionID).Recording(t.Context(), 0, 10)
+		_, err := w.get(plain.SessionID).Recording(t.Context(), api.SessionRecordingParams{})
 		testkit.WantError(t, err, api.CodeInvalidParams, "is not recorded; create it with record: true")
 		a, b, c := record(400), record(400), record(100)
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -55,10 +55,13 @@ func TestRecordings(t *testing.T) {
 			}
 		}
 		w.destroy(b)
-		if data, total, info, err := w.get(b).Recording(t.Context(), 100, 50); len(data) != 50 || total != 400 || err != nil || info.State != api.SessionTerminated {
-			t.Errorf("%d of %d, %v", len(data), total, err)
+		if r, err := w.get(b).Recording(t.Context(), api.SessionRecordingParams{Offset: 100, Limit: num(50)}); err != nil || len(r.Data) != 50 || r.Total != 400 || r.Complete {
+			t.Errorf("%d of %d, complete %v, %v", len(r.Data), r.Total, r.Complete, err)
 		}
-		_, _, _, err = w.get(b).Recording(t.Context(), 401, 50)
+		if r, err := w.get(b).Recording(t.Context(), api.SessionRecordingParams{Offset: 100}); err != nil || len(r.Data) != 300 || !r.Complete {
+			t.Errorf("%d of %d, complete %v, %v", len(r.Data), r.Total, r.Complete, err)
+		}
+		_, err = w.get(b).Recording(t.Context(), api.SessionRecordingParams{Offset: 401})
 		testkit.WantError(t, err, api.CodeInvalidParams, "params.offset: 401 is beyond the end, which is 400")
 		d := record(300) // 1200; the oldest lives
 		w.destroy(d)
@@ -68,7 +71,7 @@ func TestRecordings(t *testing.T) {
 				t.Errorf("recording of %s: %v", id, err)
 			}
 		}
-		_, _, _, err = w.get(b).Recording(t.Context(), 0, 50)
+		_, err = w.get(b).Recording(t.Context(), api.SessionRecordingParams{})
 		testkit.WantError(t, err, api.CodeConflict, "its recording was removed")
 	})
 	if left, _ := os.ReadDir(dir); len(left) != 3 {
@@ -124,6 +127,9 @@ func inFar(t *testing.T, c session.Config, p api.SessionCreateParams, f func(*fa
 func (x *far) record(size int) {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(len(x.want))}).Read(data)
+	for i, b := range data {
+		data[i] = 'a' + b%26
+	}
 	x.want = append(x.want, data...)
 	x.rt.Runner(x.id).Record(data)
 }
@@ -138,18 +144,23 @@ func (x *far) kept() []byte {
 	return text
 }
 
+// read reads the recording as session.recording does.
+func (x *far) read(offset, limit int64) (api.SessionRecordingResult, error) {
+	return x.get(x.id).Recording(x.t.Context(), api.SessionRecordingParams{Offset: offset, Limit: &limit})
+}
+
 // isKept checks that the daemon's file has the whole recording, and can be read.
 func (x *far) isKept() {
 	x.t.Helper()
 	if !bytes.Equal(x.kept(), x.want) {
 		x.t.Errorf("%d bytes are kept, want all %d", len(x.kept()), len(x.want))
 	}
-	data, total, info, err := x.get(x.id).Recording(x.t.Context(), 0, 1<<30)
-	if !bytes.Equal(data, x.want) || total != int64(len(x.want)) || info.State != api.SessionTerminated || err != nil {
-		x.t.Errorf("%d of %d bytes, %s, %v", len(data), total, info.State, err)
+	r, err := x.read(0, 1<<30)
+	if r.Data != string(x.want) || r.Total != int64(len(x.want)) || !r.Complete || err != nil {
+		x.t.Errorf("%d of %d bytes, complete %v, %v", len(r.Data), r.Total, r.Complete, err)
 	}
-	if info.Terminal.Recording.Stopped != "" {
-		x.t.Errorf("it is said to have stopped: %s", info.Terminal.Recording.Stopped)
+	if info := x.get(x.id).Info(); info.State != api.SessionTerminated || info.Terminal.Recording.Stopped != "" {
+		x.t.Errorf("state %s, recording stopped because of %q", info.State, info.Terminal.Recording.Stopped)
 	}
 }
 
@@ -158,14 +169,14 @@ func (x *far) isKept() {
 func TestFarRecording(t *testing.T) {
 	inFar(t, session.Config{}, terminal(""), func(x *far) {
 		x.record(200 << 10)
-		for _, c := range []struct{ offset, limit, file int64 }{{0, 100, 100}, {50, 100, 150}, {1000, 1, 1001}, {0, 10, 1001}, {200<<10 - 1, 10, 200 << 10}} {
-			data, total, _, err := x.get(x.id).Recording(x.t.Context(), c.offset, c.limit)
-			end := min(c.offset+c.limit, total)
-			if err != nil || total != 200<<10 || !bytes.Equal(data, x.want[c.offset:end]) || len(x.kept()) != int(c.file) {
-				x.t.Errorf("%+v: %d of %d bytes, %d in the file, %v", c, len(data), total, len(x.kept()), err)
+		for _, c := range []struct{ offset, limit, file int64 }{{0, 100, 100}, {50, 100, 150}, {1000, 4, 1004}, {0, 10, 1004}, {200<<10 - 1, 10, 200 << 10}} {
+			r, err := x.read(c.offset, c.limit)
+			end := min(c.offset+c.limit, r.Total)
+			if err != nil || r.Total != 200<<10 || r.Data != string(x.want[c.offset:end]) || len(x.kept()) != int(c.file) {
+				x.t.Errorf("%+v: %d of %d bytes, %d in the file, %v", c, len(r.Data), r.Total, len(x.kept()), err)
 			}
 		}
-		_, _, _, err := x.get(x.id).Recording(x.t.Context(), 300<<10, 10)
+		_, err := x.read(300<<10, 10)
 		testkit.WantError(x.t, err, api.CodeInvalidParams, "params.offset: 307200 is beyond the end, which is 204800")
 		if stat, err := os.Stat(filepath.Join(x.dir, x.id+".cast")); err != nil || stat.Mode().Perm() != 0o600 {
 			x.t.Errorf("%v, %v", stat.Mode(), err)
@@ -193,8 +204,8 @@ func TestFarRecordingAndABrokenLink(t *testing.T) {
 		inFar(t, session.Config{Archive: newShelf(t).open(t)}, terminal(""), func(x *far) {
 			x.record(10 << 10)
 			lose(x.rt.Runner(x.id), link.Recording.Name)
-			if data, _, _, err := x.get(x.id).Recording(x.t.Context(), 5, 1<<20); err != nil || !bytes.Equal(data, x.want[5:]) {
-				x.t.Errorf("%d bytes, %v", len(data), err)
+			if r, err := x.read(5, 1<<20); err != nil || r.Data != string(x.want[5:]) {
+				x.t.Errorf("%d bytes, %v", len(r.Data), err)
 			}
 			x.record(20 << 10)
 			lose(x.rt.Runner(x.id), link.Recording.Name)
@@ -225,11 +236,11 @@ func TestFarRecordingIsMirrored(t *testing.T) {
 		x.record(1000)
 		x.rt.Runner(x.id).Crash("killed by SIGKILL")
 		<-x.get(x.id).Done()
-		data, total, info, err := x.get(x.id).Recording(x.t.Context(), 0, 1<<30)
-		if !bytes.Equal(data, x.want[:have]) || total != int64(have) || err != nil {
-			x.t.Errorf("%d of %d bytes, %v", len(data), total, err)
+		got, err := x.read(0, 1<<30)
+		if got.Data != string(x.want[:have]) || got.Total != int64(have) || err != nil {
+			x.t.Errorf("%d of %d bytes, %v", len(got.Data), got.Total, err)
 		}
-		if r := info.Terminal.Recording; r.Bytes != int64(have) || r.Stopped != "its runner died before the daemon had fetched the rest" {
+		if r := x.get(x.id).Info().Terminal.Recording; r.Bytes != int64(have) || r.Stopped != "its runner died before the daemon had fetched the rest" {
 			x.t.Errorf("%+v", r)
 		}
 	})

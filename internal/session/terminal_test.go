@@ -92,9 +92,9 @@ func TestTerminalRunsFromItsBeginningToItsEnd(t *testing.T) {
 				if err != nil || x.Outcome == nil || x.Outcome.ExitCode != 3 {
 					t.Errorf("exec: %+v, %v", x, err)
 				}
-				_, text, err := s.Output(t.Context(), link.OutputParams{ExecID: exec, Stream: api.EventStdout, Limit: 100})
-				if err != nil || string(text) != "hello bye" {
-					t.Errorf("output: %q, %v", text, err)
+				out, err := s.OutputText(t.Context(), api.ExecOutputParams{ExecID: exec})
+				if err != nil || out.Data != "hello bye" {
+					t.Errorf("output: %q, %v", out.Data, err)
 				}
 			})
 		})
@@ -331,9 +331,9 @@ func TestProgramThatEndedWithoutADaemon(t *testing.T) {
 		if got.State != api.SessionTerminated || *got.ExitCode != 5 || got.Cause != "the program exited with status 5" || !got.TerminatedAt.Equal(began.Add(time.Minute)) {
 			t.Errorf("%+v", got)
 		}
-		_, text, err := s.Output(t.Context(), link.OutputParams{ExecID: info.ExecID, Stream: api.EventStdout, Limit: 100})
-		if err != nil || string(text) != "done" {
-			t.Errorf("%q, %v", text, err)
+		out, err := s.OutputText(t.Context(), api.ExecOutputParams{ExecID: info.ExecID})
+		if err != nil || out.Data != "done" {
+			t.Errorf("%q, %v", out.Data, err)
 		}
 		r, err := s.Await(t.Context(), api.SessionWaitParams{Text: "never"})
 		if err != nil || r.Reason != api.WaitExit || *r.ExitCode != 5 {
@@ -371,9 +371,9 @@ func TestEphemeralProgramIsReadable(t *testing.T) {
 				gone()
 			}
 			<-s.Done()
-			_, text, err := s.Output(t.Context(), link.OutputParams{ExecID: info.ExecID, Stream: api.EventStdout, Limit: 100})
-			if got := string(text) == "hello bye"; got != byItself || (err == nil) != byItself {
-				t.Errorf("by itself %v: %q, %v", byItself, text, err)
+			out, err := s.OutputText(t.Context(), api.ExecOutputParams{ExecID: info.ExecID})
+			if got := out.Data == "hello bye"; got != byItself || (err == nil) != byItself {
+				t.Errorf("by itself %v: %q, %v", byItself, out.Data, err)
 			}
 			gone()
 		}

@@ -62,7 +62,8 @@ var mayImport = map[string][]string{
 	"internal/journal": {"api", "internal/link"},
 	"internal/session": {"api", "internal/archive", "internal/journal", "internal/link", "internal/search", "internal/version"},
 	"internal/stream":  {"api", "internal/journal", "internal/link", "internal/session"},
-	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/runtimes", "internal/search", "internal/session", "internal/stream", "internal/version"},
+	"internal/wait":    {"api", "internal/link", "internal/search", "internal/session"},
+	"internal/service": {"api", "internal/dialogue", "internal/link", "internal/process", "internal/runtimes", "internal/search", "internal/session", "internal/stream", "internal/version", "internal/wait"},
 	"internal/state":   {"api", "internal/place"},
 
 	"internal/runtimes": {"api", "internal/near", "internal/session"},

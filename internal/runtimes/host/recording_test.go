@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -86,8 +87,8 @@ func TestRecordingOutlivesItsRunner(t *testing.T) {
 	testkit.Eventually(t, "the output is recorded", func() bool { return bytes.Contains(p.kept(s), []byte("begun")) })
 	_ = syscall.Kill(runnerPID(t, s), syscall.SIGKILL)
 	wantDone(t, s)
-	data, _, info, err := s.Recording(t.Context(), 0, 1<<20)
-	if err != nil || !bytes.Contains(data, []byte("begun")) || info.Terminal.Recording.Stopped != "" {
-		t.Errorf("%s, %+v, %v", data, info.Terminal.Recording, err)
+	r, err := s.Recording(t.Context(), api.SessionRecordingParams{})
+	if recording := s.Info().Terminal.Recording; err != nil || !strings.Contains(r.Data, "begun") || recording.Stopped != "" {
+		t.Errorf("%s, %+v, %v", r.Data, recording, err)
 	}
 }

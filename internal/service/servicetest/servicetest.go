@@ -2,12 +2,14 @@
 package servicetest
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/service"
 	"github.com/trl-dev/trl/internal/session"
 	"github.com/trl-dev/trl/internal/session/sessiontest"
@@ -48,4 +50,46 @@ func Create(t *testing.T, s api.Service, p api.SessionCreateParams) string {
 		t.Fatal(err)
 	}
 	return info.SessionID
+}
+
+// InEach runs f twice: with runners that search output themselves, and with runners that are too
+// old for that, so that the daemon searches. Every command of a session runs command.
+func InEach(t *testing.T, command func(context.Context, *sessiontest.Exec) int, f func(t *testing.T, s *service.Service)) {
+	t.Helper()
+	for _, older := range []bool{false, true} {
+		rt := &sessiontest.Runtime{Command: command, OnStart: func(r *sessiontest.Runner) error {
+			if older {
+				r.Protocol = link.ExecMatch.Since - 1
+			}
+			return nil
+		}}
+		In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) { f(t, s) })
+	}
+}
+
+// InOutput is InEach with a command that has written the records, as sessiontest.Writer takes them,
+// and then ended or still runs.
+func InOutput(t *testing.T, ended bool, records []string, f func(t *testing.T, s *service.Service, execID string)) {
+	t.Helper()
+	command := func(ctx context.Context, x *sessiontest.Exec) int {
+		sessiontest.Writer(0, 0, records...)(ctx, x)
+		if !ended {
+			<-ctx.Done()
+		}
+		return 0
+	}
+	InEach(t, command, func(t *testing.T, s *service.Service) {
+		f(t, s, Start(t, s, Create(t, s, api.SessionCreateParams{}), "x"))
+	})
+}
+
+// Start starts a command, lets it run until it waits, and returns its id.
+func Start(t *testing.T, s api.Service, session, command string) (execID string) {
+	t.Helper()
+	info, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: session, Command: command})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return info.ExecID
 }

@@ -1,4 +1,4 @@
-package service_test
+package session_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -20,41 +19,6 @@ import (
 	"github.com/trl-dev/trl/internal/session/sessiontest"
 	"github.com/trl-dev/trl/internal/testkit"
 )
-
-// withOutput runs f with a command that has written something and ended, or still runs.
-func withOutput(t *testing.T, ended bool, writes []string, f func(t *testing.T, s *service.Service, id string)) {
-	t.Helper()
-	command := func(ctx context.Context, x *sessiontest.Exec) int {
-		sessiontest.Writer(0, 0, writes...)(ctx, x)
-		if !ended {
-			<-ctx.Done()
-		}
-		return 0
-	}
-	withRunners(t, command, func(t *testing.T, s *service.Service) {
-		info, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		f(t, s, info.ExecID)
-	})
-}
-
-// withRunners runs f with runners that search themselves, and with runners for which the daemon
-// does it because they are too old. Either has all the work.
-func withRunners(t *testing.T, command func(context.Context, *sessiontest.Exec) int, f func(t *testing.T, s *service.Service)) {
-	t.Helper()
-	for _, older := range []bool{false, true} {
-		rt := &sessiontest.Runtime{Command: command, OnStart: func(r *sessiontest.Runner) error {
-			if older {
-				r.Protocol = link.ExecMatch.Since - 1
-			}
-			return nil
-		}}
-		servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) { f(t, s) })
-	}
-}
 
 // TestSearchIsBesideTheRunner: the output does not cross the link for a search, but for a runner
 // that is too old to search.
@@ -88,8 +52,7 @@ func TestSearchIsBesideTheRunner(t *testing.T) {
 	}
 }
 
-func num(n int64) *int64     { return &n }
-func sec(s float64) *float64 { return &s }
+func num(n int64) *int64 { return &n }
 
 // showOutput writes an answer the way a test can read it.
 func showOutput(r api.ExecOutputResult) string {
@@ -146,7 +109,7 @@ func TestOutput(t *testing.T) {
 		{"nothing there", true, nil, api.ExecOutputParams{}, `0-0/0 "" complete`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			withOutput(t, c.ended, c.writes, func(t *testing.T, s *service.Service, id string) {
+			servicetest.InOutput(t, c.ended, c.writes, func(t *testing.T, s *service.Service, id string) {
 				c.p.ExecID = id
 				r, err := s.ExecOutput(t.Context(), c.p)
 				if err != nil {
@@ -161,7 +124,7 @@ func TestOutput(t *testing.T) {
 }
 
 func TestOutputErrors(t *testing.T) {
-	withOutput(t, true, []string{"oabc"}, func(t *testing.T, s *service.Service, id string) {
+	servicetest.InOutput(t, true, []string{"oabc"}, func(t *testing.T, s *service.Service, id string) {
 		for _, c := range []struct {
 			p    api.ExecOutputParams
 			code api.Code
@@ -213,7 +176,7 @@ func TestReadOutputWaits(t *testing.T) {
 		}
 		servicetest.WantLines(t, got, `0-1 "a" false`, `1-2 "\xe2" false`, `2-4 "\x82\xac" false`, `4-4 "" true`)
 	})
-	withOutput(t, false, []string{"oa"}, func(t *testing.T, s *service.Service, id string) {
+	servicetest.InOutput(t, false, []string{"oa"}, func(t *testing.T, s *service.Service, id string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.ReadOutput(ctx, api.ExecOutputParams{ExecID: id, Offset: 1}, true); !errors.Is(err, context.DeadlineExceeded) {
@@ -256,7 +219,7 @@ func TestGrep(t *testing.T) {
 					c.writes[i] = "o" + c.writes[i]
 				}
 			}
-			withOutput(t, c.ended, c.writes, func(t *testing.T, s *service.Service, id string) {
+			servicetest.InOutput(t, c.ended, c.writes, func(t *testing.T, s *service.Service, id string) {
 				c.p.ExecID = id
 				r, err := s.ExecOutput(t.Context(), c.p)
 				if err != nil {
@@ -285,7 +248,7 @@ func TestOutputGoesOn(t *testing.T) {
 			n := min(len(rest), 1+rng.IntN(900))
 			writes, rest = append(writes, "o"+rest[:n]), rest[n:]
 		}
-		withOutput(t, true, writes, func(t *testing.T, s *service.Service, id string) {
+		servicetest.InOutput(t, true, writes, func(t *testing.T, s *service.Service, id string) {
 			var got strings.Builder
 			for p := (api.ExecOutputParams{ExecID: id}); ; {
 				p.Limit = num(int64(4 + rng.IntN(500)))
@@ -333,78 +296,4 @@ func TestOutputGoesOn(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestInput(t *testing.T) {
-	rt := &sessiontest.Runtime{Command: func(ctx context.Context, x *sessiontest.Exec) int {
-		if !x.Params.OpenStdin {
-			x.Stdout(fmt.Sprintf("given %q", x.Stdin))
-			return 0
-		}
-		for {
-			text := x.Input(ctx)
-			if text == "" {
-				return 0
-			}
-			x.Stdout(text)
-		}
-	}}
-	servicetest.In(t, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		session := servicetest.Create(t, s, api.SessionCreateParams{})
-		open := "open"
-		ran, err := s.ExecRun(t.Context(), api.ExecParams{SessionID: session, Command: "x", Stdin: &open})
-		if err != nil || ran.Stdout != `given "open"` {
-			t.Errorf("exec.run: %+v, %v", ran, err)
-		}
-		synctest.Wait()
-		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: session, Command: "x", Stdin: &open}})
-		id := st.Start().ExecID
-		write := func(p api.ExecInputParams) api.ExecInputResult {
-			t.Helper()
-			p.ExecID = id
-			r, err := s.ExecInput(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			return r
-		}
-		write(api.ExecInputParams{Data: "a", WriteID: "1"})
-		if r := write(api.ExecInputParams{Data: "a", WriteID: "1"}); !r.Repeated || r.StdinBytes != 1 {
-			t.Errorf("repeated: %+v", r)
-		}
-		write(api.ExecInputParams{DataBase64: "/w=="})
-		if r := write(api.ExecInputParams{Data: "b", Close: true}); !r.Closed || r.StdinBytes != 3 {
-			t.Errorf("last: %+v", r)
-		}
-		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "\xff"`, `3 stdout@2 "b"`, "4 exit 0")
-		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id, Data: "late"})
-		testkit.WantError(t, err, api.CodeConflict, id)
-		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: "x-0-1", Data: "x"})
-		testkit.WantError(t, err, api.CodeExecNotFound, "not found")
-		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id})
-		testkit.WantError(t, err, api.CodeInvalidParams, "params.data")
-		if _, err := s.SessionDestroy(t.Context(), api.SessionDestroyParams{SessionID: session}); err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.ExecInput(t.Context(), api.ExecInputParams{ExecID: id, Data: "later"})
-		testkit.WantError(t, err, api.CodeSessionTerminated, "has ended")
-	})
-}
-
-// TestOlderRunner: what it cannot do is refused with the next step; the rest works.
-func TestOlderRunner(t *testing.T) {
-	rt := &sessiontest.Runtime{
-		OnStart: func(r *sessiontest.Runner) error { r.Protocol = link.MinProtocol; return nil },
-		Command: sessiontest.Writer(time.Second, 4, "oa", "ob"),
-	}
-	servicetest.InWith(t, session.Config{RecordingsDir: t.TempDir()}, rt, func(t *testing.T, s *service.Service, _ *session.Registry) {
-		st := servicetest.Stream(t, s, api.ExecStreamParams{ExecParams: api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{Name: "old"}), Command: "x"}})
-		servicetest.WantLines(t, servicetest.All(t, st), `1 stdout@0 "a"`, `2 stdout@1 "b"`, "3 exit 4")
-		_, err := s.SessionCreate(t.Context(), api.SessionCreateParams{Kind: api.KindTerminal, Name: "new", Record: true})
-		testkit.WantError(t, err, api.CodeRuntimeUnavailable, `session "new": its runner (version memory) is older and cannot record`)
-		if left := rt.Runners(); len(left) != 1 {
-			t.Errorf("%d runners", len(left))
-		}
-	})
 }

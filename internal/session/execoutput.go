@@ -1,47 +1,31 @@
-package service
+package session
 
 import (
+	"cmp"
 	"context"
 	"unicode/utf8"
 
 	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/link"
 	"github.com/trl-dev/trl/internal/search"
-	"github.com/trl-dev/trl/internal/session"
 )
 
-var _ api.OutputReader = (*Service)(nil)
-
-// ReadOutput reads a piece of the output of a command as bytes. Before a gap it may be shorter
-// than requested.
-func (s *Service) ReadOutput(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
-	r, err := s.outputOf(&p)
-	if err != nil {
-		return api.OutputBytes{}, err
-	}
-	if p.Grep != "" {
-		return api.OutputBytes{}, api.InvalidParam("grep", "does not go with bytes")
-	}
-	result, data, err := r.piece(ctx, wait)
+// OutputBytes reads a piece of the output of a command, which may end inside a character. Before a
+// gap it may be shorter than requested. With wait it waits for the first byte.
+func (s *Session) OutputBytes(ctx context.Context, p api.ExecOutputParams, wait bool) (api.OutputBytes, error) {
+	result, data, err := s.newOutputReader(p).piece(ctx, wait)
 	return api.OutputBytes{ExecOutputResult: result, Bytes: data}, err
 }
 
-// ExecOutput reads the output of a command: a piece of it as text, or the lines that
-// match.
-func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
-	r, err := s.outputOf(&p)
-	if err != nil {
-		return api.ExecOutputResult{}, err
-	}
-	if p.Grep != "" {
-		return r.grep(ctx, p.Grep)
-	}
-	result, data, err := r.piece(ctx, false)
+// OutputText reads a piece of the output of a command as text. It begins and ends with a whole
+// character, unless the caller's offset is inside of one or the output ends there for good.
+func (s *Session) OutputText(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
+	result, data, err := s.newOutputReader(p).piece(ctx, false)
 	if err != nil {
 		return api.ExecOutputResult{}, err
 	}
 	if p.Tail != nil { // the tail must not begin inside a character
-		n := continued(data)
+		n := tornStart(data)
 		result.Offset, data = result.Offset+int64(n), data[n:]
 	}
 	if n := search.TornEnd(data); n > 0 && !result.Complete {
@@ -52,9 +36,14 @@ func (s *Service) ExecOutput(ctx context.Context, p api.ExecOutputParams) (api.E
 	return result, nil
 }
 
-// continued returns how many bytes at the beginning of text belong to a character that began
+// OutputLines returns the lines of the output of a command that match p.Grep.
+func (s *Session) OutputLines(ctx context.Context, p api.ExecOutputParams) (api.ExecOutputResult, error) {
+	return s.newOutputReader(p).grep(ctx, p.Grep)
+}
+
+// tornStart returns how many bytes at the beginning of text belong to a character that began
 // earlier. It returns 0 for data that is not text.
-func continued(b []byte) int {
+func tornStart(b []byte) int {
 	for n := 0; n < min(utf8.UTFMax, len(b)); n++ {
 		if utf8.RuneStart(b[n]) {
 			if n > 0 && utf8.Valid(b[n:len(b)-search.TornEnd(b)]) {
@@ -66,9 +55,9 @@ func continued(b []byte) int {
 	return 0
 }
 
-// reader reads one stream of a command.
-type reader struct {
-	session *session.Session
+// outputReader reads one stream of a command, for one call.
+type outputReader struct {
+	session *Session
 	exec    string
 	stream  string
 	offset  int64
@@ -77,28 +66,20 @@ type reader struct {
 	fromEnd bool // the first fetch is by tail, not by offset
 }
 
-// outputOf checks the parameters, fills in the defaults, and finds the command.
-func (s *Service) outputOf(p *api.ExecOutputParams) (*reader, error) {
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	if p.Stream == "" {
-		p.Stream = api.EventStdout
-	}
-	r := &reader{exec: p.ExecID, stream: p.Stream, offset: p.Offset, limit: api.DefaultOutputLimit}
+// newOutputReader makes a reader for parameters that are valid, and fills in their defaults.
+func (s *Session) newOutputReader(p api.ExecOutputParams) *outputReader {
+	r := &outputReader{session: s, exec: p.ExecID, stream: cmp.Or(p.Stream, api.EventStdout), offset: p.Offset, limit: api.DefaultOutputLimit}
 	if p.Limit != nil {
 		r.limit = *p.Limit
 	}
 	if p.Tail != nil {
 		r.limit, r.tail, r.fromEnd = *p.Tail, *p.Tail, true
 	}
-	var err error
-	r.session, err = s.registry.GetByExec(p.ExecID)
-	return r, err
+	return r
 }
 
 // fetch reads bytes at an offset from the runner. The first fetch may be for the tail instead.
-func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (link.OutputResult, []byte, error) {
+func (r *outputReader) fetch(ctx context.Context, offset, limit int64, wait bool) (link.OutputResult, []byte, error) {
 	p := link.OutputParams{ExecID: r.exec, Stream: r.stream, Offset: offset, Limit: int(limit), Wait: wait}
 	if r.fromEnd {
 		r.fromEnd = false
@@ -106,7 +87,7 @@ func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (lin
 			return r.fetchEnd(ctx)
 		}
 	}
-	result, data, err := r.session.Output(ctx, p)
+	result, data, err := r.session.readOutput(ctx, p)
 	if err == nil && int64(len(data)) > limit {
 		err = api.Errorf(api.CodeInternal, "exec %q: the runner sent more output than requested", r.exec)
 	}
@@ -115,14 +96,14 @@ func (r *reader) fetch(ctx context.Context, offset, limit int64, wait bool) (lin
 
 // fetchEnd is for a tail of 0 bytes. A runner takes that for no tail, so fetchEnd reads the last
 // byte and drops it.
-func (r *reader) fetchEnd(ctx context.Context) (link.OutputResult, []byte, error) {
-	got, data, err := r.session.Output(ctx, link.OutputParams{ExecID: r.exec, Stream: r.stream, Tail: 1, Limit: 1})
+func (r *outputReader) fetchEnd(ctx context.Context) (link.OutputResult, []byte, error) {
+	got, data, err := r.session.readOutput(ctx, link.OutputParams{ExecID: r.exec, Stream: r.stream, Tail: 1, Limit: 1})
 	got.Offset, got.Gap = got.Offset+int64(len(data)), nil
 	return got, nil, err
 }
 
 // piece reads up to limit bytes. With wait it waits for the first.
-func (r *reader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []byte, error) {
+func (r *outputReader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []byte, error) {
 	got, data, err := r.fetch(ctx, r.offset, r.limit, wait)
 	if err != nil {
 		return api.ExecOutputResult{}, nil, err
@@ -145,8 +126,8 @@ func (r *reader) piece(ctx context.Context, wait bool) (api.ExecOutputResult, []
 }
 
 // grep returns the lines that match.
-func (r *reader) grep(ctx context.Context, pattern string) (api.ExecOutputResult, error) {
-	got, text, err := r.session.Grep(ctx, link.GrepParams{
+func (r *outputReader) grep(ctx context.Context, pattern string) (api.ExecOutputResult, error) {
+	got, text, err := r.session.grepOutput(ctx, link.GrepParams{
 		ExecID: r.exec, Stream: r.stream, Pattern: pattern, Offset: r.offset, FromEnd: r.fromEnd, Tail: r.tail, Limit: r.limit,
 	})
 	if err != nil {
@@ -159,14 +140,14 @@ func (r *reader) grep(ctx context.Context, pattern string) (api.ExecOutputResult
 		if l.Len < 0 || l.Len > len(text) {
 			return api.ExecOutputResult{}, api.Errorf(api.CodeInternal, "exec %q: the runner announced more output than it sent", r.exec)
 		}
-		result.Lines = append(result.Lines, outputLine(l, text[:l.Len]))
+		result.Lines = append(result.Lines, OutputLine(l, text[:l.Len]))
 		text = text[l.Len:]
 	}
 	return result.ExecOutputResult, nil
 }
 
-// outputLine returns a line for the wire.
-func outputLine(l link.Line, text []byte) api.OutputLine {
+// OutputLine returns a line that a runner found in the form of the API.
+func OutputLine(l link.Line, text []byte) api.OutputLine {
 	out := api.OutputLine{Offset: l.Offset, Truncated: l.Truncated}
 	out.Text, out.TextBase64 = api.Text(text)
 	return out
@@ -175,7 +156,7 @@ func outputLine(l link.Line, text []byte) api.OutputLine {
 // outputResult is an answer in the making.
 type outputResult struct{ api.ExecOutputResult }
 
-func (r *reader) result(offset int64, gap *api.Span) outputResult {
+func (r *outputReader) result(offset int64, gap *api.Span) outputResult {
 	return outputResult{api.ExecOutputResult{ExecID: r.exec, Stream: r.stream, Offset: offset, Gap: gap}}
 }
 
@@ -184,17 +165,26 @@ func (r *outputResult) note(got link.OutputResult, next int64) {
 	r.NextOffset, r.TotalBytes, r.State, r.Complete, r.NextGap = next, got.Total, got.State, got.Complete, got.NextGap
 }
 
-// ExecInput writes to the stdin of a running command.
-func (s *Service) ExecInput(ctx context.Context, p api.ExecInputParams) (api.ExecInputResult, error) {
-	if err := p.Check(); err != nil {
-		return api.ExecInputResult{}, err
+// readOutput reads bytes of one stream of a command.
+func (s *Session) readOutput(ctx context.Context, p link.OutputParams) (r link.OutputResult, text []byte, err error) {
+	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
+		return r, nil, err
 	}
-	found, err := s.registry.GetByExec(p.ExecID)
-	if err != nil {
-		return api.ExecInputResult{}, err
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Output(p)
+		return err
+	})
+	return r, text, err
+}
+
+// grepOutput returns the lines of one stream of a command that match.
+func (s *Session) grepOutput(ctx context.Context, p link.GrepParams) (r link.GrepResult, text []byte, err error) {
+	if err := s.refuseIfEnded(p.ExecID); err != nil && s.archived() == nil {
+		return r, nil, err
 	}
-	if err := notOwned(ctx, found, p.Force, "dialogue.send"); err != nil {
-		return api.ExecInputResult{}, err
-	}
-	return found.Input(ctx, link.InputParams{ExecID: p.ExecID, WriteID: p.WriteID, Close: p.Close, Pty: p.Pty}, p.Content())
+	err = s.readFrom(ctx, func(from source) (err error) {
+		r, text, err = from.Grep(p)
+		return err
+	})
+	return r, text, err
 }

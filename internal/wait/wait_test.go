@@ -1,4 +1,4 @@
-package service_test
+package wait_test
 
 import (
 	"context"
@@ -19,15 +19,10 @@ import (
 
 func scripted(t *testing.T, f func(t *testing.T, s *service.Service, start func(string) string)) {
 	t.Helper()
-	withRunners(t, sessiontest.Script, func(t *testing.T, s *service.Service) {
+	servicetest.InEach(t, sessiontest.Script, func(t *testing.T, s *service.Service) {
 		f(t, s, func(text string) string {
 			t.Helper()
-			x, err := s.ExecStart(t.Context(), api.ExecParams{SessionID: servicetest.Create(t, s, api.SessionCreateParams{}), Command: text})
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			return x.ExecID
+			return servicetest.Start(t, s, servicetest.Create(t, s, api.SessionCreateParams{}), text)
 		})
 	})
 }
@@ -77,9 +72,9 @@ func TestWaitForOne(t *testing.T) {
 		{"exit", "3 a", 0, api.ExecWaitParams{}, "exit@2 code 9", 3 * time.Second},
 		{"exit asked for", "3", 0, api.ExecWaitParams{Until: words("exit")}, "exit@1 code 9", 3 * time.Second},
 		{"exited before", "3 a", 5 * time.Second, api.ExecWaitParams{}, "exit@2 code 9", 0},
-		{"timeout", "3", 0, api.ExecWaitParams{TimeoutS: sec(1)}, "1 pending, timed out", time.Second},
-		{"look once", "3", 0, api.ExecWaitParams{TimeoutS: sec(0)}, "1 pending, timed out", 0},
-		{"look once at the end", "3", 4 * time.Second, api.ExecWaitParams{TimeoutS: sec(0)}, "exit@1 code 9", 0},
+		{"timeout", "3", 0, api.ExecWaitParams{TimeoutS: new(1.0)}, "1 pending, timed out", time.Second},
+		{"look once", "3", 0, api.ExecWaitParams{TimeoutS: new(0.0)}, "1 pending, timed out", 0},
+		{"look once at the end", "3", 4 * time.Second, api.ExecWaitParams{TimeoutS: new(0.0)}, "exit@1 code 9", 0},
 		{"match", "1 one_ 1 two_ 5", 0, api.ExecWaitParams{OutputMatch: "^tw"}, `output_match@2 stdout 4 "two"`, 2 * time.Second},
 		{"match on stderr", "1 one_ 1 !two_ 5", 0, api.ExecWaitParams{OutputMatch: "^tw"}, `output_match@2 stderr 0 "two"`, 2 * time.Second},
 		{"match across records", "1 one_t 1 w 1 o_ 5", 0, api.ExecWaitParams{OutputMatch: "^two$"}, `output_match@3 stdout 4 "two"`, 3 * time.Second},
@@ -89,17 +84,17 @@ func TestWaitForOne(t *testing.T) {
 		{"match of what came before the end", "one_", time.Second, api.ExecWaitParams{OutputMatch: "o"}, `output_match@1 stdout 0 "one" code 9`, 0},
 		{"no match until the end", "1 one_ 1", 0, api.ExecWaitParams{OutputMatch: "two"}, "exit@2 code 9", 2 * time.Second},
 		{"the streams have lines of their own", "1 on !e e_ 5", 0, api.ExecWaitParams{OutputMatch: "^one$"}, `output_match@3 stdout 0 "one"`, time.Second},
-		{"idle", "1 a 1 a 9", 0, api.ExecWaitParams{IdleS: sec(1.5)}, "idle_s@2", 3500 * time.Millisecond},
-		{"idle without any output", "9", 3 * time.Second, api.ExecWaitParams{IdleS: sec(1)}, "idle_s@0", time.Second},
-		{"idle since long ago", "a 9", 5 * time.Second, api.ExecWaitParams{IdleS: sec(4)}, "idle_s@1", 0},
-		{"idle since not so long", "a 9", 3 * time.Second, api.ExecWaitParams{IdleS: sec(4)}, "idle_s@1", time.Second},
-		{"never idle", "a 1 a 1 a 1", 0, api.ExecWaitParams{IdleS: sec(1.5)}, "exit@4 code 9", 3 * time.Second},
-		{"idle, look once", "a 9", time.Second, api.ExecWaitParams{IdleS: sec(0.5), TimeoutS: sec(0)}, "idle_s@1", 0},
+		{"idle", "1 a 1 a 9", 0, api.ExecWaitParams{IdleS: new(1.5)}, "idle_s@2", 3500 * time.Millisecond},
+		{"idle without any output", "9", 3 * time.Second, api.ExecWaitParams{IdleS: new(1.0)}, "idle_s@0", time.Second},
+		{"idle since long ago", "a 9", 5 * time.Second, api.ExecWaitParams{IdleS: new(4.0)}, "idle_s@1", 0},
+		{"idle since not so long", "a 9", 3 * time.Second, api.ExecWaitParams{IdleS: new(4.0)}, "idle_s@1", time.Second},
+		{"never idle", "a 1 a 1 a 1", 0, api.ExecWaitParams{IdleS: new(1.5)}, "exit@4 code 9", 3 * time.Second},
+		{"idle, look once", "a 9", time.Second, api.ExecWaitParams{IdleS: new(0.5), TimeoutS: new(0.0)}, "idle_s@1", 0},
 		{"input", "2 what? in 9", 0, api.ExecWaitParams{Until: words("waiting_for_input")}, "waiting_for_input@1 pid 42", 2 * time.Second},
 		{"input, at the end", "2", 0, api.ExecWaitParams{Until: words("waiting_for_input")}, "exit@1 code 9", 2 * time.Second},
-		{"input, look once", "in 2", 0, api.ExecWaitParams{Until: words("waiting_for_input"), TimeoutS: sec(0)}, "waiting_for_input@0 pid 42", 0},
-		{"no input, look once", "2", 0, api.ExecWaitParams{Until: words("waiting_for_input"), TimeoutS: sec(0)}, "1 pending, timed out", 100 * time.Millisecond},
-		{"the first of many", "1 a 3 in 9", 0, api.ExecWaitParams{Until: words("waiting_for_input"), IdleS: sec(2), OutputMatch: "b"}, "idle_s@1", 3 * time.Second},
+		{"input, look once", "in 2", 0, api.ExecWaitParams{Until: words("waiting_for_input"), TimeoutS: new(0.0)}, "waiting_for_input@0 pid 42", 0},
+		{"no input, look once", "2", 0, api.ExecWaitParams{Until: words("waiting_for_input"), TimeoutS: new(0.0)}, "1 pending, timed out", 100 * time.Millisecond},
+		{"the first of many", "1 a 3 in 9", 0, api.ExecWaitParams{Until: words("waiting_for_input"), IdleS: new(2.0), OutputMatch: "b"}, "idle_s@1", 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			scripted(t, func(t *testing.T, s *service.Service, start func(string) string) {
@@ -137,11 +132,11 @@ func TestWaitForMany(t *testing.T) {
 				t.Errorf("got  %s after %s\nwant %s after %s", got, time.Since(began), want, took)
 			}
 		}
-		wait(api.ExecWaitParams{TimeoutS: sec(0.5)}, "3 pending, timed out", 500*time.Millisecond)
+		wait(api.ExecWaitParams{TimeoutS: new(0.5)}, "3 pending, timed out", 500*time.Millisecond)
 		wait(api.ExecWaitParams{OutputMatch: "a"}, `1:output_match@1 stdout 0 "a", 2 pending`, 500*time.Millisecond)
 		wait(api.ExecWaitParams{}, "1:exit@2 code 9, 2 pending", 100*time.Millisecond)
-		wait(api.ExecWaitParams{All: true, TimeoutS: sec(0)}, "1:exit@2 code 9, 2 pending, timed out", 0)
-		wait(api.ExecWaitParams{All: true, TimeoutS: sec(1.5)}, "1:exit@2 code 9, 2:exit@1 code 9, 1 pending, timed out", 1500*time.Millisecond)
+		wait(api.ExecWaitParams{All: true, TimeoutS: new(0.0)}, "1:exit@2 code 9, 2 pending, timed out", 0)
+		wait(api.ExecWaitParams{All: true, TimeoutS: new(1.5)}, "1:exit@2 code 9, 2:exit@1 code 9, 1 pending, timed out", 1500*time.Millisecond)
 		wait(api.ExecWaitParams{All: true}, "1:exit@2 code 9, 2:exit@1 code 9, 0:exit@1 code 9", 400*time.Millisecond)
 		wait(api.ExecWaitParams{}, "1:exit@2 code 9, 2:exit@1 code 9, 0:exit@1 code 9", 0)
 	})
@@ -200,7 +195,7 @@ func TestWaitIsGivenUp(t *testing.T) {
 		ctx, gone := context.WithTimeout(t.Context(), time.Second)
 		defer gone()
 		_, err := s.ExecWait(ctx, api.ExecWaitParams{
-			ExecIDs: []string{id}, OutputMatch: "x", IdleS: sec(50), Until: api.Words{api.UntilWaitingForInput},
+			ExecIDs: []string{id}, OutputMatch: "x", IdleS: new(50.0), Until: api.Words{api.UntilWaitingForInput},
 		})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
@@ -210,7 +205,7 @@ func TestWaitIsGivenUp(t *testing.T) {
 
 // TestWaitForWhatIsEnded: the end of a session ends every wait for its commands.
 func TestWaitForWhatIsEnded(t *testing.T) {
-	all := api.ExecWaitParams{OutputMatch: "x", IdleS: sec(50), Until: api.Words{api.UntilWaitingForInput}}
+	all := api.ExecWaitParams{OutputMatch: "x", IdleS: new(50.0), Until: api.Words{api.UntilWaitingForInput}}
 	for _, c := range []struct {
 		name string
 		p    api.ExecWaitParams
@@ -273,7 +268,7 @@ func TestWaitWhenTheWordIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, TimeoutS: sec(60)})
+		r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{x.ExecID}, TimeoutS: new(60.0)})
 		if err != nil || showWait(r) != "exit@1 code 9" {
 			t.Errorf("%s, %v", showWait(r), err)
 		}
@@ -311,7 +306,7 @@ func TestWaitForAThousand(t *testing.T) {
 
 // TestWaitForMatchBehindAGap: the two lines at the edges of a gap are not joined.
 func TestWaitForMatchBehindAGap(t *testing.T) {
-	withOutput(t, false, []string{"oRE", "gap", "oADY\n", "oREADY"}, func(t *testing.T, s *service.Service, id string) {
+	servicetest.InOutput(t, false, []string{"oRE", "gap", "oADY\n", "oREADY"}, func(t *testing.T, s *service.Service, id string) {
 		r, err := s.ExecWait(t.Context(), api.ExecWaitParams{ExecIDs: []string{id}, OutputMatch: "^READY"})
 		if got := showWait(r); err != nil || got != `output_match@4 stdout 106 "READY"` {
 			t.Errorf("%s, %v", got, err)

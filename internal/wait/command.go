@@ -1,0 +1,247 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/link"
+	"github.com/trl-dev/trl/internal/session"
+)
+
+// command is one command of a wait. Its methods are called one after another, except for those
+// that watches returns, which use different fields.
+type command struct {
+	session *session.Session
+	id      string // the command; empty for a session that has none
+	want    *conditions
+
+	event *api.WaitEvent // nil before a condition is met
+	at    time.Time      // the time of the event
+
+	after    int64         // the number of the last record that was searched
+	position link.Position // where the search goes on
+	quiet    time.Time     // since when there has been no output, as far as is known
+}
+
+func newCommand(t Target, want *conditions) *command {
+	return &command{session: t.Session, id: t.ExecID, want: want, after: want.afterSeq, position: link.Position{AfterSeq: want.afterSeq}}
+}
+
+// findExec finds the command that a session stands for: the running one, or else the last one.
+func (c *command) findExec(ctx context.Context) error {
+	if c.id != "" {
+		return nil
+	}
+	list, err := c.session.ExecList(ctx)
+	if err != nil && !errors.Is(err, api.ErrSessionTerminated) {
+		return err
+	}
+	for _, x := range list {
+		c.id = x.ExecID
+		if x.State == api.ExecRunning {
+			break
+		}
+	}
+	return nil
+}
+
+// look checks the conditions once, and sets event if one is met. A session without commands has
+// nothing to wait for, which counts as an exit.
+func (c *command) look(ctx context.Context) error {
+	if c.id == "" {
+		c.event, c.at = c.newEvent(api.UntilExit, 0), time.Now()
+		if c.session.Info().State == api.SessionTerminated {
+			c.event.Reason = api.ReasonTerminated
+		}
+		return nil
+	}
+	info, err := c.session.ExecInfo(ctx, c.id)
+	if err == nil && c.after > info.LastSeq {
+		return api.InvalidParam("after_seq", "%d is beyond the last number of exec %q, which is %d", c.after, c.id, info.LastSeq)
+	}
+	if err == nil {
+		err = c.lookAt(ctx, info)
+	}
+	if err != nil {
+		c.event, err = c.explain(ctx, err)
+	}
+	if c.event != nil && c.at.IsZero() {
+		c.at = time.Now()
+	}
+	return err
+}
+
+// lookAt is look for a command whose state is info.
+func (c *command) lookAt(ctx context.Context, info api.ExecInfo) error {
+	if c.want.match != "" {
+		if err := c.lookBack(ctx, info.LastSeq); err != nil || c.event != nil {
+			return err
+		}
+	}
+	if info.State == api.ExecExited || info.State == api.ExecClosed {
+		outcome, seq, err := c.session.Outcome(ctx, c.id)
+		if err == nil && outcome != nil {
+			c.event = c.exit(outcome, seq)
+			if info.EndedAt != nil {
+				c.at = *info.EndedAt
+			}
+		}
+		return err
+	}
+	c.quiet = time.Now()
+	if c.want.idle > 0 && c.isQuiet(info) {
+		c.event = c.newEvent(c.want.idleReason, info.LastSeq)
+		return nil
+	}
+	if c.want.input && c.want.onlyLook {
+		short, cancel := context.WithTimeout(ctx, lookPatience)
+		defer cancel()
+		event, err := c.awaitInput(short)
+		if err != nil && short.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		c.event = event
+		return err
+	}
+	return nil
+}
+
+// isQuiet notes since when there has been no output, and reports whether that is long enough.
+func (c *command) isQuiet(info api.ExecInfo) bool {
+	if info.QuietMS != nil {
+		c.quiet = time.Now().Add(-time.Duration(*info.QuietMS) * time.Millisecond)
+	}
+	return time.Since(c.quiet) >= c.want.idle
+}
+
+// lookBack searches the existing output, up to a record number.
+func (c *command) lookBack(ctx context.Context, last int64) error {
+	r, text, err := c.session.Match(ctx, link.MatchParams{ExecID: c.id, Pattern: c.want.match, Position: c.position, Until: last})
+	if err == nil {
+		c.event, c.position, c.after = c.matched(r, text), r.Position, r.LastSeq
+	}
+	return err
+}
+
+// matched returns the event of a line that matches; nil if there is none.
+func (c *command) matched(r link.MatchResult, text []byte) *api.WaitEvent {
+	if r.Line == nil {
+		return nil
+	}
+	event := c.newEvent(api.UntilOutputMatch, r.Seq)
+	line := session.OutputLine(*r.Line, text)
+	event.Match, event.Stream, event.Outcome = &line, r.Stream, r.Outcome
+	return event
+}
+
+// watches returns one function for each condition; they run concurrently. A function that returns
+// no event leaves the decision to the others.
+func (c *command) watches() []func(context.Context) (*api.WaitEvent, error) {
+	list := []func(context.Context) (*api.WaitEvent, error){c.awaitEnd}
+	if c.want.match != "" {
+		list[0] = c.follow
+	}
+	if c.want.idle > 0 {
+		list = append(list, c.awaitSilence)
+	}
+	if c.want.input {
+		list = append(list, c.awaitInput)
+	}
+	for i, watch := range list {
+		list[i] = func(ctx context.Context) (*api.WaitEvent, error) {
+			event, err := watch(ctx)
+			if err != nil && ctx.Err() == nil {
+				return c.explain(ctx, err)
+			}
+			return event, err
+		}
+	}
+	return list
+}
+
+func (c *command) awaitEnd(ctx context.Context) (*api.WaitEvent, error) {
+	outcome, seq, err := c.session.AwaitEnd(ctx, c.id)
+	if err != nil {
+		return nil, err
+	}
+	return c.exit(outcome, seq), nil
+}
+
+// awaitSilence checks again whenever the silence may have been long enough.
+func (c *command) awaitSilence(ctx context.Context) (*api.WaitEvent, error) {
+	for {
+		timer := time.NewTimer(max(time.Until(c.quiet.Add(c.want.idle)), time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+		info, err := c.session.ExecInfo(ctx, c.id)
+		if err != nil || info.State == api.ExecExited || info.State == api.ExecClosed {
+			return nil, err
+		}
+		if c.isQuiet(info) {
+			return c.newEvent(c.want.idleReason, info.LastSeq), nil
+		}
+	}
+}
+
+// awaitInput waits for a process that waits for input. It returns nil when the command has ended,
+// which awaitEnd or follow reports.
+func (c *command) awaitInput(ctx context.Context) (*api.WaitEvent, error) {
+	process, err := c.session.AwaitInput(ctx, c.id)
+	if err != nil || process == nil {
+		return nil, err
+	}
+	info, err := c.session.ExecInfo(ctx, c.id)
+	if err != nil {
+		return nil, err
+	}
+	event := c.newEvent(api.UntilWaitingForInput, info.LastSeq)
+	event.Process = process
+	return event, nil
+}
+
+// follow searches new output until it matches or the command ends.
+func (c *command) follow(ctx context.Context) (*api.WaitEvent, error) {
+	r, text, err := c.session.Match(ctx, link.MatchParams{ExecID: c.id, Pattern: c.want.match, Position: c.position, Wait: true})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Line != nil:
+		return c.matched(r, text), nil
+	case r.Outcome == nil: // the session ended, and the command with it
+		return c.newEvent(api.ReasonTerminated, r.LastSeq), nil
+	}
+	return c.exit(r.Outcome, r.ExitSeq), nil
+}
+
+// explain finds out what an error means. A command that could not start has ended without an
+// outcome; one whose session has ended may have none.
+func (c *command) explain(ctx context.Context, err error) (*api.WaitEvent, error) {
+	info, infoErr := c.session.ExecInfo(ctx, c.id)
+	switch {
+	case errors.Is(infoErr, api.ErrExecNotFound):
+		return nil, infoErr
+	case infoErr == nil && (info.State == api.ExecExited || info.State == api.ExecClosed):
+		event := c.exit(info.Outcome, info.LastSeq)
+		event.Error = info.Error
+		return event, nil
+	case errors.Is(err, api.ErrSessionTerminated):
+		return c.newEvent(api.ReasonTerminated, c.after), nil
+	}
+	return nil, err
+}
+
+func (c *command) newEvent(reason string, seq int64) *api.WaitEvent {
+	return &api.WaitEvent{ExecID: c.id, SessionID: c.session.ID(), Reason: reason, Seq: seq}
+}
+
+func (c *command) exit(outcome *api.ExecOutcome, seq int64) *api.WaitEvent {
+	event := c.newEvent(api.UntilExit, seq)
+	event.Outcome = outcome
+	return event
+}
