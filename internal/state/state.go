@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/trl-dev/trl/internal/place"
 )
@@ -108,8 +109,15 @@ func (d *Dir) Stopping() { d.lock.Stopping() }
 // Close releases the lock.
 func (d *Dir) Close() { d.lock.Release() }
 
-// ReplaceFile replaces a file in one step: a reader sees the old content or all of the new one.
+// ReplaceFile replaces a file in one step: a reader sees the old content or all of the new one. A
+// program can be started as soon as ReplaceFile has returned.
 func ReplaceFile(path string, content io.Reader, mode fs.FileMode) error {
+	if mode&0o111 != 0 {
+		// A child that another goroutine forks now would inherit the file, open for writing. Until
+		// the child executes its own program, starting this one fails with "text file busy".
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

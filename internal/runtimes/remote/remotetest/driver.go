@@ -3,7 +3,6 @@ package remotetest
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/runtimes/runners"
 	"github.com/trl-dev/trl/internal/session"
+	"github.com/trl-dev/trl/internal/state"
 )
 
 // Driver returns the driver of one daemon. A place of the kind docker is made for its session; one
@@ -127,21 +127,7 @@ func upload(program runners.Program, path string) error {
 		return err
 	}
 	defer content.Close()
-	f, err := os.CreateTemp(filepath.Dir(path), ".upload-*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, content)
-	if chmodErr := f.Chmod(0o700); err == nil {
-		err = chmodErr
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return state.ReplaceFile(path, content, 0o700)
 }
 
 func (s *site) Exec(ctx context.Context, argv []string) (remote.Process, error) {
