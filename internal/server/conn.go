@@ -74,7 +74,12 @@ func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer strin
 	c.requests = api.WithConn(c.ctx, c.ctx)
 	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
-	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) { c.cancel(err) })
+	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) {
+		if errors.Is(err, syscall.EPIPE) {
+			err = errClientGone
+		}
+		c.cancel(err)
+	})
 	return c
 }
 

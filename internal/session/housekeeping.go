@@ -3,6 +3,8 @@ package session
 import (
 	"slices"
 	"time"
+
+	"github.com/trl-dev/trl/api"
 )
 
 // runHousekeeping ends sessions that have expired, forgets sessions that ended long ago, removes
@@ -85,7 +87,7 @@ func (r *Registry) tidy(now time.Time) (next time.Time) {
 		} else if r.closing == nil {
 			// From here on the daemon accepts no new session or connection: their callers
 			// must use another daemon.
-			r.closing = errStopping
+			r.closing = api.ErrDaemonEnding
 			close(r.unused)
 		}
 	}

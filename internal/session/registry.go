@@ -22,9 +22,6 @@ import (
 // retention time is and however fast sessions come and go.
 const maxPast = 1024
 
-// errStopping is the error of requests that come while the daemon is shutting down.
-var errStopping = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
-
 // Config configures a Registry.
 type Config struct {
 	// Runtimes start and reach the runners. Each serves other kinds of places.
@@ -290,9 +287,9 @@ func (r *Registry) Leave() {
 // stopCreating refuses new sessions and returns the live ones.
 func (r *Registry) stopCreating() []*Session {
 	r.mu.Lock()
-	r.closing = errStopping
+	r.closing = api.ErrDaemonEnding
 	for _, s := range r.starting {
-		s.cancel(errStopping)
+		s.cancel(api.ErrDaemonEnding)
 	}
 	r.mu.Unlock()
 	r.creating.Wait()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -182,6 +183,14 @@ func TestSocketIsRemoved(t *testing.T) {
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	// The kernel stops the threads one after the other. Until then the daemon makes a new socket.
+	testkit.Eventually(t, "stopped", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+		return !slices.ContainsFunc(threads, func(path string) bool {
+			status, _ := os.ReadFile(path)
+			return !strings.Contains(line(string(status), "State:"), "stopped")
+		})
+	})
 	_ = os.Remove(s.socket())
 	stop := s.command(s.trl, "stop")
 	if err := stop.Start(); err != nil {

@@ -61,7 +61,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	// The record comes first: a later daemon then knows of everything that is made from here on.
 	err := r.write()
 	if closed {
-		err = errClosed
+		err = api.ErrDaemonEnding
 	}
 	if err == nil {
 		err = r.start(ctx, spec)
@@ -72,8 +72,6 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	}
 	return r, nil
 }
-
-var errClosed = api.Errorf(api.CodeRuntimeUnavailable, "the daemon is shutting down")
 
 func (r *runner) start(ctx context.Context, spec session.Spec) error {
 	progress := spec.Progress

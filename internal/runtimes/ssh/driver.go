@@ -67,8 +67,6 @@ type Driver struct {
 
 var _ remote.Driver = (*Driver)(nil)
 
-var errClosed = api.Errorf(api.CodeRuntimeUnavailable, "ssh: the daemon is shutting down").Because(api.ReasonStopping)
-
 // New makes a Driver, and begins to end the shared connections that an earlier daemon left in the
 // directory.
 func New(c Config) *Driver {
@@ -189,7 +187,7 @@ func (d *Driver) task(f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return errClosed
+		return api.ErrDaemonEnding
 	}
 	d.tasks.Go(f)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trl-dev/trl/api"
 	"github.com/trl-dev/trl/internal/process"
 )
 
@@ -225,7 +226,7 @@ func (d *Driver) launch(m *master, files []*os.File) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return errClosed
+		return api.ErrDaemonEnding
 	}
 	if err := d.findLocked(); err != nil {
 		return err
