@@ -251,6 +251,8 @@ func (c *conn) waitAtRest(ctx call, id string, timeoutS float64) (note string, e
 			return "", nil
 		case err != nil:
 			return "", err
+		case r.TimedOut && r.Version != quiet:
+			return fmt.Sprintf("still changing after %s", limit), nil
 		case r.TimedOut:
 			return "busy: it does not wait for input; look again with terminal_screen", nil
 		case r.Reason == api.WaitExit || r.Version == quiet:

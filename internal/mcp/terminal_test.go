@@ -52,7 +52,7 @@ func TestTerminalScrollback(t *testing.T) {
 // TestTerminalPatience: a tool also returns a screen that never rests, or that never matches.
 func TestTerminalPatience(t *testing.T) {
 	p := connect(t, 700*time.Millisecond)
-	p.does("terminal_start", map[string]any{"command": "while :; do date +%N; sleep 0.05; done", "session": "clock"}, `.*; still changing after \S+\]`)
+	p.does("terminal_start", map[string]any{"command": "while :; do i=$((i+1)); echo $i; done", "session": "clock"}, `.*; still changing after \S+\]`)
 	p.does("terminal_screen", map[string]any{"match": "never"}, `.*; nothing matched in \S+: look again with terminal_screen\]`)
 	p.does("terminal_screen", map[string]any{"session": "clock", "timeout_s": 0.1, "idle_s": 1}, `.*; still changing after \S+\]`)
 	p.does("destroy", map[string]any{"session": "clock"}, `ended s-.*`)

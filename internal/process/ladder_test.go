@@ -42,7 +42,7 @@ func TestKillTree(t *testing.T) {
 			[]string{"sleep 300 SIGTERM"}, false},
 		{"nohup", `nohup sh -c 'echo ready; exec sleep 300' & wait`, 1, TERM, long,
 			[]string{"sleep 300 SIGTERM"}, false},
-		{"nohup from HUP", `nohup sh -c 'echo ready; exec sleep 300' & wait`, 1, syscall.SIGHUP, 100 * time.Millisecond,
+		{"nohup from HUP", `nohup sh -c 'echo ready; exec sleep 300' & wait`, 1, syscall.SIGHUP, long,
 			[]string{"sleep 300 SIGTERM"}, false},
 		{"ignores TERM", `trap '' TERM; sleep 300 & echo ready; wait`, 1, TERM, 100 * time.Millisecond,
 			[]string{"sh -c SIGKILL", "sleep 300 SIGKILL"}, false},

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 
@@ -41,7 +41,6 @@ type helper struct {
 	mu      sync.Mutex
 	closed  bool
 	running *running // guarded by mu; nil before the first start
-	count   int      // guarded by mu; starts
 }
 
 // running is one process of the program.
@@ -103,8 +102,13 @@ func (h *helper) start() (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.count++
-	socket := filepath.Join(h.config.Dir, "kube-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(h.count)+".sock")
+	// Sockets that an earlier daemon left are removed. The name of this one is new: in a container,
+	// the earlier daemon had the same process id.
+	left, _ := filepath.Glob(filepath.Join(h.config.Dir, "kube-*.sock"))
+	for _, path := range left {
+		os.Remove(path)
+	}
+	socket := filepath.Join(h.config.Dir, "kube-"+rand.Text()[:8]+".sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, err
