@@ -31,9 +31,9 @@ func (s *Shell) makeDir() error {
 	return os.WriteFile(s.dir.dumpFile(), []byte(s.dialect.dump(s.dir)), 0o600)
 }
 
-// script is a file in the private directory that the shell sources. The file stays open and is
-// emptied after use: opening it with O_TRUNC each time would wait for the disk where the
-// directory is not in memory.
+// script is a file in the private directory that the shell sources. The file stays open, and its
+// text is removed after use. It is never empty then: ext4 writes a file that has been emptied to
+// the disk as soon as it is closed, and every shell that sources the script closes it.
 type script struct {
 	file *os.File
 	size int
@@ -44,14 +44,18 @@ func openScript(path string) (script, error) {
 	return script{file: f}, err
 }
 
-// put replaces the script's text.
+// put replaces the script's text; "" removes it.
 func (f *script) put(text string) error {
-	if len(text) > 0 {
-		if _, err := f.file.WriteAt([]byte(text), 0); err != nil {
-			_ = f.file.Truncate(0)
-			f.size = 0
-			return err
+	if text == "" {
+		if f.size <= 1 {
+			return nil
 		}
+		text = "\n"
+	}
+	if _, err := f.file.WriteAt([]byte(text), 0); err != nil {
+		_ = f.file.Truncate(0)
+		f.size = 0
+		return err
 	}
 	if len(text) < f.size {
 		if err := f.file.Truncate(int64(len(text))); err != nil {

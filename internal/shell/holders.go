@@ -24,12 +24,15 @@ const (
 	// busyTime limits the wait for a process that is ready to run but has no processor, and
 	// would then call exec or exit. On a busy machine that takes long.
 	busyTime = time.Second
-	// startCost is the processor time, in milliseconds, that a program may need to start:
-	// two ticks of the kernel. A process that has used more is already working.
-	startCost = 20
+	// startCost is the processor time, in milliseconds, that a program may need to start. A
+	// process that has used more is already working. The kernel counts in ticks of 10 ms, and
+	// a virtual machine also counts the time in which its host runs something else.
+	startCost = 100
 	// settleEvery is the time between two looks at the processes. The kernel cannot report
 	// that another process is about to exit, so settle polls.
 	settleEvery = 200 * time.Microsecond
+	// equalLooks is how many looks in a row must find the same processes as the one before.
+	equalLooks = 4
 )
 
 // settle reads the rest of the output and reports whether it is complete. It does not wait for
@@ -42,6 +45,7 @@ func (r *run) settle() bool {
 	begun := time.Now()
 	calm := begun // the last time that a process was waiting for a processor
 	var before []int
+	equal := 0
 	for !(out.eof && err.eof) {
 		met, left, limit := r.holders(process.FileIDOf(out.fd), process.FileIDOf(err.fd))
 		now := time.Now()
@@ -49,15 +53,20 @@ func (r *run) settle() bool {
 			calm = now
 		}
 		// A look is not a snapshot: a process seen asleep may since have been woken by the
-		// exit of one that was looked at later. So two equal looks are needed.
-		same := slices.Equal(met, before)
+		// exit of one that was looked at later, and two processes that are about to wake
+		// each other both look asleep. So several equal looks are needed.
+		if slices.Equal(met, before) {
+			equal++
+		} else {
+			equal = 0
+		}
 		before = met
 		switch {
-		case now.Sub(begun) >= busyTime, same && now.Sub(calm) >= limit:
+		case now.Sub(begun) >= busyTime, equal >= equalLooks && now.Sub(calm) >= limit:
 			r.readAll() // a process that has just exited may have written
 			r.oc.LeftRunning = left
 			return out.eof && err.eof
-		case same:
+		case equal > 0:
 			r.wait(now.Add(settleEvery), out, err)
 		}
 	}

@@ -220,6 +220,12 @@ func (r *run) awaitEnd() (status, bool) {
 			if st.token != r.ping && r.ping != "" {
 				s.await(r.ping, time.Now().Add(time.Second))
 			}
+			if st.token == r.ping && r.ping != "" && softFiles(s.proc.PID) < enoughFiles {
+				// The shell had too few descriptors to report the status of the command;
+				// what the ping brings is the status of that failure.
+				s.killUnusable()
+				return status{}, false
+			}
 			return st, true
 		}
 		if s.dead() {

@@ -215,15 +215,22 @@ func TestKilledWhileDestroying(t *testing.T) {
 		<-asked
 		daemon.Restart(t)
 		service = daemon.Client(t)
-		info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: id})
-		if err != nil {
-			t.Fatalf("session.info: %s", err)
-		}
-		if info.State != api.SessionTerminated {
-			says(t, service, id, "echo alive", "alive\n")
-			list = append(list, wrote{fmt.Sprintf("x-%s-%d", id[2:], len(list)+1), "alive\n", 0})
+		// The session lives if the runner did not get the request. If it did, the session has
+		// ended or ends at any moment.
+		r, err := service.ExecRun(context.Background(), api.ExecParams{SessionID: id, Command: "echo alive"})
+		if err == nil {
+			if !r.Cancelled && (r.Stdout != "alive\n" || r.ExitCode != 0) {
+				t.Errorf("stdout %q, stderr %q, exit_code %d", r.Stdout, r.Stderr, r.ExitCode)
+			}
+			list = append(list, wrote{r.ExecID, r.Stdout, r.ExitCode})
 			destroy(t, service, id)
+		} else if !errors.Is(err, api.ErrSessionTerminated) {
+			t.Fatalf("exec.run: %s", err)
 		}
+		testkit.Eventually(t, "the session has ended", func() bool {
+			info, err := service.SessionInfo(context.Background(), api.SessionInfoParams{SessionID: id})
+			return err == nil && info.State == api.SessionTerminated
+		})
 		readPast(t, service, id, list)
 		if t.Failed() {
 			return
