@@ -48,6 +48,7 @@ func (s *script) grpcTransport(args []string) {
 		w.CloseWithError(c.receive(w))
 	}()
 	s.out, s.lines, s.end = c, bufio.NewReader(r), c.end
+	s.daemon, s.leave = d, cancel
 	s.t.Cleanup(func() {
 		cancel()
 		r.Close()

@@ -23,9 +23,11 @@ func (s *script) webTransport(transport string, args []string) {
 	url, token := d.HTTP(s.t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.t.Cleanup(cancel)
+	s.daemon, s.leave = d, cancel
 	if transport == "websocket" {
 		w := newSocket(ctx, s.t, url, token)
 		s.out, s.lines, s.end = w, bufio.NewReader(w.in), w.close
+		s.leave = func() { _ = w.conn.CloseNow() }
 		s.t.Cleanup(func() { _ = w.close() })
 		return
 	}

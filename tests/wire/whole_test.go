@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -218,43 +217,34 @@ func wholeClient(t *testing.T, transport string) {
 // TestWholeWithoutReader: a reader that disconnects, or stays and reads nothing, blocks the command
 // for a bounded time.
 func TestWholeWithoutReader(t *testing.T) {
-	for _, how := range []string{"gone", "dead"} {
-		t.Run(how, func(t *testing.T) {
-			stall := "600"
-			if how == "dead" {
-				stall = "1"
-			}
-			d := trltest.Start(t, trltest.Args(append(wholeFlags, "--reader-stall-s", stall)...))
-			c, ctx := d.Client(t), context.Background()
-			session, err := c.SessionCreate(ctx, api.SessionCreateParams{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn, err := net.Dial("unix", d.Socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := fmt.Fprintf(conn, `{"id":1,"method":"exec.stream","params":{"session_id":%q,"command":%q}}`+"\n", session.SessionID, wholeCommand); err != nil {
-				t.Fatal(err)
-			}
-			var start struct {
-				Data api.StreamStart `json:"data"`
-			}
-			if err := json.NewDecoder(conn).Decode(&start); err != nil {
-				t.Fatal(err)
-			}
-			if how == "gone" {
-				conn.Close()
-			}
-			if _, err := c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{start.Data.ExecID}}); err != nil {
-				t.Fatal(err)
-			}
-			info, err := c.ExecInfo(ctx, api.ExecInfoParams{ExecID: start.Data.ExecID})
-			if err != nil || info.Outcome == nil || info.Outcome.ExitCode != 0 || info.StdoutBytes != wholeSize {
-				t.Errorf("%+v, %v", info, err)
-			}
-		})
+	for _, transport := range []string{"socket", "websocket", "http", "grpc"} {
+		for _, how := range []string{"gone", "dead"} {
+			t.Run(transport+"/"+how, func(t *testing.T) {
+				stall := "600"
+				if how == "dead" {
+					stall = "1"
+				}
+				s := newScript(t, transport, append(wholeFlags, "--reader-stall-s", stall)...)
+				c, ctx := s.daemon.Client(t), context.Background()
+				session, err := c.SessionCreate(ctx, api.SessionCreateParams{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.send(fmt.Sprintf(`{"id":1,"method":"exec.stream","params":{"session_id":%q,"command":%q}}`+"\n", session.SessionID, wholeCommand))
+				s.expect(`{"id":1,"ok":true,"data":{"stream_id":"*","exec_id":"$x","...":"*"}}`)
+				if how == "gone" {
+					s.leave()
+				}
+				exec := s.vars["x"]
+				if _, err := c.ExecWait(ctx, api.ExecWaitParams{ExecIDs: []string{exec}}); err != nil {
+					t.Fatal(err)
+				}
+				info, err := c.ExecInfo(ctx, api.ExecInfoParams{ExecID: exec})
+				if err != nil || info.Outcome == nil || info.Outcome.ExitCode != 0 || info.StdoutBytes != wholeSize {
+					t.Errorf("%+v, %v", info, err)
+				}
+			})
+		}
 	}
 }
 

@@ -85,12 +85,14 @@ func only(comment []byte) []string {
 
 // script is one run of a file.
 type script struct {
-	t     *testing.T
-	out   io.Writer
-	lines *bufio.Reader
-	end   func() error
-	vars  map[string]string // JSON scalars, strings without their quotes
-	where string            // for messages
+	t      *testing.T
+	out    io.Writer
+	lines  *bufio.Reader
+	end    func() error
+	leave  func()            // breaks the connection
+	vars   map[string]string // JSON scalars, strings without their quotes
+	where  string            // for messages
+	daemon *trltest.Daemon   // nil on stdio
 
 	viewers map[string]*viewed // by the id of their stream
 	told    map[string]int64   // the last number of each stream of a dialogue
@@ -123,6 +125,7 @@ func newScript(t *testing.T, transport string, args ...string) *script {
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	s.out, s.lines, s.end = conn, bufio.NewReader(conn), conn.(*net.UnixConn).CloseWrite
+	s.daemon, s.leave = d, func() { conn.Close() }
 	return s
 }
 
