@@ -42,6 +42,8 @@ type Config struct {
 	RuntimeKinds   string  `key:"runtime_kinds" kind:"list" doc:"kinds of places that may be used: host, docker, container, ssh, kubernetes, pod, trl; empty = all"`
 	CreateTimeoutS float64 `key:"create_timeout_s" kind:"seconds" doc:"seconds that the creation of a session may take in a place other than the host; 0 = no limit"`
 
+	OwnerLostS float64 `key:"owner_lost_s" kind:"seconds" doc:"seconds after which TRL ends a session of another daemon here if that daemon does not connect to it; the other daemon may set less; 0 = never"`
+
 	// Runtimes are the places that the file names, in tables [runtimes.NAME].
 	Runtimes map[string]Runtime
 
@@ -118,6 +120,7 @@ func base() Config {
 		DefaultRuntime:     string(api.PlaceHost),
 		AdhocPlaces:        true,
 		CreateTimeoutS:     300,
+		OwnerLostS:         86400,
 		DefaultTimeoutS:    0,
 		KillGraceS:         5,
 		MaxStdinBytes:      16 << 20,

@@ -31,6 +31,10 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 		for _, runner := range runners {
 			about := runner.About()
 			alive[about.SessionID] = true
+			if about.Guest != nil {
+				r.adoptGuest(rt, runner, end)
+				continue
+			}
 			last := api.SessionInfo{Name: about.Name}
 			if i := slices.IndexFunc(published, func(p api.SessionInfo) bool { return p.SessionID == about.SessionID }); i >= 0 {
 				if last = published[i]; about.Kind != "" { // the record of an earlier version has no name

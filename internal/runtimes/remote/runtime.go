@@ -157,7 +157,7 @@ func (rt *Runtime) sweep(ctx context.Context) ([]string, error) {
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
 		for _, r := range rt.runners {
-			if r.rec.Owner == sessionID {
+			if r.rec.Owner == sessionID || r.rec.SessionID == sessionID {
 				return true
 			}
 		}
