@@ -33,6 +33,14 @@ func (p DialogueCreateParams) checkPlace() error {
 	case p.Runtime != "remote" && p.Remote != nil:
 		return InvalidParam("remote", "is for runtime remote")
 	}
+	if p.Remote != nil {
+		if err := p.Remote.Options().Check(PlaceTRL); err != nil {
+			e := AsError(err)
+			field, _ := e.Details["field"].(string)
+			_, why, _ := strings.Cut(e.Message, ": ")
+			return InvalidParam("remote"+strings.TrimPrefix(field, "place"), "%s", why)
+		}
+	}
 	return SessionCreateParams{Runtime: p.Runtime, CreateID: p.CreateID}.checkPlace()
 }
 

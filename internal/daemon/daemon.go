@@ -76,7 +76,7 @@ type daemon struct {
 	runtime  *host.Runtime
 	runtimes []session.Runtime // the host first
 	remotes  []*remote.Runtime // those of runtimes that are not the host
-	id       string // of this daemon, for others; it outlives the daemon
+	id       string            // of this daemon, for others; it outlives the daemon
 	places   *runtimes.Table
 	keys     []byte // of archived sessions, from the program before this one
 	archive  *archive.Archive

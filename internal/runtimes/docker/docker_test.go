@@ -342,7 +342,7 @@ func TestExistingContainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, err := s.Install(t.Context(), func(api.PlaceProgress) {})
+		path, err := s.(remote.Machine).Install(t.Context(), func(api.PlaceProgress) {})
 		if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "/tmp: ") || !strings.Contains(err.Error(), "mount a tmpfs with the option exec") {
 			t.Errorf("%q, %v", path, err)
 		}
@@ -593,7 +593,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	wantEnded(t, stray, "was removed")
-	sh(t, must(b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: foreign}))), "true")
+	sh(t, must(b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: foreign}))).(remote.Machine), "true")
 	if got, err := d.Sweep(t.Context(), "daemon-1", func(string) bool { return false }); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}

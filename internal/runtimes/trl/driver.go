@@ -190,35 +190,41 @@ type peer struct {
 // shared is a client with its users.
 type shared struct {
 	client *client.Client
+	token  string
 	users  int  // guarded by peer.mu
 	stale  bool // guarded by peer.mu; the last user closes it
 }
 
 // client returns a client of the other daemon. The caller must call release when it does not use it any
-// more. The token and the certificates are read again after every failure.
+// more. The token is read each time, and the certificates after every failure.
 func (p *peer) client(ctx context.Context) (c *client.Client, release func(), err error) {
+	t := p.target
+	o := client.GRPCOptions{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}
+	if t.TokenFile != "" {
+		if o.Token, err = client.ReadToken(t.TokenFile); err != nil {
+			return nil, nil, err
+		}
+	}
 	p.mu.Lock()
 	s, closed := p.current, p.closed
-	if s != nil {
+	renewed := s != nil && s.token != o.Token
+	if s != nil && !renewed {
 		s.users++
 	}
 	p.mu.Unlock()
 	if closed {
 		return nil, nil, api.ErrDaemonEnding
 	}
+	if renewed {
+		p.drop()
+		s = nil
+	}
 	if s == nil {
-		t := p.target
-		o := client.GRPCOptions{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}
-		if t.TokenFile != "" {
-			if o.Token, err = client.ReadToken(t.TokenFile); err != nil {
-				return nil, nil, err
-			}
-		}
 		if c, err = client.DialGRPC(ctx, t.Address, o); err != nil {
 			return nil, nil, err
 		}
 		c.ReconnectFor = 0 // the session tries again itself
-		s = &shared{client: c, users: 1}
+		s = &shared{client: c, token: o.Token, users: 1}
 		p.mu.Lock()
 		switch {
 		case p.closed:
