@@ -145,7 +145,6 @@ func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 		if !d.isGivenUp(p) {
 			select {
 			case <-p.retry:
-			case <-p.program.reached():
 			case <-p.ctx.Done():
 			}
 		}

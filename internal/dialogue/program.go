@@ -36,8 +36,6 @@ type program interface {
 	// reopen tries to reach a program that could not be reached. The error is an *unreachable if it
 	// cannot be.
 	reopen(ctx context.Context) error
-	// reached returns a channel that is closed when the program can be reached.
-	reached() <-chan struct{}
 	// endCause returns why the session has ended; empty if it has not.
 	endCause() string
 	// lostSince returns since when the program cannot be reached; zero if it can.
@@ -204,8 +202,6 @@ func (l *inSession) reopen(ctx context.Context) error {
 	return nil
 }
 
-func (l *inSession) reached() <-chan struct{} { return l.session.Reached() }
-
 func (l *inSession) endCause() string {
 	if info := l.session.Info(); info.State == api.SessionTerminated {
 		return info.Cause
@@ -236,4 +232,3 @@ func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
 func (vanished) endCause() string                            { return "its session was gone when the daemon started" }
 func (vanished) lostSince() time.Time                        { return time.Time{} }
-func (vanished) reached() <-chan struct{}                    { return alreadyClosed }

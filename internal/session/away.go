@@ -49,18 +49,6 @@ func (s *Session) LostSince() time.Time {
 	return s.absence.since
 }
 
-// Reached returns a channel that is closed when the runner is reached, or never will be.
-func (s *Session) Reached() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.absence != nil {
-		return s.absence.over
-	}
-	reached := make(chan struct{})
-	close(reached)
-	return reached
-}
-
 // AwaitAway waits until the runner could not be reached for the time patience, or the place does not
 // accept the credentials, and returns why. It returns nil if the session or ctx ends before that.
 func (s *Session) AwaitAway(ctx context.Context, patience time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,8 +38,10 @@ func startFar(t *testing.T, args ...string) *far {
 	daemon := trltest.Start(t, trltest.Args(append([]string{"--grpc", "127.0.0.1:0", "--max-sessions", "100"}, args...)...))
 	f := &far{daemon: daemon, there: daemon.Client(t), tokenFile: filepath.Join(t.TempDir(), "token")}
 	f.proxy = testkit.NewProxy(t, strings.TrimPrefix(daemon.GRPC(t), "grpc://"))
-	if err := os.WriteFile(f.tokenFile, []byte(daemon.Token(t)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	if !slices.Contains(args, "--token-file") { // otherwise the test writes the token itself
+		if err := os.WriteFile(f.tokenFile, []byte(daemon.Token(t)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return f
 }
