@@ -32,7 +32,7 @@ type Driver struct {
 
 	mu     sync.Mutex
 	closed bool             // guarded by mu
-	peers  map[target]*peer // guarded by mu; the other daemons that were used since the start
+	peers  map[target]*peer // guarded by mu; the other daemons that were asked since the start
 }
 
 var _ remote.Driver = (*Driver)(nil)
@@ -130,6 +130,7 @@ func (d *Driver) Open(ctx context.Context, o remote.Opening) (remote.Site, error
 	if err != nil {
 		return nil, err
 	}
+	p.use()
 	return &site{driver: d, peer: p, rec: record{target: t, Daemon: list.DaemonID, OS: list.OS, Arch: list.Arch}}, nil
 }
 
@@ -143,16 +144,19 @@ func (d *Driver) Restore(text json.RawMessage) (remote.Site, error) {
 		return nil, errors.New("the record of the place names no daemon")
 	}
 	s.peer = d.peerOf(s.rec.target)
+	s.peer.use()
 	return s, nil
 }
 
-// Sweep ends the guests of this daemon that belong to no session, on the daemons that were used since
-// the start.
+// Sweep ends the guests of this daemon that belong to no session, on the daemons that have or had sessions
+// since the start.
 func (d *Driver) Sweep(ctx context.Context, daemon string, keep func(sessionID string) bool) ([]string, error) {
 	d.mu.Lock()
 	var peers []*peer
 	for _, p := range d.peers {
-		peers = append(peers, p)
+		if p.isUsed() {
+			peers = append(peers, p)
+		}
 	}
 	d.mu.Unlock()
 	var removed []string
@@ -185,6 +189,19 @@ type peer struct {
 	mu      sync.Mutex
 	current *shared // guarded by mu; nil before the first use and after a failure
 	closed  bool    // guarded by mu
+	used    bool    // guarded by mu; sessions of this daemon are or were there
+}
+
+func (p *peer) use() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used = true
+}
+
+func (p *peer) isUsed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
 }
 
 // shared is a client with its users.

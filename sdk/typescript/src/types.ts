@@ -1099,8 +1099,8 @@ export interface DialogueCreateParams {
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
   /**
-   * The place where the agent runs, as in session.create, or remote for the daemon given in remote.
-   * Empty: the daemon's default_runtime.
+   * The place where the agent runs, as in session.create, or remote for the daemon given in remote,
+   * which is another way to write trl:ADDRESS. Empty: the daemon's default_runtime.
    */
   runtime?: string;
   /** Overrides options of the place, as in session.create. */
