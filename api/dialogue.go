@@ -66,7 +66,8 @@ type DialogueCreateParams struct {
 	// Env is added to the environment of the runtime.
 	Env map[string]string `json:"env,omitempty"`
 	// Runtime is the place where the agent runs, as in session.create, or remote for the daemon
-	// given in remote. Empty: the daemon's default_runtime.
+	// given in remote, which is another way to write trl:ADDRESS. Empty: the daemon's
+	// default_runtime.
 	Runtime string `json:"runtime,omitempty"`
 	// Place overrides options of the place, as in session.create.
 	Place *PlaceOptions `json:"place,omitempty"`
@@ -103,6 +104,13 @@ type DialogueRemote struct {
 	CertFile   string `json:"cert_file,omitempty"`   // certificate to present to the daemon
 	KeyFile    string `json:"key_file,omitempty"`    // private key of cert_file
 	ServerName string `json:"server_name,omitempty"` // name in the daemon's certificate, if it differs from the address
+}
+
+// Options returns the options of the place of kind trl that the daemon is.
+func (r DialogueRemote) Options() PlaceOptions {
+	return PlaceOptions{
+		Address: r.Address, TokenFile: r.TokenFile, CAFile: r.CAFile, CertFile: r.CertFile, KeyFile: r.KeyFile, ServerName: r.ServerName,
+	}
 }
 
 // DialoguePolicy answers requests of the agent. The first matching rule answers at once.

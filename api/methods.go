@@ -74,6 +74,11 @@ func list() []Method {
 		read(unary("runtime.list", "List the places where sessions can be created.", Service.RuntimeList)),
 		full(strict(unary("runtime.check", "Say whether sessions can be created in a place, or why not.", Service.RuntimeCheck))),
 		full(strict(unary("runtime.prune", "Remove containers, pods and remains of TRL that belong to no session.", Service.RuntimePrune))),
+		full(strict(unary("guest.start", "Start the runner of a session that belongs to another daemon.", Service.GuestStart))),
+		full(strict(endless(stream("guest.connect", "Push the bytes of a guest's runner, for its owner.", Service.GuestConnect)))),
+		full(strict(unary("guest.send", "Pass bytes of the owner on to a guest's runner.", Service.GuestSend))),
+		full(strict(unary("guest.end", "End a guest and every process in it.", Service.GuestEnd))),
+		full(strict(unary("guest.list", "List the sessions of other daemons that have their runners here.", Service.GuestList))),
 		names(full(strict(unary("session.create", "Start a session: a persistent shell, a terminal or a program.", Service.SessionCreate)))),
 		read(unary("session.list", "List the sessions.", Service.SessionList)),
 		read(unary("session.info", "Report everything about one session.", Service.SessionInfo)),
@@ -131,7 +136,7 @@ func (m Method) Call(ctx context.Context, s Service, params json.RawMessage) (an
 }
 
 // CallWith is Call with bytes that came beside the parameters and stand for their data. Only
-// exec.input takes any.
+// exec.input and guest.send take any.
 func (m Method) CallWith(ctx context.Context, s Service, params json.RawMessage, beside []byte) (any, error) {
 	data, err := m.call(ctx, s, params, beside, m.Strict)
 	if err != nil {

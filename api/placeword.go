@@ -33,6 +33,14 @@ func (p DialogueCreateParams) checkPlace() error {
 	case p.Runtime != "remote" && p.Remote != nil:
 		return InvalidParam("remote", "is for runtime remote")
 	}
+	if p.Remote != nil {
+		if err := p.Remote.Options().Check(PlaceTRL); err != nil {
+			e := AsError(err)
+			field, _ := e.Details["field"].(string)
+			_, why, _ := strings.Cut(e.Message, ": ")
+			return InvalidParam("remote"+strings.TrimPrefix(field, "place"), "%s", why)
+		}
+	}
 	return SessionCreateParams{Runtime: p.Runtime, CreateID: p.CreateID}.checkPlace()
 }
 
@@ -158,10 +166,13 @@ func (o PlaceOptions) checkForms() error {
 			return InvalidParam("place.ssh_options", "%.100q: must be NAME=VALUE, as in ssh_config", option)
 		}
 	}
-	for _, f := range []struct{ name, path string }{{"pod_template", o.PodTemplate}, {"token_file", o.TokenFile}, {"ca_file", o.CAFile}} {
+	for _, f := range []struct{ name, path string }{{"pod_template", o.PodTemplate}, {"token_file", o.TokenFile}, {"ca_file", o.CAFile}, {"cert_file", o.CertFile}, {"key_file", o.KeyFile}} {
 		if f.path != "" && f.path[0] != '/' {
 			return InvalidParam("place."+f.name, "%.200q: must begin with /; the daemon does not know the caller's directory", f.path)
 		}
+	}
+	if o.OwnerLostS < 0 {
+		return InvalidParam("place.owner_lost_s", "must be a number of seconds above 0")
 	}
 	if o.Identity != "" && o.Identity[0] != '/' && !strings.HasPrefix(o.Identity, "~/") {
 		return InvalidParam("place.identity", "%.200q: must begin with / or ~/; the daemon does not know the caller's directory", o.Identity)

@@ -25,6 +25,12 @@ type Service interface {
 	RuntimeCheck(ctx context.Context, p RuntimeCheckParams) (RuntimeCheckResult, error)
 	RuntimePrune(ctx context.Context, p RuntimePruneParams) (RuntimePruneResult, error)
 
+	GuestStart(ctx context.Context, p GuestStartParams) (GuestInfo, error)
+	GuestConnect(ctx context.Context, p GuestConnectParams) (Stream, error)
+	GuestSend(ctx context.Context, p GuestSendParams) (GuestSendResult, error)
+	GuestEnd(ctx context.Context, p GuestEndParams) (GuestEndResult, error)
+	GuestList(ctx context.Context, p GuestListParams) (GuestListResult, error)
+
 	SessionCreate(ctx context.Context, p SessionCreateParams) (SessionInfo, error)
 	SessionList(ctx context.Context, p SessionListParams) (SessionListResult, error)
 	SessionInfo(ctx context.Context, p SessionInfoParams) (SessionDetails, error)

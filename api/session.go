@@ -181,6 +181,9 @@ type SessionInfo struct {
 	// UnreachableSince and UnreachableWhy are set while the session cannot be reached.
 	UnreachableSince *time.Time `json:"unreachable_since,omitempty"`
 	UnreachableWhy   string     `json:"unreachable_why,omitempty"`
+	// Guest is set for a session that belongs to another daemon. Only that daemon runs commands
+	// in it; session.destroy ends it.
+	Guest *GuestOwner `json:"guest,omitempty"`
 	// TerminatedAt and Cause are set once the session has ended.
 	TerminatedAt *time.Time `json:"terminated_at,omitempty"`
 	Cause        string     `json:"cause,omitempty"`

@@ -110,6 +110,9 @@ const (
 	EventEnd      = "end"      // nothing follows: the agent's process has ended, or no_follow was set
 )
 
+// EventBytes is the type of the pushes of guest.connect: bytes of the runner. EventEnd follows the last.
+const EventBytes = "bytes"
+
 // EventTypes lists the events of event.subscribe.
 var EventTypes = []string{
 	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,

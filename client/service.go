@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -44,6 +45,38 @@ func (c *Client) RuntimeCheck(ctx context.Context, p api.RuntimeCheckParams) (ap
 // RuntimePrune implements api.Service.
 func (c *Client) RuntimePrune(ctx context.Context, p api.RuntimePruneParams) (api.RuntimePruneResult, error) {
 	return typed[api.RuntimePruneResult](ctx, c, "runtime.prune", p)
+}
+
+// GuestStart implements api.Service.
+func (c *Client) GuestStart(ctx context.Context, p api.GuestStartParams) (api.GuestInfo, error) {
+	return typed[api.GuestInfo](ctx, c, "guest.start", p)
+}
+
+// GuestConnect implements api.Service. The stream ends with its connection: it cannot be continued.
+func (c *Client) GuestConnect(ctx context.Context, p api.GuestConnectParams) (api.Stream, error) {
+	s, err := c.way.open(ctx, "guest.connect", p)
+	if err != nil {
+		return nil, unwrapLost(err)
+	}
+	return s, nil
+}
+
+// GuestSend implements api.Service.
+func (c *Client) GuestSend(ctx context.Context, p api.GuestSendParams) (api.GuestSendResult, error) {
+	if len(p.Bytes) > 0 && p.DataBase64 == "" {
+		p.DataBase64, p.Bytes = base64.StdEncoding.EncodeToString(p.Bytes), nil
+	}
+	return typed[api.GuestSendResult](ctx, c, "guest.send", p)
+}
+
+// GuestEnd implements api.Service.
+func (c *Client) GuestEnd(ctx context.Context, p api.GuestEndParams) (api.GuestEndResult, error) {
+	return typed[api.GuestEndResult](ctx, c, "guest.end", p)
+}
+
+// GuestList implements api.Service.
+func (c *Client) GuestList(ctx context.Context, p api.GuestListParams) (api.GuestListResult, error) {
+	return typed[api.GuestListResult](ctx, c, "guest.list", p)
 }
 
 // SessionCreate implements api.Service.

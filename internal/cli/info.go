@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -74,6 +75,7 @@ func (a *app) sessionFacts(s api.SessionDetails) [][2]string {
 	add("state", string(s.State))
 	add("runtime", s.Runtime)
 	add("place", placeText(s.SessionInfo))
+	add("owner", ownerText(s.SessionInfo))
 	add("runs", s.ExecID)
 	add("queued", nonZero(int64(s.Queued)))
 	if s.TerminatedAt != nil {
@@ -141,6 +143,17 @@ func placeText(s api.SessionInfo) string {
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// ownerText describes the daemon that a session belongs to, if it is another one.
+func ownerText(s api.SessionInfo) string {
+	switch {
+	case s.Guest == nil:
+		return ""
+	case s.Guest.Connected:
+		return "the daemon on " + cmp.Or(s.Guest.Owner, s.Guest.OwnerID)
+	}
+	return "the daemon on " + cmp.Or(s.Guest.Owner, s.Guest.OwnerID) + ", which is not connected"
 }
 
 // reachText says why a session cannot be reached, and since when.

@@ -90,6 +90,9 @@ func (a *app) printSessions(list []api.SessionInfo) error {
 		if len(s.Command) > 0 {
 			runs = strings.Join(s.Command, " ")
 		}
+		if s.Guest != nil && a.Stdout.TTY {
+			runs = "of " + ownerText(s)
+		}
 		name, id, state := ui.Text(s.Name), ui.Text(s.SessionID), stateCell(string(s.State))
 		kind, active, directory := ui.Text(string(s.Kind)), ui.Text(a.Stdout.When(s.LastActivity)), ui.Text(s.WorkingDir)
 		commands, terminal, title := ui.Text(strconv.FormatInt(s.CommandCount, 10)), terminalCell(s), ""

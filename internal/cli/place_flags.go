@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -115,6 +116,12 @@ func readOptions(list []string) (*api.PlaceOptions, error) {
 				field.Set(reflect.MakeMap(field.Type()))
 			}
 			field.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(of))
+		case reflect.Float64:
+			number, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %q is not a number", name, value)
+			}
+			field.SetFloat(number)
 		default: // a switch
 			var yes *bool
 			if err := json.Unmarshal([]byte(value), &yes); err != nil || yes == nil {
@@ -127,7 +134,7 @@ func readOptions(list []string) (*api.PlaceOptions, error) {
 }
 
 // optionFiles are the options that are paths on the daemon's machine.
-var optionFiles = []string{"identity", "pod_template", "token_file", "ca_file"}
+var optionFiles = []string{"identity", "pod_template", "token_file", "ca_file", "cert_file", "key_file"}
 
 func optionField(o *api.PlaceOptions, name string) reflect.Value {
 	v := reflect.ValueOf(o).Elem()

@@ -41,6 +41,7 @@ status 1 if not. prune removes containers and pods of TRL that belong to no sess
 		Example: `  trl run --on docker:alpine 'cat /etc/os-release'
   trl new web --on ssh:build           then: trl run -s web make
   trl new logs --beside web            another session, on the same machine
+  trl run --on trl:grpcs://box:7331 --place token_file=box.token uptime
   trl runtimes
   trl runtimes check docker:alpine ssh:build
   trl runtimes prune`,

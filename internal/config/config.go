@@ -42,6 +42,8 @@ type Config struct {
 	RuntimeKinds   string  `key:"runtime_kinds" kind:"list" doc:"kinds of places that may be used: host, docker, container, ssh, kubernetes, pod, trl; empty = all"`
 	CreateTimeoutS float64 `key:"create_timeout_s" kind:"seconds" doc:"seconds that the creation of a session may take in a place other than the host; 0 = no limit"`
 
+	OwnerLostS float64 `key:"owner_lost_s" kind:"seconds" doc:"seconds after which TRL ends a session of another daemon here if that daemon does not connect to it; the other daemon may set less; 0 = never"`
+
 	// Runtimes are the places that the file names, in tables [runtimes.NAME].
 	Runtimes map[string]Runtime
 
@@ -65,7 +67,7 @@ type Config struct {
 	// Dialogues.
 	DialogueStartTimeoutS float64 `key:"dialogue_start_timeout_s" kind:"seconds" min:"0.1" doc:"seconds to wait for the first answer of a new agent"`
 	DialogueStallS        float64 `key:"dialogue_stall_s" kind:"seconds" doc:"seconds that a working agent may stay silent before TRL reports it as stalled; 0 = never report"`
-	DialogueReconnectS    float64 `key:"dialogue_reconnect_s" kind:"seconds" min:"0.1" doc:"seconds to keep trying to reconnect to the daemon of a remote agent"`
+	DialogueReconnectS    float64 `key:"dialogue_reconnect_s" kind:"seconds" min:"0.1" doc:"seconds that the place of an agent may be unreachable before the state of the dialogue is error"`
 	DialogueLineBytes     int64   `key:"dialogue_line_bytes" kind:"bytes" min:"4096" max:"1073741824" doc:"maximum size of one line of an agent in bytes; TRL keeps a longer line but does not parse it"`
 	DialogueOutputBytes   int64   `key:"dialogue_output_bytes" kind:"bytes" min:"4096" doc:"bytes of an agent's output to buffer while no daemon reads it"`
 	DialoguesTotalBytes   int64   `key:"dialogues_total_bytes" kind:"bytes" doc:"maximum size of the records of all dialogues in bytes; beyond it, TRL deletes those of ended dialogues, oldest first; 0 = no limit"`
@@ -118,6 +120,7 @@ func base() Config {
 		DefaultRuntime:     string(api.PlaceHost),
 		AdhocPlaces:        true,
 		CreateTimeoutS:     300,
+		OwnerLostS:         86400,
 		DefaultTimeoutS:    0,
 		KillGraceS:         5,
 		MaxStdinBytes:      16 << 20,

@@ -163,6 +163,12 @@ func hasForm(v any, option string) bool {
 	case reflect.Pointer:
 		_, ok := v.(bool)
 		return ok
+	case reflect.Float64:
+		switch v.(type) {
+		case int64, float64:
+			return true
+		}
+		return false
 	}
 	_, ok := v.(string)
 	return ok
@@ -176,6 +182,8 @@ func formOf(option string) string {
 		return "a table of strings"
 	case reflect.Pointer:
 		return "true or false"
+	case reflect.Float64:
+		return "a number"
 	}
 	return "a string"
 }

@@ -76,6 +76,7 @@ type daemon struct {
 	runtime  *host.Runtime
 	runtimes []session.Runtime // the host first
 	remotes  []*remote.Runtime // those of runtimes that are not the host
+	id       string            // of this daemon, for others; it outlives the daemon
 	places   *runtimes.Table
 	keys     []byte // of archived sessions, from the program before this one
 	archive  *archive.Archive
@@ -274,6 +275,7 @@ func (d *daemon) newRegistry(events *journal.Journal) *session.Registry {
 
 		MaxSessions:   int(c.MaxSessions),
 		CreateTimeout: config.Seconds(c.CreateTimeoutS),
+		OwnerLost:     config.Seconds(c.OwnerLostS),
 		DefaultShell:  chosenShell(c),
 		KillGrace:     config.Seconds(c.KillGraceS),
 		IdleTimeout:   config.Seconds(c.IdleTimeoutS),
@@ -331,7 +333,7 @@ func (d *daemon) newServer() {
 	capabilities := []string{"shell", "terminal", "program", "exec.stream", "dialogue"}
 	capabilities = append(capabilities, d.runtime.Capabilities()...)
 	d.service = service.New(service.Config{
-		Registry: d.registry, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
+		Registry: d.registry, DaemonID: d.id, Places: d.places, Dialogues: d.talks, Limits: d.config.Limits(), Capabilities: capabilities,
 		Connections: func() int { return d.server.Connections() }, Upgrade: d.upgrade, HTTP: d.switchHTTP, Fronts: d.frontURLs, ConfigFile: d.config.File(),
 	})
 	d.server = server.New(server.Config{

@@ -12,6 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/runtimes/remote"
 	"github.com/trl-dev/trl/internal/runtimes/runners"
 	"github.com/trl-dev/trl/internal/runtimes/ssh"
+	"github.com/trl-dev/trl/internal/runtimes/trl"
 	"github.com/trl-dev/trl/internal/session"
 )
 
@@ -23,6 +24,7 @@ func (d *daemon) openRuntimes() error {
 	if err != nil {
 		return err
 	}
+	d.id = id
 	// Several daemons may share the runtime directory, but not their state.
 	private := func(name string) string { return filepath.Join(d.config.RuntimeDir, name+"-"+id[:9]) }
 	for _, driver := range []remote.Driver{
@@ -37,6 +39,7 @@ func (d *daemon) openRuntimes() error {
 			},
 			Spawn: d.runtime.Spawn, Forget: d.runtime.Forget, Dir: private("kube"), Environ: os.Environ(),
 		}),
+		trl.New(trl.Config{DaemonID: id}),
 	} {
 		rt, err := remote.New(remote.Config{Driver: driver, State: d.state, Logger: d.log})
 		if err != nil {

@@ -34,6 +34,7 @@ type agentProcess struct {
 	lastOutput time.Time                  // when it last wrote to stdout, or was last called
 	stallTimer *time.Timer                // reports a working process that is silent
 	replay     *replay                    // set while the process is brought back to where it was
+	lost       bool                       // it could not be reached when its session was destroyed
 	retried    chan struct{}              // closed, and replaced, after each retry
 	aliases    aliases
 }
@@ -68,7 +69,6 @@ func (d *Dialogue) readOutput(p *agentProcess) {
 	defer func() {
 		p.release()
 		p.input.close()
-		p.program.close()
 		close(p.done)
 	}()
 	for {
@@ -242,8 +242,7 @@ func (d *Dialogue) finish(p *agentProcess, outcome *api.ExecOutcome) {
 		p.stallTimer.Stop()
 	}
 	d.stopDenyTimerLocked()
-	if outcome == nil && d.about.Params.Remote != nil && p.ending.step != endVanished && p.ending.step != endDestroyed {
-		d.about.Orphan = true // its session may still exist on the other daemon
+	if outcome == nil && p.lost {
 		end.Text = strings.TrimPrefix(end.Text+"; its session could not be reached, and is ended when it can be", "; ")
 	}
 	if err := p.ending.to(endOver); err != nil {
@@ -260,7 +259,6 @@ func (d *Dialogue) finish(p *agentProcess, outcome *api.ExecOutcome) {
 	d.settleLocked()
 	d.log.Info("dialogue ended", "cause", end.Cause)
 	d.registry.sweepSoon()
-	d.chaseOrphansLocked()
 }
 
 // endLocked describes the end of a process. sessionCause is why its session ended, if it did.

@@ -144,21 +144,17 @@ func (d *Dialogue) leave() {
 // killTimeout bounds the time to destroy a session.
 const killTimeout = 10 * time.Second
 
-// unreachableKillTimeout is the same for a session that cannot be reached right now.
-const unreachableKillTimeout = 2 * time.Second
-
-// kill destroys the session of a program, or notes that the session may be left over. p is nil when
-// the dialogue has no process for the program yet.
+// kill destroys the session of a program. What cannot be done because the place of the session cannot
+// be reached is done later, also by a later daemon. p is nil when the dialogue has no process for the
+// program yet.
 func (d *Dialogue) kill(prog program, p *agentProcess) {
-	patience := killTimeout
-	if !prog.lostSince().IsZero() {
-		patience = unreachableKillTimeout
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	lost := !prog.lostSince().IsZero()
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if p != nil && prog.endCause() == "" { // otherwise the session was ended by something else
 		d.mu.Lock()
 		p.ending.tryTo(endDestroying)
+		p.lost = lost
 		d.mu.Unlock()
 	}
 	err := prog.kill(ctx)
@@ -167,7 +163,6 @@ func (d *Dialogue) kill(prog program, p *agentProcess) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.about.Orphan = d.about.Orphan || err != nil
 	if p == nil || err != nil {
 		return
 	}

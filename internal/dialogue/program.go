@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -11,7 +12,7 @@ import (
 	"github.com/trl-dev/trl/internal/session"
 )
 
-// program is the way to an agent's process, in this daemon or in another. Its methods are safe for
+// program is the way to an agent's process. Its methods are safe for
 // concurrent use, except recv, which only one goroutine at a time may call.
 type program interface {
 	// ids returns the ids of the session and of the command in it.
@@ -32,14 +33,13 @@ type program interface {
 	cancel(ctx context.Context) error
 	// kill destroys the session at once.
 	kill(ctx context.Context) error
-	// reopen tries to reach a program that could not be reached.
+	// reopen tries to reach a program that could not be reached. The error is an *unreachable if it
+	// cannot be.
 	reopen(ctx context.Context) error
 	// endCause returns why the session has ended; empty if it has not.
 	endCause() string
 	// lostSince returns since when the program cannot be reached; zero if it can.
 	lostSince() time.Time
-	// close releases the connection to the program, which goes on.
-	close()
 }
 
 // piece is a piece of a program's output, or its exit.
@@ -64,25 +64,51 @@ func (e *unreachable) Unwrap() error { return e.cause }
 // readBytes is the most that one read returns.
 const readBytes = 256 << 10
 
-// local is a program in a session of this daemon.
-type local struct {
+// The reasons why a program cannot be reached.
+const (
+	reasonUnreachable = "unreachable"   // its place cannot be reached
+	reasonDenied      = "auth_rejected" // its place does not accept the credentials
+)
+
+func newUnreachable(err error) *unreachable {
+	if session.IsDenied(err) {
+		return &unreachable{reason: reasonDenied, cause: err}
+	}
+	return &unreachable{reason: reasonUnreachable, retry: true, cause: err}
+}
+
+// inSession is a program in a session of this daemon, which may be in another place.
+type inSession struct {
 	session *session.Session
 	execID  string
+	// patience is how long the place may be unreachable before the dialogue reports it; 0 on this
+	// machine, where the output just waits in the runner.
+	patience time.Duration
 
 	// Used by recv alone.
 	after int64
 	ready []piece
 }
 
-func newLocal(s *session.Session, execID string) *local { return &local{session: s, execID: execID} }
+// newInSession returns the program of a session.
+func newInSession(s *session.Session, execID string, patience time.Duration) *inSession {
+	l := &inSession{session: s, execID: execID}
+	if place := s.Info().Place; place != nil && place.Kind != api.PlaceHost {
+		l.patience = patience
+	}
+	return l
+}
 
-func (l *local) ids() (sessionID, execID string) { return l.session.ID(), l.execID }
+func (l *inSession) ids() (sessionID, execID string) { return l.session.ID(), l.execID }
 
-func (l *local) dir() string { return l.session.Info().WorkingDir }
+func (l *inSession) dir() string { return l.session.Info().WorkingDir }
 
-func (l *local) recv(ctx context.Context) (piece, error) {
+func (l *inSession) recv(ctx context.Context) (piece, error) {
 	for len(l.ready) == 0 {
-		r, text, err := l.session.Read(ctx, link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true})
+		r, text, err := l.read(ctx)
+		if lost := new(unreachable); errors.As(err, &lost) {
+			return piece{}, err
+		}
 		if session.IsUnreachable(err) && ctx.Err() == nil {
 			continue // the output waits in the runner
 		}
@@ -115,8 +141,31 @@ func (l *local) recv(ctx context.Context) (piece, error) {
 	return p, ctx.Err()
 }
 
+// read reads the next output. The error is an *unreachable if the place cannot be reached for too long.
+func (l *inSession) read(ctx context.Context) (link.ReadResult, []byte, error) {
+	p := link.ReadParams{ExecID: l.execID, AfterSeq: l.after, Limit: readBytes, Wait: true}
+	if l.patience == 0 {
+		return l.session.Read(ctx, p)
+	}
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if why := l.session.AwaitAway(reading, l.patience); why != nil {
+			stop(newUnreachable(why))
+		}
+	})
+	r, text, err := l.session.Read(reading, p)
+	if err != nil && ctx.Err() == nil && reading.Err() != nil {
+		err = context.Cause(reading)
+	}
+	stop(nil)
+	watching.Wait()
+	return r, text, err
+}
+
 // awaitEnd waits until the session has ended with its program.
-func (l *local) awaitEnd(ctx context.Context) {
+func (l *inSession) awaitEnd(ctx context.Context) {
 	select {
 	case <-l.session.Done():
 	case <-time.After(killTimeout):
@@ -124,40 +173,48 @@ func (l *local) awaitEnd(ctx context.Context) {
 	}
 }
 
-func (l *local) write(ctx context.Context, id string, data []byte) error {
+func (l *inSession) write(ctx context.Context, id string, data []byte) error {
 	_, err := l.session.Type(ctx, link.SessionInputParams{WriteID: id}, data)
 	return err
 }
 
-func (l *local) stdinBytes(ctx context.Context) (int64, error) {
+func (l *inSession) stdinBytes(ctx context.Context) (int64, error) {
 	r, err := l.session.Type(ctx, link.SessionInputParams{}, nil)
 	return r.Written, err
 }
 
-func (l *local) closeInput(ctx context.Context) error {
+func (l *inSession) closeInput(ctx context.Context) error {
 	_, err := l.session.Type(ctx, link.SessionInputParams{Close: true}, nil)
 	return err
 }
 
-func (l *local) cancel(ctx context.Context) error {
+func (l *inSession) cancel(ctx context.Context) error {
 	_, err := l.session.Cancel(ctx, api.ExecCancelParams{ExecID: l.execID})
 	return err
 }
 
-func (l *local) kill(ctx context.Context) error { return l.session.Kill(ctx) }
+func (l *inSession) kill(ctx context.Context) error { return l.session.Kill(ctx) }
 
-func (l *local) reopen(context.Context) error { return errors.New("the session is of this daemon") }
+func (l *inSession) reopen(ctx context.Context) error {
+	if err := l.session.Reach(ctx); err != nil {
+		return newUnreachable(err)
+	}
+	return nil
+}
 
-func (l *local) endCause() string {
+func (l *inSession) endCause() string {
 	if info := l.session.Info(); info.State == api.SessionTerminated {
 		return info.Cause
 	}
 	return ""
 }
 
-func (l *local) lostSince() time.Time { return time.Time{} }
-
-func (l *local) close() {}
+func (l *inSession) lostSince() time.Time {
+	if l.patience == 0 {
+		return time.Time{}
+	}
+	return l.session.LostSince()
+}
 
 // vanished is a program whose session ended while no daemon ran.
 type vanished struct{ sessionID, execID string }
@@ -175,4 +232,3 @@ func (vanished) kill(context.Context) error                  { return nil }
 func (vanished) reopen(context.Context) error                { return errVanished }
 func (vanished) endCause() string                            { return "its session was gone when the daemon started" }
 func (vanished) lostSince() time.Time                        { return time.Time{} }
-func (vanished) close()                                      {}

@@ -55,9 +55,6 @@ type about struct {
 	ExecID    string                   `json:"exec_id"`
 	// Created says that dialogue.create succeeded, so that a client has the id.
 	Created bool `json:"created"`
-	// Orphan says that a session without an owner may exist: one that was being started, or that
-	// could not be reached when it had to end.
-	Orphan bool `json:"stray,omitempty"`
 	// Options are the options that the current protocol was created with.
 	Options agent.Options `json:"options"`
 	// Info is the last snapshot of an ended dialogue; nil while a process lives.

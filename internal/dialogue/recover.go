@@ -49,8 +49,7 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 	switch {
 	case errors.Is(err, os.ErrNotExist) && emptyRecord(dir), err == nil && !a.Created: // no client got its id
 		r.log.Warn("dialogue was incomplete when its daemon died; removed it", "dialogue_id", id)
-		a.ID = id
-		r.chase(func() bool { return r.removeUncreated(a) })
+		r.tasks.Go(func() { r.removeUncreated(id) })
 		return
 	case err != nil: // perhaps a later version wrote it: leave it alone
 		r.log.Warn("record of a dialogue cannot be read", "dialogue_id", id, "error", err)
@@ -88,10 +87,7 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 				return
 			}
 		}
-		r.endLocalOrphans(a.ID, owned)
-		d.mu.Lock()
-		d.chaseOrphansLocked()
-		d.mu.Unlock()
+		r.endOrphans(a.ID, owned)
 	})
 }
 
@@ -199,12 +195,9 @@ func (d *Dialogue) endUnlessAnswered(p *agentProcess) {
 
 // findProgramLocked finds the program that an earlier daemon started.
 func (d *Dialogue) findProgramLocked() program {
-	if r := d.about.Params.Remote; r != nil {
-		return adoptRemote(*r, d.registry.config.Reconnect, d.about.SessionID, d.about.ExecID)
-	}
 	s, err := d.registry.config.Sessions.Get(d.about.SessionID)
 	if err != nil {
 		return vanished{d.about.SessionID, d.about.ExecID}
 	}
-	return newLocal(s, d.about.ExecID)
+	return newInSession(s, d.about.ExecID, d.registry.config.Reconnect)
 }

@@ -34,7 +34,7 @@ type Config struct {
 	// Stall is how long a working agent may be silent before it is reported as stalled; 0 means
 	// without a limit.
 	Stall time.Duration
-	// Reconnect is how long the dialogues try to reach another daemon after a connection is lost.
+	// Reconnect is how long the place of an agent may be unreachable before the dialogue reports it.
 	Reconnect time.Duration
 	// LineBytes bounds the length of a line of an agent.
 	LineBytes int64
@@ -45,8 +45,8 @@ type Config struct {
 
 // Registry has the dialogues of a daemon.
 //
-// Goroutines: those of the dialogues, sweep, and chase while it looks for orphans; Close and Leave
-// wait for them. A Registry is safe for concurrent use.
+// Goroutines: those of the dialogues, sweep, and those that recover dialogues of an earlier daemon;
+// Close and Leave wait for them. A Registry is safe for concurrent use.
 type Registry struct {
 	config     Config
 	log        *slog.Logger
@@ -190,21 +190,11 @@ func (d *Dialogue) undo() {
 	}
 }
 
-// discardLocked removes the record. While another daemon may still have the session, the record
-// stays, hidden from clients, until that session has ended.
+// discardLocked removes the record.
 func (d *Dialogue) discardLocked() error {
 	d.removed = true
 	d.record.end()
-	a := d.about
-	if !a.Orphan || a.Params.Remote == nil {
-		return d.record.remove()
-	}
-	a.Created, a.Info = false, nil
-	if err := d.record.save(a); err != nil {
-		return err
-	}
-	d.registry.chase(func() bool { return d.registry.removeUncreated(a) })
-	return nil
+	return d.record.remove()
 }
 
 // noteCreated notes in the record that the dialogue is complete, so that the next daemon keeps it.

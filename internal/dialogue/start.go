@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/client"
 	"github.com/trl-dev/trl/internal/dialogue/agent"
 	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
 // The words for places that dialogues know.
 const (
-	placeHost   = string(api.PlaceHost)
-	placeRemote = "remote" // another daemon, in DialogueCreateParams.Remote
+	placeHost = string(api.PlaceHost)
 )
 
 // resetLocked gives the dialogue an empty tracker.
@@ -50,26 +48,22 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	ctx, cancel := context.WithTimeoutCause(creating, d.registry.config.StartTimeout, errNoAnswer)
 	defer cancel()
 	// The creation of a session elsewhere has its own limit, which is longer.
-	elsewhere := params.Runtime != placeHost && params.Runtime != placeRemote
+	elsewhere := params.Runtime != placeHost
 	if !elsewhere {
 		creating = ctx
-	}
-	if err := d.noteOrphan(true); err != nil {
-		return err
 	}
 	session := api.SessionCreateParams{
 		Name: d.id, // session names are unique, so a dialogue never has two agents
 		Kind: api.KindProgram, Command: argv, WorkingDir: params.WorkingDir, Env: merged(needs, env),
 		Tags: append([]string{api.TagDialogue, d.id}, params.Tags...), LifetimeS: params.LifetimeS,
 	}
-	if params.Remote == nil {
-		session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
+	session.Runtime, session.Place, session.CreateID = params.Runtime, params.Place, createID
+	if params.Remote != nil {
+		place := params.Remote.Options()
+		session.Runtime, session.Place = string(api.PlaceTRL), &place
 	}
 	prog, err := d.openSession(creating, session)
 	if err != nil {
-		if unsure := new(unanswered); !errors.As(err, &unsure) {
-			_ = d.noteOrphan(false)
-		}
 		return d.startError(creating, err, nil)
 	}
 	if elsewhere {
@@ -80,7 +74,7 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	o.WorkingDir = prog.dir()
 	p := d.newProcess(prog, a.New(o))
 	d.mu.Lock()
-	d.about.Epoch, d.about.Options, d.about.Info, d.about.Orphan = o.Epoch, o, nil, false
+	d.about.Epoch, d.about.Options, d.about.Info = o.Epoch, o, nil
 	d.about.SessionID, d.about.ExecID = prog.ids()
 	err = d.record.begin(o.Epoch)
 	if err == nil {
@@ -89,7 +83,6 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	if err != nil {
 		d.mu.Unlock()
 		d.kill(prog, nil)
-		prog.close()
 		return errNoRecord(err)
 	}
 	d.process = p
@@ -99,19 +92,6 @@ func (d *Dialogue) start(ctx context.Context, resume, createID string) error {
 	d.mu.Unlock()
 	d.startGoroutines(p)
 	return d.awaitAnswer(ctx, p)
-}
-
-// noteOrphan notes in the record whether a session without an owner may exist.
-func (d *Dialogue) noteOrphan(yes bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.about.Orphan = yes; d.removed {
-		return nil
-	}
-	if err := d.record.save(d.about); err != nil {
-		return errNoRecord(err)
-	}
-	return nil
 }
 
 func errNoRecord(err error) error {
@@ -130,23 +110,15 @@ var errNoAnswer = errors.New("the agent did not answer in time (dialogue_start_t
 func (d *Dialogue) openSession(ctx context.Context, p api.SessionCreateParams) (program, error) {
 	prog, err := d.createSession(ctx, p)
 	if errors.Is(err, api.ErrConflict) {
-		if at := d.about.Params.Remote; at != nil {
-			err = endRemoteSessions(ctx, *at, d.id)
-		} else {
-			d.registry.endLocalOrphans(d.id, "")
-			err = nil
+		if earlier := d.endEarlier(ctx); earlier != nil {
+			return nil, earlier
 		}
-		if err == nil {
-			prog, err = d.createSession(ctx, p)
-		}
+		prog, err = d.createSession(ctx, p)
 	}
 	return prog, err
 }
 
 func (d *Dialogue) createSession(ctx context.Context, p api.SessionCreateParams) (program, error) {
-	if r := d.about.Params.Remote; r != nil {
-		return createRemote(ctx, *r, d.registry.config.Reconnect, p)
-	}
 	info, err := d.registry.config.Sessions.Create(ctx, p)
 	if err != nil {
 		return nil, err
@@ -155,7 +127,7 @@ func (d *Dialogue) createSession(ctx context.Context, p api.SessionCreateParams)
 	if err != nil {
 		return nil, err
 	}
-	return newLocal(s, info.ExecID), nil
+	return newInSession(s, info.ExecID, d.registry.config.Reconnect), nil
 }
 
 // awaitAnswer waits for the first answer of the agent. If none comes before ctx ends, the process is
@@ -252,9 +224,6 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 	case <-ctx.Done():
 		return api.DialogueInfo{}, ctx.Err()
 	}
-	if err := d.finishVanished(ctx); err != nil {
-		return api.DialogueInfo{}, err
-	}
 	info := d.Info()
 	if info.State != api.DialogueEnded {
 		return info, api.Errorf(api.CodeConflict, "dialogue %q: has not ended; it is %s", d.id, info.State)
@@ -263,7 +232,7 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		return info, err
 	}
 	defer d.registry.release(d.id)
-	if err := d.killOrphans(); err != nil {
+	if err := d.endEarlier(ctx); err != nil {
 		return info, err
 	}
 	if err := d.reopen(p.Env); err != nil {
@@ -283,28 +252,6 @@ func (d *Dialogue) Resume(ctx context.Context, p api.DialogueResumeParams) (api.
 		}
 	}
 	return d.Info(), nil
-}
-
-// finishVanished finishes a process whose session no longer exists, although its exit was not
-// observed.
-func (d *Dialogue) finishVanished(ctx context.Context) error {
-	d.mu.Lock()
-	p := d.process
-	gone := d.state == api.DialogueError && d.fault.Reason == string(client.ReasonSessionGone)
-	if gone {
-		p.ending.tryTo(endVanished)
-	}
-	d.mu.Unlock()
-	if !gone {
-		return nil
-	}
-	p.retryNow() // wakes awaitRetry, which then finishes the process
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // reopen loads the events of an ended dialogue and moves it to the state starting.
@@ -366,7 +313,6 @@ func (d *Dialogue) markEnded() {
 	}
 	d.moveLocked(api.DialogueEnded)
 	d.settleLocked()
-	d.chaseOrphansLocked()
 }
 
 // settleLocked saves the last snapshot of a dialogue that has ended, and releases the rest.

@@ -5,6 +5,10 @@ import "github.com/trl-dev/trl/api"
 // What trl-runner says to the daemon in a place, beside the link: one JSON object on a line of its
 // stdout, or an exit status.
 
+// VerbServe is the argument of a runner whose daemon does not know the place: the runner begins
+// sessions with its own environment.
+const VerbServe = "serve"
+
 // Report is what `trl-runner start` and `trl-runner init` print about a runner.
 type Report struct {
 	// Dir is the private directory of the session, with the socket of the runner.

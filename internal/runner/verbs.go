@@ -25,7 +25,7 @@ import (
 // The verbs of trl-runner in a place that is not the daemon's machine. verbServe is for trl-runner
 // itself.
 const (
-	verbServe   = "serve"
+	verbServe   = link.VerbServe
 	verbStart   = "start"
 	verbInit    = "init"
 	verbConnect = "connect"

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,8 @@ type Config struct {
 	Places *runtimes.Table
 	// Dialogues are the conversations with agents.
 	Dialogues *dialogue.Registry
+	// DaemonID identifies this daemon to others, also after its restart.
+	DaemonID string
 	// Connections counts the clients; nil for none.
 	Connections func() int
 	// Limits are those that system.info reports.
@@ -47,6 +50,7 @@ type Service struct {
 	config   Config
 	began    time.Time
 	streams  atomic.Int64 // the number of the last stream
+	guests   sync.Map     // the connections of owners to their guests: stream id → *session.GuestConnection
 }
 
 var _ api.Service = (*Service)(nil)

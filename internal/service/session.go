@@ -27,9 +27,15 @@ func (s *Service) SessionList(_ context.Context, p api.SessionListParams) (api.S
 	if p.State == api.SessionTerminated {
 		list = s.registry.Past
 	}
-	result := api.SessionListResult{Sessions: []api.SessionInfo{}}
+	var infos []api.SessionInfo
 	for _, found := range list() {
-		info := found.Info()
+		infos = append(infos, found.Info())
+	}
+	if p.State != api.SessionTerminated {
+		infos = append(infos, s.registry.GuestSessions()...)
+	}
+	result := api.SessionListResult{Sessions: []api.SessionInfo{}}
+	for _, info := range infos {
 		// A session may end during the loop.
 		if p.State != "" && info.State != p.State || p.State == "" && info.State == api.SessionTerminated {
 			continue
@@ -52,6 +58,9 @@ func hasAll(tags, wanted []string) bool {
 
 // SessionInfo reports everything about one session.
 func (s *Service) SessionInfo(ctx context.Context, p api.SessionInfoParams) (api.SessionDetails, error) {
+	if d, guest := s.registry.GuestSession(p.SessionID); guest {
+		return d, nil
+	}
 	found, err := s.session(ctx, p.SessionID)
 	if err != nil {
 		return api.SessionDetails{}, err
@@ -88,7 +97,13 @@ func (s *Service) SessionDestroy(ctx context.Context, p api.SessionDestroyParams
 	if p.SessionID == "" {
 		return api.SessionDestroyResult{}, api.InvalidParam("session_id", "is required")
 	}
-	if found, err := s.live(ctx, p.SessionID); err == nil {
+	if d, guest := s.registry.GuestSession(p.SessionID); guest {
+		if owner := d.Owner(); owner != "" && !p.Force {
+			e := api.Errorf(api.CodeConflict, "session %q: belongs to dialogue %s of another daemon; use dialogue.terminate there, or force", p.SessionID, owner)
+			e.Details = map[string]any{"owner": owner}
+			return api.SessionDestroyResult{}, e
+		}
+	} else if found, err := s.live(ctx, p.SessionID); err == nil {
 		if err := notOwned(ctx, found, p.Force, "dialogue.terminate"); err != nil {
 			return api.SessionDestroyResult{}, err
 		}

@@ -55,10 +55,8 @@ func (r *Registry) reserve(p api.SessionCreateParams, h home, cancel context.Can
 	if r.closing != nil {
 		return nil, r.closing
 	}
-	if n := len(r.starting) + len(r.living); n >= r.config.MaxSessions {
-		e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the most (max_sessions)", n)
-		e.Details = map[string]any{"max_sessions": r.config.MaxSessions}
-		return nil, e
+	if err := r.fullLocked(); err != nil {
+		return nil, err
 	}
 	if id, taken := r.names[name]; taken {
 		return nil, api.Errorf(api.CodeConflict, "session name %q is taken by %s", name, id)
@@ -77,6 +75,20 @@ func (r *Registry) reserve(p api.SessionCreateParams, h home, cancel context.Can
 	r.creating.Add(1) // under mu and before closing is set, so that stopCreating waits for it
 	return s, nil
 }
+
+// fullLocked is the error of a session beyond max_sessions, else nil.
+func (r *Registry) fullLocked() error {
+	n := r.countLocked()
+	if n < r.config.MaxSessions {
+		return nil
+	}
+	e := api.Errorf(api.CodeMaxSessionsReached, "%d sessions live, which is the most (max_sessions)", n)
+	e.Details = map[string]any{"max_sessions": r.config.MaxSessions}
+	return e
+}
+
+// countLocked counts the sessions that live or are being created.
+func (r *Registry) countLocked() int { return len(r.starting) + len(r.living) + len(r.guests) }
 
 // starting is a session that is being created, and how to cancel that.
 type starting struct {
@@ -97,7 +109,7 @@ func (s *Session) describeRequest(p api.SessionCreateParams) {
 
 func (r *Registry) isKnownLocked(id string) bool {
 	_, begun := r.starting[id]
-	return begun || r.living[id] != nil || r.past[id] != nil
+	return begun || r.living[id] != nil || r.past[id] != nil || r.guests[id] != nil
 }
 
 // startedLocked ends the creation of a session and wakes the callers of AwaitCreated.

@@ -162,7 +162,7 @@ func (r *Registry) Unused() <-chan struct{} { return r.unused }
 // noteFreeLocked records since when the daemon has been idle.
 func (r *Registry) noteFreeLocked() {
 	switch {
-	case r.holds+len(r.starting)+len(r.living) > 0:
+	case r.holds+r.countLocked() > 0:
 		r.idleSince = time.Time{}
 	case r.idleSince.IsZero():
 		r.idleSince = time.Now()

@@ -49,9 +49,15 @@ func newAwaySignals() *awaySignals {
 type absence struct {
 	since     time.Time
 	why       string
+	err       error         // why the last attempt to reach the runner failed; nil before the first
+	denied    chan struct{} // closed when an attempt failed because the credentials are not accepted
 	published bool          // the journal and Info say so
 	over      chan struct{} // closed when the runner is reached again, or never will be
 	timers    []*time.Timer
+}
+
+func newAbsence(since time.Time, why string) *absence {
+	return &absence{since: since, why: why, denied: make(chan struct{}), over: make(chan struct{})}
 }
 
 func (a *absence) end() {
@@ -69,7 +75,7 @@ func (s *Session) noteLost(c *runnerConn, why string, silence, notice time.Durat
 	if s.conn != c || s.absence != nil {
 		return
 	}
-	a := &absence{since: time.Now().Add(-silence), why: why, over: make(chan struct{})}
+	a := newAbsence(time.Now().Add(-silence), why)
 	signals := s.away
 	close(signals.now)
 	s.absence = a
@@ -146,6 +152,9 @@ func (s *Session) watch(c *runnerConn) {
 // exited, has no session or none to keep, or is left to a later daemon.
 func (s *Session) reach() *runnerConn {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		s.mu.Lock()
+		s.attempts.begun++
+		s.mu.Unlock()
 		c, err := s.reconnect()
 		var stranger *strangerError
 		switch {
@@ -159,11 +168,7 @@ func (s *Session) reach() *runnerConn {
 		case errors.As(err, &stranger) && s.leaveStranger(stranger):
 			return nil
 		}
-		s.mu.Lock()
-		if s.absence != nil {
-			s.absence.why = err.Error()
-		}
-		s.mu.Unlock()
+		s.noteFailedAttempt(err)
 		// The random pause spreads the attempts of sessions that lost their runners together.
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {

@@ -31,6 +31,10 @@ func (r *Registry) Recover(ctx context.Context, end bool) error {
 		for _, runner := range runners {
 			about := runner.About()
 			alive[about.SessionID] = true
+			if about.Guest != nil {
+				r.adoptGuest(rt, runner, end)
+				continue
+			}
 			last := api.SessionInfo{Name: about.Name}
 			if i := slices.IndexFunc(published, func(p api.SessionInfo) bool { return p.SessionID == about.SessionID }); i >= 0 {
 				if last = published[i]; about.Kind != "" { // the record of an earlier version has no name
@@ -88,7 +92,7 @@ func (r *Registry) recover(runner Runner, h home, last api.SessionInfo, end bool
 	s.mu.Lock()
 	s.details.Kind, s.details.Tags, s.details.Place = about.Kind, about.Tags, placeOf(runner)
 	s.details.CreatedAt, s.details.LastActivity = about.CreatedAt, about.CreatedAt
-	s.absence = &absence{since: time.Now(), why: "its runner has not answered this daemon yet", over: make(chan struct{})}
+	s.absence = newAbsence(time.Now(), "its runner has not answered this daemon yet")
 	if err := s.beginLocked(last.State == api.SessionRunning || s.kindLocked() != api.KindShell); err != nil {
 		s.log.Error("session cannot start", "error", err)
 	}

@@ -32,7 +32,10 @@ type Config struct {
 	// CreateTimeout bounds the creation of a session in a place that is not the host, unless the
 	// caller sets another bound; 0 = no bound.
 	CreateTimeout time.Duration
-	Logger        *slog.Logger
+	// OwnerLost is how long a session of another daemon lives here without a connection of that
+	// daemon; 0 = without a limit.
+	OwnerLost time.Duration
+	Logger    *slog.Logger
 	// MaxSessions is how many sessions may live at once.
 	MaxSessions int
 	// DefaultShell is the shell of sessions whose creator names none. If it is empty, such a
@@ -80,16 +83,19 @@ type Registry struct {
 	housekeepingDone chan struct{} // closed when runHousekeeping returns
 	unused           chan struct{} // closed when the daemon has been idle for AutoExit
 
-	mu        sync.Mutex
-	closing   error               // guarded by mu; why no session can be created any more
-	starting  map[string]starting // guarded by mu; by id
-	living    map[string]*Session // guarded by mu; idle or running, by id
-	past      map[string]*Session // guarded by mu; terminated, by id
-	names     map[string]string   // guarded by mu; name → id of those starting and living
-	commands  int64               // guarded by mu; run by sessions that are not living any more
-	nextWake  time.Time           // guarded by mu; when the housekeeping is due; zero = when wake is signalled
-	holds     int                 // guarded by mu; connections and others that need the daemon
-	idleSince time.Time           // guarded by mu; zero while there is a session or a hold
+	mu       sync.Mutex
+	closing  error               // guarded by mu; why no session can be created any more
+	starting map[string]starting // guarded by mu; by id
+	living   map[string]*Session // guarded by mu; idle or running, by id
+	past     map[string]*Session // guarded by mu; terminated, by id
+	names    map[string]string   // guarded by mu; name → id of those starting and living
+	// guests and pastGuests are the runners of sessions that belong to other daemons, by id: those that
+	// live or are being started, and those that have ended.
+	guests, pastGuests map[string]*guest // guarded by mu
+	commands           int64             // guarded by mu; run by sessions that are not living any more
+	nextWake           time.Time         // guarded by mu; when the housekeeping is due; zero = when wake is signalled
+	holds              int               // guarded by mu; connections and others that need the daemon
+	idleSince          time.Time         // guarded by mu; zero while there is a session or a hold
 
 	closed         atomic.Bool  // the output of sessions that end from now on is not kept
 	liveOutput     atomic.Int64 // bytes of output that live sessions keep
@@ -105,7 +111,7 @@ func NewRegistry(c Config) *Registry {
 		config: c, log: c.Logger, journal: c.Journal,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), housekeepingDone: make(chan struct{}), unused: make(chan struct{}),
 		starting: map[string]starting{}, living: map[string]*Session{}, past: map[string]*Session{},
-		names: map[string]string{}, idleSince: time.Now(),
+		names: map[string]string{}, guests: map[string]*guest{}, pastGuests: map[string]*guest{}, idleSince: time.Now(),
 	}
 	if r.journal == nil {
 		r.journal = journal.New(c.Logger)
@@ -132,6 +138,9 @@ func (r *Registry) Get(ref string) (*Session, error) {
 	}
 	if s := r.past[id]; s != nil {
 		return s, nil
+	}
+	if g := r.guests[id]; g != nil {
+		return nil, g.guestError(ref)
 	}
 	if _, ok := r.starting[id]; ok {
 		return nil, api.Errorf(api.CodeConflict, "session %q: is being created", ref)
@@ -209,15 +218,20 @@ func (r *Registry) Stats() (sessions int, commands int64) {
 	list := r.List()
 	r.mu.Lock()
 	commands = r.commands
+	sessions = len(list) + len(r.guests)
 	r.mu.Unlock()
 	for _, s := range list {
 		commands += s.Info().CommandCount
 	}
-	return len(list), commands
+	return sessions, commands
 }
 
 // Destroy ends a session and waits until no process of it is left. It is idempotent.
 func (r *Registry) Destroy(ctx context.Context, ref string, force bool) (api.SessionDestroyResult, error) {
+	if _, guest := r.GuestSession(ref); guest {
+		ended, err := r.EndGuest(ctx, "", ref, "destroyed on the daemon of its place")
+		return api.SessionDestroyResult{SessionID: ref, State: api.SessionTerminated, Killed: ended.Killed}, err
+	}
 	s, err := r.Get(ref)
 	if err != nil {
 		return api.SessionDestroyResult{}, err
@@ -268,6 +282,7 @@ func (r *Registry) Close(force <-chan struct{}) {
 			<-s.done
 		}
 	}
+	r.endGuests(false)
 	r.wait(list)
 	if a := r.config.Archive; a != nil {
 		a.Clear()
@@ -281,6 +296,7 @@ func (r *Registry) Leave() {
 	for _, s := range list {
 		s.leave()
 	}
+	r.endGuests(true)
 	r.wait(list)
 }
 
@@ -290,6 +306,11 @@ func (r *Registry) stopCreating() []*Session {
 	r.closing = api.ErrDaemonEnding
 	for _, s := range r.starting {
 		s.cancel(api.ErrDaemonEnding)
+	}
+	for _, g := range r.guests {
+		if g.runner == nil {
+			g.cancel(api.ErrDaemonEnding)
+		}
 	}
 	r.mu.Unlock()
 	r.creating.Wait()

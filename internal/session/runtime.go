@@ -81,6 +81,8 @@ type About struct {
 	Kind      api.SessionKind // empty if it is unknown
 	Tags      []string
 	CreatedAt time.Time
+	// Guest is set for a session that belongs to another daemon. Nil for a session of this one.
+	Guest *api.GuestOwner
 }
 
 // Runner is the process at the other end of a link. Implementations are safe for

@@ -67,6 +67,7 @@ type Session struct {
 	conn        *runnerConn         // guarded by mu; nil before the first connection and after the end
 	away        *awaySignals        // guarded by mu; replaced when the runner is reached again
 	absence     *absence            // guarded by mu; set while the runner cannot be reached
+	attempts    attempts            // guarded by mu; to reach the runner
 	ending      ending              // guarded by mu; how the session ends, or has ended
 	createdAt   time.Time           // guarded by mu; when it was created; like the next two it has a monotonic reading
 	idleSince   time.Time           // guarded by mu; zero while it is in use
@@ -81,7 +82,7 @@ func newSession(r *Registry, id, name string, h home) *Session {
 	s := &Session{
 		id: id, registry: r, home: h, log: r.log.With("session_id", id),
 		done: make(chan struct{}), sizing: make(chan struct{}, 1), fetching: make(chan struct{}, 1), state: api.SessionCreating,
-		retryNow: make(chan struct{}, 1), away: newAwaySignals(),
+		retryNow: make(chan struct{}, 1), away: newAwaySignals(), attempts: attempts{changed: make(chan struct{})},
 	}
 	s.ctx, s.quit = context.WithCancel(context.Background())
 	s.details.SessionID, s.details.Name, s.details.Runtime = id, name, h.target.Word

@@ -35,6 +35,8 @@ type Record struct {
 	// Key proves to the runner that a connection comes from a daemon; empty for a runner of an
 	// earlier version.
 	Key string `json:"key,omitempty"`
+	// Guest says whose the session is, if it belongs to another daemon.
+	Guest *api.GuestOwner `json:"guest,omitempty"`
 }
 
 // firstRuntime is the runtime of records that do not name one.

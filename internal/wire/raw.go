@@ -111,7 +111,7 @@ func Beside(message []byte, raw Raw) []byte {
 		return nil
 	}
 	env, ok := openEnvelope(message)
-	if !ok || env.bad != nil || string(env.method) != `"exec.input"` || bytes.Contains(env.params, []byte(`"data`)) {
+	if !ok || env.bad != nil || string(env.method) != `"exec.input"` && string(env.method) != `"guest.send"` || bytes.Contains(env.params, []byte(`"data`)) {
 		return nil
 	}
 	return data

@@ -15,8 +15,7 @@ import (
 	"github.com/trl-dev/trl/tests/trltest"
 )
 
-// away is a daemon with dialogues whose agents run in sessions of another one, behind a
-// proxy.
+// away is a daemon with dialogues whose agents run on another one, behind a proxy.
 type away struct {
 	*world
 	far       *trltest.Daemon
@@ -162,10 +161,12 @@ func TestRemoteOwnership(t *testing.T) {
 	a := startAway(t)
 	d := a.create(a.fake())
 	list := a.farSessions()
-	if len(list) != 1 || list[0].SessionID != d.SessionID || strings.Join(list[0].Tags, " ") != api.TagDialogue+" "+d.DialogueID {
+	if len(list) != 1 || list[0].SessionID != d.SessionID || strings.Join(list[0].Tags, " ") != api.TagDialogue+" "+d.DialogueID ||
+		list[0].Guest == nil || !list[0].Guest.Connected {
 		t.Fatalf("%+v", list)
 	}
-	if here := testkit.Must(a.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions; len(here) != 0 {
+	here := testkit.Must(a.SessionList(a.ctx, api.SessionListParams{}))(a.world).Sessions
+	if len(here) != 1 || here[0].SessionID != d.SessionID || here[0].Place == nil || here[0].Place.Address != "grpc://"+a.proxy.Address() || here[0].Guest != nil {
 		t.Errorf("%+v", here)
 	}
 	_, err := a.there.SessionInput(a.ctx, api.SessionInputParams{SessionID: d.SessionID, Text: "x\n"})

@@ -174,6 +174,46 @@ func cli(t *testing.T, env []string, address, stdout, stderr string) {
 	}
 }
 
+// TestPlaceWithCertificates: sessions on another daemon that wants a certificate and a token.
+func TestPlaceWithCertificates(t *testing.T) {
+	ours, theirs := newIssuer(t, "ours"), newIssuer(t, "theirs")
+	server, me, stranger := ours.issue("server", time.Hour), ours.issue("me", time.Hour), theirs.issue("stranger", time.Hour)
+	far := trltest.Start(t, trltest.Args("--grpc", "127.0.0.1:0", "--tls-cert", server.cert, "--tls-key", server.key, "--grpc-client-ca", ours.file, "--token-file", tokenFile(t)))
+	c := trltest.Start(t).Client(t)
+	place := api.PlaceOptions{CAFile: ours.file, CertFile: me.cert, KeyFile: me.key}
+	for _, w := range []struct {
+		what   string
+		change func(*api.PlaceOptions)
+		code   api.Code
+		text   string
+	}{
+		{"certificate", func(*api.PlaceOptions) {}, "", ""},
+		{"another name", func(o *api.PlaceOptions) { o.ServerName = "server" }, "", ""},
+		{"wrong name", func(o *api.PlaceOptions) { o.ServerName = "other" }, api.CodeAuthFailed, "is not trusted"},
+		{"no certificate", func(o *api.PlaceOptions) { o.CertFile, o.KeyFile = "", "" }, api.CodeAuthFailed, "refused the certificate"},
+		{"stranger", func(o *api.PlaceOptions) { o.CertFile, o.KeyFile = stranger.cert, stranger.key }, api.CodeAuthFailed, "refused the certificate"},
+		{"unknown CA", func(o *api.PlaceOptions) { o.CAFile = theirs.file }, api.CodeAuthFailed, "is not trusted"},
+	} {
+		o := place
+		w.change(&o)
+		s, err := c.SessionCreate(timeout(t), api.SessionCreateParams{Runtime: "trl:" + far.GRPC(t), Place: &o})
+		if w.code != "" {
+			testkit.WantError(t, err, w.code, w.text)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %s", w.what, err)
+			continue
+		}
+		if r, err := c.ExecRun(timeout(t), api.ExecParams{SessionID: s.SessionID, Command: "echo there"}); err != nil || r.Stdout != "there\n" {
+			t.Errorf("%s: %+v, %v", w.what, r, err)
+		}
+		if _, err := c.SessionDestroy(timeout(t), api.SessionDestroyParams{SessionID: s.SessionID}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTLSWithCertificates(t *testing.T) {
 	ours, theirs := newIssuer(t, "ours"), newIssuer(t, "theirs")
 	server, me, late := ours.issue("server", time.Hour), ours.issue("me", time.Hour), ours.issue("late", -time.Minute)

@@ -75,12 +75,13 @@ var mayImport = map[string][]string{
 	"internal/runtimes/remote":     {"api", "internal/link", "internal/runtimes/runners", "internal/session", "internal/state"},
 	"internal/runtimes/docker":     {"api", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
 	"internal/runtimes/kubernetes": {"api", "internal/kube/op", "internal/process", "internal/runtimes/remote", "internal/runtimes/runners", "internal/session"},
+	"internal/runtimes/trl":        {"api", "client", "internal/link", "internal/runtimes/remote", "internal/session"},
 	// The program that speaks with Kubernetes. Only it has the libraries for that.
 	"internal/kube":    {"api", "internal/kube/op"},
 	"internal/kube/op": {"api"},
 
 	"internal/daemon": {"api", "internal/archive", "internal/config", "internal/dialogue", "internal/journal", "internal/link", "internal/mcp", "internal/place", "internal/process", "internal/runtimes", "internal/runtimes/host",
-		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh",
+		"internal/runtimes/docker", "internal/runtimes/kubernetes", "internal/runtimes/remote", "internal/runtimes/runners", "internal/runtimes/ssh", "internal/runtimes/trl",
 		"internal/server", "internal/service", "internal/session", "internal/state", "internal/version"},
 
 	// The command line. The interactive programs know no command.

@@ -117,12 +117,13 @@ func rand() string {
 }
 
 // open opens a place and installs the runner in it.
-func (b *bench) open(kind api.PlaceKind, o api.PlaceOptions) (remote.Site, string) {
+func (b *bench) open(kind api.PlaceKind, o api.PlaceOptions) (remote.Machine, string) {
 	b.Helper()
-	s, err := b.d.Open(b.Context(), b.opening(kind, o))
+	opened, err := b.d.Open(b.Context(), b.opening(kind, o))
 	if err != nil {
 		b.Fatal(err)
 	}
+	s := opened.(remote.Machine)
 	b.Cleanup(func() {
 		if err := s.Remove(context.Background()); err != nil {
 			b.Error(err)
@@ -141,7 +142,7 @@ func (b *bench) open(kind api.PlaceKind, o api.PlaceOptions) (remote.Site, strin
 }
 
 // run runs a program in a place to its end.
-func run(t testing.TB, s remote.Site, stdin string, argv ...string) (string, remote.Exit) {
+func run(t testing.TB, s remote.Machine, stdin string, argv ...string) (string, remote.Exit) {
 	t.Helper()
 	p, err := s.Exec(t.Context(), argv)
 	if err != nil {
@@ -165,7 +166,7 @@ func run(t testing.TB, s remote.Site, stdin string, argv ...string) (string, rem
 	return string(out), exit
 }
 
-func sh(t testing.TB, s remote.Site, script string) string {
+func sh(t testing.TB, s remote.Machine, script string) string {
 	t.Helper()
 	out, exit := run(t, s, "", "sh", "-c", script)
 	if exit.Status != 0 {
@@ -204,7 +205,7 @@ func TestNewContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.ID() != s.ID() || again.Info() != info || sh(t, again, "echo here") != "here" {
+	if again.ID() != s.ID() || again.Info() != info || sh(t, again.(remote.Machine), "echo here") != "here" {
 		t.Errorf("%+v", again.Info())
 	}
 	if _, ok, err := again.(remote.Starter).Started(t.Context()); ok || err != nil {
@@ -218,7 +219,7 @@ func TestNewContainer(t *testing.T) {
 	wantEnded(t, s, "was removed")
 }
 
-func wantEnded(t testing.TB, s remote.Site, cause string) {
+func wantEnded(t testing.TB, s remote.Machine, cause string) {
 	t.Helper()
 	p, err := s.Exec(t.Context(), []string{"true"})
 	if err == nil {
@@ -341,7 +342,7 @@ func TestExistingContainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, err := s.Install(t.Context(), func(api.PlaceProgress) {})
+		path, err := s.(remote.Machine).Install(t.Context(), func(api.PlaceProgress) {})
 		if !errors.Is(err, api.ErrRuntimeUnavailable) || !strings.Contains(err.Error(), "/tmp: ") || !strings.Contains(err.Error(), "mount a tmpfs with the option exec") {
 			t.Errorf("%q, %v", path, err)
 		}
@@ -446,7 +447,7 @@ func TestPull(t *testing.T) {
 }
 
 // asleep starts a program that does not end.
-func asleep(t testing.TB, s remote.Site) remote.Process {
+func asleep(t testing.TB, s remote.Machine) remote.Process {
 	t.Helper()
 	p, err := s.Exec(t.Context(), []string{"sh", "-c", "echo up; exec sleep 1000"})
 	if err != nil {
@@ -571,7 +572,7 @@ func TestSweep(t *testing.T) {
 	keep, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
 	stray, _ := b.open(api.PlaceDocker, api.PlaceOptions{Image: dockertest.Scratch})
 	foreign := b.foreign(dockertest.Busybox, nil)
-	of := func(s remote.Site) string { return strings.TrimPrefix(s.Info().Container, "trl-") }
+	of := func(s remote.Machine) string { return strings.TrimPrefix(s.Info().Container, "trl-") }
 	for _, v := range []string{"trl-runner-old", "trl-runner-used"} {
 		if _, err := b.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: v, Labels: map[string]string{"dev.trl.runner": "0123"}}); err != nil {
 			t.Fatal(err)
@@ -592,7 +593,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	wantEnded(t, stray, "was removed")
-	sh(t, must(b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: foreign}))), "true")
+	sh(t, must(b.d.Open(t.Context(), b.opening(api.PlaceContainer, api.PlaceOptions{Container: foreign}))).(remote.Machine), "true")
 	if got, err := d.Sweep(t.Context(), "daemon-1", func(string) bool { return false }); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}

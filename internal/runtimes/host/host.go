@@ -224,6 +224,21 @@ func runnerEnviron(environ []string) []string {
 	return env
 }
 
+// guestEnviron returns the environment of a runner that passes the environment of this machine on to
+// its session.
+func (rt *Runtime) guestEnviron() []string {
+	var env []string
+	for key, value := range rt.place.Env {
+		env = append(env, key+"="+value)
+	}
+	for _, kv := range rt.environ {
+		if key, _, _ := strings.Cut(kv, "="); key != "GOMAXPROCS" && rt.place.Env[key] == "" {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
 // Recover finds the runners of earlier daemons by their records.
 func (rt *Runtime) Recover(ctx context.Context) ([]session.Runner, error) {
 	records, err := state.Records(rt.state, name, checkRecord)

@@ -49,7 +49,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	r := &runner{rt: rt, rec: record{
 		Record: state.Record{
 			SessionID: spec.SessionID, Runtime: name, Word: spec.Word, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
-			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
+			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags, Guest: spec.Guest,
 		},
 		Dir: filepath.Join(rt.runtimeDir, spec.SessionID), BootID: process.BootID(),
 	}}
@@ -86,10 +86,18 @@ func (r *runner) start() error {
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}
-	r.proc, err = r.rt.Spawn(process.Spec{
+	spec := process.Spec{
 		Path: r.rt.program, Args: []string{runners.Name}, Dir: "/", Files: files, Setsid: true,
 		Env: append([]string{api.SessionMarker + "=" + r.rec.SessionID}, r.rt.environ...),
-	})
+	}
+	if r.rec.Guest != nil {
+		// The owner does not know this machine: the runner itself has the environment that the
+		// session begins with, as in every other place.
+		spec.Args = append(spec.Args, link.VerbServe)
+		spec.Env = append(spec.Env[:1], r.rt.guestEnviron()...)
+		spec.Files = append(spec.Files, files[0]) // where it would report to its starter
+	}
+	r.proc, err = r.rt.Spawn(spec)
 	if err != nil {
 		if process.NoRoom(err) {
 			return api.Errorf(api.CodeResourcePressure, "runner: %s", err)
@@ -162,7 +170,7 @@ func (r *runner) adopt() bool {
 func (r *runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt, Guest: r.rec.Guest}
 }
 
 // Place returns this machine: the environment of the daemon, without the variables that are about the
@@ -201,6 +209,9 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	wire.Widen(conn)
 	return conn, nil
 }
+
+// PID returns the process id of the runner.
+func (r *runner) PID() int { return r.rec.RunnerPID }
 
 // Done is closed when the process has ended.
 func (r *runner) Done() <-chan struct{} {

@@ -66,7 +66,7 @@ func target(kind api.PlaceKind, o api.PlaceOptions) session.Target {
 	return session.Target{Word: string(kind), Kind: kind, Options: o}
 }
 
-func open(t *testing.T, d *kubernetes.Driver, n int, to session.Target) remote.Site {
+func open(t *testing.T, d *kubernetes.Driver, n int, to session.Target) remote.Machine {
 	t.Helper()
 	site, err := d.Open(t.Context(), remote.Opening{
 		Daemon: "d1", SessionID: fmt.Sprintf("s-%010x", n), Target: to, Progress: func(p api.PlaceProgress) { t.Log(p.Step, p.Message) },
@@ -79,7 +79,7 @@ func open(t *testing.T, d *kubernetes.Driver, n int, to session.Target) remote.S
 			t.Error(err)
 		}
 	})
-	return site
+	return site.(remote.Machine)
 }
 
 func TestCheck(t *testing.T) {
@@ -104,7 +104,7 @@ func TestRunnerIsCopiedOnce(t *testing.T) {
 	info := made.Info()
 	// The same pod again, with another owner.
 	found := open(t, d, 2, target(api.PlacePod, api.PlaceOptions{Pod: info.Pod}))
-	for _, site := range []remote.Site{made, found} {
+	for _, site := range []remote.Machine{made, found} {
 		var uploads int
 		progress := func(p api.PlaceProgress) {
 			if p.Step == "upload" && p.Done == p.Total {

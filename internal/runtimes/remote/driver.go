@@ -45,7 +45,8 @@ type Opening struct {
 	Progress func(api.PlaceProgress)
 }
 
-// Site is one place: a container, a machine or a pod. Implementations are safe for concurrent use.
+// Site is one place: a container, a machine or a pod. Implementations are safe for concurrent use. A
+// Site is also a Machine or a Keeper.
 type Site interface {
 	// ID identifies the place: two sessions that live beside each other have the same.
 	ID() string
@@ -53,6 +54,15 @@ type Site interface {
 	Record() json.RawMessage
 	// Info describes the place to callers. Complete after Install.
 	Info() api.PlaceInfo
+	// Remove removes the place if TRL made it; otherwise it does nothing. A place that does not
+	// exist any more is not an error.
+	Remove(ctx context.Context) error
+}
+
+// Machine is a Site in which programs can be started: the runner is brought there, and trl-runner is
+// run there to start it, to connect to it and to end it.
+type Machine interface {
+	Site
 	// Install makes sure that the runner is in the place, and returns its path there. It asks for
 	// the architecture, looks for the runner in the cache of the place by the hash of its content,
 	// and otherwise copies it into the first directory that is writable and executable.
@@ -60,9 +70,20 @@ type Site interface {
 	// Exec starts a program in the place. ctx bounds the start alone. The error is an EndedError
 	// if the place does not exist any more.
 	Exec(ctx context.Context, argv []string) (Process, error)
-	// Remove removes the place if TRL made it; otherwise it does nothing. A place that does not
-	// exist any more is not an error.
-	Remove(ctx context.Context) error
+}
+
+// Keeper is a Site that has runners itself, such as another daemon.
+type Keeper interface {
+	Site
+	// Start starts the runner of a session, beside the runner of another one if that is not empty. It
+	// reports the runner that already runs for the session, if there is one.
+	Start(ctx context.Context, about session.About, beside string) (Report, error)
+	// Connect connects to the runner. The error is a GoneError if the runner has ended, and an
+	// EndedError if the place has ended it.
+	Connect(ctx context.Context, sessionID string) (io.ReadWriteCloser, error)
+	// End ends the runner and all processes of its session, and returns when nothing is left of them.
+	// A runner that does not exist any more is not an error.
+	End(ctx context.Context, sessionID string) (link.Removed, error)
 }
 
 // Starter is a Site that has started the runner of its first session itself, as the first process
@@ -96,6 +117,13 @@ type EndedError struct {
 }
 
 func (e *EndedError) Error() string { return e.Cause }
+
+// GoneError says that a runner has ended.
+type GoneError struct {
+	Cause string // for people: "killed by SIGKILL"
+}
+
+func (e *GoneError) Error() string { return e.Cause }
 
 // Report is what trl-runner prints about a runner that it has started in a place.
 type Report = link.Report

@@ -33,7 +33,7 @@ func (r *runner) exec(ctx context.Context, verb string, args []string) (Process,
 	r.mu.Lock()
 	program := r.rec.Program
 	r.mu.Unlock()
-	return r.site.Exec(ctx, append([]string{program, verb}, args...))
+	return r.site.(Machine).Exec(ctx, append([]string{program, verb}, args...))
 }
 
 // note notes whether the place could be reached, and returns the error. A caller that does not wait
@@ -49,7 +49,7 @@ func (r *runner) note(err error) error {
 
 // reinstall brings trl-runner to the place again: the cache there may have been emptied.
 func (r *runner) reinstall(ctx context.Context) error {
-	program, err := r.site.Install(ctx, func(api.PlaceProgress) {})
+	program, err := r.site.(Machine).Install(ctx, func(api.PlaceProgress) {})
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,9 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if happened(r.done) {
 		return nil, r.goneError()
 	}
+	if k, ok := r.site.(Keeper); ok {
+		return r.dialKeeper(ctx, k)
+	}
 	c, exit, err := r.connect(ctx)
 	if err == nil && c == nil && isMissing(exit) {
 		if err = r.reinstall(ctx); err == nil {
@@ -151,6 +154,47 @@ func (r *runner) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		return nil, r.goneError()
 	}
 	return nil, api.Errorf(api.CodeRuntimeUnavailable, "%s: trl-runner connect: %s", r.where(), lastLine(exit.Stderr, "exit status "+strconv.Itoa(exit.Status)))
+}
+
+// dialKeeper is Dial for a place that has runners itself.
+func (r *runner) dialKeeper(ctx context.Context, k Keeper) (io.ReadWriteCloser, error) {
+	c, err := k.Connect(ctx, r.rec.SessionID)
+	var gone *GoneError
+	if errors.As(err, &gone) {
+		_ = r.note(nil)
+		r.end(gone.Cause, false)
+		return nil, r.goneError()
+	}
+	if r.note(err) != nil {
+		if ended := asEnded(err); ended != nil {
+			r.end(ended.Cause, true)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// kill kills the runner and returns how it ended.
+func (r *runner) kill(ctx context.Context) (cause string, err error) {
+	if k, ok := r.site.(Keeper); ok {
+		removed, err := k.End(ctx, r.rec.SessionID)
+		return removed.Cause, r.note(err)
+	}
+	return "killed by SIGKILL", r.run(ctx, nil, "kill", r.identity()...)
+}
+
+// clear ends everything of the session in the place.
+func (r *runner) clear(ctx context.Context, clean bool) (removed link.Removed, err error) {
+	if k, ok := r.site.(Keeper); ok {
+		removed, err = k.End(ctx, r.rec.SessionID)
+		return removed, r.note(err)
+	}
+	args := r.identity()
+	if clean {
+		args = append(args, "--clean")
+	}
+	err = r.run(ctx, &removed, "remove", args...)
+	return removed, err
 }
 
 func (r *runner) goneError() error {

@@ -112,11 +112,7 @@ func (r *runner) remove(ctx context.Context) (removed link.Removed, err error) {
 	disposable := last && isMade(r.site.Info().Kind)
 	// The processes end with a place that is removed. Only the reason of a sudden end is in it.
 	if program != "" && !withPlace && !(disposable && clean) {
-		args := r.identity()
-		if clean {
-			args = append(args, "--clean")
-		}
-		err = r.run(ctx, &removed, "remove", args...)
+		removed, err = r.clear(ctx, clean)
 		if ended := asEnded(err); ended != nil {
 			r.end(ended.Cause, true)
 			err = nil

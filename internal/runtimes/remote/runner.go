@@ -50,7 +50,7 @@ func (rt *Runtime) Start(ctx context.Context, spec session.Spec) (session.Runner
 	r := newRunner(rt, record{
 		Record: state.Record{
 			SessionID: spec.SessionID, Runtime: rt.Name(), Word: spec.Word, CreatedAt: spec.CreatedAt, Protocol: link.Protocol, Key: rand.Text(),
-			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags,
+			Name: spec.Name, Kind: spec.Kind, Tags: spec.Tags, Guest: spec.Guest,
 		},
 		Owner: spec.SessionID,
 	})
@@ -84,9 +84,12 @@ func (r *runner) start(ctx context.Context, spec session.Spec) error {
 	if err := r.change(func(rec *record) { rec.Site = r.site.Record() }); err != nil {
 		return err
 	}
-	program, err := r.site.Install(ctx, progress)
-	if err != nil {
-		return err
+	program := keptProgram
+	if m, ok := r.site.(Machine); ok {
+		var err error
+		if program, err = m.Install(ctx, progress); err != nil {
+			return err
+		}
 	}
 	if err := r.change(func(rec *record) { rec.Site, rec.Program = r.site.Record(), program }); err != nil {
 		return err
@@ -97,6 +100,9 @@ func (r *runner) start(ctx context.Context, spec session.Spec) error {
 	}
 	return r.change(func(rec *record) { rec.Site, rec.Report = r.site.Record(), report })
 }
+
+// keptProgram is in the record in place of the path of trl-runner, for a Keeper.
+const keptProgram = "kept"
 
 // enter makes or finds the place, or shares that of another session.
 func (r *runner) enter(ctx context.Context, spec session.Spec, progress func(api.PlaceProgress)) (err error) {
@@ -138,6 +144,14 @@ func (r *runner) launch(ctx context.Context, spec session.Spec) (report Report, 
 			return report, err
 		}
 	}
+	if k, ok := r.site.(Keeper); ok {
+		beside := ""
+		if spec.Beside != nil {
+			beside = spec.Beside.About().SessionID
+		}
+		report, err = k.Start(ctx, spec.About, beside)
+		return report, r.note(err)
+	}
 	err = r.run(ctx, &report, "start", r.rec.SessionID)
 	if err == nil && (report.PID <= 0 || report.Dir == "") {
 		err = api.Errorf(api.CodeRuntimeUnavailable, "%s: trl-runner started no runner: %+v", r.where(), report)
@@ -148,7 +162,7 @@ func (r *runner) launch(ctx context.Context, spec session.Spec) (report Report, 
 // where names the place in errors.
 func (r *runner) where() string {
 	i := r.site.Info()
-	return cmp.Or(i.Container, i.Pod, i.Host, string(i.Kind))
+	return cmp.Or(i.Container, i.Pod, i.Host, i.Address, string(i.Kind))
 }
 
 // write writes the record, unless the session is removed.
@@ -172,7 +186,7 @@ func (r *runner) change(f func(*record)) error {
 func (r *runner) About() session.About {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt}
+	return session.About{SessionID: r.rec.SessionID, Word: r.rec.Word, Name: r.rec.Name, Kind: r.rec.Kind, Tags: r.rec.Tags, CreatedAt: r.rec.CreatedAt, Guest: r.rec.Guest}
 }
 
 // Place describes the place. Its environment is known to the runner alone.
@@ -228,12 +242,12 @@ func (r *runner) Kill() {
 	r.rt.spawn(func() {
 		ctx, cancel := context.WithTimeout(r.rt.ctx, killTimeout)
 		defer cancel()
-		err := r.run(ctx, nil, "kill", r.identity()...)
+		cause, err := r.kill(ctx)
 		switch ended := asEnded(err); {
 		case ended != nil:
 			r.end(ended.Cause, true)
 		case err == nil:
-			r.end("killed by SIGKILL", false)
+			r.end(cause, false)
 		default:
 			r.rt.log.Debug("runner could not be killed", "session_id", r.rec.SessionID, "error", err)
 		}

@@ -157,7 +157,7 @@ func (rt *Runtime) sweep(ctx context.Context) ([]string, error) {
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
 		for _, r := range rt.runners {
-			if r.rec.Owner == sessionID {
+			if r.rec.Owner == sessionID || r.rec.SessionID == sessionID {
 				return true
 			}
 		}
@@ -169,14 +169,7 @@ func (rt *Runtime) sweep(ctx context.Context) ([]string, error) {
 // could not be reached, and places of this daemon that belong to no session. It returns the names of
 // what it removed, and those sessions whose places still cannot be reached.
 func (rt *Runtime) Prune(ctx context.Context) (removed, pending []string, err error) {
-	rt.mu.Lock()
-	var doomed []*runner
-	for _, r := range rt.runners {
-		if r.isDoomed() {
-			doomed = append(doomed, r)
-		}
-	}
-	rt.mu.Unlock()
+	doomed := rt.doomed()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for _, r := range doomed {
@@ -199,6 +192,35 @@ func (rt *Runtime) Prune(ctx context.Context) (removed, pending []string, err er
 	slices.Sort(pending)
 	strays, err := rt.sweep(ctx)
 	return append(removed, strays...), pending, err
+}
+
+// doomed returns the sessions that have ended, and whose removal must still be carried out.
+func (rt *Runtime) doomed() []*runner {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var doomed []*runner
+	for _, r := range rt.runners {
+		if r.isDoomed() {
+			doomed = append(doomed, r)
+		}
+	}
+	return doomed
+}
+
+// Finish carries out the removals of ended sessions that match. The error says that one of them may
+// still run.
+func (rt *Runtime) Finish(ctx context.Context, match func(session.About) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	for _, r := range rt.doomed() {
+		if !match(r.About()) {
+			continue
+		}
+		if _, err := r.remove(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // join notes that a session is in a place.

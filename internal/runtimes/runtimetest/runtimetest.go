@@ -143,7 +143,7 @@ func (d *daemon) replace() {
 // that was deleted a moment ago may still run, and a cluster finds pods by their names.
 func (d *daemon) spec(n int) session.Spec {
 	id, now := fmt.Sprintf("s-%08x%02x", d.ids, n), time.Now().UTC().Truncate(time.Millisecond)
-	p := api.SessionCreateParams{Name: fmt.Sprintf("name %d", n), Kind: api.KindShell, Tags: []string{"one", "two"}}
+	p := api.SessionCreateParams{Name: fmt.Sprintf("name-%d", n), Kind: api.KindShell, Tags: []string{"one", "two"}}
 	return session.Spec{About: session.About{SessionID: id, Name: p.Name, Kind: p.Kind, Tags: p.Tags, CreatedAt: now}, Target: d.place.Target, Params: p}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/trl-dev/trl/internal/testkit"
 )
 
-func install(t *testing.T, s remote.Site) (path string, steps []api.PlaceProgress) {
+func install(t *testing.T, s remote.Machine) (path string, steps []api.PlaceProgress) {
 	t.Helper()
 	path, err := s.Install(t.Context(), func(p api.PlaceProgress) { steps = append(steps, p) })
 	if err != nil {

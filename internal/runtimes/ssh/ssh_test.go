@@ -101,13 +101,13 @@ func target(s *sshdtest.Server, options ...string) session.Target {
 	}}
 }
 
-func (c *client) site(t session.Target) remote.Site {
+func (c *client) site(t session.Target) remote.Machine {
 	c.t.Helper()
 	s, err := c.Open(c.t.Context(), opening(t))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return s
+	return s.(remote.Machine)
 }
 
 func opening(t session.Target) remote.Opening {
@@ -115,7 +115,7 @@ func opening(t session.Target) remote.Opening {
 }
 
 // output runs a program to its end.
-func output(t *testing.T, s remote.Site, input string, argv ...string) (string, remote.Exit) {
+func output(t *testing.T, s remote.Machine, input string, argv ...string) (string, remote.Exit) {
 	t.Helper()
 	p, err := s.Exec(t.Context(), argv)
 	if err != nil {
@@ -477,12 +477,12 @@ func TestRestart(t *testing.T) {
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
 		machine = strings.TrimSpace(string(id))
 	}
-	restore := func(text string) remote.Site {
+	restore := func(text string) remote.Machine {
 		s, err := c.Restore([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return s.(remote.Machine)
 	}
 	same := restore(record)
 	if same.ID() != site.ID() || string(same.Record()) != record || same.Info() != site.Info() {

@@ -113,7 +113,8 @@ export type EventType =
   | "exec.closed"
   | "missed"
   | "dialogue"
-  | "end";
+  | "end"
+  | "bytes";
 
 /** The events that event.subscribe can select. */
 export type EventFilter =
@@ -429,6 +430,17 @@ export interface PlaceOptions {
   token_file?: string;
   /** The file with the certificates that vouch for that daemon. */
   ca_file?: string;
+  /** cert_file and key_file are the files with the certificate that is shown to that daemon. */
+  cert_file?: string;
+  /** cert_file and key_file are the files with the certificate that is shown to that daemon. */
+  key_file?: string;
+  /** The name in the certificate of that daemon, if it is not that in the address. */
+  server_name?: string;
+  /**
+   * The number of seconds after which that daemon ends the session if this one does not connect to
+   * it. It is at most the setting owner_lost_s there, which is also the default.
+   */
+  owner_lost_s?: number;
 }
 
 /** Names a place. */
@@ -443,6 +455,67 @@ export interface RuntimeCheckParams {
 
 /** Has no fields. */
 export type RuntimePruneParams = Record<string, never>;
+
+/** Starts a guest. A guest of this owner that already exists is returned. */
+export interface GuestStartParams {
+  /** the daemon that owns the session */
+  owner_id: string;
+  /** the machine of that daemon, for people */
+  owner?: string;
+  /** id of the session, the same on both daemons */
+  session_id: string;
+  /** name of the session there, for people */
+  name?: string;
+  /** kind of the session */
+  kind?: SessionKind;
+  /** tags of the session */
+  tags?: string[];
+  /** Another guest of the owner, in whose container, pod or machine the new one will be. */
+  beside?: string;
+  /**
+   * The number of seconds without a connection of the owner after which the guest ends. It is at
+   * most the daemon's own owner_lost_s, which is also the default.
+   */
+  owner_lost_s?: number;
+  /** The daemon that is meant. Another one answers CONFLICT. */
+  daemon_id?: string;
+}
+
+/** Names the guest to whose runner the owner connects. */
+export interface GuestConnectParams {
+  /** the daemon that owns the session */
+  owner_id: string;
+  /** id of the session */
+  session_id: string;
+  /** The daemon that is meant. Another one answers CONFLICT. */
+  daemon_id?: string;
+}
+
+/** Passes bytes on to a runner. */
+export interface GuestSendParams {
+  /** The connection: the stream_id of guest.connect. */
+  stream_id: string;
+  /** The number of bytes sent before these. Requests that arrive out of order are put in order by it. */
+  offset: number;
+  /** the bytes */
+  data_base64: string;
+}
+
+/** Names the guest to end. */
+export interface GuestEndParams {
+  /** the daemon that owns the session */
+  owner_id: string;
+  /** id of the session */
+  session_id: string;
+  /** The daemon that is meant. Another one answers CONFLICT. */
+  daemon_id?: string;
+}
+
+/** Selects guests. */
+export interface GuestListParams {
+  /** Selects the guests of one daemon. */
+  owner_id?: string;
+}
 
 /** Asks for a new session. */
 export interface SessionCreateParams {
@@ -1026,8 +1099,8 @@ export interface DialogueCreateParams {
   /** Added to the environment of the runtime. */
   env?: Record<string, string>;
   /**
-   * The place where the agent runs, as in session.create, or remote for the daemon given in remote.
-   * Empty: the daemon's default_runtime.
+   * The place where the agent runs, as in session.create, or remote for the daemon given in remote,
+   * which is another way to write trl:ADDRESS. Empty: the daemon's default_runtime.
    */
   runtime?: string;
   /** Overrides options of the place, as in session.create. */
@@ -1378,6 +1451,18 @@ export interface RuntimePruneResult {
   faults: string[];
 }
 
+/** Says whose a guest is. */
+export interface GuestOwner {
+  /** Identifies the daemon that owns the session, also after its restart. */
+  owner_id: string;
+  /** The machine of that daemon, for people. */
+  owner?: string;
+  /** The number of seconds without a connection of the owner after which the guest ends; 0 = never. */
+  owner_lost_s: number;
+  /** Reports whether the owner has a connection to the runner. */
+  connected: boolean;
+}
+
 /** Describes the place of a session. Its fields are empty where they do not apply. */
 export interface PlaceInfo {
   /** kind of the place */
@@ -1400,6 +1485,86 @@ export interface PlaceInfo {
   os?: string;
   /** such as amd64 */
   arch?: string;
+}
+
+/** Describes a guest. */
+export interface GuestInfo extends GuestOwner {
+  /** id of the session */
+  session_id: string;
+  /** the daemon that has the guest */
+  daemon_id: string;
+  /** where the runner is, as seen by that daemon */
+  place: PlaceInfo;
+  /** UTC */
+  created_at: string;
+}
+
+/** The immediate answer of a streaming method. */
+export interface StreamStart {
+  /** In every push of this stream, and is unique within the connection. */
+  stream_id: string;
+  /** the command, for exec.stream */
+  exec_id?: string;
+  /** the command's session, for exec.stream; the terminal, for session.attach */
+  session_id?: string;
+  /** Identifies this viewer in session.resize, for session.attach. */
+  viewer_id?: string;
+  /** The dialogue, for dialogue.events. */
+  dialogue_id?: string;
+  /**
+   * The number of the last event before the stream, for event.subscribe. A subscriber that
+   * reconnects before it has seen an event passes it as after_seq.
+   */
+  seq?: number;
+}
+
+/** Says that the runner has been given the bytes. */
+export interface GuestSendResult {
+  /** the offset of the next bytes */
+  next_offset: number;
+}
+
+/** A process that TRL ended. */
+export interface KilledProcess {
+  /** process id in the session's runtime */
+  pid: number;
+  /** name or command line of the process */
+  command: string;
+  /** the last signal sent, such as SIGTERM or SIGKILL */
+  signal: string;
+}
+
+/** Says how a guest has ended. Nothing of it is left. */
+export interface GuestEndResult {
+  /** id of the session */
+  session_id: string;
+  /** how the runner ended, for people */
+  cause: string;
+  /** Reports that the runner ended because the system refused it a thread. */
+  no_room?: boolean;
+  /** The processes that outlived the runner. */
+  killed: KilledProcess[];
+}
+
+/** Lists the guests, and says what a daemon is to its guests. */
+export interface GuestListResult {
+  /** oldest first */
+  guests: GuestInfo[];
+  /** identifies this daemon, also after its restart */
+  daemon_id: string;
+  /** version of this daemon */
+  version: string;
+  /** such as linux */
+  os: string;
+  /** such as amd64 */
+  arch: string;
+  /** Lists what guests have, such as "cgroup.kill". */
+  enforced: string[];
+  /**
+   * The longest time that a guest can live without a connection of its owner, in seconds; 0 = no
+   * limit.
+   */
+  owner_lost_s: number;
 }
 
 /** Describes the recording of a terminal. */
@@ -1496,6 +1661,11 @@ export interface SessionInfo {
   unreachable_since?: string;
   /** unreachable_since and unreachable_why are set while the session cannot be reached. */
   unreachable_why?: string;
+  /**
+   * Set for a session that belongs to another daemon. Only that daemon runs commands in it;
+   * session.destroy ends it.
+   */
+  guest?: GuestOwner;
   /** terminated_at and cause are set once the session has ended. */
   terminated_at?: string;
   /** terminated_at and cause are set once the session has ended. */
@@ -1536,16 +1706,6 @@ export interface SessionDetails extends SessionInfo {
   processes: Process[];
   /** Says how TRL makes sure that it kills every process: "cgroup", "subreaper" or "scan". */
   enforcement: string;
-}
-
-/** A process that TRL ended. */
-export interface KilledProcess {
-  /** process id in the session's runtime */
-  pid: number;
-  /** name or command line of the process */
-  command: string;
-  /** the last signal sent, such as SIGTERM or SIGKILL */
-  signal: string;
 }
 
 /** The answer of session.destroy. Destroying a session twice is not an error. */
@@ -1722,25 +1882,6 @@ export interface SessionWaitResult {
   exit_code?: number;
   /** signal that ended the program, such as SIGKILL */
   signal?: string;
-}
-
-/** The immediate answer of a streaming method. */
-export interface StreamStart {
-  /** In every push of this stream, and is unique within the connection. */
-  stream_id: string;
-  /** the command, for exec.stream */
-  exec_id?: string;
-  /** the command's session, for exec.stream; the terminal, for session.attach */
-  session_id?: string;
-  /** Identifies this viewer in session.resize, for session.attach. */
-  viewer_id?: string;
-  /** The dialogue, for dialogue.events. */
-  dialogue_id?: string;
-  /**
-   * The number of the last event before the stream, for event.subscribe. A subscriber that
-   * reconnects before it has seen an event passes it as after_seq.
-   */
-  seq?: number;
 }
 
 /** A piece of an asciicast (version 3). */
@@ -2606,6 +2747,16 @@ export interface Methods {
   "runtime.check": { params: RuntimeCheckParams; result: RuntimeCheckResult };
   /** Remove containers, pods and remains of TRL that belong to no session. */
   "runtime.prune": { params: RuntimePruneParams; result: RuntimePruneResult };
+  /** Start the runner of a session that belongs to another daemon. */
+  "guest.start": { params: GuestStartParams; result: GuestInfo };
+  /** Push the bytes of a guest's runner, for its owner. */
+  "guest.connect": { params: GuestConnectParams; result: StreamStart };
+  /** Pass bytes of the owner on to a guest's runner. */
+  "guest.send": { params: GuestSendParams; result: GuestSendResult };
+  /** End a guest and every process in it. */
+  "guest.end": { params: GuestEndParams; result: GuestEndResult };
+  /** List the sessions of other daemons that have their runners here. */
+  "guest.list": { params: GuestListParams; result: GuestListResult };
   /** Start a session: a persistent shell, a terminal or a program. */
   "session.create": { params: SessionCreateParams; result: SessionInfo };
   /** List the sessions. */
@@ -2684,7 +2835,7 @@ export interface Methods {
 export type Method = keyof Methods;
 
 /** The name of a method whose answer is followed by pushes. */
-export type StreamingMethod = "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe";
+export type StreamingMethod = "guest.connect" | "session.attach" | "exec.stream" | "dialogue.events" | "event.subscribe";
 
 /** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
@@ -2702,6 +2853,11 @@ export const methods: readonly Method[] = [
   "runtime.list",
   "runtime.check",
   "runtime.prune",
+  "guest.start",
+  "guest.connect",
+  "guest.send",
+  "guest.end",
+  "guest.list",
   "session.create",
   "session.list",
   "session.info",
@@ -2742,6 +2898,7 @@ export const methods: readonly Method[] = [
 
 /** The methods whose answer is followed by pushes. */
 export const streamingMethods: readonly StreamingMethod[] = [
+  "guest.connect",
   "session.attach",
   "exec.stream",
   "dialogue.events",
@@ -2795,6 +2952,7 @@ export const eventTypes: readonly EventType[] = [
   "missed",
   "dialogue",
   "end",
+  "bytes",
 ];
 
 /** All error codes. A newer daemon may have more. */

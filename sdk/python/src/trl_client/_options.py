@@ -626,7 +626,7 @@ class DialogueOptions(TypedDict, total=False):
 
     runtime: str
     """The place where the agent runs, as in session.create, or remote for the daemon given in
-    remote. Empty: the daemon's default_runtime.
+    remote, which is another way to write trl:ADDRESS. Empty: the daemon's default_runtime.
     """
 
     place: _types.PlaceOptions

@@ -141,6 +141,7 @@ EventType = Literal[
     "missed",
     "dialogue",
     "end",
+    "bytes",
 ]
 """The type of a push."""
 
@@ -521,6 +522,20 @@ class PlaceOptions(TypedDict, total=False):
     ca_file: str
     """The file with the certificates that vouch for that daemon."""
 
+    cert_file: str
+    """cert_file and key_file are the files with the certificate that is shown to that daemon."""
+
+    key_file: str
+    """cert_file and key_file are the files with the certificate that is shown to that daemon."""
+
+    server_name: str
+    """The name in the certificate of that daemon, if it is not that in the address."""
+
+    owner_lost_s: float
+    """The number of seconds after which that daemon ends the session if this one does not connect
+    to it. It is at most the setting owner_lost_s there, which is also the default.
+    """
+
 
 class RuntimeCheckParams(TypedDict, total=False):
     """Names a place."""
@@ -537,6 +552,99 @@ class RuntimeCheckParams(TypedDict, total=False):
 
 class RuntimePruneParams(TypedDict, total=False):
     """Has no fields."""
+
+
+class _GuestStartParams(TypedDict):
+    """The keys of GuestStartParams that must be given."""
+
+    owner_id: str
+    """the daemon that owns the session"""
+
+    session_id: str
+    """id of the session, the same on both daemons"""
+
+
+class GuestStartParams(_GuestStartParams, total=False):
+    """Starts a guest. A guest of this owner that already exists is returned."""
+
+    owner: str
+    """the machine of that daemon, for people"""
+
+    name: str
+    """name of the session there, for people"""
+
+    kind: SessionKind
+    """kind of the session"""
+
+    tags: list[str]
+    """tags of the session"""
+
+    beside: str
+    """Another guest of the owner, in whose container, pod or machine the new one will be."""
+
+    owner_lost_s: float
+    """The number of seconds without a connection of the owner after which the guest ends. It is at
+    most the daemon's own owner_lost_s, which is also the default.
+    """
+
+    daemon_id: str
+    """The daemon that is meant. Another one answers CONFLICT."""
+
+
+class _GuestConnectParams(TypedDict):
+    """The keys of GuestConnectParams that must be given."""
+
+    owner_id: str
+    """the daemon that owns the session"""
+
+    session_id: str
+    """id of the session"""
+
+
+class GuestConnectParams(_GuestConnectParams, total=False):
+    """Names the guest to whose runner the owner connects."""
+
+    daemon_id: str
+    """The daemon that is meant. Another one answers CONFLICT."""
+
+
+class GuestSendParams(TypedDict):
+    """Passes bytes on to a runner."""
+
+    stream_id: str
+    """The connection: the stream_id of guest.connect."""
+
+    offset: int
+    """The number of bytes sent before these. Requests that arrive out of order are put in order by
+    it.
+    """
+
+    data_base64: str
+    """the bytes"""
+
+
+class _GuestEndParams(TypedDict):
+    """The keys of GuestEndParams that must be given."""
+
+    owner_id: str
+    """the daemon that owns the session"""
+
+    session_id: str
+    """id of the session"""
+
+
+class GuestEndParams(_GuestEndParams, total=False):
+    """Names the guest to end."""
+
+    daemon_id: str
+    """The daemon that is meant. Another one answers CONFLICT."""
+
+
+class GuestListParams(TypedDict, total=False):
+    """Selects guests."""
+
+    owner_id: str
+    """Selects the guests of one daemon."""
 
 
 class SessionCreateParams(TypedDict, total=False):
@@ -1362,7 +1470,7 @@ class DialogueCreateParams(_DialogueCreateParams, total=False):
 
     runtime: str
     """The place where the agent runs, as in session.create, or remote for the daemon given in
-    remote. Empty: the daemon's default_runtime.
+    remote, which is another way to write trl:ADDRESS. Empty: the daemon's default_runtime.
     """
 
     place: PlaceOptions
@@ -1969,6 +2077,36 @@ class RuntimePruneResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GuestOwner:
+    """Says whose a guest is."""
+
+    owner_id: str = ""
+    """Identifies the daemon that owns the session, also after its restart."""
+
+    owner: str = ""
+    """The machine of that daemon, for people."""
+
+    owner_lost_s: float = 0.0
+    """The number of seconds without a connection of the owner after which the guest ends; 0 =
+    never.
+    """
+
+    connected: bool = False
+    """Reports whether the owner has a connection to the runner."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GuestOwner:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            owner_id=get("owner_id") or "",
+            owner=get("owner") or "",
+            owner_lost_s=get("owner_lost_s") or 0.0,
+            connected=get("connected") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlaceInfo:
     """Describes the place of a session. Its fields are empty where they do not apply."""
 
@@ -2017,6 +2155,186 @@ class PlaceInfo:
             address=get("address") or "",
             os=get("os") or "",
             arch=get("arch") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuestInfo(GuestOwner):
+    """Describes a guest."""
+
+    session_id: str = ""
+    """id of the session"""
+
+    daemon_id: str = ""
+    """the daemon that has the guest"""
+
+    place: PlaceInfo = field(default_factory=lambda: PlaceInfo())
+    """where the runner is, as seen by that daemon"""
+
+    created_at: datetime = _NEVER
+    """UTC"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GuestInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            owner_id=get("owner_id") or "",
+            owner=get("owner") or "",
+            owner_lost_s=get("owner_lost_s") or 0.0,
+            connected=get("connected") or False,
+            session_id=get("session_id") or "",
+            daemon_id=get("daemon_id") or "",
+            place=PlaceInfo.from_dict(get("place") or {}),
+            created_at=_time(data["created_at"]) if get("created_at") else _NEVER,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStart:
+    """The immediate answer of a streaming method."""
+
+    stream_id: str = ""
+    """In every push of this stream, and is unique within the connection."""
+
+    exec_id: str = ""
+    """the command, for exec.stream"""
+
+    session_id: str = ""
+    """the command's session, for exec.stream; the terminal, for session.attach"""
+
+    viewer_id: str = ""
+    """Identifies this viewer in session.resize, for session.attach."""
+
+    dialogue_id: str = ""
+    """The dialogue, for dialogue.events."""
+
+    seq: int = 0
+    """The number of the last event before the stream, for event.subscribe. A subscriber that
+    reconnects before it has seen an event passes it as after_seq.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            stream_id=get("stream_id") or "",
+            exec_id=get("exec_id") or "",
+            session_id=get("session_id") or "",
+            viewer_id=get("viewer_id") or "",
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuestSendResult:
+    """Says that the runner has been given the bytes."""
+
+    next_offset: int = 0
+    """the offset of the next bytes"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GuestSendResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            next_offset=get("next_offset") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledProcess:
+    """A process that TRL ended."""
+
+    pid: int = 0
+    """process id in the session's runtime"""
+
+    command: str = ""
+    """name or command line of the process"""
+
+    signal: str = ""
+    """the last signal sent, such as SIGTERM or SIGKILL"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> KilledProcess:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            pid=get("pid") or 0,
+            command=get("command") or "",
+            signal=get("signal") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuestEndResult:
+    """Says how a guest has ended. Nothing of it is left."""
+
+    session_id: str = ""
+    """id of the session"""
+
+    cause: str = ""
+    """how the runner ended, for people"""
+
+    no_room: bool = False
+    """Reports that the runner ended because the system refused it a thread."""
+
+    killed: list[KilledProcess] = field(default_factory=list)
+    """The processes that outlived the runner."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GuestEndResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            session_id=get("session_id") or "",
+            cause=get("cause") or "",
+            no_room=get("no_room") or False,
+            killed=[KilledProcess.from_dict(x) for x in get("killed") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuestListResult:
+    """Lists the guests, and says what a daemon is to its guests."""
+
+    guests: list[GuestInfo] = field(default_factory=list)
+    """oldest first"""
+
+    daemon_id: str = ""
+    """identifies this daemon, also after its restart"""
+
+    version: str = ""
+    """version of this daemon"""
+
+    os: str = ""
+    """such as linux"""
+
+    arch: str = ""
+    """such as amd64"""
+
+    enforced: list[str] = field(default_factory=list)
+    """Lists what guests have, such as "cgroup.kill"."""
+
+    owner_lost_s: float = 0.0
+    """The longest time that a guest can live without a connection of its owner, in seconds; 0 = no
+    limit.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GuestListResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            guests=[GuestInfo.from_dict(x) for x in get("guests") or ()],
+            daemon_id=get("daemon_id") or "",
+            version=get("version") or "",
+            os=get("os") or "",
+            arch=get("arch") or "",
+            enforced=get("enforced") or [],
+            owner_lost_s=get("owner_lost_s") or 0.0,
         )
 
 
@@ -2174,6 +2492,11 @@ class SessionInfo:
     unreachable_why: str = ""
     """unreachable_since and unreachable_why are set while the session cannot be reached."""
 
+    guest: GuestOwner | None = None
+    """Set for a session that belongs to another daemon. Only that daemon runs commands in it;
+    session.destroy ends it.
+    """
+
     terminated_at: datetime | None = None
     """terminated_at and cause are set once the session has ended."""
 
@@ -2211,6 +2534,7 @@ class SessionInfo:
             reachable=get("reachable") or False,
             unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
             unreachable_why=get("unreachable_why") or "",
+            guest=GuestOwner.from_dict(data["guest"]) if get("guest") is not None else None,
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
         )
@@ -2314,6 +2638,7 @@ class SessionDetails(SessionInfo):
             reachable=get("reachable") or False,
             unreachable_since=_time(data["unreachable_since"]) if get("unreachable_since") is not None else None,
             unreachable_why=get("unreachable_why") or "",
+            guest=GuestOwner.from_dict(data["guest"]) if get("guest") is not None else None,
             terminated_at=_time(data["terminated_at"]) if get("terminated_at") is not None else None,
             cause=get("cause") or "",
             env_keys=get("env_keys") or [],
@@ -2325,30 +2650,6 @@ class SessionDetails(SessionInfo):
             queued=get("queued") or 0,
             processes=[Process.from_dict(x) for x in get("processes") or ()],
             enforcement=get("enforcement") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class KilledProcess:
-    """A process that TRL ended."""
-
-    pid: int = 0
-    """process id in the session's runtime"""
-
-    command: str = ""
-    """name or command line of the process"""
-
-    signal: str = ""
-    """the last signal sent, such as SIGTERM or SIGKILL"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> KilledProcess:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            pid=get("pid") or 0,
-            command=get("command") or "",
-            signal=get("signal") or "",
         )
 
 
@@ -2721,44 +3022,6 @@ class SessionWaitResult:
             process=Process.from_dict(data["process"]) if get("process") is not None else None,
             exit_code=get("exit_code"),
             signal=get("signal") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamStart:
-    """The immediate answer of a streaming method."""
-
-    stream_id: str = ""
-    """In every push of this stream, and is unique within the connection."""
-
-    exec_id: str = ""
-    """the command, for exec.stream"""
-
-    session_id: str = ""
-    """the command's session, for exec.stream; the terminal, for session.attach"""
-
-    viewer_id: str = ""
-    """Identifies this viewer in session.resize, for session.attach."""
-
-    dialogue_id: str = ""
-    """The dialogue, for dialogue.events."""
-
-    seq: int = 0
-    """The number of the last event before the stream, for event.subscribe. A subscriber that
-    reconnects before it has seen an event passes it as after_seq.
-    """
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StreamStart:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            stream_id=get("stream_id") or "",
-            exec_id=get("exec_id") or "",
-            session_id=get("session_id") or "",
-            viewer_id=get("viewer_id") or "",
-            dialogue_id=get("dialogue_id") or "",
-            seq=get("seq") or 0,
         )
 
 
@@ -4629,6 +4892,11 @@ METHODS: tuple[str, ...] = (
     "runtime.list",
     "runtime.check",
     "runtime.prune",
+    "guest.start",
+    "guest.connect",
+    "guest.send",
+    "guest.end",
+    "guest.list",
     "session.create",
     "session.list",
     "session.info",
@@ -4669,6 +4937,7 @@ METHODS: tuple[str, ...] = (
 """All methods."""
 
 STREAMING: frozenset[str] = frozenset((
+    "guest.connect",
     "session.attach",
     "exec.stream",
     "dialogue.events",
@@ -4708,6 +4977,11 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "runtime.list": RuntimeListResult.from_dict,
     "runtime.check": RuntimeCheckResult.from_dict,
     "runtime.prune": RuntimePruneResult.from_dict,
+    "guest.start": GuestInfo.from_dict,
+    "guest.connect": StreamStart.from_dict,
+    "guest.send": GuestSendResult.from_dict,
+    "guest.end": GuestEndResult.from_dict,
+    "guest.list": GuestListResult.from_dict,
     "session.create": SessionInfo.from_dict,
     "session.list": SessionListResult.from_dict,
     "session.info": SessionDetails.from_dict,
