@@ -166,7 +166,7 @@ func (d *Dialogue) awaitRetry(p *agentProcess, why *unreachable) bool {
 			return false
 		}
 		if !errors.As(err, &why) {
-			why = &unreachable{reason: "refused", cause: err}
+			why = &unreachable{reason: reasonRefused, cause: err}
 		}
 	}
 }

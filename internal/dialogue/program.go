@@ -68,11 +68,15 @@ const readBytes = 256 << 10
 const (
 	reasonUnreachable = "unreachable"   // its place cannot be reached
 	reasonDenied      = "auth_rejected" // its place does not accept the credentials
+	reasonRefused     = "refused"       // another daemon has the address of its place now
 )
 
 func newUnreachable(err error) *unreachable {
-	if session.IsDenied(err) {
+	switch {
+	case session.IsDenied(err):
 		return &unreachable{reason: reasonDenied, cause: err}
+	case errors.Is(err, api.ErrConflict):
+		return &unreachable{reason: reasonRefused, cause: err}
 	}
 	return &unreachable{reason: reasonUnreachable, retry: true, cause: err}
 }
