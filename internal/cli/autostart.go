@@ -196,19 +196,20 @@ func (a *app) spawnDaemon(ctx context.Context, cmd *cobra.Command, cfg config.Co
 }
 
 // daemonEnv returns the environment of a daemon that trl starts. It keeps only the variables
-// about the user, the place and the container engine: other variables of the first caller must not
-// turn up in the sessions of later callers.
+// about the user and about the ways to places (container engines, clusters, the ssh agent): other
+// variables of the first caller must not turn up in the sessions of later callers.
 func daemonEnv(environ []string) []string {
 	keep := map[string]bool{
 		"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true,
 		"LANG": true, "LANGUAGE": true, "TZ": true, "TMPDIR": true,
 		"DOCKER_HOST": true, "DOCKER_CONTEXT": true, "DOCKER_CONFIG": true, "DOCKER_CERT_PATH": true, "DOCKER_TLS_VERIFY": true,
+		"KUBECONFIG": true, "SSH_AUTH_SOCK": true,
 	}
 	var env []string
 	for _, kv := range environ {
 		key, _, _ := strings.Cut(kv, "=")
 		ours := strings.HasPrefix(key, "TRL_") && !notInherited[key]
-		if keep[key] || ours || strings.HasPrefix(key, "LC_") || strings.HasPrefix(key, "XDG_") {
+		if keep[key] || ours || strings.HasPrefix(key, "LC_") || strings.HasPrefix(key, "XDG_") || strings.HasPrefix(key, "KUBERNETES_SERVICE_") {
 			env = append(env, kv)
 		}
 	}

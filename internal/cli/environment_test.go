@@ -23,9 +23,9 @@ func TestCallerEnvLeavesOutWhatCannotTravel(t *testing.T) {
 }
 
 func TestDaemonEnvIsNobodysInParticular(t *testing.T) {
-	got := daemonEnv([]string{"HOME=/h", "PATH=/bin", "LC_ALL=C", "XDG_RUNTIME_DIR=/r", "DOCKER_HOST=unix:///d", "TRL_SOCKET_PATH=/s",
-		"AWS_SECRET_ACCESS_KEY=x", "FOO=bar", "TRL_SESSION_ID=s-0123456789", "HOMEY=1"})
-	want := []string{"HOME=/h", "PATH=/bin", "LC_ALL=C", "XDG_RUNTIME_DIR=/r", "DOCKER_HOST=unix:///d", "TRL_SOCKET_PATH=/s"}
+	got := daemonEnv([]string{"HOME=/h", "PATH=/bin", "LC_ALL=C", "XDG_RUNTIME_DIR=/r", "DOCKER_HOST=unix:///d", "KUBECONFIG=/k",
+		"SSH_AUTH_SOCK=/a", "KUBERNETES_SERVICE_HOST=10.0.0.1", "TRL_SOCKET_PATH=/s", "SSH_CONNECTION=1 2 3 4", "KUBERNETES_PORT=x", "AWS_SECRET_ACCESS_KEY=x", "FOO=bar", "TRL_SESSION_ID=s-0123456789", "HOMEY=1"})
+	want := []string{"HOME=/h", "PATH=/bin", "LC_ALL=C", "XDG_RUNTIME_DIR=/r", "DOCKER_HOST=unix:///d", "KUBECONFIG=/k", "SSH_AUTH_SOCK=/a", "KUBERNETES_SERVICE_HOST=10.0.0.1", "TRL_SOCKET_PATH=/s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
