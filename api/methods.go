@@ -104,6 +104,7 @@ func list() []Method {
 		full(strict(unary("dialogue.create", "Start a conversation with a coding agent, in its own session.", Service.DialogueCreate))),
 		read(unary("dialogue.list", "List the dialogues.", Service.DialogueList)),
 		read(unary("dialogue.info", "Report everything about one dialogue.", Service.DialogueInfo)),
+		read(strict(unary("dialogue.requests", "List the requests that wait for an answer, over all dialogues.", Service.DialogueRequests))),
 		full(strict(unary("dialogue.send", "Send the agent a message.", Service.DialogueSend))),
 		full(strict(unary("dialogue.interrupt", "Stop the agent's current turn; the dialogue goes on.", Service.DialogueInterrupt))),
 		full(strict(unary("dialogue.respond", "Answer a request of the agent: a permission, a question, a plan.", Service.DialogueRespond))),
@@ -114,7 +115,7 @@ func list() []Method {
 		full(strict(unary("dialogue.terminate", "End the agent's program and everything it started.", Service.DialogueTerminate))),
 		full(strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume))),
 		full(strict(unary("dialogue.retry", "Try again to reach the agent of a dialogue in state error.", Service.DialogueRetry))),
-		read(strict(endless(stream("event.subscribe", "Push the events of sessions and commands.", Service.EventSubscribe)))),
+		read(strict(endless(stream("event.subscribe", "Push the events of sessions, commands and dialogues.", Service.EventSubscribe)))),
 	}
 }
 

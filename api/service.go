@@ -59,6 +59,7 @@ type Service interface {
 	DialogueCreate(ctx context.Context, p DialogueCreateParams) (DialogueInfo, error)
 	DialogueList(ctx context.Context, p DialogueListParams) (DialogueListResult, error)
 	DialogueInfo(ctx context.Context, p DialogueInfoParams) (DialogueInfo, error)
+	DialogueRequests(ctx context.Context, p DialogueRequestsParams) (DialogueRequestsResult, error)
 	DialogueSend(ctx context.Context, p DialogueSendParams) (DialogueSendResult, error)
 	DialogueInterrupt(ctx context.Context, p DialogueInterruptParams) (DialogueInfo, error)
 	DialogueRespond(ctx context.Context, p DialogueRespondParams) (DialogueInfo, error)

@@ -200,6 +200,8 @@ type DialogueRequest struct {
 	EffectiveInput json.RawMessage    `json:"effective_input,omitempty"`
 	Questions      []DialogueQuestion `json:"questions,omitempty"` // for kind question
 	Options        []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
+	// OpenedAt is when the agent asked. Absent in events, which have their own time.
+	OpenedAt *time.Time `json:"opened_at,omitempty"`
 	// How is how the request was closed: answered, withdrawn, expired or lost. Empty while it waits.
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, if it was answered

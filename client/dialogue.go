@@ -21,6 +21,11 @@ func (c *Client) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (ap
 	return typed[api.DialogueInfo](ctx, c, "dialogue.info", p)
 }
 
+// DialogueRequests implements api.Service.
+func (c *Client) DialogueRequests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
+	return typed[api.DialogueRequestsResult](ctx, c, "dialogue.requests", p)
+}
+
 // DialogueSend implements api.Service.
 func (c *Client) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	return typed[api.DialogueSendResult](ctx, c, "dialogue.send", p)

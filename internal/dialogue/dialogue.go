@@ -56,6 +56,9 @@ type Dialogue struct {
 	fault     *api.DialogueFault // guarded by mu; why the state is error
 	stalledAt *time.Time         // guarded by mu; since when a working agent has been silent
 
+	announced announced         // guarded by mu
+	news      []api.StreamEvent // guarded by mu; for the journal, when the record is written
+
 	denyTimer   *time.Timer // guarded by mu; denies open requests that no client answers
 	flushTimer  *time.Timer // guarded by mu; writes the record again after a failure
 	lingerTimer *time.Timer // guarded by mu; ends a dialogue that no client follows
@@ -93,6 +96,19 @@ func (d *Dialogue) infoLocked() api.DialogueInfo {
 		}
 	}
 	return info
+}
+
+// waiting returns the open requests, if the dialogue has the tags.
+func (d *Dialogue) waiting(tags []string) (list []api.DialogueWaiting) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tracker == nil || !hasTags(d.about.Params.Tags, tags) {
+		return nil
+	}
+	for _, request := range d.tracker.Pending() {
+		list = append(list, api.DialogueWaiting{DialogueID: d.id, Name: d.name, Agent: d.about.Params.Agent, Request: request})
+	}
+	return list
 }
 
 // basicInfo describes a dialogue as far as dialogue.json does: it may have a process, and is being

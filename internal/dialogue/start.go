@@ -271,6 +271,7 @@ func (d *Dialogue) reopen(env map[string]string) error {
 		d.env = env
 	}
 	d.info = nil
+	d.announceLocked()
 	return nil
 }
 
@@ -301,7 +302,7 @@ func (d *Dialogue) reloadLocked() error {
 		d.publishLocked(nil, ev)
 	}
 	d.publishLocked(nil, api.DialogueEvent{Type: api.DialogueEventEnded, NativeID: own, Ended: end})
-	return d.record.write(d.seq, true)
+	return d.writeLocked(true)
 }
 
 // markEnded moves a dialogue back to the state ended when its process could not be started at all.
@@ -313,6 +314,7 @@ func (d *Dialogue) markEnded() {
 	}
 	d.moveLocked(api.DialogueEnded)
 	d.settleLocked()
+	d.announceLocked()
 }
 
 // settleLocked saves the last snapshot of a dialogue that has ended, and releases the rest.

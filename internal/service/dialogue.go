@@ -38,6 +38,14 @@ func (s *Service) DialogueInfo(_ context.Context, p api.DialogueInfoParams) (api
 	return d.Info(), nil
 }
 
+// DialogueRequests lists the requests that wait for an answer.
+func (s *Service) DialogueRequests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueRequestsResult{}, err
+	}
+	return s.config.Dialogues.Requests(ctx, p)
+}
+
 // DialogueSend sends the agent a message.
 func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	if err := p.Check(); err != nil {

@@ -76,7 +76,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 		t.task(*ev.Task)
 	case ev.Type == api.DialogueEventRequestOpened && ev.Request != nil:
 		t.requestsClosed.Delete(ev.Request.RequestID)
-		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request))
+		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request, ev.At))
 	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
 	case ev.Type == api.DialogueEventMessage && ev.Message != nil:

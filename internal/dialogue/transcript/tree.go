@@ -137,7 +137,7 @@ func (t *Tree) request(ev api.DialogueEvent) {
 	r := t.requests.entry(ev.Request.RequestID)
 	switch ev.Type {
 	case api.DialogueEventRequestOpened:
-		*r = openRequest(*ev.Request)
+		*r = openRequest(*ev.Request, ev.At)
 	case api.DialogueEventRequestClosed:
 		*r = closeRequest(*r, *ev.Request)
 	}

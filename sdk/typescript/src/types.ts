@@ -111,6 +111,13 @@ export type EventType =
   | "exec.running"
   | "exec.exited"
   | "exec.closed"
+  | "dialogue.created"
+  | "dialogue.state"
+  | "dialogue.request_opened"
+  | "dialogue.request_closed"
+  | "dialogue.turn_ended"
+  | "dialogue.ended"
+  | "dialogue.removed"
   | "missed"
   | "dialogue"
   | "end"
@@ -120,6 +127,7 @@ export type EventType =
 export type EventFilter =
   | "session"
   | "exec"
+  | "dialogue"
   | "session.progress"
   | "session.created"
   | "session.running"
@@ -130,7 +138,14 @@ export type EventFilter =
   | "exec.queued"
   | "exec.running"
   | "exec.exited"
-  | "exec.closed";
+  | "exec.closed"
+  | "dialogue.created"
+  | "dialogue.state"
+  | "dialogue.request_opened"
+  | "dialogue.request_closed"
+  | "dialogue.turn_ended"
+  | "dialogue.ended"
+  | "dialogue.removed";
 
 /** A stream of output. */
 export type StreamName =
@@ -1150,6 +1165,14 @@ export interface DialogueInfoParams {
   dialogue_id: string;
 }
 
+/** Selects requests of all dialogues. */
+export interface DialogueRequestsParams {
+  /** open, which is the default */
+  state?: string;
+  /** only requests of dialogues that have all of these tags */
+  tags?: string[];
+}
+
 /** One block of a message. */
 export interface DialogueContent {
   /** text or image */
@@ -1281,11 +1304,11 @@ export interface DialogueRetryParams {
   dialogue_id: string;
 }
 
-/** Asks for the events of sessions and commands. */
+/** Asks for the events of sessions, commands and dialogues. */
 export interface EventSubscribeParams {
-  /** Selects the events of one session, by id or name. */
+  /** Selects the events of one session, by id or name, and of the dialogue that owns it. */
   session_id?: string;
-  /** Selects the events of these types: full names, or session or exec for all of a kind. */
+  /** Selects the events of these types: full names, or session, exec or dialogue for all of a kind. */
   types?: EventFilter[];
   /**
    * The number of the last event that the subscriber has. Absent: only new events; 0: all events
@@ -2283,6 +2306,99 @@ export interface DialogueListResult {
   dialogues: DialogueInfo[];
 }
 
+/** An answer that the agent offers. */
+export interface DialogueOption {
+  /** for dialogue.respond */
+  id?: string;
+  /** for people */
+  label: string;
+  /** meaning of the option */
+  description?: string;
+  /** allow, allow_always, deny or deny_always */
+  kind?: OptionKind;
+}
+
+/** One question of a request. */
+export interface DialogueQuestion {
+  /** key for the answer; the question's text works too */
+  id?: string;
+  /** the text */
+  question: string;
+  /** a short title */
+  header?: string;
+  /** answers to choose from */
+  options?: DialogueOption[];
+  /** true if several options may be chosen, separated by commas */
+  multiple?: boolean;
+}
+
+/** A request of the agent's program that needs an answer. */
+export interface DialogueRequest {
+  /** for dialogue.respond; never reused in the dialogue */
+  request_id: string;
+  /** the agent's own id of the request */
+  native_id?: string;
+  /** permission, question, plan, elicitation or dialog. */
+  kind: RequestKind;
+  /** the tool that the agent wants to use */
+  tool?: string;
+  /** the tool call that needs the answer */
+  tool_call_id?: string;
+  /** the task that asks */
+  task_id?: string;
+  /** the text that rules match; its kind is in subject_kind */
+  subject?: string;
+  /** command, path or address; empty for other subjects. */
+  subject_kind?: SubjectKind;
+  /**
+   * The source of the subject: input (a field of the tool's input), request (a field of the
+   * request), locations (the files that the agent lists); or, if the agent sends it only in text for
+   * people, title, content or title_and_content. Empty: there is no subject. A rule whose pattern
+   * might have denied such a request keeps every later rule from allowing it.
+   */
+  subject_source?: string;
+  /** for people */
+  title?: string;
+  /** why the agent asks */
+  reason?: string;
+  /** input of the tool */
+  input?: unknown;
+  /** true if the answer may replace the input */
+  editable?: boolean;
+  /** The input that the answer set, or the fields that it added. */
+  effective_input?: unknown;
+  /** for kind question */
+  questions?: DialogueQuestion[];
+  /** answers that the agent offers */
+  options?: DialogueOption[];
+  /** When the agent asked. Absent in events, which have their own time. */
+  opened_at?: string;
+  /** how the request was closed: answered, withdrawn, expired or lost. Empty while it waits. */
+  how?: RequestHow;
+  /** allow or deny, if it was answered */
+  decision?: DialogueDecision;
+  /** who answered: client, policy or agent */
+  by?: RequestBy;
+}
+
+/** A request and the dialogue whose agent waits for the answer. */
+export interface DialogueWaiting {
+  /** for dialogue.respond */
+  dialogue_id: string;
+  /** name of the dialogue; empty if it has none */
+  name: string;
+  /** the agent's protocol */
+  agent: string;
+  /** what the agent asks */
+  request: DialogueRequest;
+}
+
+/** Lists the requests, the one that has waited longest first. */
+export interface DialogueRequestsResult {
+  /** over all dialogues */
+  requests: DialogueWaiting[];
+}
+
 /** Identifies the message that was sent. */
 export interface DialogueSendResult {
   /** id of the message */
@@ -2412,79 +2528,6 @@ export interface DialogueTask {
   summary?: string;
   /** usage of the task, as reported */
   usage?: DialogueUsage;
-}
-
-/** An answer that the agent offers. */
-export interface DialogueOption {
-  /** for dialogue.respond */
-  id?: string;
-  /** for people */
-  label: string;
-  /** meaning of the option */
-  description?: string;
-  /** allow, allow_always, deny or deny_always */
-  kind?: OptionKind;
-}
-
-/** One question of a request. */
-export interface DialogueQuestion {
-  /** key for the answer; the question's text works too */
-  id?: string;
-  /** the text */
-  question: string;
-  /** a short title */
-  header?: string;
-  /** answers to choose from */
-  options?: DialogueOption[];
-  /** true if several options may be chosen, separated by commas */
-  multiple?: boolean;
-}
-
-/** A request of the agent's program that needs an answer. */
-export interface DialogueRequest {
-  /** for dialogue.respond; never reused in the dialogue */
-  request_id: string;
-  /** the agent's own id of the request */
-  native_id?: string;
-  /** permission, question, plan, elicitation or dialog. */
-  kind: RequestKind;
-  /** the tool that the agent wants to use */
-  tool?: string;
-  /** the tool call that needs the answer */
-  tool_call_id?: string;
-  /** the task that asks */
-  task_id?: string;
-  /** the text that rules match; its kind is in subject_kind */
-  subject?: string;
-  /** command, path or address; empty for other subjects. */
-  subject_kind?: SubjectKind;
-  /**
-   * The source of the subject: input (a field of the tool's input), request (a field of the
-   * request), locations (the files that the agent lists); or, if the agent sends it only in text for
-   * people, title, content or title_and_content. Empty: there is no subject. A rule whose pattern
-   * might have denied such a request keeps every later rule from allowing it.
-   */
-  subject_source?: string;
-  /** for people */
-  title?: string;
-  /** why the agent asks */
-  reason?: string;
-  /** input of the tool */
-  input?: unknown;
-  /** true if the answer may replace the input */
-  editable?: boolean;
-  /** The input that the answer set, or the fields that it added. */
-  effective_input?: unknown;
-  /** for kind question */
-  questions?: DialogueQuestion[];
-  /** answers that the agent offers */
-  options?: DialogueOption[];
-  /** how the request was closed: answered, withdrawn, expired or lost. Empty while it waits. */
-  how?: RequestHow;
-  /** allow or deny, if it was answered */
-  decision?: DialogueDecision;
-  /** who answered: client, policy or agent */
-  by?: RequestBy;
 }
 
 /** A notice for people about the dialogue. */
@@ -2707,24 +2750,35 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   from?: number;
   /** first byte after a gap; number of the first event after the missed ones */
   to?: number;
-  /** The time of the event, for events of sessions and commands. */
+  /** The time of the event, for the events of event.subscribe. */
   at?: string;
-  /** for events of sessions and commands */
+  /** for the events of event.subscribe */
   session_id?: string;
-  /** name of the session, for its events */
+  /** name of the session or the dialogue, for its events */
   name?: string;
   /** for events of commands */
   exec_id?: string;
-  /** for session.terminated and session.unreachable */
+  /** for session.terminated, session.unreachable and dialogue.ended */
   cause?: string;
   /** the create_id of session.create, for session.progress */
   create_id?: string;
   /** The slow step, for session.progress. */
   progress?: PlaceProgress;
-  /** dialogue_id and event are set for type dialogue. */
+  /** Set for type dialogue, and for events of dialogues. */
   dialogue_id?: string;
   /** the event, for type dialogue */
   event?: DialogueEvent;
+  /**
+   * The number that the event has in dialogue.events, for events of dialogues. Absent: it is not one
+   * of them.
+   */
+  dialogue_seq?: number;
+  /** for events of dialogues */
+  state?: DialogueState;
+  /** for dialogue.request_opened and dialogue.request_closed */
+  request_id?: string;
+  /** for dialogue.turn_ended */
+  turn_id?: string;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
 }
@@ -2807,6 +2861,8 @@ export interface Methods {
   "dialogue.list": { params: DialogueListParams; result: DialogueListResult };
   /** Report everything about one dialogue. */
   "dialogue.info": { params: DialogueInfoParams; result: DialogueInfo };
+  /** List the requests that wait for an answer, over all dialogues. */
+  "dialogue.requests": { params: DialogueRequestsParams; result: DialogueRequestsResult };
   /** Send the agent a message. */
   "dialogue.send": { params: DialogueSendParams; result: DialogueSendResult };
   /** Stop the agent's current turn; the dialogue goes on. */
@@ -2827,7 +2883,7 @@ export interface Methods {
   "dialogue.resume": { params: DialogueResumeParams; result: DialogueInfo };
   /** Try again to reach the agent of a dialogue in state error. */
   "dialogue.retry": { params: DialogueRetryParams; result: DialogueInfo };
-  /** Push the events of sessions and commands. */
+  /** Push the events of sessions, commands and dialogues. */
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
 }
 
@@ -2883,6 +2939,7 @@ export const methods: readonly Method[] = [
   "dialogue.create",
   "dialogue.list",
   "dialogue.info",
+  "dialogue.requests",
   "dialogue.send",
   "dialogue.interrupt",
   "dialogue.respond",
@@ -2922,6 +2979,7 @@ export const readMethods: readonly Method[] = [
   "exec.list",
   "dialogue.list",
   "dialogue.info",
+  "dialogue.requests",
   "dialogue.events",
   "dialogue.transcript",
   "dialogue.raw",
@@ -2949,6 +3007,13 @@ export const eventTypes: readonly EventType[] = [
   "exec.running",
   "exec.exited",
   "exec.closed",
+  "dialogue.created",
+  "dialogue.state",
+  "dialogue.request_opened",
+  "dialogue.request_closed",
+  "dialogue.turn_ended",
+  "dialogue.ended",
+  "dialogue.removed",
   "missed",
   "dialogue",
   "end",

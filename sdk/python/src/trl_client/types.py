@@ -138,6 +138,13 @@ EventType = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "dialogue.created",
+    "dialogue.state",
+    "dialogue.request_opened",
+    "dialogue.request_closed",
+    "dialogue.turn_ended",
+    "dialogue.ended",
+    "dialogue.removed",
     "missed",
     "dialogue",
     "end",
@@ -148,6 +155,7 @@ EventType = Literal[
 EventFilter = Literal[
     "session",
     "exec",
+    "dialogue",
     "session.progress",
     "session.created",
     "session.running",
@@ -159,6 +167,13 @@ EventFilter = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "dialogue.created",
+    "dialogue.state",
+    "dialogue.request_opened",
+    "dialogue.request_closed",
+    "dialogue.turn_ended",
+    "dialogue.ended",
+    "dialogue.removed",
 ]
 """The events that event.subscribe can select."""
 
@@ -1530,6 +1545,16 @@ class DialogueInfoParams(TypedDict):
     """id or name"""
 
 
+class DialogueRequestsParams(TypedDict, total=False):
+    """Selects requests of all dialogues."""
+
+    state: str
+    """open, which is the default"""
+
+    tags: list[str]
+    """only requests of dialogues that have all of these tags"""
+
+
 class _DialogueContent(TypedDict):
     """The keys of DialogueContent that must be given."""
 
@@ -1730,13 +1755,15 @@ class DialogueRetryParams(TypedDict):
 
 
 class EventSubscribeParams(TypedDict, total=False):
-    """Asks for the events of sessions and commands."""
+    """Asks for the events of sessions, commands and dialogues."""
 
     session_id: str
-    """Selects the events of one session, by id or name."""
+    """Selects the events of one session, by id or name, and of the dialogue that owns it."""
 
     types: list[EventFilter]
-    """Selects the events of these types: full names, or session or exec for all of a kind."""
+    """Selects the events of these types: full names, or session, exec or dialogue for all of a
+    kind.
+    """
 
     after_seq: int
     """The number of the last event that the subscriber has. Absent: only new events; 0: all events
@@ -3852,6 +3879,206 @@ class DialogueListResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueOption:
+    """An answer that the agent offers."""
+
+    id: str = ""
+    """for dialogue.respond"""
+
+    label: str = ""
+    """for people"""
+
+    description: str = ""
+    """meaning of the option"""
+
+    kind: OptionKind | str = ""
+    """allow, allow_always, deny or deny_always"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueOption:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            id=get("id") or "",
+            label=get("label") or "",
+            description=get("description") or "",
+            kind=get("kind") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueQuestion:
+    """One question of a request."""
+
+    id: str = ""
+    """key for the answer; the question's text works too"""
+
+    question: str = ""
+    """the text"""
+
+    header: str = ""
+    """a short title"""
+
+    options: list[DialogueOption] = field(default_factory=list)
+    """answers to choose from"""
+
+    multiple: bool = False
+    """true if several options may be chosen, separated by commas"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueQuestion:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            id=get("id") or "",
+            question=get("question") or "",
+            header=get("header") or "",
+            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
+            multiple=get("multiple") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRequest:
+    """A request of the agent's program that needs an answer."""
+
+    request_id: str = ""
+    """for dialogue.respond; never reused in the dialogue"""
+
+    native_id: str = ""
+    """the agent's own id of the request"""
+
+    kind: RequestKind | str = ""
+    """permission, question, plan, elicitation or dialog."""
+
+    tool: str = ""
+    """the tool that the agent wants to use"""
+
+    tool_call_id: str = ""
+    """the tool call that needs the answer"""
+
+    task_id: str = ""
+    """the task that asks"""
+
+    subject: str = ""
+    """the text that rules match; its kind is in subject_kind"""
+
+    subject_kind: SubjectKind | str = ""
+    """command, path or address; empty for other subjects."""
+
+    subject_source: str = ""
+    """The source of the subject: input (a field of the tool's input), request (a field of the
+    request), locations (the files that the agent lists); or, if the agent sends it only in text
+    for people, title, content or title_and_content. Empty: there is no subject. A rule whose
+    pattern might have denied such a request keeps every later rule from allowing it.
+    """
+
+    title: str = ""
+    """for people"""
+
+    reason: str = ""
+    """why the agent asks"""
+
+    input: Any = ""
+    """input of the tool"""
+
+    editable: bool = False
+    """true if the answer may replace the input"""
+
+    effective_input: Any = ""
+    """The input that the answer set, or the fields that it added."""
+
+    questions: list[DialogueQuestion] = field(default_factory=list)
+    """for kind question"""
+
+    options: list[DialogueOption] = field(default_factory=list)
+    """answers that the agent offers"""
+
+    opened_at: datetime | None = None
+    """When the agent asked. Absent in events, which have their own time."""
+
+    how: RequestHow | str = ""
+    """how the request was closed: answered, withdrawn, expired or lost. Empty while it waits."""
+
+    decision: DialogueDecision | str = ""
+    """allow or deny, if it was answered"""
+
+    by: RequestBy | str = ""
+    """who answered: client, policy or agent"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequest:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            request_id=get("request_id") or "",
+            native_id=get("native_id") or "",
+            kind=get("kind") or "",
+            tool=get("tool") or "",
+            tool_call_id=get("tool_call_id") or "",
+            task_id=get("task_id") or "",
+            subject=get("subject") or "",
+            subject_kind=get("subject_kind") or "",
+            subject_source=get("subject_source") or "",
+            title=get("title") or "",
+            reason=get("reason") or "",
+            input=get("input") or "",
+            editable=get("editable") or False,
+            effective_input=get("effective_input") or "",
+            questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
+            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
+            opened_at=_time(data["opened_at"]) if get("opened_at") is not None else None,
+            how=get("how") or "",
+            decision=get("decision") or "",
+            by=get("by") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueWaiting:
+    """A request and the dialogue whose agent waits for the answer."""
+
+    dialogue_id: str = ""
+    """for dialogue.respond"""
+
+    name: str = ""
+    """name of the dialogue; empty if it has none"""
+
+    agent: str = ""
+    """the agent's protocol"""
+
+    request: DialogueRequest = field(default_factory=lambda: DialogueRequest())
+    """what the agent asks"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueWaiting:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            name=get("name") or "",
+            agent=get("agent") or "",
+            request=DialogueRequest.from_dict(get("request") or {}),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRequestsResult:
+    """Lists the requests, the one that has waited longest first."""
+
+    requests: list[DialogueWaiting] = field(default_factory=list)
+    """over all dialogues"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequestsResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            requests=[DialogueWaiting.from_dict(x) for x in get("requests") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueSendResult:
     """Identifies the message that was sent."""
 
@@ -4132,158 +4359,6 @@ class DialogueTask:
             status=get("status") or "",
             summary=get("summary") or "",
             usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueOption:
-    """An answer that the agent offers."""
-
-    id: str = ""
-    """for dialogue.respond"""
-
-    label: str = ""
-    """for people"""
-
-    description: str = ""
-    """meaning of the option"""
-
-    kind: OptionKind | str = ""
-    """allow, allow_always, deny or deny_always"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueOption:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            id=get("id") or "",
-            label=get("label") or "",
-            description=get("description") or "",
-            kind=get("kind") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueQuestion:
-    """One question of a request."""
-
-    id: str = ""
-    """key for the answer; the question's text works too"""
-
-    question: str = ""
-    """the text"""
-
-    header: str = ""
-    """a short title"""
-
-    options: list[DialogueOption] = field(default_factory=list)
-    """answers to choose from"""
-
-    multiple: bool = False
-    """true if several options may be chosen, separated by commas"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueQuestion:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            id=get("id") or "",
-            question=get("question") or "",
-            header=get("header") or "",
-            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
-            multiple=get("multiple") or False,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueRequest:
-    """A request of the agent's program that needs an answer."""
-
-    request_id: str = ""
-    """for dialogue.respond; never reused in the dialogue"""
-
-    native_id: str = ""
-    """the agent's own id of the request"""
-
-    kind: RequestKind | str = ""
-    """permission, question, plan, elicitation or dialog."""
-
-    tool: str = ""
-    """the tool that the agent wants to use"""
-
-    tool_call_id: str = ""
-    """the tool call that needs the answer"""
-
-    task_id: str = ""
-    """the task that asks"""
-
-    subject: str = ""
-    """the text that rules match; its kind is in subject_kind"""
-
-    subject_kind: SubjectKind | str = ""
-    """command, path or address; empty for other subjects."""
-
-    subject_source: str = ""
-    """The source of the subject: input (a field of the tool's input), request (a field of the
-    request), locations (the files that the agent lists); or, if the agent sends it only in text
-    for people, title, content or title_and_content. Empty: there is no subject. A rule whose
-    pattern might have denied such a request keeps every later rule from allowing it.
-    """
-
-    title: str = ""
-    """for people"""
-
-    reason: str = ""
-    """why the agent asks"""
-
-    input: Any = ""
-    """input of the tool"""
-
-    editable: bool = False
-    """true if the answer may replace the input"""
-
-    effective_input: Any = ""
-    """The input that the answer set, or the fields that it added."""
-
-    questions: list[DialogueQuestion] = field(default_factory=list)
-    """for kind question"""
-
-    options: list[DialogueOption] = field(default_factory=list)
-    """answers that the agent offers"""
-
-    how: RequestHow | str = ""
-    """how the request was closed: answered, withdrawn, expired or lost. Empty while it waits."""
-
-    decision: DialogueDecision | str = ""
-    """allow or deny, if it was answered"""
-
-    by: RequestBy | str = ""
-    """who answered: client, policy or agent"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequest:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            request_id=get("request_id") or "",
-            native_id=get("native_id") or "",
-            kind=get("kind") or "",
-            tool=get("tool") or "",
-            tool_call_id=get("tool_call_id") or "",
-            task_id=get("task_id") or "",
-            subject=get("subject") or "",
-            subject_kind=get("subject_kind") or "",
-            subject_source=get("subject_source") or "",
-            title=get("title") or "",
-            reason=get("reason") or "",
-            input=get("input") or "",
-            editable=get("editable") or False,
-            effective_input=get("effective_input") or "",
-            questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
-            options=[DialogueOption.from_dict(x) for x in get("options") or ()],
-            how=get("how") or "",
-            decision=get("decision") or "",
-            by=get("by") or "",
         )
 
 
@@ -4747,19 +4822,19 @@ class StreamEvent:
     """first byte after a gap; number of the first event after the missed ones"""
 
     at: datetime | None = None
-    """The time of the event, for events of sessions and commands."""
+    """The time of the event, for the events of event.subscribe."""
 
     session_id: str = ""
-    """for events of sessions and commands"""
+    """for the events of event.subscribe"""
 
     name: str = ""
-    """name of the session, for its events"""
+    """name of the session or the dialogue, for its events"""
 
     exec_id: str = ""
     """for events of commands"""
 
     cause: str = ""
-    """for session.terminated and session.unreachable"""
+    """for session.terminated, session.unreachable and dialogue.ended"""
 
     create_id: str = ""
     """the create_id of session.create, for session.progress"""
@@ -4768,10 +4843,24 @@ class StreamEvent:
     """The slow step, for session.progress."""
 
     dialogue_id: str = ""
-    """dialogue_id and event are set for type dialogue."""
+    """Set for type dialogue, and for events of dialogues."""
 
     event: DialogueEvent | None = None
     """the event, for type dialogue"""
+
+    dialogue_seq: int = 0
+    """The number that the event has in dialogue.events, for events of dialogues. Absent: it is not
+    one of them.
+    """
+
+    state: DialogueState | str = ""
+    """for events of dialogues"""
+
+    request_id: str = ""
+    """for dialogue.request_opened and dialogue.request_closed"""
+
+    turn_id: str = ""
+    """for dialogue.turn_ended"""
 
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
@@ -4860,6 +4949,10 @@ class StreamEvent:
             progress=PlaceProgress.from_dict(data["progress"]) if get("progress") is not None else None,
             dialogue_id=get("dialogue_id") or "",
             event=DialogueEvent.from_dict(data["event"]) if get("event") is not None else None,
+            dialogue_seq=get("dialogue_seq") or 0,
+            state=get("state") or "",
+            request_id=get("request_id") or "",
+            turn_id=get("turn_id") or "",
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
@@ -4922,6 +5015,7 @@ METHODS: tuple[str, ...] = (
     "dialogue.create",
     "dialogue.list",
     "dialogue.info",
+    "dialogue.requests",
     "dialogue.send",
     "dialogue.interrupt",
     "dialogue.respond",
@@ -4961,6 +5055,7 @@ READS: frozenset[str] = frozenset((
     "exec.list",
     "dialogue.list",
     "dialogue.info",
+    "dialogue.requests",
     "dialogue.events",
     "dialogue.transcript",
     "dialogue.raw",
@@ -5007,6 +5102,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.create": DialogueInfo.from_dict,
     "dialogue.list": DialogueListResult.from_dict,
     "dialogue.info": DialogueInfo.from_dict,
+    "dialogue.requests": DialogueRequestsResult.from_dict,
     "dialogue.send": DialogueSendResult.from_dict,
     "dialogue.interrupt": DialogueInfo.from_dict,
     "dialogue.respond": DialogueInfo.from_dict,
