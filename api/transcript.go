@@ -73,6 +73,8 @@ type DialogueOpened struct {
 	Capabilities   []string `json:"capabilities,omitempty"`    // capabilities that the agent declares
 	Commands       []string `json:"commands,omitempty"`        // commands that the agent accepts as messages, such as /compact
 	Models         []string `json:"models,omitempty"`          // models that dialogue.set accepts
+	Modes          []string `json:"modes,omitempty"`           // permission modes that dialogue.set accepts
+	Title          string   `json:"title,omitempty"`           // the agent's title of the conversation
 	Why            string   `json:"why,omitempty"`             // reason of a reset: cleared, forked …
 }
 

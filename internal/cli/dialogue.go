@@ -184,6 +184,7 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	}
 	add("id", d.DialogueID)
 	add("name", d.Name)
+	add("title", d.Title)
 	add("agent", strings.TrimSpace(d.Agent+" "+d.Version))
 	add("state", string(d.State))
 	if d.StalledAt != nil {

@@ -24,6 +24,8 @@ func (parrot) Command(o agent.Options) (argv []string, env map[string]string, er
 	return []string{"parrot"}, nil, nil
 }
 
+func (parrot) Describe(*api.DialogueOpened) {}
+
 func (parrot) New(o agent.Options) agent.Protocol { return &parrotTalk{ids: agent.NewIDs(o.Epoch)} }
 
 // parrotTalk is the conversation with one process.

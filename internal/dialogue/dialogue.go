@@ -84,10 +84,14 @@ func (d *Dialogue) Info() api.DialogueInfo {
 
 func (d *Dialogue) infoLocked() api.DialogueInfo {
 	if d.info != nil {
-		return *d.info
+		info := *d.info
+		info.Followers = d.followers
+		return info
 	}
 	info := basicInfo(d.about)
 	d.tracker.Describe(&info)
+	describeAgent(&info, d.tracker.Opened())
+	info.Followers = d.followers
 	info.State, info.Error, info.StalledAt = d.state, d.fault, d.stalledAt
 	_, info.Seq, _, _ = d.record.state() // the last event that can be read
 	if d.process != nil {
@@ -119,12 +123,27 @@ func basicInfo(a about) api.DialogueInfo {
 		DialogueID: a.ID, Name: p.Name, Agent: p.Agent, State: api.DialogueStarting, SessionID: a.SessionID,
 		NativeSession: a.Options.Resume, // until the agent reports its own
 		WorkingDir:    cmp.Or(a.Options.WorkingDir, p.WorkingDir), Runtime: p.Runtime, Model: p.Model, PermissionMode: p.PermissionMode,
-		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt,
+		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt, Policy: p.Policy.Info(),
 	}
+	if p.Remote != nil {
+		info.Remote = p.Remote.Address
+	}
+	describeAgent(&info, api.DialogueOpened{})
 	if info.Tags == nil {
 		info.Tags = []string{}
 	}
 	return info
+}
+
+// describeAgent fills in what the agent can do.
+func describeAgent(info *api.DialogueInfo, o api.DialogueOpened) {
+	if a, err := findAgent(info.Agent); err == nil {
+		a.Describe(&o)
+	}
+	info.Capabilities, info.Modes = o.Capabilities, o.Modes
+	if info.Capabilities == nil {
+		info.Capabilities = []string{}
+	}
 }
 
 // toLocked moves the dialogue to its next state; nothing else writes it.

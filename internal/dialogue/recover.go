@@ -99,6 +99,10 @@ func (r *Registry) recoverOne(id string, published journal.PublishedDialogue, tu
 func (d *Dialogue) setEnded(info *api.DialogueInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if info.Capabilities == nil { // an earlier version wrote the snapshot
+		basics := basicInfo(d.about)
+		info.Capabilities, info.Modes, info.Policy, info.Remote = basics.Capabilities, basics.Modes, basics.Policy, basics.Remote
+	}
 	d.info, d.seq = info, info.Seq
 	d.moveLocked(api.DialogueEnded)
 	d.announceLocked()

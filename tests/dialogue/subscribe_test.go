@@ -114,3 +114,37 @@ func TestAnnouncedWhileNoDaemonRan(t *testing.T) {
 	a.want("requires_action", "request_opened build running r1.1\nstate build requires_action")
 	w.terminate(d.DialogueID)
 }
+
+// TestInfoForPeople: a list of dialogues shows what each is about, and what can be done with it.
+func TestInfoForPeople(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	p := fake()
+	p.Policy = allowAll
+	d := w.create(p)
+	if d.Title != "" || d.Preview != "" || d.Followers != 0 || d.Policy == nil || len(d.Policy.Rules) != 1 ||
+		!slices.Contains(d.Capabilities, "editable") || !slices.Contains(d.Modes, "plan") || d.Context != nil {
+		t.Errorf("%+v", d)
+	}
+	long := strings.Repeat("long ", 50)
+	w.says(d.DialogueID, "say the\n  answer "+long)
+	f := w.follow(d.DialogueID, 0)
+	f.until(api.DialogueEventTurnEnded)
+	check := func(when string, followers int) {
+		t.Helper()
+		got := w.info(d.DialogueID)
+		if !strings.HasPrefix(got.Title, "say the answer long") || !strings.HasPrefix(got.Preview, "the answer long") || !strings.HasSuffix(got.Preview, "…") ||
+			len([]rune(got.Preview)) != 120 || got.Followers != followers || got.Policy == nil || len(got.Capabilities) == 0 {
+			t.Errorf("%s: %+v", when, got)
+		}
+	}
+	check("followed", 1)
+	f.close()
+	testkit.Eventually(t, "nothing follows it", func() bool { return w.info(d.DialogueID).Followers == 0 })
+	w.restart(nil)
+	check("after a restart", 0)
+	w.terminate(d.DialogueID)
+	check("ended", 0)
+	w.restart(nil)
+	check("ended, after a restart", 0)
+}

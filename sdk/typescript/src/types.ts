@@ -2199,6 +2199,37 @@ export interface DialogueFault {
   message: string;
 }
 
+/** A rule of a policy. */
+export interface DialogueRuleInfo {
+  /** name of the tool; * matches any text */
+  tool: string;
+  /** must match the subject; empty: any subject */
+  pattern?: string;
+  /** allow, deny or ask */
+  action: string;
+  /** sent to the agent with a denial */
+  message?: string;
+}
+
+/** The policy of a dialogue, as dialogue.create or dialogue.set set it. */
+export interface DialoguePolicyInfo {
+  /** tried in this order */
+  rules: DialogueRuleInfo[];
+  /**
+   * Denies a request that no rule matches when no client has followed the dialogue for this many
+   * seconds. Absent: the request waits.
+   */
+  deny_after_s?: number;
+}
+
+/** How full the context window of the agent's model is. */
+export interface DialogueContext {
+  /** tokens of the conversation */
+  used: number;
+  /** tokens that fit; 0 if the agent does not report it */
+  window: number;
+}
+
 /** The number of tokens and the cost, as the agent reported them. */
 export interface DialogueUsage {
   /** input tokens, without those read from a cache */
@@ -2269,6 +2300,25 @@ export interface DialogueInfo {
   commands?: string[];
   /** models that dialogue.set accepts, once the agent has reported them */
   models?: string[];
+  /** permission modes that dialogue.set accepts, as far as known */
+  modes?: string[];
+  /**
+   * The features that the agent supports: editable (an answer may replace the input of a tool),
+   * remember (an answer may hold from now on), images, set_model, set_mode.
+   */
+  capabilities: string[];
+  /** The agent's title of the conversation, or the beginning of the first message. */
+  title?: string;
+  /** the beginning of the agent's last text */
+  preview?: string;
+  /** Answers requests without a client. Absent: there is none. */
+  policy?: DialoguePolicyInfo;
+  /** address of the daemon that runs the agent, for runtime remote */
+  remote?: string;
+  /** number of clients that follow the events, without passive ones */
+  followers: number;
+  /** How full the model's context window is. Absent if the agent does not report it. */
+  context?: DialogueContext;
   /** as set by dialogue.create */
   tags: string[];
   /** number of processes that the agent has had, including the current one */
@@ -2616,6 +2666,10 @@ export interface DialogueOpened {
   commands?: string[];
   /** models that dialogue.set accepts */
   models?: string[];
+  /** permission modes that dialogue.set accepts */
+  modes?: string[];
+  /** the agent's title of the conversation */
+  title?: string;
   /** reason of a reset: cleared, forked … */
   why?: string;
 }

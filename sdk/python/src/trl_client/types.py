@@ -3661,6 +3661,76 @@ class DialogueFault:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueRuleInfo:
+    """A rule of a policy."""
+
+    tool: str = ""
+    """name of the tool; * matches any text"""
+
+    pattern: str = ""
+    """must match the subject; empty: any subject"""
+
+    action: str = ""
+    """allow, deny or ask"""
+
+    message: str = ""
+    """sent to the agent with a denial"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRuleInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            tool=get("tool") or "",
+            pattern=get("pattern") or "",
+            action=get("action") or "",
+            message=get("message") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguePolicyInfo:
+    """The policy of a dialogue, as dialogue.create or dialogue.set set it."""
+
+    rules: list[DialogueRuleInfo] = field(default_factory=list)
+    """tried in this order"""
+
+    deny_after_s: float | None = None
+    """Denies a request that no rule matches when no client has followed the dialogue for this many
+    seconds. Absent: the request waits.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialoguePolicyInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            rules=[DialogueRuleInfo.from_dict(x) for x in get("rules") or ()],
+            deny_after_s=get("deny_after_s"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueContext:
+    """How full the context window of the agent's model is."""
+
+    used: int = 0
+    """tokens of the conversation"""
+
+    window: int = 0
+    """tokens that fit; 0 if the agent does not report it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueContext:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            used=get("used") or 0,
+            window=get("window") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueUsage:
     """The number of tokens and the cost, as the agent reported them."""
 
@@ -3786,6 +3856,32 @@ class DialogueInfo:
     models: list[str] = field(default_factory=list)
     """models that dialogue.set accepts, once the agent has reported them"""
 
+    modes: list[str] = field(default_factory=list)
+    """permission modes that dialogue.set accepts, as far as known"""
+
+    capabilities: list[str] = field(default_factory=list)
+    """The features that the agent supports: editable (an answer may replace the input of a tool),
+    remember (an answer may hold from now on), images, set_model, set_mode.
+    """
+
+    title: str = ""
+    """The agent's title of the conversation, or the beginning of the first message."""
+
+    preview: str = ""
+    """the beginning of the agent's last text"""
+
+    policy: DialoguePolicyInfo | None = None
+    """Answers requests without a client. Absent: there is none."""
+
+    remote: str = ""
+    """address of the daemon that runs the agent, for runtime remote"""
+
+    followers: int = 0
+    """number of clients that follow the events, without passive ones"""
+
+    context: DialogueContext | None = None
+    """How full the model's context window is. Absent if the agent does not report it."""
+
     tags: list[str] = field(default_factory=list)
     """as set by dialogue.create"""
 
@@ -3846,6 +3942,14 @@ class DialogueInfo:
             runtime=get("runtime") or "",
             commands=get("commands") or [],
             models=get("models") or [],
+            modes=get("modes") or [],
+            capabilities=get("capabilities") or [],
+            title=get("title") or "",
+            preview=get("preview") or "",
+            policy=DialoguePolicyInfo.from_dict(data["policy"]) if get("policy") is not None else None,
+            remote=get("remote") or "",
+            followers=get("followers") or 0,
+            context=DialogueContext.from_dict(data["context"]) if get("context") is not None else None,
             tags=get("tags") or [],
             epoch=get("epoch") or 0,
             seq=get("seq") or 0,
@@ -4540,6 +4644,12 @@ class DialogueOpened:
     models: list[str] = field(default_factory=list)
     """models that dialogue.set accepts"""
 
+    modes: list[str] = field(default_factory=list)
+    """permission modes that dialogue.set accepts"""
+
+    title: str = ""
+    """the agent's title of the conversation"""
+
     why: str = ""
     """reason of a reset: cleared, forked …"""
 
@@ -4558,6 +4668,8 @@ class DialogueOpened:
             capabilities=get("capabilities") or [],
             commands=get("commands") or [],
             models=get("models") or [],
+            modes=get("modes") or [],
+            title=get("title") or "",
             why=get("why") or "",
         )
 
