@@ -330,6 +330,8 @@ func TestAccess(t *testing.T) {
 		{"exec.list", `{}`, false},
 		{"exec.run", `{"session_id":"s","command":"true"}`, true},
 		{"exec.stream", `{"exec_id":"x-1-1"}`, false},
+		{"exec.stream", `{"exec_id":"x-1-1","detach":true}`, false},
+		{"exec.stream", `{"exec_id":"x-1-1","detach":false}`, true}, // cancels the command when it is closed
 		{"exec.stream", `{"session_id":"s","command":"true"}`, true},
 		{"exec.stream", `{"exec_id":"x-1-1","command":"true"}`, true}, // invalid
 		{"exec.stream", `{"exec_id":"x-1-1","no_such":1}`, true},

@@ -39,8 +39,9 @@ func (p ExecStreamParams) Check() error {
 	return p.nothingToRun()
 }
 
-// follows reports whether the call only reads the output of an earlier command.
-func (p ExecStreamParams) follows() bool { return p.ExecID != "" }
+// follows reports whether the call only reads the output of an earlier command. A stream with detach
+// false does more: it cancels the command when it is closed.
+func (p ExecStreamParams) follows() bool { return p.ExecID != "" && (p.Detach == nil || *p.Detach) }
 
 // nothingToRun rejects the parameters of a new command.
 func (p ExecStreamParams) nothingToRun() error {
