@@ -49,11 +49,6 @@ func (p DialogueEventsParams) Check() error {
 	return nil
 }
 
-// DialogueTranscriptParams asks for the transcript of a dialogue.
-type DialogueTranscriptParams struct {
-	DialogueID string `json:"dialogue_id"` // id or name
-}
-
 // DialogueRawParams reads the raw output or input of the agent's program.
 type DialogueRawParams struct {
 	DialogueID string `json:"dialogue_id"`      // id or name

@@ -63,6 +63,21 @@ func (c *Client) DialogueTranscript(ctx context.Context, p api.DialogueTranscrip
 	return typed[api.DialogueTranscriptResult](ctx, c, "dialogue.transcript", p)
 }
 
+// DialogueItem implements api.Service.
+func (c *Client) DialogueItem(ctx context.Context, p api.DialogueItemParams) (api.DialogueItemResult, error) {
+	return typed[api.DialogueItemResult](ctx, c, "dialogue.item", p)
+}
+
+// DialogueSearch implements api.Service.
+func (c *Client) DialogueSearch(ctx context.Context, p api.DialogueSearchParams) (api.DialogueSearchResult, error) {
+	return typed[api.DialogueSearchResult](ctx, c, "dialogue.search", p)
+}
+
+// DialogueLines implements api.Service.
+func (c *Client) DialogueLines(ctx context.Context, p api.DialogueLinesParams) (api.DialogueLinesResult, error) {
+	return typed[api.DialogueLinesResult](ctx, c, "dialogue.lines", p)
+}
+
 // DialogueRaw implements api.Service.
 func (c *Client) DialogueRaw(ctx context.Context, p api.DialogueRawParams) (api.DialogueRawResult, error) {
 	return typed[api.DialogueRawResult](ctx, c, "dialogue.raw", p)

@@ -46,7 +46,7 @@ and starts them. Every command accepts the name or the id of a dialogue.`,
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddGroup(&cobra.Group{ID: groupOne, Title: "Commands:"})
 	cmd.AddCommand(
-		a.dialogueListCommand(), a.dialogueRequestsCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueRawCommand(),
+		a.dialogueListCommand(), a.dialogueRequestsCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueSearchCommand(), a.dialogueLinesCommand(), a.dialogueRawCommand(),
 		a.dialogueSendCommand(), a.dialogueRespondCommand(), a.dialogueInterruptCommand(), a.dialogueSetCommand(),
 		a.dialogueStopCommand(), a.dialogueResumeCommand(), a.dialogueRetryCommand(), a.dialogueRemoveCommand(),
 	)

@@ -148,7 +148,7 @@ func TestAnotherAgent(t *testing.T) {
 	}
 	say(r, "again")
 	d, _ := r.Get("polly")
-	tree, err := d.Transcript()
+	tree, err := d.Transcript(api.DialogueTranscriptParams{DialogueID: d.id})
 	if err != nil || len(tree.Items) != 4 || len(tree.Turns) != 2 || tree.Items[3].Parts[0].Text != "again" {
 		t.Errorf("the transcript is %+v, %v", tree, err)
 	}

@@ -56,6 +56,8 @@ type Dialogue struct {
 	fault     *api.DialogueFault // guarded by mu; why the state is error
 	stalledAt *time.Time         // guarded by mu; since when a working agent has been silent
 
+	shared sharedTree // the transcript, for callers that ask for it
+
 	announced announced         // guarded by mu
 	news      []api.StreamEvent // guarded by mu; for the journal, when the record is written
 

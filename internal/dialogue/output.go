@@ -32,6 +32,7 @@ func (d *Dialogue) receive(p *agentProcess, got piece) error {
 	if offset > p.lines.end {
 		d.gapLocked(p, offset)
 	}
+	d.record.noteTime(offset)
 	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
 		return err
 	}

@@ -279,6 +279,7 @@ func (d *Dialogue) reopen(env map[string]string) error {
 // time, it is written now, so that nothing of the old process is open in the next one.
 func (d *Dialogue) reloadLocked() error {
 	d.resetLocked()
+	d.shared.drop() // a damaged end of the record may be put aside
 	d.messages = map[string]int64{}
 	d.published, d.seq = "", 0
 	var last api.DialogueEventType

@@ -1255,10 +1255,83 @@ export interface DialogueEventsParams {
   no_deltas?: boolean;
 }
 
-/** Asks for the transcript of a dialogue. */
+/**
+ * Asks for the transcript of a dialogue: all of it or, with one of the other parameters, one page.
+ * Without before, after and around a page is the end of the transcript.
+ */
 export interface DialogueTranscriptParams {
   /** id or name */
   dialogue_id: string;
+  /** most items of a page, without those below tool calls; at most 1000. 0: 100 */
+  limit?: number;
+  /** the page ends before the item with this id */
+  before?: string;
+  /** the page begins after the item with this id */
+  after?: string;
+  /** the page has the item with this id in its middle */
+  around?: string;
+  /** A tool call: the page has items of its sub-transcript. Empty: items of the dialogue. */
+  scope?: string;
+  /**
+   * How many levels of sub-transcripts the page has. Where there are more, items_count stands for
+   * the items. Absent: all levels.
+   */
+  depth?: number;
+  /**
+   * The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
+   * length of the whole; dialogue.item returns it. 0: nothing is cut.
+   */
+  cut_bytes?: number;
+}
+
+/** Asks for one item of a transcript, or for a piece of one of its fields. */
+export interface DialogueItemParams {
+  /** id or name */
+  dialogue_id: string;
+  /** as in the transcript */
+  item_id: string;
+  /**
+   * The field to read, such as parts.0.text, parts.1.data_base64, tool.input, tool.output.0.text or
+   * tool.structured. Empty: the whole item, without items below it.
+   */
+  field?: string;
+  /** first byte of the field to read */
+  offset?: number;
+  /** The maximum number of bytes of the field. Absent: 1 MiB; at most 4 MiB. */
+  limit?: number;
+}
+
+/** Searches the transcript of a dialogue for a text. */
+export interface DialogueSearchParams {
+  /** id or name */
+  dialogue_id: string;
+  /** text to find; upper and lower case are the same */
+  text: string;
+  /** most matches; at most 1000. 0: 100 */
+  limit?: number;
+  /** only items that appeared before the item with this id */
+  before?: string;
+}
+
+/** Asks for lines that the agent's program wrote or was sent. */
+export interface DialogueLinesParams {
+  /** id or name */
+  dialogue_id: string;
+  /** number of the agent's process, from 1; 0 for the last one */
+  epoch?: number;
+  /**
+   * stdout, the program's output; stdin, its input; or both, which is the default. Offsets are those
+   * of stdout, unless stream is stdin.
+   */
+  stream?: string;
+  /** Where the first line begins, or later. */
+  from_offset?: number;
+  /** Asks for the last lines that begin before this offset; -1: before the end. */
+  before_offset?: number;
+  /** The most lines, with both streams without those of stdin; at most 1000. 0: 100. */
+  limit?: number;
+  /** The most bytes of a line's text. 0: 4096; at most 1 MiB. */
+  cut_bytes?: number;
 }
 
 /** Reads the raw output or input of the agent's program. */
@@ -2499,6 +2572,8 @@ export interface DialoguePart {
   data_base64?: string;
   /** for data: as the agent sent it */
   data?: unknown;
+  /** length of the longest field, if cut_bytes shortened or omitted one */
+  cut?: number;
 }
 
 /** One call of a tool. */
@@ -2530,6 +2605,10 @@ export interface DialogueToolCall {
   task_id?: string;
   /** The sub-transcript: the items of a subagent that the call started. */
   items?: DialogueItem[];
+  /** The number of items below the call, at all levels, if depth omitted them. */
+  items_count?: number;
+  /** Has the lengths of the fields that cut_bytes omitted: input, effective_input, structured. */
+  cut?: Record<string, number>;
 }
 
 /** One entry of the transcript: a message, reasoning, a tool call or a plan. */
@@ -2612,6 +2691,115 @@ export interface DialogueTranscriptResult {
   usage: DialogueUsage;
   /** how the last process ended; absent while it runs */
   ended?: DialogueEnd;
+  /**
+   * A page has the turns, tasks and requests of its items, and those that are open. It has notices
+   * only if it reaches the end.
+   */
+  total_items?: number;
+  /** true if items precede the page */
+  has_before?: boolean;
+  /** true if items follow the page */
+  has_after?: boolean;
+}
+
+/** An item, or a piece of one of its fields. */
+export interface DialogueItemResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the last event that the answer includes */
+  seq: number;
+  /** the tool call whose sub-transcript has the item; empty: none */
+  scope: string;
+  /** The whole item, without items below it. Absent if a field was asked for. */
+  item?: DialogueItem;
+  /** The piece of the field. It never ends inside a character. */
+  data?: string;
+  /** position of the first byte of data */
+  offset: number;
+  /** length of the field in bytes; 0 without field */
+  total: number;
+  /** true if data reaches the end of the field */
+  complete: boolean;
+}
+
+/** An item that has the text. */
+export interface DialogueMatch {
+  /** for dialogue.item, and around of dialogue.transcript */
+  item_id: string;
+  /** the tool call whose sub-transcript has the item; empty: none */
+  scope: string;
+  /** the turn that the item belongs to */
+  turn_id?: string;
+  /** kind of the item */
+  kind: string;
+  /** the text around the first match, on one line */
+  snippet: string;
+}
+
+/** Lists the items that have the text, the newest first. */
+export interface DialogueSearchResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the last event that was searched */
+  seq: number;
+  /** at most limit */
+  matches: DialogueMatch[];
+  /** true if older items have the text too; before continues there */
+  more: boolean;
+}
+
+/** An event that a line caused. */
+export interface DialogueLineNews {
+  /** its number, for dialogue.events */
+  seq: number;
+  /** its type */
+  type: DialogueEventType;
+  /** the item that it is about, if any */
+  item_id?: string;
+}
+
+/** One line of the protocol between TRL and the agent's program. */
+export interface DialogueLine {
+  /** stdout or stdin */
+  stream: string;
+  /** position of the line in its stream */
+  offset: number;
+  /** length with its line end */
+  bytes: number;
+  /** When TRL received or sent the line. Absent: an earlier version wrote the record. */
+  at?: string;
+  /** the type or the method that the line names, if it is short enough to look */
+  type?: string;
+  /** the line without its line end, or its beginning */
+  text: string;
+  /** Has the exact bytes, if text is not UTF-8. */
+  text_base64?: string;
+  /** true if text is only the beginning; dialogue.raw returns the rest */
+  cut?: boolean;
+  /** Says that the line has no end yet. */
+  partial?: boolean;
+  /** events that the line caused */
+  events: DialogueLineNews[];
+  /** why TRL does not understand the line */
+  unparsed?: string;
+}
+
+/** A page of lines, in the order in which they were written and sent. */
+export interface DialogueLinesResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the agent's process */
+  epoch: number;
+  /** complete lines, and the unfinished last one */
+  lines: DialogueLine[];
+  /** from_offset of the page after this one */
+  next_offset: number;
+  /** bytes of stdout so far; of stdin, if stream is stdin */
+  total: number;
+  /** bytes of stdin so far */
+  total_stdin: number;
+  /** true if the page reaches the end, and nothing follows later */
+  complete: boolean;
 }
 
 /** A piece of the raw stream. */
@@ -2927,8 +3115,14 @@ export interface Methods {
   "dialogue.set": { params: DialogueSetParams; result: DialogueInfo };
   /** Push the events of a dialogue, starting at any event. */
   "dialogue.events": { params: DialogueEventsParams; result: StreamStart };
-  /** Return the transcript: turns, items, tool calls, tasks, requests. */
+  /** Return the transcript, or a page of it: turns, items, tool calls, tasks, requests. */
   "dialogue.transcript": { params: DialogueTranscriptParams; result: DialogueTranscriptResult };
+  /** Return one item of the transcript, or a piece of one of its fields. */
+  "dialogue.item": { params: DialogueItemParams; result: DialogueItemResult };
+  /** Find the items of the transcript that have a text. */
+  "dialogue.search": { params: DialogueSearchParams; result: DialogueSearchResult };
+  /** Read the lines between TRL and the agent's program, with the events that they caused. */
+  "dialogue.lines": { params: DialogueLinesParams; result: DialogueLinesResult };
   /** Read the raw output of the agent's program, byte for byte. */
   "dialogue.raw": { params: DialogueRawParams; result: DialogueRawResult };
   /** End the agent's program and everything it started. */
@@ -3000,6 +3194,9 @@ export const methods: readonly Method[] = [
   "dialogue.set",
   "dialogue.events",
   "dialogue.transcript",
+  "dialogue.item",
+  "dialogue.search",
+  "dialogue.lines",
   "dialogue.raw",
   "dialogue.terminate",
   "dialogue.resume",
@@ -3036,6 +3233,9 @@ export const readMethods: readonly Method[] = [
   "dialogue.requests",
   "dialogue.events",
   "dialogue.transcript",
+  "dialogue.item",
+  "dialogue.search",
+  "dialogue.lines",
   "dialogue.raw",
   "event.subscribe",
 ];

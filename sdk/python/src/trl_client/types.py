@@ -1681,11 +1681,118 @@ class DialogueEventsParams(_DialogueEventsParams, total=False):
     """Omits the events of type delta."""
 
 
-class DialogueTranscriptParams(TypedDict):
-    """Asks for the transcript of a dialogue."""
+class _DialogueTranscriptParams(TypedDict):
+    """The keys of DialogueTranscriptParams that must be given."""
 
     dialogue_id: str
     """id or name"""
+
+
+class DialogueTranscriptParams(_DialogueTranscriptParams, total=False):
+    """Asks for the transcript of a dialogue: all of it or, with one of the other parameters, one
+    page. Without before, after and around a page is the end of the transcript.
+    """
+
+    limit: int
+    """most items of a page, without those below tool calls; at most 1000. 0: 100"""
+
+    before: str
+    """the page ends before the item with this id"""
+
+    after: str
+    """the page begins after the item with this id"""
+
+    around: str
+    """the page has the item with this id in its middle"""
+
+    scope: str
+    """A tool call: the page has items of its sub-transcript. Empty: items of the dialogue."""
+
+    depth: int
+    """How many levels of sub-transcripts the page has. Where there are more, items_count stands
+    for the items. Absent: all levels.
+    """
+
+    cut_bytes: int
+    """The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
+    length of the whole; dialogue.item returns it. 0: nothing is cut.
+    """
+
+
+class _DialogueItemParams(TypedDict):
+    """The keys of DialogueItemParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+    item_id: str
+    """as in the transcript"""
+
+
+class DialogueItemParams(_DialogueItemParams, total=False):
+    """Asks for one item of a transcript, or for a piece of one of its fields."""
+
+    field: str
+    """The field to read, such as parts.0.text, parts.1.data_base64, tool.input, tool.output.0.text
+    or tool.structured. Empty: the whole item, without items below it.
+    """
+
+    offset: int
+    """first byte of the field to read"""
+
+    limit: int
+    """The maximum number of bytes of the field. Absent: 1 MiB; at most 4 MiB."""
+
+
+class _DialogueSearchParams(TypedDict):
+    """The keys of DialogueSearchParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+    text: str
+    """text to find; upper and lower case are the same"""
+
+
+class DialogueSearchParams(_DialogueSearchParams, total=False):
+    """Searches the transcript of a dialogue for a text."""
+
+    limit: int
+    """most matches; at most 1000. 0: 100"""
+
+    before: str
+    """only items that appeared before the item with this id"""
+
+
+class _DialogueLinesParams(TypedDict):
+    """The keys of DialogueLinesParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueLinesParams(_DialogueLinesParams, total=False):
+    """Asks for lines that the agent's program wrote or was sent."""
+
+    epoch: int
+    """number of the agent's process, from 1; 0 for the last one"""
+
+    stream: str
+    """stdout, the program's output; stdin, its input; or both, which is the default. Offsets are
+    those of stdout, unless stream is stdin.
+    """
+
+    from_offset: int
+    """Where the first line begins, or later."""
+
+    before_offset: int
+    """Asks for the last lines that begin before this offset; -1: before the end."""
+
+    limit: int
+    """The most lines, with both streams without those of stdin; at most 1000. 0: 100."""
+
+    cut_bytes: int
+    """The most bytes of a line's text. 0: 4096; at most 1 MiB."""
 
 
 class _DialogueRawParams(TypedDict):
@@ -4283,6 +4390,9 @@ class DialoguePart:
     data: Any = ""
     """for data: as the agent sent it"""
 
+    cut: int = 0
+    """length of the longest field, if cut_bytes shortened or omitted one"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialoguePart:
         """Takes the fields it knows from what a daemon sent."""
@@ -4295,6 +4405,7 @@ class DialoguePart:
             media_type=get("media_type") or "",
             data_base64=get("data_base64") or "",
             data=get("data") or "",
+            cut=get("cut") or 0,
         )
 
 
@@ -4340,6 +4451,12 @@ class DialogueToolCall:
     items: list[DialogueItem] = field(default_factory=list)
     """The sub-transcript: the items of a subagent that the call started."""
 
+    items_count: int = 0
+    """The number of items below the call, at all levels, if depth omitted them."""
+
+    cut: dict[str, int] = field(default_factory=dict)
+    """Has the lengths of the fields that cut_bytes omitted: input, effective_input, structured."""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueToolCall:
         """Takes the fields it knows from what a daemon sent."""
@@ -4357,6 +4474,8 @@ class DialogueToolCall:
             exit_code=get("exit_code"),
             task_id=get("task_id") or "",
             items=[DialogueItem.from_dict(x) for x in get("items") or ()],
+            items_count=get("items_count") or 0,
+            cut=get("cut") or {},
         )
 
 
@@ -4524,6 +4643,17 @@ class DialogueTranscriptResult:
     ended: DialogueEnd | None = None
     """how the last process ended; absent while it runs"""
 
+    total_items: int = 0
+    """A page has the turns, tasks and requests of its items, and those that are open. It has
+    notices only if it reaches the end.
+    """
+
+    has_before: bool = False
+    """true if items precede the page"""
+
+    has_after: bool = False
+    """true if items follow the page"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueTranscriptResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -4539,6 +4669,233 @@ class DialogueTranscriptResult:
             notices=[DialogueNotice.from_dict(x) for x in get("notices") or ()],
             usage=DialogueUsage.from_dict(get("usage") or {}),
             ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
+            total_items=get("total_items") or 0,
+            has_before=get("has_before") or False,
+            has_after=get("has_after") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueItemResult:
+    """An item, or a piece of one of its fields."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    seq: int = 0
+    """number of the last event that the answer includes"""
+
+    scope: str = ""
+    """the tool call whose sub-transcript has the item; empty: none"""
+
+    item: DialogueItem | None = None
+    """The whole item, without items below it. Absent if a field was asked for."""
+
+    data: str = ""
+    """The piece of the field. It never ends inside a character."""
+
+    offset: int = 0
+    """position of the first byte of data"""
+
+    total: int = 0
+    """length of the field in bytes; 0 without field"""
+
+    complete: bool = False
+    """true if data reaches the end of the field"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueItemResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+            scope=get("scope") or "",
+            item=DialogueItem.from_dict(data["item"]) if get("item") is not None else None,
+            data=get("data") or "",
+            offset=get("offset") or 0,
+            total=get("total") or 0,
+            complete=get("complete") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueMatch:
+    """An item that has the text."""
+
+    item_id: str = ""
+    """for dialogue.item, and around of dialogue.transcript"""
+
+    scope: str = ""
+    """the tool call whose sub-transcript has the item; empty: none"""
+
+    turn_id: str = ""
+    """the turn that the item belongs to"""
+
+    kind: str = ""
+    """kind of the item"""
+
+    snippet: str = ""
+    """the text around the first match, on one line"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueMatch:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            item_id=get("item_id") or "",
+            scope=get("scope") or "",
+            turn_id=get("turn_id") or "",
+            kind=get("kind") or "",
+            snippet=get("snippet") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueSearchResult:
+    """Lists the items that have the text, the newest first."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    seq: int = 0
+    """number of the last event that was searched"""
+
+    matches: list[DialogueMatch] = field(default_factory=list)
+    """at most limit"""
+
+    more: bool = False
+    """true if older items have the text too; before continues there"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueSearchResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+            matches=[DialogueMatch.from_dict(x) for x in get("matches") or ()],
+            more=get("more") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLineNews:
+    """An event that a line caused."""
+
+    seq: int = 0
+    """its number, for dialogue.events"""
+
+    type: DialogueEventType | str = ""
+    """its type"""
+
+    item_id: str = ""
+    """the item that it is about, if any"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLineNews:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            seq=get("seq") or 0,
+            type=get("type") or "",
+            item_id=get("item_id") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLine:
+    """One line of the protocol between TRL and the agent's program."""
+
+    stream: str = ""
+    """stdout or stdin"""
+
+    offset: int = 0
+    """position of the line in its stream"""
+
+    bytes: int = 0
+    """length with its line end"""
+
+    at: datetime | None = None
+    """When TRL received or sent the line. Absent: an earlier version wrote the record."""
+
+    type: str = ""
+    """the type or the method that the line names, if it is short enough to look"""
+
+    text: str = ""
+    """the line without its line end, or its beginning"""
+
+    text_base64: str = ""
+    """Has the exact bytes, if text is not UTF-8."""
+
+    cut: bool = False
+    """true if text is only the beginning; dialogue.raw returns the rest"""
+
+    partial: bool = False
+    """Says that the line has no end yet."""
+
+    events: list[DialogueLineNews] = field(default_factory=list)
+    """events that the line caused"""
+
+    unparsed: str = ""
+    """why TRL does not understand the line"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLine:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            stream=get("stream") or "",
+            offset=get("offset") or 0,
+            bytes=get("bytes") or 0,
+            at=_time(data["at"]) if get("at") is not None else None,
+            type=get("type") or "",
+            text=get("text") or "",
+            text_base64=get("text_base64") or "",
+            cut=get("cut") or False,
+            partial=get("partial") or False,
+            events=[DialogueLineNews.from_dict(x) for x in get("events") or ()],
+            unparsed=get("unparsed") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLinesResult:
+    """A page of lines, in the order in which they were written and sent."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    epoch: int = 0
+    """number of the agent's process"""
+
+    lines: list[DialogueLine] = field(default_factory=list)
+    """complete lines, and the unfinished last one"""
+
+    next_offset: int = 0
+    """from_offset of the page after this one"""
+
+    total: int = 0
+    """bytes of stdout so far; of stdin, if stream is stdin"""
+
+    total_stdin: int = 0
+    """bytes of stdin so far"""
+
+    complete: bool = False
+    """true if the page reaches the end, and nothing follows later"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLinesResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            epoch=get("epoch") or 0,
+            lines=[DialogueLine.from_dict(x) for x in get("lines") or ()],
+            next_offset=get("next_offset") or 0,
+            total=get("total") or 0,
+            total_stdin=get("total_stdin") or 0,
+            complete=get("complete") or False,
         )
 
 
@@ -5134,6 +5491,9 @@ METHODS: tuple[str, ...] = (
     "dialogue.set",
     "dialogue.events",
     "dialogue.transcript",
+    "dialogue.item",
+    "dialogue.search",
+    "dialogue.lines",
     "dialogue.raw",
     "dialogue.terminate",
     "dialogue.resume",
@@ -5170,6 +5530,9 @@ READS: frozenset[str] = frozenset((
     "dialogue.requests",
     "dialogue.events",
     "dialogue.transcript",
+    "dialogue.item",
+    "dialogue.search",
+    "dialogue.lines",
     "dialogue.raw",
     "event.subscribe",
 ))
@@ -5221,6 +5584,9 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.set": DialogueInfo.from_dict,
     "dialogue.events": StreamStart.from_dict,
     "dialogue.transcript": DialogueTranscriptResult.from_dict,
+    "dialogue.item": DialogueItemResult.from_dict,
+    "dialogue.search": DialogueSearchResult.from_dict,
+    "dialogue.lines": DialogueLinesResult.from_dict,
     "dialogue.raw": DialogueRawResult.from_dict,
     "dialogue.terminate": DialogueInfo.from_dict,
     "dialogue.resume": DialogueInfo.from_dict,
