@@ -119,6 +119,7 @@ func list() []Method {
 		full(strict(unary("dialogue.resume", "Start the agent again, in the same dialogue.", Service.DialogueResume))),
 		full(strict(unary("dialogue.retry", "Try again to reach the agent of a dialogue in state error.", Service.DialogueRetry))),
 		read(strict(endless(stream("event.subscribe", "Push the events of sessions, commands and dialogues.", Service.EventSubscribe)))),
+		read(strict(unary("stream.close", "End one stream of this connection.", Service.StreamClose))),
 	}
 }
 

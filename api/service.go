@@ -75,6 +75,7 @@ type Service interface {
 	DialogueRetry(ctx context.Context, p DialogueRetryParams) (DialogueInfo, error)
 
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
+	StreamClose(ctx context.Context, p StreamCloseParams) (StreamCloseResult, error)
 }
 
 // Stream is the answer of a streaming method: the immediate answer and the pushes
@@ -128,4 +129,22 @@ func Named(ctx context.Context) {
 	if named, ok := ctx.Value(namedKey{}).(func()); ok {
 		named()
 	}
+}
+
+type streamsKey struct{}
+
+// WithStreams returns a context whose call can close streams of the caller's connection. close ends
+// the stream with that id, and returns when no push of it follows; it reports whether there was one.
+func WithStreams(ctx context.Context, close func(ctx context.Context, streamID string) bool) context.Context {
+	return context.WithValue(ctx, streamsKey{}, close)
+}
+
+// CloseStream calls the function of WithStreams. It returns an error if the caller's connection cannot
+// have several streams.
+func CloseStream(ctx context.Context, streamID string) (closed bool, err error) {
+	close, ok := ctx.Value(streamsKey{}).(func(context.Context, string) bool)
+	if !ok {
+		return false, Errorf(CodeConflict, "stream %.100q: only a connection that has streams beside its calls can close one; close the stream itself", streamID)
+	}
+	return close(ctx, streamID), nil
 }

@@ -201,3 +201,21 @@ func (p EventSubscribeParams) Check() error {
 	}
 	return nil
 }
+
+// StreamCloseParams ends one stream of this connection. Its pushes stop, and the connection stays.
+type StreamCloseParams struct {
+	StreamID string `json:"stream_id"` // as in the immediate answer of the stream
+}
+
+// Check reports the first invalid parameter.
+func (p StreamCloseParams) Check() error {
+	if p.StreamID == "" {
+		return InvalidParam("stream_id", "is required")
+	}
+	return nil
+}
+
+// StreamCloseResult reports the end of a stream. No push of the stream follows it.
+type StreamCloseResult struct {
+	Closed bool `json:"closed"` // false if the connection has no such stream, for instance because it has ended
+}

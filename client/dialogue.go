@@ -6,6 +6,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// StreamClose implements api.Service. A Stream of this package has its own Close.
+func (c *Client) StreamClose(ctx context.Context, p api.StreamCloseParams) (api.StreamCloseResult, error) {
+	return typed[api.StreamCloseResult](ctx, c, "stream.close", p)
+}
+
 // DialogueCreate implements api.Service.
 func (c *Client) DialogueCreate(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
 	return typed[api.DialogueInfo](ctx, c, "dialogue.create", p)

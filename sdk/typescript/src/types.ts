@@ -1390,6 +1390,12 @@ export interface EventSubscribeParams {
   after_seq?: number;
 }
 
+/** Ends one stream of this connection. Its pushes stop, and the connection stays. */
+export interface StreamCloseParams {
+  /** as in the immediate answer of the stream */
+  stream_id: string;
+}
+
 /** The answer of system.ping. */
 export interface SystemPingResult {
   /** whole seconds since the daemon started */
@@ -2820,6 +2826,12 @@ export interface DialogueRawResult {
   complete: boolean;
 }
 
+/** Reports the end of a stream. No push of the stream follows it. */
+export interface StreamCloseResult {
+  /** false if the connection has no such stream, for instance because it has ended */
+  closed: boolean;
+}
+
 /** Reports a slow step on the way to a session. */
 export interface PlaceProgress {
   /** Pull, schedule, start or upload. */
@@ -3133,6 +3145,8 @@ export interface Methods {
   "dialogue.retry": { params: DialogueRetryParams; result: DialogueInfo };
   /** Push the events of sessions, commands and dialogues. */
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
+  /** End one stream of this connection. */
+  "stream.close": { params: StreamCloseParams; result: StreamCloseResult };
 }
 
 /** The name of a method. */
@@ -3202,6 +3216,7 @@ export const methods: readonly Method[] = [
   "dialogue.resume",
   "dialogue.retry",
   "event.subscribe",
+  "stream.close",
 ];
 
 /** The methods whose answer is followed by pushes. */
@@ -3238,6 +3253,7 @@ export const readMethods: readonly Method[] = [
   "dialogue.lines",
   "dialogue.raw",
   "event.subscribe",
+  "stream.close",
 ];
 
 /** All types of pushes. A newer daemon may have more. */

@@ -1878,6 +1878,13 @@ class EventSubscribeParams(TypedDict, total=False):
     """
 
 
+class StreamCloseParams(TypedDict):
+    """Ends one stream of this connection. Its pushes stop, and the connection stays."""
+
+    stream_id: str
+    """as in the immediate answer of the stream"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SystemPingResult:
     """The answer of system.ping."""
@@ -4940,6 +4947,22 @@ class DialogueRawResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamCloseResult:
+    """Reports the end of a stream. No push of the stream follows it."""
+
+    closed: bool = False
+    """false if the connection has no such stream, for instance because it has ended"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StreamCloseResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            closed=get("closed") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlaceProgress:
     """Reports a slow step on the way to a session."""
 
@@ -5499,6 +5522,7 @@ METHODS: tuple[str, ...] = (
     "dialogue.resume",
     "dialogue.retry",
     "event.subscribe",
+    "stream.close",
 )
 """All methods."""
 
@@ -5535,6 +5559,7 @@ READS: frozenset[str] = frozenset((
     "dialogue.lines",
     "dialogue.raw",
     "event.subscribe",
+    "stream.close",
 ))
 """The methods that change nothing."""
 
@@ -5592,6 +5617,7 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.resume": DialogueInfo.from_dict,
     "dialogue.retry": DialogueInfo.from_dict,
     "event.subscribe": StreamStart.from_dict,
+    "stream.close": StreamCloseResult.from_dict,
 }
 """What makes the result of a method from the data of its answer."""
 
