@@ -311,7 +311,7 @@ func TestWords(t *testing.T) {
 func TestAccess(t *testing.T) {
 	for _, m := range api.Methods() {
 		_, verb, _ := strings.Cut(m.Name, ".")
-		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw ", " "+verb+" ") && m.Name != "guest.list"
+		reads := strings.Contains(" ping stats info list output wait subscribe screen recording events transcript raw requests item search lines close ", " "+verb+" ") && m.Name != "guest.list"
 		want := api.AccessFull
 		switch {
 		case reads:
@@ -330,6 +330,8 @@ func TestAccess(t *testing.T) {
 		{"exec.list", `{}`, false},
 		{"exec.run", `{"session_id":"s","command":"true"}`, true},
 		{"exec.stream", `{"exec_id":"x-1-1"}`, false},
+		{"exec.stream", `{"exec_id":"x-1-1","detach":true}`, false},
+		{"exec.stream", `{"exec_id":"x-1-1","detach":false}`, true}, // cancels the command when it is closed
 		{"exec.stream", `{"session_id":"s","command":"true"}`, true},
 		{"exec.stream", `{"exec_id":"x-1-1","command":"true"}`, true}, // invalid
 		{"exec.stream", `{"exec_id":"x-1-1","no_such":1}`, true},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 )
 
 // TagDialogue marks every session that belongs to a dialogue; the dialogue's id is a second
@@ -173,55 +172,6 @@ func (p *DialoguePolicy) check() error {
 	return checkSeconds("policy.deny_after_s", p.DenyAfterS)
 }
 
-// DialogueInfo is a snapshot of one dialogue.
-type DialogueInfo struct {
-	DialogueID string         `json:"dialogue_id"`     // d-…; never reused
-	Name       string         `json:"name"`            // empty if the dialogue has no name
-	Agent      string         `json:"agent"`           // the agent's protocol: claude, codex or acp
-	Version    string         `json:"version"`         // version of the agent's program, once known
-	State      DialogueState  `json:"state"`           // current state
-	Error      *DialogueFault `json:"error,omitempty"` // why the dialogue is in state error
-	SessionID  string         `json:"session_id"`      // the session that the dialogue owns, or owned last
-	// NativeSession is the agent's own id of the conversation. It may change.
-	NativeSession  string   `json:"native_session"`
-	Model          string   `json:"model"`              // as last reported by the agent
-	PermissionMode string   `json:"permission_mode"`    // as last reported by the agent
-	WorkingDir     string   `json:"working_dir"`        // the directory the agent works in
-	Runtime        string   `json:"runtime"`            // the place, as in session.create, or remote
-	Commands       []string `json:"commands,omitempty"` // commands that the agent accepts as messages, such as /compact, once reported
-	Models         []string `json:"models,omitempty"`   // models that dialogue.set accepts, once the agent has reported them
-	Tags           []string `json:"tags"`               // as set by dialogue.create
-	Epoch          int      `json:"epoch"`              // number of processes that the agent has had, including the current one
-	Seq            int64    `json:"seq"`                // number of the last event
-	Turns          int      `json:"turns"`              // number of turns begun so far
-	Requests       int      `json:"requests"`           // number of requests that wait for an answer
-	Tasks          int      `json:"tasks"`              // number of tasks that are running
-	// BackgroundTasks is the number of running tasks that go on while the agent is idle, such
-	// as a command that it started. They end with the dialogue.
-	BackgroundTasks int           `json:"background_tasks"`
-	Usage           DialogueUsage `json:"usage"`         // over all turns, as the agent reported it
-	CreatedAt       time.Time     `json:"created_at"`    // UTC
-	LastActivity    time.Time     `json:"last_activity"` // time of the last event
-	// StalledAt is when a working agent fell silent. Absent unless it has stalled.
-	StalledAt *time.Time `json:"stalled_at,omitempty"`
-	// LostAt is when the connection to the agent's daemon was lost, while TRL tries to
-	// reconnect.
-	LostAt *time.Time `json:"lost_at,omitempty"`
-	// Ended reports how the agent's process ended. Absent while it runs.
-	Ended *DialogueEnd `json:"ended,omitempty"`
-}
-
-// DialogueFault says why a dialogue cannot continue.
-type DialogueFault struct {
-	Code   string `json:"code"`   // reconnect_failed or record_failed
-	Reason string `json:"reason"` // session_gone, auth_rejected, unreachable, refused or disk
-	// Retry reports whether dialogue.retry may succeed without other changes. After
-	// auth_rejected it needs other credentials; after session_gone only dialogue.resume
-	// helps. TRL repeats failed disk writes every second on its own.
-	Retry   bool   `json:"retry"`
-	Message string `json:"message"` // for people
-}
-
 // DialogueListParams filters dialogue.list.
 type DialogueListParams struct {
 	Tags  []string      `json:"tags,omitempty"`  // only dialogues that have all of these tags
@@ -376,69 +326,6 @@ func noFlag(field, value string) error {
 		return InvalidParam(field, "must not begin with -")
 	}
 	return noNUL(field, value)
-}
-
-// DialogueEventsParams asks for the events of a dialogue.
-type DialogueEventsParams struct {
-	DialogueID string `json:"dialogue_id"` // id or name
-	// AfterSeq is the number of the last event that the reader has; 0 for all events.
-	AfterSeq int64 `json:"after_seq,omitempty"`
-	// NoFollow ends the stream after the existing events, instead of waiting for more.
-	NoFollow bool `json:"no_follow,omitempty"`
-	// NoDeltas omits the events of type delta.
-	NoDeltas bool `json:"no_deltas,omitempty"`
-}
-
-// Check reports the first invalid parameter.
-func (p DialogueEventsParams) Check() error {
-	if p.DialogueID == "" {
-		return InvalidParam("dialogue_id", "is required")
-	}
-	if p.AfterSeq < 0 {
-		return InvalidParam("after_seq", "must not be negative")
-	}
-	return nil
-}
-
-// DialogueTranscriptParams asks for the transcript of a dialogue.
-type DialogueTranscriptParams struct {
-	DialogueID string `json:"dialogue_id"` // id or name
-}
-
-// DialogueRawParams reads the raw output or input of the agent's program.
-type DialogueRawParams struct {
-	DialogueID string `json:"dialogue_id"`      // id or name
-	Epoch      int    `json:"epoch,omitempty"`  // number of the agent's process, from 1; 0 for the last one
-	Stream     string `json:"stream,omitempty"` // stdout, the program's output, or stdin, its input; stdout when empty
-	Offset     int64  `json:"offset,omitempty"` // first byte to read
-	// Limit is the maximum number of bytes to return. Absent: 1 MiB; at most 4 MiB.
-	Limit *int64 `json:"limit,omitempty"`
-}
-
-// Check reports the first invalid parameter.
-func (p DialogueRawParams) Check() error {
-	switch {
-	case p.DialogueID == "":
-		return InvalidParam("dialogue_id", "is required")
-	case p.Stream != "" && p.Stream != EventStdout && p.Stream != "stdin":
-		return InvalidParam("stream", "must be stdout or stdin")
-	case p.Offset < 0 || p.Epoch < 0:
-		return InvalidParam("offset", "offset and epoch must not be negative")
-	case p.Limit != nil && (*p.Limit < 1 || *p.Limit > 4<<20):
-		return InvalidParam("limit", "must be 1 to 4194304")
-	}
-	return nil
-}
-
-// DialogueRawResult is a piece of the raw stream.
-type DialogueRawResult struct {
-	DialogueID string `json:"dialogue_id"`           // the id, even if the caller used the name
-	Epoch      int    `json:"epoch"`                 // number of the agent's process
-	Offset     int64  `json:"offset"`                // position of the first byte
-	Data       string `json:"data"`                  // the bytes as text
-	DataBase64 string `json:"data_base64,omitempty"` // the exact bytes, if they are not UTF-8
-	Total      int64  `json:"total"`                 // bytes in the stream so far
-	Complete   bool   `json:"complete"`              // true if nothing follows, now or later
 }
 
 // DialogueTerminateParams ends the agent's program and everything it started.

@@ -59,18 +59,23 @@ type Service interface {
 	DialogueCreate(ctx context.Context, p DialogueCreateParams) (DialogueInfo, error)
 	DialogueList(ctx context.Context, p DialogueListParams) (DialogueListResult, error)
 	DialogueInfo(ctx context.Context, p DialogueInfoParams) (DialogueInfo, error)
+	DialogueRequests(ctx context.Context, p DialogueRequestsParams) (DialogueRequestsResult, error)
 	DialogueSend(ctx context.Context, p DialogueSendParams) (DialogueSendResult, error)
 	DialogueInterrupt(ctx context.Context, p DialogueInterruptParams) (DialogueInfo, error)
 	DialogueRespond(ctx context.Context, p DialogueRespondParams) (DialogueInfo, error)
 	DialogueSet(ctx context.Context, p DialogueSetParams) (DialogueInfo, error)
 	DialogueEvents(ctx context.Context, p DialogueEventsParams) (Stream, error)
 	DialogueTranscript(ctx context.Context, p DialogueTranscriptParams) (DialogueTranscriptResult, error)
+	DialogueItem(ctx context.Context, p DialogueItemParams) (DialogueItemResult, error)
+	DialogueSearch(ctx context.Context, p DialogueSearchParams) (DialogueSearchResult, error)
+	DialogueLines(ctx context.Context, p DialogueLinesParams) (DialogueLinesResult, error)
 	DialogueRaw(ctx context.Context, p DialogueRawParams) (DialogueRawResult, error)
 	DialogueTerminate(ctx context.Context, p DialogueTerminateParams) (DialogueInfo, error)
 	DialogueResume(ctx context.Context, p DialogueResumeParams) (DialogueInfo, error)
 	DialogueRetry(ctx context.Context, p DialogueRetryParams) (DialogueInfo, error)
 
 	EventSubscribe(ctx context.Context, p EventSubscribeParams) (Stream, error)
+	StreamClose(ctx context.Context, p StreamCloseParams) (StreamCloseResult, error)
 }
 
 // Stream is the answer of a streaming method: the immediate answer and the pushes
@@ -124,4 +129,22 @@ func Named(ctx context.Context) {
 	if named, ok := ctx.Value(namedKey{}).(func()); ok {
 		named()
 	}
+}
+
+type streamsKey struct{}
+
+// WithStreams returns a context whose call can close streams of the caller's connection. close ends
+// the stream with that id, and returns when no push of it follows; it reports whether there was one.
+func WithStreams(ctx context.Context, close func(ctx context.Context, streamID string) bool) context.Context {
+	return context.WithValue(ctx, streamsKey{}, close)
+}
+
+// CloseStream calls the function of WithStreams. It returns an error if the caller's connection cannot
+// have several streams.
+func CloseStream(ctx context.Context, streamID string) (closed bool, err error) {
+	close, ok := ctx.Value(streamsKey{}).(func(context.Context, string) bool)
+	if !ok {
+		return false, Errorf(CodeConflict, "stream %.100q: only a connection that has streams beside its calls can close one; close the stream itself", streamID)
+	}
+	return close(ctx, streamID), nil
 }

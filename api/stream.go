@@ -39,8 +39,9 @@ func (p ExecStreamParams) Check() error {
 	return p.nothingToRun()
 }
 
-// follows reports whether the call only reads the output of an earlier command.
-func (p ExecStreamParams) follows() bool { return p.ExecID != "" }
+// follows reports whether the call only reads the output of an earlier command. A stream with detach
+// false does more: it cancels the command when it is closed.
+func (p ExecStreamParams) follows() bool { return p.ExecID != "" && (p.Detach == nil || *p.Detach) }
 
 // nothingToRun rejects the parameters of a new command.
 func (p ExecStreamParams) nothingToRun() error {
@@ -101,7 +102,16 @@ const (
 	EventExecRunning        = "exec.running"      // the command started
 	EventExecExited         = "exec.exited"       // the command has ended, with an outcome
 	EventExecClosed         = "exec.closed"       // the command's output is complete
-	EventMissed             = "missed"            // the events with the numbers [From, To) are no longer kept
+	// The events of dialogues have dialogue_id, session_id, name and state. They have no text of
+	// the conversation.
+	EventDialogueCreated       = "dialogue.created"        // dialogue.create succeeded
+	EventDialogueState         = "dialogue.state"          // the dialogue has another state
+	EventDialogueRequestOpened = "dialogue.request_opened" // the agent waits for an answer, with a request_id
+	EventDialogueRequestClosed = "dialogue.request_closed" // the request does not wait any more, with a request_id
+	EventDialogueTurnEnded     = "dialogue.turn_ended"     // a turn has ended, with a turn_id
+	EventDialogueEnded         = "dialogue.ended"          // the agent's process has ended, with a cause
+	EventDialogueRemoved       = "dialogue.removed"        // the record of the dialogue is deleted
+	EventMissed                = "missed"                  // the events with the numbers [From, To) are no longer kept
 )
 
 // Types of StreamEvent in a stream of a dialogue.
@@ -117,7 +127,11 @@ const EventBytes = "bytes"
 var EventTypes = []string{
 	EventSessionProgress, EventSessionCreated, EventSessionRunning, EventSessionIdle, EventSessionTerminated, EventSessionUnreachable, EventSessionReachable,
 	EventExecQueued, EventExecRunning, EventExecExited, EventExecClosed,
+	EventDialogueCreated, EventDialogueState, EventDialogueRequestOpened, EventDialogueRequestClosed, EventDialogueTurnEnded, EventDialogueEnded, EventDialogueRemoved,
 }
+
+// EventKinds lists the words that select all events of a kind in event.subscribe.
+var EventKinds = []string{"session", "exec", "dialogue"}
 
 // StreamEvent is one push of a stream.
 type StreamEvent struct {
@@ -136,18 +150,24 @@ type StreamEvent struct {
 	Stream string `json:"stream,omitempty"`
 	From   *int64 `json:"from,omitempty"` // first byte of a gap; number of the first missed event
 	To     *int64 `json:"to,omitempty"`   // first byte after a gap; number of the first event after the missed ones
-	// At is the time of the event, for events of sessions and commands.
+	// At is the time of the event, for the events of event.subscribe.
 	At        *time.Time `json:"at,omitempty"`
-	SessionID string     `json:"session_id,omitempty"` // for events of sessions and commands
-	Name      string     `json:"name,omitempty"`       // name of the session, for its events
+	SessionID string     `json:"session_id,omitempty"` // for the events of event.subscribe
+	Name      string     `json:"name,omitempty"`       // name of the session or the dialogue, for its events
 	ExecID    string     `json:"exec_id,omitempty"`    // for events of commands
-	Cause     string     `json:"cause,omitempty"`      // for session.terminated and session.unreachable
+	Cause     string     `json:"cause,omitempty"`      // for session.terminated, session.unreachable and dialogue.ended
 	CreateID  string     `json:"create_id,omitempty"`  // the create_id of session.create, for session.progress
 	// Progress is the slow step, for session.progress.
 	Progress *PlaceProgress `json:"progress,omitempty"`
-	// DialogueID and Event are set for type dialogue.
+	// DialogueID is set for type dialogue, and for events of dialogues.
 	DialogueID string         `json:"dialogue_id,omitempty"`
 	Event      *DialogueEvent `json:"event,omitempty"` // the event, for type dialogue
+	// DialogueSeq is the number that the event has in dialogue.events, for events of dialogues.
+	// Absent: it is not one of them.
+	DialogueSeq int64         `json:"dialogue_seq,omitempty"`
+	State       DialogueState `json:"state,omitempty"`      // for events of dialogues
+	RequestID   string        `json:"request_id,omitempty"` // for dialogue.request_opened and dialogue.request_closed
+	TurnID      string        `json:"turn_id,omitempty"`    // for dialogue.turn_ended
 	// Error is set for type error only; in Go, Recv returns it as its error.
 	Error *Error `json:"error,omitempty"`
 	// ViewerEvent is set for the types snapshot and resize.
@@ -157,11 +177,12 @@ type StreamEvent struct {
 	*ExecOutcome
 }
 
-// EventSubscribeParams asks for the events of sessions and commands.
+// EventSubscribeParams asks for the events of sessions, commands and dialogues.
 type EventSubscribeParams struct {
-	// SessionID selects the events of one session, by id or name.
+	// SessionID selects the events of one session, by id or name, and of the dialogue that owns it.
 	SessionID string `json:"session_id,omitempty"`
-	// Types selects the events of these types: full names, or session or exec for all of a kind.
+	// Types selects the events of these types: full names, or session, exec or dialogue for
+	// all of a kind.
 	Types []string `json:"types,omitempty"`
 	// AfterSeq is the number of the last event that the subscriber has. Absent: only new
 	// events; 0: all events that are kept.
@@ -171,7 +192,7 @@ type EventSubscribeParams struct {
 // Check reports the first invalid parameter.
 func (p EventSubscribeParams) Check() error {
 	for _, t := range p.Types {
-		if t != "session" && t != "exec" && !contains(EventTypes, t) {
+		if !contains(EventKinds, t) && !contains(EventTypes, t) {
 			return InvalidParam("types", "there is no event %q", t)
 		}
 	}
@@ -179,4 +200,22 @@ func (p EventSubscribeParams) Check() error {
 		return InvalidParam("after_seq", "must not be negative")
 	}
 	return nil
+}
+
+// StreamCloseParams ends one stream of this connection. Its pushes stop, and the connection stays.
+type StreamCloseParams struct {
+	StreamID string `json:"stream_id"` // as in the immediate answer of the stream
+}
+
+// Check reports the first invalid parameter.
+func (p StreamCloseParams) Check() error {
+	if p.StreamID == "" {
+		return InvalidParam("stream_id", "is required")
+	}
+	return nil
+}
+
+// StreamCloseResult reports the end of a stream. No push of the stream follows it.
+type StreamCloseResult struct {
+	Closed bool `json:"closed"` // false if the connection has no such stream, for instance because it has ended
 }

@@ -73,6 +73,8 @@ type DialogueOpened struct {
 	Capabilities   []string `json:"capabilities,omitempty"`    // capabilities that the agent declares
 	Commands       []string `json:"commands,omitempty"`        // commands that the agent accepts as messages, such as /compact
 	Models         []string `json:"models,omitempty"`          // models that dialogue.set accepts
+	Modes          []string `json:"modes,omitempty"`           // permission modes that dialogue.set accepts
+	Title          string   `json:"title,omitempty"`           // the agent's title of the conversation
 	Why            string   `json:"why,omitempty"`             // reason of a reset: cleared, forked …
 }
 
@@ -123,6 +125,7 @@ type DialoguePart struct {
 	MediaType  string          `json:"media_type,omitempty"`  // of an image or resource
 	DataBase64 string          `json:"data_base64,omitempty"` // of an image or resource
 	Data       json.RawMessage `json:"data,omitempty"`        // for data: as the agent sent it
+	Cut        int64           `json:"cut,omitempty"`         // length of the longest field, if cut_bytes shortened or omitted one
 }
 
 // DialogueToolCall is one call of a tool.
@@ -147,6 +150,10 @@ type DialogueToolCall struct {
 	TaskID string `json:"task_id,omitempty"`
 	// Items are the sub-transcript: the items of a subagent that the call started.
 	Items []DialogueItem `json:"items,omitempty"`
+	// ItemsCount is the number of items below the call, at all levels, if depth omitted them.
+	ItemsCount int `json:"items_count,omitempty"`
+	// Cut has the lengths of the fields that cut_bytes omitted: input, effective_input, structured.
+	Cut map[string]int64 `json:"cut,omitempty"`
 }
 
 // DialogueDelta is text to append to an item.
@@ -200,6 +207,8 @@ type DialogueRequest struct {
 	EffectiveInput json.RawMessage    `json:"effective_input,omitempty"`
 	Questions      []DialogueQuestion `json:"questions,omitempty"` // for kind question
 	Options        []DialogueOption   `json:"options,omitempty"`   // answers that the agent offers
+	// OpenedAt is when the agent asked. Absent in events, which have their own time.
+	OpenedAt *time.Time `json:"opened_at,omitempty"`
 	// How is how the request was closed: answered, withdrawn, expired or lost. Empty while it waits.
 	How      string `json:"how,omitempty"`
 	Decision string `json:"decision,omitempty"` // allow or deny, if it was answered
@@ -302,4 +311,9 @@ type DialogueTranscriptResult struct {
 	Notices    []DialogueNotice  `json:"notices"`         // in order
 	Usage      DialogueUsage     `json:"usage"`           // over all turns
 	Ended      *DialogueEnd      `json:"ended,omitempty"` // how the last process ended; absent while it runs
+	// A page has the turns, tasks and requests of its items, and those that are open. It has notices
+	// only if it reaches the end.
+	TotalItems int  `json:"total_items,omitempty"` // number of items of the scope, on all pages
+	HasBefore  bool `json:"has_before,omitempty"`  // true if items precede the page
+	HasAfter   bool `json:"has_after,omitempty"`   // true if items follow the page
 }

@@ -6,6 +6,11 @@ import (
 	"github.com/trl-dev/trl/api"
 )
 
+// StreamClose implements api.Service. A Stream of this package has its own Close.
+func (c *Client) StreamClose(ctx context.Context, p api.StreamCloseParams) (api.StreamCloseResult, error) {
+	return typed[api.StreamCloseResult](ctx, c, "stream.close", p)
+}
+
 // DialogueCreate implements api.Service.
 func (c *Client) DialogueCreate(ctx context.Context, p api.DialogueCreateParams) (api.DialogueInfo, error) {
 	return typed[api.DialogueInfo](ctx, c, "dialogue.create", p)
@@ -19,6 +24,11 @@ func (c *Client) DialogueList(ctx context.Context, p api.DialogueListParams) (ap
 // DialogueInfo implements api.Service.
 func (c *Client) DialogueInfo(ctx context.Context, p api.DialogueInfoParams) (api.DialogueInfo, error) {
 	return typed[api.DialogueInfo](ctx, c, "dialogue.info", p)
+}
+
+// DialogueRequests implements api.Service.
+func (c *Client) DialogueRequests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
+	return typed[api.DialogueRequestsResult](ctx, c, "dialogue.requests", p)
 }
 
 // DialogueSend implements api.Service.
@@ -56,6 +66,21 @@ func (c *Client) DialogueEvents(ctx context.Context, p api.DialogueEventsParams)
 // DialogueTranscript implements api.Service.
 func (c *Client) DialogueTranscript(ctx context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
 	return typed[api.DialogueTranscriptResult](ctx, c, "dialogue.transcript", p)
+}
+
+// DialogueItem implements api.Service.
+func (c *Client) DialogueItem(ctx context.Context, p api.DialogueItemParams) (api.DialogueItemResult, error) {
+	return typed[api.DialogueItemResult](ctx, c, "dialogue.item", p)
+}
+
+// DialogueSearch implements api.Service.
+func (c *Client) DialogueSearch(ctx context.Context, p api.DialogueSearchParams) (api.DialogueSearchResult, error) {
+	return typed[api.DialogueSearchResult](ctx, c, "dialogue.search", p)
+}
+
+// DialogueLines implements api.Service.
+func (c *Client) DialogueLines(ctx context.Context, p api.DialogueLinesParams) (api.DialogueLinesResult, error) {
+	return typed[api.DialogueLinesResult](ctx, c, "dialogue.lines", p)
 }
 
 // DialogueRaw implements api.Service.

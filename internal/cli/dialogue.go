@@ -46,7 +46,7 @@ and starts them. Every command accepts the name or the id of a dialogue.`,
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddGroup(&cobra.Group{ID: groupOne, Title: "Commands:"})
 	cmd.AddCommand(
-		a.dialogueListCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueRawCommand(),
+		a.dialogueListCommand(), a.dialogueRequestsCommand(), a.dialogueInfoCommand(), a.dialogueShowCommand(), a.dialogueEventsCommand(), a.dialogueSearchCommand(), a.dialogueLinesCommand(), a.dialogueRawCommand(),
 		a.dialogueSendCommand(), a.dialogueRespondCommand(), a.dialogueInterruptCommand(), a.dialogueSetCommand(),
 		a.dialogueStopCommand(), a.dialogueResumeCommand(), a.dialogueRetryCommand(), a.dialogueRemoveCommand(),
 	)
@@ -184,6 +184,7 @@ func (a *app) dialogueFacts(d api.DialogueInfo) [][2]string {
 	}
 	add("id", d.DialogueID)
 	add("name", d.Name)
+	add("title", d.Title)
 	add("agent", strings.TrimSpace(d.Agent+" "+d.Version))
 	add("state", string(d.State))
 	if d.StalledAt != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,13 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupCommands,
-		Short:   "Print the events of sessions and commands; -f follows",
-		Long: `Print the kept events of sessions and commands. -f follows new events, even if the daemon
-restarts meanwhile.
+		Short:   "Print the events of sessions, commands and dialogues; -f follows",
+		Long: `Print the kept events of sessions, commands and dialogues. -f follows new events, even if the
+daemon restarts meanwhile.
 
-One line for each event: number, time (RFC 3339), type, session, command and, for an end,
-the exit code or the cause, separated by tabs; a field without a value is "-". On a
-terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
+One line for each event: number, time (RFC 3339), type, session or dialogue, command or request,
+and the exit code, the cause or the state, separated by tabs; a field without a value is "-". On
+a terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 		Example: `  trl events -f
   trl events -f --type exec.exited --session build
   trl events --after 1200 --json       what came after the event 1200`,
@@ -37,7 +38,7 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 			p := api.EventSubscribeParams{SessionID: string(e.session), Types: e.types}
 			if err := p.Check(); err != nil {
 				f := ui.UsageErrorf(cmd, "--type: %s", strings.TrimPrefix(err.Error(), "params.types: "))
-				f.Hint = "types are session, exec, " + strings.Join(api.EventTypes, ", ")
+				f.Hint = "types are " + strings.Join(slices.Concat(api.EventKinds, api.EventTypes), ", ")
 				return f
 			}
 			return a.withClientUntilSignal(cmd, func(ctx context.Context, c *client.Client) error {
@@ -50,11 +51,11 @@ terminal they are aligned. Types: ` + strings.Join(api.EventTypes, ", ") + `.`,
 	flags.SortFlags = false
 	flags.BoolVarP(&e.follow, "follow", "f", false, "follow new events")
 	flags.Int64Var(&e.after, "after", 0, "only the events after this `SEQ`")
-	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session or exec; may be repeated")
+	flags.StringArrayVar(&e.types, "type", nil, "only events of this `TYPE`, or of session, exec or dialogue; may be repeated")
 	flags.VarP(&e.session, "session", "s", "only those of the session of this `NAME` or id")
 	flags.BoolVar(&e.json, "json", false, "print each event as a line of JSON")
 	a.completeFlag(cmd, "session", a.completeSessions)
-	a.completeFlag(cmd, "type", cobra.FixedCompletions(slices.Concat([]string{"session", "exec"}, api.EventTypes), cobra.ShellCompDirectiveNoFileComp))
+	a.completeFlag(cmd, "type", cobra.FixedCompletions(slices.Concat(api.EventKinds, api.EventTypes), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -135,7 +136,7 @@ func (e *events) filter(ctx context.Context, c *client.Client) (func(api.StreamE
 	}
 	return func(ev api.StreamEvent) bool {
 		kind, _, _ := strings.Cut(ev.Type, ".")
-		return (e.session == "" || ev.SessionID == string(e.session) || ev.Name == string(e.session) || ev.Type == api.EventMissed) &&
+		return (e.session == "" || ev.SessionID == string(e.session) || ev.DialogueID == "" && ev.Name == string(e.session) || ev.Type == api.EventMissed) &&
 			(len(e.types) == 0 || slices.Contains(e.types, ev.Type) || slices.Contains(e.types, kind) || ev.Type == api.EventMissed)
 	}, nil
 }
@@ -156,10 +157,9 @@ func (e *events) line(ev api.StreamEvent) error {
 	if ev.At != nil {
 		at = ev.At.UTC().Format(time.RFC3339Nano)
 	}
-	if session == "" {
-		session = ev.SessionID
-	}
-	detail := ev.Cause
+	session = cmp.Or(session, ev.DialogueID, ev.SessionID)
+	about := cmp.Or(ev.ExecID, ev.RequestID, ev.TurnID)
+	detail := cmp.Or(ev.Cause, string(ev.State))
 	if ev.Progress != nil {
 		detail = ev.Progress.Message
 	}
@@ -167,14 +167,14 @@ func (e *events) line(ev api.StreamEvent) error {
 		detail = exitText(*ev.ExecOutcome)
 	}
 	if !out.TTY {
-		out.Table(ui.Table{Rows: [][]ui.Cell{{ui.Text(strconv.FormatInt(ev.Seq, 10)), ui.Text(at), ui.Text(ev.Type), ui.Text(session), ui.Text(ev.ExecID), ui.Text(detail)}}})
+		out.Table(ui.Table{Rows: [][]ui.Cell{{ui.Text(strconv.FormatInt(ev.Seq, 10)), ui.Text(at), ui.Text(ev.Type), ui.Text(session), ui.Text(about), ui.Text(detail)}}})
 		return out.Err
 	}
 	if ev.At != nil {
 		at = ev.At.Local().Format("15:04:05.000")
 	}
 	out.Linef("%6d  %s  %s  %s", ev.Seq, out.Paint(ui.Dim, at), out.Paint(eventStyle(ev), fmt.Sprintf("%-18s", ev.Type)),
-		ui.Printable(strings.Join(slices.DeleteFunc([]string{session, ev.ExecID, detail}, func(s string) bool { return s == "" }), "  ")))
+		ui.Printable(strings.Join(slices.DeleteFunc([]string{session, about, detail}, func(s string) bool { return s == "" }), "  ")))
 	return out.Err
 }
 

@@ -308,6 +308,7 @@ func (d *daemon) newDialogues() *dialogue.Registry {
 	c := d.config
 	return dialogue.New(dialogue.Config{
 		Sessions:       d.registry,
+		Journal:        d.registry.Journal(),
 		Logger:         d.log,
 		Dir:            filepath.Join(d.state.Path(), "dialogues"),
 		DefaultRuntime: c.DefaultRuntime,

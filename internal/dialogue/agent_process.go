@@ -210,6 +210,7 @@ func (d *Dialogue) failLocked(p *agentProcess, why api.DialogueFault) {
 	if why.Code == reconnectFailed {
 		d.publishOwnLocked(p, api.DialogueEvent{Type: api.DialogueEventState, State: api.DialogueError})
 	}
+	d.announceStateLocked()
 	p.notifyRetriedLocked()
 }
 

@@ -24,6 +24,8 @@ func (parrot) Command(o agent.Options) (argv []string, env map[string]string, er
 	return []string{"parrot"}, nil, nil
 }
 
+func (parrot) Describe(*api.DialogueOpened) {}
+
 func (parrot) New(o agent.Options) agent.Protocol { return &parrotTalk{ids: agent.NewIDs(o.Epoch)} }
 
 // parrotTalk is the conversation with one process.
@@ -146,7 +148,7 @@ func TestAnotherAgent(t *testing.T) {
 	}
 	say(r, "again")
 	d, _ := r.Get("polly")
-	tree, err := d.Transcript()
+	tree, err := d.Transcript(api.DialogueTranscriptParams{DialogueID: d.id})
 	if err != nil || len(tree.Items) != 4 || len(tree.Turns) != 2 || tree.Items[3].Parts[0].Text != "again" {
 		t.Errorf("the transcript is %+v, %v", tree, err)
 	}

@@ -56,6 +56,11 @@ type Dialogue struct {
 	fault     *api.DialogueFault // guarded by mu; why the state is error
 	stalledAt *time.Time         // guarded by mu; since when a working agent has been silent
 
+	shared sharedTree // the transcript, for callers that ask for it
+
+	announced announced         // guarded by mu
+	news      []api.StreamEvent // guarded by mu; for the journal, when the record is written
+
 	denyTimer   *time.Timer // guarded by mu; denies open requests that no client answers
 	flushTimer  *time.Timer // guarded by mu; writes the record again after a failure
 	lingerTimer *time.Timer // guarded by mu; ends a dialogue that no client follows
@@ -81,10 +86,14 @@ func (d *Dialogue) Info() api.DialogueInfo {
 
 func (d *Dialogue) infoLocked() api.DialogueInfo {
 	if d.info != nil {
-		return *d.info
+		info := *d.info
+		info.Followers = d.followers
+		return info
 	}
 	info := basicInfo(d.about)
 	d.tracker.Describe(&info)
+	describeAgent(&info, d.tracker.Opened())
+	info.Followers = d.followers
 	info.State, info.Error, info.StalledAt = d.state, d.fault, d.stalledAt
 	_, info.Seq, _, _ = d.record.state() // the last event that can be read
 	if d.process != nil {
@@ -95,6 +104,19 @@ func (d *Dialogue) infoLocked() api.DialogueInfo {
 	return info
 }
 
+// waiting returns the open requests, if the dialogue has the tags.
+func (d *Dialogue) waiting(tags []string) (list []api.DialogueWaiting) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tracker == nil || !hasTags(d.about.Params.Tags, tags) {
+		return nil
+	}
+	for _, request := range d.tracker.Pending() {
+		list = append(list, api.DialogueWaiting{DialogueID: d.id, Name: d.name, Agent: d.about.Params.Agent, Request: request})
+	}
+	return list
+}
+
 // basicInfo describes a dialogue as far as dialogue.json does: it may have a process, and is being
 // started again.
 func basicInfo(a about) api.DialogueInfo {
@@ -103,12 +125,27 @@ func basicInfo(a about) api.DialogueInfo {
 		DialogueID: a.ID, Name: p.Name, Agent: p.Agent, State: api.DialogueStarting, SessionID: a.SessionID,
 		NativeSession: a.Options.Resume, // until the agent reports its own
 		WorkingDir:    cmp.Or(a.Options.WorkingDir, p.WorkingDir), Runtime: p.Runtime, Model: p.Model, PermissionMode: p.PermissionMode,
-		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt,
+		Tags: p.Tags, Epoch: a.Epoch, CreatedAt: a.CreatedAt, LastActivity: a.CreatedAt, Policy: p.Policy.Info(),
 	}
+	if p.Remote != nil {
+		info.Remote = p.Remote.Address
+	}
+	describeAgent(&info, api.DialogueOpened{})
 	if info.Tags == nil {
 		info.Tags = []string{}
 	}
 	return info
+}
+
+// describeAgent fills in what the agent can do.
+func describeAgent(info *api.DialogueInfo, o api.DialogueOpened) {
+	if a, err := findAgent(info.Agent); err == nil {
+		a.Describe(&o)
+	}
+	info.Capabilities, info.Modes = o.Capabilities, o.Modes
+	if info.Capabilities == nil {
+		info.Capabilities = []string{}
+	}
 }
 
 // toLocked moves the dialogue to its next state; nothing else writes it.

@@ -1,7 +1,6 @@
 package dialogue
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/trl-dev/trl/api"
-	"github.com/trl-dev/trl/internal/dialogue/transcript"
 )
 
 // Events streams the events after a number.
@@ -189,31 +187,4 @@ func (d *Dialogue) openEvents() (*os.File, error) {
 
 func (d *Dialogue) unreadable(err error) error {
 	return api.Errorf(api.CodeInternal, "dialogue %q: its events cannot be read: %s", d.id, err)
-}
-
-// Transcript reduces the events to a tree.
-func (d *Dialogue) Transcript() (api.DialogueTranscriptResult, error) {
-	if err := d.index(); err != nil {
-		return api.DialogueTranscriptResult{}, err
-	}
-	size, _, _, _ := d.record.state()
-	tree := transcript.NewTree()
-	f, err := d.openEvents()
-	if err != nil {
-		return api.DialogueTranscriptResult{}, err
-	}
-	defer f.Close()
-	in := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16))
-	for err == nil {
-		var ev api.DialogueEvent
-		if err = in.Decode(&ev); err == nil {
-			tree.Apply(ev)
-		}
-	}
-	if err != io.EOF {
-		return api.DialogueTranscriptResult{}, d.unreadable(err)
-	}
-	r := tree.Result()
-	r.DialogueID = d.id
-	return r, nil
 }

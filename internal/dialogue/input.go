@@ -110,6 +110,7 @@ func (d *Dialogue) sendLocked(p *agentProcess, text []byte) {
 	if p.replay.resend(p, text) {
 		return
 	}
+	d.record.noteTime(p.lines.end)
 	if err := appendTo(d.record.stdin, text); err != nil {
 		d.log.Error("input cannot be recorded", "error", err)
 	}

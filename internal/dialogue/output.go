@@ -27,11 +27,12 @@ func (d *Dialogue) receive(p *agentProcess, got piece) error {
 	}
 	offset, data := p.lines.unseen(got.offset, got.data)
 	if len(data) == 0 {
-		return d.record.write(d.seq, false)
+		return d.writeLocked(false)
 	}
 	if offset > p.lines.end {
 		d.gapLocked(p, offset)
 	}
+	d.record.noteTime(offset)
 	if _, err := d.record.stdout.WriteAt(data, offset); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (d *Dialogue) receive(p *agentProcess, got piece) error {
 	d.stalledAt = nil
 	p.lines.add(data, func(l line) { d.lineLocked(p, l) })
 	d.watchStallLocked(p)
-	return d.record.write(d.seq, false)
+	return d.writeLocked(false)
 }
 
 // gapLocked publishes that the output up to an offset is lost, with the part of a line before it.

@@ -137,6 +137,7 @@ func (d *Dialogue) applyLocked(ev api.DialogueEvent) {
 			d.messages[ev.Message.MessageID] = ev.Seq
 		}
 	}
+	d.collectLocked(ev)
 }
 
 // own is the native id of events that the dialogue makes itself. Replaying the agent's output and
@@ -152,7 +153,7 @@ func (d *Dialogue) publishOwnLocked(p *agentProcess, ev api.DialogueEvent) {
 
 // flushLocked writes the record. If that fails, it is tried again later.
 func (d *Dialogue) flushLocked() {
-	err := d.record.write(d.seq, d.state == api.DialogueEnded)
+	err := d.writeLocked(d.state == api.DialogueEnded)
 	if err == nil {
 		return
 	}
@@ -166,4 +167,14 @@ func (d *Dialogue) flushLocked() {
 			}
 		})
 	}
+}
+
+// writeLocked writes the record, and then announces its news to subscribers. over says that the last
+// event is the end of a process.
+func (d *Dialogue) writeLocked(over bool) error {
+	err := d.record.write(d.seq, over)
+	if err == nil || over {
+		d.announceLocked()
+	}
+	return err
 }

@@ -21,6 +21,7 @@ import (
 //	stdout.N        the stdout of the Nth process, byte for byte
 //	stdin.N         the input that was sent to it
 //	calls.N         the calls that were made to it, each with the offset of stdout at that time
+//	times.N         when its output was received and its input was sent (see moment)
 //
 // The stdout and the calls of a process are all that its protocol has seen, so they are enough to
 // bring the protocol back to where it was (see replay). Data is with the kernel when a writing
@@ -31,6 +32,7 @@ type record struct {
 	dir string
 
 	events, stdout, stdin, calls *os.File // open while a process lives; otherwise nil
+	times                        *os.File // the same
 	pending                      []byte   // events that add has encoded and write has not written
 
 	mu      sync.Mutex
@@ -147,6 +149,7 @@ func (r *record) begin(epoch int) (err error) {
 	r.stdout = open(r.path("stdout", epoch), 0)
 	r.stdin = open(r.path("stdin", epoch), os.O_APPEND)
 	r.calls = open(r.path("calls", epoch), os.O_APPEND)
+	r.times = open(r.path("times", epoch), 0)
 	if err != nil {
 		r.end()
 	}
@@ -155,7 +158,7 @@ func (r *record) begin(epoch int) (err error) {
 
 // end closes the files of a process.
 func (r *record) end() {
-	for _, f := range []**os.File{&r.events, &r.stdout, &r.stdin, &r.calls} {
+	for _, f := range []**os.File{&r.events, &r.stdout, &r.stdin, &r.calls, &r.times} {
 		if *f != nil {
 			(*f).Close()
 			*f = nil

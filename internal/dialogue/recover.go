@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 )
 
 // Recover finds the dialogues of earlier daemons. If the agent's process still lives, the dialogue
@@ -27,6 +28,7 @@ func (r *Registry) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	published := r.publishedDialogues()
 	turns := make(chan struct{}, runtime.NumCPU())
 	for _, e := range list {
 		switch {
@@ -34,16 +36,17 @@ func (r *Registry) Recover(ctx context.Context) error {
 		case strings.HasPrefix(e.Name(), removedPrefix):
 			_ = os.RemoveAll(filepath.Join(r.config.Dir, e.Name()))
 		case strings.HasPrefix(e.Name(), "d-"):
-			r.recoverOne(e.Name(), turns)
+			r.recoverOne(e.Name(), published[e.Name()], turns)
 		}
 	}
+	r.announceLost(published)
 	r.sweepSoon()
 	return nil
 }
 
 // recoverOne registers one dialogue of an earlier daemon, and recovers it in the background. turns
 // bounds how many records are read at the same time.
-func (r *Registry) recoverOne(id string, turns chan struct{}) {
+func (r *Registry) recoverOne(id string, published journal.PublishedDialogue, turns chan struct{}) {
 	dir := filepath.Join(r.config.Dir, id)
 	rec, a, err := openRecord(dir)
 	switch {
@@ -60,6 +63,7 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 		release = func() {} // the daemon is ending anyway
 	}
 	d := r.newDialogue(rec, a)
+	d.announced = announced{created: published.State != "", state: published.State, seq: published.Seq}
 	d.starting <- struct{}{} // Resume waits until the dialogue is recovered
 	ready := make(chan struct{})
 	if a.Info != nil { // it has ended, and Info is all that is needed
@@ -95,8 +99,13 @@ func (r *Registry) recoverOne(id string, turns chan struct{}) {
 func (d *Dialogue) setEnded(info *api.DialogueInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if info.Capabilities == nil { // an earlier version wrote the snapshot
+		basics := basicInfo(d.about)
+		info.Capabilities, info.Modes, info.Policy, info.Remote = basics.Capabilities, basics.Modes, basics.Policy, basics.Remote
+	}
 	d.info, d.seq = info, info.Seq
 	d.moveLocked(api.DialogueEnded)
+	d.announceLocked()
 }
 
 // drop gives up a dialogue that cannot be recovered. Its record stays on the disk.
@@ -105,6 +114,7 @@ func (r *Registry) drop(d *Dialogue, why error) {
 	d.removed = true // for callers that wait for it
 	d.moveLocked(api.DialogueEnded)
 	d.record.end()
+	d.announceRemovedLocked()
 	sessionID := d.about.SessionID
 	d.mu.Unlock()
 	r.mu.Lock()
@@ -138,6 +148,9 @@ func (d *Dialogue) recoverLocked() error {
 	if err != nil {
 		return err
 	}
+	if _, last, _, _ := d.record.state(); d.announced.seq > last { // the machine stopped before the record was on the disk
+		d.announced.seq = last
+	}
 	known, err := d.record.since(first)
 	if err != nil {
 		return err
@@ -149,6 +162,7 @@ func (d *Dialogue) recoverLocked() error {
 		}
 		d.moveLocked(api.DialogueEnded)
 		d.settleLocked()
+		d.announceLocked()
 		return nil
 	}
 	if err := d.record.begin(d.about.Epoch); err != nil {

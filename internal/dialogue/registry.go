@@ -16,13 +16,16 @@ import (
 	"time"
 
 	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/internal/journal"
 	"github.com/trl-dev/trl/internal/session"
 )
 
 // Config is the configuration of a Registry.
 type Config struct {
 	Sessions *session.Registry
-	Logger   *slog.Logger
+	// Journal gets the events of dialogues that event.subscribe pushes; nil: they are not published.
+	Journal *journal.Journal
+	Logger  *slog.Logger
 	// Dir holds the records. It is created with the first dialogue.
 	Dir string
 	// DefaultRuntime is the place of agents whose creator names none; empty for the host.
@@ -99,12 +102,39 @@ func (r *Registry) List(p api.DialogueListParams) []api.DialogueInfo {
 	list := []api.DialogueInfo{}
 	for _, d := range r.all() {
 		info := d.Info()
-		missing := slices.ContainsFunc(p.Tags, func(t string) bool { return !slices.Contains(info.Tags, t) })
-		if !missing && (p.State == "" || p.State == info.State) {
+		if hasTags(info.Tags, p.Tags) && (p.State == "" || p.State == info.State) {
 			list = append(list, info)
 		}
 	}
 	return list
+}
+
+// Requests returns the open requests of all dialogues, the one that has waited longest first. It
+// waits for dialogues that are being recovered.
+func (r *Registry) Requests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
+	result := api.DialogueRequestsResult{Requests: []api.DialogueWaiting{}}
+	for _, d := range r.all() {
+		select {
+		case <-d.ready:
+		case <-ctx.Done():
+			return result, ctx.Err()
+		}
+		result.Requests = append(result.Requests, d.waiting(p.Tags)...)
+	}
+	slices.SortStableFunc(result.Requests, func(a, b api.DialogueWaiting) int { return openedAt(a).Compare(openedAt(b)) })
+	return result, nil
+}
+
+func openedAt(w api.DialogueWaiting) (at time.Time) {
+	if w.Request.OpenedAt != nil {
+		at = *w.Request.OpenedAt
+	}
+	return at
+}
+
+// hasTags reports whether all wanted tags are there.
+func hasTags(has, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(t string) bool { return !slices.Contains(has, t) })
 }
 
 // all returns the dialogues, oldest first.
@@ -205,6 +235,7 @@ func (d *Dialogue) noteCreated() error {
 	if err := d.record.save(d.about); err != nil {
 		return errNoRecord(err)
 	}
+	d.announceLocked()
 	return nil
 }
 
@@ -299,6 +330,7 @@ func (r *Registry) forget(d *Dialogue) error {
 	r.mu.Lock()
 	delete(r.dialogues, d.id)
 	r.mu.Unlock()
+	d.announceRemovedLocked()
 	return d.discardLocked()
 }
 

@@ -271,6 +271,7 @@ func (d *Dialogue) reopen(env map[string]string) error {
 		d.env = env
 	}
 	d.info = nil
+	d.announceLocked()
 	return nil
 }
 
@@ -278,6 +279,7 @@ func (d *Dialogue) reopen(env map[string]string) error {
 // time, it is written now, so that nothing of the old process is open in the next one.
 func (d *Dialogue) reloadLocked() error {
 	d.resetLocked()
+	d.shared.drop() // a damaged end of the record may be put aside
 	d.messages = map[string]int64{}
 	d.published, d.seq = "", 0
 	var last api.DialogueEventType
@@ -301,7 +303,7 @@ func (d *Dialogue) reloadLocked() error {
 		d.publishLocked(nil, ev)
 	}
 	d.publishLocked(nil, api.DialogueEvent{Type: api.DialogueEventEnded, NativeID: own, Ended: end})
-	return d.record.write(d.seq, true)
+	return d.writeLocked(true)
 }
 
 // markEnded moves a dialogue back to the state ended when its process could not be started at all.
@@ -313,6 +315,7 @@ func (d *Dialogue) markEnded() {
 	}
 	d.moveLocked(api.DialogueEnded)
 	d.settleLocked()
+	d.announceLocked()
 }
 
 // settleLocked saves the last snapshot of a dialogue that has ended, and releases the rest.

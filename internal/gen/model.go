@@ -129,7 +129,7 @@ func readContract(dir string) (*contract, error) {
 		src.typed("SessionKind"), src.typed("PlaceKind"), src.typed("SessionState"), src.typed("ExecState"), src.typed("DialogueState"), src.typed("DialogueEventType"),
 		{"ErrorCode", src.withoutSubject(src.types["Code"], "Code"), src.values(func(k constant) bool { return k.typeName == "Code" })},
 		{"EventType", "The type of a push.", src.values(isEvent)},
-		{"EventFilter", "The events that event.subscribe can select.", append([]string{"session", "exec"}, api.EventTypes...)},
+		{"EventFilter", "The events that event.subscribe can select.", slices.Concat(api.EventKinds, api.EventTypes)},
 		{"StreamName", "A stream of output.", []string{api.EventStdout, api.EventStderr}},
 		{"WaitUntil", "A condition of exec.wait.", src.values(isUntil)},
 		{"WaitReason", "Why exec.wait ended for a command.", src.values(func(k constant) bool { return isUntil(k) || k.name == "ReasonTerminated" })},

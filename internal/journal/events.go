@@ -20,6 +20,10 @@ func (j *Journal) applyLocked(ev *api.StreamEvent) {
 	if ev.Type == api.EventSessionProgress {
 		return // the session may never come to be
 	}
+	if ev.DialogueID != "" {
+		j.applyDialogueLocked(ev)
+		return
+	}
 	p := j.sessions[ev.SessionID]
 	if ev.Type == api.EventSessionTerminated {
 		delete(j.sessions, ev.SessionID)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 
@@ -31,8 +32,9 @@ type line struct {
 
 // beginning is the result of the events before a file.
 type beginning struct {
-	Seq      int64                 `json:"seq"` // the last of them
-	Sessions map[string]*published `json:"sessions"`
+	Seq       int64                        `json:"seq"` // the last of them
+	Sessions  map[string]*published        `json:"sessions"`
+	Dialogues map[string]PublishedDialogue `json:"dialogues,omitempty"`
 }
 
 // Open opens the journal in a file and the older file beside it, and creates the file if it does
@@ -121,10 +123,16 @@ func (j *Journal) applyLine(l *line) bool {
 				j.sessions[id] = k
 			}
 		}
+		j.dialogues = map[string]PublishedDialogue{}
+		for id, d := range b.Dialogues {
+			if id != "" {
+				j.dialogues[id] = d
+			}
+		}
 		return true
 	}
 	ev := l.StreamEvent
-	if ev.Seq <= j.last || ev.Seq > maxSeq || ev.SessionID == "" || ev.At == nil || !slices.Contains(api.EventTypes, ev.Type) {
+	if ev.Seq <= j.last || ev.Seq > maxSeq || ev.SessionID == "" && ev.DialogueID == "" || ev.At == nil || !slices.Contains(api.EventTypes, ev.Type) {
 		return false
 	}
 	if ev.Seq != j.last+1 {
@@ -139,7 +147,7 @@ func (j *Journal) applyLine(l *line) bool {
 // snapshotLocked returns the beginning of a new file. Open needs no lock for it, because no other
 // goroutine has the journal yet.
 func (j *Journal) snapshotLocked() *beginning {
-	b := &beginning{Seq: j.last, Sessions: make(map[string]*published, len(j.sessions))}
+	b := &beginning{Seq: j.last, Sessions: make(map[string]*published, len(j.sessions)), Dialogues: maps.Clone(j.dialogues)}
 	for id, k := range j.sessions {
 		b.Sessions[id] = k.clone()
 	}

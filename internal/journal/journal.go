@@ -1,5 +1,5 @@
-// Package journal keeps the numbered events of sessions and their commands: in memory for
-// readers that follow them, and in a file, so that a later daemon continues the numbers.
+// Package journal keeps the numbered events of sessions, their commands and dialogues: in memory
+// for readers that follow them, and in a file, so that a later daemon continues the numbers.
 //
 // The journal also remembers the last state that it published for every live session
 // (published.go). It compares the reports of runners with that state and publishes only changes,
@@ -27,7 +27,7 @@ const (
 	maxDelayed = 1000
 )
 
-// Journal is the numbered list of the events of sessions and their commands. The last
+// Journal is the numbered list of the events of sessions, their commands and dialogues. The last
 // events are in memory; a file has them too, so that a new daemon continues the numbers and
 // no event that a subscriber has seen is lost. The file has ids, names, times and exit
 // codes: no text of commands, no variables, no output.
@@ -63,7 +63,9 @@ type Journal struct {
 	events   []api.StreamEvent     // guarded by mu; their numbers have no gap
 	last     int64                 // guarded by mu; the number of the last event, 0 for none
 	sessions map[string]*published // guarded by mu; live sessions as they were published, by id
-	changed  chan struct{}         // guarded by mu; closed by the next event; nil while no call waits
+	// dialogues has the dialogues as they were published and are not removed, by id. Guarded by mu.
+	dialogues map[string]PublishedDialogue
+	changed   chan struct{} // guarded by mu; closed by the next event; nil while no call waits
 }
 
 // execEvent is an event of a command as its runner sent it.
@@ -74,7 +76,7 @@ type execEvent struct {
 
 // New returns a journal in memory only.
 func New(log *slog.Logger) *Journal {
-	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}}
+	return &Journal{log: log, maxFile: maxFileSize, sessions: map[string]*published{}, dialogues: map[string]PublishedDialogue{}}
 }
 
 // Last returns the number of the last event, 0 if there was none.
@@ -129,7 +131,7 @@ func (j *Journal) Find(ref string) (id string, ok bool) {
 	j.lockDecoded()
 	defer j.mu.Unlock()
 	for i := len(j.events) - 1; i >= 0; i-- {
-		if ev := &j.events[i]; ev.SessionID == ref || ev.Name != "" && ev.Name == ref {
+		if ev := &j.events[i]; ev.SessionID != "" && (ev.SessionID == ref || ev.DialogueID == "" && ev.Name == ref) {
 			return ev.SessionID, true
 		}
 	}

@@ -63,15 +63,54 @@ type conn struct {
 	reading  sync.WaitGroup // the goroutine of read, where there is one
 
 	mu    sync.Mutex
-	ended bool // guarded by mu; no new request may start
+	ended bool                   // guarded by mu; no new request may start
+	open  map[string]*openStream // guarded by mu; by stream id
+}
+
+// openStream is a stream that stream.close can end.
+type openStream struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when no push follows
+}
+
+// addStream makes a stream known to stream.close. The returned function ends that.
+func (c *conn) addStream(id string, cancel context.CancelFunc) (remove func()) {
+	s := &openStream{cancel, make(chan struct{})}
+	c.mu.Lock()
+	c.open[id] = s
+	c.mu.Unlock()
+	return func() {
+		c.mu.Lock()
+		if c.open[id] == s {
+			delete(c.open, id)
+		}
+		c.mu.Unlock()
+		close(s.done)
+	}
+}
+
+// closeStream ends a stream and waits until no push of it follows. It reports whether there was one.
+func (c *conn) closeStream(ctx context.Context, id string) bool {
+	c.mu.Lock()
+	s := c.open[id]
+	c.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	s.cancel()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 func (s *Server) newConn(ctx context.Context, rwc io.ReadWriteCloser, peer string) *conn {
-	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, scope: ScopeFull, slots: make(chan struct{}, s.cfg.MaxInFlight)}
+	c := &conn{server: s, rwc: rwc, parent: ctx, transport: transportStdio, scope: ScopeFull, slots: make(chan struct{}, s.cfg.MaxInFlight), open: map[string]*openStream{}}
 	c.net, c.closeEnds = rwc.(net.Conn)
 	c.log = s.cfg.Logger.With("connection", s.lastID.Add(1), "caller", peer)
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	c.requests = api.WithConn(c.ctx, c.ctx)
+	c.requests = api.WithStreams(api.WithConn(c.ctx, c.ctx), c.closeStream)
 	c.admission = s.newAdmission(c.ctx)
 	c.reader = wire.NewReader(rwc, s.cfg.MaxRequestBytes, 0, s.budget)
 	c.writer = wire.NewWriter(rwc, s.cfg.WriteTimeout, func(err error) {
@@ -97,7 +136,11 @@ func (c *conn) serve() error {
 
 	_ = c.flush()
 	c.writer.Close()
-	c.rwc.Close()
+	if ws, ok := c.rwc.(*wsStream); ok && c.shuttingDown() {
+		_ = ws.goAway()
+	} else {
+		c.rwc.Close()
+	}
 	if c.closeEnds {
 		c.writer.Wait()
 		c.reading.Wait()

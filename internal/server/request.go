@@ -96,7 +96,7 @@ func (c *conn) handle(line, body []byte, taken int64, named func()) {
 			owed = false
 			c.owed.Done()
 		}
-		c.stream(ctx, req, stream)
+		c.stream(ctx, cancel, req, stream)
 		return
 	}
 	c.sendAnswer(req.ID, m.Name, result, req.Raw && c.bytesBehind())
@@ -161,7 +161,8 @@ func explain(err error, conn context.Context, shuttingDown bool) *api.Error {
 
 // stream answers with the start of a stream and then sends its pushes. It asks for the next push only
 // when there is room for it.
-func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
+func (c *conn) stream(ctx context.Context, cancel context.CancelFunc, req wire.Request, s api.Stream) {
+	defer c.addStream(s.Start().StreamID, cancel)() // last: then no push follows
 	defer func() {
 		if err := s.Close(); err != nil {
 			c.log.Debug("close stream", "error", err)
@@ -180,7 +181,7 @@ func (c *conn) stream(ctx context.Context, req wire.Request, s api.Stream) {
 			}
 		}
 		ev, data, err := next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || ctx.Err() != nil && c.ctx.Err() == nil { // stream.close ended it
 			return
 		}
 		if err != nil {

@@ -155,6 +155,13 @@ func (s *wsStream) Close() error {
 	return s.ws.Close(websocket.StatusNormalClosure, "")
 }
 
+// goAway is Close when the daemon stops or is replaced: the client may connect again soon.
+func (s *wsStream) goAway() error {
+	late := time.AfterFunc(goodbye, s.cut)
+	defer late.Stop()
+	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
+}
+
 // CloseNow closes the connection as it is.
 func (s *wsStream) CloseNow() error {
 	s.cut()

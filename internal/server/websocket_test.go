@@ -228,10 +228,10 @@ func TestWebSocketShutdown(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Shutdown(context.Background()) }()
 	s.expect(`{"id":1,"ok":false,"error":{"code":"RUNTIME_UNAVAILABLE","message":"the daemon is shutting down"`)
-	if _, _, err := s.Read(s.ctx); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+	if _, _, err := s.Read(s.ctx); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("%v", err)
 	}
-	if err := receive(t, ended); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+	if err := receive(t, ended); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("%v", err)
 	}
 	if err := receive(t, done); err != nil {
@@ -295,7 +295,7 @@ func TestWebSocketKeepAlive(t *testing.T) {
 			t.Errorf("%d pings in a minute", n)
 		}
 		go func() { _ = s.Shutdown(context.Background()) }()
-		if err := <-ended; websocket.CloseStatus(err) != websocket.StatusNormalClosure && !errors.Is(err, io.EOF) {
+		if err := <-ended; websocket.CloseStatus(err) != websocket.StatusServiceRestart && !errors.Is(err, io.EOF) {
 			t.Errorf("%v", err)
 		}
 		if err := <-served; err != nil {

@@ -38,6 +38,14 @@ func (s *Service) DialogueInfo(_ context.Context, p api.DialogueInfoParams) (api
 	return d.Info(), nil
 }
 
+// DialogueRequests lists the requests that wait for an answer.
+func (s *Service) DialogueRequests(ctx context.Context, p api.DialogueRequestsParams) (api.DialogueRequestsResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueRequestsResult{}, err
+	}
+	return s.config.Dialogues.Requests(ctx, p)
+}
+
 // DialogueSend sends the agent a message.
 func (s *Service) DialogueSend(ctx context.Context, p api.DialogueSendParams) (api.DialogueSendResult, error) {
 	if err := p.Check(); err != nil {
@@ -97,11 +105,50 @@ func (s *Service) DialogueEvents(ctx context.Context, p api.DialogueEventsParams
 
 // DialogueTranscript returns the transcript.
 func (s *Service) DialogueTranscript(_ context.Context, p api.DialogueTranscriptParams) (api.DialogueTranscriptResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueTranscriptResult{}, err
+	}
 	d, err := s.dialogueOf(p.DialogueID)
 	if err != nil {
 		return api.DialogueTranscriptResult{}, err
 	}
-	return d.Transcript()
+	return d.Transcript(p)
+}
+
+// DialogueItem returns one item of the transcript.
+func (s *Service) DialogueItem(_ context.Context, p api.DialogueItemParams) (api.DialogueItemResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueItemResult{}, err
+	}
+	d, err := s.dialogueOf(p.DialogueID)
+	if err != nil {
+		return api.DialogueItemResult{}, err
+	}
+	return d.Item(p)
+}
+
+// DialogueSearch finds a text in the transcript.
+func (s *Service) DialogueSearch(_ context.Context, p api.DialogueSearchParams) (api.DialogueSearchResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueSearchResult{}, err
+	}
+	d, err := s.dialogueOf(p.DialogueID)
+	if err != nil {
+		return api.DialogueSearchResult{}, err
+	}
+	return d.Search(p)
+}
+
+// DialogueLines reads the lines between TRL and the agent's program.
+func (s *Service) DialogueLines(_ context.Context, p api.DialogueLinesParams) (api.DialogueLinesResult, error) {
+	if err := p.Check(); err != nil {
+		return api.DialogueLinesResult{}, err
+	}
+	d, err := s.dialogueOf(p.DialogueID)
+	if err != nil {
+		return api.DialogueLinesResult{}, err
+	}
+	return d.Lines(p)
 }
 
 // DialogueRaw reads the output of the agent's program.

@@ -80,6 +80,15 @@ func (s *Service) EventSubscribe(ctx context.Context, p api.EventSubscribeParams
 	return stream.NewEvents(ctx, c), nil
 }
 
+// StreamClose ends one stream of the caller's connection.
+func (s *Service) StreamClose(ctx context.Context, p api.StreamCloseParams) (api.StreamCloseResult, error) {
+	if err := p.Check(); err != nil {
+		return api.StreamCloseResult{}, err
+	}
+	closed, err := api.CloseStream(ctx, p.StreamID)
+	return api.StreamCloseResult{Closed: closed}, err
+}
+
 // everKnown finds the id of a live session, or of one that the journal has events of.
 func (s *Service) everKnown(ctx context.Context, ref string) (string, error) {
 	found, err := s.live(ctx, ref)

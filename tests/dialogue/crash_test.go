@@ -59,6 +59,9 @@ func (w *world) tale(id string) tale {
 	w.Helper()
 	r := tale{transcript: w.transcript(id), stdout: w.raw(id, 0, "")}
 	r.transcript.DialogueID = ""
+	for i := range r.transcript.Requests {
+		r.transcript.Requests[i].OpenedAt = nil
+	}
 	for _, ev := range w.events(id) {
 		r.events = append(r.events, untimed(ev))
 	}

@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"internal/dialogue/agent/jsonrpc": {"api", "internal/dialogue/agent", "internal/recent"},
 	"internal/dialogue/transcript":    {"api", "internal/recent"},
 	"internal/dialogue": {"api", "client", "internal/dialogue/agent", "internal/dialogue/agent/acp", "internal/dialogue/agent/claude",
-		"internal/dialogue/agent/codex", "internal/dialogue/transcript", "internal/link", "internal/session"},
+		"internal/dialogue/agent/codex", "internal/dialogue/transcript", "internal/journal", "internal/link", "internal/session"},
 
 	// The daemon. A transport sees the contract and nothing behind it.
 	"internal/server":  {"api", "api/spec", "internal/near", "internal/place", "internal/rpc", "internal/wire"},

@@ -38,7 +38,19 @@ type Agent interface {
 	Command(o Options) (argv []string, env map[string]string, err error)
 	// New makes the protocol of one process.
 	New(o Options) Protocol
+	// Describe adds to the agent's description of itself what it does not report: the capabilities
+	// in the words of DialogueInfo, which replace its own, and the modes that it knows.
+	Describe(o *api.DialogueOpened)
 }
+
+// The capabilities of agents, in DialogueInfo.
+const (
+	CanEdit     = "editable"  // an answer may replace the input of a tool
+	CanRemember = "remember"  // an answer may hold from now on
+	CanImages   = "images"    // messages may have images
+	CanSetModel = "set_model" // dialogue.set may change the model
+	CanSetMode  = "set_mode"  // dialogue.set may change the permission mode
+)
 
 // Protocol is the conversation with one process. It is used by one goroutine at a time.
 type Protocol interface {

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/trl-dev/trl/api"
@@ -19,6 +20,8 @@ type Tracker struct {
 	progress
 	opened   api.DialogueOpened
 	activity time.Time
+	first    string // the beginning of the first message
+	last     string // the beginning of the agent's last text
 
 	items    open[*item]
 	turns    open[api.DialogueTurn]
@@ -66,6 +69,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 		t.turnEnded(*ev.Turn)
 	case ev.Type == api.DialogueEventItem && ev.Item != nil:
 		t.upsert(ev.Scope, *ev.Item)
+		t.quote(ev.Scope, *ev.Item)
 	case ev.Type == api.DialogueEventDelta && ev.Delta != nil:
 		if it, ok := t.items.get(ev.Delta.ItemID); ok {
 			it.write(*ev.Delta)
@@ -76,7 +80,7 @@ func (t *Tracker) Apply(ev api.DialogueEvent) {
 		t.task(*ev.Task)
 	case ev.Type == api.DialogueEventRequestOpened && ev.Request != nil:
 		t.requestsClosed.Delete(ev.Request.RequestID)
-		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request))
+		t.requests.put(ev.Request.RequestID, openRequest(*ev.Request, ev.At))
 	case ev.Type == api.DialogueEventRequestClosed && ev.Request != nil:
 		t.requestClosed(*ev.Request)
 	case ev.Type == api.DialogueEventMessage && ev.Message != nil:
@@ -95,6 +99,15 @@ func (t *Tracker) learn(o api.DialogueOpened) {
 		WorkingDir:     cmp.Or(o.WorkingDir, was.WorkingDir),
 		Commands:       was.Commands,
 		Models:         was.Models,
+		Modes:          was.Modes,
+		Capabilities:   was.Capabilities,
+		Title:          cmp.Or(o.Title, was.Title),
+	}
+	if len(o.Modes) > 0 {
+		t.opened.Modes = o.Modes
+	}
+	if len(o.Capabilities) > 0 {
+		t.opened.Capabilities = o.Capabilities
 	}
 	if len(o.Commands) > 0 {
 		t.opened.Commands = o.Commands
@@ -103,6 +116,38 @@ func (t *Tracker) learn(o api.DialogueOpened) {
 		t.opened.Models = o.Models
 	}
 }
+
+// quote remembers the beginning of the first message and of the agent's last text, for people who
+// look at a list of dialogues.
+func (t *Tracker) quote(scope string, it api.DialogueItem) {
+	switch {
+	case scope != "" || it.Synthetic:
+	case it.Kind == "user" && t.first == "":
+		t.first = quoted(it)
+	case it.Kind == kindAgent && it.Status != statusStreaming:
+		t.last = cmp.Or(quoted(it), t.last)
+	}
+}
+
+// mostQuoted is the length of a quotation, in characters.
+const mostQuoted = 120
+
+// quoted returns the beginning of an item's text, on one line.
+func quoted(it api.DialogueItem) string {
+	for _, part := range it.Parts {
+		text := part.Text[:min(len(part.Text), 8*mostQuoted)] // enough, and cheap
+		if words := strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "); words != "" {
+			if letters := []rune(words); len(letters) > mostQuoted {
+				return string(letters[:mostQuoted-1]) + "…"
+			}
+			return words
+		}
+	}
+	return ""
+}
+
+// Opened returns the agent's description of itself, as far as it is known.
+func (t *Tracker) Opened() api.DialogueOpened { return t.opened }
 
 func (t *Tracker) turnStarted(told api.DialogueTurn) {
 	turn, _ := t.turns.get(told.TurnID)
@@ -292,7 +337,7 @@ func (t *Tracker) Pending() []api.DialogueRequest {
 
 // Describe fills in the fields of info that follow from the events: state, version, native
 // session, model, mode, working directory, epoch, seq, turns, requests, tasks, usage, last
-// activity, ended. Other fields do not change.
+// activity, ended, title, preview, context. Other fields do not change.
 func (t *Tracker) Describe(info *api.DialogueInfo) {
 	info.Version = cmp.Or(t.opened.Version, info.Version)
 	info.NativeSession = cmp.Or(t.opened.NativeSession, info.NativeSession)
@@ -305,6 +350,10 @@ func (t *Tracker) Describe(info *api.DialogueInfo) {
 	info.Turns, info.Requests, info.Tasks = t.begun, t.requests.len(), t.tasks.len()
 	info.BackgroundTasks = t.Background()
 	info.Usage = t.usage.total()
+	if info.Context = nil; info.Usage.ContextTokens > 0 {
+		info.Context = &api.DialogueContext{Used: info.Usage.ContextTokens, Window: info.Usage.ContextWindow}
+	}
+	info.Title, info.Preview = cmp.Or(t.opened.Title, t.first), t.last
 	if !t.activity.IsZero() {
 		info.LastActivity = t.activity
 	}

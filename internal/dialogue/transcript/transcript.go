@@ -7,6 +7,7 @@ package transcript
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/trl-dev/trl/api"
 )
@@ -113,7 +114,10 @@ func (u *usage) total() api.DialogueUsage {
 }
 
 // openRequest is a request as it opens, without an answer.
-func openRequest(r api.DialogueRequest) api.DialogueRequest {
+func openRequest(r api.DialogueRequest, at time.Time) api.DialogueRequest {
+	if !at.IsZero() {
+		r.OpenedAt = &at
+	}
 	r.How, r.Decision, r.By, r.EffectiveInput = "", "", "", nil
 	return r
 }

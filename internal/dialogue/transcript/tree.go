@@ -25,6 +25,8 @@ type Tree struct {
 	order []*item
 	below map[string][]*item
 	gone  int // number of retracted items in order
+	// shape is the outline of the items; nil after a change.
+	shape *outline
 }
 
 // list is a list with an index by id.
@@ -86,6 +88,9 @@ func (t *Tree) Apply(ev api.DialogueEvent) {
 
 func (t *Tree) upsert(scope string, told api.DialogueItem) {
 	it := t.items[told.ItemID]
+	if it == nil || it.call() != (told.Tool != nil) {
+		t.shape = nil
+	}
 	if it == nil {
 		it = &item{scope: scope}
 		t.items[told.ItemID] = it
@@ -97,6 +102,7 @@ func (t *Tree) upsert(scope string, told api.DialogueItem) {
 
 // retract removes an item, and the items below it.
 func (t *Tree) retract(id string) {
+	t.shape = nil
 	for rest := []string{id}; len(rest) > 0; {
 		id, rest = rest[0], rest[1:]
 		if t.items[id] != nil {
@@ -137,7 +143,7 @@ func (t *Tree) request(ev api.DialogueEvent) {
 	r := t.requests.entry(ev.Request.RequestID)
 	switch ev.Type {
 	case api.DialogueEventRequestOpened:
-		*r = openRequest(*ev.Request)
+		*r = openRequest(*ev.Request, ev.At)
 	case api.DialogueEventRequestClosed:
 		*r = closeRequest(*r, *ev.Request)
 	}
@@ -165,11 +171,13 @@ func lastNotices(all []api.DialogueNotice) []api.DialogueNotice {
 
 // Result is the transcript so far. Later events do not change the result.
 func (t *Tree) Result() api.DialogueTranscriptResult {
+	o := t.outline()
+	root := o.grow(o.root, -1)
 	return api.DialogueTranscriptResult{
 		Seq:      t.seq,
 		State:    t.state(t.waiting()),
 		Turns:    append([]api.DialogueTurn{}, t.turns.all...),
-		Items:    t.grow(),
+		Items:    root,
 		Tasks:    append([]api.DialogueTask{}, t.tasks.all...),
 		Requests: append([]api.DialogueRequest{}, t.requests.all...),
 		Notices:  append([]api.DialogueNotice{}, lastNotices(t.notices)...),
@@ -178,36 +186,73 @@ func (t *Tree) Result() api.DialogueTranscriptResult {
 	}
 }
 
-// grow puts the items of each scope below their tool call. Items whose tool call has not
+// outline is how the items of a Tree lie below each other.
+type outline struct {
+	root  []*item
+	below map[*item][]*item
+}
+
+// outline puts the items of each scope below their tool call. Items whose tool call has not
 // appeared, and items deeper than maxDepth, go to the end of the root, with the items below them.
-func (t *Tree) grow() []api.DialogueItem {
+func (t *Tree) outline() *outline {
+	if t.shape != nil {
+		return t.shape
+	}
+	o := &outline{below: map[*item][]*item{}}
 	placed := make(map[*item]bool, len(t.items))
-	items := t.branch("", 0, placed)
+	o.root = t.branch("", 0, placed, o)
 	for _, it := range t.order {
 		if !placed[it] && !t.retracted(it) {
-			items = append(items, t.place(it, 0, placed))
+			t.place(it, 0, placed, o)
+			o.root = append(o.root, it)
 		}
 	}
-	return items
+	t.shape = o
+	return o
 }
 
-func (t *Tree) branch(scope string, depth int, placed map[*item]bool) []api.DialogueItem {
-	items := make([]api.DialogueItem, 0, len(t.below[scope]))
+func (t *Tree) branch(scope string, depth int, placed map[*item]bool, o *outline) []*item {
+	items := make([]*item, 0, len(t.below[scope]))
 	for _, it := range t.below[scope] {
 		if !placed[it] && !t.retracted(it) {
-			items = append(items, t.place(it, depth, placed))
+			t.place(it, depth, placed, o)
+			items = append(items, it)
 		}
 	}
 	return items
 }
 
-func (t *Tree) place(it *item, depth int, placed map[*item]bool) api.DialogueItem {
+func (t *Tree) place(it *item, depth int, placed map[*item]bool, o *outline) {
 	placed[it] = true
-	told := it.current()
-	if told.Tool != nil && told.ItemID != "" && depth < maxDepth {
-		if items := t.branch(told.ItemID, depth+1, placed); len(items) > 0 {
-			told.Tool.Items = items
+	if it.call() && it.whole.ItemID != "" && depth < maxDepth {
+		if items := t.branch(it.whole.ItemID, depth+1, placed, o); len(items) > 0 {
+			o.below[it] = items
 		}
 	}
-	return told
+}
+
+// grow returns items with the items below them, at most depth levels; -1: all.
+func (o *outline) grow(items []*item, depth int) []api.DialogueItem {
+	grown := make([]api.DialogueItem, 0, len(items))
+	for _, it := range items {
+		told := it.current()
+		if below := o.below[it]; len(below) > 0 {
+			if depth == 0 {
+				told.Tool.ItemsCount = o.count(below)
+			} else {
+				told.Tool.Items = o.grow(below, depth-1)
+			}
+		}
+		grown = append(grown, told)
+	}
+	return grown
+}
+
+// count counts items and the items below them.
+func (o *outline) count(items []*item) int {
+	n := len(items)
+	for _, it := range items {
+		n += o.count(o.below[it])
+	}
+	return n
 }

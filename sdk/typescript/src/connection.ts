@@ -1,4 +1,3 @@
-import type { Writable } from "node:stream";
 import { ConnectionLostError, TrlError, reason } from "./errors.js";
 import { Cutter } from "./lines.js";
 import { onAbort, type Push, type Pushes, type WireRequest } from "./transport.js";
@@ -15,7 +14,7 @@ const maxRaw = 8 * 1024 * 1024;
 /** The two directions of a connection, and what its owner does with it. */
 export interface LineIO {
   readonly readable: AsyncIterable<Uint8Array>;
-  readonly writable: Writable;
+  readonly writable: { write(line: string): unknown; on?(event: "error", listener: () => void): unknown };
   /** Says whether a caller waits for something: only then does the connection keep the process alive. */
   hold(wanted: boolean): void;
   destroy(): void;
@@ -54,7 +53,7 @@ export class LineConnection {
 
   constructor(io: LineIO) {
     this.#io = io;
-    io.writable.on("error", () => {}); // the reader finds out too, after the last words of the daemon
+    io.writable.on?.("error", () => {}); // the reader finds out too, after the last words of the daemon
     this.#holdWhileWanted();
     void this.#read();
   }
@@ -81,6 +80,12 @@ export class LineConnection {
       closed();
     });
     return queue;
+  }
+
+  /** Ends a stream of this connection, which other streams share. */
+  closeStream(streamID: string): void {
+    if (this.#lost) return;
+    this.call({ method: "stream.close", params: { stream_id: streamID } }).catch(() => {}); // it has ended with the connection, then
   }
 
   /** Ends the connection. Waiting callers get an error. */

@@ -6,6 +6,7 @@ import type { SessionInfo, SessionInputResult, SessionResizeResult, SessionScree
 import { AnySession, Exec, newWriteID } from "./session.js";
 import { Chunk, PushStream, type Exit, type OutputChunk, type StreamOptions } from "./stream.js";
 import type { Abortable, Push, WireRequest } from "./transport.js";
+import { Typist } from "./typist.js";
 import type { SessionAttachParams, SessionScreenParams, SessionWaitParams, StreamName, StreamStart } from "./types.js";
 
 /** What to wait for; several things end the waiting with the first of them, and so does the end of the program. */
@@ -71,6 +72,11 @@ export class Terminal extends ProgramSession {
   /** Pastes text: between marks, if the program asked for them. Then presses the keys. */
   async paste(text: string, options: TypeOptions = {}): Promise<SessionInputResult> {
     return this.write({ paste: text, ...(options.keys && { keys: options.keys }) }, options);
+  }
+
+  /** Types in order and once, without waiting for each call. */
+  typist(): Typist {
+    return new Typist(this);
   }
 
   /** What the terminal shows now, or showed last. */

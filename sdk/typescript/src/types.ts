@@ -111,6 +111,13 @@ export type EventType =
   | "exec.running"
   | "exec.exited"
   | "exec.closed"
+  | "dialogue.created"
+  | "dialogue.state"
+  | "dialogue.request_opened"
+  | "dialogue.request_closed"
+  | "dialogue.turn_ended"
+  | "dialogue.ended"
+  | "dialogue.removed"
   | "missed"
   | "dialogue"
   | "end"
@@ -120,6 +127,7 @@ export type EventType =
 export type EventFilter =
   | "session"
   | "exec"
+  | "dialogue"
   | "session.progress"
   | "session.created"
   | "session.running"
@@ -130,7 +138,14 @@ export type EventFilter =
   | "exec.queued"
   | "exec.running"
   | "exec.exited"
-  | "exec.closed";
+  | "exec.closed"
+  | "dialogue.created"
+  | "dialogue.state"
+  | "dialogue.request_opened"
+  | "dialogue.request_closed"
+  | "dialogue.turn_ended"
+  | "dialogue.ended"
+  | "dialogue.removed";
 
 /** A stream of output. */
 export type StreamName =
@@ -1150,6 +1165,14 @@ export interface DialogueInfoParams {
   dialogue_id: string;
 }
 
+/** Selects requests of all dialogues. */
+export interface DialogueRequestsParams {
+  /** open, which is the default */
+  state?: string;
+  /** only requests of dialogues that have all of these tags */
+  tags?: string[];
+}
+
 /** One block of a message. */
 export interface DialogueContent {
   /** text or image */
@@ -1232,10 +1255,83 @@ export interface DialogueEventsParams {
   no_deltas?: boolean;
 }
 
-/** Asks for the transcript of a dialogue. */
+/**
+ * Asks for the transcript of a dialogue: all of it or, with one of the other parameters, one page.
+ * Without before, after and around a page is the end of the transcript.
+ */
 export interface DialogueTranscriptParams {
   /** id or name */
   dialogue_id: string;
+  /** most items of a page, without those below tool calls; at most 1000. 0: 100 */
+  limit?: number;
+  /** the page ends before the item with this id */
+  before?: string;
+  /** the page begins after the item with this id */
+  after?: string;
+  /** the page has the item with this id in its middle */
+  around?: string;
+  /** A tool call: the page has items of its sub-transcript. Empty: items of the dialogue. */
+  scope?: string;
+  /**
+   * How many levels of sub-transcripts the page has. Where there are more, items_count stands for
+   * the items. Absent: all levels.
+   */
+  depth?: number;
+  /**
+   * The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
+   * length of the whole; dialogue.item returns it. 0: nothing is cut.
+   */
+  cut_bytes?: number;
+}
+
+/** Asks for one item of a transcript, or for a piece of one of its fields. */
+export interface DialogueItemParams {
+  /** id or name */
+  dialogue_id: string;
+  /** as in the transcript */
+  item_id: string;
+  /**
+   * The field to read, such as parts.0.text, parts.1.data_base64, tool.input, tool.output.0.text or
+   * tool.structured. Empty: the whole item, without items below it.
+   */
+  field?: string;
+  /** first byte of the field to read */
+  offset?: number;
+  /** The maximum number of bytes of the field. Absent: 1 MiB; at most 4 MiB. */
+  limit?: number;
+}
+
+/** Searches the transcript of a dialogue for a text. */
+export interface DialogueSearchParams {
+  /** id or name */
+  dialogue_id: string;
+  /** text to find; upper and lower case are the same */
+  text: string;
+  /** most matches; at most 1000. 0: 100 */
+  limit?: number;
+  /** only items that appeared before the item with this id */
+  before?: string;
+}
+
+/** Asks for lines that the agent's program wrote or was sent. */
+export interface DialogueLinesParams {
+  /** id or name */
+  dialogue_id: string;
+  /** number of the agent's process, from 1; 0 for the last one */
+  epoch?: number;
+  /**
+   * stdout, the program's output; stdin, its input; or both, which is the default. Offsets are those
+   * of stdout, unless stream is stdin.
+   */
+  stream?: string;
+  /** Where the first line begins, or later. */
+  from_offset?: number;
+  /** Asks for the last lines that begin before this offset; -1: before the end. */
+  before_offset?: number;
+  /** The most lines, with both streams without those of stdin; at most 1000. 0: 100. */
+  limit?: number;
+  /** The most bytes of a line's text. 0: 4096; at most 1 MiB. */
+  cut_bytes?: number;
 }
 
 /** Reads the raw output or input of the agent's program. */
@@ -1281,17 +1377,23 @@ export interface DialogueRetryParams {
   dialogue_id: string;
 }
 
-/** Asks for the events of sessions and commands. */
+/** Asks for the events of sessions, commands and dialogues. */
 export interface EventSubscribeParams {
-  /** Selects the events of one session, by id or name. */
+  /** Selects the events of one session, by id or name, and of the dialogue that owns it. */
   session_id?: string;
-  /** Selects the events of these types: full names, or session or exec for all of a kind. */
+  /** Selects the events of these types: full names, or session, exec or dialogue for all of a kind. */
   types?: EventFilter[];
   /**
    * The number of the last event that the subscriber has. Absent: only new events; 0: all events
    * that are kept.
    */
   after_seq?: number;
+}
+
+/** Ends one stream of this connection. Its pushes stop, and the connection stays. */
+export interface StreamCloseParams {
+  /** as in the immediate answer of the stream */
+  stream_id: string;
 }
 
 /** The answer of system.ping. */
@@ -2176,6 +2278,37 @@ export interface DialogueFault {
   message: string;
 }
 
+/** A rule of a policy. */
+export interface DialogueRuleInfo {
+  /** name of the tool; * matches any text */
+  tool: string;
+  /** must match the subject; empty: any subject */
+  pattern?: string;
+  /** allow, deny or ask */
+  action: string;
+  /** sent to the agent with a denial */
+  message?: string;
+}
+
+/** The policy of a dialogue, as dialogue.create or dialogue.set set it. */
+export interface DialoguePolicyInfo {
+  /** tried in this order */
+  rules: DialogueRuleInfo[];
+  /**
+   * Denies a request that no rule matches when no client has followed the dialogue for this many
+   * seconds. Absent: the request waits.
+   */
+  deny_after_s?: number;
+}
+
+/** How full the context window of the agent's model is. */
+export interface DialogueContext {
+  /** tokens of the conversation */
+  used: number;
+  /** tokens that fit; 0 if the agent does not report it */
+  window: number;
+}
+
 /** The number of tokens and the cost, as the agent reported them. */
 export interface DialogueUsage {
   /** input tokens, without those read from a cache */
@@ -2246,6 +2379,25 @@ export interface DialogueInfo {
   commands?: string[];
   /** models that dialogue.set accepts, once the agent has reported them */
   models?: string[];
+  /** permission modes that dialogue.set accepts, as far as known */
+  modes?: string[];
+  /**
+   * The features that the agent supports: editable (an answer may replace the input of a tool),
+   * remember (an answer may hold from now on), images, set_model, set_mode.
+   */
+  capabilities: string[];
+  /** The agent's title of the conversation, or the beginning of the first message. */
+  title?: string;
+  /** the beginning of the agent's last text */
+  preview?: string;
+  /** Answers requests without a client. Absent: there is none. */
+  policy?: DialoguePolicyInfo;
+  /** address of the daemon that runs the agent, for runtime remote */
+  remote?: string;
+  /** number of clients that follow the events, without passive ones */
+  followers: number;
+  /** How full the model's context window is. Absent if the agent does not report it. */
+  context?: DialogueContext;
   /** as set by dialogue.create */
   tags: string[];
   /** number of processes that the agent has had, including the current one */
@@ -2281,137 +2433,6 @@ export interface DialogueInfo {
 export interface DialogueListResult {
   /** includes ended dialogues that are still kept */
   dialogues: DialogueInfo[];
-}
-
-/** Identifies the message that was sent. */
-export interface DialogueSendResult {
-  /** id of the message */
-  message_id: string;
-  /** The number of the message's event; all of its consequences have higher numbers. */
-  seq: number;
-  /** true if the message had been sent before and was not sent again */
-  repeated: boolean;
-}
-
-/** The agent's work between two idle periods. */
-export interface DialogueTurn {
-  /** assigned by TRL; never reused in the dialogue */
-  turn_id: string;
-  /** Why the turn started: user, agent (on its own) or resume. */
-  trigger?: TurnTrigger;
-  /** The ids of the messages that the turn answers, as far as known. */
-  messages?: string[];
-  /** How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on. */
-  outcome?: TurnOutcome;
-  /** the agent's own word for the outcome */
-  native?: string;
-  /** the agent's summary of its answer, or the error */
-  text?: string;
-  /** The usage of this turn, as the agent reported it. */
-  usage?: DialogueUsage;
-  /** as the agent reported it */
-  duration_ms?: number;
-  /** number of model calls, as the agent reported it */
-  steps?: number;
-  /** The tool calls that were denied. */
-  denials?: string[];
-}
-
-/** A part of an item's content, or of the output of a tool. */
-export interface DialoguePart {
-  /** text, image, resource, diff or data. */
-  type: PartType;
-  /** for text; the new text of a diff */
-  text?: string;
-  /** the old text of a diff */
-  old?: string;
-  /** of a diff or resource */
-  path?: string;
-  /** of an image or resource */
-  media_type?: string;
-  /** of an image or resource */
-  data_base64?: string;
-  /** for data: as the agent sent it */
-  data?: unknown;
-}
-
-/** One call of a tool. */
-export interface DialogueToolCall {
-  /** the agent's name of the tool */
-  name: string;
-  /** execute, read, edit, search, fetch, agent, mcp, question, plan or other. */
-  kind: ToolKind;
-  /** The object of the call: a command, a path or an address. */
-  subject?: string;
-  /** for people, if the agent sends one */
-  title?: string;
-  /** as the model wrote it */
-  input?: unknown;
-  /**
-   * The input that the tool received, if the answer to a request changed it. The subject is then
-   * taken from this input.
-   */
-  effective_input?: unknown;
-  /** output of the tool */
-  output?: DialoguePart[];
-  /** The tool's output in the agent's own format. */
-  structured?: unknown;
-  /** pending, awaiting_approval, running, completed, failed, cancelled or lost. */
-  status: ToolStatus;
-  /** exit status of a command, if reported */
-  exit_code?: number;
-  /** The task that the call started. The task may outlive the call. */
-  task_id?: string;
-  /** The sub-transcript: the items of a subagent that the call started. */
-  items?: DialogueItem[];
-}
-
-/** One entry of the transcript: a message, reasoning, a tool call or a plan. */
-export interface DialogueItem {
-  /** assigned by TRL; never reused in the dialogue */
-  item_id: string;
-  /** The agent's own id of the tool call or the message. It may not be unique. */
-  native_id?: string;
-  /** user, agent, reasoning, tool_call or plan. */
-  kind: ItemKind;
-  /** the turn that the item belongs to */
-  turn_id?: string;
-  /** the content */
-  parts?: DialoguePart[];
-  /** streaming, final, aborted or lost. */
-  status: ItemStatus;
-  /** for kind tool_call */
-  tool?: DialogueToolCall;
-  /** Reports that the agent's program wrote the item, not its model or a person. */
-  synthetic?: boolean;
-  /** the error, in the agent's words */
-  error?: string;
-}
-
-/** Work that can outlive the tool call that started it: a subagent, or a command in the background. */
-export interface DialogueTask {
-  /** assigned by TRL; never reused in the dialogue */
-  task_id: string;
-  /** the agent's own id of the task */
-  native_id?: string;
-  /** the tool call that started the task */
-  tool_call_id?: string;
-  /** the task that started this task */
-  parent_id?: string;
-  /** agent, shell or other */
-  kind: TaskKind;
-  /** purpose of the task */
-  name?: string;
-  /** nesting depth, as reported */
-  depth?: number;
-  /** true if the tool call does not wait for the task */
-  background?: boolean;
-  /** running, completed, failed, cancelled or lost. */
-  status: TaskStatus;
-  /** current or last activity */
-  summary?: string;
-  /** usage of the task, as reported */
-  usage?: DialogueUsage;
 }
 
 /** An answer that the agent offers. */
@@ -2479,12 +2500,169 @@ export interface DialogueRequest {
   questions?: DialogueQuestion[];
   /** answers that the agent offers */
   options?: DialogueOption[];
+  /** When the agent asked. Absent in events, which have their own time. */
+  opened_at?: string;
   /** how the request was closed: answered, withdrawn, expired or lost. Empty while it waits. */
   how?: RequestHow;
   /** allow or deny, if it was answered */
   decision?: DialogueDecision;
   /** who answered: client, policy or agent */
   by?: RequestBy;
+}
+
+/** A request and the dialogue whose agent waits for the answer. */
+export interface DialogueWaiting {
+  /** for dialogue.respond */
+  dialogue_id: string;
+  /** name of the dialogue; empty if it has none */
+  name: string;
+  /** the agent's protocol */
+  agent: string;
+  /** what the agent asks */
+  request: DialogueRequest;
+}
+
+/** Lists the requests, the one that has waited longest first. */
+export interface DialogueRequestsResult {
+  /** over all dialogues */
+  requests: DialogueWaiting[];
+}
+
+/** Identifies the message that was sent. */
+export interface DialogueSendResult {
+  /** id of the message */
+  message_id: string;
+  /** The number of the message's event; all of its consequences have higher numbers. */
+  seq: number;
+  /** true if the message had been sent before and was not sent again */
+  repeated: boolean;
+}
+
+/** The agent's work between two idle periods. */
+export interface DialogueTurn {
+  /** assigned by TRL; never reused in the dialogue */
+  turn_id: string;
+  /** Why the turn started: user, agent (on its own) or resume. */
+  trigger?: TurnTrigger;
+  /** The ids of the messages that the turn answers, as far as known. */
+  messages?: string[];
+  /** How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on. */
+  outcome?: TurnOutcome;
+  /** the agent's own word for the outcome */
+  native?: string;
+  /** the agent's summary of its answer, or the error */
+  text?: string;
+  /** The usage of this turn, as the agent reported it. */
+  usage?: DialogueUsage;
+  /** as the agent reported it */
+  duration_ms?: number;
+  /** number of model calls, as the agent reported it */
+  steps?: number;
+  /** The tool calls that were denied. */
+  denials?: string[];
+}
+
+/** A part of an item's content, or of the output of a tool. */
+export interface DialoguePart {
+  /** text, image, resource, diff or data. */
+  type: PartType;
+  /** for text; the new text of a diff */
+  text?: string;
+  /** the old text of a diff */
+  old?: string;
+  /** of a diff or resource */
+  path?: string;
+  /** of an image or resource */
+  media_type?: string;
+  /** of an image or resource */
+  data_base64?: string;
+  /** for data: as the agent sent it */
+  data?: unknown;
+  /** length of the longest field, if cut_bytes shortened or omitted one */
+  cut?: number;
+}
+
+/** One call of a tool. */
+export interface DialogueToolCall {
+  /** the agent's name of the tool */
+  name: string;
+  /** execute, read, edit, search, fetch, agent, mcp, question, plan or other. */
+  kind: ToolKind;
+  /** The object of the call: a command, a path or an address. */
+  subject?: string;
+  /** for people, if the agent sends one */
+  title?: string;
+  /** as the model wrote it */
+  input?: unknown;
+  /**
+   * The input that the tool received, if the answer to a request changed it. The subject is then
+   * taken from this input.
+   */
+  effective_input?: unknown;
+  /** output of the tool */
+  output?: DialoguePart[];
+  /** The tool's output in the agent's own format. */
+  structured?: unknown;
+  /** pending, awaiting_approval, running, completed, failed, cancelled or lost. */
+  status: ToolStatus;
+  /** exit status of a command, if reported */
+  exit_code?: number;
+  /** The task that the call started. The task may outlive the call. */
+  task_id?: string;
+  /** The sub-transcript: the items of a subagent that the call started. */
+  items?: DialogueItem[];
+  /** The number of items below the call, at all levels, if depth omitted them. */
+  items_count?: number;
+  /** Has the lengths of the fields that cut_bytes omitted: input, effective_input, structured. */
+  cut?: Record<string, number>;
+}
+
+/** One entry of the transcript: a message, reasoning, a tool call or a plan. */
+export interface DialogueItem {
+  /** assigned by TRL; never reused in the dialogue */
+  item_id: string;
+  /** The agent's own id of the tool call or the message. It may not be unique. */
+  native_id?: string;
+  /** user, agent, reasoning, tool_call or plan. */
+  kind: ItemKind;
+  /** the turn that the item belongs to */
+  turn_id?: string;
+  /** the content */
+  parts?: DialoguePart[];
+  /** streaming, final, aborted or lost. */
+  status: ItemStatus;
+  /** for kind tool_call */
+  tool?: DialogueToolCall;
+  /** Reports that the agent's program wrote the item, not its model or a person. */
+  synthetic?: boolean;
+  /** the error, in the agent's words */
+  error?: string;
+}
+
+/** Work that can outlive the tool call that started it: a subagent, or a command in the background. */
+export interface DialogueTask {
+  /** assigned by TRL; never reused in the dialogue */
+  task_id: string;
+  /** the agent's own id of the task */
+  native_id?: string;
+  /** the tool call that started the task */
+  tool_call_id?: string;
+  /** the task that started this task */
+  parent_id?: string;
+  /** agent, shell or other */
+  kind: TaskKind;
+  /** purpose of the task */
+  name?: string;
+  /** nesting depth, as reported */
+  depth?: number;
+  /** true if the tool call does not wait for the task */
+  background?: boolean;
+  /** running, completed, failed, cancelled or lost. */
+  status: TaskStatus;
+  /** current or last activity */
+  summary?: string;
+  /** usage of the task, as reported */
+  usage?: DialogueUsage;
 }
 
 /** A notice for people about the dialogue. */
@@ -2519,6 +2697,115 @@ export interface DialogueTranscriptResult {
   usage: DialogueUsage;
   /** how the last process ended; absent while it runs */
   ended?: DialogueEnd;
+  /**
+   * A page has the turns, tasks and requests of its items, and those that are open. It has notices
+   * only if it reaches the end.
+   */
+  total_items?: number;
+  /** true if items precede the page */
+  has_before?: boolean;
+  /** true if items follow the page */
+  has_after?: boolean;
+}
+
+/** An item, or a piece of one of its fields. */
+export interface DialogueItemResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the last event that the answer includes */
+  seq: number;
+  /** the tool call whose sub-transcript has the item; empty: none */
+  scope: string;
+  /** The whole item, without items below it. Absent if a field was asked for. */
+  item?: DialogueItem;
+  /** The piece of the field. It never ends inside a character. */
+  data?: string;
+  /** position of the first byte of data */
+  offset: number;
+  /** length of the field in bytes; 0 without field */
+  total: number;
+  /** true if data reaches the end of the field */
+  complete: boolean;
+}
+
+/** An item that has the text. */
+export interface DialogueMatch {
+  /** for dialogue.item, and around of dialogue.transcript */
+  item_id: string;
+  /** the tool call whose sub-transcript has the item; empty: none */
+  scope: string;
+  /** the turn that the item belongs to */
+  turn_id?: string;
+  /** kind of the item */
+  kind: string;
+  /** the text around the first match, on one line */
+  snippet: string;
+}
+
+/** Lists the items that have the text, the newest first. */
+export interface DialogueSearchResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the last event that was searched */
+  seq: number;
+  /** at most limit */
+  matches: DialogueMatch[];
+  /** true if older items have the text too; before continues there */
+  more: boolean;
+}
+
+/** An event that a line caused. */
+export interface DialogueLineNews {
+  /** its number, for dialogue.events */
+  seq: number;
+  /** its type */
+  type: DialogueEventType;
+  /** the item that it is about, if any */
+  item_id?: string;
+}
+
+/** One line of the protocol between TRL and the agent's program. */
+export interface DialogueLine {
+  /** stdout or stdin */
+  stream: string;
+  /** position of the line in its stream */
+  offset: number;
+  /** length with its line end */
+  bytes: number;
+  /** When TRL received or sent the line. Absent: an earlier version wrote the record. */
+  at?: string;
+  /** the type or the method that the line names, if it is short enough to look */
+  type?: string;
+  /** the line without its line end, or its beginning */
+  text: string;
+  /** Has the exact bytes, if text is not UTF-8. */
+  text_base64?: string;
+  /** true if text is only the beginning; dialogue.raw returns the rest */
+  cut?: boolean;
+  /** Says that the line has no end yet. */
+  partial?: boolean;
+  /** events that the line caused */
+  events: DialogueLineNews[];
+  /** why TRL does not understand the line */
+  unparsed?: string;
+}
+
+/** A page of lines, in the order in which they were written and sent. */
+export interface DialogueLinesResult {
+  /** the id, even if the caller used the name */
+  dialogue_id: string;
+  /** number of the agent's process */
+  epoch: number;
+  /** complete lines, and the unfinished last one */
+  lines: DialogueLine[];
+  /** from_offset of the page after this one */
+  next_offset: number;
+  /** bytes of stdout so far; of stdin, if stream is stdin */
+  total: number;
+  /** bytes of stdin so far */
+  total_stdin: number;
+  /** true if the page reaches the end, and nothing follows later */
+  complete: boolean;
 }
 
 /** A piece of the raw stream. */
@@ -2537,6 +2824,12 @@ export interface DialogueRawResult {
   total: number;
   /** true if nothing follows, now or later */
   complete: boolean;
+}
+
+/** Reports the end of a stream. No push of the stream follows it. */
+export interface StreamCloseResult {
+  /** false if the connection has no such stream, for instance because it has ended */
+  closed: boolean;
 }
 
 /** Reports a slow step on the way to a session. */
@@ -2573,6 +2866,10 @@ export interface DialogueOpened {
   commands?: string[];
   /** models that dialogue.set accepts */
   models?: string[];
+  /** permission modes that dialogue.set accepts */
+  modes?: string[];
+  /** the agent's title of the conversation */
+  title?: string;
   /** reason of a reset: cleared, forked … */
   why?: string;
 }
@@ -2707,24 +3004,35 @@ export interface StreamEvent extends Partial<ViewerEvent>, Partial<ExecOutcome> 
   from?: number;
   /** first byte after a gap; number of the first event after the missed ones */
   to?: number;
-  /** The time of the event, for events of sessions and commands. */
+  /** The time of the event, for the events of event.subscribe. */
   at?: string;
-  /** for events of sessions and commands */
+  /** for the events of event.subscribe */
   session_id?: string;
-  /** name of the session, for its events */
+  /** name of the session or the dialogue, for its events */
   name?: string;
   /** for events of commands */
   exec_id?: string;
-  /** for session.terminated and session.unreachable */
+  /** for session.terminated, session.unreachable and dialogue.ended */
   cause?: string;
   /** the create_id of session.create, for session.progress */
   create_id?: string;
   /** The slow step, for session.progress. */
   progress?: PlaceProgress;
-  /** dialogue_id and event are set for type dialogue. */
+  /** Set for type dialogue, and for events of dialogues. */
   dialogue_id?: string;
   /** the event, for type dialogue */
   event?: DialogueEvent;
+  /**
+   * The number that the event has in dialogue.events, for events of dialogues. Absent: it is not one
+   * of them.
+   */
+  dialogue_seq?: number;
+  /** for events of dialogues */
+  state?: DialogueState;
+  /** for dialogue.request_opened and dialogue.request_closed */
+  request_id?: string;
+  /** for dialogue.turn_ended */
+  turn_id?: string;
   /** Set for type error only; in Go, Recv returns it as its error. */
   error?: ErrorBody;
 }
@@ -2807,6 +3115,8 @@ export interface Methods {
   "dialogue.list": { params: DialogueListParams; result: DialogueListResult };
   /** Report everything about one dialogue. */
   "dialogue.info": { params: DialogueInfoParams; result: DialogueInfo };
+  /** List the requests that wait for an answer, over all dialogues. */
+  "dialogue.requests": { params: DialogueRequestsParams; result: DialogueRequestsResult };
   /** Send the agent a message. */
   "dialogue.send": { params: DialogueSendParams; result: DialogueSendResult };
   /** Stop the agent's current turn; the dialogue goes on. */
@@ -2817,8 +3127,14 @@ export interface Methods {
   "dialogue.set": { params: DialogueSetParams; result: DialogueInfo };
   /** Push the events of a dialogue, starting at any event. */
   "dialogue.events": { params: DialogueEventsParams; result: StreamStart };
-  /** Return the transcript: turns, items, tool calls, tasks, requests. */
+  /** Return the transcript, or a page of it: turns, items, tool calls, tasks, requests. */
   "dialogue.transcript": { params: DialogueTranscriptParams; result: DialogueTranscriptResult };
+  /** Return one item of the transcript, or a piece of one of its fields. */
+  "dialogue.item": { params: DialogueItemParams; result: DialogueItemResult };
+  /** Find the items of the transcript that have a text. */
+  "dialogue.search": { params: DialogueSearchParams; result: DialogueSearchResult };
+  /** Read the lines between TRL and the agent's program, with the events that they caused. */
+  "dialogue.lines": { params: DialogueLinesParams; result: DialogueLinesResult };
   /** Read the raw output of the agent's program, byte for byte. */
   "dialogue.raw": { params: DialogueRawParams; result: DialogueRawResult };
   /** End the agent's program and everything it started. */
@@ -2827,8 +3143,10 @@ export interface Methods {
   "dialogue.resume": { params: DialogueResumeParams; result: DialogueInfo };
   /** Try again to reach the agent of a dialogue in state error. */
   "dialogue.retry": { params: DialogueRetryParams; result: DialogueInfo };
-  /** Push the events of sessions and commands. */
+  /** Push the events of sessions, commands and dialogues. */
   "event.subscribe": { params: EventSubscribeParams; result: StreamStart };
+  /** End one stream of this connection. */
+  "stream.close": { params: StreamCloseParams; result: StreamCloseResult };
 }
 
 /** The name of a method. */
@@ -2883,17 +3201,22 @@ export const methods: readonly Method[] = [
   "dialogue.create",
   "dialogue.list",
   "dialogue.info",
+  "dialogue.requests",
   "dialogue.send",
   "dialogue.interrupt",
   "dialogue.respond",
   "dialogue.set",
   "dialogue.events",
   "dialogue.transcript",
+  "dialogue.item",
+  "dialogue.search",
+  "dialogue.lines",
   "dialogue.raw",
   "dialogue.terminate",
   "dialogue.resume",
   "dialogue.retry",
   "event.subscribe",
+  "stream.close",
 ];
 
 /** The methods whose answer is followed by pushes. */
@@ -2922,10 +3245,15 @@ export const readMethods: readonly Method[] = [
   "exec.list",
   "dialogue.list",
   "dialogue.info",
+  "dialogue.requests",
   "dialogue.events",
   "dialogue.transcript",
+  "dialogue.item",
+  "dialogue.search",
+  "dialogue.lines",
   "dialogue.raw",
   "event.subscribe",
+  "stream.close",
 ];
 
 /** All types of pushes. A newer daemon may have more. */
@@ -2949,6 +3277,13 @@ export const eventTypes: readonly EventType[] = [
   "exec.running",
   "exec.exited",
   "exec.closed",
+  "dialogue.created",
+  "dialogue.state",
+  "dialogue.request_opened",
+  "dialogue.request_closed",
+  "dialogue.turn_ended",
+  "dialogue.ended",
+  "dialogue.removed",
   "missed",
   "dialogue",
   "end",

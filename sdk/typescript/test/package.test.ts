@@ -22,11 +22,11 @@ async function needs(file: string, seen = new Set<string>()): Promise<Set<string
 
 test("the browser's entry needs nothing of Node; no entry needs another package", async () => {
   const { exports, dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
-    exports: { ".": { browser: { default: string }; default: string }; "./http": { default: string } };
+    exports: { ".": { browser: { default: string }; default: string }; "./http": { default: string }; "./websocket": { default: string } };
     dependencies?: object;
   };
   assert.equal(dependencies, undefined);
-  for (const entry of [exports["."].browser.default, exports["./http"].default]) {
+  for (const entry of [exports["."].browser.default, exports["./http"].default, exports["./websocket"].default]) {
     const outside = [...(await needs(join(root, entry)))].filter((name) => !name.startsWith("/"));
     assert.deepEqual(outside, []);
   }

@@ -85,12 +85,17 @@ type agentInfo struct {
 // two ways.
 type sessionConfig struct {
 	SessionID string
-	Modes     *struct{ CurrentModeID string }
+	Modes     *sessionModes
 	Models    *struct {
 		CurrentModelID  string
 		AvailableModels []struct{ ModelID string }
 	}
 	ConfigOptions []configOption
+}
+
+type sessionModes struct {
+	CurrentModeID  string
+	AvailableModes []struct{ ID string }
 }
 
 type configOption struct {
@@ -275,6 +280,12 @@ func (a *protocol) configured() {
 	}
 	if m := a.config.Modes; m != nil {
 		a.opened.PermissionMode = cmp.Or(m.CurrentModeID, a.opened.PermissionMode)
+		if len(m.AvailableModes) > 0 {
+			a.opened.Modes = nil
+		}
+		for _, each := range m.AvailableModes {
+			a.opened.Modes = append(a.opened.Modes, each.ID)
+		}
 	}
 	if m := a.config.Models; m != nil {
 		a.opened.Model = cmp.Or(m.CurrentModelID, a.opened.Model)
@@ -316,4 +327,19 @@ func (a *protocol) Do(call agent.Call) agent.Step {
 		})
 	}
 	return a.TakeStep()
+}
+
+// Describe implements agent.Agent. An agent can only change what it has listed.
+func (Agent) Describe(o *api.DialogueOpened) {
+	can := []string{agent.CanRemember}
+	if slices.Contains(o.Capabilities, "image") {
+		can = append(can, agent.CanImages)
+	}
+	if len(o.Models) > 0 {
+		can = append(can, agent.CanSetModel)
+	}
+	if len(o.Modes) > 0 {
+		can = append(can, agent.CanSetMode)
+	}
+	o.Capabilities = can
 }

@@ -429,9 +429,29 @@ func TestLines(t *testing.T) {
 	}
 	k := agenttest.ACPReady(t)
 	before := len(k.Events)
-	k.Hears(strings.Replace(agenttest.ACPChunk("agent_message", "x"), `"S"`, `"other"`, 1), agenttest.ACPUpdate(`"sessionUpdate":"available_commands_update","availableCommands":[]`), agenttest.ACPUpdate(`"sessionUpdate":"session_info_update","title":"x"`), `{"jsonrpc":"2.0","method":"_x/y"}`)
+	k.Hears(strings.Replace(agenttest.ACPChunk("agent_message", "x"), `"S"`, `"other"`, 1), agenttest.ACPUpdate(`"sessionUpdate":"available_commands_update","availableCommands":[]`), agenttest.ACPUpdate(`"sessionUpdate":"session_info_update"`), `{"jsonrpc":"2.0","method":"_x/y"}`)
 	if len(k.Events) != before {
 		t.Errorf("told %s", agenttest.Show(k.Events[before:]))
+	}
+	title := agenttest.ACPUpdate(`"sessionUpdate":"session_info_update","title":"Fix the build"`)
+	if k.Hears(title, title); len(k.Events) != before+1 || k.Events[before].Opened == nil || k.Events[before].Opened.Title != "Fix the build" {
+		t.Errorf("a title, twice: %s", agenttest.Show(k.Events[before:]))
+	}
+}
+
+// TestDescribe: an agent can change the models and modes that it lists.
+func TestDescribe(t *testing.T) {
+	for _, c := range []struct {
+		reported api.DialogueOpened
+		want     string
+	}{
+		{api.DialogueOpened{}, "remember"},
+		{api.DialogueOpened{Capabilities: []string{"load_session", "image"}, Models: []string{"m"}, Modes: []string{"ask"}}, "remember images set_model set_mode"},
+	} {
+		o := c.reported
+		if (acp.Agent{}).Describe(&o); strings.Join(o.Capabilities, " ") != c.want || len(o.Modes) != len(c.reported.Modes) {
+			t.Errorf("%+v: %+v", c.reported, o)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (a *protocol) update(u update) (why string) {
 		}})
 	case "current_mode_update":
 		if a.config.Modes == nil {
-			a.config.Modes = &struct{ CurrentModeID string }{}
+			a.config.Modes = &sessionModes{}
 		}
 		a.config.Modes.CurrentModeID = u.CurrentModeID
 		a.configured()
@@ -139,7 +139,15 @@ func (a *protocol) update(u update) (why string) {
 		if now := a.opened; a.ready {
 			a.Publish(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
 		}
-	case "session_info_update", "compaction_summary_chunk":
+	case "session_info_update":
+		if u.Title == "" || u.Title == a.opened.Title {
+			return ""
+		}
+		a.opened.Title = u.Title
+		if now := a.opened; a.ready {
+			a.Publish(api.DialogueEvent{Type: api.DialogueEventOpened, NativeID: a.session, Opened: &now})
+		}
+	case "compaction_summary_chunk":
 	default:
 		return "unknown_subtype"
 	}

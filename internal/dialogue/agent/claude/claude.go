@@ -355,3 +355,9 @@ func (p *protocol) write(v any) {
 	}
 	p.step.Write = append(p.step.Write, append(b, '\n'))
 }
+
+// Describe implements agent.Agent. The modes are those of claude --permission-mode.
+func (Agent) Describe(o *api.DialogueOpened) {
+	o.Capabilities = []string{agent.CanEdit, agent.CanRemember, agent.CanImages, agent.CanSetModel, agent.CanSetMode}
+	o.Modes = []string{"default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"}
+}

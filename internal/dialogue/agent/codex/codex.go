@@ -394,3 +394,9 @@ func (c *protocol) interruptLater() {
 		c.interrupt(call, false)
 	}
 }
+
+// Describe implements agent.Agent. A mode may also be one of each, as in on-request/workspace-write.
+func (Agent) Describe(o *api.DialogueOpened) {
+	o.Capabilities = []string{agent.CanRemember, agent.CanImages, agent.CanSetModel, agent.CanSetMode}
+	o.Modes = []string{"untrusted", "on-request", "never", "read-only", "workspace-write", "danger-full-access"}
+}

@@ -593,10 +593,12 @@ class EventOptions(TypedDict, total=False):
     """The events that are pushed."""
 
     session_id: str
-    """Selects the events of one session, by id or name."""
+    """Selects the events of one session, by id or name, and of the dialogue that owns it."""
 
     types: Sequence[_types.EventFilter]
-    """Selects the events of these types: full names, or session or exec for all of a kind."""
+    """Selects the events of these types: full names, or session, exec or dialogue for all of a
+    kind.
+    """
 
     after_seq: int
     """The number of the last event that the subscriber has. Absent: only new events; 0: all events

@@ -138,6 +138,13 @@ EventType = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "dialogue.created",
+    "dialogue.state",
+    "dialogue.request_opened",
+    "dialogue.request_closed",
+    "dialogue.turn_ended",
+    "dialogue.ended",
+    "dialogue.removed",
     "missed",
     "dialogue",
     "end",
@@ -148,6 +155,7 @@ EventType = Literal[
 EventFilter = Literal[
     "session",
     "exec",
+    "dialogue",
     "session.progress",
     "session.created",
     "session.running",
@@ -159,6 +167,13 @@ EventFilter = Literal[
     "exec.running",
     "exec.exited",
     "exec.closed",
+    "dialogue.created",
+    "dialogue.state",
+    "dialogue.request_opened",
+    "dialogue.request_closed",
+    "dialogue.turn_ended",
+    "dialogue.ended",
+    "dialogue.removed",
 ]
 """The events that event.subscribe can select."""
 
@@ -1530,6 +1545,16 @@ class DialogueInfoParams(TypedDict):
     """id or name"""
 
 
+class DialogueRequestsParams(TypedDict, total=False):
+    """Selects requests of all dialogues."""
+
+    state: str
+    """open, which is the default"""
+
+    tags: list[str]
+    """only requests of dialogues that have all of these tags"""
+
+
 class _DialogueContent(TypedDict):
     """The keys of DialogueContent that must be given."""
 
@@ -1656,11 +1681,118 @@ class DialogueEventsParams(_DialogueEventsParams, total=False):
     """Omits the events of type delta."""
 
 
-class DialogueTranscriptParams(TypedDict):
-    """Asks for the transcript of a dialogue."""
+class _DialogueTranscriptParams(TypedDict):
+    """The keys of DialogueTranscriptParams that must be given."""
 
     dialogue_id: str
     """id or name"""
+
+
+class DialogueTranscriptParams(_DialogueTranscriptParams, total=False):
+    """Asks for the transcript of a dialogue: all of it or, with one of the other parameters, one
+    page. Without before, after and around a page is the end of the transcript.
+    """
+
+    limit: int
+    """most items of a page, without those below tool calls; at most 1000. 0: 100"""
+
+    before: str
+    """the page ends before the item with this id"""
+
+    after: str
+    """the page begins after the item with this id"""
+
+    around: str
+    """the page has the item with this id in its middle"""
+
+    scope: str
+    """A tool call: the page has items of its sub-transcript. Empty: items of the dialogue."""
+
+    depth: int
+    """How many levels of sub-transcripts the page has. Where there are more, items_count stands
+    for the items. Absent: all levels.
+    """
+
+    cut_bytes: int
+    """The most bytes of a text, of an input or of an output. The rest is omitted, and cut is the
+    length of the whole; dialogue.item returns it. 0: nothing is cut.
+    """
+
+
+class _DialogueItemParams(TypedDict):
+    """The keys of DialogueItemParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+    item_id: str
+    """as in the transcript"""
+
+
+class DialogueItemParams(_DialogueItemParams, total=False):
+    """Asks for one item of a transcript, or for a piece of one of its fields."""
+
+    field: str
+    """The field to read, such as parts.0.text, parts.1.data_base64, tool.input, tool.output.0.text
+    or tool.structured. Empty: the whole item, without items below it.
+    """
+
+    offset: int
+    """first byte of the field to read"""
+
+    limit: int
+    """The maximum number of bytes of the field. Absent: 1 MiB; at most 4 MiB."""
+
+
+class _DialogueSearchParams(TypedDict):
+    """The keys of DialogueSearchParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+    text: str
+    """text to find; upper and lower case are the same"""
+
+
+class DialogueSearchParams(_DialogueSearchParams, total=False):
+    """Searches the transcript of a dialogue for a text."""
+
+    limit: int
+    """most matches; at most 1000. 0: 100"""
+
+    before: str
+    """only items that appeared before the item with this id"""
+
+
+class _DialogueLinesParams(TypedDict):
+    """The keys of DialogueLinesParams that must be given."""
+
+    dialogue_id: str
+    """id or name"""
+
+
+class DialogueLinesParams(_DialogueLinesParams, total=False):
+    """Asks for lines that the agent's program wrote or was sent."""
+
+    epoch: int
+    """number of the agent's process, from 1; 0 for the last one"""
+
+    stream: str
+    """stdout, the program's output; stdin, its input; or both, which is the default. Offsets are
+    those of stdout, unless stream is stdin.
+    """
+
+    from_offset: int
+    """Where the first line begins, or later."""
+
+    before_offset: int
+    """Asks for the last lines that begin before this offset; -1: before the end."""
+
+    limit: int
+    """The most lines, with both streams without those of stdin; at most 1000. 0: 100."""
+
+    cut_bytes: int
+    """The most bytes of a line's text. 0: 4096; at most 1 MiB."""
 
 
 class _DialogueRawParams(TypedDict):
@@ -1730,18 +1862,27 @@ class DialogueRetryParams(TypedDict):
 
 
 class EventSubscribeParams(TypedDict, total=False):
-    """Asks for the events of sessions and commands."""
+    """Asks for the events of sessions, commands and dialogues."""
 
     session_id: str
-    """Selects the events of one session, by id or name."""
+    """Selects the events of one session, by id or name, and of the dialogue that owns it."""
 
     types: list[EventFilter]
-    """Selects the events of these types: full names, or session or exec for all of a kind."""
+    """Selects the events of these types: full names, or session, exec or dialogue for all of a
+    kind.
+    """
 
     after_seq: int
     """The number of the last event that the subscriber has. Absent: only new events; 0: all events
     that are kept.
     """
+
+
+class StreamCloseParams(TypedDict):
+    """Ends one stream of this connection. Its pushes stop, and the connection stays."""
+
+    stream_id: str
+    """as in the immediate answer of the stream"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -3634,6 +3775,76 @@ class DialogueFault:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueRuleInfo:
+    """A rule of a policy."""
+
+    tool: str = ""
+    """name of the tool; * matches any text"""
+
+    pattern: str = ""
+    """must match the subject; empty: any subject"""
+
+    action: str = ""
+    """allow, deny or ask"""
+
+    message: str = ""
+    """sent to the agent with a denial"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRuleInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            tool=get("tool") or "",
+            pattern=get("pattern") or "",
+            action=get("action") or "",
+            message=get("message") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguePolicyInfo:
+    """The policy of a dialogue, as dialogue.create or dialogue.set set it."""
+
+    rules: list[DialogueRuleInfo] = field(default_factory=list)
+    """tried in this order"""
+
+    deny_after_s: float | None = None
+    """Denies a request that no rule matches when no client has followed the dialogue for this many
+    seconds. Absent: the request waits.
+    """
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialoguePolicyInfo:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            rules=[DialogueRuleInfo.from_dict(x) for x in get("rules") or ()],
+            deny_after_s=get("deny_after_s"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueContext:
+    """How full the context window of the agent's model is."""
+
+    used: int = 0
+    """tokens of the conversation"""
+
+    window: int = 0
+    """tokens that fit; 0 if the agent does not report it"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueContext:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            used=get("used") or 0,
+            window=get("window") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DialogueUsage:
     """The number of tokens and the cost, as the agent reported them."""
 
@@ -3759,6 +3970,32 @@ class DialogueInfo:
     models: list[str] = field(default_factory=list)
     """models that dialogue.set accepts, once the agent has reported them"""
 
+    modes: list[str] = field(default_factory=list)
+    """permission modes that dialogue.set accepts, as far as known"""
+
+    capabilities: list[str] = field(default_factory=list)
+    """The features that the agent supports: editable (an answer may replace the input of a tool),
+    remember (an answer may hold from now on), images, set_model, set_mode.
+    """
+
+    title: str = ""
+    """The agent's title of the conversation, or the beginning of the first message."""
+
+    preview: str = ""
+    """the beginning of the agent's last text"""
+
+    policy: DialoguePolicyInfo | None = None
+    """Answers requests without a client. Absent: there is none."""
+
+    remote: str = ""
+    """address of the daemon that runs the agent, for runtime remote"""
+
+    followers: int = 0
+    """number of clients that follow the events, without passive ones"""
+
+    context: DialogueContext | None = None
+    """How full the model's context window is. Absent if the agent does not report it."""
+
     tags: list[str] = field(default_factory=list)
     """as set by dialogue.create"""
 
@@ -3819,6 +4056,14 @@ class DialogueInfo:
             runtime=get("runtime") or "",
             commands=get("commands") or [],
             models=get("models") or [],
+            modes=get("modes") or [],
+            capabilities=get("capabilities") or [],
+            title=get("title") or "",
+            preview=get("preview") or "",
+            policy=DialoguePolicyInfo.from_dict(data["policy"]) if get("policy") is not None else None,
+            remote=get("remote") or "",
+            followers=get("followers") or 0,
+            context=DialogueContext.from_dict(data["context"]) if get("context") is not None else None,
             tags=get("tags") or [],
             epoch=get("epoch") or 0,
             seq=get("seq") or 0,
@@ -3848,290 +4093,6 @@ class DialogueListResult:
         get = data.get
         return cls(
             dialogues=[DialogueInfo.from_dict(x) for x in get("dialogues") or ()],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueSendResult:
-    """Identifies the message that was sent."""
-
-    message_id: str = ""
-    """id of the message"""
-
-    seq: int = 0
-    """The number of the message's event; all of its consequences have higher numbers."""
-
-    repeated: bool = False
-    """true if the message had been sent before and was not sent again"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueSendResult:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            message_id=get("message_id") or "",
-            seq=get("seq") or 0,
-            repeated=get("repeated") or False,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueTurn:
-    """The agent's work between two idle periods."""
-
-    turn_id: str = ""
-    """assigned by TRL; never reused in the dialogue"""
-
-    trigger: TurnTrigger | str = ""
-    """Why the turn started: user, agent (on its own) or resume."""
-
-    messages: list[str] = field(default_factory=list)
-    """The ids of the messages that the turn answers, as far as known."""
-
-    outcome: TurnOutcome | str = ""
-    """How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on."""
-
-    native: str = ""
-    """the agent's own word for the outcome"""
-
-    text: str = ""
-    """the agent's summary of its answer, or the error"""
-
-    usage: DialogueUsage | None = None
-    """The usage of this turn, as the agent reported it."""
-
-    duration_ms: int = 0
-    """as the agent reported it"""
-
-    steps: int = 0
-    """number of model calls, as the agent reported it"""
-
-    denials: list[str] = field(default_factory=list)
-    """The tool calls that were denied."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTurn:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            turn_id=get("turn_id") or "",
-            trigger=get("trigger") or "",
-            messages=get("messages") or [],
-            outcome=get("outcome") or "",
-            native=get("native") or "",
-            text=get("text") or "",
-            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
-            duration_ms=get("duration_ms") or 0,
-            steps=get("steps") or 0,
-            denials=get("denials") or [],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialoguePart:
-    """A part of an item's content, or of the output of a tool."""
-
-    type: PartType | str = ""
-    """text, image, resource, diff or data."""
-
-    text: str = ""
-    """for text; the new text of a diff"""
-
-    old: str = ""
-    """the old text of a diff"""
-
-    path: str = ""
-    """of a diff or resource"""
-
-    media_type: str = ""
-    """of an image or resource"""
-
-    data_base64: str = ""
-    """of an image or resource"""
-
-    data: Any = ""
-    """for data: as the agent sent it"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialoguePart:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            type=get("type") or "",
-            text=get("text") or "",
-            old=get("old") or "",
-            path=get("path") or "",
-            media_type=get("media_type") or "",
-            data_base64=get("data_base64") or "",
-            data=get("data") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueToolCall:
-    """One call of a tool."""
-
-    name: str = ""
-    """the agent's name of the tool"""
-
-    kind: ToolKind | str = ""
-    """execute, read, edit, search, fetch, agent, mcp, question, plan or other."""
-
-    subject: str = ""
-    """The object of the call: a command, a path or an address."""
-
-    title: str = ""
-    """for people, if the agent sends one"""
-
-    input: Any = ""
-    """as the model wrote it"""
-
-    effective_input: Any = ""
-    """The input that the tool received, if the answer to a request changed it. The subject is then
-    taken from this input.
-    """
-
-    output: list[DialoguePart] = field(default_factory=list)
-    """output of the tool"""
-
-    structured: Any = ""
-    """The tool's output in the agent's own format."""
-
-    status: ToolStatus | str = ""
-    """pending, awaiting_approval, running, completed, failed, cancelled or lost."""
-
-    exit_code: int | None = None
-    """exit status of a command, if reported"""
-
-    task_id: str = ""
-    """The task that the call started. The task may outlive the call."""
-
-    items: list[DialogueItem] = field(default_factory=list)
-    """The sub-transcript: the items of a subagent that the call started."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueToolCall:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            name=get("name") or "",
-            kind=get("kind") or "",
-            subject=get("subject") or "",
-            title=get("title") or "",
-            input=get("input") or "",
-            effective_input=get("effective_input") or "",
-            output=[DialoguePart.from_dict(x) for x in get("output") or ()],
-            structured=get("structured") or "",
-            status=get("status") or "",
-            exit_code=get("exit_code"),
-            task_id=get("task_id") or "",
-            items=[DialogueItem.from_dict(x) for x in get("items") or ()],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueItem:
-    """One entry of the transcript: a message, reasoning, a tool call or a plan."""
-
-    item_id: str = ""
-    """assigned by TRL; never reused in the dialogue"""
-
-    native_id: str = ""
-    """The agent's own id of the tool call or the message. It may not be unique."""
-
-    kind: ItemKind | str = ""
-    """user, agent, reasoning, tool_call or plan."""
-
-    turn_id: str = ""
-    """the turn that the item belongs to"""
-
-    parts: list[DialoguePart] = field(default_factory=list)
-    """the content"""
-
-    status: ItemStatus | str = ""
-    """streaming, final, aborted or lost."""
-
-    tool: DialogueToolCall | None = None
-    """for kind tool_call"""
-
-    synthetic: bool = False
-    """Reports that the agent's program wrote the item, not its model or a person."""
-
-    error: str = ""
-    """the error, in the agent's words"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueItem:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            item_id=get("item_id") or "",
-            native_id=get("native_id") or "",
-            kind=get("kind") or "",
-            turn_id=get("turn_id") or "",
-            parts=[DialoguePart.from_dict(x) for x in get("parts") or ()],
-            status=get("status") or "",
-            tool=DialogueToolCall.from_dict(data["tool"]) if get("tool") is not None else None,
-            synthetic=get("synthetic") or False,
-            error=get("error") or "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DialogueTask:
-    """Work that can outlive the tool call that started it: a subagent, or a command in the
-    background.
-    """
-
-    task_id: str = ""
-    """assigned by TRL; never reused in the dialogue"""
-
-    native_id: str = ""
-    """the agent's own id of the task"""
-
-    tool_call_id: str = ""
-    """the tool call that started the task"""
-
-    parent_id: str = ""
-    """the task that started this task"""
-
-    kind: TaskKind | str = ""
-    """agent, shell or other"""
-
-    name: str = ""
-    """purpose of the task"""
-
-    depth: int = 0
-    """nesting depth, as reported"""
-
-    background: bool = False
-    """true if the tool call does not wait for the task"""
-
-    status: TaskStatus | str = ""
-    """running, completed, failed, cancelled or lost."""
-
-    summary: str = ""
-    """current or last activity"""
-
-    usage: DialogueUsage | None = None
-    """usage of the task, as reported"""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTask:
-        """Takes the fields it knows from what a daemon sent."""
-        get = data.get
-        return cls(
-            task_id=get("task_id") or "",
-            native_id=get("native_id") or "",
-            tool_call_id=get("tool_call_id") or "",
-            parent_id=get("parent_id") or "",
-            kind=get("kind") or "",
-            name=get("name") or "",
-            depth=get("depth") or 0,
-            background=get("background") or False,
-            status=get("status") or "",
-            summary=get("summary") or "",
-            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
         )
 
 
@@ -4251,6 +4212,9 @@ class DialogueRequest:
     options: list[DialogueOption] = field(default_factory=list)
     """answers that the agent offers"""
 
+    opened_at: datetime | None = None
+    """When the agent asked. Absent in events, which have their own time."""
+
     how: RequestHow | str = ""
     """how the request was closed: answered, withdrawn, expired or lost. Empty while it waits."""
 
@@ -4281,9 +4245,350 @@ class DialogueRequest:
             effective_input=get("effective_input") or "",
             questions=[DialogueQuestion.from_dict(x) for x in get("questions") or ()],
             options=[DialogueOption.from_dict(x) for x in get("options") or ()],
+            opened_at=_time(data["opened_at"]) if get("opened_at") is not None else None,
             how=get("how") or "",
             decision=get("decision") or "",
             by=get("by") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueWaiting:
+    """A request and the dialogue whose agent waits for the answer."""
+
+    dialogue_id: str = ""
+    """for dialogue.respond"""
+
+    name: str = ""
+    """name of the dialogue; empty if it has none"""
+
+    agent: str = ""
+    """the agent's protocol"""
+
+    request: DialogueRequest = field(default_factory=lambda: DialogueRequest())
+    """what the agent asks"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueWaiting:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            name=get("name") or "",
+            agent=get("agent") or "",
+            request=DialogueRequest.from_dict(get("request") or {}),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRequestsResult:
+    """Lists the requests, the one that has waited longest first."""
+
+    requests: list[DialogueWaiting] = field(default_factory=list)
+    """over all dialogues"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueRequestsResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            requests=[DialogueWaiting.from_dict(x) for x in get("requests") or ()],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueSendResult:
+    """Identifies the message that was sent."""
+
+    message_id: str = ""
+    """id of the message"""
+
+    seq: int = 0
+    """The number of the message's event; all of its consequences have higher numbers."""
+
+    repeated: bool = False
+    """true if the message had been sent before and was not sent again"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueSendResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            message_id=get("message_id") or "",
+            seq=get("seq") or 0,
+            repeated=get("repeated") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueTurn:
+    """The agent's work between two idle periods."""
+
+    turn_id: str = ""
+    """assigned by TRL; never reused in the dialogue"""
+
+    trigger: TurnTrigger | str = ""
+    """Why the turn started: user, agent (on its own) or resume."""
+
+    messages: list[str] = field(default_factory=list)
+    """The ids of the messages that the turn answers, as far as known."""
+
+    outcome: TurnOutcome | str = ""
+    """How the turn ended: completed, failed, interrupted, limit or lost. Empty while it goes on."""
+
+    native: str = ""
+    """the agent's own word for the outcome"""
+
+    text: str = ""
+    """the agent's summary of its answer, or the error"""
+
+    usage: DialogueUsage | None = None
+    """The usage of this turn, as the agent reported it."""
+
+    duration_ms: int = 0
+    """as the agent reported it"""
+
+    steps: int = 0
+    """number of model calls, as the agent reported it"""
+
+    denials: list[str] = field(default_factory=list)
+    """The tool calls that were denied."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTurn:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            turn_id=get("turn_id") or "",
+            trigger=get("trigger") or "",
+            messages=get("messages") or [],
+            outcome=get("outcome") or "",
+            native=get("native") or "",
+            text=get("text") or "",
+            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
+            duration_ms=get("duration_ms") or 0,
+            steps=get("steps") or 0,
+            denials=get("denials") or [],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguePart:
+    """A part of an item's content, or of the output of a tool."""
+
+    type: PartType | str = ""
+    """text, image, resource, diff or data."""
+
+    text: str = ""
+    """for text; the new text of a diff"""
+
+    old: str = ""
+    """the old text of a diff"""
+
+    path: str = ""
+    """of a diff or resource"""
+
+    media_type: str = ""
+    """of an image or resource"""
+
+    data_base64: str = ""
+    """of an image or resource"""
+
+    data: Any = ""
+    """for data: as the agent sent it"""
+
+    cut: int = 0
+    """length of the longest field, if cut_bytes shortened or omitted one"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialoguePart:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            type=get("type") or "",
+            text=get("text") or "",
+            old=get("old") or "",
+            path=get("path") or "",
+            media_type=get("media_type") or "",
+            data_base64=get("data_base64") or "",
+            data=get("data") or "",
+            cut=get("cut") or 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueToolCall:
+    """One call of a tool."""
+
+    name: str = ""
+    """the agent's name of the tool"""
+
+    kind: ToolKind | str = ""
+    """execute, read, edit, search, fetch, agent, mcp, question, plan or other."""
+
+    subject: str = ""
+    """The object of the call: a command, a path or an address."""
+
+    title: str = ""
+    """for people, if the agent sends one"""
+
+    input: Any = ""
+    """as the model wrote it"""
+
+    effective_input: Any = ""
+    """The input that the tool received, if the answer to a request changed it. The subject is then
+    taken from this input.
+    """
+
+    output: list[DialoguePart] = field(default_factory=list)
+    """output of the tool"""
+
+    structured: Any = ""
+    """The tool's output in the agent's own format."""
+
+    status: ToolStatus | str = ""
+    """pending, awaiting_approval, running, completed, failed, cancelled or lost."""
+
+    exit_code: int | None = None
+    """exit status of a command, if reported"""
+
+    task_id: str = ""
+    """The task that the call started. The task may outlive the call."""
+
+    items: list[DialogueItem] = field(default_factory=list)
+    """The sub-transcript: the items of a subagent that the call started."""
+
+    items_count: int = 0
+    """The number of items below the call, at all levels, if depth omitted them."""
+
+    cut: dict[str, int] = field(default_factory=dict)
+    """Has the lengths of the fields that cut_bytes omitted: input, effective_input, structured."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueToolCall:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            name=get("name") or "",
+            kind=get("kind") or "",
+            subject=get("subject") or "",
+            title=get("title") or "",
+            input=get("input") or "",
+            effective_input=get("effective_input") or "",
+            output=[DialoguePart.from_dict(x) for x in get("output") or ()],
+            structured=get("structured") or "",
+            status=get("status") or "",
+            exit_code=get("exit_code"),
+            task_id=get("task_id") or "",
+            items=[DialogueItem.from_dict(x) for x in get("items") or ()],
+            items_count=get("items_count") or 0,
+            cut=get("cut") or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueItem:
+    """One entry of the transcript: a message, reasoning, a tool call or a plan."""
+
+    item_id: str = ""
+    """assigned by TRL; never reused in the dialogue"""
+
+    native_id: str = ""
+    """The agent's own id of the tool call or the message. It may not be unique."""
+
+    kind: ItemKind | str = ""
+    """user, agent, reasoning, tool_call or plan."""
+
+    turn_id: str = ""
+    """the turn that the item belongs to"""
+
+    parts: list[DialoguePart] = field(default_factory=list)
+    """the content"""
+
+    status: ItemStatus | str = ""
+    """streaming, final, aborted or lost."""
+
+    tool: DialogueToolCall | None = None
+    """for kind tool_call"""
+
+    synthetic: bool = False
+    """Reports that the agent's program wrote the item, not its model or a person."""
+
+    error: str = ""
+    """the error, in the agent's words"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueItem:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            item_id=get("item_id") or "",
+            native_id=get("native_id") or "",
+            kind=get("kind") or "",
+            turn_id=get("turn_id") or "",
+            parts=[DialoguePart.from_dict(x) for x in get("parts") or ()],
+            status=get("status") or "",
+            tool=DialogueToolCall.from_dict(data["tool"]) if get("tool") is not None else None,
+            synthetic=get("synthetic") or False,
+            error=get("error") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueTask:
+    """Work that can outlive the tool call that started it: a subagent, or a command in the
+    background.
+    """
+
+    task_id: str = ""
+    """assigned by TRL; never reused in the dialogue"""
+
+    native_id: str = ""
+    """the agent's own id of the task"""
+
+    tool_call_id: str = ""
+    """the tool call that started the task"""
+
+    parent_id: str = ""
+    """the task that started this task"""
+
+    kind: TaskKind | str = ""
+    """agent, shell or other"""
+
+    name: str = ""
+    """purpose of the task"""
+
+    depth: int = 0
+    """nesting depth, as reported"""
+
+    background: bool = False
+    """true if the tool call does not wait for the task"""
+
+    status: TaskStatus | str = ""
+    """running, completed, failed, cancelled or lost."""
+
+    summary: str = ""
+    """current or last activity"""
+
+    usage: DialogueUsage | None = None
+    """usage of the task, as reported"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueTask:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            task_id=get("task_id") or "",
+            native_id=get("native_id") or "",
+            tool_call_id=get("tool_call_id") or "",
+            parent_id=get("parent_id") or "",
+            kind=get("kind") or "",
+            name=get("name") or "",
+            depth=get("depth") or 0,
+            background=get("background") or False,
+            status=get("status") or "",
+            summary=get("summary") or "",
+            usage=DialogueUsage.from_dict(data["usage"]) if get("usage") is not None else None,
         )
 
 
@@ -4345,6 +4650,17 @@ class DialogueTranscriptResult:
     ended: DialogueEnd | None = None
     """how the last process ended; absent while it runs"""
 
+    total_items: int = 0
+    """A page has the turns, tasks and requests of its items, and those that are open. It has
+    notices only if it reaches the end.
+    """
+
+    has_before: bool = False
+    """true if items precede the page"""
+
+    has_after: bool = False
+    """true if items follow the page"""
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DialogueTranscriptResult:
         """Takes the fields it knows from what a daemon sent."""
@@ -4360,6 +4676,233 @@ class DialogueTranscriptResult:
             notices=[DialogueNotice.from_dict(x) for x in get("notices") or ()],
             usage=DialogueUsage.from_dict(get("usage") or {}),
             ended=DialogueEnd.from_dict(data["ended"]) if get("ended") is not None else None,
+            total_items=get("total_items") or 0,
+            has_before=get("has_before") or False,
+            has_after=get("has_after") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueItemResult:
+    """An item, or a piece of one of its fields."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    seq: int = 0
+    """number of the last event that the answer includes"""
+
+    scope: str = ""
+    """the tool call whose sub-transcript has the item; empty: none"""
+
+    item: DialogueItem | None = None
+    """The whole item, without items below it. Absent if a field was asked for."""
+
+    data: str = ""
+    """The piece of the field. It never ends inside a character."""
+
+    offset: int = 0
+    """position of the first byte of data"""
+
+    total: int = 0
+    """length of the field in bytes; 0 without field"""
+
+    complete: bool = False
+    """true if data reaches the end of the field"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueItemResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+            scope=get("scope") or "",
+            item=DialogueItem.from_dict(data["item"]) if get("item") is not None else None,
+            data=get("data") or "",
+            offset=get("offset") or 0,
+            total=get("total") or 0,
+            complete=get("complete") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueMatch:
+    """An item that has the text."""
+
+    item_id: str = ""
+    """for dialogue.item, and around of dialogue.transcript"""
+
+    scope: str = ""
+    """the tool call whose sub-transcript has the item; empty: none"""
+
+    turn_id: str = ""
+    """the turn that the item belongs to"""
+
+    kind: str = ""
+    """kind of the item"""
+
+    snippet: str = ""
+    """the text around the first match, on one line"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueMatch:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            item_id=get("item_id") or "",
+            scope=get("scope") or "",
+            turn_id=get("turn_id") or "",
+            kind=get("kind") or "",
+            snippet=get("snippet") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueSearchResult:
+    """Lists the items that have the text, the newest first."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    seq: int = 0
+    """number of the last event that was searched"""
+
+    matches: list[DialogueMatch] = field(default_factory=list)
+    """at most limit"""
+
+    more: bool = False
+    """true if older items have the text too; before continues there"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueSearchResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            seq=get("seq") or 0,
+            matches=[DialogueMatch.from_dict(x) for x in get("matches") or ()],
+            more=get("more") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLineNews:
+    """An event that a line caused."""
+
+    seq: int = 0
+    """its number, for dialogue.events"""
+
+    type: DialogueEventType | str = ""
+    """its type"""
+
+    item_id: str = ""
+    """the item that it is about, if any"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLineNews:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            seq=get("seq") or 0,
+            type=get("type") or "",
+            item_id=get("item_id") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLine:
+    """One line of the protocol between TRL and the agent's program."""
+
+    stream: str = ""
+    """stdout or stdin"""
+
+    offset: int = 0
+    """position of the line in its stream"""
+
+    bytes: int = 0
+    """length with its line end"""
+
+    at: datetime | None = None
+    """When TRL received or sent the line. Absent: an earlier version wrote the record."""
+
+    type: str = ""
+    """the type or the method that the line names, if it is short enough to look"""
+
+    text: str = ""
+    """the line without its line end, or its beginning"""
+
+    text_base64: str = ""
+    """Has the exact bytes, if text is not UTF-8."""
+
+    cut: bool = False
+    """true if text is only the beginning; dialogue.raw returns the rest"""
+
+    partial: bool = False
+    """Says that the line has no end yet."""
+
+    events: list[DialogueLineNews] = field(default_factory=list)
+    """events that the line caused"""
+
+    unparsed: str = ""
+    """why TRL does not understand the line"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLine:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            stream=get("stream") or "",
+            offset=get("offset") or 0,
+            bytes=get("bytes") or 0,
+            at=_time(data["at"]) if get("at") is not None else None,
+            type=get("type") or "",
+            text=get("text") or "",
+            text_base64=get("text_base64") or "",
+            cut=get("cut") or False,
+            partial=get("partial") or False,
+            events=[DialogueLineNews.from_dict(x) for x in get("events") or ()],
+            unparsed=get("unparsed") or "",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueLinesResult:
+    """A page of lines, in the order in which they were written and sent."""
+
+    dialogue_id: str = ""
+    """the id, even if the caller used the name"""
+
+    epoch: int = 0
+    """number of the agent's process"""
+
+    lines: list[DialogueLine] = field(default_factory=list)
+    """complete lines, and the unfinished last one"""
+
+    next_offset: int = 0
+    """from_offset of the page after this one"""
+
+    total: int = 0
+    """bytes of stdout so far; of stdin, if stream is stdin"""
+
+    total_stdin: int = 0
+    """bytes of stdin so far"""
+
+    complete: bool = False
+    """true if the page reaches the end, and nothing follows later"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DialogueLinesResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            dialogue_id=get("dialogue_id") or "",
+            epoch=get("epoch") or 0,
+            lines=[DialogueLine.from_dict(x) for x in get("lines") or ()],
+            next_offset=get("next_offset") or 0,
+            total=get("total") or 0,
+            total_stdin=get("total_stdin") or 0,
+            complete=get("complete") or False,
         )
 
 
@@ -4400,6 +4943,22 @@ class DialogueRawResult:
             data_base64=get("data_base64") or "",
             total=get("total") or 0,
             complete=get("complete") or False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamCloseResult:
+    """Reports the end of a stream. No push of the stream follows it."""
+
+    closed: bool = False
+    """false if the connection has no such stream, for instance because it has ended"""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StreamCloseResult:
+        """Takes the fields it knows from what a daemon sent."""
+        get = data.get
+        return cls(
+            closed=get("closed") or False,
         )
 
 
@@ -4465,6 +5024,12 @@ class DialogueOpened:
     models: list[str] = field(default_factory=list)
     """models that dialogue.set accepts"""
 
+    modes: list[str] = field(default_factory=list)
+    """permission modes that dialogue.set accepts"""
+
+    title: str = ""
+    """the agent's title of the conversation"""
+
     why: str = ""
     """reason of a reset: cleared, forked …"""
 
@@ -4483,6 +5048,8 @@ class DialogueOpened:
             capabilities=get("capabilities") or [],
             commands=get("commands") or [],
             models=get("models") or [],
+            modes=get("modes") or [],
+            title=get("title") or "",
             why=get("why") or "",
         )
 
@@ -4747,19 +5314,19 @@ class StreamEvent:
     """first byte after a gap; number of the first event after the missed ones"""
 
     at: datetime | None = None
-    """The time of the event, for events of sessions and commands."""
+    """The time of the event, for the events of event.subscribe."""
 
     session_id: str = ""
-    """for events of sessions and commands"""
+    """for the events of event.subscribe"""
 
     name: str = ""
-    """name of the session, for its events"""
+    """name of the session or the dialogue, for its events"""
 
     exec_id: str = ""
     """for events of commands"""
 
     cause: str = ""
-    """for session.terminated and session.unreachable"""
+    """for session.terminated, session.unreachable and dialogue.ended"""
 
     create_id: str = ""
     """the create_id of session.create, for session.progress"""
@@ -4768,10 +5335,24 @@ class StreamEvent:
     """The slow step, for session.progress."""
 
     dialogue_id: str = ""
-    """dialogue_id and event are set for type dialogue."""
+    """Set for type dialogue, and for events of dialogues."""
 
     event: DialogueEvent | None = None
     """the event, for type dialogue"""
+
+    dialogue_seq: int = 0
+    """The number that the event has in dialogue.events, for events of dialogues. Absent: it is not
+    one of them.
+    """
+
+    state: DialogueState | str = ""
+    """for events of dialogues"""
+
+    request_id: str = ""
+    """for dialogue.request_opened and dialogue.request_closed"""
+
+    turn_id: str = ""
+    """for dialogue.turn_ended"""
 
     error: ErrorBody | None = None
     """Set for type error only; in Go, Recv returns it as its error."""
@@ -4860,6 +5441,10 @@ class StreamEvent:
             progress=PlaceProgress.from_dict(data["progress"]) if get("progress") is not None else None,
             dialogue_id=get("dialogue_id") or "",
             event=DialogueEvent.from_dict(data["event"]) if get("event") is not None else None,
+            dialogue_seq=get("dialogue_seq") or 0,
+            state=get("state") or "",
+            request_id=get("request_id") or "",
+            turn_id=get("turn_id") or "",
             error=ErrorBody.from_dict(data["error"]) if get("error") is not None else None,
             cols=get("cols"),
             rows=get("rows"),
@@ -4922,17 +5507,22 @@ METHODS: tuple[str, ...] = (
     "dialogue.create",
     "dialogue.list",
     "dialogue.info",
+    "dialogue.requests",
     "dialogue.send",
     "dialogue.interrupt",
     "dialogue.respond",
     "dialogue.set",
     "dialogue.events",
     "dialogue.transcript",
+    "dialogue.item",
+    "dialogue.search",
+    "dialogue.lines",
     "dialogue.raw",
     "dialogue.terminate",
     "dialogue.resume",
     "dialogue.retry",
     "event.subscribe",
+    "stream.close",
 )
 """All methods."""
 
@@ -4961,10 +5551,15 @@ READS: frozenset[str] = frozenset((
     "exec.list",
     "dialogue.list",
     "dialogue.info",
+    "dialogue.requests",
     "dialogue.events",
     "dialogue.transcript",
+    "dialogue.item",
+    "dialogue.search",
+    "dialogue.lines",
     "dialogue.raw",
     "event.subscribe",
+    "stream.close",
 ))
 """The methods that change nothing."""
 
@@ -5007,17 +5602,22 @@ RESULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "dialogue.create": DialogueInfo.from_dict,
     "dialogue.list": DialogueListResult.from_dict,
     "dialogue.info": DialogueInfo.from_dict,
+    "dialogue.requests": DialogueRequestsResult.from_dict,
     "dialogue.send": DialogueSendResult.from_dict,
     "dialogue.interrupt": DialogueInfo.from_dict,
     "dialogue.respond": DialogueInfo.from_dict,
     "dialogue.set": DialogueInfo.from_dict,
     "dialogue.events": StreamStart.from_dict,
     "dialogue.transcript": DialogueTranscriptResult.from_dict,
+    "dialogue.item": DialogueItemResult.from_dict,
+    "dialogue.search": DialogueSearchResult.from_dict,
+    "dialogue.lines": DialogueLinesResult.from_dict,
     "dialogue.raw": DialogueRawResult.from_dict,
     "dialogue.terminate": DialogueInfo.from_dict,
     "dialogue.resume": DialogueInfo.from_dict,
     "dialogue.retry": DialogueInfo.from_dict,
     "event.subscribe": StreamStart.from_dict,
+    "stream.close": StreamCloseResult.from_dict,
 }
 """What makes the result of a method from the data of its answer."""
 

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trl-dev/trl/api"
+	"github.com/trl-dev/trl/client"
+	"github.com/trl-dev/trl/internal/cli/ui"
+)
+
+func (a *app) dialogueRequestsCommand() *cobra.Command {
+	var (
+		asJSON bool
+		p      api.DialogueRequestsParams
+	)
+	cmd := &cobra.Command{
+		Use:   "requests",
+		Short: "List the requests of all agents that wait for an answer",
+		Long: `List the requests of all agents that wait for an answer, the oldest first. trl dialogue
+respond answers one.
+
+On a terminal this is a table. Elsewhere it is one line for each, without a header: dialogue,
+request, kind, tool, subject, time (RFC 3339), separated by tabs; a field without a value is "-".`,
+		Example: `  trl dialogue requests
+  trl dialogue requests --json | jq -r '.requests[].dialogue_id'`,
+		Args: ui.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd, func(ctx context.Context, c *client.Client) error {
+				res, err := c.DialogueRequests(ctx, p)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.Stdout.JSON(res)
+				}
+				a.printRequests(res.Requests)
+				return nil
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&p.Tags, "tag", nil, "only of dialogues with this `WORD`; may be repeated")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printRequests(list []api.DialogueWaiting) {
+	if len(list) == 0 {
+		if a.Stdout.TTY {
+			a.Stdout.Line("no requests")
+		}
+		return
+	}
+	t := ui.Table{Header: []string{"DIALOGUE", "REQUEST", "KIND", "TOOL", "SUBJECT", "SINCE"}}
+	for _, w := range list {
+		var since time.Time
+		if w.Request.OpenedAt != nil {
+			since = *w.Request.OpenedAt
+		}
+		t.Add(ui.Text(cmp.Or(w.Name, w.DialogueID)), ui.Text(w.Request.RequestID), ui.Text(w.Request.Kind), ui.Text(w.Request.Tool),
+			ui.Text(cmp.Or(w.Request.Subject, w.Request.Title)), ui.Text(a.Stdout.When(since)))
+	}
+	a.Stdout.Table(t)
+}
