@@ -82,7 +82,7 @@ type DialogueItemResult struct {
 	DialogueID string `json:"dialogue_id"` // the id, even if the caller used the name
 	Seq        int64  `json:"seq"`         // number of the last event that the answer includes
 	Scope      string `json:"scope"`       // the tool call whose sub-transcript has the item; empty: none
-	// Item is the whole item, without items below it. Absent if a field was asked for.
+	// Item is the whole item, without items below it. Absent if the request names a field.
 	Item *DialogueItem `json:"item,omitempty"`
 	// Data is the piece of the field. It never ends inside a character.
 	Data     string `json:"data,omitempty"`

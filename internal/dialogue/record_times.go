@@ -29,7 +29,7 @@ func (r *record) noteTime(stdout int64) {
 		return
 	}
 	var b [momentBytes]byte
-	for i, n := range []int64{stdout, stdin, time.Now().UnixNano()} {
+	for i, n := range []int64{stdout, stdin, time.Now().UnixMicro()} {
 		binary.BigEndian.PutUint64(b[8*i:], uint64(n))
 	}
 	_, _ = r.times.WriteAt(b[:], end-end%momentBytes) // over a part that a full disk left
@@ -70,7 +70,7 @@ func (m *moments) get(i int) (got moment) {
 		return got
 	}
 	number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
-	return moment{number(0), number(1), time.Unix(0, number(2)).UTC()}
+	return moment{number(0), number(1), time.UnixMicro(number(2)).UTC()}
 }
 
 // first returns the first moment of which fits is true, as it is of all later ones.

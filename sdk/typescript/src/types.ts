@@ -2716,7 +2716,7 @@ export interface DialogueItemResult {
   seq: number;
   /** the tool call whose sub-transcript has the item; empty: none */
   scope: string;
-  /** The whole item, without items below it. Absent if a field was asked for. */
+  /** The whole item, without items below it. Absent if the request names a field. */
   item?: DialogueItem;
   /** The piece of the field. It never ends inside a character. */
   data?: string;

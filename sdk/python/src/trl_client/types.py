@@ -4696,7 +4696,7 @@ class DialogueItemResult:
     """the tool call whose sub-transcript has the item; empty: none"""
 
     item: DialogueItem | None = None
-    """The whole item, without items below it. Absent if a field was asked for."""
+    """The whole item, without items below it. Absent if the request names a field."""
 
     data: str = ""
     """The piece of the field. It never ends inside a character."""
