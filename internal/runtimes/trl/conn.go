@@ -35,6 +35,9 @@ type conn struct {
 	slots chan struct{}
 	sends sync.WaitGroup
 	close sync.Once
+
+	mu     sync.Mutex
+	closed bool // guarded by mu; no request is started any more
 }
 
 // connect opens a connection. ctx bounds only that.
@@ -98,20 +101,36 @@ func (g *conn) Write(b []byte) (int, error) {
 		}
 		p := api.GuestSendParams{StreamID: g.id, Offset: g.sent, Bytes: piece}
 		g.sent += int64(len(piece))
-		g.sends.Go(func() {
+		if !g.start(func() {
 			defer func() { <-g.slots }()
 			if _, err := g.client.GuestSend(g.ctx, p); err != nil {
 				g.fail(err) // which also ends the stream
 			}
-		})
+		}) {
+			return 0, context.Cause(g.ctx)
+		}
 	}
 	return len(b), nil
 }
 
-// Close closes the connection.
+// start starts a request, unless the connection is closed: Close waits for all that were started.
+func (g *conn) start(send func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.sends.Go(send)
+	return true
+}
+
+// Close closes the connection. It may be called while another goroutine writes.
 func (g *conn) Close() error {
 	g.close.Do(func() {
 		g.fail(io.ErrClosedPipe)
+		g.mu.Lock()
+		g.closed = true
+		g.mu.Unlock()
 		_ = g.stream.Close()
 		g.sends.Wait()
 		g.over()
