@@ -39,7 +39,7 @@ func (p DialogueTranscriptParams) Check() error {
 	case p.Limit < 0 || p.Limit > 1000:
 		return InvalidParam("limit", "must be 1 to 1000")
 	case given > 1:
-		return InvalidParam("before", "only one of before, after and around may be given")
+		return InvalidParam("before", "before, after and around exclude each other")
 	case p.Depth != nil && *p.Depth < 0:
 		return InvalidParam("depth", "must not be negative")
 	case p.CutBytes < 0:
@@ -82,7 +82,7 @@ type DialogueItemResult struct {
 	DialogueID string `json:"dialogue_id"` // the id, even if the caller used the name
 	Seq        int64  `json:"seq"`         // number of the last event that the answer includes
 	Scope      string `json:"scope"`       // the tool call whose sub-transcript has the item; empty: none
-	// Item is the whole item, without items below it. Absent if the request names a field.
+	// Item is the whole item, without items below it. Absent if the call names a field.
 	Item *DialogueItem `json:"item,omitempty"`
 	// Data is the piece of the field. It never ends inside a character.
 	Data     string `json:"data,omitempty"`

@@ -36,6 +36,9 @@ type DialogueEventsParams struct {
 	NoFollow bool `json:"no_follow,omitempty"`
 	// NoDeltas omits the events of type delta.
 	NoDeltas bool `json:"no_deltas,omitempty"`
+	// Passive says that no person reads the events now. Such a stream does not count as a follower,
+	// so linger_s and deny_after_s count on.
+	Passive bool `json:"passive,omitempty"`
 }
 
 // Check reports the first invalid parameter.

@@ -38,7 +38,7 @@ func (d *Dialogue) Events(ctx context.Context, p api.DialogueEventsParams) (api.
 	}
 	s.at, _ = d.record.offsetBefore(p.AfterSeq + 1)
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	if !p.NoFollow {
+	if s.counts() {
 		d.countFollower(1)
 	}
 	context.AfterFunc(s.ctx, s.leave)
@@ -90,6 +90,9 @@ func (s *stream) Close() error {
 	return nil
 }
 
+// counts reports whether the reader is a follower of the dialogue.
+func (s *stream) counts() bool { return !s.params.NoFollow && !s.params.Passive }
+
 func (s *stream) leave() {
 	s.left.Do(func() {
 		s.mu.Lock()
@@ -98,7 +101,7 @@ func (s *stream) leave() {
 			s.file = nil
 		}
 		s.mu.Unlock()
-		if !s.params.NoFollow {
+		if s.counts() {
 			s.dialogue.countFollower(-1)
 		}
 	})

@@ -16,7 +16,8 @@ type moment struct {
 	at            time.Time
 }
 
-const momentBytes = 24
+// momentBytes is the length of an entry: two numbers, and a time in UTC as it encodes itself.
+const momentBytes = 2*8 + 15
 
 // noteTime appends a moment. The times are for people alone, so a fault is not reported.
 func (r *record) noteTime(stdout int64) {
@@ -28,11 +29,13 @@ func (r *record) noteTime(stdout int64) {
 	if err != nil {
 		return
 	}
-	var b [momentBytes]byte
-	for i, n := range []int64{stdout, stdin, time.Now().UnixMicro()} {
-		binary.BigEndian.PutUint64(b[8*i:], uint64(n))
+	at, err := time.Now().UTC().MarshalBinary()
+	if err != nil {
+		return
 	}
-	_, _ = r.times.WriteAt(b[:], end-end%momentBytes) // over a part that a full disk left
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, momentBytes), uint64(stdout))
+	b = append(binary.BigEndian.AppendUint64(b, uint64(stdin)), at...)
+	_, _ = r.times.WriteAt(b, end-end%momentBytes) // over a part that a full disk left
 }
 
 // moments reads times.N.
@@ -69,8 +72,9 @@ func (m *moments) get(i int) (got moment) {
 	if _, err := m.file.ReadAt(b[:], int64(i)*momentBytes); err != nil {
 		return got
 	}
-	number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
-	return moment{number(0), number(1), time.UnixMicro(number(2)).UTC()}
+	_ = got.at.UnmarshalBinary(b[16:]) // the zero time, if another version wrote it
+	got.stdout, got.stdin = int64(binary.BigEndian.Uint64(b[:])), int64(binary.BigEndian.Uint64(b[8:]))
+	return got
 }
 
 // first returns the first moment of which fits is true, as it is of all later ones.

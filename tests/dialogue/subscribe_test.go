@@ -140,6 +140,11 @@ func TestInfoForPeople(t *testing.T) {
 	}
 	check("followed", 1)
 	f.close()
+	passive := testkit.Must(w.DialogueEvents(w.ctx, api.DialogueEventsParams{DialogueID: d.DialogueID, Passive: true}))(t)
+	if ev, err := passive.Recv(); err != nil || ev.Seq != 1 {
+		t.Errorf("a passive reader: %+v, %v", ev, err)
+	}
+	defer passive.Close()
 	testkit.Eventually(t, "nothing follows it", func() bool { return w.info(d.DialogueID).Followers == 0 })
 	w.restart(nil)
 	check("after a restart", 0)

@@ -11,7 +11,7 @@ export type Camel<T> = T extends readonly (infer E)[]
     : T;
 
 /** The fields whose value is not ours to rename: a map with keys that are data, or what an agent or its tool said. */
-export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data"]);
+export const verbatim: ReadonlySet<string> = new Set(["env", "labels", "limits", "node_selector", "details", "answers", "input", "effective_input", "structured", "data", "cut"]);
 
 /** Renames the fields of parameters for the wire, at every depth. */
 export function toWire(value: unknown): unknown {

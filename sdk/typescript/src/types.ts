@@ -1253,6 +1253,11 @@ export interface DialogueEventsParams {
   no_follow?: boolean;
   /** Omits the events of type delta. */
   no_deltas?: boolean;
+  /**
+   * Says that no person reads the events now. Such a stream does not count as a follower, so
+   * linger_s and deny_after_s count on.
+   */
+  passive?: boolean;
 }
 
 /**
@@ -2716,7 +2721,7 @@ export interface DialogueItemResult {
   seq: number;
   /** the tool call whose sub-transcript has the item; empty: none */
   scope: string;
-  /** The whole item, without items below it. Absent if the request names a field. */
+  /** The whole item, without items below it. Absent if the call names a field. */
   item?: DialogueItem;
   /** The piece of the field. It never ends inside a character. */
   data?: string;

@@ -721,6 +721,11 @@ class DialogueEventOptions(TypedDict, total=False):
     no_deltas: bool
     """Omits the events of type delta."""
 
+    passive: bool
+    """Says that no person reads the events now. Such a stream does not count as a follower, so
+    linger_s and deny_after_s count on.
+    """
+
 
 class RawOptions(TypedDict, total=False):
     """The part of the raw output or input of the agent's program."""

@@ -1680,6 +1680,11 @@ class DialogueEventsParams(_DialogueEventsParams, total=False):
     no_deltas: bool
     """Omits the events of type delta."""
 
+    passive: bool
+    """Says that no person reads the events now. Such a stream does not count as a follower, so
+    linger_s and deny_after_s count on.
+    """
+
 
 class _DialogueTranscriptParams(TypedDict):
     """The keys of DialogueTranscriptParams that must be given."""
@@ -4696,7 +4701,7 @@ class DialogueItemResult:
     """the tool call whose sub-transcript has the item; empty: none"""
 
     item: DialogueItem | None = None
-    """The whole item, without items below it. Absent if the request names a field."""
+    """The whole item, without items below it. Absent if the call names a field."""
 
     data: str = ""
     """The piece of the field. It never ends inside a character."""
