@@ -30,6 +30,7 @@ func (x *exchange) webSocket() {
 	stream.stalled = time.AfterFunc(s.cfg.WriteTimeout, func() { _ = stream.CloseNow() })
 	stream.stalled.Stop()
 	stream.timeout = s.cfg.WriteTimeout
+	stream.lifetime = x.conn.ctx
 	c := s.newConn(x.conn.ctx, stream, x.conn.peer())
 	c.transport, c.scope, c.closeEnds = transportWebSocket, x.scope, true
 	if refusal := s.addConn(c); refusal != nil {
@@ -57,11 +58,13 @@ func (x *exchange) webSocket() {
 // wsStream makes lines of the messages of a WebSocket and messages of lines. Reading
 // and writing are each done by one goroutine at a time; Close may come from any.
 type wsStream struct {
-	ws      *websocket.Conn
-	cut     func() // closes the connection below
-	timeout time.Duration
-	stalled *time.Timer               // runs while something is written
-	wrote   atomic.Pointer[time.Time] // when that was last; nil: never
+	ws  *websocket.Conn
+	cut func() // closes the connection below
+	// lifetime is that of the connection below. Its end says why the WebSocket is closed.
+	lifetime context.Context
+	timeout  time.Duration
+	stalled  *time.Timer               // runs while something is written
+	wrote    atomic.Pointer[time.Time] // when that was last; nil: never
 
 	message io.Reader      // that is being read; nil between two
 	ended   bool           // a message was read, its line end not
@@ -152,7 +155,21 @@ func (s *wsStream) writeLine(line []byte, whole bool) (err error) {
 func (s *wsStream) Close() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
-	return s.ws.Close(websocket.StatusNormalClosure, "")
+	return s.ws.Close(s.status(), "")
+}
+
+// closeLoginOver is the close code of a page whose login has ended.
+const closeLoginOver websocket.StatusCode = 4401
+
+// status returns the close code, which tells a page whether to come back.
+func (s *wsStream) status() websocket.StatusCode {
+	switch cause := context.Cause(s.lifetime); {
+	case errors.Is(cause, errLoginOver):
+		return closeLoginOver
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, errHTTPOff):
+		return websocket.StatusServiceRestart
+	}
+	return websocket.StatusNormalClosure
 }
 
 // goAway is Close when the daemon stops or is replaced: the client may connect again soon.
