@@ -1,7 +1,7 @@
 // A daemon of its own for each test file, and Chromium. Where Chromium is missing, the tests say so.
 import { spawn, execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -76,15 +76,15 @@ export class Daemon {
     await this.gone;
   }
 
-  trl(...args) { return execFileSync(trl, args, { env: this.env, encoding: 'utf8' }); }
+  trl(...args) { return execFileSync(trl, args, { env: this.env, cwd: this.dir, encoding: 'utf8', timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 << 20 }); }
   json(...args) { return JSON.parse(this.trl(...args)); }
   call(method, params = {}) { return this.json('call', method, JSON.stringify(params)); }
-  spawn(...args) { return spawn(trl, args, { env: this.env, stdio: ['pipe', 'pipe', 'pipe'] }); }
+  spawn(...args) { return spawn(trl, args, { env: this.env, cwd: this.dir, stdio: ['pipe', 'pipe', 'pipe'] }); }
   open(...args) { return this.trl('open', '--print', ...args).trim(); }
   token() { return readFileSync(join(this.dir, 'state', 'token'), 'utf8').trim(); }
 
   async stop() {
-    spawnSync(trl, ['stop'], { env: this.env });
+    spawnSync(trl, ['stop'], { env: this.env, timeout: 60_000 });
     this.process.kill('SIGTERM');
     await this.gone;
     rmSync(this.dir, { recursive: true, force: true });
@@ -95,8 +95,25 @@ export async function browser() {
   return chromium.launch({ executablePath: browserPath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], timeout: 120_000 });
 }
 
+/** Stands between the browser and the daemon, and cuts all connections when it is told to. */
+export async function cutter(d) {
+  const open = new Set();
+  const server = createServer((a) => {
+    const z = connect(d.port, '127.0.0.1');
+    for (const [x, y] of [[a, z], [z, a]]) {
+      open.add(x);
+      x.pipe(y);
+      x.on('error', () => y.destroy());
+      x.on('close', () => { open.delete(x); y.destroy(); });
+    }
+  });
+  await new Promise((r) => server.listen(0, '127.0.0.1', r));
+  const cut = () => { for (const s of open) s.destroy(); };
+  return { base: `http://127.0.0.1:${server.address().port}`, cut, close: () => { server.close(); cut(); } };
+}
+
 /** Opens a page of the daemon, logged in, and notes what its policy refuses and what fails. */
-export async function page(b, d, { to, context, ...options } = {}) {
+export async function page(b, d, { to, context, base = d.base, ...options } = {}) {
   const c = context ?? (await b.newContext({ viewport: { width: 1280, height: 800 }, ...options }));
   c.setDefaultTimeout(60_000);
   const p = await c.newPage();
@@ -104,12 +121,12 @@ export async function page(b, d, { to, context, ...options } = {}) {
   p.on('pageerror', (e) => p.faults.push(String(e)));
   p.on('console', (m) => { if (m.type() === 'error' && !/WebSocket|ERR_CONNECTION|Failed to load resource/.test(m.text())) p.faults.push(m.text()); });
   p.foreign = [];
-  p.on('request', (r) => { if (!r.url().startsWith(d.base) && !/^(data|blob):/.test(r.url())) p.foreign.push(r.url()); });
+  p.on('request', (r) => { if (!r.url().startsWith(base) && !/^(data|blob):/.test(r.url())) p.foreign.push(r.url()); });
   await c.addInitScript(() => {
     window.violations = [];
     document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}`));
   });
-  await p.goto(d.open(...(to ? [to] : [])));
+  await p.goto(d.open(...(to ? [to] : [])).replace(d.base, base));
   await p.waitForSelector('header.top');
   return p;
 }

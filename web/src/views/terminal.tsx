@@ -215,7 +215,7 @@ function openLink(address: string): void {
 }
 
 const bar: [string, string, string[] | string][] = [
-  ['Esc', 'Escape', ['esc']], ['Tab', 'Tab', ['tab']], ['^C', 'Control C', ['ctrl-c']], ['^D', 'Control D', ['ctrl-d']], ['↑', 'Up', ['up']], ['↓', 'Down', ['down']],
+  ['Esc', 'Esc', ['esc']], ['Tab', 'Tab', ['tab']], ['^C', '^C, Control C', ['ctrl-c']], ['^D', '^D, Control D', ['ctrl-d']], ['↑', 'Up', ['up']], ['↓', 'Down', ['down']],
   ['←', 'Left', ['left']], ['→', 'Right', ['right']], ['|', 'Pipe', '|'], ['~', 'Tilde', '~'], ['/', 'Slash', '/'], ['⏎', 'Enter', ['enter']],
 ];
 
@@ -283,12 +283,12 @@ export function TerminalView({ session }: { session: SessionInfo }) {
         {mayWrite.value && !over && <button class="small" onClick={() => setReadOnly(!readOnly)}>{readOnly ? 'Type here' : 'Only look'}</button>}
         <button class="small" aria-pressed={finding} onClick={() => setFinding(!finding)} title="Ctrl+Alt+F">Find</button>
         <button class="small wide-only" aria-pressed={reader} onClick={() => setReader(!reader)} title="Ctrl+Alt+R: for screen readers">Reader</button>
-        <button class="icon" aria-label="Smaller text" onClick={() => font(-1)}>A−</button>
-        <button class="icon" aria-label="Larger text" onClick={() => font(1)}>A+</button>
+        <button class="icon" aria-label="A− smaller text" onClick={() => font(-1)}>A−</button>
+        <button class="icon" aria-label="A+ larger text" onClick={() => font(1)}>A+</button>
       </div>
       {finding && (
         <form class="bar" role="search" onSubmit={(e) => { e.preventDefault(); search(needle, false); }}>
-          <input class="grow" aria-label="Find in this terminal" placeholder="Find" autofocus value={needle}
+          <input class="grow" aria-label="Find in this terminal" placeholder="Find" ref={(e) => { if (e && !e.dataset['seen']) { e.dataset['seen'] = 'yes'; e.focus(); } }} value={needle}
             onInput={(e) => { setNeedle(e.currentTarget.value); search(e.currentTarget.value, false, true); }}
             onKeyDown={(e) => {
               if (e.key === 'Escape') { setFinding(false); viewer?.screen?.unfind(); viewer?.screen?.focus(); }
