@@ -1,5 +1,5 @@
 // The output of one command.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ExecInfo } from '../../../sdk/typescript/src/types.js';
 import { download } from '../net/login.js';
 import { grep, Log, type Hit, type StreamName } from '../net/log.js';
@@ -76,14 +76,17 @@ function Output({ info, stream, choose }: { info: ExecInfo; stream: StreamName; 
   const version = log?.version.value ?? 0;
   const anchor = useRef<{ offset: number; top: number } | null>(null);
 
+  useEffect(() => { if (log && log.version.value === 0) void log.toEnd(); }, [epoch.value]); // the connection was lost before the first answer
+  const last = useRef(0);
   // After the rows have changed: stay at the end, or keep what is read in its place.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const b = box.current;
     if (!b || !log) return;
     if (marked >= 0 && log.rowOf(marked) >= 0) b.scrollTop = Math.max(0, log.rowOf(marked) * ROW - b.clientHeight / 2);
     else if (anchor.current) b.scrollTop = log.rowOf(anchor.current.offset) * ROW + anchor.current.top;
     else if (stick.current && log.following.value) b.scrollTop = b.scrollHeight;
     anchor.current = null;
+    last.current = b.scrollTop;
   }, [version, marked]);
 
   const hold = (b: HTMLElement) => {
@@ -94,7 +97,9 @@ function Output({ info, stream, choose }: { info: ExecInfo; stream: StreamName; 
   const scrolled = (b: HTMLElement) => {
     if (!log) return;
     const end = b.scrollTop + b.clientHeight >= b.scrollHeight - 48;
-    stick.current = end;
+    if (end) stick.current = true;
+    else if (b.scrollTop < last.current - 1) stick.current = false; // a person scrolled up; rows that came below are no reason
+    last.current = b.scrollTop;
     if (b.scrollTop < 400 && log.hasBefore) { setMarked(-1); hold(b); void log.before(); }
     else if (end && log.hasAfter && !log.following.value) { hold(b); void log.after(); }
   };
