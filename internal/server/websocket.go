@@ -155,27 +155,20 @@ func (s *wsStream) writeLine(line []byte, whole bool) (err error) {
 func (s *wsStream) Close() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
-	return s.ws.Close(s.status(), "")
+	return s.ws.Close(websocket.StatusNormalClosure, "")
 }
 
-// closeLoginOver is the close code of a page whose login has ended.
+// closeLoginOver is the close code of a page whose login has ended: a new connection needs a new login.
 const closeLoginOver websocket.StatusCode = 4401
 
-// status returns the close code, which tells a page whether to come back.
-func (s *wsStream) status() websocket.StatusCode {
-	switch cause := context.Cause(s.lifetime); {
-	case errors.Is(cause, errLoginOver):
-		return closeLoginOver
-	case errors.Is(cause, ErrShutdown), errors.Is(cause, errHTTPOff):
-		return websocket.StatusServiceRestart
-	}
-	return websocket.StatusNormalClosure
-}
-
-// goAway is Close when the daemon stops or is replaced: the client may connect again soon.
+// goAway is Close when the daemon stops or is replaced, and the client may connect again soon, or when
+// the client's login has ended.
 func (s *wsStream) goAway() error {
 	late := time.AfterFunc(goodbye, s.cut)
 	defer late.Stop()
+	if errors.Is(context.Cause(s.lifetime), errLoginOver) {
+		return s.ws.Close(closeLoginOver, "the login is over")
+	}
 	return s.ws.Close(websocket.StatusServiceRestart, "the daemon stops, or is replaced")
 }
 

@@ -91,6 +91,7 @@ export class Log {
 
   private start(r: ExecOutputResult): void {
     this.segments = [{ offset: r.offset, bytes: bytesOf(r.data, r.data_base64) }];
+    if (r.gap && r.gap.to === r.offset) this.segments.unshift({ offset: r.gap.from, bytes: new Uint8Array() }); // is shown as a gap
     this.note(r);
     this.index();
   }
