@@ -107,7 +107,11 @@ test('a followed output goes on after a lost connection, without a gap or a doub
   const seen = new Set();
   for (let top = 0; !seen.has('over'); top += 300) {
     await p.evaluate((t) => { document.querySelector('.lines').scrollTop = t; }, top);
-    await until('the rows are there', async () => (await rows(p)).length > 0);
+    await until('the rows in sight are there', () => p.evaluate(() => {
+      const box = document.querySelector('.lines');
+      const tops = [...box.querySelectorAll('.row')].map((r) => parseInt(r.style.top));
+      return Math.min(...tops) <= box.scrollTop && Math.max(...tops) + 20 >= Math.min(box.scrollTop + box.clientHeight, box.querySelector('.rows').clientHeight);
+    }));
     for (const r of await rows(p)) seen.add(r);
     if (top > 100_000) break;
   }
